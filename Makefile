@@ -1,0 +1,53 @@
+# The commands of the README. Each creates what it needs; `make help` lists them.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: help demo test lint types pytest docs bench clean
+
+help:  ## list the commands
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/'
+
+$(VENV)/.base: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) 'pip>=25.1'  # the first pip that installs [dependency-groups]
+	$(PIP) -e '.[all]'
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.base
+	$(PIP) --group test
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.base
+	$(PIP) --group docs
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.base
+	$(PIP) --group bench
+	@touch $@
+
+demo: $(VENV)/.base  ## install, train two small classifiers on digits, tile a plane through three digits; writes out/demo/index.html
+	$(BIN)/python examples/demo.py --out out/demo
+
+test: lint types pytest  ## install with the test extras, then lint, types and tests with warnings as errors
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.test
+	$(BIN)/mypy
+
+pytest: $(VENV)/.test
+	PYTHON=$(BIN)/python sh tests/browser.sh
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+docs: $(VENV)/.docs  ## build the documentation offline, warnings are errors, into docs/_build/html
+	$(BIN)/python -m sphinx -W --keep-going -q docs docs/_build/html
+
+bench: $(VENV)/.bench  ## measure speed and memory; rewrites docs/benchmarks/*.md
+	$(BIN)/python -m benchmarks.tiling
+
+clean:  ## remove what the commands above made
+	rm -rf $(VENV) out docs/_build .pytest_cache .ruff_cache .mypy_cache

@@ -1,0 +1,31 @@
+"""The errors splinescope raises on purpose, all under one base class."""
+
+from __future__ import annotations
+
+
+class SplinescopeError(Exception):
+    """Base of every error that splinescope raises on purpose."""
+
+
+class InputError(SplinescopeError, ValueError):
+    """An argument does not fit: the message says what was expected, what came, what is possible."""
+
+
+class UnsupportedModelError(SplinescopeError):
+    """The model has parts that are not piecewise affine; the message lists all of them with their paths."""
+
+
+class MissingExtraError(SplinescopeError, ImportError):
+    """An optional dependency is absent; the message gives the exact pip command."""
+
+
+class FileFormatError(SplinescopeError, ValueError):
+    """A file is corrupt, foreign or of an unknown version; nothing in it was executed."""
+
+
+class LimitReached(SplinescopeError):
+    """A limit (tiles, time) stopped the work. What was finished is in `partial`, marked incomplete."""
+
+    def __init__(self, message: str, partial: object) -> None:
+        super().__init__(message)
+        self.partial = partial

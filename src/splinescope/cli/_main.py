@@ -1,0 +1,38 @@
+"""The group of verbs, loaded lazily; bad input is one clear line on stderr and exit code 2."""
+
+from __future__ import annotations
+
+import importlib
+
+import click
+
+from .._errors import SplinescopeError
+
+VERBS: dict[str, str] = {
+    "reproduce": "splinescope.cli.reproduce",
+}
+"""verb -> module that defines a click command named `command`."""
+
+
+class _LazyGroup(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(VERBS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in VERBS:
+            return None
+        command: click.Command = importlib.import_module(VERBS[name]).command
+        return command
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except (SplinescopeError, OSError) as error:
+            click.echo(f"Error: {error}", err=True)
+            ctx.exit(2)
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="splinescope")
+def main() -> None:
+    """A microscope for the geometry of deep networks."""

@@ -1,0 +1,13 @@
+"""Every figure and theorem of the four documents as a runnable, checked experiment.
+
+An experiment is a module of this folder named after its id (`survey-fig9` is `survey_fig9.py`) that defines
+`EXPERIMENT`, an `Experiment`. `reproduce` runs experiments and writes their numbers, figures and a page.
+"""
+
+from ._experiment import Claim as Claim
+from ._experiment import Experiment as Experiment
+from ._experiment import Outcome as Outcome
+from ._experiment import Verdict as Verdict
+from ._registry import find as find
+from ._registry import ids as ids
+from ._reproduce import reproduce as reproduce

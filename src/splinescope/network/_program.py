@@ -1,0 +1,153 @@
+"""A network as the engine sees it: a straight line of affine steps and folds over named values.
+
+Every value is a batch `[N, *shape]` of float64. An **affine** step is an op that is affine in its inputs; the
+real torch op runs. A **fold** bends: its output is
+
+    output = (affine in the inputs) + sum_j gains[j] * relu(cuts_j(inputs)) * e[elements[j]]
+
+where each `cuts_j` is affine in the inputs and its zero set is the fold of unit j. ReLU, leaky ReLU, clamp,
+abs and maximum are all of this form, so the engine needs to know one kind of fold only.
+
+A max over a window is a tournament of `maximum` folds. Some walls that a tournament draws are not walls of the
+max (two losers meet there); the **seal** that ends it says how to tell: a wall of stage s is real only where
+the stage's winner is also the winner of the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Site:
+    """One place in a network where a non-linearity acts.
+
+    Attributes:
+        path: Module path in the user's model, e.g. "layer1.0.relu" ("" for the model itself).
+        op: Name of the non-linearity, e.g. "relu".
+        shape: Shape of its output, without the batch axis.
+        units: How many cuts it makes (two per element for a clamp with two bounds).
+        depth: 1 + number of folds on the longest way from the input to it.
+    """
+
+    path: str
+    op: str
+    shape: tuple[int, ...]
+    units: int
+    depth: int
+
+
+@dataclass(frozen=True)
+class Affine:
+    """`output = run(*inputs)`, affine in the inputs.
+
+    `magnitude` is the same op with absolute constants, to be run on absolute values: it gives the size of the
+    terms that are summed, so the size of the rounding error, whatever cancels.
+    """
+
+    output: str
+    inputs: tuple[str, ...]
+    run: Callable[..., Tensor]
+    magnitude: Callable[..., Tensor]
+
+
+@dataclass(frozen=True)
+class Fold:
+    """`output = run(*inputs)`, bent where `cuts(*inputs)[:, j] == 0` for some unit j (see the module's text).
+
+    Attributes:
+        cuts: Inputs to `[N, U]`; affine.
+        cut_magnitude: `cuts` with absolute constants and sums for differences, for absolute values.
+        gains: `[U]` change of slope across each unit's fold, from its negative to its positive side.
+        elements: `[U]` flat index of the output element that each unit bends.
+        site: Where this is in the user's model.
+    """
+
+    output: str
+    inputs: tuple[str, ...]
+    run: Callable[..., Tensor]
+    cuts: Callable[..., Tensor]
+    cut_magnitude: Callable[..., Tensor]
+    gains: np.ndarray
+    elements: np.ndarray
+    site: Site
+
+
+@dataclass(frozen=True)
+class Seal:
+    """Ends a tournament: names its final value and, per stage, the fold and the window of each unit.
+
+    The wall of unit j of a stage is real only where `stage output[j] == final[windows[j]]`.
+    """
+
+    final: str
+    stages: tuple[tuple[str, np.ndarray], ...]
+    """(output name of a stage's fold, `[U]` flat index in `final` of each unit's window)"""
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.final, *(name for name, _ in self.stages))
+
+
+Step = Affine | Fold | Seal
+
+
+@dataclass(frozen=True)
+class Program:
+    """A float64 snapshot of a network, ready to run on batches.
+
+    Attributes:
+        input: Name of the input value.
+        input_shape: Its shape without the batch axis.
+        output: Name of the last value (before any ending such as softmax).
+        output_shape: Its shape without the batch axis.
+        steps: In execution order.
+    """
+
+    input: str
+    input_shape: tuple[int, ...]
+    output: str
+    output_shape: tuple[int, ...]
+    steps: tuple[Step, ...]
+    folds: tuple[Fold, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "folds", tuple(s for s in self.steps if isinstance(s, Fold)))
+
+    @property
+    def sites(self) -> tuple[Site, ...]:
+        """The places where the network folds, in execution order."""
+        return tuple(fold.site for fold in self.folds)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The network on a batch `[N, *input_shape]`, in float64."""
+        values = {self.input: x.to(torch.float64)}
+        return run_steps(self.steps, values, keep={self.output})[self.output]
+
+
+def live_after(steps: Iterable[Step], keep: Iterable[str]) -> list[set[str]]:
+    """For each step, the names still needed once it has run (`keep` is needed at the end)."""
+    needed = set(keep)
+    result: list[set[str]] = []
+    for step in reversed(list(steps)):
+        result.append(set(needed))
+        needed |= set(step.inputs)
+    return result[::-1]
+
+
+def run_steps(steps: Iterable[Step], values: dict[str, Tensor], keep: Iterable[str]) -> dict[str, Tensor]:
+    """Run steps on `values`, dropping each value after its last use; returns the values named in `keep`."""
+    steps = list(steps)
+    kept = set(keep)
+    values = dict(values)
+    for step, needed in zip(steps, live_after(steps, kept), strict=True):
+        if not isinstance(step, Seal):
+            values[step.output] = step.run(*(values[name] for name in step.inputs))
+        for name in [name for name in values if name not in needed]:
+            del values[name]
+    return values
