@@ -15,11 +15,7 @@ from ._errors import InputError, MissingExtraError
 def as_float64_array(value: Any, name: str) -> np.ndarray:
     """`value` (tensor, array, nested lists) as a finite float64 numpy array."""
     if isinstance(value, torch.Tensor):
-        value = (
-            value.detach().cpu().numpy()
-            if value.dtype != torch.bfloat16
-            else value.detach().float().cpu().numpy()
-        )
+        value = value.detach().cpu().numpy() if value.dtype != torch.bfloat16 else value.detach().float().cpu().numpy()
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -35,9 +31,7 @@ def check_finite(array: np.ndarray, name: str) -> None:
     bad = ~np.isfinite(array)
     if bad.any():
         where = tuple(int(i) for i in np.argwhere(bad)[0])
-        raise InputError(
-            f"{name} must be finite, got {array[where]} at index {where} ({int(bad.sum())} such values)."
-        )
+        raise InputError(f"{name} must be finite, got {array[where]} at index {where} ({int(bad.sum())} such values).")
 
 
 def check_positive(value: float, name: str) -> float:

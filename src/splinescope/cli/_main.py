@@ -32,9 +32,7 @@ class _LazyGroup(click.Group):
             ctx.exit(2)
 
 
-@click.group(
-    cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
-)
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="splinescope")
 def main() -> None:
     """A microscope for the geometry of deep networks."""

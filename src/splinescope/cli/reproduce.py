@@ -13,12 +13,8 @@ from .. import evidence
 @click.option("--all", "all_", is_flag=True, help="Run all experiments.")
 @click.option("--quick", is_flag=True, help="Small sizes: under a minute each.")
 @click.option("--seed", default=0, show_default=True, help="Seed handed to every run.")
-@click.option(
-    "--out", type=click.Path(file_okay=False), default="evidence", show_default=True, help="Folder to write."
-)
-def command(
-    experiment_ids: tuple[str, ...], list_: bool, all_: bool, quick: bool, seed: int, out: str
-) -> None:
+@click.option("--out", type=click.Path(file_okay=False), default="evidence", show_default=True, help="Folder to write.")
+def command(experiment_ids: tuple[str, ...], list_: bool, all_: bool, quick: bool, seed: int, out: str) -> None:
     """Reproduce figures and theorems of the four documents; writes JSON, PNG and a page.
 
     Example: splinescope reproduce survey-fig8 --quick --out evidence

@@ -52,9 +52,7 @@ def check_tiling(tiling: Tiling) -> Report:
     if tiling.complete:
         _check_topology(tiling, record)
     else:
-        skipped.append(
-            "Euler's formula and the sum of areas: the tiling is incomplete (a limit stopped the work)."
-        )
+        skipped.append("Euler's formula and the sum of areas: the tiling is incomplete (a limit stopped the work).")
     smallest = float(tiling.areas.min(initial=np.inf))
     record(smallest > 0, f"every signed area is positive: the smallest is {smallest:.3g}.")
     if tiling.values is None and tiling.network is None:
@@ -107,10 +105,7 @@ def _affine_error(tiling: Tiling) -> tuple[float, int]:
     values = tiling.values
     if values is None:
         values = np.concatenate(
-            [
-                _outputs(tiling, tiling.vertices[i : i + _BLOCK])
-                for i in range(0, len(tiling.vertices), _BLOCK)
-            ]
+            [_outputs(tiling, tiling.vertices[i : i + _BLOCK]) for i in range(0, len(tiling.vertices), _BLOCK)]
         )
     scale = max(float(np.abs(values).max()), np.finfo(float).tiny)
     offsets, corners = tiling.tiles.offsets, tiling.tiles.corners
@@ -153,9 +148,7 @@ def _repeated_patterns(tiling: Tiling) -> int:
     centres = np.add.reduceat(tiling.vertices[corners], offsets[:-1]) / np.diff(offsets)[:, None]
     generator = np.random.default_rng(0)
     codes = np.zeros(tiling.count, np.uint64)
-    keys = [
-        generator.integers(0, 2**63, fold.site.units, np.int64).astype(np.uint64) for fold in program.folds
-    ]
+    keys = [generator.integers(0, 2**63, fold.site.units, np.int64).astype(np.uint64) for fold in program.folds]
     for start in range(0, tiling.count, _BLOCK):
         x = torch.from_numpy(tiling.slice.inputs(centres[start : start + _BLOCK]))
         for key, pattern in zip(keys, program.patterns(x), strict=True):

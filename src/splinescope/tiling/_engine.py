@@ -83,9 +83,7 @@ class Engine:
         n = len(domain)
         segment = self._plan.segments[0]
         rows = _empty_rows(segment, n, self._width)
-        run_in_blocks(
-            segment, {input_name: inputs}, {input_name: input_shape}, self._plan.rows_per_block, rows, n
-        )
+        run_in_blocks(segment, {input_name: inputs}, {input_name: input_shape}, self._plan.rows_per_block, rows, n)
         names = np.array([kernels.mix(i + 1, i + 2**33, 0) for i in range(n)], np.uint64)
         return self._next_chunk(
             (), 0, names, domain.copy(), rows,
@@ -109,19 +107,13 @@ class Engine:
             starts = np.flatnonzero(np.diff(group, prepend=-1))
             if len(starts) > 1:
                 ends = [*starts[1:], chunk.count]
-                return [
-                    _part(chunk, int(a), int(b), i) for i, (a, b) in enumerate(zip(starts, ends, strict=True))
-                ]
+                return [_part(chunk, int(a), int(b), i) for i, (a, b) in enumerate(zip(starts, ends, strict=True))]
         last = units
         if total > limit:  # one tile, more pieces than fit: only as many units as fit
             nth = int(np.sqrt(2.0 * limit))
             last = min(
                 units,
-                int(
-                    kernels.nth_cutting_unit(
-                        chunk.offsets, chunk.corners, chunk.pos, chunk.neg, chunk.first, nth
-                    )
-                ),
+                int(kernels.nth_cutting_unit(chunk.offsets, chunk.corners, chunk.pos, chunk.neg, chunk.first, nth)),
             )
             bounds = np.minimum(bounds, 1 + nth + nth * (nth - 1) // 2)
         cut = self._cut(chunk, last, int(bounds.sum()))

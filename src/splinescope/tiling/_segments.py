@@ -114,9 +114,7 @@ class Segment:
     def _affine_part(self, live: dict[str, Tensor]) -> dict[str, Tensor]:
         for step in self.steps:
             live[step.output] = step.run(*(live[name] for name in step.inputs))
-        rows = {
-            name: live[name].reshape(len(live[name]), -1) for name in self.kept if name not in self.aliases
-        }
+        rows = {name: live[name].reshape(len(live[name]), -1) for name in self.kept if name not in self.aliases}
         if self.next_fold is not None:
             rows[CUTS] = self.next_fold.cuts(*(live[name] for name in self.next_fold.inputs))
         return rows
@@ -143,9 +141,7 @@ class Segment:
             for number in np.unique(missing // _COLUMN_BLOCK):
                 block = np.arange(number * _COLUMN_BLOCK, min((number + 1) * _COLUMN_BLOCK, total))
                 for key, rows in self._unit_columns(inputs, shape, block).items():
-                    store = self._columns.setdefault(
-                        key, Columns(rows.shape[1], np.full(total, -1, np.int32))
-                    )
+                    store = self._columns.setdefault(key, Columns(rows.shape[1], np.full(total, -1, np.int32)))
                     store.append(block, rows)
             return dict(self._columns)
 

@@ -41,9 +41,7 @@ class Slice:
         basis = as_float64_array(self.basis, "basis")
         domain = as_float64_array(self.domain, "domain")
         if origin.ndim == 0:
-            raise InputError(
-                "origin must have the network's input shape (at least one axis), got a single number."
-            )
+            raise InputError("origin must have the network's input shape (at least one axis), got a single number.")
         if basis.shape == origin.shape:
             basis = basis[None]
         if basis.shape[1:] != origin.shape or basis.shape[0] not in (1, 2):
@@ -100,9 +98,7 @@ class Slice:
         """Slice coordinates `[N, d]` of the points of the slice's plane nearest to inputs `x` `[N, *input_shape]`."""
         x = as_float64_array(x, "x")
         if x.shape[1:] != self.input_shape:
-            raise InputError(
-                f"x must have shape (N, {', '.join(map(str, self.input_shape))}), got {x.shape}."
-            )
+            raise InputError(f"x must have shape (N, {', '.join(map(str, self.input_shape))}), got {x.shape}.")
         flat = (x - self.origin).reshape(len(x), -1)
         basis = self.basis.reshape(self.dimension, -1)
         return np.linalg.solve(basis @ basis.T, basis @ flat.T).T
@@ -123,9 +119,7 @@ class Slice:
         check_choice(shape, "shape", ("square", "triangle"))
         points = [as_float64_array(p, name) for p, name in ((p0, "p0"), (p1, "p1"), (p2, "p2"))]
         if not points[0].shape == points[1].shape == points[2].shape:
-            raise InputError(
-                f"p0, p1, p2 must have one shape, got {', '.join(str(p.shape) for p in points)}."
-            )
+            raise InputError(f"p0, p1, p2 must have one shape, got {', '.join(str(p.shape) for p in points)}.")
         _check_pad(pad)
         origin = (points[0] + points[1] + points[2]) / 3.0
         edges = np.stack([(points[1] - points[0]).reshape(-1), (points[2] - points[0]).reshape(-1)])
@@ -150,12 +144,8 @@ class Slice:
         _check_pad(pad)
         length = float(np.linalg.norm((b - a).reshape(-1)))
         if length == 0.0:
-            raise InputError(
-                "a and b must be different points, got the same point twice (a slice of zero length)."
-            )
-        return cls(
-            a, ((b - a) / length)[None], np.array([-pad, 1.0 + pad]) * length, np.array([[0.0], [length]])
-        )
+            raise InputError("a and b must be different points, got the same point twice (a slice of zero length).")
+        return cls(a, ((b - a) / length)[None], np.array([-pad, 1.0 + pad]) * length, np.array([[0.0], [length]]))
 
     @classmethod
     def box(
@@ -179,9 +169,7 @@ class Slice:
             raise InputError(f"half_width must be a positive number, got {half_width!r}.")
         if directions is None:
             if center.size < 2:
-                raise InputError(
-                    "a 2-D slice needs inputs of at least 2 numbers; give directions for a 1-D slice."
-                )
+                raise InputError("a 2-D slice needs inputs of at least 2 numbers; give directions for a 1-D slice.")
             directions = torch.randn(2, center.size, generator=generator, dtype=torch.float64)
         flat = as_float64_array(directions, "directions")
         flat = flat.reshape(1, -1) if flat.shape == center.shape else flat.reshape(len(flat), -1)
@@ -221,9 +209,7 @@ class Slice:
         if len(indices) == 2:
             domain = lows + (_UNIT_SQUARE + 1.0) / 2.0 * (highs - lows)
         inside = (anchor >= lows).all() and (anchor <= highs).all()
-        return cls(
-            origin, basis.reshape(-1, *center.shape), domain, anchor[None] if inside else np.zeros((0, 0))
-        )
+        return cls(origin, basis.reshape(-1, *center.shape), domain, anchor[None] if inside else np.zeros((0, 0)))
 
 
 _UNIT_SQUARE = np.array([[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]])
@@ -251,9 +237,7 @@ def _orthonormal(rows: np.ndarray, refusal: str) -> np.ndarray:
 
 def _checked_interval(domain: np.ndarray) -> np.ndarray:
     if domain.size != 2:
-        raise InputError(
-            f"domain of a 1-D slice must be two numbers (left, right), got shape {domain.shape}."
-        )
+        raise InputError(f"domain of a 1-D slice must be two numbers (left, right), got shape {domain.shape}.")
     domain = domain.reshape(2, 1)
     if not domain[0, 0] < domain[1, 0]:
         raise InputError(f"domain of a 1-D slice must have left < right, got {domain[:, 0].tolist()}.")
@@ -263,27 +247,19 @@ def _checked_interval(domain: np.ndarray) -> np.ndarray:
 def _checked_polygon(domain: np.ndarray) -> np.ndarray:
     """The polygon, refused unless it is convex, counter-clockwise and of positive area."""
     if domain.ndim != 2 or domain.shape[1] != 2 or len(domain) < 3:
-        raise InputError(
-            f"domain of a 2-D slice must be at least 3 corners of shape (n, 2), got {domain.shape}."
-        )
+        raise InputError(f"domain of a 2-D slice must be at least 3 corners of shape (n, 2), got {domain.shape}.")
     check_finite(domain, "domain")
     edges = np.roll(domain, -1, 0) - domain
     following = np.roll(edges, -1, 0)
     turns = edges[:, 0] * following[:, 1] - edges[:, 1] * following[:, 0]
     lengths = np.linalg.norm(edges, axis=1)
     if (lengths == 0).any():
-        raise InputError(
-            f"domain must not repeat a corner; corner {int(np.argmin(lengths))} equals the next one."
-        )
+        raise InputError(f"domain must not repeat a corner; corner {int(np.argmin(lengths))} equals the next one.")
     area = _signed_area(domain)
     if abs(area) <= 1e-14 * lengths.max() ** 2:
-        raise InputError(
-            f"domain must have positive area, got corners on (almost) one line: area {area:.3g}."
-        )
+        raise InputError(f"domain must have positive area, got corners on (almost) one line: area {area:.3g}.")
     if area < 0:
-        raise InputError(
-            "domain must list its corners counter-clockwise, got them clockwise: reverse the list."
-        )
+        raise InputError("domain must list its corners counter-clockwise, got them clockwise: reverse the list.")
     turning = np.arctan2(turns, (edges * following).sum(1)).sum()
     if (turns < -1e-12 * lengths * np.roll(lengths, -1)).any() or abs(turning - 2 * np.pi) > 1e-6:
         worst = (int(np.argmin(turns)) + 1) % len(domain)

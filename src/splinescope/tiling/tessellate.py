@@ -111,9 +111,7 @@ def tessellate(
         network=network,
     )
     if work.stopped is not None:
-        raise LimitReached(
-            f"{work.stopped}; the {tiling.count} tiles finished so far are in .partial.", tiling
-        )
+        raise LimitReached(f"{work.stopped}; the {tiling.count} tiles finished so far are in .partial.", tiling)
     return tiling
 
 
@@ -229,9 +227,7 @@ def _size_of(leaf: Leaf) -> float:
 
 def _traced(model: object, view: Slice) -> SplineNetwork:
     if not isinstance(model, nn.Module):
-        raise InputError(
-            f"model must be a torch.nn.Module or the result of trace or load, got {type(model).__name__}."
-        )
+        raise InputError(f"model must be a torch.nn.Module or the result of trace or load, got {type(model).__name__}.")
     parameter = next(model.parameters(), None)
     example = torch.from_numpy(view.inputs(view.domain[:2]))
     return trace(model, example.to(parameter.dtype if parameter is not None else torch.get_default_dtype()))
@@ -246,9 +242,7 @@ def _check_arguments(
     chunk_bytes: int,
 ) -> None:
     if not isinstance(view, Slice):
-        raise InputError(
-            f"view must be a Slice, got {type(view).__name__}; see Slice.through, .box, .axes, .segment."
-        )
+        raise InputError(f"view must be a Slice, got {type(view).__name__}; see Slice.through, .box, .axes, .segment.")
     if not (np.isfinite(rtol) and 0 <= rtol < 1e-3):
         raise InputError(f"rtol must be a number in [0, 1e-3), got {rtol!r}.")
     for name, value in (("max_tiles", max_tiles), ("threads", threads), ("chunk_bytes", chunk_bytes)):
