@@ -72,7 +72,8 @@ class Lowering:
         _registry.load_rules()
         self.input, self.output, self.constants = input_node, output, constants
         self.batch = input_node.meta["val"].shape[0]
-        self.nodes = [node for node in graph.nodes if node in ancestors(output)]
+        used = ancestors(output)
+        self.nodes = [node for node in graph.nodes if node in used]
         self.values: dict[Node, Any] = {}
         self.steps: list[Step] = []
         self.paths: dict[str, str] = {}
