@@ -27,10 +27,8 @@ _PUBLIC: dict[str, str] = {
     # network
     "trace": "network",
     "SplineNetwork": "network",
-    # tiling
-    "Slice": "tiling",
-    "tessellate": "tiling",
-    "Tiling": "tiling",
+    "load": "network",
+    "freeze_statistics": "network",
 }
 
 __all__ = ["__version__", *_PUBLIC]
