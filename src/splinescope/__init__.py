@@ -29,6 +29,10 @@ _PUBLIC: dict[str, str] = {
     "SplineNetwork": "network",
     "load": "network",
     "freeze_statistics": "network",
+    # tiling
+    "Slice": "tiling",
+    "tessellate": "tiling",
+    "Tiling": "tiling",
 }
 
 __all__ = ["__version__", *_PUBLIC]
