@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import inspect
 import logging
 import random
 import warnings
@@ -79,7 +80,10 @@ def export(model: nn.Module, batch: Tensor) -> Any:
     """The `ExportedProgram` of `model`, in-place ops removed, layers kept whole, the batch size free."""
     with exportable(model) as twin, state_kept(batch.device), torch.no_grad():
         try:
-            dynamic = ({0: torch.export.Dim.DYNAMIC},)
+            dynamic: tuple[Any, ...] = ({0: torch.export.Dim.DYNAMIC},)
+            first = next(iter(inspect.signature(twin.forward).parameters.values()), None)
+            if first is not None and first.kind is inspect.Parameter.VAR_POSITIONAL:
+                dynamic = (dynamic,)
             exported = torch.export.export(twin, (batch,), dynamic_shapes=dynamic, strict=False)
             rewrite_softshrink(exported.graph)
             return exported.run_decompositions({})
@@ -172,7 +176,8 @@ def hooks_detached(model: nn.Module) -> Iterator[None]:
 @contextlib.contextmanager
 def state_kept(device: torch.device) -> Iterator[None]:
     """Random states, warning filters and logging stay as they were."""
-    python, numpy, disabled = random.getstate(), np.random.get_state(), logging.root.manager.disable
+    python, disabled = random.getstate(), logging.root.manager.disable
+    numpy = np.random.get_state()  # noqa: NPY002  (the state a model's own code may draw from)
     devices = [device] if device.type == "cuda" else []
     try:
         logging.disable(logging.CRITICAL)
@@ -182,4 +187,4 @@ def state_kept(device: torch.device) -> Iterator[None]:
     finally:
         logging.disable(disabled)
         random.setstate(python)
-        np.random.set_state(numpy)
+        np.random.set_state(numpy)  # noqa: NPY002

@@ -17,6 +17,10 @@ from . import _onnx_shapes  # noqa: F401  (registers its operators)
 from ._onnx_ops import OPERATORS, Arguments
 
 
+OPTIONS = {"Clip": {1, 2}, "Resize": {1, 2, 3}, "Upsample": {1}, "Pad": {1, 2, 3}}
+"""Inputs that are floating options rather than values: they must be constants of the file."""
+
+
 class OnnxNode(nn.Module):
     """One node of an ONNX graph, so that sites carry its name."""
 
@@ -35,6 +39,7 @@ class OnnxNetwork(nn.Module):
         super().__init__()
         self.input_name, self.output_name = input_name, graph.output[0].name
         self.constants: dict[str, Any] = {}
+        self.options: dict[str, Any] = {}
         self.buffer_names: dict[str, str] = {}
         self.wiring: list[tuple[str, list[str], list[str]]] = []
         numpy_helper = require("onnx.numpy_helper", "onnx")
@@ -49,10 +54,16 @@ class OnnxNetwork(nn.Module):
                 continue
             name = f"{_safe(node.name) or node.op_type}_{i}"
             self.add_module(name, OnnxNode(node.op_type, attributes, opset, len(node.output)))
+            options = OPTIONS.get(node.op_type, set())
+            unknown = [source for k, source in enumerate(node.input) if k in options and source not in {"", *self.options}]
+            if unknown:
+                raise UnsupportedModelError(f"{name}: {', '.join(unknown)} must be a constant of the file.")
             self.wiring.append((name, list(node.input), list(node.output)))
 
     def _add_constant(self, name: str, value: np.ndarray) -> None:
-        """Weights become buffers; integers (shapes, axes, indices) and small vectors of options stay plain too."""
+        """Weights become buffers; integers (shapes, axes, indices) and options stay plain."""
+        if value.size <= 16:
+            self.options[name] = value.tolist()
         if np.issubdtype(value.dtype, np.floating):
             self.buffer_names[name] = f"{_safe(name)}_{len(self.buffer_names)}"
             self.register_buffer(self.buffer_names[name], torch.from_numpy(value.astype(np.float64)))
@@ -63,7 +74,10 @@ class OnnxNetwork(nn.Module):
         values: dict[str, Any] = {**self.constants, self.input_name: x, "": None}
         values.update((name, getattr(self, buffer)) for name, buffer in self.buffer_names.items())
         for name, inputs, outputs in self.wiring:
-            result = getattr(self, name)(*(values[i] for i in inputs))
+            node = getattr(self, name)
+            options = OPTIONS.get(node.op, set())
+            given = [self.options.get(i) if k in options else values[i] for k, i in enumerate(inputs)]
+            result = node(*given)
             several = isinstance(result, tuple)
             values.update(zip(outputs, result if several else [result], strict=False))
         return values[self.output_name]
