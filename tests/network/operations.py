@@ -132,7 +132,10 @@ AFFINE: dict[str, tuple[Callable[[Tensor], Tensor], tuple[int, ...]]] = {
     "unbind": (lambda x: x.unbind(1)[0] - x.unbind(1)[3], IMAGE),
     "tensor_split": (lambda x: x.tensor_split(3, 1)[0], IMAGE),
     "cat": (lambda x: torch.cat([x, -x, ROW6.expand(x.shape[0], 1, 6, 6)], 1), IMAGE),
-    "cat with fill": (lambda x: torch.cat([x, torch.zeros(x.shape[0], 1, 6, 6), torch.ones_like(x)], 1), IMAGE),
+    "cat with fill": (
+        lambda x: torch.cat([x, torch.zeros(x.shape[0], 1, 6, 6), torch.ones_like(x)], 1),
+        IMAGE,
+    ),
     "stack": (lambda x: torch.stack([x, 2 * x], 2), IMAGE),
     "hstack": (lambda x: torch.hstack([x, x.new_full((x.shape[0], 1, 6, 6), 3.0)]), IMAGE),
     "expand": (lambda x: x[:, :1].expand(-1, 5, -1, -1) + x[:, :1].expand(x.shape[0], 5, 6, 6), IMAGE),
@@ -171,7 +174,10 @@ AFFINE: dict[str, tuple[Callable[[Tensor], Tensor], tuple[int, ...]]] = {
     "division by long names": (lambda x: torch.true_divide(torch.divide(x, 3), ROW6), IMAGE),
     "concat": (lambda x: torch.concat([x, torch.dstack([x, x.positive()]).narrow(2, 3, 6)], 1), IMAGE),
     "index_add": (lambda x: x.index_add(1, CHANNELS, x.flip(1), alpha=-2), IMAGE),
-    "index_copy": (lambda x: x.index_copy(1, CHANNELS[:2], -x[:, :2]).index_fill(2, CHANNELS[:1], 0.5), IMAGE),
+    "index_copy": (
+        lambda x: x.index_copy(1, CHANNELS[:2], -x[:, :2]).index_fill(2, CHANNELS[:1], 0.5),
+        IMAGE,
+    ),
     "scatter": (lambda x: x.scatter(1, torch.ones(x.shape[0], 1, 6, 6, dtype=torch.long), 2 * x), IMAGE),
     "constant_pad_nd op": (lambda x: torch.constant_pad_nd(x, (1, 2), 0.5), IMAGE),
     "fill in place": (lambda x: x + (2 * x).zero_() + x.new_zeros(6), IMAGE),

@@ -58,18 +58,35 @@ def assert_agrees(path: Path, *, low: float = -1.0) -> ss.SplineNetwork:
 I64 = np.int64
 IMAGE = (2, 7, 6)
 FILES = {
-    "gemm": ([("Gemm", "xwb", {"alpha": 0.5, "beta": 2.0}), ("Relu", ["v0"], {})], {"w": weights(4, 3), "b": weights(3)}, (4,)),
+    "gemm": (
+        [("Gemm", "xwb", {"alpha": 0.5, "beta": 2.0}), ("Relu", ["v0"], {})],
+        {"w": weights(4, 3), "b": weights(3)},
+        (4,),
+    ),
     "matmul and arithmetic": (
-        [("Sub", "xb", {}), ("MatMul", ["v0", "w"], {}), ("Mul", ["v1", "c"], {}), ("Div", ["v2", "c"], {}), ("Neg", ["v3"], {})],
+        [
+            ("Sub", "xb", {}),
+            ("MatMul", ["v0", "w"], {}),
+            ("Mul", ["v1", "c"], {}),
+            ("Div", ["v2", "c"], {}),
+            ("Neg", ["v3"], {}),
+        ],
         {"w": weights(4, 3), "b": weights(4), "c": weights(3)},
         (4,),
     ),
     "conv": (
-        [("Conv", "xwb", {"pads": [0, 1, 2, 0], "strides": [2, 1], "group": 2}), ("LeakyRelu", ["v0"], {"alpha": 0.3})],
+        [
+            ("Conv", "xwb", {"pads": [0, 1, 2, 0], "strides": [2, 1], "group": 2}),
+            ("LeakyRelu", ["v0"], {"alpha": 0.3}),
+        ],
         {"w": weights(4, 1, 3, 2), "b": weights(4)},
         IMAGE,
     ),
-    "conv same": ([("Conv", "xw", {"auto_pad": "SAME_UPPER", "strides": [2, 2]})], {"w": weights(3, 2, 3, 2)}, IMAGE),
+    "conv same": (
+        [("Conv", "xw", {"auto_pad": "SAME_UPPER", "strides": [2, 2]})],
+        {"w": weights(3, 2, 3, 2)},
+        IMAGE,
+    ),
     "conv same lower": ([("Conv", "xw", {"auto_pad": "SAME_LOWER"})], {"w": weights(3, 2, 2, 2)}, IMAGE),
     "conv transpose": (
         [("ConvTranspose", "xw", {"strides": [2, 2], "pads": [1, 0, 0, 1], "output_padding": [1, 0]})],
@@ -81,12 +98,32 @@ FILES = {
         {"s": weights(2), "b": weights(2), "m": weights(2), "v": weights(2) ** 2 + 0.1},
         IMAGE,
     ),
-    "max pool": ([("MaxPool", "x", {"kernel_shape": [3, 2], "strides": [2, 2], "pads": [1, 1, 1, 1]})], {}, IMAGE),
-    "max pool uneven": ([("MaxPool", "x", {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [0, 0, 1, 2]})], {}, IMAGE),
-    "max pool same": ([("MaxPool", "x", {"kernel_shape": [2, 2], "strides": [2, 2], "auto_pad": "SAME_UPPER"})], {}, IMAGE),
-    "max pool ceil": ([("MaxPool", "x", {"kernel_shape": [2, 2], "strides": [2, 2], "ceil_mode": 1})], {}, IMAGE),
+    "max pool": (
+        [("MaxPool", "x", {"kernel_shape": [3, 2], "strides": [2, 2], "pads": [1, 1, 1, 1]})],
+        {},
+        IMAGE,
+    ),
+    "max pool uneven": (
+        [("MaxPool", "x", {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [0, 0, 1, 2]})],
+        {},
+        IMAGE,
+    ),
+    "max pool same": (
+        [("MaxPool", "x", {"kernel_shape": [2, 2], "strides": [2, 2], "auto_pad": "SAME_UPPER"})],
+        {},
+        IMAGE,
+    ),
+    "max pool ceil": (
+        [("MaxPool", "x", {"kernel_shape": [2, 2], "strides": [2, 2], "ceil_mode": 1})],
+        {},
+        IMAGE,
+    ),
     "average pool": ([("AveragePool", "x", {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]})], {}, IMAGE),
-    "average pool uneven": ([("AveragePool", "x", {"kernel_shape": [3, 3], "pads": [0, 0, 1, 1]})], {}, IMAGE),
+    "average pool uneven": (
+        [("AveragePool", "x", {"kernel_shape": [3, 3], "pads": [0, 0, 1, 1]})],
+        {},
+        IMAGE,
+    ),
     "global pools": (
         [("GlobalAveragePool", "x", {}), ("GlobalMaxPool", "x", {}), ("Concat", ["v0", "v1"], {"axis": 1})],
         {},
@@ -96,12 +133,24 @@ FILES = {
     "clip from below": ([("Clip", "xl", {})], {"l": np.float32(0.1)}, (4,)),
     "prelu": ([("PRelu", "xs", {})], {"s": weights(2, 1, 1)}, IMAGE),
     "prelu per element": ([("PRelu", "xs", {})], {"s": weights(7, 6)}, IMAGE),
-    "extremes": ([("Max", "xa", {}), ("Min", ["v0", "b"], {}), ("Abs", ["v1"], {})], {"a": weights(4), "b": weights(4)}, (4,)),
+    "extremes": (
+        [("Max", "xa", {}), ("Min", ["v0", "b"], {}), ("Abs", ["v1"], {})],
+        {"a": weights(4), "b": weights(4)},
+        (4,),
+    ),
     "sum": ([("Sum", "xax", {})], {"a": weights(4)}, (4,)),
     "hard sigmoid": ([("HardSigmoid", "x", {"alpha": 0.8})], {}, (4,)),
-    "pad": ([("Pad", "xpc", {})], {"p": np.array([0, 0, 1, 0, 0, 0, 2, 1], I64), "c": np.float32(0.5)}, IMAGE),
+    "pad": (
+        [("Pad", "xpc", {})],
+        {"p": np.array([0, 0, 1, 0, 0, 0, 2, 1], I64), "c": np.float32(0.5)},
+        IMAGE,
+    ),
     "pad edge": ([("Pad", "xp", {"mode": "edge"})], {"p": np.array([0, 0, 1, 0, 0, 0, 2, 1], I64)}, IMAGE),
-    "pad reflect": ([("Pad", "xp", {"mode": "reflect"})], {"p": np.array([0, 0, 1, 2, 0, 0, 2, 1], I64)}, IMAGE),
+    "pad reflect": (
+        [("Pad", "xp", {"mode": "reflect"})],
+        {"p": np.array([0, 0, 1, 2, 0, 0, 2, 1], I64)},
+        IMAGE,
+    ),
     "shape arithmetic": (
         [
             ("Shape", "x", {}),
@@ -122,22 +171,47 @@ FILES = {
             ("Unsqueeze", ["v3", "q"], {}),
         ],
         {
-            **{"s": np.array([1], I64), "e": np.array([2], I64), "a": np.array([1], I64)},
-            **{"i": np.array([3, 0], I64), "q": np.array([1], I64)},
+            "s": np.array([1], I64),
+            "e": np.array([2], I64),
+            "a": np.array([1], I64),
+            "i": np.array([3, 0], I64),
+            "q": np.array([1], I64),
         },
         IMAGE,
     ),
     "split": ([("Split", "x", {"axis": 1}), ("Sub", ["v0", "v0b"], {})], {}, IMAGE),
-    "reduce": ([("ReduceMean", "x", {"axes": [2, 3], "keepdims": 0}), ("ReduceSum", ["v0", "a"], {})], {"a": np.array([1], I64)}, IMAGE),
+    "reduce": (
+        [("ReduceMean", "x", {"axes": [2, 3], "keepdims": 0}), ("ReduceSum", ["v0", "a"], {})],
+        {"a": np.array([1], I64)},
+        IMAGE,
+    ),
     "resize nearest": (
-        [("Resize", ["x", "", "s"], {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"})],
+        [
+            (
+                "Resize",
+                ["x", "", "s"],
+                {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
+            )
+        ],
         {"s": np.array([1, 1, 2, 3], np.float32)},
         IMAGE,
     ),
-    "resize linear": ([("Resize", ["x", "", "s"], {"mode": "linear"})], {"s": np.array([1, 1, 2, 2], np.float32)}, IMAGE),
+    "resize linear": (
+        [("Resize", ["x", "", "s"], {"mode": "linear"})],
+        {"s": np.array([1, 1, 2, 2], np.float32)},
+        IMAGE,
+    ),
     "depth to space": ([("DepthToSpace", "x", {"blocksize": 2})], {}, (8, 3, 2)),
-    "depth to space, columns first": ([("DepthToSpace", "x", {"blocksize": 2, "mode": "CRD"})], {}, (8, 3, 2)),
-    "dropout and casts": ([("Dropout", "x", {}), ("Cast", ["v0"], {"to": 1}), ("Identity", ["v1"], {})], {}, (4,)),
+    "depth to space, columns first": (
+        [("DepthToSpace", "x", {"blocksize": 2, "mode": "CRD"})],
+        {},
+        (8, 3, 2),
+    ),
+    "dropout and casts": (
+        [("Dropout", "x", {}), ("Cast", ["v0"], {"to": 1}), ("Identity", ["v1"], {})],
+        {},
+        (4,),
+    ),
 }
 
 
@@ -148,7 +222,7 @@ def test_onnx_operators_agree_with_onnxruntime(label, tmp_path):
 
 
 def test_files_written_for_one_row_take_many(tmp_path):
-    nodes = [("Reshape", "xs", {}), ("Gemm", ["v0", "w"], {}), ("Softmax", ["v1"], {})]
+    nodes = [("Reshape", "xs", {}), ("MatMul", ["v0", "w"], {}), ("Softmax", ["v1"], {})]
     constants = {"s": np.array([1, 12], I64), "w": weights(12, 3)}
     network = assert_agrees(written(tmp_path / "net.onnx", nodes, constants, (3, 4), batch=1, opset=9))
     assert (network.input_shape, network.output_shape, network.ending) == ((3, 4), (3,), "softmax")

@@ -153,7 +153,12 @@ def test_wrappers_are_looked_through():
 
 
 @pytest.mark.parametrize(
-    "norm", [nn.utils.parametrizations.weight_norm, nn.utils.parametrizations.spectral_norm, nn.utils.parametrizations.orthogonal]
+    "norm",
+    [
+        nn.utils.parametrizations.weight_norm,
+        nn.utils.parametrizations.spectral_norm,
+        nn.utils.parametrizations.orthogonal,
+    ],
 )
 def test_parametrised_weights_are_computed_at_snapshot_time(norm):
     torch.manual_seed(0)
@@ -183,7 +188,9 @@ def test_endings_are_left_out_and_named(ending, label):
 
 
 def test_all_unsupported_parts_are_listed_at_once():
-    model = nn.Sequential(nn.Linear(6, 6), nn.GELU(), nn.LayerNorm(6), nn.Sequential(nn.SiLU(), nn.Sigmoid()), nn.ReLU())
+    model = nn.Sequential(
+        nn.Linear(6, 6), nn.GELU(), nn.LayerNorm(6), nn.Sequential(nn.SiLU(), nn.Sigmoid()), nn.ReLU()
+    )
     with pytest.raises(ss.UnsupportedModelError) as caught:
         ss.trace(model, torch.zeros(1, 6))
     text = str(caught.value)

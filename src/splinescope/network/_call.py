@@ -129,9 +129,7 @@ class Call:
     def values_only(self) -> None:
         """Refuse every output but the first (indices are not continuous)."""
         if self.pick not in (None, 0):
-            raise Refusal(
-                "the indices it returns are not continuous in the input; only its values can be used."
-            )
+            raise Refusal("the indices it returns are not continuous in the input; only its values can be used.")
 
     # what to run
 
@@ -152,9 +150,7 @@ class Call:
             else:
                 positional.append(value)
         moving = [
-            i
-            for i, v in enumerate(positional)
-            if any(isinstance(leaf, (Live, Rows, Batch)) for leaf in leaves(v))
+            i for i, v in enumerate(positional) if any(isinstance(leaf, (Live, Rows, Batch)) for leaf in leaves(v))
         ]
 
         def run(*tensors: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.fx import Graph, Node
 
 from splinescope._errors import UnsupportedModelError
+
 from . import _registry
 from ._call import BATCH, Batch, Call, Live, Refusal, Rows, leaves, op_name, tree_map
 from ._program import Program, Seal, Step
@@ -38,11 +39,7 @@ def find_ending(output: Node) -> tuple[Node, str | None]:
         label = _registry.ENDINGS.get(op)
         if node.target is operator.getitem and node.args[1] == 1:
             source = node.args[0]
-            label = (
-                {"max": "argmax", "min": "argmin"}.get(op_name(source.target))
-                if isinstance(source, Node)
-                else None
-            )
+            label = {"max": "argmax", "min": "argmin"}.get(op_name(source.target)) if isinstance(source, Node) else None
             node = source if label and isinstance(source, Node) else node
         elif label is None and op not in {*RESHAPES, *IDENTITIES}:
             break
@@ -70,9 +67,7 @@ def ancestors(node: Node) -> set[Node]:
 class Lowering:
     """Walks the graph once: constants are computed, live nodes become steps, refusals are collected."""
 
-    def __init__(
-        self, graph: Graph, input_node: Node, output: Node, constants: Callable[[Node], Tensor]
-    ) -> None:
+    def __init__(self, graph: Graph, input_node: Node, output: Node, constants: Callable[[Node], Tensor]) -> None:
         _registry.load_rules()
         self.input, self.output, self.constants = input_node, output, constants
         self.batch = input_node.meta["val"].shape[0]
@@ -92,9 +87,7 @@ class Lowering:
             lines = "\n".join(f"  - {line}" for line in dict.fromkeys(self.refusals))
             raise UnsupportedModelError(f"The model has parts that cannot be tiled exactly:\n{lines}")
         if not isinstance(result, Live):
-            raise UnsupportedModelError(
-                "The model's output does not depend on its input: there is nothing to tile."
-            )
+            raise UnsupportedModelError("The model's output does not depend on its input: there is nothing to tile.")
         input_shape = tuple(int(n) for n in self.input.meta["val"].shape[1:])
         steps = needed(self.steps, result.name)
         return Program(self.input.name, input_shape, result.name, result.shape, steps)
@@ -178,12 +171,8 @@ class Lowering:
             return {f"arg{i}": tree_map(resolve, arg) for i, arg in enumerate(node.args)}
         arguments = {}
         for i, argument in enumerate(schema.arguments):
-            given = (
-                node.args[i] if i < len(node.args) else node.kwargs.get(argument.name, argument.default_value)
-            )
-            arguments[argument.name] = tree_map(
-                resolve, list(given) if isinstance(given, (list, tuple)) else given
-            )
+            given = node.args[i] if i < len(node.args) else node.kwargs.get(argument.name, argument.default_value)
+            arguments[argument.name] = tree_map(resolve, list(given) if isinstance(given, (list, tuple)) else given)
         return arguments
 
     def _constant(self, node: Node, arguments: dict[str, Any]) -> Any:
@@ -203,9 +192,7 @@ class Lowering:
     def _constant_rows(self, call: Call) -> Any:
         """Run an op on constants that carry a batch axis, on one row."""
         arguments = {
-            name: tree_map(
-                lambda v: v.tensor if isinstance(v, Rows) else 1 if isinstance(v, Batch) else v, value
-            )
+            name: tree_map(lambda v: v.tensor if isinstance(v, Rows) else 1 if isinstance(v, Batch) else v, value)
             for name, value in call.arguments.items()
         }
         if call.op not in _registry.RULES or not any(

@@ -49,7 +49,17 @@ def copy(call: Call) -> Live | Rows:
 @affine(
     *("permute", "transpose", "slice", "select", "diagonal", "index_select"),
     *("split", "split_with_sizes", "unbind", "cat", "concat", "stack", "hstack", "dstack"),
-    *("slice_scatter", "select_scatter", "expand", "repeat", "tile", "repeat_interleave", "roll", "flip", "rot90"),
+    *(
+        "slice_scatter",
+        "select_scatter",
+        "expand",
+        "repeat",
+        "tile",
+        "repeat_interleave",
+        "roll",
+        "flip",
+        "rot90",
+    ),
     *("pixel_shuffle", "pixel_unshuffle", "channel_shuffle", "unfold", "im2col", "col2im"),
     *("pad", "constant_pad_nd", "tril", "triu"),
 )
