@@ -23,7 +23,13 @@ class Arguments:
     """Inputs and attributes of one ONNX node."""
 
     def __init__(self, op: str, inputs: list[Any], attributes: dict[str, Any], opset: int, outputs: int) -> None:
-        self.op, self.inputs, self.attributes, self.opset, self.outputs = op, inputs, attributes, opset, outputs
+        self.op, self.inputs, self.attributes, self.opset, self.outputs = (
+            op,
+            inputs,
+            attributes,
+            opset,
+            outputs,
+        )
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -52,8 +58,11 @@ def operator(*names: str) -> Callable[[Operator], Operator]:
 
 def simple(**functions: Callable[..., Any]) -> None:
     """Operators that are one torch function of all their inputs."""
-    for name, function in functions.items():
-        OPERATORS[name] = lambda a, f=function: f(*(tensor(v) for v in a.inputs))
+
+    def lift(function: Callable[..., Any]) -> Operator:
+        return lambda a: function(*(tensor(v) for v in a.inputs))
+
+    OPERATORS.update((name, lift(function)) for name, function in functions.items())
 
 
 def tensor(value: Any) -> Tensor:
@@ -88,7 +97,7 @@ OPERATORS["Div"] = arithmetic(torch.div, lambda p, q: p // q)
 
 @operator("Sum", "Max", "Min")
 def reduce_inputs(a: Arguments) -> Tensor:
-    combine = {"Sum": torch.add, "Max": torch.maximum, "Min": torch.minimum}[a.op]
+    combine: Any = {"Sum": torch.add, "Max": torch.maximum, "Min": torch.minimum}[a.op]
     result = tensor(a[0])
     for value in a.inputs[1:]:
         result = combine(result, tensor(value))
@@ -143,7 +152,7 @@ def hard_sigmoid(a: Arguments) -> Tensor:
 
 @operator("Softmax", "LogSoftmax", "ArgMax")
 def ending(a: Arguments) -> Tensor:
-    function = {"Softmax": torch.softmax, "LogSoftmax": torch.log_softmax, "ArgMax": torch.argmax}[a.op]
+    function: Any = {"Softmax": torch.softmax, "LogSoftmax": torch.log_softmax, "ArgMax": torch.argmax}[a.op]
     axis = a.attribute("axis", 0 if function is torch.argmax else -1 if a.opset >= 13 else 1)
     return function(a[0], axis)
 

@@ -32,7 +32,7 @@ FACTORS = {
 
 
 @affine(
-    *("linear", "conv1d", "conv2d", "conv3d", "convolution"),
+    *("linear", "conv1d", "conv2d", "conv3d"),
     *("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"),
     *(
         "matmul",
@@ -55,7 +55,8 @@ def product(call: Call) -> Live:
     live = sum(leaf_is_live(call, name) for name in factors & call.arguments.keys())
     if live > 1:
         raise Refusal(
-            "multiplies two values that both depend on the input (attention, gating, squaring): quadratic, not "
+            "multiplies two values that both depend on the input (attention, gating, squaring): quadratic, "
+            "not "
             "piecewise affine; trace the part before it, or make one factor a constant."
         )
     return call.affine(run=aligned_product(call))
@@ -138,7 +139,7 @@ def blend(call: Call) -> Live:
 
 
 @affine("sum", "mean", "cumsum", "avg_pool1d", "avg_pool2d", "avg_pool3d")
-@affine("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "_adaptive_avg_pool2d")
+@affine("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d")
 @affine("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d")
 @affine("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d")
 def average(call: Call) -> Live:
@@ -147,15 +148,10 @@ def average(call: Call) -> Live:
     return call.affine(run, run)
 
 
-@affine("_native_batch_norm_legit_no_training", "batch_norm", "native_batch_norm")
+@affine("_native_batch_norm_legit_no_training")
 def batch_norm(call: Call) -> Live:
     """Batch norm in eval: `scale * x + shift` per channel, from the running statistics."""
     x = call.live("input")
-    if call.get("training", False):
-        raise Refusal(
-            "normalises by the statistics of the batch: rows are mixed and nothing is piecewise affine; call "
-            "model.eval() first, and keep track_running_stats=True."
-        )
     call.values_only()
     mean, variance = call["running_mean"], call["running_var"]
     weight = torch.ones_like(mean) if call["weight"] is None else call["weight"]
