@@ -28,6 +28,9 @@ _PUBLIC: dict[str, str] = {
     "Slice": "tiling",
     "tessellate": "tiling",
     "Tiling": "tiling",
+    # network
+    "trace": "network",
+    "SplineNetwork": "network",
 }
 
 __all__ = ["__version__", *_PUBLIC]
