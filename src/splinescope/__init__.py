@@ -28,6 +28,10 @@ _PUBLIC: dict[str, str] = {
     "Slice": "tiling",
     "tessellate": "tiling",
     "Tiling": "tiling",
+    "compare": "tiling",
+    "zaslavsky": "tiling",
+    "montufar": "tiling",
+    "serra": "tiling",
     # network
     "trace": "network",
     "SplineNetwork": "network",
