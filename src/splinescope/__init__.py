@@ -24,6 +24,9 @@ _PUBLIC: dict[str, str] = {
     "MissingExtraError": "_errors",
     "FileFormatError": "_errors",
     "LimitReached": "_errors",
+    # network
+    "trace": "network",
+    "SplineNetwork": "network",
     # tiling
     "Slice": "tiling",
     "tessellate": "tiling",
@@ -32,9 +35,6 @@ _PUBLIC: dict[str, str] = {
     "zaslavsky": "tiling",
     "montufar": "tiling",
     "serra": "tiling",
-    # network
-    "trace": "network",
-    "SplineNetwork": "network",
 }
 
 __all__ = ["__version__", *_PUBLIC]
