@@ -33,6 +33,10 @@ _PUBLIC: dict[str, str] = {
     "Slice": "tiling",
     "tessellate": "tiling",
     "Tiling": "tiling",
+    "compare": "tiling",
+    "zaslavsky": "tiling",
+    "montufar": "tiling",
+    "serra": "tiling",
 }
 
 __all__ = ["__version__", *_PUBLIC]

@@ -11,11 +11,12 @@ import numpy as np
 from .._errors import InputError
 from . import _kernels as kernels
 from ._check import Report, check_tiling
+from ._measures import Measures
 from ._mesh import half_edges, pair_half_edges
 from .slice import Slice
 
 if TYPE_CHECKING:
-    from ..network import Site, SplineNetwork
+    from ..network import Program, Site, SplineNetwork
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Walls:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Tiling:
+class Tiling(Measures):
     """The exact set of tiles of a network on a slice (exact up to float64 and the stated tolerance).
 
     Attributes:
@@ -152,6 +153,16 @@ class Tiling:
                 f"{what} needs the network, which a loaded tiling does not carry: set it by load(..., network=)."
             )
         return self.network
+
+    def program(self, what: str) -> Program:
+        """The float64 program of the network, refused if its parameters are no longer those that were tiled."""
+        network = self.require_network(what)
+        if network.fingerprint() != self.fingerprint:
+            raise InputError(
+                f"{what} needs the network as it was when it was tiled, but its parameters have changed since: "
+                "tile it again, or keep a copy of the model."
+            )
+        return network.program()
 
 
 def _walls_of_intervals(corners: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
