@@ -24,9 +24,16 @@ _PUBLIC: dict[str, str] = {
     "MissingExtraError": "_errors",
     "FileFormatError": "_errors",
     "LimitReached": "_errors",
+    # network
+    "trace": "network",
+    "SplineNetwork": "network",
+    # tiling
+    "Slice": "tiling",
+    "tessellate": "tiling",
+    "Tiling": "tiling",
 }
 
-__all__ = ["__version__", *_PUBLIC]  # noqa: PLE0604
+__all__ = ["__version__", *_PUBLIC]
 
 
 def __getattr__(name: str) -> Any:

@@ -15,7 +15,7 @@ the stage's winner is also the winner of the whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -128,6 +128,18 @@ class Program:
         """The network on a batch `[N, *input_shape]`, in float64."""
         values = {self.input: x.to(torch.float64)}
         return run_steps(self.steps, values, keep={self.output})[self.output]
+
+    def patterns(self, x: Tensor) -> Iterator[np.ndarray]:
+        """For each fold, `[N, U]` booleans: where a batch `[N, *input_shape]` is on a unit's positive side."""
+        steps = list(self.steps)
+        values = {self.input: x.to(torch.float64)}
+        for step, needed in zip(steps, live_after(steps, {self.output}), strict=True):
+            if isinstance(step, Fold):
+                yield (step.cuts(*(values[name] for name in step.inputs)) > 0).numpy()
+            if not isinstance(step, Seal):
+                values[step.output] = step.run(*(values[name] for name in step.inputs))
+            for name in [name for name in values if name not in needed]:
+                del values[name]
 
 
 def live_after(steps: Iterable[Step], keep: Iterable[str]) -> list[set[str]]:
