@@ -46,9 +46,7 @@ def test_classes_of_the_sphere_cover_it_and_have_covers_count() -> None:
 
 
 def test_degenerate_great_circles_share_their_crossings() -> None:
-    x = np.vstack(
-        [np.eye(3), [[1, 1, 0], [1, 1, 1], [2, 0, 0], [0, -1, 0]]]
-    )  # repeated and antipodal ones too
+    x = np.vstack([np.eye(3), [[1, 1, 0], [1, 1, 1], [2, 0, 0], [0, -1, 0]]])  # repeated and antipodal ones too
     classes = sign_classes(x)
     assert classes.volumes.sum() == pytest.approx(1, abs=1e-12)
     assert classes.count == 18
@@ -57,9 +55,7 @@ def test_degenerate_great_circles_share_their_crossings() -> None:
 def test_only_the_span_matters() -> None:
     flat = circle(5) @ np.random.default_rng(0).standard_normal((2, 6))
     plane = np.linalg.svd(flat, full_matrices=False)
-    assert sign_classes(flat).gamma == pytest.approx(
-        sign_classes(plane[0][:, :2] * plane[1][:2]).gamma, rel=1e-9
-    )
+    assert sign_classes(flat).gamma == pytest.approx(sign_classes(plane[0][:, :2] * plane[1][:2]).gamma, rel=1e-9)
 
 
 def test_sampled_volumes_agree_with_exact_ones() -> None:

@@ -1,11 +1,13 @@
 """Measures of a batch through depth, against direct computation; the model is left as found."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from splinescope import InputError
+from splinescope import InputError, UnsupportedModelError, trace
 from splinescope.representation import random_network, representation_geometry
 from splinescope.representation._measures import measure
 
@@ -60,16 +62,12 @@ def test_activity_and_participation_count_inputs() -> None:
 
 def test_recentring_with_relu_leaves_one_odd_point() -> None:
     n = 32
-    network = random_network(
-        100, 200, in_features=10, components=("rc", "nl"), dtype=torch.float64, generator=seeded()
-    )
+    network = random_network(100, 200, in_features=10, components=("rc", "nl"), dtype=torch.float64, generator=seeded())
     geometry = representation_geometry(network, torch.randn(n, 10, dtype=torch.float64, generator=seeded(1)))
     odd = geometry[-1].odd
     assert odd is not None
     assert odd.isolation > 3
-    assert odd.norm_ratio == pytest.approx(
-        n - 1, rel=0.3
-    )  # squared lengths vary by sqrt(5 / width) a layer, 16%
+    assert odd.norm_ratio == pytest.approx(n - 1, rel=0.3)  # squared lengths vary by sqrt(5 / width) a layer, 16%
     assert odd.angle == pytest.approx(90, abs=2)
 
 
@@ -94,6 +92,46 @@ def test_hooks_measure_every_leaf_and_the_output() -> None:
     assert geometry[1].singular_values == pytest.approx(torch.linalg.svdvals(h).numpy(), rel=1e-5)
 
 
+class Functional(nn.Module):
+    """Non-linearities that no hook sees, a skip connection and a pool."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(1, 2, 3)
+        self.norm = nn.BatchNorm2d(2)
+        self.head = nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h = nn.functional.max_pool2d(torch.relu(self.norm(self.conv(x))), 2).flatten(1)
+        return h + torch.relu(self.head(h))
+
+
+def test_tracing_sees_functional_non_linearities() -> None:
+    model = Functional().eval()
+    x = torch.randn(6, 1, 6, 6, generator=seeded())
+    geometry = representation_geometry(model, x)
+    assert geometry.method == "trace"
+    assert [layer.d for layer in geometry] == [36, 32, 8, 8, 8]  # input, relu, pool, relu, output
+    with torch.no_grad():
+        twin = copy.deepcopy(model).double()
+        expected = twin(x.double())
+    assert geometry[-1].gram == pytest.approx((expected @ expected.T).numpy(), rel=1e-9)
+    assert representation_geometry(trace(model, x), x)[-1].gram == pytest.approx(geometry[-1].gram)
+
+
+def test_train_mode_is_measured_by_hooks_and_tracing_it_is_refused() -> None:
+    x = torch.randn(6, 1, 6, 6, generator=seeded())
+    assert representation_geometry(Functional(), x).method == "hooks"
+    with pytest.raises(UnsupportedModelError, match="eval"):
+        representation_geometry(Functional(), x, method="trace")
+
+
+def test_what_cannot_be_traced_is_hooked() -> None:
+    model = nn.Sequential(nn.Linear(4, 5), nn.GELU(), nn.Linear(5, 5), nn.ReLU()).eval()
+    geometry = representation_geometry(model, torch.randn(6, 4, generator=seeded()))
+    assert (geometry.method, len(geometry)) == ("hooks", 5)
+
+
 def test_model_is_left_as_found() -> None:
     model = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Dropout(0.5), nn.Linear(6, 2))
     state = {k: v.clone() for k, v in model.state_dict().items()}
@@ -108,9 +146,7 @@ def test_model_is_left_as_found() -> None:
 
 def test_summary_and_records_have_a_line_a_layer() -> None:
     model = nn.Sequential(nn.Linear(4, 6), nn.ReLU())
-    geometry = representation_geometry(
-        model, torch.randn(8, 4, generator=seeded()), keep_gram=False, method="hooks"
-    )
+    geometry = representation_geometry(model, torch.randn(8, 4, generator=seeded()), keep_gram=False, method="hooks")
     assert len(geometry.summary().splitlines()) == 1 + len(geometry) == 1 + len(geometry.records())
     assert geometry.series("rank")[0] == 4
     assert geometry[0].gram is None

@@ -35,9 +35,7 @@ def test_expected_gram_is_the_mean_over_random_units(components: tuple[str, ...]
         z = np.maximum(z, 0)
     products = z[:, :, None] * z[:, None, :]
     error = np.abs(products.mean(axis=0) - expected_gram(x @ x.T, components, spread=spread))
-    assert (
-        error < 5.5 * products.std(axis=0) / math.sqrt(draws) + 1e-12
-    ).all()  # 64 entries: 5.5 standard errors
+    assert (error < 5.5 * products.std(axis=0) / math.sqrt(draws) + 1e-12).all()  # 64 entries: 5.5 standard errors
 
 
 def test_rescaling_fixes_the_trace() -> None:
@@ -95,7 +93,7 @@ def test_theorem_14_cluster_contracts_when_the_odd_point_is_far() -> None:
 
 def test_theorem_14_fails_when_the_odd_point_is_near() -> None:
     cluster = 0.01 * np.random.default_rng(0).standard_normal((4, 3))
-    step = odd_point_step(np.vstack([cluster.mean(axis=0) + [0.56, 0, 0], cluster]))
+    step = odd_point_step(np.vstack([cluster.mean(axis=0) + np.array([0.56, 0, 0]), cluster]))
     assert not step.contracts
     assert np.nanmax(step.ratios) > 1
 

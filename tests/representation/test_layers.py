@@ -23,9 +23,7 @@ def test_recentring_with_rescaling_is_torch_batch_norm(batch: torch.Tensor) -> N
 
 
 @pytest.mark.parametrize("spread", ["std", "rms"])
-@pytest.mark.parametrize(
-    "components", [c for k in range(4) for c in itertools.combinations(("rc", "rs", "nl"), k)]
-)
+@pytest.mark.parametrize("components", [c for k in range(4) for c in itertools.combinations(("rc", "rs", "nl"), k)])
 def test_every_switch_is_its_formula(batch: torch.Tensor, components: tuple[str, ...], spread: str) -> None:
     layer = NormalizedLayer(5, 7, components=components, spread=spread, eps=0.0).double()  # type: ignore[arg-type]
     z = batch @ layer.linear.weight.T
@@ -63,9 +61,7 @@ def test_same_generator_same_network_and_global_stream_untouched() -> None:
 @pytest.mark.parametrize(("init", "variance"), [("he", 2.0), ("lecun", 1.0), ("default", 1 / 3)])
 def test_initialisations_have_their_variance(init: str, variance: float) -> None:
     weight = random_network(1, 400, init=init, generator=_seeded())[0].linear.weight  # type: ignore[arg-type]
-    assert weight.var().item() * 400 == pytest.approx(
-        variance, rel=0.02
-    )  # 160,000 entries: sd of the estimate .4%
+    assert weight.var().item() * 400 == pytest.approx(variance, rel=0.02)  # 160,000 entries: sd of the estimate .4%
 
 
 def test_bad_arguments_are_named(batch: torch.Tensor) -> None:

@@ -60,12 +60,8 @@ def test_advancing_in_steps_is_advancing_at_once() -> None:
     x = np.random.default_rng(1).standard_normal(20)
     at_once = tree_representation(x, 300)
     in_steps = tree_representation(x, 10).advance(100).advance(190)
-    assert np.allclose(
-        at_once.angles(), in_steps.angles(), atol=1e-5
-    )  # arccos near 1 keeps half of the digits
-    assert at_once.log_scale + np.log(at_once.norms()) == pytest.approx(
-        in_steps.log_scale + np.log(in_steps.norms())
-    )
+    assert np.allclose(at_once.angles(), in_steps.angles(), atol=1e-5)  # arccos near 1 keeps half of the digits
+    assert at_once.log_scale + np.log(at_once.norms()) == pytest.approx(in_steps.log_scale + np.log(in_steps.norms()))
 
 
 def test_hundred_thousand_layers_of_a_hundred_points_take_seconds() -> None:
@@ -110,9 +106,7 @@ def test_theorem_11_limits_with_sharp_constants() -> None:
         ratio = norms[1:-1].max() / norms.max()
         assert ratio == pytest.approx(math.sqrt((1 + q) / ((n - 1) ** 2 + q)), rel=1e-12)  # item 3, sharp
         deviation = 90 - angles[norms.argmax(), n // 2]
-        assert (
-            deviation <= math.degrees(math.asin(1 / math.sqrt(2 * ((n - 1) ** 2 + 1)))) + 1e-9
-        )  # item 4, sharp
+        assert deviation <= math.degrees(math.asin(1 / math.sqrt(2 * ((n - 1) ** 2 + 1)))) + 1e-9  # item 4, sharp
 
 
 def test_theorem_11_angles_contract_at_the_predicted_rate() -> None:

@@ -2,6 +2,7 @@
 
 from ._measures import LayerGeometry as LayerGeometry
 from ._measures import OddPoint as OddPoint
+from ._measures import odd_point as odd_point
 from .full_rank import FullRankWidth as FullRankWidth
 from .full_rank import expected_width_bound as expected_width_bound
 from .full_rank import full_rank_width as full_rank_width

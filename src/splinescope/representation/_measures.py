@@ -98,9 +98,7 @@ class LayerGeometry:
     def angles(self) -> np.ndarray:
         """`[n (n-1) / 2]` pairwise angles in degrees (needs the Gram matrix); good to about 1e-6."""
         if self.gram is None:
-            raise ValueError(
-                "the Gram matrix was not kept: call representation_geometry(..., keep_gram=True)."
-            )
+            raise ValueError("the Gram matrix was not kept: call representation_geometry(..., keep_gram=True).")
         return pairwise_angles(self.gram)
 
 

@@ -95,9 +95,7 @@ def sign_classes(
     reduced = _in_their_span(x)
     rank = reduced.shape[1]
     if method == "exact" and rank > 3:
-        raise InputError(
-            f"exact volumes need points of rank at most 3, got rank {rank}; take bounds or monte_carlo."
-        )
+        raise InputError(f"exact volumes need points of rank at most 3, got rank {rank}; take bounds or monte_carlo.")
     if method == "exact" or (method == "auto" and rank <= 3):
         cells = {1: _line, 2: _circle, 3: _sphere}[rank](reduced)
         signs, volumes = np.array(list(cells)), np.array(list(cells.values()))
@@ -106,9 +104,7 @@ def sign_classes(
     expected = 2 * sum(math.comb(len(x) - 1, i) for i in range(rank))
     if method == "bounds" or (method == "auto" and expected <= max_classes):
         if expected > max_classes:
-            raise InputError(
-                f"there may be {expected} classes, more than max_classes={max_classes}; take monte_carlo."
-            )
+            raise InputError(f"there may be {expected} classes, more than max_classes={max_classes}; take monte_carlo.")
         return _bounds(reduced)
     return _monte_carlo(reduced, draws, confidence, generator or np.random.default_rng(0))
 
@@ -204,9 +200,7 @@ def _bounds(x: np.ndarray) -> SignClasses:
     angles = np.arccos(np.clip(np.abs(x @ x.T)[np.triu_indices(len(x), 1)], 0, 1))  # between lines
     lower = float(volumes.min())
     upper = 1 / len(classes)
-    if (
-        len(angles) and angles.min() > 0
-    ):  # signs that tell two lines apart one way have volume angle / 2 pi together
+    if len(angles) and angles.min() > 0:  # signs that tell two lines apart one way have volume angle / 2 pi together
         upper = min(upper, float(angles.min()) / (2 * np.pi))
     return SignClasses(signs, volumes, math.sqrt(lower * upper), lower, upper, "bounds")
 

@@ -12,7 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from .._checks import check_choice
-from .._errors import InputError
+from .._errors import InputError, UnsupportedModelError
+from ..network import Fold, Seal, SplineNetwork, trace
+from ..network._program import live_after
 from ._measures import LayerGeometry, measure
 
 
@@ -47,9 +49,8 @@ class RepresentationGeometry:
 
     def summary(self) -> str:
         """A table, one line for each place."""
-        head = (
-            f"{'layer':28} {'op':12} {'units':>7} {'rank':>5} {'stable':>7} {'effect.':>7} {'angle':>6} "
-            + (f"{'gap':>6} {'sparse':>6} {'odd':>5} {'ratio':>7} {'at':>6} {'cluster':>7}")
+        head = f"{'layer':28} {'op':12} {'units':>7} {'rank':>5} {'stable':>7} {'effect.':>7} {'angle':>6} " + (
+            f"{'gap':>6} {'sparse':>6} {'odd':>5} {'ratio':>7} {'at':>6} {'cluster':>7}"
         )
         lines = [head]
         for layer in self.layers:
@@ -86,7 +87,7 @@ class RepresentationGeometry:
 
 
 def representation_geometry(
-    model: nn.Module,
+    model: nn.Module | SplineNetwork,
     batch: Tensor,
     *,
     method: Literal["auto", "trace", "hooks"] = "auto",
@@ -100,13 +101,13 @@ def representation_geometry(
     cluster of the others, activity of each unit, sparsity, and a random projection to the plane.
 
     Args:
-        model: Any module that maps a batch tensor to a tensor. Left as found: parameters, running statistics,
-            mode, hooks, random state.
+        model: Any module that maps a batch tensor to a tensor, or a traced network. Left as found: parameters,
+            running statistics, mode, hooks, random state.
         batch: `[n, ...]`, at least 2 rows.
         method: "trace" reads the places from the traced network: input, every non-linearity (functional ones
             too), output. "hooks" runs the model as it is, in its own mode, and measures the output of every
             leaf module: the way for batch norm in train mode and for what cannot be traced. "auto" traces
-            models in evaluation mode and falls back to hooks.
+            models in evaluation mode and falls back to hooks where that fails.
         keep_gram: Keep the `[n, n]` Gram matrix of every place.
         seed: Of the projection's plane.
 
@@ -124,19 +125,56 @@ def representation_geometry(
     """
     check_choice(method, "method", ("auto", "trace", "hooks"))
     if not isinstance(batch, Tensor) or batch.ndim < 2 or len(batch) < 2:
-        raise InputError(
-            f"batch must be a tensor [n, ...] with n >= 2, got {getattr(batch, 'shape', type(batch).__name__)}."
-        )
+        received = tuple(batch.shape) if isinstance(batch, Tensor) else type(batch).__name__
+        raise InputError(f"batch must be a tensor [n, ...] with n >= 2, got {received}.")
     layers: list[LayerGeometry] = []
 
     def record(name: str, op: str, value: Tensor) -> None:
         layers.append(measure(name, op, value, keep_gram=keep_gram, seed=seed))
 
+    traced = _traced(model, batch, method)
+    if traced is not None:
+        _by_trace(traced, batch, record)
+        return RepresentationGeometry(tuple(layers), "trace")
+    assert isinstance(model, nn.Module)
     _by_hooks(model, batch, record)
     return RepresentationGeometry(tuple(layers), "hooks")
 
 
+def _traced(model: nn.Module | SplineNetwork, batch: Tensor, method: str) -> SplineNetwork | None:
+    """The traced network, or None where hooks are the way."""
+    if isinstance(model, SplineNetwork):
+        return model
+    if method == "hooks" or (method == "auto" and model.training):
+        return None
+    try:
+        return trace(model, batch)
+    except UnsupportedModelError:
+        if method == "trace":
+            raise
+        return None
+
+
 Record = Callable[[str, str, Tensor], None]
+
+
+def _by_trace(network: SplineNetwork, batch: Tensor, record: Record) -> None:
+    """Run the steps one by one; a max over a window is a tournament of folds, of which the last one counts."""
+    program = network.program()
+    stages = {name for step in program.steps if isinstance(step, Seal) for name, _ in step.stages}
+    stages -= {step.final for step in program.steps if isinstance(step, Seal)}
+    values = {program.input: batch.detach().to("cpu", torch.float64)}
+    record("input", "input", values[program.input])
+    with torch.no_grad():
+        for step, needed in zip(program.steps, live_after(program.steps, {program.output}), strict=True):
+            if isinstance(step, Seal):
+                continue
+            values[step.output] = step.run(*(values[name] for name in step.inputs))
+            if isinstance(step, Fold) and step.output not in stages:
+                record(step.site.path or step.output, step.site.op, values[step.output])
+            values = {name: value for name, value in values.items() if name in needed}
+    if not (program.folds and program.folds[-1].output == program.output):
+        record("output", "output", values[program.output])
 
 
 def _by_hooks(model: nn.Module, batch: Tensor, record: Record) -> None:

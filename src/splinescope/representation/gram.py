@@ -146,9 +146,7 @@ def _rescaled(g: np.ndarray, *, centred: bool, rectified: bool) -> np.ndarray:
     n = len(g)
     values, vectors = np.linalg.eigh(g)
     factor = vectors * np.sqrt(np.maximum(values, 0))
-    rates, rotation = np.linalg.eigh(
-        factor.T @ (recentred_gram(np.eye(n)) if centred else np.eye(n)) @ factor
-    )
+    rates, rotation = np.linalg.eigh(factor.T @ (recentred_gram(np.eye(n)) if centred else np.eye(n)) @ factor)
     factor = factor @ rotation
     rates = np.where(rates > 1e-13 * rates[-1], rates, 0.0)
     if rates[-1] <= 0:

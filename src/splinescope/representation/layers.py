@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable
 from typing import Literal
@@ -78,9 +79,7 @@ class BatchStandardize(nn.Module):
     def forward(self, z: Tensor) -> Tensor:
         if z.shape[-1] != self.features:
             raise InputError(f"z must have shape (..., {self.features}), got {tuple(z.shape)}.")
-        mean, square = (
-            (self.running_mean, self.running_square) if not self.training else self._batch_statistics(z)
-        )
+        mean, square = (self.running_mean, self.running_square) if not self.training else self._batch_statistics(z)
         if self.recentre:
             z = z - mean
         if self.rescale:
@@ -104,7 +103,9 @@ class BatchStandardize(nn.Module):
         return mean, square
 
     def extra_repr(self) -> str:
-        return f"{self.features}, recentre={self.recentre}, rescale={self.rescale}, spread={self.spread!r}, eps={self.eps}"
+        return (
+            f"{self.features}, recentre={self.recentre}, rescale={self.rescale}, spread={self.spread!r}, eps={self.eps}"
+        )
 
 
 class NormalizedLayer(nn.Module):
@@ -201,12 +202,10 @@ def random_network(
             raise InputError(f"{name} must be at least 1, got {value}.")
     check_choice(init, "init", ("he", "lecun", "default"))
     sizes = [in_features or width] + [width] * depth
-    with torch.random.fork_rng(
-        devices=[]
-    ):  # nn.Linear draws from the global stream; those draws are replaced
+    with torch.random.fork_rng(devices=[]):  # nn.Linear draws from the global stream; those draws are replaced
         layers: list[nn.Module] = [
             NormalizedLayer(a, b, components=components, spread=spread, eps=eps, bias=bias)
-            for a, b in zip(sizes[:-1], sizes[1:], strict=True)
+            for a, b in itertools.pairwise(sizes)
         ]
         if out_features is not None:
             layers.append(nn.Linear(width, out_features, bias=bias))

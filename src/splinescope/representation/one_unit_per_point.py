@@ -10,9 +10,7 @@ from .._errors import InputError
 
 
 @torch.no_grad()
-def one_unit_per_point_(
-    linear: nn.Linear, points: Tensor, *, centre: bool = True, fraction: float = 1.0
-) -> Tensor:
+def one_unit_per_point_(linear: nn.Linear, points: Tensor, *, centre: bool = True, fraction: float = 1.0) -> Tensor:
     r"""Set a linear layer so that, after ReLU, unit `i` answers to data point `i` alone, with value 1.
 
     With `d_i` the centred points and `r_ij` the response of direction `i` to point `j`,

@@ -50,9 +50,7 @@ def tree_rows(values: Any, depth: int) -> np.ndarray:
                [2., 1., 0.]])
     """
     if not 0 <= depth <= 20:
-        raise InputError(
-            f"depth must lie in 0..20 for the literal model, got {depth}; see tree_representation."
-        )
+        raise InputError(f"depth must lie in 0..20 for the literal model, got {depth}; see tree_representation.")
     rows = _numbers(values)[None, :]
     for _ in range(depth):
         offset = rows - (rows.sum(axis=1) / rows.shape[1])[:, None]
@@ -161,10 +159,23 @@ class TreeRepresentation:
         return np.sqrt(np.diagonal(self.gram()).astype(np.float64))
 
     def angles(self) -> np.ndarray:
-        """`[n, n]` angles between the points, in degrees."""
-        gram = self.gram().astype(np.float64)
-        norms = np.sqrt(np.diagonal(gram))
-        return np.degrees(np.arccos(np.clip(gram / np.outer(norms, norms), -1, 1)))
+        """`[n, n]` angles between the points, in degrees, good to 1e-13 however small. Cost: O(n^3)."""
+        vectors = self._vectors().astype(np.float64)
+        unit = (vectors / np.linalg.norm(vectors, axis=0)).T
+        chords = np.stack([np.linalg.norm(unit - u, axis=1) for u in unit])
+        sums = np.stack([np.linalg.norm(unit + u, axis=1) for u in unit])
+        angles = np.degrees(2 * np.arctan2(chords, sums))
+        return angles[np.ix_(self._place, self._place)]
+
+    def _vectors(self) -> np.ndarray:
+        """`[rows, K]` with the tree's Gram matrix: the empty intervals of a gap are one row of each kind."""
+        if self.depth == 0:
+            return self._distinct[None]
+        k = np.arange(len(self._distinct))
+        gaps = k[:-1, None]
+        upper = np.sqrt(self.upper.astype(np.float64))[:, None] * (k > gaps)
+        lower = np.sqrt(self.lower.astype(np.float64))[:, None] * (k <= gaps)
+        return np.concatenate([upper, lower, self._explicit_rows().astype(np.float64)])
 
 
 def tree_representation(values: Any, depth: int, *, exact: bool = False) -> TreeRepresentation:
@@ -192,9 +203,7 @@ def tree_representation(values: Any, depth: int, *, exact: bool = False) -> Tree
     are our own shortcut.
     """
     if exact:
-        numbers = _numbers(
-            [v if isinstance(v, Fraction) else Fraction(v) for v in np.asarray(values, dtype=object)]
-        )
+        numbers = _numbers([v if isinstance(v, Fraction) else Fraction(v) for v in np.asarray(values, dtype=object)])
     else:
         numbers = as_float64_array(values, "values")
     if numbers.ndim != 1:
@@ -241,9 +250,7 @@ def tree_gram(points: Any, depth: int) -> tuple[np.ndarray, float]:
     if not trees:
         raise InputError("points must not all be equal.")
     unit = max(tree.log_scale for tree in trees)
-    return sum(
-        (math.exp(2 * (t.log_scale - unit)) * t.gram() for t in trees), np.zeros((len(x), len(x)))
-    ), unit
+    return sum((math.exp(2 * (t.log_scale - unit)) * t.gram() for t in trees), np.zeros((len(x), len(x)))), unit
 
 
 def three_cluster_depth_bound(values: Any) -> int:
@@ -253,7 +260,7 @@ def three_cluster_depth_bound(values: Any) -> int:
 
     with `g` the smallest positive gap among `x_2, ..., x_{n-1}` (sorted): a child interval has at most
     `1 - 1/n` of its parent's length, and an interval no longer than `g` cannot hold two of the inner values
-    strictly inside. A rigorous bound, attained by some batches.
+    strictly inside. A rigorous bound, loose for random batches.
     """
     x = np.sort(as_float64_array(values, "values"))
     inner = np.unique(x[(x > x[0]) & (x < x[-1])])
