@@ -13,9 +13,30 @@ from ..representation import LayerGeometry, RepresentationGeometry, arc_cosine, 
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 CLUSTER, ODD = "#3b528b", "#d55e00"
 """Viridis blue for the many, vermilion for the one: told apart by every common kind of colour blindness."""
+
+
+def plot_overview(geometry: RepresentationGeometry) -> Figure:
+    """Four panels: ranks along depth, mean angle along depth, angles at the end, the last layer in the plane."""
+    figure, axes = require("matplotlib.pyplot", "plot").subplots(2, 2, figsize=(10, 7.5), layout="constrained")
+    ranks, angle, histogram, plane = axes.ravel()
+    for quantity in ("rank", "effective_rank", "stable_rank"):
+        plot_depth(geometry, quantity, ranks, label=quantity.replace("_", " "))
+    ranks.set_ylabel("dimensions")
+    ranks.set_ylim(bottom=0)
+    ranks.legend(frameon=False)
+    plot_depth(geometry, "mean_angle", angle)
+    angle.set_ylabel("mean angle of two points (degrees)")
+    plot_angle_histogram(geometry[0], histogram, label=geometry[0].name)
+    plot_angle_histogram(geometry[-1], histogram, label=geometry[-1].name)
+    histogram.legend(frameon=False)
+    plot_projection(geometry[-1], plane)
+    plane.set_title(f"{geometry[-1].name}, random projection", fontsize="medium")
+    made: Figure = figure
+    return made
 
 
 def plot_depth(

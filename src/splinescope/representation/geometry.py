@@ -106,7 +106,7 @@ def representation_geometry(
         batch: `[n, ...]`, at least 2 rows.
         method: "trace" reads the places from the traced network: input, every non-linearity (functional ones
             too), output. "hooks" runs the model as it is, in its own mode, and measures the output of every
-            leaf module: the way for batch norm in train mode and for what cannot be traced. "auto" traces
+            leaf module (but `nn.Identity`): the way for batch norm in train mode and for what cannot be traced. "auto" traces
             models in evaluation mode and falls back to hooks where that fails.
         keep_gram: Keep the `[n, n]` Gram matrix of every place.
         seed: Of the projection's plane.
@@ -189,7 +189,11 @@ def _by_hooks(model: nn.Module, batch: Tensor, record: Record) -> None:
 
         return after
 
-    leaves = [(name, m) for name, m in model.named_modules() if not any(True for _ in m.children())]
+    leaves = [
+        (name, module)
+        for name, module in model.named_modules()
+        if not any(True for _ in module.children()) and not isinstance(module, nn.Identity)
+    ]
     handles = [m.register_forward_hook(hook(name or "output", type(m).__name__)) for name, m in leaves]
     try:
         with _left_as_found(model), torch.no_grad():

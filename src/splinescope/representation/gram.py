@@ -27,7 +27,7 @@ def arc_cosine(correlation: Any) -> np.ndarray:
     correlation `r`. Reference: Cho and Saul (2009).
     """
     r = np.clip(np.asarray(correlation, dtype=np.float64), -1, 1)
-    return (np.sqrt(1 - r * r) + (np.pi - np.arccos(r)) * r) / np.pi
+    return np.maximum(np.sqrt(1 - r * r) + (np.pi - np.arccos(r)) * r, 0) / np.pi
 
 
 def relu_gram(gram: np.ndarray) -> np.ndarray:
@@ -78,7 +78,7 @@ def expected_gram(
     Cost: O(n^2) without RS, O(n^3) for each of some 200 nodes with it.
 
     Example:
-        >>> expected_gram(np.eye(2), ("rc", "nl"))    # two points: recentred to +-d/2, so never both active
+        >>> expected_gram(np.eye(2), ("rc", "nl")).round(9)    # recentred, two points are opposite: never both active
         array([[0.25, 0.  ],
                [0.  , 0.25]])
 
