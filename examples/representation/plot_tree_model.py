@@ -35,4 +35,4 @@ angle_axes.legend(frameon=False)
 
 deep = tree_representation(x, 10_000)
 ratio = deep.norms()[1:-1].max() / deep.norms().max()
-print(f"after 10,000 layers: inner length / largest length {ratio:.4f}, 1/(n-1) = {1 / 7:.4f}")
+print(f"after 10,000 layers: inner length / largest length {ratio:.4f}, between {1 / 7:.4f} and {(2 / 50) ** 0.5:.4f}")

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from splinescope import InputError
 from splinescope.representation import (
@@ -13,6 +14,7 @@ from splinescope.representation import (
     sign_classes,
     width_tail_bounds,
 )
+from splinescope.representation.gamma import _cap_volume
 
 
 def circle(n: int) -> np.ndarray:
@@ -68,6 +70,19 @@ def test_sampled_volumes_agree_with_exact_ones() -> None:
         p = volume[signs]
         assert abs(share - p) < 5 * math.sqrt(p * (1 - p) / (draws / 2)) + 1e-5  # five standard errors
     assert exact.gamma <= sampled.upper
+
+
+def test_sampled_upper_end_is_clopper_pearson() -> None:
+    sampled = sign_classes(np.random.default_rng(1).standard_normal((6, 3)), method="monte_carlo", draws=2000)
+    hits = round(sampled.gamma * 1000)
+    interval = stats.binomtest(hits, 1000, alternative="less").proportion_ci(0.99, method="exact")
+    assert sampled.upper == pytest.approx(interval.high, rel=1e-9)
+
+
+def test_inscribed_caps_have_their_area() -> None:
+    angle = np.array([0.1, 0.7, 1.5])
+    assert _cap_volume(angle, 2) == pytest.approx(angle / np.pi)
+    assert _cap_volume(angle, 3) == pytest.approx((1 - np.cos(angle)) / 2)
 
 
 def test_bounds_enclose_gamma_and_list_every_class() -> None:

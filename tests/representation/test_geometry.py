@@ -27,7 +27,7 @@ def test_ranks_of_a_known_spectrum() -> None:
     assert layer.stable_rank == pytest.approx((16 + 4 + 1e-6) / 16)
     p = np.array([4, 2, 1e-3]) / 6.001
     assert layer.effective_rank == pytest.approx(np.exp(-(p * np.log(p)).sum()))
-    assert geometry_of(torch.zeros(3, 2)).rank() == 0
+    assert geometry_of(torch.zeros(3, 2, dtype=torch.float64)).rank() == 0
 
 
 def test_orthogonal_points_have_no_gap_and_right_angles() -> None:
@@ -48,6 +48,14 @@ def test_odd_point_is_found_with_its_ratio_and_angle() -> None:
     assert (odd.index, odd.norm_ratio, odd.isolation) == (7, 11.0, 11.0)
     assert odd.angle == pytest.approx(90)
     assert (odd.cluster_angle, odd.cluster_spread) == pytest.approx((0, 0), abs=1e-6)
+
+
+def test_odd_point_may_be_the_shortest() -> None:
+    h = torch.tensor([[10.0, 0.0], [10.0, 0.1], [10.0, -0.1], [0.0, 1.0]], dtype=torch.float64)
+    odd = geometry_of(h).odd
+    assert odd is not None
+    assert odd.index == 3
+    assert odd.norm_ratio == pytest.approx(0.1)
 
 
 def test_activity_and_participation_count_inputs() -> None:
@@ -148,7 +156,7 @@ def test_summary_and_records_have_a_line_a_layer() -> None:
     model = nn.Sequential(nn.Linear(4, 6), nn.ReLU())
     geometry = representation_geometry(model, torch.randn(8, 4, generator=seeded()), keep_gram=False, method="hooks")
     assert len(geometry.summary().splitlines()) == 1 + len(geometry) == 1 + len(geometry.records())
-    assert geometry.series("rank")[0] == 4
+    assert geometry.series("rank")[:2].tolist() == [4, 5]  # float32 noise is no rank; the bias is
     assert geometry[0].gram is None
     with pytest.raises(ValueError, match="keep_gram"):
         geometry[0].angles()

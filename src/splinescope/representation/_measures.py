@@ -42,6 +42,7 @@ class LayerGeometry:
         name: Module path (or "input", "output").
         op: What made it, e.g. "relu".
         n, d: Points and units.
+        epsilon: Relative rounding of the numbers it was computed in.
         norms: `[n]` lengths of the points.
         singular_values: `[min(n, d)]`, descending.
         odd: The odd point; None for fewer than three points.
@@ -60,6 +61,7 @@ class LayerGeometry:
     op: str
     n: int
     d: int
+    epsilon: float
     norms: np.ndarray
     singular_values: np.ndarray
     odd: OddPoint | None
@@ -73,11 +75,11 @@ class LayerGeometry:
     gram: np.ndarray | None
 
     def rank(self, rtol: float | None = None) -> int:
-        """Number of singular values above `rtol` times the largest (default: float64 rounding, as in torch)."""
+        """Number of singular values above `rtol` times the largest (default: rounding, as in torch)."""
         s = self.singular_values
         if s[0] == 0:
             return 0
-        tolerance = np.finfo(np.float64).eps * max(self.n, self.d) if rtol is None else rtol
+        tolerance = self.epsilon * max(self.n, self.d) if rtol is None else rtol
         return int(np.count_nonzero(s > tolerance * s[0]))
 
     @cached_property
@@ -164,6 +166,7 @@ def measure(name: str, op: str, value: Tensor, *, keep_gram: bool, seed: int) ->
         op=op,
         n=n,
         d=d,
+        epsilon=torch.finfo(value.dtype).eps,
         norms=np.sqrt(np.diagonal(gram)),
         singular_values=singular_values,
         odd=odd_point(gram),

@@ -106,8 +106,8 @@ def representation_geometry(
         batch: `[n, ...]`, at least 2 rows.
         method: "trace" reads the places from the traced network: input, every non-linearity (functional ones
             too), output. "hooks" runs the model as it is, in its own mode, and measures the output of every
-            leaf module (but `nn.Identity`): the way for batch norm in train mode and for what cannot be traced. "auto" traces
-            models in evaluation mode and falls back to hooks where that fails.
+            leaf module (but `nn.Identity`): the way for batch norm in train mode and for what cannot be traced.
+            "auto" traces models in evaluation mode and falls back to hooks where that fails.
         keep_gram: Keep the `[n, n]` Gram matrix of every place.
         seed: Of the projection's plane.
 
