@@ -13,16 +13,16 @@ from ._experiment import Claim, Experiment, Outcome, Progress, Size
 
 
 def three_cluster_depth(values: np.ndarray) -> int:
-    """First depth at which no row of the whole tree has more than three clusters."""
+    """First depth at which no row of the whole tree has more than three clusters (five points or more)."""
     tree = tree_representation(values, 0)
-    while tree.wide and max(tree.cluster_counts()) > 3:
+    while tree.wide:
         tree = tree.advance()
     return tree.depth
 
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
     rng = np.random.default_rng(seed)
-    sizes, repeats = ((5, 10, 20), 40) if size == "quick" else ((5, 10, 20, 50, 100, 200), 100)
+    sizes, repeats = ((5, 10, 20), 40) if size == "quick" else ((5, 10, 20, 50, 100, 200), 30)
     depths: dict[int, list[int]] = {}
     bounds: dict[int, list[int]] = {}
     for n in sizes:
