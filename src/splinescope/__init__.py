@@ -29,9 +29,17 @@ _PUBLIC: dict[str, str] = {
     "SplineNetwork": "network",
     "load": "network",
     "freeze_statistics": "network",
+    # tiling
+    "Slice": "tiling",
+    "tessellate": "tiling",
+    "Tiling": "tiling",
+    "compare": "tiling",
+    "zaslavsky": "tiling",
+    "montufar": "tiling",
+    "serra": "tiling",
 }
 
-__all__ = ["__version__", *_PUBLIC]  # noqa: PLE0604
+__all__ = ["__version__", *_PUBLIC]
 
 
 def __getattr__(name: str) -> Any:

@@ -19,7 +19,9 @@ def as_float64_array(value: Any, name: str) -> np.ndarray:
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must be numbers (array, tensor or nested lists), got {type(value).__name__}.") from error
+        raise InputError(
+            f"{name} must be numbers (array, tensor or nested lists), got {type(value).__name__}."
+        ) from error
     check_finite(array, name)
     return array
 

@@ -1,0 +1,336 @@
+"""Cuts tiles fold by fold, depth first, in chunks that bound the memory.
+
+A chunk is a set of tiles with the vertices they need, standing before one fold. Advancing it cuts its tiles along
+that fold and carries the rows to the next one: by the real torch ops for vertices that were there before, by
+delta propagation for those that the fold made. What a chunk holds never changes a result (see `_kernels`), so
+chunks may be split at will: to bound the memory, or to give an idle thread something to do.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from ..network._program import Seal
+from . import _kernels as kernels
+from ._plan import Plan, run_in_blocks
+from ._segments import CUTS, Columns, Segment
+
+_FEWEST_ROWS = 256  # smaller chunks would repeat the vertices on their outlines too often
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Tiles before fold number `stage`, of which units below `first` are already done.
+
+    Attributes:
+        path: Its place in the order of tiles; sub-chunks append their number.
+        names, points: `[V]`, `[V, d]` of all vertices.
+        old: How many vertices were there before this fold; the others have `parents` and `weights`.
+        rows: Flat values of the old vertices (key to `[old, size]`), without the pre-activations.
+        cuts: Pre-activations of the old vertices, `[old, U]`.
+        new_cuts, filled: Those of the others, as far as they were needed (see `_kernels`).
+        pos, neg: Signs of the pre-activations of all vertices.
+        offsets, corners, labels: The tiles as CSR.
+    """
+
+    path: tuple[int, ...]
+    stage: int
+    first: int
+    names: np.ndarray
+    points: np.ndarray
+    old: int
+    parents: np.ndarray
+    weights: np.ndarray
+    rows: dict[str, np.ndarray]
+    cuts: np.ndarray
+    new_cuts: np.ndarray
+    filled: np.ndarray
+    pos: np.ndarray
+    neg: np.ndarray
+    offsets: np.ndarray
+    corners: np.ndarray
+    labels: np.ndarray
+
+    @property
+    def count(self) -> int:
+        return len(self.offsets) - 1
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """Finished tiles: the vertices' names, points and outputs (None if not kept), and the tiles as CSR."""
+
+    path: tuple[int, ...]
+    names: np.ndarray
+    points: np.ndarray
+    values: np.ndarray | None
+    offsets: np.ndarray
+    corners: np.ndarray
+    labels: np.ndarray
+
+    @property
+    def count(self) -> int:
+        return len(self.offsets) - 1
+
+
+def _expected_pieces(lines: np.ndarray) -> np.ndarray:
+    """About how many pieces a convex tile is cut into by that many lines.
+
+    At most one more for each pair that crosses inside; about half of the pairs do. Only sizes depend on it.
+    """
+    return 1 + lines + lines * (lines - 1) // 4
+
+
+class Engine:
+    """Advances chunks of one plan; holds nothing that a thread could disturb."""
+
+    def __init__(self, plan: Plan, output: str, chunk_bytes: int) -> None:
+        self._plan = plan
+        self._output = output
+        self._chunk_bytes = chunk_bytes
+        self._scratch = threading.local()
+
+    def start(
+        self, inputs: np.ndarray, input_name: str, input_shape: tuple[int, ...], domain: np.ndarray
+    ) -> Chunk | Leaf:
+        """The whole domain (corners `[n, d]`, network inputs `[n, D]`) as one tile before the first fold."""
+        n = len(domain)
+        segment = self._plan.segments[0]
+        rows = _empty_rows(segment, n, self._width)
+        run_in_blocks(segment, {input_name: inputs}, {input_name: input_shape}, self._plan.rows_per_block, rows, n)
+        names = np.array([kernels.mix(i + 1, i + 2**33, 0) for i in range(n)], np.uint64)
+        return self._next_chunk(
+            (), 0, names, domain.copy(), rows,
+            np.array([0, n], np.int64), np.arange(n, dtype=np.int32), np.full(n, -1, np.int32),
+        )  # fmt: skip
+
+    def advance(self, chunk: Chunk, split_in: int = 1) -> list[Chunk | Leaf]:
+        """Cut a chunk along its fold, or split it into smaller chunks if it is too much at once.
+
+        The tiles of the results, in order, stand in the place of the chunk's tiles.
+        """
+        units = self._units(chunk.stage)
+        counts = np.empty(chunk.count, np.int64)
+        kernels.count_cutting_units(chunk.offsets, chunk.corners, chunk.pos, chunk.neg, chunk.first, counts)
+        pieces = _expected_pieces(counts)
+        limit = max(_FEWEST_ROWS, self._chunk_bytes // self._plan.row_bytes[chunk.stage])
+        total = int(pieces.sum())
+        if chunk.count > 1 and (total > limit or split_in > 1):
+            share = min(limit, -(-total // split_in))
+            group = np.minimum(np.cumsum(pieces) - pieces, total - 1) // share
+            starts = np.flatnonzero(np.diff(group, prepend=-1))
+            if len(starts) > 1:
+                ends = [*starts[1:], chunk.count]
+                return [_part(chunk, int(a), int(b), i) for i, (a, b) in enumerate(zip(starts, ends, strict=True))]
+        last = units
+        if total > limit:  # one tile, more pieces than fit: only as many units as fit
+            nth = int(np.sqrt(2.0 * limit))
+            tile = (chunk.offsets, chunk.corners, chunk.pos, chunk.neg)
+            last = min(units, int(kernels.nth_cutting_unit(*tile, chunk.first, nth)))
+            total = chunk.count + int(_expected_pieces(np.array([nth])).sum())
+        cut = self._cut(chunk, last, total)
+        return [cut] if last < units else [self._cross(cut)]
+
+    def _cut(self, chunk: Chunk, last: int, pieces: int) -> Chunk:
+        """The chunk with its tiles cut along units first <= k < last."""
+        base = self._plan.first_labels[chunk.stage]
+        dimension = chunk.points.shape[1]
+        split = kernels.split_polygons if dimension == 2 else kernels.split_intervals
+        n = len(chunk.names)
+        room = pieces - chunk.count
+        vertex_room = tile_room = stack_room = 1
+        while True:
+            # A cut adds at most two vertices, one tile and four corners. If the guess was too small: once more.
+            vertices = n + 2 * (room + 4) * vertex_room
+            names = _grown(chunk.names, vertices)
+            points = _grown(chunk.points, vertices)
+            new_cuts = self._scratch_rows(vertices - chunk.old, chunk.cuts.shape[1])
+            new_cuts[: len(chunk.new_cuts)] = chunk.new_cuts
+            filled = _grown(chunk.filled, vertices - chunk.old)
+            pos = _grown(chunk.pos, vertices)
+            neg = _grown(chunk.neg, vertices)
+            parents = _grown(chunk.parents, vertices)
+            weights = _grown(chunk.weights, vertices)
+            size = 1 << int(np.ceil(np.log2(2 * vertices + 16)))
+            tiles = chunk.count + (room + 2) * tile_room
+            corner_room = len(chunk.corners) + 4 * (room + 2) * tile_room
+            offsets = np.empty(tiles + 1, np.int64)
+            corners = np.empty(corner_room, np.int32)
+            labels = np.empty(corner_room, np.int32)
+            depth = (256 + chunk.cuts.shape[1]) * stack_room
+            status, total, count = split(
+                chunk.offsets, chunk.corners, chunk.labels, chunk.first, last, base, n,
+                chunk.cuts, new_cuts, filled, pos, neg, self._plan.tolerances[chunk.stage], names, points, parents, weights,
+                np.empty(size, np.uint64), np.full(size, -1, np.int32),
+                offsets, corners, labels,
+                np.empty(16 * depth, np.int32), np.empty(16 * depth, np.int32),
+                np.empty(depth, np.int64), np.empty(depth, np.int64),
+            )  # fmt: skip
+            if status == kernels.DONE:
+                break
+            if status in (kernels.VERTICES_FULL, kernels.TABLE_FULL):
+                vertex_room *= 2
+            elif status == kernels.TILES_FULL:
+                tile_room *= 2
+            else:
+                stack_room *= 2
+        end = int(offsets[count])
+        new_cuts = new_cuts[: total - chunk.old]
+        if last < self._units(chunk.stage):  # kept for the units still to come; otherwise used up before the next cut
+            new_cuts = new_cuts.copy()
+        return replace(
+            chunk, first=last, names=names[:total], points=points[:total],
+            new_cuts=new_cuts, filled=filled[: total - chunk.old], pos=pos[:total], neg=neg[:total], parents=parents[:total], weights=weights[:total],
+            offsets=offsets[: count + 1].copy(), corners=corners[:end].copy(), labels=labels[:end].copy(),
+        )  # fmt: skip
+
+    def _scratch_rows(self, rows: int, width: int) -> np.ndarray:
+        """This thread's buffer: wide rows in fresh memory cost more in page faults than in arithmetic."""
+        buffer = getattr(self._scratch, "buffer", None)
+        if buffer is None or buffer.size < rows * width:
+            buffer = self._scratch.buffer = np.empty(rows * width)
+        return buffer[: rows * width].reshape(rows, width)
+
+    def _units(self, stage: int) -> int:
+        fold = self._plan.segments[stage].next_fold
+        assert fold is not None
+        return fold.site.units
+
+    def _cross(self, chunk: Chunk) -> Chunk | Leaf:
+        """Carry all vertices of a fully cut chunk over the fold to the end of the next segment."""
+        stage = chunk.stage + 1
+        before, segment = self._plan.segments[chunk.stage], self._plan.segments[stage]
+        fold = segment.fold
+        assert fold is not None
+        total = len(chunk.names)
+        rows = _empty_rows(segment, total, self._width)
+        old = chunk.old
+        live = {name: chunk.cuts if name in before.aliases else chunk.rows[name] for name in before.kept}
+        run_in_blocks(segment, live, before.shapes, self._plan.rows_per_block, rows, old)
+        if total > old:
+            found = np.zeros(chunk.pos.shape[1], np.uint64)
+            kernels.conflicting_units(old, total, chunk.parents, chunk.pos, chunk.neg, found)
+            units = np.flatnonzero(np.unpackbits(found.view(np.uint8), bitorder="little"))
+            columns = segment.columns(before.shapes, np.unique(fold.elements[units])) if segment.bent else {}
+            for key in segment.keys:
+                self._carry(chunk, rows[key], columns.get(key))
+        return self._next_chunk(
+            chunk.path, stage, chunk.names, chunk.points, rows, chunk.offsets, chunk.corners, chunk.labels
+        )
+
+    def _carry(self, chunk: Chunk, rows: np.ndarray, columns: Columns | None) -> None:
+        """Fill the rows of the vertices that the fold made."""
+        fold = self._plan.segments[chunk.stage].next_fold
+        assert fold is not None
+        span = (chunk.old, len(chunk.names), chunk.parents, chunk.weights, rows)
+        if columns is None or columns.count == 0:
+            kernels.carry(*span)
+            return
+        slots = columns.slots[fold.elements]
+        if columns.dense is not None:
+            kernels.carry_dense(
+                *span, chunk.cuts, chunk.new_cuts, chunk.pos, chunk.neg, fold.gains, slots, columns.dense
+            )
+        else:
+            kernels.carry_sparse(
+                *span, chunk.cuts, chunk.new_cuts, chunk.pos, chunk.neg, fold.gains, slots,
+                columns.starts, columns.indices, columns.entries,
+            )  # fmt: skip
+
+    def _next_chunk(
+        self, path: tuple[int, ...], stage: int, names: np.ndarray, points: np.ndarray,
+        rows: dict[str, np.ndarray], offsets: np.ndarray, corners: np.ndarray, labels: np.ndarray,
+    ) -> Chunk | Leaf:  # fmt: skip
+        segment = self._plan.segments[stage]
+        for seal, tol in zip(segment.seals, self._plan.seal_tolerances[stage], strict=True):
+            self._apply_seal(seal, tol, segment, rows, offsets, corners, labels)
+        if segment.next_fold is None:
+            return Leaf(path, names, points, rows.get(self._output), offsets, corners, labels)
+        cuts = rows.pop(CUTS)
+        used = np.zeros(len(names), bool)
+        used[corners] = True
+        if not used.all():  # ancestors that were only needed to carry others
+            ids = np.cumsum(used, dtype=np.int32) - np.int32(1)
+            names, points, cuts, corners = names[used], points[used], cuts[used], ids[corners]
+            rows = {key: row[used] for key, row in rows.items()}
+        n, words = len(names), (segment.next_fold.site.units + 63) // 64
+        pos, neg = np.empty((n, words), np.uint64), np.empty((n, words), np.uint64)
+        kernels.sign_bits(cuts, self._plan.tolerances[stage], 0, n, pos, neg)
+        return Chunk(
+            path, stage, 0, names, points, n, np.empty((n, 2), np.int32), np.empty((n, 2)),
+            rows, cuts, np.empty((0, cuts.shape[1])), np.empty((0, words), np.bool_), pos, neg, offsets, corners, labels,
+        )  # fmt: skip
+
+    def _apply_seal(
+        self, seal: Seal, tol: np.ndarray, segment: Segment, rows: dict[str, np.ndarray],
+        offsets: np.ndarray, corners: np.ndarray, labels: np.ndarray,
+    ) -> None:  # fmt: skip
+        """Mark the walls of a finished tournament that are none."""
+        numbers = {
+            fold.output: i for i, fold in enumerate(s.next_fold for s in self._plan.segments[:-1] if s.next_fold)
+        }
+        stages = [numbers[name] for name, _ in seal.stages]
+        low = self._plan.first_labels[stages[0]]
+        folds = [self._plan.segments[i].next_fold for i in stages]
+        high = low + sum(fold.site.units for fold in folds if fold is not None)
+        if not ((labels >= low) & (labels < high)).any():
+            return
+
+        def of(name: str) -> np.ndarray:
+            return rows[CUTS] if name in segment.aliases else rows[name]
+
+        cuts, gaps, gap_tol = [], [], []
+        before = seal.competitors
+        for fold, (name, windows) in zip(folds, seal.stages, strict=True):
+            assert fold is not None
+            value = torch.from_numpy(of(before)).reshape(-1, *segment.shapes[before])
+            cuts.append(fold.cuts(value).numpy())
+            gaps.append(np.abs(of(seal.final)[:, windows] - of(name)[:, fold.elements]))
+            gap_tol.append(tol[windows])
+            before = name
+        kernels.mark_unreal_walls(
+            offsets, corners, labels, low, np.concatenate(cuts, 1), np.concatenate(gaps, 1),
+            np.concatenate([self._plan.tolerances[i] for i in stages]), np.concatenate(gap_tol),
+        )  # fmt: skip
+
+    def _width(self, segment: Segment, key: str) -> int:
+        if key == CUTS:
+            assert segment.next_fold is not None
+            return segment.next_fold.site.units
+        return int(np.prod(segment.shapes[key]))
+
+
+def _empty_rows(segment: Segment, count: int, width) -> dict[str, np.ndarray]:  # type: ignore[no-untyped-def]
+    return {key: np.empty((count, width(segment, key))) for key in segment.keys}
+
+
+def _grown(array: np.ndarray, size: int) -> np.ndarray:
+    """A longer array with the same beginning."""
+    grown = np.empty((size, *array.shape[1:]), array.dtype)
+    grown[: len(array)] = array
+    return grown
+
+
+def _part(chunk: Chunk, start: int, stop: int, number: int) -> Chunk:
+    """The tiles start..stop of a chunk with the vertices they need (and those vertices' ancestors at this fold)."""
+    low, high = chunk.offsets[start], chunk.offsets[stop]
+    corners = chunk.corners[low:high]
+    used = np.zeros(len(chunk.names), bool)
+    used[corners] = True
+    kernels.keep_ancestors(used, chunk.old, chunk.parents)
+    ids = np.cumsum(used, dtype=np.int32) - np.int32(1)
+    old = int(used[: chunk.old].sum())
+    parents = chunk.parents[used]
+    parents[old:] = ids[parents[old:]]
+    return replace(
+        chunk, path=(*chunk.path, number), names=chunk.names[used], points=chunk.points[used], old=old,
+        parents=parents, weights=chunk.weights[used],
+        rows={key: row[used[: chunk.old]] for key, row in chunk.rows.items()},
+        cuts=chunk.cuts[used[: chunk.old]], new_cuts=chunk.new_cuts[used[chunk.old :]],
+        filled=chunk.filled[used[chunk.old :]], pos=chunk.pos[used], neg=chunk.neg[used],
+        offsets=chunk.offsets[start : stop + 1] - low, corners=ids[corners], labels=chunk.labels[low:high],
+    )  # fmt: skip

@@ -1,0 +1,190 @@
+"""Puts finished chunks together into one mesh, and takes out the walls that are none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numba
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from .._errors import SplinescopeError
+from . import _kernels as kernels
+from ._engine import Leaf
+
+OUTSIDE = -1
+"""Label of a wall that is the boundary of the domain."""
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """Vertices `[V, d]`, their outputs `[V, C]` (or None), tiles as CSR, and a label per wall (see `_kernels`)."""
+
+    points: np.ndarray
+    values: np.ndarray | None
+    offsets: np.ndarray
+    corners: np.ndarray
+    labels: np.ndarray
+
+
+def assemble(leaves: list[Leaf], domain: np.ndarray) -> Mesh:
+    """One mesh from all leaves: tiles in the order of their paths, vertices numbered as they first appear.
+
+    The same vertex has the same name in every chunk, so the mesh is watertight across chunks. Two vertices with
+    one name at different places would be a collision of 64-bit hashes (odds of 3e-8 at a million vertices): refused.
+    """
+    if not leaves:  # a limit stopped the work before the first tile was finished
+        none = np.zeros(0, np.int32)
+        return Mesh(np.zeros((0, domain.shape[1])), None, np.zeros(1, np.int64), none, none)
+    leaves = sorted(leaves, key=lambda leaf: leaf.path)
+    starts = np.cumsum([0, *(len(leaf.names) for leaf in leaves)])
+    names = np.concatenate([leaf.names for leaf in leaves])
+    corners = np.concatenate([leaf.corners + np.int64(s) for leaf, s in zip(leaves, starts, strict=False)])
+    sizes = np.concatenate([np.diff(leaf.offsets) for leaf in leaves])
+    labels = np.concatenate([leaf.labels for leaf in leaves])
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    table = 1 << int(np.ceil(np.log2(2 * len(names) + 16)))
+    ids = np.empty(len(corners), np.int32)
+    firsts = np.empty(len(names), np.int64)
+    count = kernels.number_vertices(
+        names, corners, np.empty(table, np.uint64), np.full(table, -1, np.int32), ids, firsts
+    )
+    firsts = firsts[:count]
+    all_points = np.concatenate([leaf.points for leaf in leaves])
+    points = all_points[firsts]
+    if len(leaves) > 1 and not np.array_equal(points[ids], all_points[corners]):
+        raise SplinescopeError("two vertices got the same 64-bit name: please report this network and slice.")
+    values = None
+    if leaves[0].values is not None:
+        values = _gather([leaf.values for leaf in leaves], starts, firsts)
+    mesh = Mesh(points, values, offsets, ids, labels)
+    if (labels < OUTSIDE).any():
+        mesh = _without_unreal_walls(mesh, domain) if points.shape[1] == 2 else _without_unreal_ends(mesh)
+    return mesh
+
+
+def _gather(blocks: list[np.ndarray | None], starts: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """`concatenate(blocks)[rows]` without the concatenation."""
+    out = np.empty((len(rows), blocks[0].shape[1]))  # type: ignore[union-attr]
+    owner = np.searchsorted(starts, rows, side="right") - 1
+    order = np.argsort(owner, kind="stable")
+    bounds = np.searchsorted(owner[order], np.arange(len(blocks) + 1))
+    for i, block in enumerate(blocks):
+        chosen = order[bounds[i] : bounds[i + 1]]
+        out[chosen] = block[rows[chosen] - starts[i]]  # type: ignore[index]
+    return out
+
+
+def half_edges(offsets: np.ndarray, corners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """For each corner, the next corner's vertex and the tile it belongs to."""
+    following = np.arange(1, len(corners) + 1)
+    following[offsets[1:] - 1] = offsets[:-1]
+    tiles = np.repeat(np.arange(len(offsets) - 1, dtype=np.int32), np.diff(offsets))
+    return corners[following], tiles
+
+
+def pair_half_edges(offsets: np.ndarray, corners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sorts half-edges into walls: returns (first half-edge, second half-edge or -1) of each wall."""
+    ends, _ = half_edges(offsets, corners)
+    keys = (np.minimum(corners, ends).astype(np.int64) << 32) | np.maximum(corners, ends)
+    order = np.argsort(keys, kind="stable")
+    keys = keys[order]
+    first = np.flatnonzero(np.diff(keys, prepend=-1))
+    second = np.full(len(first), -1, np.int64)
+    twins = first + 1 < np.append(first[1:], len(keys))
+    second[twins] = order[first[twins] + 1]
+    return order[first], second
+
+
+def _without_unreal_ends(mesh: Mesh) -> Mesh:
+    """The 1-D case: join neighbouring intervals at points that only losers of a max draw."""
+    left, right = mesh.corners[::2], mesh.corners[1::2]
+    unreal = mesh.labels < OUTSIDE
+    joined = unreal[2::2] & unreal[1:-1:2] & (left[1:] == right[:-1])  # both sides must agree
+    starts, ends = np.append(True, ~joined), np.append(~joined, True)
+    corners = np.stack([left[starts], right[ends]], 1).reshape(-1)
+    labels = np.stack([mesh.labels[::2][starts], mesh.labels[1::2][ends]], 1).reshape(-1)
+    used, ids = np.unique(corners, return_inverse=True)
+    values = None if mesh.values is None else mesh.values[used]
+    offsets = np.arange(0, len(corners) + 1, 2)
+    return Mesh(mesh.points[used], values, offsets, ids.astype(np.int32), _restored(labels))
+
+
+def _without_unreal_walls(mesh: Mesh, domain: np.ndarray) -> Mesh:
+    """Merge tiles across walls that only losers of a max draw, and drop vertices that are then no corners."""
+    first, second = pair_half_edges(mesh.offsets, mesh.corners)
+    _, tile_of = half_edges(mesh.offsets, mesh.corners)
+    unreal = (mesh.labels[first] < OUTSIDE) & (second >= 0) & (mesh.labels[second] < OUTSIDE)  # both sides must agree
+    n = len(mesh.offsets) - 1
+    left, right = tile_of[first[unreal]], tile_of[second[unreal]]
+    graph = coo_array((np.ones(len(left), np.int8), (left, right)), shape=(n, n))
+    _, component = connected_components(graph, directed=False)
+    inner = np.zeros(len(mesh.corners), bool)
+    inner[first[unreal]] = inner[second[unreal]] = True
+    # members of a component side by side, at the place of its first member
+    _, leaders = np.unique(component, return_index=True)
+    order = np.lexsort((np.arange(n), leaders[component]))
+    offsets, corners, labels = _chain_boundaries(
+        order, leaders[component][order], mesh.offsets, mesh.corners, mesh.labels, inner
+    )
+    # A vertex where only two walls meet is no corner of any tile, unless it is one of the domain's.
+    at_boundary = np.zeros(len(mesh.points), bool)
+    ends, _ = half_edges(offsets, corners)
+    outside = labels == OUTSIDE
+    at_boundary[corners[outside]] = at_boundary[ends[outside]] = True
+    tiles_around = np.bincount(corners, minlength=len(mesh.points))
+    domain_corner = (mesh.points[:, None, :] == domain[None]).all(2).any(1)
+    straight = np.where(at_boundary, (tiles_around == 1) & ~domain_corner, tiles_around == 2)
+    keep = ~straight[corners]
+    sizes = np.add.reduceat(keep.astype(np.int64), offsets[:-1])
+    offsets, corners, labels = np.concatenate([[0], np.cumsum(sizes)]), corners[keep], labels[keep]
+    used = np.zeros(len(mesh.points), bool)
+    used[corners] = True
+    ids = np.cumsum(used, dtype=np.int32) - np.int32(1)
+    values = None if mesh.values is None else mesh.values[used]
+    return Mesh(mesh.points[used], values, offsets, ids[corners], _restored(labels))
+
+
+def _restored(labels: np.ndarray) -> np.ndarray:
+    """Labels of walls that looked unreal from one side only."""
+    return np.where(labels < OUTSIDE, -2 - labels, labels)
+
+
+@numba.njit(cache=True)
+def _chain_boundaries(order, leaders, offsets, corners, labels, inner):  # type: ignore[no-untyped-def]
+    """The outlines of groups of tiles (equal `leaders`, consecutive in `order`), from their outer half-edges."""
+    out_offsets = np.empty(len(order) + 1, np.int64)
+    out_corners = np.empty(len(corners), np.int32)
+    out_labels = np.empty(len(corners), np.int32)
+    starts = np.empty(len(corners), np.int32)
+    ends = np.empty(len(corners), np.int32)
+    made = np.empty(len(corners), np.int32)
+    out_offsets[0] = 0
+    groups = 0
+    at = 0
+    i = 0
+    while i < len(order):
+        size = 0
+        leader = leaders[i]
+        while i < len(order) and leaders[i] == leader:
+            tile = order[i]
+            for c in range(offsets[tile], offsets[tile + 1]):
+                if not inner[c]:
+                    starts[size] = corners[c]
+                    ends[size] = corners[c + 1 if c + 1 < offsets[tile + 1] else offsets[tile]]
+                    made[size] = labels[c]
+                    size += 1
+            i += 1
+        current = 0
+        for _ in range(size):
+            out_corners[at] = starts[current]
+            out_labels[at] = made[current]
+            at += 1
+            for j in range(size):
+                if starts[j] == ends[current]:
+                    current = j
+                    break
+        groups += 1
+        out_offsets[groups] = at
+    return out_offsets[: groups + 1], out_corners[:at], out_labels[:at]

@@ -1,0 +1,118 @@
+"""What is fixed before any tile is cut: segments, shapes, tolerances and sizes for one program on one slice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..network._program import Program
+from ._segments import CUTS, Segment, cut_into_segments
+
+_PROBES = 16
+_KEEP_OUTPUTS_UP_TO = 64  # larger outputs (images) are recomputed from the vertices when asked for
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Attributes:
+    segments: One more than there are folds.
+    tolerances: Per fold, `[U]`: a pre-activation of at most this size is zero.
+    seal_tolerances: Per segment and seal, `[windows]`: the same for ties in a tournament.
+    first_labels: Per fold, the label of its first unit; labels number all units of all folds.
+    rows_per_block: Rows that run through the torch ops together. Fixed, because the last bits of a matrix
+        product may depend on how many rows it has, and results must not depend on the chunking (nor do they
+        on the place of a row: see `network.affine_ops.aligned_product`).
+    row_bytes: Per segment, bytes that one vertex holds while the segment is being worked on.
+    """
+
+    segments: list[Segment]
+    tolerances: list[np.ndarray]
+    seal_tolerances: list[list[np.ndarray]]
+    first_labels: list[int]
+    rows_per_block: int
+    row_bytes: list[int]
+
+    @property
+    def keeps_output(self) -> bool:
+        return bool(self.segments[-1].keys)
+
+
+def make_plan(program: Program, probes: Tensor, rtol: float) -> Plan:
+    """Run the probes once: learn shapes and the size of the terms that each pre-activation is summed from.
+
+    A unit is zero where it is below `rtol` times the largest sum of absolute terms, |W| |x| + |b|, that it has
+    at any probe: that is the scale of its rounding error, and it is the same for every chunk. (The row of the
+    vertex itself would not do: where all folds meet, the whole row is rounding noise.)
+    """
+    keep_output = int(np.prod(program.output_shape)) <= _KEEP_OUTPUTS_UP_TO
+    segments = cut_into_segments(program, keep_output)
+    tolerances: list[np.ndarray] = []
+    seal_tolerances: list[list[np.ndarray]] = []
+    first_labels = [0]
+    live = {program.input: probes}
+    for segment in segments:
+        values = dict(live)
+        if segment.fold is not None:
+            values[segment.fold.output] = segment.fold.run(*(values[name] for name in segment.fold.inputs))
+        sizes = {name: value.abs() for name, value in values.items()}
+        for step in segment.steps:
+            values[step.output] = step.run(*(values[name] for name in step.inputs))
+            sizes[step.output] = step.magnitude(*(sizes[name] for name in step.inputs))
+        if segment.next_fold is not None:
+            fold = segment.next_fold
+            cuts = fold.cuts(*(values[name] for name in fold.inputs))
+            for name in fold.inputs:
+                same = values[name].data_ptr() == cuts.data_ptr() and values[name].numel() == cuts.numel()
+                if same and name in segment.kept:
+                    segment.aliases.add(name)
+            magnitude = fold.cut_magnitude(*(sizes[name] for name in fold.inputs))
+            tolerances.append(rtol * magnitude.amax(0).numpy())
+            first_labels.append(first_labels[-1] + fold.site.units)
+        seal_tolerances.append([rtol * sizes[s.final].flatten(1).amax(0).numpy() for s in segment.seals])
+        segment.shapes = {name: tuple(values[name].shape[1:]) for name in segment.kept}
+        live = {name: values[name] for name in segment.kept}
+    widths = [_width(segment) for segment in segments]
+    wide = max(widths) > 4096
+    return Plan(
+        segments,
+        tolerances,
+        seal_tolerances,
+        first_labels[:-1],
+        rows_per_block=32 if wide else 256,
+        row_bytes=[8 * (a + b) for a, b in zip(widths, [*widths[1:], widths[-1]], strict=True)],
+    )
+
+
+def _width(segment: Segment) -> int:
+    """Numbers that one vertex holds at the segment's end."""
+    sizes = {name: int(np.prod(shape)) for name, shape in segment.shapes.items()}
+    total = sum(size for name, size in sizes.items() if name not in segment.aliases)
+    return total + (0 if segment.next_fold is None else segment.next_fold.site.units)
+
+
+def probe_points(domain: np.ndarray) -> np.ndarray:
+    """Fixed points of a convex domain `[n, d]`: its corners and a spread of points inside."""
+    generator = np.random.default_rng(0)
+    weights = generator.dirichlet(np.ones(len(domain)), size=_PROBES)
+    return np.concatenate([domain, weights @ domain])
+
+
+def run_in_blocks(segment: Segment, values: dict[str, np.ndarray], shapes: dict[str, tuple[int, ...]],
+                  block: int, out: dict[str, np.ndarray], count: int) -> None:  # fmt: skip
+    """Fill `out[key][:count]` with the segment's rows for the vertices whose flat values are given."""
+    for start in range(0, count, block):
+        stop = min(start + block, count)
+        inputs = {}
+        for name, rows in values.items():
+            part = torch.from_numpy(rows[start:stop])
+            if stop - start < block:  # always a full block: see Plan.rows_per_block
+                part = torch.cat([part, part.new_zeros(block - (stop - start), part.shape[1])])
+            inputs[name] = part.reshape(block, *shapes[name])
+        for key, result in segment.run(inputs).items():
+            out[key][start:stop] = result[: stop - start].numpy()
+
+
+__all__ = ["CUTS", "Plan", "make_plan", "probe_points", "run_in_blocks"]
