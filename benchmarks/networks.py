@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
+from tests import real
 from torch import Tensor, nn
 
 import splinescope as ss
-from tests import real
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Case:
 def mlp(*widths: int) -> nn.Sequential:
     torch.manual_seed(0)
     layers: list[nn.Module] = []
-    for a, b in zip(widths[:-1], widths[1:], strict=True):
+    for a, b in pairwise(widths):
         layers += [nn.Linear(a, b), nn.ReLU()]
     return nn.Sequential(*layers[:-1])
 

@@ -135,10 +135,11 @@ def main() -> None:
     lines = [
         "# Tilings: speed and memory",
         "",
-        "Written by `make bench`. One thread, float64, CPU seconds; *ratio* is time over one plain forward pass over the",
-        "final vertices in the same process; *design* is what a prototype reached on another machine.",
+        "Written by `make bench`. One thread, float64, CPU seconds; *ratio* is time over one plain forward pass over",
+        "the final vertices in the same process; *design* is what a prototype reached on another machine.",
         "",
-        "| network | tiles | vertices | CPU s | µs per tile | ratio | wall s, 1 thread | wall s, 2 threads | peak MB | design: tiles, µs, ratio |",
+        "| network | tiles | vertices | CPU s | µs per tile | ratio | wall s, 1 thread | wall s, 2 threads "
+        "| peak MB | design: tiles, µs, ratio |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for name, case in CASES.items():
