@@ -1,0 +1,141 @@
+r"""Closed-form velocities of the neurons, no automatic differentiation.
+
+All velocities are in mean-field time: the gradient flow of the parameters themselves, `theta' = -dL/dtheta`,
+is the same motion slowed down by the width `m`. With `l' = dl/df` and `n_k = b_k / ||b_k||_Sigma`, everything
+is made of
+
+.. math:: h_k = E[l'\,\sigma(n_k\cdot x)], \qquad g_k = E[l'\,\sigma'(n_k\cdot x)\, x].
+
+============  =======================================================================  ===================
+dynamics      velocity of `b_k` (that of `a_k` is `-h_k` in all of them)                 paper
+============  =======================================================================  ===================
+"plain"       `-a_k g_k` (with `n_k` replaced by `b_k`)                                  no batch norm
+"euclidean"   `-a_k (I - Sigma n_k n_k^T) g_k / ||b_k||_Sigma`                           eq. 6, corrected
+"normalised"  `-a_k ||n_k||^2/||b_k||^2 (I - n_k n_k^T Sigma)(I - Sigma n_k n_k^T) g_k`  eq. 7, corrected
+"manifold"    `-G^+ (a_k g_k)`, the Riemannian gradient                                  Theorem 2
+============  =======================================================================  ===================
+
+In the last two the moving point is `n_k`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .._errors import InputError
+from .data import Data
+from .functions import Activation, Loss
+from .manifold import Manifold
+
+CHUNK_BYTES = 32 * 2**20
+"""Memory for one block of pre-activations (neurons x data points)."""
+_MIN_ROWS = 128
+"""Below this many data points per block the matrix products become memory-bound."""
+
+
+@dataclass(frozen=True)
+class Forces:
+    """What the data does to each neuron.
+
+    Attributes:
+        h: `E l' sigma(n_k . x)`, shape (m,): the first variation of the loss at amplitude 1.
+        g: `E l' sigma'(n_k . x) x`, shape (m, d): its derivative in `n_k`.
+        risk: The loss `E l(f(x), y)`.
+    """
+
+    h: Tensor
+    g: Tensor
+    risk: float
+
+
+def _rows(neurons: int, b: Tensor) -> int:
+    return max(_MIN_ROWS, CHUNK_BYTES // (neurons * b.element_size()))
+
+
+def forces(a: Tensor, b: Tensor, data: Data, activation: Activation, loss: Loss) -> Forces:
+    """Forces on the neurons of the plain network (a, b), in one pass over the data.
+
+    A block of data points meets all neurons at once, so its outputs, and with them `l'`, are complete before
+    the
+    block is left: two matrix products per block, O(m N d) in total, memory O(m (d + rows)).
+
+    Args:
+        a: Shape (m,).
+        b: Shape (m, d): for a batch-norm network the *normalised* neurons.
+        data: N points in d dimensions.
+        activation: Of the network.
+        loss: `l(f, y)`.
+    """
+    if b.shape[1] != data.dimension:
+        raise InputError(f"b must have {data.dimension} columns, like the data, got shape {tuple(b.shape)}.")
+    h, g = torch.zeros_like(a), torch.zeros_like(b)
+    risk = a.new_zeros(())
+    for x, y, w in _blocks(data, _rows(len(a), b)):
+        value, slope = activation.value_and_slope(b @ x.T)
+        f = a @ value / len(a)
+        pull = w * loss.slope(f, y)
+        h += value @ pull
+        g.addmm_(slope, pull[:, None] * x)
+        risk += w @ loss.value(f, y)
+    return Forces(h, g, risk.item())
+
+
+def field_at(b: Tensor, slope_of_loss: Tensor, data: Data, activation: Activation) -> tuple[Tensor, Tensor]:
+    """`h` and `g` at neurons `b` (K, d) that feel given `l'` (N,) of some other network; shapes (K,), (K,
+    d).
+    """
+    h, g = b.new_zeros(len(b)), torch.zeros_like(b)
+    start, rows = 0, _rows(len(b), b)
+    for x, _, w in _blocks(data, rows):
+        pull = w * slope_of_loss[start : start + len(x)]
+        start += len(x)
+        value, slope = activation.value_and_slope(b @ x.T)
+        h += value @ pull
+        g.addmm_(slope, pull[:, None] * x)
+    return h, g
+
+
+def outputs(a: Tensor, b: Tensor, data: Data, activation: Activation) -> Tensor:
+    """`f(x) = (1/m) sum_k a_k sigma(b_k . x)` at all data points, shape (N,), in blocks."""
+    parts = [a @ activation.value(b @ x.T) / len(a) for x, _, _ in _blocks(data, _rows(len(a), b))]
+    return torch.cat(parts)
+
+
+def _blocks(data: Data, rows: int) -> list[tuple[Tensor, Tensor, Tensor]]:
+    return list(zip(data.x.split(rows), data.y.split(rows), data.weights.split(rows), strict=True))
+
+
+def plain_velocity(a: Tensor, b: Tensor, force: Forces) -> tuple[Tensor, Tensor]:
+    """Velocity without batch norm; `force` at (a, b)."""
+    return -force.h, -a[:, None] * force.g
+
+
+def euclidean_velocity(a: Tensor, b: Tensor, force: Forces, covariance: Tensor) -> tuple[Tensor, Tensor]:
+    """Velocity of the batch-norm network in its own weights (eq. 6); `force` at (a, normalised b)."""
+    norm = ((b @ covariance) * b).sum(1, keepdim=True).sqrt()
+    n = b / norm
+    push = force.g - (n @ covariance) * (n * force.g).sum(1, keepdim=True)
+    return -force.h, -a[:, None] * push / norm
+
+
+def normalised_velocity(
+    a: Tensor, n: Tensor, force: Forces, manifold: Manifold, lengths: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Velocity of the normalised neurons of a batch-norm network whose `||b_k||` are `lengths` (eq. 7).
+
+    Computed as what it is, the image of eq. 6 at `b_k = lengths_k n_k / ||n_k||` under the derivative of
+    `b -> b / ||b||_Sigma`; that this is the Riemannian gradient below is Theorem 2.
+    """
+    b = n * (lengths / n.norm(dim=1))[:, None]
+    a_velocity, b_velocity = euclidean_velocity(a, b, force, manifold.covariance)
+    return a_velocity, manifold.differential(b, b_velocity)
+
+
+def manifold_velocity(
+    a: Tensor, n: Tensor, force: Forces, manifold: Manifold, lengths: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Minus the Riemannian gradient of the plain network's loss on `R x Omega` (Theorem 2)."""
+    return -force.h, -manifold.gradient(n, a[:, None] * force.g, scale=lengths)
