@@ -57,9 +57,10 @@ class TestProposition1:
         end = manifold.exp(b, v)
         assert torch.allclose(manifold.norm(end), torch.ones(len(b), dtype=torch.float64), rtol=1e-13)
         assert torch.allclose(manifold.distance(b, end), torch.full((len(b),), 0.7, dtype=torch.float64))
-        # by the metric alone: sum of |step|_G along the curve converges to the same length (second order in
-        # 1/n) curve = torch.stack([manifold.exp(b, t * v) for t in torch.linspace(0, 1, 401,
-        # dtype=torch.float64)]) middle, step = (curve[1:] + curve[:-1]) / 2, curve[1:] - curve[:-1]
+        # by the metric alone: the sum of |step|_G along the curve, second order in the step
+        times = torch.linspace(0, 1, 401, dtype=torch.float64)
+        curve = torch.stack([manifold.exp(b, t * v) for t in times])
+        middle, step = (curve[1:] + curve[:-1]) / 2, curve[1:] - curve[:-1]
         assert (manifold.inner(middle, step, step).sqrt().sum(0) - 0.7).abs().max() < 1e-5
 
     def test_log_inverts_exp(self, d: int) -> None:

@@ -24,9 +24,7 @@ this).
 
 def as_covariance(covariance: Any) -> Tensor:
     """A symmetric positive definite matrix of shape (d, d) as a float tensor; anything else is refused."""
-    sigma = torch.as_tensor(covariance)
-    if not sigma.is_floating_point():
-        sigma = sigma.double()
+    sigma = float_tensor(covariance)
     if sigma.ndim != 2 or sigma.shape[0] != sigma.shape[1] or sigma.shape[0] == 0:
         raise InputError(f"covariance must have shape (d, d), got {tuple(sigma.shape)}.")
     if not torch.isfinite(sigma).all():
@@ -73,11 +71,11 @@ class Data:
             centre: What to do with inputs whose mean is not zero: "refuse" them or "centre" them.
 
         Example:
-            >>> Data.of([[0.0, 1.0], [1.0, 0.0], [2.0, 5.0]], [1, 2, 3], centre="centre").x.mean(0).tolist()
+            >>> Data.of([[0.0, 3.0], [1.0, 1.0], [2.0, 5.0]], [1, 2, 3], centre="centre").x.sum(0).tolist()
             [0.0, 0.0]
         """
         check_choice(centre, "centre", ("refuse", "centre"))
-        x = _float_tensor(x)
+        x = float_tensor(x)
         y = torch.as_tensor(y).to(x)
         if x.ndim != 2 or 0 in x.shape:
             raise InputError(f"x must have shape (N, d) with N, d >= 1, got {tuple(x.shape)}.")
@@ -134,7 +132,8 @@ class Data:
         return Data(x, y, w, (w[:, None] * x).T @ x)
 
 
-def _float_tensor(values: Any) -> Tensor:
+def float_tensor(values: Any) -> Tensor:
+    """A detached float tensor: tensors and float arrays keep their dtype, numbers, lists become float64."""
     tensor = torch.as_tensor(np.asarray(values) if isinstance(values, (list, tuple)) else values)
     return tensor.detach() if tensor.is_floating_point() else tensor.double()
 

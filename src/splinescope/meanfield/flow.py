@@ -118,7 +118,12 @@ def _system(
         )
     if net.dimension != data.dimension:
         raise InputError(f"net must take {data.dimension} inputs, like the data, got {net.dimension}.")
-    manifold = Manifold(data.covariance.to(net.b))
+    if (net.b.dtype, net.b.device) != (data.x.dtype, data.x.device):
+        raise InputError(
+            f"net and data must share dtype and device, got {net.b.dtype} on {net.b.device} "
+            f"and {data.x.dtype} on {data.x.device}."
+        )
+    manifold = Manifold(data.covariance)
     lengths = net.b.norm(dim=1)
     if unit_length:
         lengths = torch.ones_like(lengths)
@@ -221,6 +226,7 @@ def descend(
     dynamics: Literal["euclidean", "plain"] = "euclidean",
     batch_size: int | None = None,
     statistics: Literal["batch", "data"] = "batch",
+    train_amplitudes: bool = True,
     record_every: int = 1,
     generator: torch.Generator | None = None,
 ) -> Trajectory:
@@ -237,11 +243,13 @@ def descend(
         dynamics: "euclidean" (batch norm) or "plain".
         batch_size: Draw so many points, without replacement, at each iteration; all if None.
         statistics: Whether a mini-batch is normalised by itself or by the whole data.
+        train_amplitudes: If False the `a_k` stay as they are.
         record_every: Record each so many iterations (and the first and last).
         generator: Of the mini-batches.
 
     Returns:
-        The trajectory, with `times = rate * iteration` and the loss over all data.
+        The trajectory, with `times = rate * iteration` and the loss over all data. From the iteration on at
+        which descent overflows, the neurons are NaN and the loss is infinite.
     """
     check_choice(dynamics, "dynamics", ("euclidean", "plain"))
     rate = check_positive(rate, "rate")
@@ -274,10 +282,16 @@ def descend(
         for iteration in range(iterations + 1):
             if iteration in wanted:
                 yield state, iteration
-            if iteration < iterations:
-                state = state + rate * move(state)
+            if iteration < iterations and not torch.isnan(state[0, 0]):
+                change = move(state)
+                if not train_amplitudes:
+                    change[:, 0] = 0
+                state = state + rate * change
+                if not bool((state.abs() < huge).all()):
+                    state = torch.full_like(state, torch.nan)
 
     wanted = set(marks)
+    huge = torch.finfo(net.b.dtype).max ** 0.25  # squares of squares still fit
     return _record(path(), system, rate * np.array(marks, dtype=np.float64), dynamics, net, data)
 
 
@@ -287,7 +301,7 @@ def _record(
     states, risks, steps = [], [], 0
     for state, steps in path:  # noqa: B007  the last count is the total
         states.append(state)
-        risks.append(system.risk(state))
+        risks.append(np.inf if torch.isnan(state[0, 0]) else system.risk(state))
     stack = torch.stack(states)
     covariance = data.covariance.to(net.b)
     return Trajectory(

@@ -1,6 +1,4 @@
-"""Activations and losses with their slopes in closed form; any other torch function by automatic
-differentiation.
-"""
+"""Activations and losses with slopes in closed form; any other torch function by differentiation."""
 
 from __future__ import annotations
 

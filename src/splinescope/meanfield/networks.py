@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from .._errors import InputError
+from .data import float_tensor
 from .functions import Activation, ActivationLike, as_activation
 from .manifold import Manifold
 
@@ -33,9 +34,8 @@ class TwoLayer:
     activation: Activation
 
     def __init__(self, a: Any, b: Any, activation: ActivationLike = "relu") -> None:
-        b = torch.as_tensor(b).detach()
-        b = b if b.is_floating_point() else b.double()
-        a = torch.as_tensor(a).detach().to(b)
+        b = float_tensor(b)
+        a = float_tensor(a).to(b)
         if b.ndim != 2 or 0 in b.shape:
             raise InputError(f"b must have shape (m, d) with m, d >= 1, got {tuple(b.shape)}.")
         if a.shape != b.shape[:1]:
