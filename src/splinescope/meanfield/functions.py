@@ -22,63 +22,70 @@ class Activation:
 
     Attributes:
         name: For messages and pictures.
-        value: `z -> sigma(z)`; must be differentiable by torch (it is also the test oracle).
-        value_and_slope: `z -> (sigma(z), sigma'(z))`.
+        value: `z -> sigma(z)`; must be differentiable by torch.
+        evaluate: `(z, slope) -> None`, in place: `z` becomes `sigma(z)` and `slope` is filled with `sigma'(z)`.
+            In place, because fresh memory for a table of neurons times points costs more than the arithmetic.
     """
 
     name: str
     value: Elementwise
-    value_and_slope: Callable[[Tensor], tuple[Tensor, Tensor]]
+    evaluate: Callable[[Tensor, Tensor], None]
 
 
 def _from_elementwise(function: Elementwise) -> Activation:
     """Any elementwise torch function; its slope costs one backward pass over the pre-activations."""
 
-    def value_and_slope(z: Tensor) -> tuple[Tensor, Tensor]:
+    def evaluate(z: Tensor, slope: Tensor) -> None:
         with torch.enable_grad():
-            z = z.detach().requires_grad_()
-            value = function(z)
-            (slope,) = torch.autograd.grad(value.sum(), z)
-        return value.detach(), slope
+            point = z.clone().requires_grad_()
+            value = function(point)
+            slope.copy_(torch.autograd.grad(value.sum(), point)[0])
+        z.copy_(value.detach())
 
     name = (
         type(function).__name__
         if isinstance(function, nn.Module)
         else getattr(function, "__name__", "custom")
     )
-    return Activation(name, function, value_and_slope)
+    return Activation(name, function, evaluate)
 
 
-def _relu(z: Tensor) -> tuple[Tensor, Tensor]:
-    return z.relu(), (z > 0).to(z.dtype)
+def _relu(z: Tensor, slope: Tensor) -> None:
+    torch.sign(z.relu_(), out=slope)
 
 
-def _leaky_relu(slope: float) -> Activation:
+def _leaky_relu(leak: float) -> Activation:
     def value(z: Tensor) -> Tensor:
-        return torch.where(z > 0, z, slope * z)
+        return torch.where(z > 0, z, leak * z)
 
-    def value_and_slope(z: Tensor) -> tuple[Tensor, Tensor]:
-        steep = torch.where(z > 0, torch.ones_like(z), slope)
-        return z * steep, steep
+    def evaluate(z: Tensor, slope: Tensor) -> None:
+        slope.copy_(z > 0).mul_(1 - leak).add_(leak)
+        z.mul_(slope)
 
-    return Activation("leaky_relu", value, value_and_slope)
-
-
-def _tanh(z: Tensor) -> tuple[Tensor, Tensor]:
-    value = z.tanh()
-    return value, 1 - value * value
+    return Activation("leaky_relu", value, evaluate)
 
 
-def _softplus(z: Tensor) -> tuple[Tensor, Tensor]:
-    return torch.logaddexp(z, torch.zeros_like(z)), z.sigmoid()
+def _tanh(z: Tensor, slope: Tensor) -> None:
+    z.tanh_()
+    torch.addcmul(torch.ones_like(z[:1, :1]), z, z, value=-1, out=slope)
+
+
+def _softplus(z: Tensor, slope: Tensor) -> None:
+    torch.sigmoid(z, out=slope)
+    torch.logaddexp(z, torch.zeros_like(z), out=z)
+
+
+def _sin(z: Tensor, slope: Tensor) -> None:
+    torch.cos(z, out=slope)
+    z.sin_()
 
 
 ACTIVATIONS: dict[str, Activation] = {
     "relu": Activation("relu", torch.relu, _relu),
     "leaky_relu": _leaky_relu(0.01),
     "tanh": Activation("tanh", torch.tanh, _tanh),
-    "softplus": Activation("softplus", lambda z: _softplus(z)[0], _softplus),
-    "sin": Activation("sin", torch.sin, lambda z: (z.sin(), z.cos())),
+    "softplus": Activation("softplus", lambda z: torch.logaddexp(z, torch.zeros_like(z)), _softplus),
+    "sin": Activation("sin", torch.sin, _sin),
 }
 
 

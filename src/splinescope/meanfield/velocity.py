@@ -20,6 +20,7 @@ In the last two the moving point is `n_k`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -30,8 +31,8 @@ from .data import Data
 from .functions import Activation, Loss
 from .manifold import Manifold
 
-CHUNK_BYTES = 32 * 2**20
-"""Memory for one block of pre-activations (neurons x data points)."""
+CHUNK_BYTES = 16 * 2**20
+"""Memory for one block of pre-activations (data points x neurons): a few of them fit the last cache."""
 _MIN_ROWS = 128
 """Below this many data points per block the matrix products become memory-bound."""
 
@@ -51,16 +52,11 @@ class Forces:
     risk: float
 
 
-def _rows(neurons: int, b: Tensor) -> int:
-    return max(_MIN_ROWS, CHUNK_BYTES // (neurons * b.element_size()))
-
-
 def forces(a: Tensor, b: Tensor, data: Data, activation: Activation, loss: Loss) -> Forces:
     """Forces on the neurons of the plain network (a, b), in one pass over the data.
 
     A block of data points meets all neurons at once, so its outputs, and with them `l'`, are complete before
-    the
-    block is left: two matrix products per block, O(m N d) in total, memory O(m (d + rows)).
+    the block is left: two matrix products per block, O(m N d) in total, memory O(m (d + rows)).
 
     Args:
         a: Shape (m,).
@@ -69,43 +65,53 @@ def forces(a: Tensor, b: Tensor, data: Data, activation: Activation, loss: Loss)
         activation: Of the network.
         loss: `l(f, y)`.
     """
-    if b.shape[1] != data.dimension:
-        raise InputError(f"b must have {data.dimension} columns, like the data, got shape {tuple(b.shape)}.")
     h, g = torch.zeros_like(a), torch.zeros_like(b)
     risk = a.new_zeros(())
-    for x, y, w in _blocks(data, _rows(len(a), b)):
-        value, slope = activation.value_and_slope(b @ x.T)
-        f = a @ value / len(a)
+    for (x, y, w), value, slope in _evaluate(b, data, activation):
+        f = value @ a / len(a)
         pull = w * loss.slope(f, y)
-        h += value @ pull
-        g.addmm_(slope, pull[:, None] * x)
+        h += pull @ value
+        g.addmm_(slope.T, pull[:, None] * x)
         risk += w @ loss.value(f, y)
     return Forces(h, g, risk.item())
 
 
 def field_at(b: Tensor, slope_of_loss: Tensor, data: Data, activation: Activation) -> tuple[Tensor, Tensor]:
-    """`h` and `g` at neurons `b` (K, d) that feel given `l'` (N,) of some other network; shapes (K,), (K,
-    d).
-    """
+    """`h` and `g` at neurons `b` (K, d) that feel given `l'` (N,) of some other network; shapes (K,), (K, d)."""
     h, g = b.new_zeros(len(b)), torch.zeros_like(b)
-    start, rows = 0, _rows(len(b), b)
-    for x, _, w in _blocks(data, rows):
+    start = 0
+    for (x, _, w), value, slope in _evaluate(b, data, activation):
         pull = w * slope_of_loss[start : start + len(x)]
         start += len(x)
-        value, slope = activation.value_and_slope(b @ x.T)
-        h += value @ pull
-        g.addmm_(slope, pull[:, None] * x)
+        h += pull @ value
+        g.addmm_(slope.T, pull[:, None] * x)
     return h, g
 
 
 def outputs(a: Tensor, b: Tensor, data: Data, activation: Activation) -> Tensor:
     """`f(x) = (1/m) sum_k a_k sigma(b_k . x)` at all data points, shape (N,), in blocks."""
-    parts = [a @ activation.value(b @ x.T) / len(a) for x, _, _ in _blocks(data, _rows(len(a), b))]
-    return torch.cat(parts)
+    return torch.cat([activation.value(x @ b.T) @ a / len(a) for x, _, _ in _blocks(b, data)])
 
 
-def _blocks(data: Data, rows: int) -> list[tuple[Tensor, Tensor, Tensor]]:
+def _blocks(b: Tensor, data: Data) -> list[tuple[Tensor, Tensor, Tensor]]:
+    if b.shape[1] != data.dimension:
+        raise InputError(f"b must have {data.dimension} columns, like the data, got shape {tuple(b.shape)}.")
+    rows = max(_MIN_ROWS, CHUNK_BYTES // (len(b) * b.element_size()))
     return list(zip(data.x.split(rows), data.y.split(rows), data.weights.split(rows), strict=True))
+
+
+def _evaluate(
+    b: Tensor, data: Data, activation: Activation
+) -> Iterator[tuple[tuple[Tensor, Tensor, Tensor], Tensor, Tensor]]:
+    """Blocks (x, y, w) of the data with `sigma` and `sigma'` there, shape (rows, m): two buffers, reused."""
+    blocks = _blocks(b, data)
+    value = b.new_empty(len(blocks[0][0]), len(b))
+    slope = torch.empty_like(value)
+    for block in blocks:
+        z, s = value[: len(block[0])], slope[: len(block[0])]
+        torch.mm(block[0], b.T, out=z)
+        activation.evaluate(z, s)
+        yield block, z, s
 
 
 def plain_velocity(a: Tensor, b: Tensor, force: Forces) -> tuple[Tensor, Tensor]:
