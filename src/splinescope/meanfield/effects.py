@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from .._checks import as_float64_array, check_positive
@@ -96,7 +96,7 @@ class SpeedByLength:
 
 
 def speed_by_length(
-    net: TwoLayerBN, data: Data, *, factors: Sequence[float], loss: LossLike = "squared"
+    net: TwoLayerBN, data: Data, *, factors: ArrayLike, loss: LossLike = "squared"
 ) -> SpeedByLength:
     """The 1/c law (section 4.2): the velocity of each neuron when it alone is lengthened by c."""
     scales = as_float64_array(factors, "factors")
@@ -138,7 +138,7 @@ class FirstStep:
 
 
 def first_step(
-    net: TwoLayerBN, data: Data, *, lengths: Sequence[float], rate: float, loss: LossLike = "squared"
+    net: TwoLayerBN, data: Data, *, lengths: ArrayLike, rate: float, loss: LossLike = "squared"
 ) -> FirstStep:
     """One step from neurons of each of `lengths` (section 4.3): shorter than `sqrt(push)` means longer
     afterwards.
@@ -184,7 +184,7 @@ def learning_rate_study(
     net: TwoLayerBN,
     data: Data,
     *,
-    rates: Sequence[float],
+    rates: ArrayLike,
     iterations: int,
     loss: LossLike = "squared",
     train_amplitudes: bool = True,

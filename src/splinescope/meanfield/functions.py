@@ -23,7 +23,7 @@ class Activation:
     Attributes:
         name: For messages and pictures.
         value: `z -> sigma(z)`; must be differentiable by torch.
-        evaluate: `(z, slope) -> None`, in place: `z` becomes `sigma(z)` and `slope` is filled with `sigma'(z)`.
+        evaluate: `(z, slope) -> None`, in place: `z` becomes `sigma(z)`, `slope` receives `sigma'(z)`.
             In place, because fresh memory for a table of neurons times points costs more than the arithmetic.
     """
 

@@ -77,7 +77,7 @@ def forces(a: Tensor, b: Tensor, data: Data, activation: Activation, loss: Loss)
 
 
 def field_at(b: Tensor, slope_of_loss: Tensor, data: Data, activation: Activation) -> tuple[Tensor, Tensor]:
-    """`h` and `g` at neurons `b` (K, d) that feel given `l'` (N,) of some other network; shapes (K,), (K, d)."""
+    """`h` (K,) and `g` (K, d) at neurons `b` (K, d) that feel given `l'` (N,) of some other network."""
     h, g = b.new_zeros(len(b)), torch.zeros_like(b)
     start = 0
     for (x, _, w), value, slope in _evaluate(b, data, activation):
