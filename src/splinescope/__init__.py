@@ -24,6 +24,15 @@ _PUBLIC: dict[str, str] = {
     "MissingExtraError": "_errors",
     "FileFormatError": "_errors",
     "LimitReached": "_errors",
+    # mean field: two-layer batch-norm networks as particles on a manifold
+    "TwoLayer": "meanfield",
+    "TwoLayerBN": "meanfield",
+    "Manifold": "meanfield",
+    "Gaussian": "meanfield",
+    "ParticleMeasure": "meanfield",
+    "wasserstein2": "meanfield",
+    "convergence_study": "meanfield",
+    "density_flow": "meanfield",
 }
 
 __all__ = ["__version__", *_PUBLIC]  # noqa: PLE0604

@@ -9,6 +9,7 @@ import click
 from .._errors import SplinescopeError
 
 VERBS: dict[str, str] = {
+    "meanfield": "splinescope.cli.meanfield",
     "reproduce": "splinescope.cli.reproduce",
 }
 """verb -> module that defines a click command named `command`."""

@@ -112,7 +112,7 @@ def draw(numbers: dict[str, Any]) -> Figure:
     right.set(xscale="log", xlabel="speed: low- over high-variance direction")
     right.axvline(1, color="0.6", lw=1)
     right.invert_yaxis()
-    right.legend(frameon=False)
+    right.legend(frameon=False, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     return figure
 
 

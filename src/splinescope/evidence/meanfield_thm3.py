@@ -145,7 +145,7 @@ def draw(numbers: dict[str, Any]) -> Figure:
     right.set_xticks(numbers["cells"], [str(c) for c in numbers["cells"]])
     right.minorticks_off()
     right.set(
-        xlabel="cells per direction", ylabel="largest output difference", title="grid against particles"
+        xlabel="cells per direction", ylabel="largest output difference", title="convergence of the grid"
     )
     return figure
 

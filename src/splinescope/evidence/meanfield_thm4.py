@@ -103,9 +103,7 @@ def draw(numbers: dict[str, Any]) -> Figure:
     plot_convergence(ConvergenceStudy(**arrays), ax=ax)
     even = np.array(numbers["even_end"])[0]
     slope = numbers["even_rate"]["slope"]
-    ax.loglog(
-        numbers["even_widths"], even, "k.-.", lw=1, label=f"W2 at the end, even grid: slope {slope:.2f}"
-    )
+    ax.plot(numbers["even_widths"], even, "k.-.", lw=1, label=f"W2 at the end, even grid: slope {slope:.2f}")
     ax.set_ylim(bottom=min(even.min(), arrays["outputs"].min()) / 20)
     ax.legend(frameon=False, fontsize="small", loc="lower left")
     return figure
