@@ -49,6 +49,15 @@ _PUBLIC: dict[str, str] = {
     "odd_point_step": "representation",
     "tree_representation": "representation",
     "TreeRepresentation": "representation",
+    # mean field: two-layer batch-norm networks as particles on a manifold
+    "TwoLayer": "meanfield",
+    "TwoLayerBN": "meanfield",
+    "Manifold": "meanfield",
+    "Gaussian": "meanfield",
+    "ParticleMeasure": "meanfield",
+    "wasserstein2": "meanfield",
+    "convergence_study": "meanfield",
+    "density_flow": "meanfield",
 }
 
 __all__ = ["__version__", *_PUBLIC]

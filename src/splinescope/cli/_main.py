@@ -10,6 +10,7 @@ from .._errors import SplinescopeError
 
 VERBS: dict[str, str] = {
     "representation": "splinescope.cli.representation",
+    "meanfield": "splinescope.cli.meanfield",
     "reproduce": "splinescope.cli.reproduce",
 }
 """verb -> module that defines a click command named `command`."""
