@@ -31,9 +31,7 @@ LOSS = as_loss("squared")
 
 def problem(m: int, d: int, n: int, activation: str) -> tuple[TwoLayerBN, Data]:
     generator = torch.Generator().manual_seed(0)
-    data = Gaussian(torch.eye(d, dtype=torch.float64)).sample(
-        n, lambda x: torch.sin(x[:, 0]), generator=generator
-    )
+    data = Gaussian(torch.eye(d, dtype=torch.float64)).sample(n, lambda x: torch.sin(x[:, 0]), generator=generator)
     a = torch.randn(m, generator=generator, dtype=torch.float64)
     return TwoLayerBN(a, torch.randn(m, d, generator=generator, dtype=torch.float64), activation), data
 
@@ -50,9 +48,7 @@ def vectorised_autograd(net: TwoLayerBN, data: Data) -> tuple[torch.Tensor, ...]
     return torch.autograd.grad(-net.width * risk, [a, b])
 
 
-def autograd_loop(
-    net: TwoLayerBN, data: Data, f: torch.Tensor, neurons: int
-) -> list[tuple[torch.Tensor, ...]]:
+def autograd_loop(net: TwoLayerBN, data: Data, f: torch.Tensor, neurons: int) -> list[tuple[torch.Tensor, ...]]:
     """The velocities of the first `neurons` neurons, one backward pass each; the outputs `f` are given."""
     out = []
     for k in range(neurons):
@@ -94,9 +90,7 @@ def compare(m: int, d: int, n: int, activation: str) -> str:
 
 def peak_memory() -> float:
     """Largest resident memory of this process so far, MB (Linux; unlike ru_maxrss it forgets the parent)."""
-    line = next(
-        line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")
-    )
+    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
     return int(line.split()[1]) / 1024
 
 
@@ -123,9 +117,7 @@ def memory(m: int, d: int, n: int, activation: str) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--scale", type=float, default=1.0, help="shrink m and N by this factor for a trial run"
-    )
+    parser.add_argument("--scale", type=float, default=1.0, help="shrink m and N by this factor for a trial run")
     scale = parser.parse_args().scale
     torch.set_num_threads(1)
     m = n = int(10_000 * scale)

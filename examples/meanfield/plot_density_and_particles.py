@@ -19,9 +19,7 @@ data = Gaussian(sigma).quadrature(lambda x: torch.tanh(x[:, 0] + 0.5 * x[:, 1]),
 
 # %%
 # All amplitudes start near 0, angles are uniform.
-path = density_flow(
-    data, lambda phi, a: np.exp(-50 * a**2) + 0 * phi, times=[0, 1, 5], angles=96, amplitudes=96
-)
+path = density_flow(data, lambda phi, a: np.exp(-50 * a**2) + 0 * phi, times=[0, 1, 5], angles=96, amplitudes=96)
 figure, axes = plt.subplots(1, 3, figsize=(14, 4), layout="constrained")
 for index, ax in enumerate(axes):
     plot_density(path, index=index, ax=ax)

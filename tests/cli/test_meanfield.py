@@ -55,9 +55,7 @@ def test_a_config_runs_and_writes_its_trajectory(tmp_path: Path) -> None:
 def test_the_flow_of_points_from_a_file(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     np.savetxt(tmp_path / "points.csv", 3 + rng.standard_normal((30, 4)), delimiter=",")
-    config = (
-        '[data]\nfile = "points.csv"\ncentre = "centre"\n[network]\nwidth = 4\n[flow]\ntime = 1\nframes = 2\n'
-    )
+    config = '[data]\nfile = "points.csv"\ncentre = "centre"\n[network]\nwidth = 4\n[flow]\ntime = 1\nframes = 2\n'
     arguments = ["meanfield", "--config", write(tmp_path, config), "--out", str(tmp_path / "out")]
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 0, result.output
@@ -66,9 +64,7 @@ def test_the_flow_of_points_from_a_file(tmp_path: Path) -> None:
 
 
 def test_a_figure_is_reproduced(tmp_path: Path) -> None:
-    result = CliRunner().invoke(
-        main, ["meanfield", "--figure", "2", "--quick", "--out", str(tmp_path), "--json"]
-    )
+    result = CliRunner().invoke(main, ["meanfield", "--figure", "2", "--quick", "--out", str(tmp_path), "--json"])
     assert result.exit_code == 0, result.output
     assert {claim["verdict"] for claim in json.loads(result.stdout)} == {"holds", "holds with correction"}
     assert (tmp_path / "meanfield-fig2.png").exists()

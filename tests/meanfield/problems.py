@@ -32,6 +32,4 @@ def problem(
     y = torch.sign(torch.sin(x[:, 0]) + 0.3 * normal(n))
     lengths = 10 ** (torch.rand(m, 1, generator=generator, dtype=torch.float64) - 0.5)
     b = normal(m, d)
-    return TwoLayerBN(normal(m), b / b.norm(dim=1, keepdim=True) * lengths, activation), Data.of(
-        x, y, centre="centre"
-    )
+    return TwoLayerBN(normal(m), b / b.norm(dim=1, keepdim=True) * lengths, activation), Data.of(x, y, centre="centre")

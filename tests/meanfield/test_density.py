@@ -67,9 +67,7 @@ def test_density_keeps_its_mass_and_sign(path: DensityPath) -> None:
 
 def test_density_converges_with_second_order(data: Data) -> None:
     """Halving the cells cuts the change by about 4 (limiters cost a little at extrema)."""
-    runs = [
-        density_flow(data, smooth, times=[0, 1], angles=n, amplitudes=n).outputs[-1] for n in (32, 64, 128)
-    ]
+    runs = [density_flow(data, smooth, times=[0, 1], angles=n, amplitudes=n).outputs[-1] for n in (32, 64, 128)]
     ratio = np.abs(runs[0] - runs[1]).max() / np.abs(runs[1] - runs[2]).max()
     assert 3 < ratio < 8
 

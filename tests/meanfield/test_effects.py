@@ -95,9 +95,7 @@ def test_theorem_4_measures_converge_as_the_width_grows() -> None:
 def test_rate_recovers_a_power_law() -> None:
     widths = np.array([8, 16, 32, 64])
     rng = np.random.default_rng(0)
-    fits = [
-        Rate.fit(widths, 3 * widths**-0.7 * np.exp(0.1 * rng.standard_normal((5, 4)))) for _ in range(400)
-    ]
+    fits = [Rate.fit(widths, 3 * widths**-0.7 * np.exp(0.1 * rng.standard_normal((5, 4)))) for _ in range(400)]
     assert np.mean([fit.slope for fit in fits]) == pytest.approx(-0.7, abs=0.01)
     covered = np.mean([fit.low < -0.7 < fit.high for fit in fits])
     assert covered == pytest.approx(0.95, abs=0.035)  # 3 standard errors of 400 trials

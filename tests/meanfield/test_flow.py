@@ -104,9 +104,7 @@ def test_gradient_descent_tends_to_the_flow() -> None:
 def test_minibatches_of_all_points_are_full_descent(dynamics: str, statistics: str) -> None:
     net, data = problem(5)
     full = descend(net, data, rate=0.1, iterations=5, dynamics=dynamics)
-    batches = descend(
-        net, data, rate=0.1, iterations=5, dynamics=dynamics, batch_size=len(data), statistics=statistics
-    )
+    batches = descend(net, data, rate=0.1, iterations=5, dynamics=dynamics, batch_size=len(data), statistics=statistics)
     assert (full.b - batches.b).abs().max() < 1e-12
 
 

@@ -10,9 +10,7 @@ from splinescope.meanfield import Manifold
 from splinescope.meanfield.data import as_covariance
 
 
-def points(
-    d: int, count: int = 50, seed: int = 0
-) -> tuple[Manifold, torch.Tensor, torch.Tensor, torch.Tensor]:
+def points(d: int, count: int = 50, seed: int = 0) -> tuple[Manifold, torch.Tensor, torch.Tensor, torch.Tensor]:
     """A manifold, points on it, tangent vectors there, and positive scales."""
     generator = torch.Generator().manual_seed(100 * d + seed)
     root = torch.randn(d, d, generator=generator, dtype=torch.float64)

@@ -60,9 +60,7 @@ def test_first_variation_is_the_derivative_of_the_loss_in_the_measure(loss: obje
 def test_theorem_5_the_flow_reaches_the_known_optimum_and_the_certificate_says_so() -> None:
     data, optimum = symmetric_data()
     start = ring(24)
-    begin, end = (
-        certificate(net, data) for net in (start, flow(start, data, times=[0, 60], rtol=1e-6).network())
-    )
+    begin, end = (certificate(net, data) for net in (start, flow(start, data, times=[0, 60], rtol=1e-6).network()))
     assert begin.largest > 0.3
     assert end.risk - optimum < 1e-3
     assert end.largest < 0.01

@@ -67,9 +67,7 @@ def test_every_drawing_labels_its_axes(net: TwoLayerBN, data: Data, path: Trajec
         ),
         plot.plot_convergence(ConvergenceStudy(np.array([8, 16, 32]), *[powers] * 4)),
         plot.plot_density(
-            density_flow(
-                data, lambda phi, a: np.exp(-(a**2)) + 0 * phi, times=[0, 0.1], angles=8, amplitudes=8
-            )
+            density_flow(data, lambda phi, a: np.exp(-(a**2)) + 0 * phi, times=[0, 0.1], angles=8, amplitudes=8)
         ),
     ]
     for ax in axes:

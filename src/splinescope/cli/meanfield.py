@@ -11,21 +11,13 @@ from .._checks import require
 
 
 @click.command("meanfield")
-@click.option(
-    "--config", type=click.Path(exists=True, dir_okay=False), help="TOML file: data, network, flow."
-)
+@click.option("--config", type=click.Path(exists=True, dir_okay=False), help="TOML file: data, network, flow.")
 @click.option("--figure", type=click.IntRange(1, 3), help="Reproduce Figure 1, 2 or 3 of the paper.")
 @click.option("--quick", is_flag=True, help="With --figure: small sizes.")
-@click.option(
-    "--film", type=click.Choice(["gif", "html"]), help="With --config, in two dimensions: film the neurons."
-)
+@click.option("--film", type=click.Choice(["gif", "html"]), help="With --config, in two dimensions: film the neurons.")
 @click.option("--json", "json_", is_flag=True, help="Print the result as JSON.")
-@click.option(
-    "--out", type=click.Path(file_okay=False), default="meanfield", show_default=True, help="Folder."
-)
-def command(
-    config: str | None, figure: int | None, quick: bool, film: str | None, json_: bool, out: str
-) -> None:
+@click.option("--out", type=click.Path(file_okay=False), default="meanfield", show_default=True, help="Folder.")
+def command(config: str | None, figure: int | None, quick: bool, film: str | None, json_: bool, out: str) -> None:
     """Train a two-layer batch-norm network as particles on a manifold.
 
     Writes trajectory.npz (times, a, b, risks) and, in two dimensions, neurons.png; or the figure with its

@@ -72,9 +72,7 @@ def panels(columns: int, *, height: float = 3.6) -> tuple[Figure, list[Axes]]:
     """A figure with a row of axes."""
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(
-        1, columns, figsize=(4.6 * columns, height), layout="constrained", squeeze=False
-    )
+    figure, axes = pyplot.subplots(1, columns, figsize=(4.6 * columns, height), layout="constrained", squeeze=False)
     return figure, list(axes[0])
 
 

@@ -79,8 +79,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                 "With batch norm neurons turn faster in directions of low variance, far more so than "
                 "without (E (b.x)^2 small, where the paper has E b.x, which is always 0).",
                 decide(all(stronger), corrected=True),
-                "speed near the low-variance axis over that near the high-variance one, batch norm and "
-                f"plain: {text}",
+                f"speed near the low-variance axis over that near the high-variance one, batch norm and plain: {text}",
                 "for all five targets the ratio is at least 1.5 times that of the plain network",
             ),
             Claim(

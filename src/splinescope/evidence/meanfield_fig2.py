@@ -19,8 +19,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
     m, n, iterations = (40, 300, 1000) if size == "quick" else (100, 2000, 10_000)
     factors = np.geomspace(0.1, 10, 9)
     speeds = {
-        name: speed_by_length(*random_problem(seed, activation=name), factors=factors)
-        for name in ("relu", "tanh")
+        name: speed_by_length(*random_problem(seed, activation=name), factors=factors) for name in ("relu", "tanh")
     }
     law = max(float(np.abs(s.batch_norm * factors[:, None] - 1).max()) for s in speeds.values())
     relu_plain = float(np.abs(speeds["relu"].plain - 1).max())
@@ -79,9 +78,7 @@ def draw(numbers: dict[str, Any]) -> Figure:
     left.loglog(c, 1 / c, color="0.6", lw=3, alpha=0.5, label="1/c")
     for (kind, style), color in zip((("relu", "o"), ("tanh", "s")), ("#0072B2", "#009E73"), strict=True):
         left.loglog(c, numbers["batch_norm"][kind], style, color=color, ms=5, label=f"batch norm, {kind}")
-        left.loglog(
-            c, numbers["plain"][kind], style + "--", color=color, ms=4, mfc="none", label=f"plain, {kind}"
-        )
+        left.loglog(c, numbers["plain"][kind], style + "--", color=color, ms=4, mfc="none", label=f"plain, {kind}")
     left.set(xlabel="length factor c", ylabel="speed / speed at c = 1")
     left.legend(frameon=False, fontsize="small")
     right.plot(numbers["iterations"], numbers["turned_short"], "o-", ms=3, color="#0072B2", label="length 1")

@@ -32,9 +32,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
     for number, (name, train) in enumerate((("all weights", True), ("inner weights only", False))):
         if progress:
             progress((1 + number) / 3, f"learning rates, {name}")
-        studies[name] = learning_rate_study(
-            loud, data, rates=rates, iterations=iterations, train_amplitudes=train
-        )
+        studies[name] = learning_rate_study(loud, data, rates=rates, iterations=iterations, train_amplitudes=train)
     wide, narrow = studies["all weights"].workable_decades()
     inner_bn, inner_plain = studies["inner weights only"].workable_decades()
     top = 0.5 * len(rates)
@@ -75,8 +73,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             Claim(
                 "Ours: the effect is in the inner weights; trained alone, no rate is too large for them.",
                 decide(
-                    inner_bn > inner_plain + 1
-                    and bool(np.isfinite(studies["inner weights only"].batch_norm).all())
+                    inner_bn > inner_plain + 1 and bool(np.isfinite(studies["inner weights only"].batch_norm).all())
                 ),
                 f"{inner_bn:.1f} decades with batch norm, {inner_plain:.1f} without, amplitudes fixed",
                 "at least one decade more, and no divergence with batch norm",
@@ -97,6 +94,4 @@ def draw(numbers: dict[str, Any]) -> Figure:
     return figure
 
 
-EXPERIMENT = Experiment(
-    "meanfield-fig3", "meanfield", "Figure 3: the first step, and the learning rate", run, draw
-)
+EXPERIMENT = Experiment("meanfield-fig3", "meanfield", "Figure 3: the first step, and the learning rate", run, draw)

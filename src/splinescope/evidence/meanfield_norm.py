@@ -22,9 +22,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
     for number, rtol in enumerate(tolerances):
         if progress:
             progress(number / 4, f"flow without projection, rtol {rtol:g}")
-        free = flow(
-            net, data, times=[0, time], dynamics="euclidean", project=False, rtol=rtol, atol=rtol / 100
-        )
+        free = flow(net, data, times=[0, time], dynamics="euclidean", project=False, rtol=rtol, atol=rtol / 100)
         drifts.append(float(((free.b[-1].norm(dim=1) - net.lengths) / net.lengths).abs().max()))
     rates = [0.05, 0.5, 2.0]
     runs = [descend(net, data, rate=rate, iterations=60) for rate in rates]

@@ -73,11 +73,9 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                 "below 1e-12, below 1e-10, above 1e-8, all relative",
             ),
             Claim(
-                "Ours: the manifold is isometric to the round unit sphere by b -> b/|b|, so distance is "
-                "the angle.",
+                "Ours: the manifold is isometric to the round unit sphere by b -> b/|b|, so distance is the angle.",
                 decide(isometry < 1e-9 and closed < 1e-9),
-                f"largest relative error of the squared length {isometry:.1e}, of the closed form "
-                f"{closed:.1e}",
+                f"largest relative error of the squared length {isometry:.1e}, of the closed form {closed:.1e}",
                 "both below 1e-9 (the pseudo-inverse loses digits with the condition of Sigma)",
             ),
         ),
@@ -89,15 +87,11 @@ def draw(numbers: dict[str, Any]) -> Figure:
     dimensions = np.array(numbers["dimensions"])
     jitter = np.linspace(-0.2, 0.2, int((dimensions == 2).sum()))
     errors = np.maximum(numbers["isometry_error"], 1e-17)
-    ax.semilogy(
-        dimensions + np.tile(jitter, len(set(numbers["dimensions"]))), errors, ".", ms=3, color="#0072B2"
-    )
+    ax.semilogy(dimensions + np.tile(jitter, len(set(numbers["dimensions"]))), errors, ".", ms=3, color="#0072B2")
     ax.axhline(1e-9, color="0.6", ls=":", label="threshold")
     ax.set(xlabel="dimension d", ylabel="relative error of $v^T G v = |d(b/|b|)v|^2$")
     ax.legend(frameon=False)
     return figure
 
 
-EXPERIMENT = Experiment(
-    "meanfield-prop1", "meanfield", "Proposition 1: the metric is that of a sphere", run, draw
-)
+EXPERIMENT = Experiment("meanfield-prop1", "meanfield", "Proposition 1: the metric is that of a sphere", run, draw)

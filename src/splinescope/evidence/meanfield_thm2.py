@@ -73,8 +73,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                 "plain network's loss. Corrected: the printed signs of the velocities and of the gradient "
                 "are reversed, a factor 1/m is lost in the proof, and the metric carries |b_k(0)|^2.",
                 decide(field < 1e-12, corrected=True),
-                f"largest relative difference to backpropagation {field:.1e} over {len(errors)} random "
-                "networks",
+                f"largest relative difference to backpropagation {field:.1e} over {len(errors)} random networks",
                 "below 1e-12 for all activations and losses",
             ),
             Claim(
@@ -110,6 +109,4 @@ def draw(numbers: dict[str, Any]) -> Figure:
     return figure
 
 
-EXPERIMENT = Experiment(
-    "meanfield-thm2", "meanfield", "Theorem 2: batch norm is a change of metric", run, draw
-)
+EXPERIMENT = Experiment("meanfield-thm2", "meanfield", "Theorem 2: batch norm is a change of metric", run, draw)

@@ -85,9 +85,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
         grids.append(density_flow(data, smooth, times=[0, 3], angles=count, amplitudes=count))
         gaps.append(float(np.abs(grids[-1].outputs[-1] - f).max()))
     mass = max(float(np.abs(g.values.sum(axis=(1, 2)) * g.cell_area - 1).max()) for g in grids)
-    changes = [
-        float(np.abs(fine.outputs[-1] - rough.outputs[-1]).max()) for rough, fine in itertools.pairwise(grids)
-    ]
+    changes = [float(np.abs(fine.outputs[-1] - rough.outputs[-1]).max()) for rough, fine in itertools.pairwise(grids)]
     order = float(np.log2(changes[-2] / changes[-1]))
     worst = max(residuals.values())
     coarse = grids[1]
@@ -100,9 +98,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
         "density": coarse.values[-1].round(5).tolist(),
         "angles": coarse.angles.tolist(),
         "amplitudes": coarse.amplitudes.tolist(),
-        "particle_angles": torch.atan2(path.b[-1, ::7, 1], path.b[-1, ::7, 0])
-        .remainder(2 * torch.pi)
-        .tolist(),
+        "particle_angles": torch.atan2(path.b[-1, ::7, 1], path.b[-1, ::7, 0]).remainder(2 * torch.pi).tolist(),
         "particle_amplitudes": path.a[-1, ::7].tolist(),
     }
     return Outcome(
@@ -120,8 +116,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                 decide(gaps[-1] < 2e-3 and gaps[-1] < gaps[0] and order > 1.3 and mass < 1e-12),
                 f"largest output difference to the particles {gaps[0]:.1e} to {gaps[-1]:.1e} for {cells[0]} "
                 f"to {cells[-1]} cells; order of the grid {order:.1f}; mass kept to {mass:.1e}",
-                "below 2e-3 on the finest grid (the quantile error of the particles), order above 1.3, "
-                "mass to 1e-12",
+                "below 2e-3 on the finest grid (the quantile error of the particles), order above 1.3, mass to 1e-12",
             ),
         ),
     )
@@ -132,21 +127,15 @@ def draw(numbers: dict[str, Any]) -> Figure:
     half = (numbers["amplitudes"][1] - numbers["amplitudes"][0]) / 2
     extent = (0.0, 360.0, numbers["amplitudes"][0] - half, numbers["amplitudes"][-1] + half)
     image = left.imshow(np.array(numbers["density"]).T, origin="lower", extent=extent, aspect="auto")
-    left.plot(
-        np.degrees(numbers["particle_angles"]), numbers["particle_amplitudes"], ".", ms=2, color="#D55E00"
-    )
+    left.plot(np.degrees(numbers["particle_angles"]), numbers["particle_amplitudes"], ".", ms=2, color="#D55E00")
     figure.colorbar(image, ax=left, label="density (grid)")
     left.set(xlabel="angle, degrees", ylabel="amplitude a", title="grid and particles at t = 3", ylim=(-2, 2))
     right.loglog(numbers["cells"], numbers["gaps"], "o-", color="#0072B2", label="grid to particles")
-    right.loglog(
-        numbers["cells"][1:], numbers["changes"], "s--", color="#D55E00", label="grid to half as fine"
-    )
+    right.loglog(numbers["cells"][1:], numbers["changes"], "s--", color="#D55E00", label="grid to half as fine")
     right.legend(frameon=False)
     right.set_xticks(numbers["cells"], [str(c) for c in numbers["cells"]])
     right.minorticks_off()
-    right.set(
-        xlabel="cells per direction", ylabel="largest output difference", title="convergence of the grid"
-    )
+    right.set(xlabel="cells per direction", ylabel="largest output difference", title="convergence of the grid")
     return figure
 
 

@@ -65,13 +65,11 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                 "From a start that separates, the flow converges to the global optimum (smooth activation; "
                 "ReLU violates the assumptions).",
                 decide(separated["full circle"] and full < 1e-3 and full < 0.01 * excess["full circle"][0]),
-                f"L - L* = {full:.1e} at t = {end:g}, from {excess['full circle'][0]:.2g}; L* = "
-                f"{optimum:.4f}",
+                f"L - L* = {full:.1e} at t = {end:g}, from {excess['full circle'][0]:.2g}; L* = {optimum:.4f}",
                 "start separates, excess below 1e-3 and below 1% of the start",
             ),
             Claim(
-                "The first variation certifies optimality: it bounds the excess and vanishes at the "
-                "optimum only.",
+                "The first variation certifies optimality: it bounds the excess and vanishes at the optimum only.",
                 decide(bounded and largest["full circle"] < 0.02 < largest["one direction"]),
                 f"largest |first variation| at amplitude 1: {largest['full circle']:.1e} (full circle), "
                 f"{largest['one direction']:.2g} (one direction); bound on the excess "
@@ -104,6 +102,4 @@ def draw(numbers: dict[str, Any]) -> Figure:
     return figure
 
 
-EXPERIMENT = Experiment(
-    "meanfield-thm5", "meanfield", "Theorem 5: the flow finds the global optimum", run, draw
-)
+EXPERIMENT = Experiment("meanfield-thm5", "meanfield", "Theorem 5: the flow finds the global optimum", run, draw)

@@ -109,9 +109,7 @@ def _data(section: dict[str, Any], folder: Path) -> Data:
         _known(term, {"function": "", "direction": (), "amplitude": 1.0}, "key of [[data.teacher]]")
         direction = torch.tensor(term.get("direction", ()), dtype=torch.float64)
         if direction.shape != (d,):
-            raise InputError(
-                f"direction must have {d} numbers, like the covariance, got {direction.tolist()}."
-            )
+            raise InputError(f"direction must have {d} numbers, like the covariance, got {direction.tolist()}.")
         terms.append((as_activation(term.get("function", "relu")), direction, term.get("amplitude", 1.0)))
 
     def target(x: torch.Tensor) -> torch.Tensor:
@@ -132,9 +130,7 @@ def _run(section: dict[str, Any], net: TwoLayerBN, data: Data) -> Trajectory:
     time, frames = section["time"], section["frames"]
     if section["rate"] is None:
         if section["batch_size"] is not None:
-            raise InputError(
-                "batch_size needs rate: mini-batches belong to gradient descent, not to the flow."
-            )
+            raise InputError("batch_size needs rate: mini-batches belong to gradient descent, not to the flow.")
         return flow(
             net,
             data,

@@ -106,6 +106,4 @@ def convergence_study(
         rows["end"].append([wasserstein2(p[1], q[1]) for p, q in pairs])
         rows["lipschitz"].append([bounded_lipschitz(p[1], q[1]) for p, q in pairs])
         rows["outputs"].append([(data.weights @ (p[2] - q[2]) ** 2).sqrt().item() for p, q in pairs])
-    return ConvergenceStudy(
-        sizes[:-1], *(np.array(rows[k]) for k in ("start", "end", "lipschitz", "outputs"))
-    )
+    return ConvergenceStudy(sizes[:-1], *(np.array(rows[k]) for k in ("start", "end", "lipschitz", "outputs")))

@@ -80,14 +80,10 @@ class Data:
         if x.ndim != 2 or 0 in x.shape:
             raise InputError(f"x must have shape (N, d) with N, d >= 1, got {tuple(x.shape)}.")
         if y.shape != x.shape[:1]:
-            raise InputError(
-                f"y must have shape ({x.shape[0]},), one target per row of x, got {tuple(y.shape)}."
-            )
+            raise InputError(f"y must have shape ({x.shape[0]},), one target per row of x, got {tuple(y.shape)}.")
         w = torch.full_like(y, 1 / len(y)) if weights is None else torch.as_tensor(weights).to(x)
         if w.shape != y.shape or bool((w < 0).any()) or abs(w.sum().item() - 1) > 1e-6:
-            raise InputError(
-                f"weights must be {len(y)} probabilities that sum to 1, got shape {tuple(w.shape)}."
-            )
+            raise InputError(f"weights must be {len(y)} probabilities that sum to 1, got shape {tuple(w.shape)}.")
         for name, values in (("x", x), ("y", y)):
             if not torch.isfinite(values).all():
                 raise InputError(f"{name} must be finite, got NaN or infinity.")
@@ -171,9 +167,7 @@ class Gaussian:
             raise InputError(f"quadrature needs at most 4 dimensions (order**d points), got {d}; use sample.")
         nodes, weights = np.polynomial.hermite_e.hermegauss(order)
         z = torch.as_tensor(np.array(list(itertools.product(nodes, repeat=d)))).to(self.covariance)
-        w = torch.as_tensor(np.array([np.prod(c) for c in itertools.product(weights, repeat=d)])).to(
-            self.covariance
-        )
+        w = torch.as_tensor(np.array([np.prod(c) for c in itertools.product(weights, repeat=d)])).to(self.covariance)
         x = z @ self._root.T
         return Data(x, target(x), w / w.sum(), self.covariance)
 

@@ -87,9 +87,7 @@ def density_flow(
         The path. Error O(cell^2) for smooth densities; a step costs O(P Q + P N).
     """
     if data.dimension != 2:
-        raise InputError(
-            f"data must be two-dimensional for a density on the circle, got d = {data.dimension}."
-        )
+        raise InputError(f"data must be two-dimensional for a density on the circle, got d = {data.dimension}.")
     moments = as_float64_array(times, "times")
     if moments.ndim != 1 or len(moments) < 2 or bool((np.diff(moments) <= 0).any()):
         raise InputError(f"times must be at least two increasing numbers, got shape {moments.shape}.")
@@ -111,9 +109,7 @@ def density_flow(
             step = min(cfl / max(rate.item(), 1e-12), goal - time)
             half = rho + step * grid.divergence(rho, turn, drift)
             change = grid.divergence(half, *grid.velocities(half, the_loss.slope))
-            rho = (
-                rho + half + step * change
-            ) / 2  # Heun: convex combinations of Euler steps stay non-negative
+            rho = (rho + half + step * change) / 2  # Heun: convex combinations of Euler steps stay non-negative
             time = goal if step == goal - time else time + step
             edge = max(edge, (rho[:, 0].sum() + rho[:, -1].sum()).item() * grid.d_phi * grid.d_a)
         states.append(rho)
@@ -128,9 +124,7 @@ class _Grid:
 
     def __init__(self, data: Data, activation: Any, angles: int, amplitudes: int, reach: float) -> None:
         if angles < 8 or amplitudes < 8:
-            raise InputError(
-                f"angles and amplitudes must be at least 8 cells, got {angles} and {amplitudes}."
-            )
+            raise InputError(f"angles and amplitudes must be at least 8 cells, got {angles} and {amplitudes}.")
         self.data = data
         self.d_phi, self.d_a = 2 * np.pi / angles, 2 * reach / amplitudes
         self.phi = (torch.arange(angles, dtype=torch.float64) + 0.5) * self.d_phi

@@ -95,9 +95,7 @@ class SpeedByLength:
     plain: np.ndarray
 
 
-def speed_by_length(
-    net: TwoLayerBN, data: Data, *, factors: ArrayLike, loss: LossLike = "squared"
-) -> SpeedByLength:
+def speed_by_length(net: TwoLayerBN, data: Data, *, factors: ArrayLike, loss: LossLike = "squared") -> SpeedByLength:
     """The 1/c law (section 4.2): the velocity of each neuron when it alone is lengthened by c."""
     scales = as_float64_array(factors, "factors")
     manifold = Manifold(data.covariance.to(net.b))

@@ -108,14 +108,10 @@ def vector_field(
     return field
 
 
-def _system(
-    net: TwoLayer, data: Data, loss: Loss, dynamics: Dynamics, unit_length: bool, project: bool
-) -> _System:
+def _system(net: TwoLayer, data: Data, loss: Loss, dynamics: Dynamics, unit_length: bool, project: bool) -> _System:
     check_choice(dynamics, "dynamics", DYNAMICS)
     if dynamics != "plain" and not isinstance(net, TwoLayerBN):
-        raise InputError(
-            f'net must be a TwoLayerBN for dynamics "{dynamics}", got TwoLayer; "plain" takes both.'
-        )
+        raise InputError(f'net must be a TwoLayerBN for dynamics "{dynamics}", got TwoLayer; "plain" takes both.')
     if net.dimension != data.dimension:
         raise InputError(f"net must take {data.dimension} inputs, like the data, got {net.dimension}.")
     if (net.b.dtype, net.b.device) != (data.x.dtype, data.x.device):
@@ -254,13 +250,9 @@ def descend(
     check_choice(dynamics, "dynamics", ("euclidean", "plain"))
     rate = check_positive(rate, "rate")
     if iterations < 1 or record_every < 1:
-        raise InputError(
-            f"iterations and record_every must be at least 1, got {iterations} and {record_every}."
-        )
+        raise InputError(f"iterations and record_every must be at least 1, got {iterations} and {record_every}.")
     if batch_size is not None and not 1 < batch_size <= len(data):
-        raise InputError(
-            f"batch_size must be between 2 and {len(data)}, the size of the data, got {batch_size}."
-        )
+        raise InputError(f"batch_size must be between 2 and {len(data)}, the size of the data, got {batch_size}.")
     the_loss = as_loss(loss)
     system = _system(net, data, the_loss, dynamics, unit_length=False, project=False)
     marks = sorted({*range(0, iterations, record_every), iterations})
@@ -295,9 +287,7 @@ def descend(
     return _record(path(), system, rate * np.array(marks, dtype=np.float64), dynamics, net, data)
 
 
-def _record(
-    path: Any, system: _System, times: np.ndarray, dynamics: Dynamics, net: TwoLayer, data: Data
-) -> Trajectory:
+def _record(path: Any, system: _System, times: np.ndarray, dynamics: Dynamics, net: TwoLayer, data: Data) -> Trajectory:
     states, risks, steps = [], [], 0
     for state, steps in path:  # noqa: B007  the last count is the total
         states.append(state)

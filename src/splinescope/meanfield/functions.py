@@ -42,11 +42,7 @@ def _from_elementwise(function: Elementwise) -> Activation:
             slope.copy_(torch.autograd.grad(value.sum(), point)[0])
         z.copy_(value.detach())
 
-    name = (
-        type(function).__name__
-        if isinstance(function, nn.Module)
-        else getattr(function, "__name__", "custom")
-    )
+    name = type(function).__name__ if isinstance(function, nn.Module) else getattr(function, "__name__", "custom")
     return Activation(name, function, evaluate)
 
 
@@ -104,18 +100,14 @@ def as_activation(activation: ActivationLike) -> Activation:
     if isinstance(activation, str):
         if activation not in ACTIVATIONS:
             known = ", ".join(map(repr, ACTIVATIONS))
-            raise InputError(
-                f"activation must be one of {known}, or an elementwise function, got {activation!r}."
-            )
+            raise InputError(f"activation must be one of {known}, or an elementwise function, got {activation!r}.")
         return ACTIVATIONS[activation]
     if isinstance(activation, nn.LeakyReLU):
         return _leaky_relu(activation.negative_slope)
     if isinstance(activation, (nn.ReLU, nn.Tanh)) or activation in (torch.relu, torch.tanh):
         return ACTIVATIONS["relu" if isinstance(activation, nn.ReLU) or activation is torch.relu else "tanh"]
     if not callable(activation):
-        raise InputError(
-            f"activation must be a name or an elementwise function, got {type(activation).__name__}."
-        )
+        raise InputError(f"activation must be a name or an elementwise function, got {type(activation).__name__}.")
     return _from_elementwise(activation)
 
 
@@ -170,9 +162,7 @@ def as_loss(loss: LossLike) -> Loss:
         return loss
     if isinstance(loss, str):
         if loss not in LOSSES:
-            raise InputError(
-                f"loss must be one of {', '.join(map(repr, LOSSES))}, or a function (f, y), got {loss!r}."
-            )
+            raise InputError(f"loss must be one of {', '.join(map(repr, LOSSES))}, or a function (f, y), got {loss!r}.")
         return LOSSES[loss]
     if not callable(loss):
         raise InputError(f"loss must be a name or a function (f, y), got {type(loss).__name__}.")

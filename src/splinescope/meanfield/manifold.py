@@ -46,9 +46,7 @@ class Manifold:
     def _check(self, *vectors: Tensor) -> None:
         for vector in vectors:
             if vector.ndim == 0 or vector.shape[-1] != self.dimension:
-                raise InputError(
-                    f"vectors must have shape (..., {self.dimension}), got {tuple(vector.shape)}."
-                )
+                raise InputError(f"vectors must have shape (..., {self.dimension}), got {tuple(vector.shape)}.")
 
     def norm(self, b: Tensor) -> Tensor:
         """`||b||_Sigma = sqrt(b^T Sigma b)`, the standard deviation of the neuron's input; shape (...)."""
@@ -59,9 +57,7 @@ class Manifold:
         """`b / ||b||_Sigma`, the neuron as the network sees it. A zero `b` is refused."""
         norm = self.norm(b)
         if not bool((norm > 0).all()):
-            raise InputError(
-                "b must be non-zero: a neuron of length 0 has no direction and no normalisation."
-            )
+            raise InputError("b must be non-zero: a neuron of length 0 has no direction and no normalisation.")
         return b / norm[..., None]
 
     retraction = normalise

@@ -146,8 +146,5 @@ def sliced_wasserstein2(
     # merge the quantile steps of both: between two breaks both quantile functions are constant
     breaks = np.unique(np.concatenate([np.arange(1, len(p) + 1) / len(p), np.arange(1, len(q) + 1) / len(q)]))
     middle = breaks - np.diff(breaks, prepend=0.0) / 2
-    gap = (
-        p[(middle * len(p)).astype(int).clip(max=len(p) - 1)]
-        - q[(middle * len(q)).astype(int).clip(max=len(q) - 1)]
-    )
+    gap = p[(middle * len(p)).astype(int).clip(max=len(p) - 1)] - q[(middle * len(q)).astype(int).clip(max=len(q) - 1)]
     return float(np.sqrt((np.diff(breaks, prepend=0.0)[:, None] * gap**2).sum(0).mean()))

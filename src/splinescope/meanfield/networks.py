@@ -39,9 +39,7 @@ class TwoLayer:
         if b.ndim != 2 or 0 in b.shape:
             raise InputError(f"b must have shape (m, d) with m, d >= 1, got {tuple(b.shape)}.")
         if a.shape != b.shape[:1]:
-            raise InputError(
-                f"a must have shape ({b.shape[0]},), one amplitude per row of b, got {tuple(a.shape)}."
-            )
+            raise InputError(f"a must have shape ({b.shape[0]},), one amplitude per row of b, got {tuple(a.shape)}.")
         if not (torch.isfinite(a).all() and torch.isfinite(b).all()):
             raise InputError("a and b must be finite, got NaN or infinity.")
         object.__setattr__(self, "a", a)
@@ -77,9 +75,7 @@ class TwoLayerBN(TwoLayer):
         super().__init__(a, b, activation)
         zero = (self.b == 0).all(dim=1).nonzero()
         if len(zero):
-            raise InputError(
-                f"b must have no zero rows (no direction to normalise), got row {int(zero[0])} = 0."
-            )
+            raise InputError(f"b must have no zero rows (no direction to normalise), got row {int(zero[0])} = 0.")
 
     def __call__(self, x: Tensor, covariance: Tensor | None = None) -> Tensor:
         """Outputs, shape (N,). Without `covariance` the batch `x` normalises itself, mean included, as in

@@ -29,9 +29,7 @@ def _on_manifold(net: TwoLayer, manifold: Manifold) -> TwoLayer:
         return net.twin(manifold.covariance)
     gap = (manifold.norm(net.b) - 1).abs().max().item()
     if gap > 1e-6:
-        raise InputError(
-            f"a plain net must have b^T Sigma b = 1 for all neurons, got a deviation of {gap:.3g}."
-        )
+        raise InputError(f"a plain net must have b^T Sigma b = 1 for all neurons, got a deviation of {gap:.3g}.")
     return net
 
 
