@@ -2,7 +2,7 @@
 
 A chunk is a set of tiles with the vertices they need, standing before one fold. Advancing it cuts its tiles along
 that fold and carries the rows to the next one: by the real torch ops for vertices that were there before, by
-delta propagation for those that the fold made. What a chunk holds never changes a result (see `_kernels`), so
+delta propagation for those that the fold made. What a chunk holds never changes a result (see `kernels`), so
 chunks may be split at will: to bound the memory, or to give an idle thread something to do.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from ..network._program import Seal
-from . import _kernels as kernels
+from . import kernels
 from ._plan import Plan, run_in_blocks
 from ._segments import CUTS, Columns, Segment
 
@@ -32,7 +32,7 @@ class Chunk:
         old: How many vertices were there before this fold; the others have `parents` and `weights`.
         rows: Flat values of the old vertices (key to `[old, size]`), without the pre-activations.
         cuts: Pre-activations of the old vertices, `[old, U]`.
-        new_cuts, filled: Those of the others, as far as they were needed (see `_kernels`).
+        new_cuts, filled: Those of the others, as far as they were needed (see `kernels`).
         pos, neg: Signs of the pre-activations of all vertices.
         offsets, corners, labels: The tiles as CSR.
     """

@@ -10,7 +10,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from .._errors import SplinescopeError
-from . import _kernels as kernels
+from . import kernels
 from ._engine import Leaf
 
 OUTSIDE = -1
@@ -19,7 +19,7 @@ OUTSIDE = -1
 
 @dataclass(frozen=True)
 class Mesh:
-    """Vertices `[V, d]`, their outputs `[V, C]` (or None), tiles as CSR, and a label per wall (see `_kernels`)."""
+    """Vertices `[V, d]`, their outputs `[V, C]` (or None), tiles as CSR, and a label per wall (see `kernels`)."""
 
     points: np.ndarray
     values: np.ndarray | None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._errors import InputError
-from . import _kernels as kernels
+from . import kernels
 from ._check import Report, check_tiling
 from ._measures import Measures
 from ._mesh import half_edges, pair_half_edges
