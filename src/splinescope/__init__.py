@@ -24,6 +24,9 @@ _PUBLIC: dict[str, str] = {
     "MissingExtraError": "_errors",
     "FileFormatError": "_errors",
     "LimitReached": "_errors",
+    # network
+    "trace": "network",
+    "SplineNetwork": "network",
     # tiling
     "Slice": "tiling",
     "tessellate": "tiling",

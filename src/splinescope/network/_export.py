@@ -1,0 +1,185 @@
+"""From the user's module to an exported graph, without leaving a trace on the module."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import logging
+import random
+import warnings
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from .._errors import InputError, UnsupportedModelError
+
+
+def unwrap(model: nn.Module) -> nn.Module:
+    """The module inside DataParallel, DistributedDataParallel and torch.compile wrappers."""
+    while True:
+        if isinstance(model, (nn.DataParallel, nn.parallel.DistributedDataParallel)):
+            model = model.module
+        elif isinstance(getattr(model, "_orig_mod", None), nn.Module):
+            model = model._orig_mod  # type: ignore[assignment]
+        else:
+            return model
+
+
+def as_batch(model: nn.Module, example: Any) -> Tensor:
+    """`example` as a batch of two rows in the dtype and on the device of the model."""
+    if isinstance(example, (tuple, dict)):
+        raise InputError(
+            f"example must be one batch (tensor or array), got a {type(example).__name__}: only models of one input can be "
+            "traced; wrap the model in a module that fixes its other inputs."
+        )
+    try:
+        batch = torch.as_tensor(example).detach()
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(
+            f"example must be a batch (tensor or array), got {type(example).__name__}."
+        ) from error
+    if not batch.is_floating_point():
+        raise InputError(
+            f"example must hold floating-point numbers, got {batch.dtype}: a network of integer or complex inputs has no "
+            "tiles; trace the part after its embedding."
+        )
+    if batch.dim() == 0 or batch.shape[0] == 0:
+        raise InputError(f"example must be a batch of at least one row, got shape {tuple(batch.shape)}.")
+    like = next((p for p in [*model.parameters(), *model.buffers()] if p.is_floating_point()), batch)
+    return batch[[0, 0]].to(dtype=like.dtype, device=like.device)
+
+
+def check_mode(model: nn.Module) -> None:
+    """Refuse layers that act differently in training, naming all of them."""
+    moving = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd, nn.RReLU)
+    names = [
+        f"{path or type(module).__name__} ({type(module).__name__})"
+        for path, module in model.named_modules()
+        if module.training and isinstance(module, moving) and getattr(module, "p", 1.0) > 0
+    ]
+    if names:
+        raise UnsupportedModelError(
+            "These layers are in training mode, where they mix the rows of a batch or are random, so the network is not "
+            f"piecewise affine: {', '.join(names)}. Call model.eval() first."
+        )
+    lazy = [
+        path for path, p in model.named_parameters() if isinstance(p, nn.parameter.UninitializedTensorMixin)
+    ]
+    if lazy:
+        raise UnsupportedModelError(
+            f"Parameters not initialised yet: {', '.join(lazy)}. Run the model once first."
+        )
+
+
+def export(model: nn.Module, batch: Tensor) -> Any:
+    """The `ExportedProgram` of `model`, in-place ops removed, layers kept whole, the batch size free."""
+    with exportable(model) as twin, state_kept(batch.device), torch.no_grad():
+        try:
+            dynamic = ({0: torch.export.Dim.DYNAMIC},)
+            exported = torch.export.export(twin, (batch,), dynamic_shapes=dynamic, strict=False)
+            rewrite_softshrink(exported.graph)
+            return exported.run_decompositions({})
+        except Exception as error:
+            raise UnsupportedModelError(explain(error, batch)) from error
+
+
+def rewrite_softshrink(graph: torch.fx.Graph) -> None:
+    """softshrink(x) = x - clamp(x, -lambda, lambda), before torch makes comparisons of it."""
+    aten = torch.ops.aten
+    for node in list(graph.nodes):
+        if node.target is aten.softshrink.default:
+            bound = node.args[1] if len(node.args) > 1 else node.kwargs.get("lambd", 0.5)
+            with graph.inserting_before(node):
+                middle = graph.call_function(aten.clamp.default, (node.args[0], -bound, bound))
+                result = graph.call_function(aten.sub.Tensor, (node.args[0], middle))
+            middle.meta, result.meta = dict(node.meta), dict(node.meta)
+            node.replace_all_uses_with(result)
+            graph.erase_node(node)
+
+
+def explain(error: Exception, batch: Tensor) -> str:
+    """What a failed export means for the user."""
+    kind, text = type(error).__name__, str(error).strip()
+    first = text.splitlines()[0] if text else kind
+    if "DataDependent" in kind or "data-dependent" in text:
+        return (
+            "The model's control flow depends on the values of its input (an `if` on a tensor, `.item()`, a mask of unknown "
+            f"size), so there is no one network to read. {first}"
+        )
+    if "Constraints violated" in text or "specialized" in text:
+        return (
+            f"The model fixes the batch size in its code; use x.shape[0] or -1 instead of a number. {first}"
+        )
+    if isinstance(error, TypeError) and "argument" in text:
+        return f"The model cannot be called with one input: {first} Wrap it in a module that takes one tensor and fixes the rest."
+    return f"The model could not be read with an example of shape {(1, *batch.shape[1:])} (batch axis first): {kind}: {first}"
+
+
+@contextlib.contextmanager
+def exportable(model: nn.Module) -> Iterator[nn.Module]:
+    """A structural copy of `model` that shares its tensors and has no user hooks.
+
+    A model that cannot be copied is exported itself, its hooks taken off and put back.
+    """
+    memo: dict[int, Any] = {}
+    for module in model.modules():
+        for tensor in [*module._parameters.values(), *module._buffers.values(), *vars(module).values()]:
+            if isinstance(tensor, Tensor):
+                memo[id(tensor)] = tensor
+        for hooks in hook_tables(module).values():
+            memo[id(hooks)] = built_in(hooks)
+    try:
+        twin = copy.deepcopy(model, memo)
+    except Exception:  # anything an attribute's own __deepcopy__ may raise
+        with hooks_detached(model):
+            yield model
+    else:
+        yield twin
+
+
+def hook_tables(module: nn.Module) -> dict[str, dict[int, Any]]:
+    """The hook dictionaries of a module that run in forward or backward."""
+    names = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    return {name: vars(module)[name] for name in names if vars(module).get(name)}
+
+
+def built_in(hooks: dict[int, Any]) -> OrderedDict[int, Any]:
+    """Those hooks that torch.nn.utils itself placed (weight_norm, spectral_norm, prune): part of the function."""
+    return OrderedDict(
+        (key, hook) for key, hook in hooks.items() if type(hook).__module__.startswith("torch.nn.utils")
+    )
+
+
+@contextlib.contextmanager
+def hooks_detached(model: nn.Module) -> Iterator[None]:
+    """Take the user's hooks off while the context lasts."""
+    taken = [
+        (module, name, hooks) for module in model.modules() for name, hooks in hook_tables(module).items()
+    ]
+    try:
+        for module, name, hooks in taken:
+            vars(module)[name] = built_in(hooks)
+        yield
+    finally:
+        for module, name, hooks in taken:
+            vars(module)[name] = hooks
+
+
+@contextlib.contextmanager
+def state_kept(device: torch.device) -> Iterator[None]:
+    """Random states, warning filters and logging stay as they were."""
+    python, numpy, disabled = random.getstate(), np.random.get_state(), logging.root.manager.disable
+    devices = [device] if device.type == "cuda" else []
+    try:
+        logging.disable(logging.CRITICAL)
+        with torch.random.fork_rng(devices=devices), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(disabled)
+        random.setstate(python)
+        np.random.set_state(numpy)

@@ -1,0 +1,268 @@
+"""From the exported graph and today's parameters to a `Program`."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import Graph, Node
+
+from .._errors import UnsupportedModelError
+from . import _registry
+from ._call import BATCH, Batch, Call, Live, Refusal, Rows, leaves, op_name, tree_map
+from ._program import Program, Seal, Step
+
+UNKNOWN_OP = "has no rule; docs/network.md shows how to add one in a few lines."
+BATCH_AXIS = "moves, merges or reduces the batch axis; every operation must act on each row by itself."
+
+
+class Lost:
+    """The result of a refused node of which nothing more can be said."""
+
+
+def find_ending(output: Node) -> tuple[Node, str | None]:
+    """The node before any ending (softmax...) and the ending's name; shape changes after an ending are dropped."""
+    from .shapes import IDENTITIES, RESHAPES
+
+    labels: list[str] = []
+    found = node = output
+    while node.op == "call_function":
+        op = op_name(node.target)
+        label = _registry.ENDINGS.get(op)
+        if node.target is operator.getitem and node.args[1] == 1:
+            source = node.args[0]
+            label = (
+                {"max": "argmax", "min": "argmin"}.get(op_name(source.target))
+                if isinstance(source, Node)
+                else None
+            )
+            node = source if label and isinstance(source, Node) else node
+        elif label is None and op not in {*RESHAPES, *IDENTITIES}:
+            break
+        if node.target is operator.getitem or not node.args or not isinstance(node.args[0], Node):
+            break
+        node = node.args[0]
+        if label is not None:
+            labels.append(label)
+            found = node
+    return found, ", ".join(reversed(labels)) or None
+
+
+def ancestors(node: Node) -> set[Node]:
+    """The node and all it is computed from."""
+    seen: set[Node] = set()
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        if current not in seen:
+            seen.add(current)
+            stack.extend(current.all_input_nodes)
+    return seen
+
+
+class Lowering:
+    """Walks the graph once: constants are computed, live nodes become steps, refusals are collected."""
+
+    def __init__(
+        self, graph: Graph, input_node: Node, output: Node, constants: Callable[[Node], Tensor]
+    ) -> None:
+        _registry.load_rules()
+        self.input, self.output, self.constants = input_node, output, constants
+        self.batch = input_node.meta["val"].shape[0]
+        self.nodes = [node for node in graph.nodes if node in ancestors(output)]
+        self.values: dict[Node, Any] = {}
+        self.steps: list[Step] = []
+        self.paths: dict[str, str] = {}
+        self.refusals: list[str] = []
+
+    def program(self) -> Program:
+        """Lower everything; one error lists all that cannot be."""
+        for node in self.nodes:
+            self.values[node] = self._lower(node)
+        result = self.values[self.output]
+        if self.refusals:
+            lines = "\n".join(f"  - {line}" for line in dict.fromkeys(self.refusals))
+            raise UnsupportedModelError(f"The model has parts that cannot be tiled exactly:\n{lines}")
+        if not isinstance(result, Live):
+            raise UnsupportedModelError(
+                "The model's output does not depend on its input: there is nothing to tile."
+            )
+        input_shape = tuple(int(n) for n in self.input.meta["val"].shape[1:])
+        steps = needed(self.steps, result.name)
+        return Program(self.input.name, input_shape, result.name, result.shape, steps)
+
+    def _lower(self, node: Node) -> Any:
+        if node is self.input:
+            return Live(node.name, tuple(int(n) for n in node.meta["val"].shape[1:]), 0)
+        if node.op == "placeholder":
+            return self.constants(node)
+        if node.op != "call_function":
+            return self._refused(node, UNKNOWN_OP)
+        value = node.meta.get("val")
+        if isinstance(value, (torch.SymInt, torch.SymBool, torch.SymFloat)):
+            return (
+                BATCH
+                if isinstance(value, torch.SymInt) and value.node.expr == self.batch.node.expr
+                else Lost()
+            )
+        if node.target is operator.getitem:
+            source, pick = node.args
+            known = self.values[source]  # type: ignore[index]
+            if isinstance(known, Several):
+                return self._call(node, known.node, int(pick))  # type: ignore[call-overload]
+            return known if isinstance(known, Lost) else known[pick]
+        return self._call(node, node, None)
+
+    def _call(self, node: Node, source: Node, pick: int | None) -> Any:
+        arguments = self._arguments(source)
+        parts = [leaf for value in arguments.values() for leaf in leaves(value)]
+        if any(isinstance(part, Lost) for part in parts) and op_name(source.target) not in _registry.RULES:
+            return Lost()
+        lives = any(isinstance(part, Live) for part in parts)
+        rows = any(isinstance(part, (Rows, Batch)) for part in parts)
+        several = isinstance(node.meta.get("val"), (list, tuple))
+        if not lives and not rows:
+            return self._constant(node, arguments)
+        if several and pick is None:
+            return Several(node)
+        try:
+            shape = self._shape(node)
+            call = Call(source.target, arguments, node.name, module_path(source), shape, pick)
+            return self._apply(call, lives)
+        except Refusal as refusal:
+            return self._refused(node, str(refusal), source)
+
+    def _apply(self, call: Call, lives: bool) -> Any:
+        rule = _registry.RULES.get(call.op)
+        if not lives and _registry.KINDS.get(call.op) != "constant":
+            return self._constant_rows(call)
+        if rule is None:
+            raise Refusal(_registry.REASONS.get(call.op, UNKNOWN_OP))
+        result = rule(call)
+        self.steps.extend(call.steps)
+        self.paths.update((step.output, call.path) for step in call.steps if not isinstance(step, Seal))
+        return result
+
+    def _arguments(self, node: Node) -> dict[str, Any]:
+        """Every argument of the schema by name; floating dtypes become float64, devices the CPU."""
+
+        def resolve(value: Any) -> Any:
+            if isinstance(value, Node):
+                return self.values[value]
+            if isinstance(value, torch.dtype) and value.is_floating_point:
+                return torch.float64
+            return torch.device("cpu") if isinstance(value, torch.device) else value
+
+        schema = getattr(node.target, "_schema", None)
+        if schema is None:
+            return {f"arg{i}": tree_map(resolve, arg) for i, arg in enumerate(node.args)}
+        arguments = {}
+        for i, argument in enumerate(schema.arguments):
+            given = (
+                node.args[i] if i < len(node.args) else node.kwargs.get(argument.name, argument.default_value)
+            )
+            arguments[argument.name] = tree_map(
+                resolve, list(given) if isinstance(given, (list, tuple)) else given
+            )
+        return arguments
+
+    def _constant(self, node: Node, arguments: dict[str, Any]) -> Any:
+        """Run an op that does not depend on the input, in float64."""
+        if op_name(node.target) in _registry.REASONS and "random" in _registry.REASONS[op_name(node.target)]:
+            return self._refused(node, _registry.REASONS[op_name(node.target)])
+        if node.meta.get("val") is None:  # an assertion about shapes or dtypes
+            return None
+        schema = getattr(node.target, "_schema", None)
+        if schema is None:
+            return node.target(*arguments.values())  # type: ignore[operator]
+        positional = [arguments[a.name] for a in schema.arguments if not a.kwarg_only]
+        keywords = {a.name: arguments[a.name] for a in schema.arguments if a.kwarg_only}
+        factory = "dtype" in keywords and keywords["dtype"] is None and is_floating(node.meta["val"])
+        if factory and not any(isinstance(p, Tensor) for p in positional):
+            keywords["dtype"] = torch.float64
+        return node.target(*positional, **keywords)  # type: ignore[operator]
+
+    def _constant_rows(self, call: Call) -> Any:
+        """Run an op on constants that carry a batch axis, on one row."""
+        arguments = {
+            name: tree_map(
+                lambda v: v.tensor if isinstance(v, Rows) else 1 if isinstance(v, Batch) else v, value
+            )
+            for name, value in call.arguments.items()
+        }
+        if call.op not in _registry.RULES or not any(
+            isinstance(v, Tensor) for a in arguments.values() for v in leaves(a)
+        ):
+            raise Refusal("uses the batch size as a number; a row must not know how many others there are.")
+        schema = call.target._schema.arguments
+        result = call.target(
+            *(arguments[a.name] for a in schema if not a.kwarg_only),
+            **{a.name: arguments[a.name] for a in schema if a.kwarg_only},
+        )
+        return Rows(result if call.pick is None else result[call.pick])
+
+    def _shape(self, node: Node) -> tuple[int, ...]:
+        """The output's shape without its batch axis, refused unless the batch axis leads."""
+        value = node.meta.get("val")
+        if not isinstance(value, Tensor):
+            raise Refusal(UNKNOWN_OP)
+        leads = value.dim() > 0 and isinstance(value.shape[0], torch.SymInt)
+        if not leads or value.shape[0].node.expr != self.batch.node.expr:  # type: ignore[attr-defined]
+            raise Refusal(_registry.REASONS.get(op_name(node.target), BATCH_AXIS))
+        if any(isinstance(n, torch.SymInt) for n in value.shape[1:]):
+            raise Refusal("has an output whose size depends on the values or number of its inputs.")
+        return tuple(int(n) for n in value.shape[1:])
+
+    def _refused(self, node: Node, reason: str, source: Node | None = None) -> Any:
+        """Note the refusal; go on with a value of the right shape, so that later ones are found too."""
+        source = source or node
+        op = op_name(source.target)
+        told = str(source.meta.get("torch_fn", ("", ""))[1]).rpartition(".")[2]
+        if told in _registry.REASONS and told != op:
+            op, reason = told, _registry.REASONS[told]
+        where = module_path(source)
+        kind = module_kind(source)
+        self.refusals.append(f"{where or 'model'} ({kind}): {op} {reason}")
+        try:
+            return Live(node.name, self._shape(node), 0) if is_floating(node.meta["val"]) else Lost()
+        except Refusal:
+            return Lost()
+
+
+class Several:
+    """An op with several outputs: lowered once per output that is used."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+
+
+def is_floating(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.is_floating_point()
+
+
+def module_path(node: Node) -> str:
+    """Path in the user's model of the module that made this node."""
+    stack = list((node.meta.get("nn_module_stack") or {}).values())
+    path = stack[-1][0] if stack else ""
+    return "" if path.startswith("_empty") else path
+
+
+def module_kind(node: Node) -> str:
+    """Class name of that module."""
+    stack = list((node.meta.get("nn_module_stack") or {}).values())
+    kind = stack[-1][1] if stack else ""
+    return (kind if isinstance(kind, str) else kind.__name__).rpartition(".")[2] or "model"
+
+
+def needed(steps: list[Step], output: str) -> tuple[Step, ...]:
+    """The steps that the output depends on; a seal stays with its tournament."""
+    names = {output}
+    kept: list[Step] = []
+    for step in reversed(steps):
+        if (step.final if isinstance(step, Seal) else step.output) in names:
+            kept.append(step)
+            names.update(step.inputs)
+    return tuple(reversed(kept))

@@ -1,0 +1,207 @@
+"""`trace` and `SplineNetwork`: a PyTorch module read as affine steps and folds."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.fx import Node
+
+from .._errors import InputError, UnsupportedModelError
+from ._export import as_batch, check_mode, export, unwrap
+from ._lower import Lowering, ancestors, find_ending
+from ._program import Program, Seal, Site
+
+
+def trace(model: nn.Module, example: Any) -> SplineNetwork:
+    """Read a module as a continuous piecewise-affine network.
+
+    The module is exported once with `torch.export`; the result follows its parameters as they train, but not
+    a change of structure or of train/eval mode. The module itself, random states, grad mode and the default
+    dtype are left as found.
+
+    Args:
+        model: A module of one floating-point input `[N, *shape]` and one output `[N, *shape]`.
+        example: A batch of at least one row; only its shape is used.
+
+    Returns:
+        The network. Computing with it happens in float64 on the CPU, whatever the module's dtype.
+
+    Raises:
+        UnsupportedModelError: Listing every part that is not piecewise affine, by module path.
+        InputError: The example does not fit, or a parameter is not finite.
+
+    Example:
+        >>> import torch
+        >>> net = trace(torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.ReLU()), torch.zeros(1, 2))
+        >>> net.sites
+        (Site(path='1', op='relu', shape=(8,), units=8, depth=1),)
+    """
+    if isinstance(model, SplineNetwork):
+        return model
+    if not isinstance(model, nn.Module):
+        raise InputError(f"model must be a torch.nn.Module, got {type(model).__name__}.")
+    model = unwrap(model)
+    check_mode(model)
+    exported = export(model, as_batch(model, example))
+    return SplineNetwork(model, exported)
+
+
+class SplineNetwork:
+    """A module read as affine steps and folds; made by `trace` or `load`.
+
+    Attributes:
+        input_shape: Shape of one input.
+        output_shape: Shape of one output, before any ending.
+        sites: The places where the network folds, in execution order.
+        ending: Name of what follows the last affine piece ("softmax"), which the tiling leaves out; or None.
+    """
+
+    def __init__(self, model: nn.Module, exported: Any) -> None:
+        signature = exported.graph_signature
+        self._model = model
+        self._graph = exported.graph
+        self._constants = dict(exported.constants)
+        self._parameters = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
+        self._lifted = dict(signature.inputs_to_lifted_tensor_constants)
+        nodes = {node.name: node for node in self._graph.nodes}
+        inputs, outputs = signature.user_inputs, signature.user_outputs
+        if len(inputs) != 1:
+            raise UnsupportedModelError(
+                f"The model must take one tensor, got {len(inputs)} inputs; wrap it in a module."
+            )
+        if len(outputs) != 1 or outputs[0] not in nodes:
+            raise UnsupportedModelError(
+                f"The model must return one tensor, got {len(outputs)} outputs; wrap it in a module that returns the one to "
+                "be tiled."
+            )
+        from ._registry import load_rules
+
+        load_rules()
+        self._input: Node = nodes[inputs[0]]
+        self._output, self.ending = find_ending(nodes[outputs[0]])
+        lowering = self._lowering()
+        program = lowering.program()
+        check_rows(program, lowering.paths)
+        self.input_shape = program.input_shape
+        self.output_shape = program.output_shape
+        self.sites: tuple[Site, ...] = program.sites
+
+    def program(self) -> Program:
+        """A float64 snapshot of the network with the parameters of this moment."""
+        return self._lowering().program()
+
+    def forward(self, x: Any) -> Tensor:
+        """The network, before any ending, on a batch `[N, *input_shape]`, in float64."""
+        batch = torch.as_tensor(x)
+        if tuple(batch.shape[1:]) != self.input_shape or batch.dim() == 0:
+            raise InputError(
+                f"x must have shape (N, {', '.join(map(str, self.input_shape))}), got {tuple(batch.shape)}."
+            )
+        return self.program().forward(batch.to("cpu", torch.float64))
+
+    __call__ = forward
+
+    def fingerprint(self) -> str:
+        """SHA-256 of structure and parameters: equal for equal networks, whatever their dtype or device."""
+        digest = hashlib.sha256()
+        used = ancestors(self._output)
+        digest.update(f"{self.input_shape} {self.ending}\n".encode())
+        for node in self._graph.nodes:
+            if node not in used:
+                continue
+            digest.update(f"{node.name} {node.target} {node.args} {_plain(node.kwargs)}\n".encode())
+            if node.op == "placeholder" and node is not self._input:
+                tensor = self._constant(node)
+                digest.update(f"{tuple(tensor.shape)}".encode())
+                digest.update(tensor.contiguous().numpy().tobytes())
+        return digest.hexdigest()
+
+    def summary(self) -> str:
+        """A table of the sites: path, op, shape, units, depth."""
+        rows = [("path", "op", "shape", "units", "depth")]
+        rows += [
+            (s.path or "-", s.op, "x".join(map(str, s.shape)) or "-", f"{s.units:,}", str(s.depth))
+            for s in self.sites
+        ]
+        widths = [max(len(row[i]) for row in rows) for i in range(5)]
+        lines = [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in rows
+        ]
+        return "\n".join([repr(self), *lines])
+
+    def __repr__(self) -> str:
+        units = sum(site.units for site in self.sites)
+        ending = f", before {self.ending}" if self.ending else ""
+        return (
+            f"SplineNetwork({type(self._model).__name__}: {self.input_shape} -> {self.output_shape}, "
+            f"{units:,} units at {len(self.sites)} sites{ending})"
+        )
+
+    def _lowering(self) -> Lowering:
+        return Lowering(self._graph, self._input, self._output, self._constant)
+
+    def _constant(self, node: Node) -> Tensor:
+        """A parameter, buffer or constant as it is now, on the CPU, in float64 if it is floating."""
+        path = self._parameters.get(node.name)
+        if path is None:
+            path = self._lifted[node.name]
+            tensor = self._constants[path]
+        else:
+            tensor = _attribute(self._model, path)
+        tensor = tensor.detach().to("cpu")
+        if not tensor.is_floating_point():
+            return tensor
+        tensor = tensor.to(torch.float64, copy=True)
+        if not bool(tensor.isfinite().all()):
+            bad = int((~tensor.isfinite()).sum())
+            raise InputError(
+                f"{path} must be finite, got {bad} NaN or infinite values among {tensor.numel()}."
+            )
+        return tensor
+
+
+def check_rows(program: Program, paths: dict[str, str]) -> None:
+    """Refuse programs in which a row sees another one (a sum over the batch): each step is run row by row."""
+    generator = torch.Generator().manual_seed(0)
+    values = {program.input: torch.randn(3, *program.input_shape, generator=generator, dtype=torch.float64)}
+    with torch.no_grad():
+        for step in program.steps:
+            if isinstance(step, Seal):
+                continue
+            given = [values[name] for name in step.inputs]
+            whole = step.run(*given)
+            alone = torch.cat([step.run(*(value[i : i + 1] for value in given)) for i in range(3)])
+            if whole.shape != alone.shape or not torch.allclose(
+                whole, alone, rtol=1e-6, atol=1e-9 * _scale(whole)
+            ):
+                raise UnsupportedModelError(
+                    f"{paths.get(step.output) or 'model'} ({step.output}): mixes the rows of a batch; every operation must "
+                    "act on each row by itself."
+                )
+            values[step.output] = whole
+
+
+def _scale(tensor: Tensor) -> float:
+    return float(tensor.abs().max()) if tensor.numel() else 1.0
+
+
+def _attribute(model: nn.Module, path: str) -> Tensor:
+    """A parameter or buffer by its path."""
+    *parents, name = path.split(".")
+    value: Any = model
+    for part in [*parents, name]:
+        value = getattr(value, part, None)
+    if not isinstance(value, Tensor):
+        raise UnsupportedModelError(
+            f"The model has changed since it was traced: {path} is gone; trace it again."
+        )
+    return value
+
+
+def _plain(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Keyword arguments without those that depend on dtype and device."""
+    return {key: value for key, value in kwargs.items() if key not in {"dtype", "device"}}

@@ -1,0 +1,144 @@
+"""Layers and arithmetic that are affine in the live values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ._call import Call, Live, Refusal, Rows, absolute
+from ._registry import affine
+
+FACTORS = {
+    "input",
+    "weight",
+    "self",
+    "other",
+    "mat1",
+    "mat2",
+    "vec",
+    "batch1",
+    "batch2",
+    "tensor1",
+    "tensor2",
+    "tensors",
+}
+"""Arguments that multiply each other: at most one of them may be live."""
+
+
+@affine(
+    *("linear", "conv1d", "conv2d", "conv3d", "convolution"),
+    *("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"),
+    *(
+        "matmul",
+        "mm",
+        "mv",
+        "addmm",
+        "addmv",
+        "bmm",
+        "baddbmm",
+        "einsum",
+        "tensordot",
+        "mul",
+        "multiply",
+        "addcmul",
+    ),
+)
+def product(call: Call) -> Live:
+    """Products with a constant; a product of two live values is quadratic."""
+    factors = FACTORS - ({"self"} if call.op in {"addmm", "addmv", "baddbmm", "addcmul"} else set())
+    live = sum(leaf_is_live(call, name) for name in factors & call.arguments.keys())
+    if live > 1:
+        raise Refusal(
+            "multiplies two values that both depend on the input (attention, gating, squaring): quadratic, not "
+            "piecewise affine; trace the part before it, or make one factor a constant."
+        )
+    return call.affine()
+
+
+def leaf_is_live(call: Call, argument: str) -> int:
+    """How many live values an argument holds (einsum takes a list)."""
+    value = call[argument]
+    items = value if isinstance(value, (list, tuple)) else [value]
+    return sum(isinstance(item, Live) for item in items)
+
+
+@affine("div", "divide", "true_divide")
+def quotient(call: Call) -> Live:
+    """Division by a constant."""
+    if call.is_live("other"):
+        raise Refusal("divides by a value that depends on the input: not piecewise affine.")
+    if call.get("rounding_mode") is not None:
+        raise Refusal("rounds its quotient: not continuous.")
+    return call.affine()
+
+
+@affine("add", "sub", "subtract", "rsub")
+def total(call: Call) -> Live:
+    """Sums and differences, of live values or constants; magnitudes add."""
+    first, second, alpha = call["self"], call["other"], abs(call.get("alpha", 1))
+    positions = {live: i for i, live in enumerate(call.lives)}
+
+    def size_of(value: Any, tensors: tuple[Tensor, ...]) -> Any:
+        if isinstance(value, Live):
+            return tensors[positions[value]]
+        return absolute(value.tensor if isinstance(value, Rows) else value)
+
+    return call.affine(magnitude=lambda *m: size_of(first, m) + alpha * size_of(second, m))
+
+
+@affine("neg", "negative")
+def negation(call: Call) -> Live:
+    return call.affine(torch.neg, identity)
+
+
+@affine("lerp")
+def blend(call: Call) -> Live:
+    """start + weight (end - start), the weight a constant."""
+    start, end, weight = call["self"], call["end"], call["weight"]
+    if call.is_live("weight"):
+        raise Refusal("blends with a weight that depends on the input: quadratic, not piecewise affine.")
+    positions = {live: i for i, live in enumerate(call.lives)}
+
+    def size_of(value: Any, tensors: tuple[Tensor, ...]) -> Any:
+        return tensors[positions[value]] if isinstance(value, Live) else absolute(value)
+
+    near, far = absolute(1 - weight), absolute(weight)
+    return call.affine(magnitude=lambda *m: near * size_of(start, m) + far * size_of(end, m))
+
+
+@affine("sum", "mean", "cumsum", "avg_pool1d", "avg_pool2d", "avg_pool3d")
+@affine("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "_adaptive_avg_pool2d")
+@affine("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d")
+@affine("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d")
+def average(call: Call) -> Live:
+    """Sums with weights that are not negative: the op is its own magnitude."""
+    run = call.runner()
+    return call.affine(run, run)
+
+
+@affine("_native_batch_norm_legit_no_training", "batch_norm", "native_batch_norm")
+def batch_norm(call: Call) -> Live:
+    """Batch norm in eval: `scale * x + shift` per channel, from the running statistics."""
+    x = call.live("input")
+    if call.get("training", False):
+        raise Refusal(
+            "normalises by the statistics of the batch: rows are mixed and nothing is piecewise affine; call "
+            "model.eval() first, and keep track_running_stats=True."
+        )
+    call.values_only()
+    mean, variance = call["running_mean"], call["running_var"]
+    weight = torch.ones_like(mean) if call["weight"] is None else call["weight"]
+    bias = torch.zeros_like(mean) if call["bias"] is None else call["bias"]
+    per_channel = (-1,) + (1,) * (len(x.shape) - 1)
+    scale = weight / (variance + call["eps"]).sqrt()
+    shift = (bias - mean * scale).reshape(per_channel)
+    shift_size = (bias.abs() + (mean * scale).abs()).reshape(per_channel)
+    scale = scale.reshape(per_channel)
+    scale_size = scale.abs()
+    return call.affine(lambda x: x * scale + shift, lambda m: m * scale_size + shift_size)
+
+
+def identity(x: Tensor) -> Tensor:
+    return x
