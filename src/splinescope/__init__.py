@@ -31,6 +31,7 @@ _PUBLIC: dict[str, str] = {
     "Slice": "tiling",
     "tessellate": "tiling",
     "Tiling": "tiling",
+    "load_tiling": "tiling",
 }
 
 __all__ = ["__version__", *_PUBLIC]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -15,6 +16,8 @@ from ._mesh import half_edges, pair_half_edges
 from .slice import Slice
 
 if TYPE_CHECKING:
+    from geopandas import GeoDataFrame
+
     from ..network import Site, SplineNetwork
 
 
@@ -149,9 +152,28 @@ class Tiling:
         """The network the tiling came from; an error that says what needs it if it is not attached."""
         if self.network is None:
             raise InputError(
-                f"{what} needs the network, which a loaded tiling does not carry: set it by load(..., network=)."
+                f"{what} needs the network, which a file does not carry: give it to load_tiling(path, network=...)."
             )
         return self.network
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the tiling as one safetensors file, by atomic replacement; `load_tiling` reads it back.
+
+        The network itself is not stored, only its fingerprint. The layout is in `splinescope.tiling.storage`.
+        """
+        from .storage import save_tiling
+
+        save_tiling(self, path)
+
+    def to_geopandas(self) -> GeoDataFrame:
+        """The tiles as a GeoDataFrame (extra "geo"): polygons in slice coordinates (1-D: segments on y = 0).
+
+        Columns: `area`, `sides`, and `value_0`, `value_1`, ... (outputs at the mean of the corners) if outputs
+        are stored.
+        """
+        from .geometries import to_geopandas
+
+        return to_geopandas(self)
 
 
 def _walls_of_intervals(corners: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
