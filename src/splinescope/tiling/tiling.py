@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from .slice import Slice
 
 if TYPE_CHECKING:
     from geopandas import GeoDataFrame
+    from matplotlib.axes import Axes
 
     from ..network import Site, SplineNetwork
 
@@ -174,6 +175,36 @@ class Tiling:
         from .geometries import to_geopandas
 
         return to_geopandas(self)
+
+    def to_html(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        title: str = "Tiling",
+        color: str | None = None,
+        max_tiles: int = 200_000,
+    ) -> None:
+        """Write one self-contained page with pan, zoom and hover; it opens without a network connection.
+
+        Args:
+            path: The file, written by atomic replacement.
+            title: Heading of the page.
+            color: What tiles are coloured by at first, as in `plot`; all others can be chosen on the page.
+            max_tiles: Refuse more tiles than this: some 60 bytes each in the file, and time to open it.
+        """
+        from ..plot.page import write_page
+
+        write_page(self, path, title=title, color=color, max_tiles=max_tiles)
+
+    def plot(self, color: str | None = "slope", ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw the tiles (extra "plot"); `options` are those of `splinescope.plot.plot_tiles`.
+
+        Example:
+            >>> ax = tiling.plot(color="slope")    # doctest: +SKIP
+        """
+        from ..plot import plot_tiles
+
+        return plot_tiles(self, color=color, ax=ax, **options)
 
 
 def _walls_of_intervals(corners: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
