@@ -32,6 +32,10 @@ _PUBLIC: dict[str, str] = {
     "tessellate": "tiling",
     "Tiling": "tiling",
     "load_tiling": "tiling",
+    "compare": "tiling",
+    "zaslavsky": "tiling",
+    "montufar": "tiling",
+    "serra": "tiling",
 }
 
 __all__ = ["__version__", *_PUBLIC]

@@ -7,15 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 from .._checks import check_choice
 from .._errors import InputError
 
 if TYPE_CHECKING:
     from ..tiling import Tiling
-
-_BLOCK = 4096
 
 
 @dataclass(frozen=True)
@@ -64,9 +61,10 @@ def tile_quantity(tiling: Tiling, name: str, *, output: int = 0) -> Quantity:
 
 
 def available(tiling: Tiling) -> list[str]:
-    """Names of the quantities that this tiling can give: all need something that may be absent."""
-    network, values = tiling.network is not None, tiling.values is not None
-    needs = {"slope": values or network, "class": values, "value": values, "active": network}
+    """Names of the quantities that this tiling can give, with or without its outputs and its network."""
+    values = tiling.values is not None
+    network = tiling.network is not None and tiling.network.fingerprint() == tiling.fingerprint
+    needs = {"slope": values or network, "class": values or network, "value": values, "active": network}
     return [name for name in QUANTITIES if needs.get(name, True)]
 
 
@@ -84,30 +82,26 @@ def _depth(tiling: Tiling) -> Quantity:
 
 
 def _class(tiling: Tiling) -> Quantity:
-    means = _mean_values(tiling)
-    if means.shape[1] == 1:
-        return Quantity("class", "sign of the output", (means[:, 0] > 0).astype(float), categories=("−", "+"))
-    names = tuple(str(c) for c in range(means.shape[1]))
-    return Quantity("class", "class", means.argmax(1).astype(float), categories=names)
+    classes = tiling.classes().astype(float)
+    if tiling.values is not None and tiling.values.shape[1] == 1:
+        return Quantity("class", "sign of the output", classes, categories=("−", "+"))
+    count = tiling.values.shape[1] if tiling.values is not None else int(classes.max(initial=0)) + 1
+    return Quantity("class", "class", classes, categories=tuple(map(str, range(count))))
 
 
 def _value(tiling: Tiling, output: int = 0) -> Quantity:
-    means = _mean_values(tiling)
-    if not 0 <= output < means.shape[1]:
-        raise InputError(f"output must be in [0, {means.shape[1]}), got {output}.")
-    return Quantity("value", "output" if means.shape[1] == 1 else f"output {output}", means[:, output])
+    if tiling.values is None:
+        raise InputError("the tiling stores no outputs (over 64 numbers each): tile a model that returns fewer.")
+    count = tiling.values.shape[1]
+    if not 0 <= output < count:
+        raise InputError(f"output must be in [0, {count}), got {output}.")
+    offsets, corners = tiling.tiles.offsets, tiling.tiles.corners
+    means = np.add.reduceat(tiling.values[corners, output], offsets[:-1]) / np.diff(offsets)
+    return Quantity("value", "output" if count == 1 else f"output {output}", means)
 
 
 def _active(tiling: Tiling) -> Quantity:
-    program = tiling.require_network("the number of active units").program()
-    points = means_of_corners(tiling, tiling.vertices)
-    counts = np.zeros(tiling.count)
-    with torch.no_grad():
-        for start in range(0, tiling.count, _BLOCK):
-            x = torch.from_numpy(tiling.slice.inputs(points[start : start + _BLOCK]))
-            for pattern in program.patterns(x):
-                counts[start : start + len(x)] += pattern.sum(1)
-    return Quantity("active", "active units", counts)
+    return Quantity("active", "active units", tiling.active_units().astype(float))
 
 
 QUANTITIES: dict[str, Callable[[Tiling], Quantity]] = {
@@ -124,16 +118,3 @@ def corner_depths(tiling: Tiling) -> np.ndarray:
     """`[M]` depth of the fold that leads from each corner to the next; 0 on the domain's boundary."""
     depths = np.concatenate([np.full(site.units, site.depth) for site in tiling.sites] + [np.zeros(1, int)])
     return depths[tiling.corner_labels]  # label -1 picks the zero at the end
-
-
-def means_of_corners(tiling: Tiling, rows: np.ndarray) -> np.ndarray:
-    """`[K, n]` mean over each tile's corners of `[V, n]` vertex data: affine data at a point inside the tile."""
-    offsets, corners = tiling.tiles.offsets, tiling.tiles.corners
-    columns = [np.add.reduceat(column[corners], offsets[:-1]) / np.diff(offsets) for column in rows.T]
-    return np.stack(columns, 1)
-
-
-def _mean_values(tiling: Tiling) -> np.ndarray:
-    if tiling.values is None:
-        raise InputError("the tiling stores no outputs (over 64 numbers each): tile a model that returns fewer.")
-    return means_of_corners(tiling, tiling.values)

@@ -14,7 +14,9 @@ corner i). Kernels return a status instead of growing arrays: 0 is done, otherwi
 from __future__ import annotations
 
 import numba
+import numba.extending
 import numpy as np
+from llvmlite import ir
 
 _jit = numba.njit(nogil=True, cache=True)
 
@@ -35,37 +37,24 @@ def mix(a: int, b: int, unit: int) -> int:
     return h
 
 
-@_jit
-def _lowest_bit(word: int) -> int:
-    """Index of the lowest set bit of a non-zero word."""
-    n = 0
-    if word & np.uint64(0xFFFFFFFF) == 0:
-        n += 32
-        word >>= np.uint64(32)
-    if word & np.uint64(0xFFFF) == 0:
-        n += 16
-        word >>= np.uint64(16)
-    if word & np.uint64(0xFF) == 0:
-        n += 8
-        word >>= np.uint64(8)
-    if word & np.uint64(0xF) == 0:
-        n += 4
-        word >>= np.uint64(4)
-    if word & np.uint64(0x3) == 0:
-        n += 2
-        word >>= np.uint64(2)
-    if word & np.uint64(0x1) == 0:
-        n += 1
-    return n
+@numba.extending.intrinsic
+def _lowest_bit(context, word):  # type: ignore[no-untyped-def]
+    """Index of the lowest set bit of a non-zero word: one machine instruction."""
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return numba.types.int64(numba.types.uint64), generate
 
 
-@_jit
-def _count_bits(word: int) -> int:
-    n = 0
-    while word != 0:
-        word &= word - np.uint64(1)
-        n += 1
-    return n
+@numba.extending.intrinsic
+def _count_bits(context, word):  # type: ignore[no-untyped-def]
+    """How many bits of a word are set: one machine instruction."""
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        return builder.ctpop(arguments[0])
+
+    return numba.types.int64(numba.types.uint64), generate
 
 
 @_jit

@@ -12,6 +12,7 @@ import numpy as np
 from .._errors import InputError
 from . import _kernels as kernels
 from ._check import Report, check_tiling
+from ._measures import Measures
 from ._mesh import half_edges, pair_half_edges
 from .slice import Slice
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from geopandas import GeoDataFrame
     from matplotlib.axes import Axes
 
-    from ..network import Site, SplineNetwork
+    from ..network import Program, Site, SplineNetwork
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class Walls:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Tiling:
+class Tiling(Measures):
     """The exact set of tiles of a network on a slice (exact up to float64 and the stated tolerance).
 
     Attributes:
@@ -156,6 +157,16 @@ class Tiling:
                 f"{what} needs the network, which a file does not carry: give it to load_tiling(path, network=...)."
             )
         return self.network
+
+    def program(self, what: str) -> Program:
+        """The float64 program of the network, refused if its parameters are no longer those that were tiled."""
+        network = self.require_network(what)
+        if network.fingerprint() != self.fingerprint:
+            raise InputError(
+                f"{what} needs the network as it was when it was tiled, but its parameters have changed since: "
+                "tile it again, or keep a copy of the model."
+            )
+        return network.program()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the tiling as one safetensors file, by atomic replacement; `load_tiling` reads it back.
