@@ -36,6 +36,8 @@ _PUBLIC: dict[str, str] = {
     "zaslavsky": "tiling",
     "montufar": "tiling",
     "serra": "tiling",
+    "load": "network",
+    "freeze_statistics": "network",
 }
 
 __all__ = ["__version__", *_PUBLIC]

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._errors import InputError, UnsupportedModelError
+from splinescope._errors import InputError, UnsupportedModelError
 
 
 def unwrap(model: nn.Module) -> nn.Module:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.fx import Graph, Node
 
-from .._errors import UnsupportedModelError
+from splinescope._errors import UnsupportedModelError
 from . import _registry
 from ._call import BATCH, Batch, Call, Live, Refusal, Rows, leaves, op_name, tree_map
 from ._program import Program, Seal, Step
@@ -72,7 +72,8 @@ class Lowering:
         _registry.load_rules()
         self.input, self.output, self.constants = input_node, output, constants
         self.batch = input_node.meta["val"].shape[0]
-        self.nodes = [node for node in graph.nodes if node in ancestors(output)]
+        used = ancestors(output)
+        self.nodes = [node for node in graph.nodes if node in used]
         self.values: dict[Node, Any] = {}
         self.steps: list[Step] = []
         self.paths: dict[str, str] = {}
@@ -112,7 +113,7 @@ class Lowering:
             source, pick = node.args
             known = self.values[source]  # type: ignore[index]
             if isinstance(known, Several):
-                return self._call(node, known.node, int(pick))  # type: ignore[call-overload]
+                return self._call(node, known.node, pick)  # type: ignore[arg-type]
             return known if isinstance(known, Lost) else known[pick]
         return self._call(node, node, None)
 
@@ -130,7 +131,15 @@ class Lowering:
             return Several(node)
         try:
             shape = self._shape(node)
-            call = Call(source.target, arguments, node.name, module_path(source), shape, pick)
+            call = Call(
+                source.target,
+                arguments,
+                name=node.name,
+                path=module_path(source),
+                shape=shape,
+                dtype=node.meta["val"].dtype,
+                pick=pick,
+            )
             return self._apply(call, lives)
         except Refusal as refusal:
             return self._refused(node, str(refusal), source)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.fx import Node
 
-from .._errors import InputError, UnsupportedModelError
+from splinescope._errors import InputError, UnsupportedModelError
 from ._export import as_batch, check_mode, export, unwrap
 from ._lower import Lowering, ancestors, find_ending
 from ._program import Program, Seal, Site
