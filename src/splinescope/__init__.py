@@ -27,6 +27,8 @@ _PUBLIC: dict[str, str] = {
     # network
     "trace": "network",
     "SplineNetwork": "network",
+    "load": "network",
+    "freeze_statistics": "network",
     # tiling
     "Slice": "tiling",
     "tessellate": "tiling",
@@ -36,8 +38,6 @@ _PUBLIC: dict[str, str] = {
     "zaslavsky": "tiling",
     "montufar": "tiling",
     "serra": "tiling",
-    "load": "network",
-    "freeze_statistics": "network",
 }
 
 __all__ = ["__version__", *_PUBLIC]

@@ -129,9 +129,7 @@ class Call:
     def values_only(self) -> None:
         """Refuse every output but the first (indices are not continuous)."""
         if self.pick not in (None, 0):
-            raise Refusal(
-                "the indices it returns are not continuous in the input; only its values can be used."
-            )
+            raise Refusal("the indices it returns are not continuous in the input; only its values can be used.")
 
     # what to run
 
@@ -152,9 +150,7 @@ class Call:
             else:
                 positional.append(value)
         moving = [
-            i
-            for i, v in enumerate(positional)
-            if any(isinstance(leaf, (Live, Rows, Batch)) for leaf in leaves(v))
+            i for i, v in enumerate(positional) if any(isinstance(leaf, (Live, Rows, Batch)) for leaf in leaves(v))
         ]
 
         def run(*tensors: Tensor) -> Tensor:
@@ -231,9 +227,9 @@ class Call:
         )
         return output
 
-    def seal(self, final: Live, stages: Sequence[tuple[str, np.ndarray]]) -> None:
-        """Emit the end of a tournament."""
-        self.steps.append(Seal(final.name, tuple(stages)))
+    def seal(self, competitors: Live, stages: Sequence[tuple[str, np.ndarray]]) -> None:
+        """End a tournament; see `Seal`."""
+        self.steps.append(Seal(competitors.name, tuple(stages)))
 
 
 def op_name(target: Any) -> str:
