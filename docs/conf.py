@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 os.environ.setdefault("OMP_NUM_THREADS", "2")
 mpl.use("Agg")
 
-import splinescope  # noqa: E402
+import splinescope
 
 project = "splinescope"
 author = "The splinescope developers"
@@ -31,14 +31,13 @@ myst_heading_anchors = 3
 
 html_theme = "furo"
 html_title = "splinescope"
-html_static_path = ["_static"]
 
 default_role = "code"
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
 autodoc_default_options = {"members": True}
 napoleon_google_docstring = True
-suppress_warnings = ["config.cache"]  # sphinx-gallery's settings hold a function
+suppress_warnings = ["config.cache"]  # sphinx-gallery's settings hold functions
 
 _EXAMPLES = Path(__file__).parent.parent / "examples"
 _TOPICS = sorted(path.parent.name for path in _EXAMPLES.glob("*/README.rst"))

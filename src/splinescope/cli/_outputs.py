@@ -53,8 +53,8 @@ def write_pictures(tiling: Tiling, *, plot: str | None, html: str | None, color:
         else:
             ax = tiling.plot(color=color, boundary=tiling.values is not None)
         with replacing(plot) as partial:
-            ax.figure.savefig(partial, dpi=200)
-        pyplot.close(ax.figure)
+            pyplot.figure(ax.get_figure(root=True)).savefig(partial, dpi=200)
+        pyplot.close()
         note(f"wrote {plot}")
     if html is not None:
         tiling.to_html(html, title=title, color=color)

@@ -102,4 +102,4 @@ def _notes(tiling: Tiling) -> list[tuple[str, str]]:
 
 def _array(values: np.ndarray, dtype: type) -> dict[str, str]:
     little = np.ascontiguousarray(values, np.dtype(dtype).newbyteorder("<"))
-    return {"dtype": np.dtype(dtype).name, "base64": base64.b64encode(little).decode("ascii")}
+    return {"dtype": np.dtype(dtype).name, "base64": base64.b64encode(little.tobytes()).decode("ascii")}

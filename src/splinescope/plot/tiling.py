@@ -9,7 +9,7 @@ import numpy as np
 
 from .._checks import require
 from .._errors import InputError
-from ._axes import BOUNDARY_COLOR, CLASS_COLORS, RASTER_FROM, beside, check_plane, frame, new_axes, slice_points
+from ._axes import BOUNDARY_COLOR, CLASS_COLORS, RASTER_FROM, check_plane, frame, new_axes, slice_points
 from .quantities import Quantity, tile_quantity
 
 if TYPE_CHECKING:
@@ -118,8 +118,8 @@ def plot_folds(
     if colorbar and deepest > 1:
         norm = colors.BoundaryNorm(np.arange(0.5, deepest + 1), deepest)
         key = cm.ScalarMappable(norm, colors.ListedColormap(shades))
-        bar = ax.figure.colorbar(key, cax=beside(ax), label="depth of the fold")
-        bar.set_ticks(np.unique(np.linspace(1, deepest, min(deepest, 8)).round().astype(int)))
+        bar = ax.figure.colorbar(key, ax=ax, label="depth of the fold")
+        bar.set_ticks(np.unique(np.linspace(1, deepest, min(deepest, 8)).round()).tolist())
     return ax
 
 
@@ -204,8 +204,8 @@ def plot_surface(
     check_plane(tiling, "plot_surface")
     quantity = tile_quantity(tiling, "value", output=output)
     art3d = require("mpl_toolkits.mplot3d.art3d", "plot")
-    ax = new_axes(ax, figsize=(6.5, 5.5), subplot_kw={"projection": "3d"})
-    if not hasattr(ax, "set_zlim"):
+    axes: Any = new_axes(ax, figsize=(6.5, 5.5), subplot_kw={"projection": "3d"})
+    if not hasattr(axes, "set_zlim"):
         raise InputError("ax must be 3-D axes, e.g. plt.subplots(subplot_kw={'projection': '3d'})[1].")
     assert tiling.values is not None  # tile_quantity has refused
     heights = tiling.values[:, output]
@@ -218,21 +218,21 @@ def plot_surface(
         corners[tiling.tiles.corners[places]], linewidth=0.3, edgecolor="black", array=quantity.values,
         cmap=table, norm=norm, rasterized=tiling.count >= RASTER_FROM,
     )  # fmt: skip
-    ax.add_collection3d(facets, autolim=False)
+    axes.add_collection3d(facets, autolim=False)
     low, high = float(heights.min()), float(heights.max())
     room = (high - low) or 1.0
     floor = low - (0.35 * room if project else 0.05 * room)
     if project:
         ends = tiling.vertices[tiling.walls.ends]
         flat = np.concatenate([ends, np.full((*ends.shape[:2], 1), floor)], 2)
-        ax.add_collection3d(art3d.Line3DCollection(flat, linewidth=0.4, color="black"), autolim=False)
-    frame(ax, tiling.slice)
-    ax.set_aspect("auto")
-    ax.set_zlim(floor, high + 0.05 * room)
-    ax.set_zlabel(quantity.label, labelpad=10)
-    ax.set_box_aspect(None, zoom=0.9)  # room for the labels
-    ax.view_init(elevation, azimuth)
-    return ax
+        axes.add_collection3d(art3d.Line3DCollection(flat, linewidth=0.4, color="black"), autolim=False)
+    frame(axes, tiling.slice)
+    axes.set_aspect("auto")
+    axes.set_zlim(floor, high + 0.05 * room)
+    axes.set_zlabel(quantity.label, labelpad=10)
+    axes.set_box_aspect(None, zoom=0.9)  # room for the labels
+    axes.view_init(elevation, azimuth)
+    return axes
 
 
 def shading(
@@ -299,7 +299,7 @@ def drawn_lines(segments: np.ndarray, colors: Any, which: np.ndarray | None = No
 def _key(ax: Axes, tiles: ScalarMappable, quantity: Quantity) -> None:
     """A colour bar for numbers; for classes, a legend of those that occur."""
     if quantity.categories is None:
-        bar = ax.figure.colorbar(tiles, cax=beside(ax), label=quantity.label)
+        bar = ax.figure.colorbar(tiles, ax=ax, label=quantity.label)
         if quantity.name == "depth":
             bar.locator = require("matplotlib.ticker", "plot").MaxNLocator(integer=True, nbins=8)
             bar.update_ticks()
