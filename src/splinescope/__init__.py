@@ -38,6 +38,27 @@ _PUBLIC: dict[str, str] = {
     "zaslavsky": "tiling",
     "montufar": "tiling",
     "serra": "tiling",
+    # representation
+    "NormalizedLayer": "representation",
+    "random_network": "representation",
+    "one_unit_per_point_": "representation",
+    "representation_geometry": "representation",
+    "RepresentationGeometry": "representation",
+    "sign_classes": "representation",
+    "full_rank_width": "representation",
+    "expected_gram": "representation",
+    "odd_point_step": "representation",
+    "tree_representation": "representation",
+    "TreeRepresentation": "representation",
+    # mean field: two-layer batch-norm networks as particles on a manifold
+    "TwoLayer": "meanfield",
+    "TwoLayerBN": "meanfield",
+    "Manifold": "meanfield",
+    "Gaussian": "meanfield",
+    "ParticleMeasure": "meanfield",
+    "wasserstein2": "meanfield",
+    "convergence_study": "meanfield",
+    "density_flow": "meanfield",
 }
 
 __all__ = ["__version__", *_PUBLIC]

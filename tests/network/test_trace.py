@@ -249,7 +249,7 @@ def refusals() -> str:
 
 @pytest.mark.parametrize("i", range(len(REFUSED)))
 def test_refusals_say_where_and_why(i, refusals):
-    lines = [line for line in refusals.splitlines() if line.startswith(f"  - parts.{i} (Lambda): ")]
+    lines = [line for line in refusals.splitlines() if line.startswith(f"  - function.parts.{i} (Lambda): ")]
     assert any(REFUSED[i][1] in line for line in lines), lines
 
 

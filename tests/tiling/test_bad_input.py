@@ -166,9 +166,13 @@ def test_an_interruption_passes_through_and_leaves_the_global_state_as_it_was(th
 
     helper = threading.Thread(target=interrupt)
     helper.start()
-    with pytest.raises(KeyboardInterrupt):
+
+    def work() -> None:
         ss.tessellate(traced, SQUARE, progress=progress, threads=threads, chunk_bytes=1 << 20)
         time.sleep(30)  # the interruption may come a moment after the last tile
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
     helper.join()
     assert torch.get_num_threads() == torch_threads
     assert torch.equal(state, torch.get_rng_state())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -18,7 +20,7 @@ SQUARE = ss.Slice.axes([0.0, 0.0], (0, 1), -3.0, 3.0)
 def mlp(*widths: int, seed: int = 0, activation: type[nn.Module] = nn.ReLU) -> nn.Sequential:
     torch.manual_seed(seed)
     layers: list[nn.Module] = []
-    for a, b in zip(widths[:-1], widths[1:], strict=True):
+    for a, b in pairwise(widths):
         layers += [nn.Linear(a, b, dtype=torch.float64), activation()]
     return nn.Sequential(*layers[:-1])
 
@@ -140,7 +142,7 @@ def test_counts_that_independent_programs_agree_on(
 ) -> None:
     torch.manual_seed(0)
     layers: list[nn.Module] = []
-    for a, b in zip(widths[:-1], widths[1:], strict=True):
+    for a, b in pairwise(widths):
         layers += [nn.Linear(a, b), nn.ReLU()]
     tiling = ss.tessellate(nn.Sequential(*layers[:-1]), SQUARE)
     assert (tiling.count, len(tiling.vertices)) == (tiles, vertices)

@@ -9,6 +9,8 @@ import click
 from .._errors import SplinescopeError
 
 VERBS: dict[str, str] = {
+    "representation": "splinescope.cli.representation",
+    "meanfield": "splinescope.cli.meanfield",
     "reproduce": "splinescope.cli.reproduce",
     "show": "splinescope.cli.show",
     "stats": "splinescope.cli.stats",

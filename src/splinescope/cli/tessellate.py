@@ -6,12 +6,15 @@ from typing import Any
 
 import click
 
-from ._inputs import MODEL_HELP, load_model, make_slice, model_arguments, slice_options
+from ._inputs import MODEL_HELP, model_argument, read_model, trust_option, weights_option
 from ._outputs import check_outputs, echo_json, note, picture_options, write_pictures
+from ._slices import make_slice, slice_options
 
 
-@click.command("tessellate", epilog=MODEL_HELP)
-@model_arguments
+@click.command("tessellate", epilog=f"MODEL is {MODEL_HELP}.")
+@model_argument
+@weights_option
+@trust_option
 @slice_options
 @click.option(
     "--out", type=click.Path(dir_okay=False), help="Write the tiling (safetensors; `show` and `stats` read it)."
@@ -40,7 +43,7 @@ def command(
     from ..tiling import tessellate
 
     check_outputs(out, html, plot=plot)
-    network = load_model(model, weights=weights, trust=trust)
+    network = read_model(model, weights, trust=trust)
     view = make_slice(network, **slice_arguments)
     tiling = tessellate(
         network, view, rtol=rtol, max_tiles=max_tiles, time_limit=time_limit, threads=threads, progress=not quiet

@@ -35,8 +35,7 @@ def as_batch(model: nn.Module, example: Any) -> Tensor:
     if isinstance(example, (tuple, dict)):
         raise InputError(
             f"example must be one batch (tensor or array), got a {type(example).__name__}: only models of one "
-            "input can be "
-            "traced; wrap the model in a module that fixes its other inputs."
+            "input can be traced; wrap the model in a module that fixes its other inputs."
         )
     try:
         batch = torch.as_tensor(example).detach()
@@ -44,9 +43,8 @@ def as_batch(model: nn.Module, example: Any) -> Tensor:
         raise InputError(f"example must be a batch (tensor or array), got {type(example).__name__}.") from error
     if not batch.is_floating_point():
         raise InputError(
-            f"example must hold floating-point numbers, got {batch.dtype}: a network of integer or complex "
-            "inputs has no "
-            "tiles; trace the part after its embedding."
+            f"example must hold floating-point numbers, got {batch.dtype}: a network of integer or complex inputs "
+            "has no tiles; trace the part after its embedding."
         )
     if batch.dim() == 0 or batch.shape[0] == 0:
         raise InputError(f"example must be a batch of at least one row, got shape {tuple(batch.shape)}.")
@@ -64,9 +62,8 @@ def check_mode(model: nn.Module) -> None:
     ]
     if names:
         raise UnsupportedModelError(
-            "These layers are in training mode, where they mix the rows of a batch or are random, so the "
-            "network is not "
-            f"piecewise affine: {', '.join(names)}. Call model.eval() first."
+            "These layers are in training mode, where they mix the rows of a batch or are random, so the network "
+            f"is not piecewise affine: {', '.join(names)}. Call model.eval() first."
         )
     lazy = [path for path, p in model.named_parameters() if isinstance(p, nn.UninitializedParameter)]
     if lazy:
@@ -108,9 +105,8 @@ def explain(error: Exception, batch: Tensor) -> str:
     first = text.splitlines()[0] if text else kind
     if "DataDependent" in kind or "data-dependent" in text:
         return (
-            "The model's control flow depends on the values of its input (an `if` on a tensor, `.item()`, a "
-            "mask of unknown "
-            f"size), so there is no one network to read. {first}"
+            "The model's control flow depends on the values of its input (an `if` on a tensor, `.item()`, a mask "
+            f"of unknown size), so there is no one network to read. {first}"
         )
     if "Constraints violated" in text or "specialized" in text:
         return f"The model fixes the batch size in its code; use x.shape[0] or -1 instead of a number. {first}"

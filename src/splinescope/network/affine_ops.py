@@ -55,8 +55,7 @@ def product(call: Call) -> Live:
     live = sum(leaf_is_live(call, name) for name in factors & call.arguments.keys())
     if live > 1:
         raise Refusal(
-            "multiplies two values that both depend on the input (attention, gating, squaring): quadratic, "
-            "not "
+            "multiplies two values that both depend on the input (attention, gating, squaring): quadratic, not "
             "piecewise affine; trace the part before it, or make one factor a constant."
         )
     return call.affine(run=aligned_product(call))

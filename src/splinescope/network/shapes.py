@@ -9,7 +9,7 @@ from ._registry import affine
 from .affine_ops import identity
 
 RESHAPES = ("view", "_unsafe_view", "squeeze", "unsqueeze")
-IDENTITIES = ("clone", "detach", "_to_copy", "positive")
+IDENTITIES = ("clone", "detach", "_to_copy")
 """Casts between floating dtypes change nothing, since all is float64 here."""
 
 

@@ -164,7 +164,8 @@ class Engine:
             depth = (256 + chunk.cuts.shape[1]) * stack_room
             status, total, count = split(
                 chunk.offsets, chunk.corners, chunk.labels, chunk.first, last, base, n,
-                chunk.cuts, new_cuts, filled, pos, neg, self._plan.tolerances[chunk.stage], names, points, parents, weights,
+                chunk.cuts, new_cuts, filled, pos, neg, self._plan.tolerances[chunk.stage],
+                names, points, parents, weights,
                 np.empty(size, np.uint64), np.full(size, -1, np.int32),
                 offsets, corners, labels,
                 np.empty(16 * depth, np.int32), np.empty(16 * depth, np.int32),
@@ -184,7 +185,8 @@ class Engine:
             new_cuts = new_cuts.copy()
         return replace(
             chunk, first=last, names=names[:total], points=points[:total],
-            new_cuts=new_cuts, filled=filled[: total - chunk.old], pos=pos[:total], neg=neg[:total], parents=parents[:total], weights=weights[:total],
+            new_cuts=new_cuts, filled=filled[: total - chunk.old], pos=pos[:total], neg=neg[:total],
+            parents=parents[:total], weights=weights[:total],
             offsets=offsets[: count + 1].copy(), corners=corners[:end].copy(), labels=labels[:end].copy(),
         )  # fmt: skip
 
@@ -262,7 +264,8 @@ class Engine:
         kernels.sign_bits(cuts, self._plan.tolerances[stage], 0, n, pos, neg)
         return Chunk(
             path, stage, 0, names, points, n, np.empty((n, 2), np.int32), np.empty((n, 2)),
-            rows, cuts, np.empty((0, cuts.shape[1])), np.empty((0, words), np.bool_), pos, neg, offsets, corners, labels,
+            rows, cuts, np.empty((0, cuts.shape[1])), np.empty((0, words), np.bool_), pos, neg,
+            offsets, corners, labels,
         )  # fmt: skip
 
     def _apply_seal(

@@ -1,12 +1,12 @@
 """The hot loops of the engine: signs as bits, cutting polygons and intervals, carrying rows to new vertices.
 
-Conventions. A vertex is an index into arrays that grow at the end: `names` (a 64-bit name that depends only on
-how the vertex came to be), `points`, `pos`/`neg` (two bit-planes of its pre-activations at the current fold: above
-tol, below -tol; neither means exactly zero), `parents` and `weights` (a vertex made at this fold lies at
+Conventions. A vertex is an index into arrays that grow at the end: `names` (a 64-bit name that depends only on how the
+vertex came to be), `points`, `pos`/`neg` (two bit-planes of its pre-activations at the current fold: above tol, below
+-tol; neither means exactly zero), `parents` and `weights` (a vertex made at this fold lies at
 `weights[0] * parent0 + weights[1] * parent1`). The pre-activations themselves are `cuts` for the first len(cuts)
-vertices, those that were there before this fold; of the later ones `new_cuts` holds only the words of 64 units
-that were needed so far (`filled`): most units never come close to most vertices. All decisions are made on the bits, and every
-number of a new vertex is a fixed formula of its parents taken in the order of their names, so a result does not
+vertices, those that were there before this fold; of the later ones `new_cuts` holds only the words of 64 units that
+were needed so far (`filled`): most units never come close to most vertices. All decisions are made on the bits, and
+every number of a new vertex is a fixed formula of its parents taken in the order of their names, so a result does not
 depend on which tiles happen to be processed together.
 
 Tiles are CSR lists of corners; `labels[i]` names what made the wall from corner i to the next (in 1-D: what made
@@ -26,7 +26,7 @@ DONE, VERTICES_FULL, TILES_FULL, STACK_FULL, TABLE_FULL = 0, 1, 2, 3, 4
 
 
 @_jit
-def mix(a: int, b: int, unit: int) -> int:
+def mix(a, b, unit):
     """A 64-bit name for the vertex that `unit` cuts on the edge between vertices named a < b."""
     h = np.uint64(a) * np.uint64(0x9E3779B97F4A7C15)
     h ^= h >> np.uint64(29)
@@ -40,27 +40,27 @@ def mix(a: int, b: int, unit: int) -> int:
 
 
 @numba.extending.intrinsic
-def _lowest_bit(context, word):  # type: ignore[no-untyped-def]
+def _lowest_bit(context, word):
     """Index of the lowest set bit of a non-zero word: one machine instruction."""
 
-    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, arguments):
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
 
     return numba.types.int64(numba.types.uint64), generate
 
 
 @numba.extending.intrinsic
-def _count_bits(context, word):  # type: ignore[no-untyped-def]
+def _count_bits(context, word):
     """How many bits of a word are set: one machine instruction."""
 
-    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, arguments):
         return builder.ctpop(arguments[0])
 
     return numba.types.int64(numba.types.uint64), generate
 
 
 @_jit
-def sign_bits(cuts, tol, start, stop, pos, neg):  # type: ignore[no-untyped-def]
+def sign_bits(cuts, tol, start, stop, pos, neg):
     """Fill the bit-planes of vertices start..stop from their pre-activations."""
     units = cuts.shape[1]
     for v in range(start, stop):
@@ -80,7 +80,7 @@ def sign_bits(cuts, tol, start, stop, pos, neg):  # type: ignore[no-untyped-def]
 
 
 @_jit
-def _range_mask(word_index: int, first: int, last: int) -> int:
+def _range_mask(word_index, first, last):
     """Bits of one word that stand for units first <= k < last."""
     low = word_index * 64
     mask = ~np.uint64(0)
@@ -96,7 +96,7 @@ def _range_mask(word_index: int, first: int, last: int) -> int:
 
 
 @_jit
-def count_cutting_units(offsets, corners, pos, neg, first, counts):  # type: ignore[no-untyped-def]
+def count_cutting_units(offsets, corners, pos, neg, first, counts):
     """counts[i] = how many units >= first take both signs on tile i."""
     words = pos.shape[1]
     for i in range(offsets.shape[0] - 1):
@@ -112,7 +112,7 @@ def count_cutting_units(offsets, corners, pos, neg, first, counts):  # type: ign
 
 
 @_jit
-def nth_cutting_unit(offsets, corners, pos, neg, first, nth):  # type: ignore[no-untyped-def]
+def nth_cutting_unit(offsets, corners, pos, neg, first, nth):
     """The unit just past the nth (from 1) unit >= first that takes both signs on some tile; all if fewer."""
     words = pos.shape[1]
     seen = 0
@@ -136,7 +136,7 @@ def nth_cutting_unit(offsets, corners, pos, neg, first, nth):  # type: ignore[no
 
 
 @_jit
-def _next_cutting_unit(corners, start, stop, pos, neg, first, last):  # type: ignore[no-untyped-def]
+def _next_cutting_unit(corners, start, stop, pos, neg, first, last):
     for w in range(first // 64, (last + 63) // 64):
         p = np.uint64(0)
         n = np.uint64(0)
@@ -151,7 +151,7 @@ def _next_cutting_unit(corners, start, stop, pos, neg, first, last):  # type: ig
 
 
 @_jit
-def _sign(v, k, pos, neg):  # type: ignore[no-untyped-def]
+def _sign(v, k, pos, neg):
     bit = np.uint64(1) << np.uint64(k % 64)
     if pos[v, k // 64] & bit:
         return 1
@@ -161,7 +161,7 @@ def _sign(v, k, pos, neg):  # type: ignore[no-untyped-def]
 
 
 @_jit
-def _fill(vertex, w, cuts, new_cuts, filled, parents, weights):  # type: ignore[no-untyped-def]
+def _fill(vertex, w, cuts, new_cuts, filled, parents, weights):
     """Make word w of a vertex's pre-activations available, its ancestors' first.
 
     (A loop that starts again from the vertex after each ancestor: chains are short, and a recursive function
@@ -191,13 +191,13 @@ def _fill(vertex, w, cuts, new_cuts, filled, parents, weights):  # type: ignore[
 
 
 @_jit
-def _cut_value(v, j, cuts, new_cuts):  # type: ignore[no-untyped-def]
+def _cut_value(v, j, cuts, new_cuts):
     """Pre-activation j of vertex v (for a new vertex, its word must have been filled)."""
     return cuts[v, j] if v < cuts.shape[0] else new_cuts[v - cuts.shape[0], j]
 
 
 @_jit
-def _cut_edge(  # type: ignore[no-untyped-def]
+def _cut_edge(
     u, v, k, base, count, cuts, new_cuts, filled, pos, neg, tol, names, points, parents, weights, keys, values
 ):
     """The vertex where unit k is zero on edge (u, v): found in the edge table, or made at index `count`."""
@@ -255,7 +255,7 @@ def _cut_edge(  # type: ignore[no-untyped-def]
 
 
 @_jit
-def split_polygons(  # type: ignore[no-untyped-def]
+def split_polygons(
     offsets, corners, labels, first, last, base, count,
     cuts, new_cuts, filled, pos, neg, tol, names, points, parents, weights, keys, values,
     out_offsets, out_corners, out_labels, stack_corners, stack_labels, stack_starts, stack_units,
@@ -399,7 +399,7 @@ def split_polygons(  # type: ignore[no-untyped-def]
 
 
 @_jit
-def split_intervals(  # type: ignore[no-untyped-def]
+def split_intervals(
     offsets, corners, labels, first, last, base, count,
     cuts, new_cuts, filled, pos, neg, tol, names, points, parents, weights, keys, values,
     out_offsets, out_corners, out_labels, stack_corners, stack_labels, stack_starts, stack_units,
@@ -453,7 +453,7 @@ def split_intervals(  # type: ignore[no-untyped-def]
 
 
 @_jit
-def conflicting_units(start, stop, parents, pos, neg, found):  # type: ignore[no-untyped-def]
+def conflicting_units(start, stop, parents, pos, neg, found):
     """OR into `found` (bit words) the units whose parents' signs are opposite, over new vertices start..stop."""
     for q in range(start, stop):
         a = parents[q, 0]
@@ -463,7 +463,7 @@ def conflicting_units(start, stop, parents, pos, neg, found):  # type: ignore[no
 
 
 @_jit
-def carry(start, stop, parents, weights, rows):  # type: ignore[no-untyped-def]
+def carry(start, stop, parents, weights, rows):
     """Rows of new vertices for a value on which the fold has no effect: the convex combination of the parents'."""
     for q in range(start, stop):
         a = parents[q, 0]
@@ -475,7 +475,7 @@ def carry(start, stop, parents, weights, rows):  # type: ignore[no-untyped-def]
 
 
 @_jit
-def _bend(j, a, b, q, s, t, cuts, new_cuts, pos):  # type: ignore[no-untyped-def]
+def _bend(j, a, b, q, s, t, cuts, new_cuts, pos):
     """relu(u_q) - s relu(u_a) - t relu(u_b) for a unit that is positive at one parent and negative at the other."""
     z = 0.0
     if pos[q, j // 64] & (np.uint64(1) << np.uint64(j % 64)):
@@ -486,7 +486,7 @@ def _bend(j, a, b, q, s, t, cuts, new_cuts, pos):  # type: ignore[no-untyped-def
 
 
 @_jit
-def carry_dense(start, stop, parents, weights, rows, cuts, new_cuts, pos, neg, gains, slots, columns):  # type: ignore[no-untyped-def]
+def carry_dense(start, stop, parents, weights, rows, cuts, new_cuts, pos, neg, gains, slots, columns):
     """`carry`, plus the fold's effect: sum_j gains[j] * bend_j * columns[slots[j]] over the few units in conflict."""
     for q in range(start, stop):
         a = parents[q, 0]
@@ -507,7 +507,7 @@ def carry_dense(start, stop, parents, weights, rows, cuts, new_cuts, pos, neg, g
 
 
 @_jit
-def carry_sparse(start, stop, parents, weights, rows, cuts, new_cuts, pos, neg, gains, slots, starts, indices, entries):  # type: ignore[no-untyped-def]
+def carry_sparse(start, stop, parents, weights, rows, cuts, new_cuts, pos, neg, gains, slots, starts, indices, entries):
     """`carry_dense` with the columns in CSR form (convolutions: a unit reaches few outputs)."""
     for q in range(start, stop):
         a = parents[q, 0]
@@ -528,7 +528,7 @@ def carry_sparse(start, stop, parents, weights, rows, cuts, new_cuts, pos, neg, 
 
 
 @_jit
-def keep_ancestors(used, first_new, parents):  # type: ignore[no-untyped-def]
+def keep_ancestors(used, first_new, parents):
     """Mark the parents, within this fold, of every marked vertex (new vertices come after their parents)."""
     for q in range(used.shape[0] - 1, first_new - 1, -1):
         if used[q]:
@@ -537,7 +537,7 @@ def keep_ancestors(used, first_new, parents):  # type: ignore[no-untyped-def]
 
 
 @_jit
-def mark_unreal_walls(offsets, corners, labels, low, cuts, gaps, cut_tol, gap_tol):  # type: ignore[no-untyped-def]
+def mark_unreal_walls(offsets, corners, labels, low, cuts, gaps, cut_tol, gap_tol):
     """Relabel as -2 - label the walls that only losers of a tournament drew (its units have labels from `low`).
 
     `cuts` and `gaps` `[V, units]`: each unit's pre-activation, and by how much its winner loses in the end. A wall is
@@ -572,7 +572,7 @@ def mark_unreal_walls(offsets, corners, labels, low, cuts, gaps, cut_tol, gap_to
 
 
 @_jit
-def number_vertices(names, corners, keys, values, ids, firsts):  # type: ignore[no-untyped-def]
+def number_vertices(names, corners, keys, values, ids, firsts):
     """Number vertices by name in order of first appearance among `corners`; returns how many there are.
 
     ids[c] becomes the number of corner c; firsts[n] the local index at which vertex n first appeared.
@@ -594,7 +594,7 @@ def number_vertices(names, corners, keys, values, ids, firsts):  # type: ignore[
 
 
 @_jit
-def polygon_areas(offsets, corners, points, areas):  # type: ignore[no-untyped-def]
+def polygon_areas(offsets, corners, points, areas):
     """Signed areas by the shoelace formula about the first corner (so that far-away origins cost no digits)."""
     for i in range(offsets.shape[0] - 1):
         start = offsets[i]

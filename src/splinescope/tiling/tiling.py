@@ -95,7 +95,8 @@ class Tiling(Measures):
 
     def __repr__(self) -> str:
         state = "" if self.complete else ", INCOMPLETE"
-        return f"Tiling({self.count} tiles, {len(self.vertices)} vertices, {self.dimension}-D, {len(self.sites)} sites{state})"
+        what = f"{self.count} tiles, {len(self.vertices)} vertices, {self.dimension}-D, {len(self.sites)} sites"
+        return f"Tiling({what}{state})"
 
     @property
     def count(self) -> int:
