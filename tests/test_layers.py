@@ -12,7 +12,7 @@ import splinescope
 ROOT = Path(splinescope.__file__).parent
 MEASURES = ("complexity", "normalization", "representation", "meanfield", "landscape", "generative")
 LEVEL = {
-    **dict.fromkeys(("_errors", "_checks"), 0),
+    **dict.fromkeys(("_errors", "_checks", "_files"), 0),
     **dict.fromkeys(("data", "network"), 1),
     "tiling": 2,
     **dict.fromkeys(MEASURES, 3),

@@ -33,6 +33,7 @@ _PUBLIC: dict[str, str] = {
     "Slice": "tiling",
     "tessellate": "tiling",
     "Tiling": "tiling",
+    "load_tiling": "tiling",
     "compare": "tiling",
     "zaslavsky": "tiling",
     "montufar": "tiling",

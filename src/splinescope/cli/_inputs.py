@@ -18,13 +18,18 @@ if TYPE_CHECKING:
 
     from ..network import SplineNetwork
 
-MODEL_HELP = "an .onnx or .nnet file, or package.module:factory (with --weights for trained ones)"
+MODEL_HELP = (
+    "an .onnx or .nnet file, package.module:factory (with --weights for trained ones), or a .pt2 archive with --trust"
+)
 
 model_argument = click.argument("model", metavar="MODEL")
 weights_option = click.option(
     "--weights",
     type=click.Path(exists=True, dir_okay=False),
     help="State dict for the factory's model: .safetensors, or .pt/.pth (read with weights_only=True).",
+)
+trust_option = click.option(
+    "--trust", is_flag=True, help="Allow a .pt2 archive: loading one can run code, so only from people you trust."
 )
 shape_option = click.option(
     "--shape",
@@ -46,20 +51,20 @@ def parse_shape(text: str | None) -> tuple[int, ...] | None:
     return shape
 
 
-def read_model(model: str, weights: str | None = None) -> torch.nn.Module | SplineNetwork:
+def read_model(model: str, weights: str | None = None, *, trust: bool = False) -> torch.nn.Module | SplineNetwork:
     """The model named on the command line: a file, or the return value of a factory, in evaluation mode.
 
     A factory is a class or function without required arguments; its module is imported as Python would from
-    the current folder. Files are only read, never executed.
+    the current folder. Files are only read, never executed, but for a .pt2 archive that the user trusts.
     """
     from torch import nn
 
     from ..network import load
 
-    if Path(model).suffix in (".onnx", ".nnet"):
+    if Path(model).suffix in (".onnx", ".nnet", ".pt2"):
         if weights is not None:
             raise InputError(f"--weights goes with package.module:factory; {model} carries its own.")
-        return load(model)
+        return _read_archive(model, trust) if model.endswith(".pt2") else load(model)
     module_name, _, factory_name = model.partition(":")
     if not factory_name:
         raise InputError(f"MODEL must be {MODEL_HELP}; got {model!r}.")
@@ -77,8 +82,20 @@ def read_model(model: str, weights: str | None = None) -> torch.nn.Module | Spli
         try:
             made.load_state_dict(read_state_dict(weights))
         except RuntimeError as error:
-            raise InputError(f"{weights} does not fit {model}: {error}") from error
+            raise InputError(f"{weights} does not fit {model}: {' '.join(str(error).split())}") from error
     return made.eval()
+
+
+def _read_archive(path: str, trust: bool) -> torch.nn.Module:
+    """The module of a torch.export archive."""
+    if not trust:
+        raise InputError(f"{path}: loading a .pt2 archive can run code; add --trust if you trust its author.")
+    import torch
+
+    try:
+        return torch.export.load(path).module()
+    except (RuntimeError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise FileFormatError(f"{path} is not a readable .pt2 archive: {' '.join(str(error).split())}") from error
 
 
 def read_state_dict(path: str) -> dict[str, torch.Tensor]:
