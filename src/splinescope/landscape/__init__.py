@@ -1,0 +1,1 @@
+"""The loss as a piecewise quadratic of a layer's parameters, its curvature, and why skip connections help."""
