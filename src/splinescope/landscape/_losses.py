@@ -54,9 +54,7 @@ def check_data(x: Any, y: Any, dtype: torch.dtype, device: torch.device | str = 
     if inputs.dim() == 0 or len(inputs) == 0:
         raise InputError(f"x must hold at least one point, shape (N, ...), got shape {tuple(inputs.shape)}.")
     if targets.dim() == 0 or len(targets) != len(inputs):
-        raise InputError(
-            f"y must have one row per point of x, shape ({len(inputs)}, ...), got {tuple(targets.shape)}."
-        )
+        raise InputError(f"y must have one row per point of x, shape ({len(inputs)}, ...), got {tuple(targets.shape)}.")
     for name, tensor in (("x", inputs), ("y", targets)):
         if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
             bad = int((~tensor.isfinite()).sum())
@@ -69,9 +67,7 @@ def check_targets(loss: Loss, outputs: tuple[int, ...], targets: Tensor) -> Tens
     """Targets that fit the named loss and one output of the network of this shape."""
     if loss == "squared":
         if targets.shape[1:] != outputs:
-            hint = (
-                "; for class numbers use torch.nn.functional.one_hot" if not targets.is_floating_point() else ""
-            )
+            hint = "; for class numbers use torch.nn.functional.one_hot" if not targets.is_floating_point() else ""
             raise InputError(
                 f"y must have the shape of the outputs for the squared error, (N, {', '.join(map(str, outputs))}), "
                 f"got {tuple(targets.shape)}{hint}."
@@ -105,3 +101,7 @@ def check_batch_size(batch_size: int | None, default: int) -> int:
     return int(batch_size)
 
 
+def along(function: Callable[[Any], Any], at: Any, tangent: Any) -> tuple[Any, Any]:
+    """Value of a function and its derivative along a tangent, by forward-mode differentiation."""
+    result = torch.func.jvp(function, (at,), (tangent,))
+    return result[0], result[1]

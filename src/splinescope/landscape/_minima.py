@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..tiling import Cells
+from ..tiling import Cells, Tiling
 
 if TYPE_CHECKING:
     from .sections import LossSection
@@ -41,7 +41,7 @@ def interval_minima(section: LossSection) -> Minima:
 
 def polygon_minima(section: LossSection) -> Minima:
     """Minimum of a convex quadratic on each polygon: at its stationary point if that is inside, else on an edge."""
-    offsets, corners = section.tiles.offsets, section.tiles.corners
+    offsets = section.tiles.offsets
     piece = np.repeat(np.arange(section.count), np.diff(offsets))
     a, b = polygon_edges(section.vertices, section.tiles)
     edge = b - a
@@ -72,15 +72,7 @@ def polygon_edges(vertices: np.ndarray, tiles: Cells) -> tuple[np.ndarray, np.nd
     return vertices[tiles.corners], vertices[tiles.corners[following]]
 
 
-def locate_in_polygons(vertices: np.ndarray, tiles: Cells, t: np.ndarray) -> np.ndarray:
-    """The polygon that holds each point (the first, on a shared edge), by the sign of all its edges."""
-    a, b = polygon_edges(vertices, tiles)
-    edge = b - a
-    slack = -1e-12 * np.abs(vertices).max() * np.linalg.norm(edge, axis=1)
-    found = np.full(len(t), -1)
-    for i, point in enumerate(t):
-        side = edge[:, 0] * (point[1] - a[:, 1]) - edge[:, 1] * (point[0] - a[:, 0]) >= slack
-        holds = np.logical_and.reduceat(side, tiles.offsets[:-1])
-        if holds.any():
-            found[i] = int(np.argmax(holds))
-    return found
+def corner_means(tiling: Tiling) -> np.ndarray:
+    """`[K, d]` the mean of each tile's corners: a point inside it."""
+    sums = np.add.reduceat(tiling.vertices[tiling.tiles.corners], tiling.tiles.offsets[:-1], axis=0)
+    return np.asarray(sums / np.diff(tiling.tiles.offsets)[:, None])

@@ -112,7 +112,7 @@ class Mover:
         return degrees
 
     def values_at(self, t: Tensor, x: Tensor) -> Iterator[tuple[Affine | Fold, list[Tensor], Tensor]]:
-        """Run the network on data `[n, ...]` at every t `[B]` along the first direction: (step, inputs, output) in turn.
+        """Run the network on data `[n, ...]` at every t `[B]` of the first direction: (step, inputs, output) in turn.
 
         Rows are `[B n, ...]`, t slowest. A step that uses moved parameters is affine in them, so its output is
         `base + t (along - zero)`, each run on the same inputs.
@@ -165,9 +165,7 @@ class Mover:
                 else:
                     fixed[step.output] = step.run(*(fixed[name] for name in step.inputs))
         if self._base.output not in moving:
-            raise InputError(
-                f"directions must move parameters that the output depends on; it does not depend on {sorted(self.start)}."
-            )
+            raise InputError(f"directions must move parameters that the output depends on, got {sorted(self.start)}.")
         shape = (count, *self._base.output_shape)
         return Block(Program("t", (len(self.directions),), f"{self._base.output}@{tag}", shape, tuple(steps)), count)
 
@@ -181,10 +179,10 @@ class Mover:
         slopes = torch.stack([at(program) - at(self._zero) for program in self._along])
         error = (at(self._all) - origin - slopes.sum(0)).abs().amax()
         size = origin.abs().amax() + slopes.abs().sum(0).amax()
-        if float(error) > _AFFINE_RTOL * float(size):
+        if not float(error) <= _AFFINE_RTOL * float(size):  # NaN is not affine either
             raise InputError(
-                f"{step.output} is not affine in the moved parameters (relative error {float(error / size):.2g}), as for "
-                "a parametrised weight (weight_norm): move the parameters of a plain layer."
+                f"{step.output} is not affine in the moved parameters (relative error {float(error / size):.2g}): a "
+                "parametrised weight (weight_norm)? Move the parameters of a plain layer."
             )
         sizes, origin_size = slopes.abs(), origin.abs()
         return Affine(
@@ -197,7 +195,7 @@ class Mover:
 
 def parameter_of(network: SplineNetwork, path: str) -> Tensor:
     """A parameter of the traced model as float64, by path; an error lists the possible ones."""
-    named = dict(network._model.named_parameters())
+    named = dict(network.module.named_parameters())
     if path not in named:
         raise InputError(f"directions must name parameters of the model, got {path!r}; there are: {', '.join(named)}.")
     return named[path].detach().to("cpu", torch.float64)
@@ -251,4 +249,3 @@ def _lifted_seal(seal: Seal, program: Program, count: int, tag: str) -> Seal:
 def _per_point(index: np.ndarray, size: int, count: int) -> np.ndarray:
     """Flat indices into one point's value of this size as indices into the values of all points."""
     return (np.arange(count)[:, None] * size + index[None]).reshape(-1)
-

@@ -34,7 +34,7 @@ def checked_directions(network: SplineNetwork, family: Sequence[Any], most: int 
     """Directions as float64 tensors of the parameters' shapes, linearly independent."""
     if not 1 <= len(family) <= most:
         raise InputError(f"directions must be {'one or two' if most == 2 else most}, got {len(family)}.")
-    named = {path: p.shape for path, p in network._model.named_parameters()}
+    named = {path: p.shape for path, p in network.module.named_parameters()}
     result = []
     for direction in family:
         if not hasattr(direction, "items") or not direction:
@@ -56,7 +56,9 @@ def checked_directions(network: SplineNetwork, family: Sequence[Any], most: int 
         result.append({path: change for path, change in clean.items() if bool(change.any())})
     paths = sorted({path for direction in result for path in direction})
     rows = [
-        torch.cat([direction.get(path, torch.zeros(named[path])).reshape(-1).double() for path in paths] or [torch.zeros(0)])
+        torch.cat(
+            [direction.get(path, torch.zeros(named[path])).reshape(-1).double() for path in paths] or [torch.zeros(0)]
+        )
         for direction in result
     ]
     if not paths or int(torch.linalg.matrix_rank(torch.stack(rows))) < len(rows):

@@ -20,9 +20,15 @@ import torch
 from .._checks import as_float64_array, check_positive
 from .._errors import InputError
 from ..tiling import Tiling
+from ._minima import corner_means
 from .hessian import downstream_jacobians
 
-SLOPES: dict[str, tuple[float, float]] = {"relu": (0.0, 1.0), "leaky": (0.1, 1.0), "abs": (-1.0, 1.0), "linear": (1.0, 1.0)}
+SLOPES: dict[str, tuple[float, float]] = {
+    "relu": (0.0, 1.0),
+    "leaky": (0.1, 1.0),
+    "abs": (-1.0, 1.0),
+    "linear": (1.0, 1.0),
+}
 """Slope of each activation left and right of zero."""
 
 
@@ -96,7 +102,7 @@ def layer_conditioning(weight: Any, slopes: Any, *, skip: bool) -> Conditioning:
         >>> float(result.condition), float(result.bound)
         (3.0, 3.0)
 
-    Reference: Riedi, Balestriero, Baraniuk, "Singular Value Perturbation and Deep Network Optimization"; survey, eq. (7).
+    Reference: Riedi, Balestriero, Baraniuk, "Singular Value Perturbation and Deep Network Optimization"; survey (7).
     """
     weight, slopes = as_float64_array(weight, "weight"), as_float64_array(slopes, "slopes")
     branch = layer_map(weight, slopes, skip=False)
@@ -164,10 +170,9 @@ def tile_condition_numbers(tiling: Tiling, layer: str) -> np.ndarray:
         layer: Module path.
     """
     network = tiling.require_network("the condition number of its tiles")
-    sums = np.add.reduceat(tiling.vertices[tiling.tiles.corners], tiling.tiles.offsets[:-1], axis=0)
-    centers = tiling.slice.inputs(sums / np.diff(tiling.tiles.offsets)[:, None])
+    centers = tiling.slice.inputs(corner_means(tiling))
     blocks = [
-        condition_number(downstream_jacobians(network._model, centers[i : i + 256], layer))
+        condition_number(downstream_jacobians(network.module, centers[i : i + 256], layer))
         for i in range(0, len(centers), 256)
     ]
     return np.concatenate(blocks)

@@ -1,8 +1,8 @@
 """The local Hessian of the loss, matrix-free: products with it cost a few gradients, it is never written down.
 
 For layer l, squared error and fixed activation patterns the Hessian is `2/N sum_n A_n^T A_n` with
-`A_n = d outputs_n / d parameters = [M_n kron z_n^T, M_n]`, z_n the layer's input and M_n the Jacobian of all that follows
-the layer: the singular values of A set the curvature. In general this is the generalised Gauss-Newton matrix
+`A_n = d outputs_n / d parameters = [M_n kron z_n^T, M_n]`, z_n the layer's input and M_n the Jacobian of all that
+follows the layer: the singular values of A set the curvature. In general this is the generalised Gauss-Newton matrix
 `1/N sum_n J_n^T (d^2 loss / d outputs^2) J_n`, which is what `kind="ggn"` gives.
 """
 
@@ -16,11 +16,11 @@ import numpy as np
 import torch
 from scipy.sparse.linalg import LinearOperator
 from torch import Tensor, nn
-from torch.func import functional_call, grad, jacrev, jvp, vjp, vmap
+from torch.func import functional_call, grad, vjp, vmap
 
 from .._checks import check_choice
 from .._errors import InputError
-from ._losses import Loss, batches, check_batch_size, check_data, check_model, check_targets, summed
+from ._losses import Loss, along, batches, check_batch_size, check_data, check_model, check_targets, summed
 
 Layers = str | Sequence[str] | None
 """A module path ("layer1.0.conv1"), parameter paths, or None for all parameters."""
@@ -49,7 +49,7 @@ class Curvature(LinearOperator):
         self._product = product
         self._like = next(iter(parameters.values()))
         size = sum(p.numel() for p in parameters.values())
-        super().__init__(np.dtype(np.float64), (size, size))
+        super().__init__(np.dtype(np.float64), (size, size))  # type: ignore[call-arg]
 
     def _matvec(self, x: np.ndarray) -> np.ndarray:
         return self._matmat(np.asarray(x).reshape(-1, 1))[:, 0]
@@ -76,7 +76,7 @@ class Curvature(LinearOperator):
         """The matrix `[P, P]`, refused for more than 4,096 parameters. Symmetric to rounding."""
         if self.shape[0] > DENSE_LIMIT:
             raise InputError(
-                f"a dense matrix needs at most {DENSE_LIMIT} parameters, got {self.shape[0]}; use products, or one layer."
+                f"a dense matrix needs at most {DENSE_LIMIT} parameters, got {self.shape[0]}; choose a layer."
             )
         matrix = self._matmat(np.eye(self.shape[0]))
         return 0.5 * (matrix + matrix.T)
@@ -149,33 +149,30 @@ def _one_batch(
         return functional_call(model, {**frozen, **parameters}, (x,))
 
     if kind == "hessian":
-        return jvp(grad(lambda p: total(outputs(p), y)), (moving,), (v,))[1]
-    values, along = jvp(outputs, (moving,), (v,))
-    bent = jvp(grad(lambda f: total(f, y)), (values,), (along,))[1]
+        return along(grad(lambda p: total(outputs(p), y)), moving, v)[1]
+    values, slope = along(outputs, moving, v)
+    bent = along(grad(lambda f: total(f, y)), values, slope)[1]
     return vjp(outputs, moving)[1](bent)[0]
 
 
-def curvature_factor(
-    model: nn.Module, x: Any, y: Any, *, loss: str = "squared", layer: Layers = None
-) -> np.ndarray:
+def curvature_factor(model: nn.Module, x: Any, y: Any, *, loss: str = "squared", layer: Layers = None) -> np.ndarray:
     """The matrix `A` `[N C, P]` with GGN = `A^T A`: its squared singular values are the curvatures.
 
     Dense, for small problems and as a reference: `sqrt(2/N) J` for the squared error, `sqrt(1/N) S_n J_n` with
-    `S_n^T S_n = diag(p) - p p^T` for the cross-entropy. Cost: C backward passes.
+    `S_n^T S_n = diag(p) - p p^T` for the cross-entropy. Cost: N C backward passes of all points.
     """
     check_choice(loss, "loss", ("squared", "cross_entropy"))
     model = check_model(model)
     moving, frozen, inputs, _ = prepare(model, x, y, loss, layer, torch.float64)
 
-    def one(parameters: dict[str, Tensor], point: Tensor) -> Tensor:
-        return functional_call(model, {**frozen, **parameters}, (point[None],))[0].reshape(-1)
-
-    jacobians = vmap(jacrev(one), (None, 0))(moving, inputs)
-    J = torch.cat([jacobians[name].flatten(2) for name in moving], 2)
+    values, backward = vjp(lambda p: functional_call(model, {**frozen, **p}, (inputs,)).flatten(1), moving)
+    units = torch.eye(values.numel(), dtype=values.dtype).reshape(-1, *values.shape)
+    jacobians = vmap(lambda unit: backward(unit)[0], chunk_size=_COLUMNS)(units)
+    J = torch.cat([jacobians[name].flatten(1) for name in moving], 1).detach()
     if loss == "squared":
-        return (J * np.sqrt(2.0 / len(inputs))).flatten(0, 1).numpy()
-    with torch.no_grad():
-        p = torch.softmax(vmap(one, (None, 0))(moving, inputs), 1)
+        return (J * np.sqrt(2.0 / len(inputs))).numpy()
+    J = J.reshape(*values.shape, -1)
+    p = torch.softmax(values.detach(), 1)
     root = torch.diag_embed(p.sqrt()) - p[:, :, None] * p.sqrt()[:, None, :]  # S^T: S^T S = diag(p) - p p^T
     return (root.mT @ J / np.sqrt(len(inputs))).flatten(0, 1).numpy()
 
@@ -196,18 +193,32 @@ def downstream_jacobians(model: nn.Module, x: Any, layer: str) -> np.ndarray:
     state = float64_state(model)
     inputs, _ = check_data(x, np.zeros(len(x)), torch.float64)
     shapes: list[torch.Size] = []
-    with torch.no_grad(), _output_hook(module, lambda out: shapes.append(out.shape) or out):  # type: ignore[func-returns-value]
-        functional_call(model, state, (inputs[:1],))
+
+    def note_shape(out: Tensor) -> Tensor:
+        shapes.append(out.shape)
+        return out
+
+    with torch.no_grad(), _output_hook(module, note_shape):
+        functional_call(model, state, (inputs,))
     if len(shapes) != 1:
         raise InputError(f"{layer} must be called exactly once, got {len(shapes)} calls.")
-    zero = torch.zeros(shapes[0][1:], dtype=torch.float64)
 
-    def outputs(shift: Tensor, point: Tensor) -> Tensor:
-        with _output_hook(module, lambda out: out + shift[None]):
-            return functional_call(model, state, (point[None],))[0].reshape(-1)
+    def outputs(shift: Tensor) -> Tensor:
+        with _output_hook(module, lambda out: out + shift):
+            return functional_call(model, state, (inputs,))
 
-    jacobian = vmap(jacrev(outputs), (None, 0))(zero, inputs)
-    return jacobian.flatten(2).detach().numpy()
+    return row_jacobians(outputs, torch.zeros(shapes[0], dtype=torch.float64))
+
+
+def row_jacobians(function: Callable[[Tensor], Tensor], at: Tensor) -> np.ndarray:
+    """`[N, m, n]` Jacobian of each row of the output by the same row of the input, for a function that mixes no rows.
+
+    One backward pass of all rows per output number.
+    """
+    values, backward = vjp(lambda rows: function(rows).flatten(1), at)
+    units = torch.eye(values.shape[1], dtype=values.dtype, device=values.device)
+    slopes = vmap(lambda unit: backward(unit.expand(values.shape))[0], chunk_size=_COLUMNS)(units)
+    return slopes.flatten(2).transpose(0, 1).detach().cpu().numpy()
 
 
 class _output_hook:

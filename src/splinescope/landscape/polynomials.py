@@ -2,11 +2,12 @@
 
 With m moved layers on the way to the output, every value in the network is, on a piece, a polynomial in t of degree at
 most m, and the squared error one of degree 2 m. A polynomial of degree m is known by its values at m + 1 Chebyshev
-points of an interval: the network itself is run there. The break points of each fold are the roots of these polynomials.
+points of an interval: the network itself is run there. The break points of a fold are the roots of its polynomials.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -107,8 +108,8 @@ def polynomial_section(
 
     With `theta(t) = theta0 + t d`, `L(t) = 1/N sum_n |f(x_n; theta(t)) - y_n|^2` is a polynomial of degree 2 m between
     break points, m the number of moved layers on the longest way to the output. Break points are roots of polynomials,
-    found to rounding; a double root (a fold touched, not crossed) may be listed or not, and makes no difference. Each piece
-    is compared with the network at one more point: see `residual`.
+    found to rounding; a double root (a fold touched, not crossed) may be listed or not: it makes no difference. Each
+    piece is compared with the network at one more point: see `residual`.
 
     Args:
         model: A piecewise-affine module in eval mode (or the result of `trace`).
@@ -143,13 +144,14 @@ def polynomial_section(
         raise InputError(f"direction must move parameters that the output depends on, got {sorted(mover.start)}.")
     degree = 2 * degrees[output]
     parts = []
-    residual = 0.0
+    residuals = []
     for batch, wanted in batches(inputs, targets, size):
         breaks = _breaks(mover, degrees, batch, low, high)
         coefficients = _fit(mover, batch, wanted, breaks, degree)
         parts.append((breaks, coefficients))
-        residual = max(residual, _mismatch(mover, batch, wanted, breaks, coefficients))
-    if residual > _TRUST:
+        residuals.append(_mismatch(mover, batch, wanted, breaks, coefficients))
+    residual = float(np.max(residuals))
+    if not residual <= _TRUST:
         raise InputError(
             f"the network must be piecewise polynomial in the moved parameters; the pieces miss it by {residual:.2g} "
             "(a parametrised weight such as weight_norm?): move the parameters of plain layers."
@@ -170,7 +172,7 @@ def to_interval(s: Any, left: Any, right: Any) -> Any:
 
 
 def real_roots(c: np.ndarray) -> np.ndarray:
-    """Roots inside (-1, 1) of a Chebyshev series, each improved by a Newton step; near-double ones may come in pairs."""
+    """Roots inside (-1, 1) of a Chebyshev series, each improved by a Newton step."""
     c = chebyshev.chebtrim(c, 1e-14 * float(np.abs(c).max()))
     if len(c) < 2:
         return np.empty(0)
@@ -251,8 +253,7 @@ def _losses(mover: Mover, t: np.ndarray, x: Tensor, y: Tensor) -> np.ndarray:
     with torch.no_grad():
         for start in range(0, len(t), together):
             part = torch.from_numpy(t[start : start + together])
-            for _, _, output in mover.values_at(part, x):
-                pass
+            _, _, output = deque(mover.values_at(part, x), maxlen=1)[0]
             error = output.reshape(len(part), *y.shape) - y
             result.append(error.square().flatten(1).sum(1).numpy())
     return np.concatenate(result)

@@ -22,8 +22,8 @@ from .._checks import as_float64_array
 from .._errors import InputError
 from ..network import SplineNetwork
 from ..tiling import Cells, Slice, Tiling, tessellate
-from ._losses import batches, check_batch_size
-from ._minima import Minima, interval_minima, locate_in_polygons, polygon_minima
+from ._losses import along, batches, check_batch_size
+from ._minima import Minima, corner_means, interval_minima, polygon_minima
 from ._moved import Block, Direction, Mover, ParameterNetwork
 from ._section_inputs import checked_directions, checked_span, default_batch, traced_with_data
 
@@ -76,14 +76,18 @@ class LossSection:
     def breaks(self) -> np.ndarray:
         """`[K + 1]` ends and break points of a 1-D section, ascending."""
         if self.dimension != 1:
-            raise InputError("breaks are points of a 1-D section; this one is 2-D: see vertices, tiles and tiling.walls.")
+            raise InputError(
+                "breaks are points of a 1-D section; this one is 2-D: see vertices, tiles and tiling.walls."
+            )
         return self.vertices[:, 0]
 
     @property
     def coefficients(self) -> np.ndarray:
         """`[K, 3]` a, b, c of a 1-D section: a + b t + c t^2 on each piece (about t = 0, so digits can cancel)."""
         if self.dimension != 1:
-            raise InputError("coefficients are those of a 1-D section; this one is 2-D: see values, gradients, hessians.")
+            raise InputError(
+                "coefficients are those of a 1-D section; this one is 2-D: see values, gradients, hessians."
+            )
         m, g, h = self.centers[:, 0], self.gradients[:, 0], self.hessians[:, 0, 0]
         return np.stack([self.values - g * m + 0.5 * h * m**2, g - h * m, 0.5 * h], 1)
 
@@ -94,7 +98,8 @@ class LossSection:
             found = np.searchsorted(self.breaks, t[:, 0], side="right") - 1
             found[t[:, 0] == self.breaks[-1]] = self.count - 1
             return np.where((found < 0) | (found >= self.count), -1, found)
-        return locate_in_polygons(self.vertices, self.tiles, t)
+        assert self.tiling is not None
+        return self.tiling.locate(t)
 
     def __call__(self, t: Any) -> np.ndarray:
         """`[M]` the loss at coordinates `t` `[M, d]`; an error for points outside."""
@@ -233,7 +238,14 @@ def _line(
     corners = np.stack([np.arange(len(centers)), np.arange(1, len(centers) + 1)], 1).reshape(-1)
     cells = Cells(np.arange(0, len(corners) + 1, 2), corners)
     return LossSection(
-        breaks[:, None], cells, centers[:, None], total[:, 0], total[:, 1:2], total[:, 2].reshape(-1, 1, 1), len(x), None
+        breaks[:, None],
+        cells,
+        centers[:, None],
+        total[:, 0],
+        total[:, 1:2],
+        total[:, 2].reshape(-1, 1, 1),
+        len(x),
+        None,
     )
 
 
@@ -247,9 +259,7 @@ def _plane(
     network = ParameterNetwork(mover.network, blocks, 2)
     view = Slice(np.zeros(2), np.eye(2), corners)
     tiling = tessellate(network, view, rtol=rtol, max_tiles=max_tiles, time_limit=time_limit)
-    counts = np.diff(tiling.tiles.offsets)
-    sums = np.add.reduceat(tiling.vertices[tiling.tiles.corners], tiling.tiles.offsets[:-1], axis=0)
-    centers = sums / counts[:, None]
+    centers = corner_means(tiling)
     value, gradient, hessian = np.zeros(len(centers)), np.zeros((len(centers), 2)), np.zeros((len(centers), 2, 2))
     for block, (_, targets) in zip(blocks, batches(x, y, size), strict=True):
         for total, part in zip((value, gradient, hessian), block_quadratics(block, targets, centers), strict=True):
@@ -271,12 +281,14 @@ def block_quadratics(block: Block, targets: Tensor, centers: np.ndarray) -> tupl
         slopes = []
         with torch.no_grad():
             for i in range(d):
-                along = torch.zeros_like(t)
-                along[:, i] = 1.0
-                outputs, slope = torch.func.jvp(block.program.forward, (t,), (along,))
+                unit = torch.zeros_like(t)
+                unit[:, i] = 1.0
+                outputs, slope = along(block.program.forward, t, unit)
                 slopes.append(slope.flatten(1))
         residual = (outputs - targets).flatten(1)
         jacobian = torch.stack(slopes, 1)
-        parts.append((residual.square().sum(1), 2 * (jacobian @ residual[:, :, None])[:, :, 0], 2 * jacobian @ jacobian.mT))
+        parts.append(
+            (residual.square().sum(1), 2 * (jacobian @ residual[:, :, None])[:, :, 0], 2 * jacobian @ jacobian.mT)
+        )
     value, gradient, hessian = (torch.cat(column).numpy() for column in zip(*parts, strict=True))
     return value, gradient, hessian

@@ -22,6 +22,7 @@ from ..network._export import as_batch, export
 from ..network._lower import module_path, op_name
 from ._losses import check_data, check_model
 from .conditioning import Conditioning, condition_number, skip_bound
+from .hessian import row_jacobians
 
 _SUMS = {"add", "add_"}
 
@@ -81,8 +82,8 @@ def without_skips(model: nn.Module, x: Any, skips: Sequence[Skip | str] | None =
 def skip_conditioning(model: nn.Module, x: Any) -> dict[str, tuple[Conditioning, Conditioning]]:
     """For every skip of a model: conditioning of its block with the skip and with it switched off, at each data point.
 
-    The block map is the Jacobian of the sum with respect to s: `F' + S'` with, `F'` without. For identity skips `norm` is
-    `|F'|` and `bound` the skip bound `(1 + |F'|) / (1 - |F'|)`; for projections there is no such bound (inf).
+    The block map is the Jacobian of the sum with respect to s: `F' + S'` with, `F'` without. For identity skips `norm`
+    is `|F'|` and `bound` the skip bound `(1 + |F'|) / (1 - |F'|)`; for projections there is no such bound (inf).
 
     Args:
         model: A module in eval mode.
@@ -176,13 +177,12 @@ def _jacobians(module: GraphModule, x: Tensor, source: str, target: str) -> np.n
     with torch.no_grad():
         values.run(x)
 
-    def onward(value: Tensor, point: Tensor) -> Tensor:
-        recorder = _Recorder(module, {target}, replace={source: value[None]})
-        recorder.run(point[None])
-        return recorder.kept[target][0].reshape(-1)
+    def onward(value: Tensor) -> Tensor:
+        recorder = _Recorder(module, {target}, replace={source: value})
+        recorder.run(x)
+        return recorder.kept[target]
 
-    jacobian = torch.func.vmap(torch.func.jacrev(onward))(values.kept[source], x).detach()
-    return jacobian.reshape(len(x), jacobian.shape[1], -1).numpy()
+    return row_jacobians(onward, values.kept[source])
 
 
 class _Recorder(Interpreter):

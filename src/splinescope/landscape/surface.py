@@ -46,7 +46,7 @@ class Surface:
     def nonconvex_fraction(self) -> float:
         """Share of inner grid points where the second differences have a negative eigenvalue.
 
-        Negative means below -1e-3 times the largest eigenvalue (in size) at that point, so that rounding does not count.
+        Negative means below -1e-3 times the largest eigenvalue (in size) at that point: rounding does not count.
         """
         steps = [axis[1] - axis[0] for axis in self.axes]
         f = self.losses
@@ -87,8 +87,8 @@ def loss_surface(
         span: The grid covers `[-span, span]` (or a pair low, high) in each coordinate.
         points: Grid points per axis.
         loss: "cross_entropy", "squared", or a function (outputs, targets) -> mean over rows.
-        batch_norm: "fixed" keeps the running statistics; "reestimate" takes, at each grid point, the mean and variance of
-            each normalisation layer's input over this data (batches averaged), as after a training epoch there.
+        batch_norm: "fixed" keeps the running statistics; "reestimate" takes, at each grid point, the mean and variance
+            of each normalisation layer's input over this data (batches averaged), as after a training epoch there.
         batch_size: Data points per pass; memory grows with it, not with N. Default 256.
         dtype: Precision; that of the parameters by default.
         path: `[T, d]` coordinates of a training path to carry along (see `principal_directions`).
@@ -100,13 +100,13 @@ def loss_surface(
     if int(points) != points or points < 3:
         raise InputError(f"points must be a whole number >= 3, got {points!r}.")
     model = check_model(model)
-    family = list(directions) if isinstance(directions, (list, tuple)) else [directions]
-    if len(family) not in (1, 2):
-        raise InputError(f"directions must be one or two, got {len(family)}.")
+    given: list[Any] = list(directions) if isinstance(directions, (list, tuple)) else [directions]
+    if len(given) not in (1, 2):
+        raise InputError(f"directions must be one or two, got {len(given)}.")
     low, high = checked_span(span)
     precision = dtype or next((p.dtype for p in model.parameters()), torch.float32)
     moving, frozen, inputs, targets = prepare(model, x, y, loss, None, precision)
-    family = [_fitting(direction, moving) for direction in family]
+    family = [_fitting(direction, moving) for direction in given]
     size = check_batch_size(batch_size, 256)
     axis = np.linspace(low, high, int(points))
     grid = np.stack(np.meshgrid(*[axis] * len(family), indexing="ij"), -1).reshape(-1, len(family))
@@ -128,7 +128,9 @@ def loss_surface(
     return Surface((axis,) * len(family), losses.reshape((len(axis),) * len(family)), path)
 
 
-def _fitting(direction: Direction, moving: dict[str, Tensor]) -> dict[str, Tensor]:
+def _fitting(direction: Any, moving: dict[str, Tensor]) -> dict[str, Tensor]:
+    if not hasattr(direction, "items"):
+        raise InputError(f"each direction must map parameter paths to changes, got {type(direction).__name__}.")
     result = {}
     for name, change in direction.items():
         if name not in moving:
@@ -154,8 +156,8 @@ def _moved(moving: dict[str, Tensor], family: Sequence[dict[str, Tensor]], t: Te
 
 
 def _fixed(
-    model: nn.Module, moving: dict[str, Tensor], frozen: dict[str, Tensor], family: Sequence[dict[str, Tensor]], t: Tensor,
-    x: Tensor, y: Tensor, size: int, total: Callable[[Tensor, Tensor], Tensor],
+    model: nn.Module, moving: dict[str, Tensor], frozen: dict[str, Tensor], family: Sequence[dict[str, Tensor]],
+    t: Tensor, x: Tensor, y: Tensor, size: int, total: Callable[[Tensor, Tensor], Tensor],
 ) -> Tensor:  # fmt: skip
     """Summed losses at several t `[B, d]`, running statistics as they are."""
     losses = torch.zeros(len(t), dtype=x.dtype, device=x.device)
@@ -193,5 +195,7 @@ class _Reestimating:
             functional_call(self._model, {**state, **parameters}, (xs,))
         for norm in self._norms:
             norm.training = False
-        parts = [total(functional_call(self._model, {**state, **parameters}, (xs,)), ys) for xs, ys in batches(x, y, size)]
+        parts = [
+            total(functional_call(self._model, {**state, **parameters}, (xs,)), ys) for xs, ys in batches(x, y, size)
+        ]
         return torch.stack(parts).sum(0, keepdim=True)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.fx import Node
 
 from splinescope._errors import InputError, UnsupportedModelError
+
 from ._export import as_batch, check_mode, export, unwrap
 from ._lower import Lowering, ancestors, find_ending
 from ._program import Program, Seal, Site
@@ -91,6 +92,11 @@ class SplineNetwork:
         self.input_shape = program.input_shape
         self.output_shape = program.output_shape
         self.sites: tuple[Site, ...] = program.sites
+
+    @property
+    def module(self) -> nn.Module:
+        """The torch module it was read from, whose parameters it follows."""
+        return self._model
 
     def program(self, replace: Mapping[str, Tensor] | None = None) -> Program:
         """A float64 snapshot of the network with the parameters of this moment.
