@@ -29,8 +29,8 @@ def random_directions(
     """Random directions, scaled like the model's own parameters.
 
     With "filter", each filter (row of a matrix, output channel of a convolution) of a Gaussian direction is scaled to
-    the norm of that filter of the weight, `d_ij <- d_ij |theta_ij| / |d_ij|`; biases and normalisation parameters
-    (all tensors of fewer than two axes) do not move. "layer" does the same with whole tensors; "none" leaves the Gaussian.
+    the norm of that filter of the weight, `d_ij <- d_ij |theta_ij| / |d_ij|`. Biases and normalisation parameters (all
+    tensors of fewer than two axes) do not move. "layer" does the same with whole tensors; "none" leaves the Gaussian.
 
     Args:
         model: The module; not changed.

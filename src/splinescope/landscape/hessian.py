@@ -165,7 +165,7 @@ def curvature_factor(model: nn.Module, x: Any, y: Any, *, loss: str = "squared",
     model = check_model(model)
     moving, frozen, inputs, _ = prepare(model, x, y, loss, layer, torch.float64)
 
-    values, backward = vjp(lambda p: functional_call(model, {**frozen, **p}, (inputs,)).flatten(1), moving)
+    values, backward, *_ = vjp(lambda p: functional_call(model, {**frozen, **p}, (inputs,)).flatten(1), moving)
     units = torch.eye(values.numel(), dtype=values.dtype).reshape(-1, *values.shape)
     jacobians = vmap(lambda unit: backward(unit)[0], chunk_size=_COLUMNS)(units)
     J = torch.cat([jacobians[name].flatten(1) for name in moving], 1).detach()
@@ -215,7 +215,7 @@ def row_jacobians(function: Callable[[Tensor], Tensor], at: Tensor) -> np.ndarra
 
     One backward pass of all rows per output number.
     """
-    values, backward = vjp(lambda rows: function(rows).flatten(1), at)
+    values, backward, *_ = vjp(lambda rows: function(rows).flatten(1), at)
     units = torch.eye(values.shape[1], dtype=values.dtype, device=values.device)
     slopes = vmap(lambda unit: backward(unit.expand(values.shape))[0], chunk_size=_COLUMNS)(units)
     return slopes.flatten(2).transpose(0, 1).detach().cpu().numpy()
