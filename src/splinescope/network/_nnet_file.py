@@ -39,7 +39,9 @@ def read_nnet(path: Path, *, normalized: bool) -> tuple[nn.Module, tuple[int, ..
         layers, inputs, outputs, _ = (int(value) for value in rows[0][:4])
         sizes = [int(value) for value in rows[1]]
         if len(sizes) != layers + 1 or sizes[0] != inputs or sizes[-1] != outputs:
-            raise FileFormatError(f"{path}: sizes {sizes} do not fit {layers} layers, {inputs} inputs, {outputs} outputs.")
+            raise FileFormatError(
+                f"{path}: sizes {sizes} do not fit {layers} layers, {inputs} inputs, {outputs} outputs."
+            )
         means, ranges = rows[5], rows[6]
         if len(means) != inputs + 1 or len(ranges) != inputs + 1 or 0.0 in ranges:
             raise FileFormatError(f"{path}: expected {inputs + 1} means and {inputs + 1} ranges that are not 0.")

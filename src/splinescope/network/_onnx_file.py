@@ -80,7 +80,9 @@ def read_onnx(path: Path) -> tuple[nn.Module, tuple[int, ...]]:
     graph = model.graph
     opset = max((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), default=0)
     if opset < 8:
-        raise FileFormatError(f"{path} uses ONNX opset {opset}; 8 and later are read: convert it with onnx.version_converter.")
+        raise FileFormatError(
+            f"{path} uses ONNX opset {opset}; 8 and later are read: convert it with onnx.version_converter."
+        )
     unknown = sorted({node.op_type for node in graph.node} - {*OPERATORS, "Constant"})
     if unknown:
         raise UnsupportedModelError(f"{path} has operators that are not read: {', '.join(unknown)}.")
@@ -92,7 +94,9 @@ def read_onnx(path: Path) -> tuple[nn.Module, tuple[int, ...]]:
         )
     dims = [d.dim_value for d in inputs[0].type.tensor_type.shape.dim]
     if not dims or dims[0] not in (0, 1) or 0 in dims[1:]:
-        raise FileFormatError(f"{path}: the input must have a batch axis (free or 1) and known sizes, got {dims} (0: free).")
+        raise FileFormatError(
+            f"{path}: the input must have a batch axis (free or 1) and known sizes, got {dims} (0: free)."
+        )
     return OnnxNetwork(graph, opset, inputs[0].name), tuple(dims[1:])
 
 

@@ -116,7 +116,9 @@ def leaky_relu(a: Arguments) -> Tensor:
 def prelu(a: Arguments) -> Tensor:
     x, slope = a[0], tensor(a[1])
     channels = x.shape[1] if x.dim() > 1 else 1
-    per_channel = slope.numel() == channels and (slope.dim() == x.dim() - 1 or x.dim() == 2) and slope.shape[0] == channels
+    per_channel = (
+        slope.numel() == channels and (slope.dim() == x.dim() - 1 or x.dim() == 2) and slope.shape[0] == channels
+    )
     if slope.numel() == 1 or per_channel:
         return F.prelu(x, slope.reshape(-1))
     return torch.relu(x) - slope * torch.relu(-x)
@@ -210,7 +212,9 @@ def pad_for(
     """The input padded as far as torch cannot do it itself, and the symmetric padding left to torch."""
     pads = pads_of(a, x, kernel, stride, dilation)
     dims = len(kernel)
-    if pads[:dims] == pads[dims:] and (mode == "constant" or all(2 * p <= k for p, k in zip(pads, kernel, strict=False))):
+    if pads[:dims] == pads[dims:] and (
+        mode == "constant" or all(2 * p <= k for p, k in zip(pads, kernel, strict=False))
+    ):
         return x, pads[:dims]
     return F.pad(x, torch_order(pads), mode=mode), [0] * dims
 
