@@ -31,6 +31,11 @@ _PUBLIC: dict[str, str] = {
     "Slice": "tiling",
     "tessellate": "tiling",
     "Tiling": "tiling",
+    # complexity
+    "local_complexity": "complexity",
+    "LocalComplexity": "complexity",
+    "calibrated_radius": "complexity",
+    "frame_reach": "complexity",
 }
 
 __all__ = ["__version__", *_PUBLIC]
