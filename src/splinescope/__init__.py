@@ -38,6 +38,11 @@ _PUBLIC: dict[str, str] = {
     "LocalComplexity": "complexity",
     "calibrated_radius": "complexity",
     "frame_reach": "complexity",
+    "load_tiling": "tiling",
+    "compare": "tiling",
+    "zaslavsky": "tiling",
+    "montufar": "tiling",
+    "serra": "tiling",
 }
 
 __all__ = ["__version__", *_PUBLIC]
