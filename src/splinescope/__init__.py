@@ -38,6 +38,7 @@ _PUBLIC: dict[str, str] = {
     "LocalComplexity": "complexity",
     "calibrated_radius": "complexity",
     "frame_reach": "complexity",
+    "ComplexityMonitor": "complexity",
     "load_tiling": "tiling",
     "compare": "tiling",
     "zaslavsky": "tiling",

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor
-
-from .._errors import InputError
 
 if TYPE_CHECKING:
     from ..network import Site
@@ -24,27 +22,6 @@ _WHAT = {
     "fold meets the ball, an estimate otherwise",
     "exact": "units with a wall inside the region of the 2-D slice, and tiles that meet it, from the exact tiling",
 }
-
-
-@lru_cache(maxsize=4096)
-def zaslavsky(folds: int, dimension: int) -> int:
-    """The largest number of tiles that `folds` hyperplanes make in R^dimension: sum_{j <= dimension} C(folds, j).
-
-    Attained in general position; a whole number however large. Zaslavsky 1975.
-
-    Example:
-        >>> zaslavsky(7, 2)
-        29
-    """
-    if folds < 0 or dimension < 0:
-        raise InputError(f"folds and dimension must be >= 0, got {folds} and {dimension}.")
-    if dimension >= folds:
-        return 1 << folds
-    total = term = 1
-    for j in range(1, dimension + 1):
-        term = term * (folds - j + 1) // j
-        total += term
-    return total
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,8 +79,11 @@ class LocalComplexity:
     @cached_property
     def log2_tile_bound(self) -> Tensor:
         """`[N]` log2 of Zaslavsky's bound on the number of tiles; a bound where `bound_holds`."""
-        bounds = [math.log2(zaslavsky(int(n), self.dimension)) for n in self.total]
-        return torch.tensor(bounds, dtype=torch.float64)
+        from ..tiling.bounds import zaslavsky  # the tiling loads numba: not for a count
+
+        folds, place = self.total.unique(return_inverse=True)
+        bounds = [math.log2(zaslavsky(n, max(1, min(n, self.dimension)))) for n in folds.tolist()]
+        return torch.tensor(bounds, dtype=torch.float64)[place]
 
     @property
     def tile_bound(self) -> Tensor:

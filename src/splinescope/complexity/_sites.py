@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,9 +18,8 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.overrides import TorchFunctionMode
 
 from .._errors import InputError, UnsupportedModelError
-from ..network import Affine, Fold, Program, Site, SplineNetwork
+from ..network import Site, SplineNetwork
 from ..network._export import hooks_detached, state_kept, unwrap
-from ..network._program import live_after
 from ._bends import Bend, bend_of
 
 Forward = Callable[[Any, Tensor], Any]
@@ -28,19 +27,6 @@ Forward = Callable[[Any, Tensor], Any]
 
 Visit = Callable[[int, Tensor], None]
 """Called with a site's index and its state (or cuts), the batch axis first."""
-
-
-class Sites(Protocol):
-    """The sites of one network, readable on batches."""
-
-    sites: tuple[Site, ...]
-    winner: tuple[bool, ...]
-    smooth: tuple[bool, ...]
-    dtype: torch.dtype
-    device: torch.device
-
-    def run(self, x: Tensor, visit: Visit, *, cuts: bool = False) -> None:
-        """Run a batch; visit every site with its state `[N, ...]`, or its cuts if asked."""
 
 
 @contextlib.contextmanager
@@ -53,14 +39,12 @@ def sites_of(model: nn.Module | SplineNetwork, example: Tensor, forward: Forward
         forward: How to call it; `model(x)` if None.
     """
     if isinstance(model, SplineNetwork):
-        with torch.no_grad():
-            yield ProgramSites(model.program())
-        return
+        model = model._model
     if not isinstance(model, nn.Module):
         raise InputError(f"model must be a torch.nn.Module or the result of trace or load, got {type(model).__name__}.")
     model = unwrap(model)
     with evaluating(model), hooks_detached(model), uncompiled(model), torch.no_grad():
-        found = ModuleSites(model, example, forward)
+        found = Sites(model, example, forward)
         with state_kept(found.device):
             yield found
 
@@ -121,8 +105,15 @@ class _Call:
     per_row: int
 
 
-class ModuleSites:
-    """The sites of a torch module; made by `sites_of`."""
+class Sites:
+    """The sites of a torch module, readable on batches; made by `sites_of`.
+
+    Attributes:
+        sites: In the order in which they run.
+        winner: Per site, whether its state is the place of a winner (a max over a window).
+        dtype: Of the model; inputs must have it.
+        device: Of the model.
+    """
 
     def __init__(self, model: nn.Module, example: Tensor, forward: Forward | None) -> None:
         self._model = model
@@ -139,7 +130,6 @@ class ModuleSites:
         calls: list[_Call | None] = []
         sites: list[Site] = []
         winner: list[bool] = []
-        smooth: list[bool] = []
         for three, one in zip(seen, alone, strict=True):
             axis = _row_axis(three.state, one.state)
             ending = three.bend.smooth and three.is_ending(output)
@@ -153,16 +143,16 @@ class ModuleSites:
             calls.append(_Call(three.op, len(sites), axis, units))
             sites.append(Site(three.path, three.op, shape, units, len(sites) + 1))
             winner.append(three.bend.winner)
-            smooth.append(three.bend.smooth)
         if not sites:
             raise UnsupportedModelError(
                 "No activation was seen in the model's forward pass. Known are the functions of torch and "
                 "torch.nn.functional (relu, gelu, silu, max_pool2d, ...); a scripted model hides them."
             )
         self._calls = calls
-        self.sites, self.winner, self.smooth = tuple(sites), tuple(winner), tuple(smooth)
+        self.sites, self.winner = tuple(sites), tuple(winner)
 
     def run(self, x: Tensor, visit: Visit, *, cuts: bool = False) -> None:
+        """Run a batch; visit every site with its state `[N, ...]`, or its cuts if asked."""
         number = 0
 
         def see(bend: Bend, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -265,27 +255,3 @@ def _check_rows(of_three: Tensor, of_one: Tensor, seen: _Seen) -> None:
             f"{seen.path or 'model'} ({seen.op}): a row's pre-activation depends on the other rows of the batch, "
             "so a point has no local complexity of its own."
         )
-
-
-class ProgramSites:
-    """The sites of a traced network, in float64. A max-pool counts the pairs of its tournament."""
-
-    def __init__(self, program: Program) -> None:
-        self._program = program
-        self.sites = program.sites
-        self.winner = (False,) * len(self.sites)
-        self.smooth = (False,) * len(self.sites)
-        self.dtype, self.device = torch.float64, torch.device("cpu")
-
-    def run(self, x: Tensor, visit: Visit, *, cuts: bool = False) -> None:
-        steps = list(self._program.steps)
-        values = {self._program.input: x}
-        site = 0
-        for step, needed in zip(steps, live_after(steps, ()), strict=True):
-            if isinstance(step, Fold):
-                visit(site, step.cuts(*(values[name] for name in step.inputs)))
-                site += 1
-            if isinstance(step, (Affine, Fold)):
-                values[step.output] = step.run(*(values[name] for name in step.inputs))
-            for name in [name for name in values if name not in needed]:
-                del values[name]

@@ -35,13 +35,11 @@ def folds_and_tiles_within(tiling: Tiling, radius: float | None) -> tuple[np.nda
     tiling names the first of them, and one is counted.
     """
     walls = tiling.walls
-    inner = walls.units >= 0
-    if radius is None:
-        meets, tiles = inner, tiling.count
-    else:
-        meets = inner & (_distance_to_origin(tiling.vertices[walls.ends]) < radius)
-        touched = np.unique(walls.tiles[meets])
-        tiles = max(1, len(touched))  # no wall inside: one tile covers the disc
+    meets = walls.units >= 0
+    tiles = tiling.count
+    if radius is not None:
+        meets &= _distance_to_origin(tiling.vertices[walls.ends]) < radius
+        tiles = len(tiling.tiles_near(np.zeros(2), radius))
     units = np.unique(walls.units[meets])
     starts = np.cumsum([0, *(site.units for site in tiling.sites)])
     folds = np.histogram(units, bins=starts)[0] if len(units) else np.zeros(len(tiling.sites), np.int64)

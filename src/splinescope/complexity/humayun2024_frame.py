@@ -64,8 +64,12 @@ def _extremes(net: Sites, points: Tensor, blocks: tuple[Tensor, ...]) -> list[tu
     return [found[site] for site in range(len(net.sites))]
 
 
+class NotNumbersError(InputError):
+    """A pre-activation is NaN, as after a training run has diverged."""
+
+
 def check_numbers(net: Sites, broken: Tensor) -> None:
     """Refuse sites `[S]` where a value was not a number: a comparison with NaN quietly counts nothing."""
     if bool(broken.any()):
         where = net.sites[int(broken.nonzero()[0])]
-        raise InputError(f"pre-activations must be numbers, got NaN at {where.path or 'model'} ({where.op}).")
+        raise NotNumbersError(f"pre-activations must be numbers, got NaN at {where.path or 'model'} ({where.op}).")

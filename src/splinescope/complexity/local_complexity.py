@@ -126,8 +126,8 @@ def _as_points(x: Any) -> Tensor:
     points = torch.as_tensor(x).detach()
     if not points.is_floating_point():
         raise InputError(
-            f"x must hold floating-point numbers, got {points.dtype}: a neighbourhood needs a continuous input; for token "
-            "ids give their embeddings and forward=."
+            f"x must hold floating-point numbers, got {points.dtype}: a neighbourhood needs a continuous input; "
+            "for token ids give their embeddings and forward=."
         )
     if points.dim() < 2:
         raise InputError(f"x must have shape (N, *input shape), got {tuple(points.shape)}.")
