@@ -39,6 +39,8 @@ _PUBLIC: dict[str, str] = {
     "calibrated_radius": "complexity",
     "frame_reach": "complexity",
     "ComplexityMonitor": "complexity",
+    "robustness": "complexity",
+    "Robustness": "complexity",
     "load_tiling": "tiling",
     "compare": "tiling",
     "zaslavsky": "tiling",

@@ -8,6 +8,8 @@ from .frames import frame_reach as frame_reach
 from .frames import random_frame as random_frame
 from .local_complexity import local_complexity as local_complexity
 from .monitor import ComplexityMonitor as ComplexityMonitor
+from .robustness import Robustness as Robustness
+from .robustness import robustness as robustness
 from .schedules import At as At
 from .schedules import Every as Every
 from .schedules import LogSpaced as LogSpaced
