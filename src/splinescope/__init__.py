@@ -64,6 +64,7 @@ _PUBLIC: dict[str, str] = {
     "curvature": "landscape",
     "curvature_factor": "landscape",
     "downstream_jacobians": "landscape",
+    "CurvatureMonitor": "landscape",
     "PolynomialSection": "landscape",
     "polynomial_section": "landscape",
     "LossSection": "landscape",

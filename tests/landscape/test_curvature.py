@@ -100,7 +100,9 @@ def test_lanczos_density_has_the_moments_of_the_spectrum():
     model, x, y, _ = case("mlp, first layer", points=40)
     matrix = ss.curvature(model, x, y)
     values = np.linalg.eigvalsh(matrix.dense())
-    density = ss.spectral_density(aslinearoperator(matrix.dense()), steps=20, probes=60, generator=torch.Generator().manual_seed(0))
+    density = ss.spectral_density(
+        aslinearoperator(matrix.dense()), steps=20, probes=60, generator=torch.Generator().manual_seed(0)
+    )
     assert density.weights.sum() == pytest.approx(1.0, abs=1e-12)
     assert density.nodes[-1] <= values[-1] * (1 + 1e-9)
     for power in (1, 2):  # 60 probes of 71 numbers: a few per cent

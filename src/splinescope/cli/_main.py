@@ -9,6 +9,7 @@ import click
 from .._errors import SplinescopeError
 
 VERBS: dict[str, str] = {
+    "landscape": "splinescope.cli.landscape",
     "reproduce": "splinescope.cli.reproduce",
     "show": "splinescope.cli.show",
     "stats": "splinescope.cli.stats",

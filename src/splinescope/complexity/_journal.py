@@ -19,16 +19,16 @@ Record = dict[str, Any]
 
 
 class Journal:
-    """A folder with `complexity.jsonl`, `complexity.csv` and, if wanted, `snapshots/step-*.safetensors`.
+    """A folder with `NAME.jsonl`, `NAME.csv` and, if wanted, `snapshots/step-*.safetensors`.
 
     A line is appended and flushed per record; a line cut short by a crash is dropped when the folder is opened again.
     """
 
-    def __init__(self, folder: str | os.PathLike[str], header: dict[str, Any]) -> None:
+    def __init__(self, folder: str | os.PathLike[str], header: dict[str, Any], name: str = "complexity") -> None:
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._lines = self.folder / "complexity.jsonl"
-        self._table = self.folder / "complexity.csv"
+        self._lines = self.folder / f"{name}.jsonl"
+        self._table = self.folder / f"{name}.csv"
         self._header = header
         self.records = self._read()
         self._rewrite()

@@ -43,7 +43,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
         everything = _move(model, [str(2 * layer) for layer in range(depth + 1)], generator)
         joint = landscape.polynomial_section(model, x, y, everything)
         widest = int(np.argmax(np.diff(joint.breaks)))
-        t = np.linspace(*joint.breaks[widest : widest + 2], 40)
+        t = np.linspace(joint.breaks[widest], joint.breaks[widest + 1], 40)
         true = _losses(model, x, y, everything, t)
         for name, degree in (("quadratic", 2), ("polynomial", joint.degree)):
             fit = np.polynomial.Chebyshev.fit(t, true, degree)

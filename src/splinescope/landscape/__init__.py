@@ -17,6 +17,7 @@ from .hessian import Curvature as Curvature
 from .hessian import curvature as curvature
 from .hessian import curvature_factor as curvature_factor
 from .hessian import downstream_jacobians as downstream_jacobians
+from .monitor import CurvatureMonitor as CurvatureMonitor
 from .polynomials import PolynomialSection as PolynomialSection
 from .polynomials import polynomial_section as polynomial_section
 from .sections import LossSection as LossSection

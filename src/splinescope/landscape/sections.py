@@ -203,10 +203,19 @@ def loss_section(
     family = [directions] if not isinstance(directions, (list, tuple)) else list(directions)
     mover = Mover(network, checked_directions(network, family))
     low, high = checked_span(span)
-    size = check_batch_size(batch_size, default_batch(network))
     if len(family) == 1:
+        size = check_batch_size(batch_size, _line_batch(mover))
         return _line(mover, inputs, targets, low, high, size, rtol, time_limit)
+    size = check_batch_size(batch_size, default_batch(network))
     return _plane(mover, inputs, targets, low, high, size, rtol, max_tiles, time_limit)
+
+
+def _line_batch(mover: Mover) -> int:
+    """Few points where they have many moving units: n points share about n times the break points of one."""
+    degrees = mover.degrees()
+    folds = mover.network.program().folds
+    moving = sum(fold.site.units for fold in folds if any(degrees.get(name, 0) for name in fold.inputs))
+    return int(np.clip(1_000 // max(moving, 1), 1, 64))
 
 
 def _line(

@@ -166,7 +166,7 @@ def write_surface_page(surface: Surface, path: str | os.PathLike[str], *, title:
     data = {
         "u": surface.axes[0].tolist(),
         "v": surface.axes[1].tolist(),
-        "z": np.where(np.isfinite(surface.losses), surface.losses, None).tolist(),
+        "z": [[v if np.isfinite(v) else None for v in row] for row in surface.losses.tolist()],
         "path": None if surface.path is None else surface.path[:, :2].tolist(),
     }
     page = (resources.files(__package__) / "web" / "surface.html").read_text(encoding="utf-8")
