@@ -22,9 +22,9 @@ directions = ss.random_directions(net, 2, layer="2", generator=torch.Generator()
 # %%
 # A line and a plane through the second layer's weights. The red point is the exact minimum.
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.3), layout="constrained")
-line = ss.loss_section(net, x, y, directions[0], span=2.0)
+line = ss.loss_section(net, x, y, directions[0], span=6.0)
 plot_loss_section(line, left)
-plane = ss.loss_section(net, x, y, directions, span=2.0)
+plane = ss.loss_section(net, x, y, directions, span=6.0)
 plot_loss_section(plane, right, color="curvature")
 plt.show()
 

@@ -117,7 +117,7 @@ class SplineNetwork:
             if live & set(node.all_input_nodes):
                 live.add(node)
                 source = node.args[0] if node.target is operator.getitem else node
-                if reached & set(source.all_input_nodes):  # type: ignore[union-attr]
+                if reached & set(source.all_input_nodes):
                     users.add(node)
             elif reached & set(node.all_input_nodes):
                 reached.add(node)
