@@ -110,7 +110,7 @@ def curvature(
     Returns:
         A `Curvature`; give it to `spectrum_summary`, `spectral_density`, or scipy's `eigsh`.
 
-    Cost: a product is about 2 (ggn) to 4 (hessian) gradients over the data.
+    Cost: a product is about 3 (ggn) to 4 (hessian) gradients over the data.
 
     Example:
         >>> import torch, splinescope as ss

@@ -42,7 +42,7 @@ class CurvatureMonitor(TrainingMonitor):
         snapshots: Save the parameters in `out` at every measurement.
         budget: Largest share of the time that measuring may take, e.g. 0.1.
 
-    Cost: some 20 to 60 products per layer, each about 2 gradients of the data.
+    Cost: some 20 to 60 products per layer, each about 3 gradients of the data.
 
     Example:
         >>> monitor = CurvatureMonitor(model, x, y, loss="cross_entropy")    # doctest: +SKIP
