@@ -11,6 +11,7 @@ from .._errors import SplinescopeError
 VERBS: dict[str, str] = {
     "representation": "splinescope.cli.representation",
     "meanfield": "splinescope.cli.meanfield",
+    "landscape": "splinescope.cli.landscape",
     "reproduce": "splinescope.cli.reproduce",
     "show": "splinescope.cli.show",
     "stats": "splinescope.cli.stats",

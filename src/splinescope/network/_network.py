@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import operator
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -90,9 +93,37 @@ class SplineNetwork:
         self.output_shape = program.output_shape
         self.sites: tuple[Site, ...] = program.sites
 
-    def program(self) -> Program:
-        """A float64 snapshot of the network with the parameters of this moment."""
-        return self._lowering().program()
+    @property
+    def module(self) -> nn.Module:
+        """The torch module it was read from, whose parameters it follows."""
+        return self._model
+
+    def program(self, replace: Mapping[str, Tensor] | None = None) -> Program:
+        """A float64 snapshot of the network with the parameters of this moment.
+
+        Args:
+            replace: Parameters, by path, that get other values (of the same shapes) in the snapshot. The steps
+                and their names are the same whatever the values.
+        """
+        return self._lowering(replace or {}).program()
+
+    def steps_using(self, parameters: Iterable[str]) -> frozenset[str]:
+        """Names of the program's steps whose own constants are made from any of these parameters (by path)."""
+        paths = set(parameters)
+        reached = {node for node in self._graph.nodes if self._parameters.get(node.name) in paths}
+        users: set[Node] = set()
+        live = {self._input}
+        for node in self._graph.nodes:
+            if live & set(node.all_input_nodes):
+                live.add(node)
+                source = node.args[0] if node.target is operator.getitem else node
+                if reached & set(source.all_input_nodes):
+                    users.add(node)
+            elif reached & set(node.all_input_nodes):
+                reached.add(node)
+        names = {node.name for node in users}
+        steps = (step.output for step in self.program().steps if not isinstance(step, Seal))
+        return frozenset(name for name in steps if name.partition(".")[0] in names)  # "node" or "node.part"
 
     def forward(self, x: Any) -> Tensor:
         """The network, before any ending, on a batch `[N, *input_shape]`, in float64."""
@@ -138,8 +169,12 @@ class SplineNetwork:
             f"{units:,} units at {len(self.sites)} sites{ending})"
         )
 
-    def _lowering(self) -> Lowering:
-        return Lowering(self._graph, self._input, self._output, self._constant)
+    def _lowering(self, replace: Mapping[str, Tensor] = MappingProxyType({})) -> Lowering:
+        def constant(node: Node) -> Tensor:
+            given = replace.get(self._parameters.get(node.name, ""))
+            return self._constant(node) if given is None else given.detach().to("cpu", torch.float64)
+
+        return Lowering(self._graph, self._input, self._output, constant)
 
     def _constant(self, node: Node) -> Tensor:
         """A parameter, buffer or constant as it is now, on the CPU, in float64 if it is floating."""
