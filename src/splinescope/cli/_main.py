@@ -9,7 +9,9 @@ import click
 from .._errors import SplinescopeError
 
 VERBS: dict[str, str] = {
+    "complexity": "splinescope.cli.complexity",
     "reproduce": "splinescope.cli.reproduce",
+    "timeline": "splinescope.cli.timeline",
     "show": "splinescope.cli.show",
     "stats": "splinescope.cli.stats",
     "tessellate": "splinescope.cli.tessellate",

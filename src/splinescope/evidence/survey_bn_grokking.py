@@ -77,4 +77,6 @@ def draw(numbers: dict[str, Any]) -> Figure:
     return figure
 
 
-EXPERIMENT = Experiment("survey-bn-grokking", "survey", "Batch norm and the late descent of local complexity", run, draw)
+EXPERIMENT = Experiment(
+    "survey-bn-grokking", "survey", "Batch norm and the late descent of local complexity", run, draw
+)

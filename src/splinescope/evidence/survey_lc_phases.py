@@ -120,7 +120,11 @@ def draw(numbers: dict[str, Any]) -> Figure:
     axes[0].set_title("squared loss")
     draw_curve(axes[1], last, names, f"folds in the frame, r = {numbers['radius']}")
     axes[1].set_title("cross-entropy")
-    accuracies = {"train_accuracy": "train", "test_accuracy": "test", "robust_accuracy": f"attacked, {numbers['epsilon']}"}
+    accuracies = {
+        "train_accuracy": "train",
+        "test_accuracy": "test",
+        "robust_accuracy": f"attacked, {numbers['epsilon']}",
+    }
     draw_curve(axes[2], first, accuracies, "accuracy")
     axes[2].set_title("squared loss")
     for ax in axes:

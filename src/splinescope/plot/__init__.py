@@ -9,3 +9,5 @@ from .tiling import plot_graph as plot_graph
 from .tiling import plot_points as plot_points
 from .tiling import plot_surface as plot_surface
 from .tiling import plot_tiles as plot_tiles
+from .timeline import film as film
+from .timeline import plot_timeline as plot_timeline
