@@ -114,19 +114,17 @@ def test_pictures_and_films_are_written(story: Timeline, tmp_path: Path) -> None
 
 def test_the_commands(run: tuple, tmp_path: Path) -> None:
     folder, _, _ = run
-    arguments = ["timeline", str(folder / "snapshots"), "--model", "tests.complexity.test_timeline:build", "--slice", "through",
-                 "--points", str(folder / "x.npy"), "--radius", "0.1", "--out", str(tmp_path / "r.timeline"), "--json"]  # fmt: skip
-    result = CliRunner().invoke(main, arguments)
+    model, data = "tests.complexity.test_timeline:build", str(folder / "x.npy")
+    arguments = ["timeline", str(folder / "snapshots"), "--model", model, "--slice", "through", "--points", data]
+    result = CliRunner().invoke(main, [*arguments, "--radius", "0.1", "--out", str(tmp_path / "r.timeline"), "--json"])
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["step"] == [0, 20, 40]
     assert load_timeline(tmp_path / "r.timeline").steps.tolist() == [0, 20, 40]
-    arguments = ["complexity", "tests.complexity.test_timeline:build", "--data", str(folder / "x.npy"), "--radius", "0.1",
-                 "--out", str(tmp_path / "c.csv")]  # fmt: skip
+    arguments = ["complexity", model, "--data", data, "--radius", "0.1", "--out", str(tmp_path / "c.csv")]
     for method in ("frame", "distance", "exact"):
         result = CliRunner().invoke(main, [*arguments, "--method", method, "--json"])
         assert result.exit_code == 0, result.output
-        found = json.loads(result.stdout)
-        assert found["points"] == 60
+        assert json.loads(result.stdout)["points"] == 60
         assert len((tmp_path / "c.csv").read_text().splitlines()) == 61
     result = CliRunner().invoke(main, [*arguments, "--radius", "-1"])
     assert result.exit_code == 2
@@ -134,7 +132,7 @@ def test_the_commands(run: tuple, tmp_path: Path) -> None:
 
 
 def test_bad_checkpoints_are_named(run: tuple, tmp_path: Path) -> None:
-    folder, x, view = run
+    _, x, view = run
     options = {"points": {"train": x}, "radius": 0.1}
     with pytest.raises(ss.InputError, match="no checkpoints"):
         timeline(build(), tmp_path, view, **options)

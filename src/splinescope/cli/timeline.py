@@ -13,7 +13,7 @@ from ._outputs import check_outputs, echo_json, note
 @click.command("timeline")
 @click.argument("folder", type=click.Path(exists=True, file_okay=False))
 @click.option("--model", required=True, metavar="package.module:factory",
-              help="A function without arguments that returns the torch module whose parameters FOLDER holds.")  # fmt: skip
+              help="A function without arguments that returns the module; FOLDER holds its parameters.")  # fmt: skip
 @slice_options
 @click.option("--radius", required=True, type=float, help="Of the local complexity of the points in --points.")
 @click.option("--near", type=float, help="Radius of the discs in which tiles are counted; 5% of the side by default.")

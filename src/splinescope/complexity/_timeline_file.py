@@ -23,8 +23,8 @@ _SLICE = ("origin", "basis", "domain", "anchors")
 
 
 def save_timeline(story: Timeline, path: str | os.PathLike[str]) -> None:
-    """Arrays `steps`, `measures/NAME`, `slice/PART` and, per checkpoint i, `i/vertices`, `i/offsets`, `i/corners`, `i/labels`
-    and `i/values`; the rest as JSON in the header."""
+    """Arrays `steps`, `measures/NAME`, `slice/PART` and, per checkpoint i, `i/vertices`, `i/offsets`, `i/corners`,
+    `i/labels` and `i/values`; the rest as JSON in the header."""
     first = story.tilings[0]
     arrays = {"steps": story.steps}
     arrays |= {f"measures/{name}": values for name, values in story.measures.items()}

@@ -34,9 +34,9 @@ class Timeline:
         tilings: The exact tiling of the same slice at each step.
         measures: Name -> `[T]` float64. "tiles"; "boundary_length"; "tiles_near_data", "tiles_near_boundary" and
             "tiles_near_random" (mean number of tiles that meet a disc of radius `near` about the slice's anchors, about
-            points of the decision boundary, about random points of the slice; NaN where there are none); "slope_at_data"
-            (mean spectral norm of the input-output Jacobian at the anchors); "complexity/NAME" (mean local complexity of
-            each set of points).
+            points of the decision boundary, about random points of the slice; NaN where there are none);
+            "slope_at_data" (mean spectral norm of the input-output Jacobian at the anchors); "complexity/NAME" (mean
+            local complexity of each set of points).
         radius: Of the local complexity.
         near: Of the discs, in slice coordinates.
     """
@@ -48,7 +48,8 @@ class Timeline:
     near: float
 
     def __repr__(self) -> str:
-        return f"Timeline({len(self.steps)} checkpoints, steps {self.steps[0]} to {self.steps[-1]}, {len(self.measures)} measures)"
+        span = f"steps {self.steps[0]} to {self.steps[-1]}"
+        return f"Timeline({len(self.steps)} checkpoints, {span}, {len(self.measures)} measures)"
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything into one safetensors file, by atomic replacement."""
@@ -73,8 +74,8 @@ def timeline(
 
     Args:
         model: The architecture; its own parameters are neither used nor changed.
-        checkpoints: A folder of .safetensors, .pt, .pth or .ckpt files with the step as the last number in the name (such
-            as the monitor's `snapshots`), or state dicts by step. Nothing in a file is executed.
+        checkpoints: A folder of .safetensors, .pt, .pth or .ckpt files with the step as the last number in the name
+            (such as the monitor's `snapshots`), or state dicts by step. Nothing in a file is executed.
         view: The slice, the same at all steps; its anchors are the data points looked at.
         points: Sets of inputs by name ("train", "test", "random") for local complexity.
         radius: r of the local complexity (method "frame").

@@ -61,7 +61,7 @@ def _competition(plain: list[float], normed: list[float]) -> Claim:
         "Batch norm competes with grokking: the late drop of local complexity is delayed or weaker with it.",
         verdict,
         f"end over maximum {spread(plain)} without, {spread(normed)} with; share of the drop kept {spread(kept)}",
-        "needs a drop (<= 0.7) without it; holds if at most half of the drop is left for every seed, does not if >= 0.8",
+        "needs a drop (<= 0.7) without it; holds if at most half of it is left for every seed, does not if >= 0.8",
     )
 
 

@@ -30,7 +30,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
 
 
 def moments(trained: Run) -> list[int]:
-    """Indices of the three pictures: before training, at interpolation, at the last record (at least 37 times later)."""
+    """Indices of the three pictures: before training, at interpolation, at the last record."""
     return [0, trained.interpolation, len(trained.steps) - 1]
 
 
@@ -113,7 +113,7 @@ def draw(numbers: dict[str, Any]) -> Figure:
     from matplotlib import pyplot
     from matplotlib.collections import LineCollection
 
-    figure, axes = pyplot.subplots(1, 3, figsize=(13, 4.6), layout="constrained")
+    figure, axes = pyplot.subplots(1, 3, figsize=(13, 5.2), layout="constrained")
     for ax, picture, row in zip(axes, numbers["pictures"], numbers["rows"][0], strict=True):
         thin = float(np.clip(30 / np.sqrt(max(len(picture["walls"]), 1)), 0.15, 0.8))
         ax.add_collection(LineCollection(picture["walls"], colors="black", linewidths=thin))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def phases(run: Run) -> dict[str, float]:
-    """Start, first minimum (up to the step of interpolation), later maximum, and end of the curve at training points."""
+    """Start, first minimum (up to interpolation), later maximum and end of the curve at training points."""
     lc = np.asarray(run.lc_train)
     until = max(run.interpolation, 1)
     low = int(lc[: until + 1].argmin())
@@ -102,7 +102,7 @@ def _robust_claim(back: list[dict[str, float]], runs: list[Run]) -> Claim:
     else:
         verdict = Verdict.FAILS if max(gains) < 0.05 else Verdict.INCONCLUSIVE
     return Claim(
-        "Delayed robustness: accuracy under attack recovers long after interpolation (partly: not above its early peak).",
+        "Delayed robustness: accuracy under attack recovers long after interpolation (not above its early peak).",
         verdict,
         f"early peak {spread([b['peak'] for b in back])}, lowest after it {spread([b['dip'] for b in back])}, "
         f"end {spread([b['end'] for b in back])}",
@@ -120,11 +120,8 @@ def draw(numbers: dict[str, Any]) -> Figure:
     axes[0].set_title("squared loss")
     draw_curve(axes[1], last, names, f"folds in the frame, r = {numbers['radius']}")
     axes[1].set_title("cross-entropy")
-    accuracies = {
-        "train_accuracy": "train",
-        "test_accuracy": "test",
-        "robust_accuracy": f"attacked, {numbers['epsilon']}",
-    }
+    attacked = f"attacked, {numbers['epsilon']}"
+    accuracies = {"train_accuracy": "train", "test_accuracy": "test", "robust_accuracy": attacked}
     draw_curve(axes[2], first, accuracies, "accuracy")
     axes[2].set_title("squared loss")
     for ax in axes:

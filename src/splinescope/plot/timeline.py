@@ -65,7 +65,7 @@ def plot_timeline(story: Timeline, *, at: Sequence[int] | None = None) -> Figure
     return figure_
 
 
-def film(story: Timeline, path: str | os.PathLike[str], *, seconds_per_checkpoint: float = 0.5, dpi: int = 100) -> None:
+def film(story: Timeline, path: str | os.PathLike[str], *, frames_per_second: int = 2, dpi: int = 100) -> None:
     """Write the tilings of a timeline as a film: .gif, or .mp4 where ffmpeg is installed.
 
     Tiles are coloured by slope on one scale for all checkpoints; the decision boundary is red.
@@ -77,12 +77,10 @@ def film(story: Timeline, path: str | os.PathLike[str], *, seconds_per_checkpoin
     if ending not in (".gif", ".mp4"):
         raise InputError(f"a film must end in .gif or .mp4, got {os.fspath(path)!r}.")
     if ending == ".mp4" and shutil.which("ffmpeg") is None:
-        raise MissingExtraError(
-            "an .mp4 film needs the program ffmpeg, which is not on the path; write a .gif instead."
-        )
+        raise MissingExtraError("an .mp4 film needs the program ffmpeg, which is not on the path; write a .gif.")
     figure, ax = pyplot.subplots(figsize=(6, 5.4))
     limits = _limits(story)
-    writer = (PillowWriter if ending == ".gif" else FFMpegWriter)(fps=1.0 / seconds_per_checkpoint)
+    writer = (PillowWriter if ending == ".gif" else FFMpegWriter)(fps=frames_per_second)
     with replacing(path) as partial, writer.saving(figure, str(partial), dpi):
         for step, tiling in zip(story.steps, story.tilings, strict=True):
             ax.clear()
