@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ class Timeline:
 
     Attributes:
         steps: `[T]` training steps.
-        tilings: The exact tiling of the same slice at each step.
+        tilings: The exact tiling of the same slice at each step; the network is not attached (its parameters move on).
         measures: Name -> `[T]` float64. "tiles"; "boundary_length"; "tiles_near_data", "tiles_near_boundary" and
             "tiles_near_random" (mean number of tiles that meet a disc of radius `near` about the slice's anchors, about
             points of the decision boundary, about random points of the slice; NaN where there are none);
@@ -114,7 +114,7 @@ def timeline(
         for name, x in points.items():
             counts = local_complexity(twin, x, radius=radius, directions=directions)
             row[f"complexity/{name}"] = float(counts.total.double().mean())
-        tilings.append(tiling)
+        tilings.append(replace(tiling, network=None))  # its parameters move on
         rows.append(row)
     measures = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     return Timeline(np.array(steps, np.int64), tuple(tilings), measures, radius, near)
