@@ -108,6 +108,23 @@ def test_rows_may_lie_along_another_axis() -> None:
     assert first.sites[0].units == 3 * 16
 
 
+def test_pools_that_return_their_indices_count_like_those_that_do_not() -> None:
+    class Pool(nn.Module):
+        def __init__(self, indices: bool) -> None:
+            super().__init__()
+            self.pool = nn.MaxPool2d(2, return_indices=indices)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            out = self.pool(x)
+            return out[0] if isinstance(out, tuple) else out
+
+    x = torch.randn(3, 1, 6, 6)
+    for method in ("frame", "distance"):
+        a, b = (local_complexity(Pool(flag), x, radius=0.5, method=method) for flag in (False, True))
+        assert torch.equal(a.counts, b.counts)
+        assert a.counts.sum() > 0
+
+
 def test_a_last_sigmoid_is_an_ending_and_an_inner_one_a_site() -> None:
     inner = nn.Sequential(nn.Linear(2, 4), nn.Sigmoid(), nn.Linear(4, 1), nn.Sigmoid())
     assert [s.path for s in local_complexity(inner, torch.randn(2, 2), radius=1.0).sites] == ["1"]

@@ -1,6 +1,7 @@
 """Local complexity: how many folds pass near the data, and how that changes while a network learns."""
 
 from ._result import LocalComplexity as LocalComplexity
+from ._timeline_file import load_timeline as load_timeline
 from .callbacks import lightning_callback as lightning_callback
 from .callbacks import trainer_callback as trainer_callback
 from .frames import calibrated_radius as calibrated_radius
@@ -13,3 +14,5 @@ from .robustness import robustness as robustness
 from .schedules import At as At
 from .schedules import Every as Every
 from .schedules import LogSpaced as LogSpaced
+from .timeline import Timeline as Timeline
+from .timeline import timeline as timeline

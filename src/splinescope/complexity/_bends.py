@@ -24,12 +24,14 @@ class Bend(NamedTuple):
         state: The call's arguments to a tensor: values whose sign matters, or, if `winner`, indices.
         cuts: For a winner: the arguments to `[N, k, U]`, each competitor's value minus the winner's.
         winner: Whether `state` holds indices of winners.
+        both: The arguments to (state, the call's own result), where one computation gives both.
         smooth: Whether the function is smooth, so that its fold is soft.
     """
 
     state: Callable[..., Tensor | None]
     cuts: Callable[..., Tensor | None]
     winner: bool = False
+    both: Callable[..., tuple[Tensor, Tensor]] | None = None
     smooth: bool = False
 
 
@@ -106,13 +108,19 @@ def _behind(values: Tensor) -> Tensor:
 
 
 def _pool(dims: int) -> Bend:
+    def both(
+        input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+        ceil_mode: bool = False, return_indices: bool = False,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        pool = getattr(F, f"max_pool{dims}d_with_indices")
+        result, place = pool(input, kernel_size, stride or None, padding, dilation, ceil_mode)
+        return place.int(), result  # reductions of int64 are many times slower
+
     def indices(
         input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
         ceil_mode: bool = False, return_indices: bool = False,
     ) -> Tensor:  # fmt: skip
-        pool = getattr(F, f"max_pool{dims}d_with_indices")
-        place: Tensor = pool(input, kernel_size, stride or None, padding, dilation, ceil_mode)[1]
-        return place
+        return both(input, kernel_size, stride, padding, dilation, ceil_mode)[0]
 
     def cuts(
         input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
@@ -130,14 +138,16 @@ def _pool(dims: int) -> Bend:
             axes.append(np.where((position >= 0) & (position < size), position, -1))
         return _windows_behind(input, axes)
 
-    return Bend(indices, cuts, winner=True)
+    return Bend(indices, cuts, winner=True, both=both)
 
 
 def _adaptive_pool(dims: int) -> Bend:
+    def both(input: Tensor, output_size: Any, return_indices: bool = False) -> tuple[Tensor, Tensor]:
+        result, place = getattr(F, f"adaptive_max_pool{dims}d_with_indices")(input, output_size)
+        return place.int(), result
+
     def indices(input: Tensor, output_size: Any, return_indices: bool = False) -> Tensor:
-        pool = getattr(F, f"adaptive_max_pool{dims}d_with_indices")
-        place: Tensor = pool(input, output_size)[1]
-        return place
+        return both(input, output_size)[0]
 
     def cuts(input: Tensor, output_size: Any, return_indices: bool = False) -> Tensor:
         axes = []
@@ -148,7 +158,7 @@ def _adaptive_pool(dims: int) -> Bend:
             axes.append(np.where(position < stop[:, None], position, -1))
         return _windows_behind(input, axes)
 
-    return Bend(indices, cuts, winner=True)
+    return Bend(indices, cuts, winner=True, both=both)
 
 
 def _windows_behind(input: Tensor, axes: list[np.ndarray]) -> Tensor:
@@ -189,7 +199,9 @@ BENDS: dict[str, Bend] = {
     "amax": _reduced(1),
     "amin": _reduced(-1),
     **{f"max_pool{dims}d": _pool(dims) for dims in (1, 2, 3)},
+    **{f"max_pool{dims}d_with_indices": _pool(dims)._replace(both=None) for dims in (1, 2, 3)},
     **{f"adaptive_max_pool{dims}d": _adaptive_pool(dims) for dims in (1, 2, 3)},
+    **{f"adaptive_max_pool{dims}d_with_indices": _adaptive_pool(dims)._replace(both=None) for dims in (1, 2, 3)},
 }  # fmt: skip
 """Name of a torch function or tensor method -> how to read a call of it."""
 

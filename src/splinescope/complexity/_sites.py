@@ -72,11 +72,14 @@ def uncompiled(model: nn.Module) -> Iterator[None]:
 
 
 class Watch(TorchFunctionMode):
-    """Reports every call that bends before it runs (it may be in place) and, if asked, its result after."""
+    """Reports every call that bends before it runs (it may be in place) and, if asked, its result after.
+
+    `see` may return the call's result, where it has computed it on the way.
+    """
 
     def __init__(
         self,
-        see: Callable[[Bend, Any, tuple[Any, ...], dict[str, Any]], None],
+        see: Callable[[Bend, Any, tuple[Any, ...], dict[str, Any]], Any],
         saw: Callable[[Any], None] | None = None,
     ) -> None:
         super().__init__()
@@ -88,8 +91,9 @@ class Watch(TorchFunctionMode):
         bend = bend_of(func, args, kwargs)
         if bend is None:
             return func(*args, **kwargs)
-        self._see(bend, func, args, kwargs)
-        result = func(*args, **kwargs)
+        result = self._see(bend, func, args, kwargs)
+        if result is None:
+            result = func(*args, **kwargs)
         if self._saw is not None:
             self._saw(result)
         return result
@@ -155,19 +159,26 @@ class Sites:
         """Run a batch; visit every site with its state `[N, ...]`, or its cuts if asked."""
         number = 0
 
-        def see(bend: Bend, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        def see(bend: Bend, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             nonlocal number
             call = self._calls[number] if number < len(self._calls) else None
             number += 1
             if call is None:
-                return
-            value = (bend.cuts if cuts else bend.state)(*args, **kwargs)
+                return None
+            result = None
+            if cuts:
+                value = bend.cuts(*args, **kwargs)
+            elif bend.both is not None:
+                value, result = bend.both(*args, **kwargs)
+            else:
+                value = bend.state(*args, **kwargs)
             if func.__name__ != call.op or value is None:
                 raise UnsupportedModelError(
                     f"The model's activations depend on its input: {call.op} was at {self.sites[call.site].path!r}, "
                     f"now {func.__name__}."
                 )
             visit(call.site, value if cuts and bend.winner else rows_first(value, call.axis, len(x)))
+            return result
 
         with Watch(see):
             self._forward(self._model, x)

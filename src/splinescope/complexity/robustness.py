@@ -160,10 +160,8 @@ def _signs(found: Robustness, hidden: Tensor, spread: float) -> tuple[str, ...]:
     signs = []
     worst = int(hidden.argmax())
     if float(hidden[worst]) > _HIDDEN:
-        signs.append(
-            f"random search breaks {float(hidden[worst]):.1%} of the points at epsilon {float(found.epsilons[worst]):g} "
-            "that the gradient attack leaves right"
-        )
+        share, size = float(hidden[worst]), float(found.epsilons[worst])
+        signs.append(f"random search breaks {share:.1%} of the points that the gradient attack misses at {size:g}")
     if found.zero_gradients > _HIDDEN:
         signs.append(f"the loss has no gradient at {found.zero_gradients:.1%} of the rightly classified points")
     largest = int(found.epsilons.argmax())

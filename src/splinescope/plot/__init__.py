@@ -15,3 +15,5 @@ from .tiling import plot_points as plot_points
 from .tiling import plot_surface as plot_surface
 from .tiling import plot_tiles as plot_tiles
 from .tiling import shading as shading
+from .timeline import film as film
+from .timeline import plot_timeline as plot_timeline
