@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib
 import sys
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     import torch
 
     from ..network import SplineNetwork
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 MODEL_HELP = (
     "an .onnx or .nnet file, package.module:factory (with --weights for trained ones), or a .pt2 archive with --trust"
@@ -36,6 +39,11 @@ shape_option = click.option(
     callback=lambda _ctx, _param, value: parse_shape(value),
     help="Shape of one input, e.g. 1,28,28, to give flat rows their form.",
 )
+
+
+def model_arguments(command: _F) -> _F:
+    """MODEL, --weights and --trust, for every verb that takes a network; `read_model` takes their values."""
+    return model_argument(weights_option(trust_option(command)))
 
 
 def parse_shape(text: str | None) -> tuple[int, ...] | None:

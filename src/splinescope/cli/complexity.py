@@ -6,26 +6,25 @@ from typing import Any
 
 import click
 
-from ._inputs import MODEL_HELP, load_model, load_points, model_arguments
+from ._inputs import MODEL_HELP, model_arguments, read_array, read_model, shape_option
 from ._outputs import check_outputs, echo_json, note
 
 
-@click.command("complexity", epilog=MODEL_HELP)
+@click.command("complexity", epilog=f"MODEL is {MODEL_HELP}.")
 @model_arguments
-@click.option("--data", required=True, type=click.Path(exists=True, dir_okay=False),
-              help="Points, one per row: .npy, .npz, .csv or .pt.")  # fmt: skip
+@click.option("--data", required=True, help="Points, one per row: .npy, .npz (FILE.npz:name), .csv or .pt.")
 @click.option("--radius", required=True, type=float, help="Size of the neighbourhood.")
 @click.option("--method", type=click.Choice(["frame", "distance", "exact"]), default="frame", show_default=True,
               help="frame: signs at the vertices x +- r v; distance: |z| / |grad z| <= r; exact: tiles of a random "
                    "plane.")  # fmt: skip
 @click.option("--directions", type=int, help="frame: number of directions; 25, or the input size if less.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the random directions.")
-@click.option("--input-shape", help="Shape of one input, e.g. 1,28,28, if rows of --data are flat.")
+@shape_option
 @click.option("--out", type=click.Path(dir_okay=False), help="Write the counts, one row per point, to a .csv file.")
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def command(
     model: str, weights: str | None, trust: bool, data: str, radius: float, method: Any, directions: int | None,
-    seed: int, input_shape: str | None, out: str | None, as_json: bool,
+    seed: int, shape: tuple[int, ...] | None, out: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Count the folds of MODEL that pass near each data point.
 
@@ -39,10 +38,8 @@ def command(
     from ..complexity import frame_reach, local_complexity
 
     check_outputs(out)
-    network = load_model(model, weights=weights, trust=trust)
-    points = torch.from_numpy(load_points(data)).double()
-    shape = input_shape.split(",") if input_shape else getattr(network, "input_shape", points.shape[1:])
-    points = points.reshape(len(points), *(int(n) for n in shape))
+    network = read_model(model, weights, trust=trust)
+    points = torch.from_numpy(read_array(data, shape or getattr(network, "input_shape", None))).double()
     generator = torch.Generator().manual_seed(seed)
     found = local_complexity(network, points, radius=radius, method=method, directions=directions, generator=generator)
     if out is not None:

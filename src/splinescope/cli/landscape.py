@@ -12,14 +12,14 @@ import click
 import numpy as np
 
 from .._errors import InputError
-from ._inputs import MODEL_HELP, load_model, model_arguments
+from ._inputs import MODEL_HELP, model_arguments, read_model
 from ._outputs import check_outputs, echo_json, note
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
 
-@click.command("landscape", epilog=MODEL_HELP)
+@click.command("landscape", epilog=f"MODEL is {MODEL_HELP}.")
 @model_arguments
 @click.option(
     "--data",
@@ -75,7 +75,7 @@ def command(
         raise InputError("--html shows sampled 2-D surfaces; leave out --exact and --dimensions 1, or use --plot.")
     if exact and loss != "squared":
         raise InputError("--exact needs --loss squared: only the squared error has quadratic pieces.")
-    network = _module(load_model(model, weights=weights, trust=trust))
+    network = _module(read_model(model, weights, trust=trust))
     x, y = _load_data(data, loss, network)
     generator = torch.Generator().manual_seed(seed)
     moves = landscape.random_directions(network, dimensions, layer=layer, generator=generator)

@@ -6,15 +6,13 @@ from typing import Any
 
 import click
 
-from ._inputs import MODEL_HELP, model_argument, read_model, trust_option, weights_option
+from ._inputs import MODEL_HELP, model_arguments, read_model
 from ._outputs import check_outputs, echo_json, note, picture_options, write_pictures
 from ._slices import make_slice, slice_options
 
 
 @click.command("tessellate", epilog=f"MODEL is {MODEL_HELP}.")
-@model_argument
-@weights_option
-@trust_option
+@model_arguments
 @slice_options
 @click.option(
     "--out", type=click.Path(dir_okay=False), help="Write the tiling (safetensors; `show` and `stats` read it)."

@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 
-from ._inputs import load_model, load_points, make_slice, slice_options
+from ._inputs import read_array, read_model
 from ._outputs import check_outputs, echo_json, note
+from ._slices import make_slice, slice_options
 
 
 @click.command("timeline")
@@ -39,14 +40,14 @@ def command(
     from ..complexity import timeline
 
     check_outputs(out, film_path, plot=plot)
-    network = load_model(model)
+    network = read_model(model)
     if not isinstance(network, torch.nn.Module):
         raise click.UsageError("--model must be package.module:factory: checkpoints hold parameters only")
     view = make_slice(network, **where)
     sets = {}
     if where["points"] is not None:
         like = next(network.parameters())
-        rows = torch.from_numpy(load_points(where["points"])).to(like)
+        rows = torch.from_numpy(read_array(where["points"])).to(like)
         sets["points"] = rows.reshape(len(rows), *view.input_shape)
     story = timeline(network, folder, view, points=sets, radius=radius, near=near,
                      progress=lambda share, what: note(f"{share:4.0%} {what}"))  # fmt: skip
