@@ -10,15 +10,16 @@ import pytest
 import splinescope
 
 ROOT = Path(splinescope.__file__).parent
-MEASURES = ("complexity", "normalization", "representation", "meanfield", "landscape", "generative")
 LEVEL = {
     **dict.fromkeys(("_errors", "_checks", "_files"), 0),
     **dict.fromkeys(("data", "network"), 1),
     "tiling": 2,
-    **dict.fromkeys(MEASURES, 3),
-    "plot": 4,
-    "evidence": 5,
-    **dict.fromkeys(("studio", "cli"), 6),
+    **dict.fromkeys(("complexity", "representation", "meanfield"), 3),
+    # these build on the monitor of [complexity] and the initialisation of [representation]
+    **dict.fromkeys(("normalization", "landscape", "generative"), 4),
+    "plot": 5,
+    "evidence": 6,
+    **dict.fromkeys(("studio", "cli"), 7),
 }
 
 
