@@ -48,6 +48,7 @@ docs: $(VENV)/.docs  ## build the documentation offline, warnings are errors, in
 
 bench: $(VENV)/.bench  ## measure speed and memory; rewrites docs/benchmarks/*.md
 	$(BIN)/python -m benchmarks.tiling
+	$(BIN)/python -m benchmarks.pictures
 
 clean:  ## remove what the commands above made
 	rm -rf $(VENV) out docs/_build .pytest_cache .ruff_cache .mypy_cache

@@ -9,7 +9,15 @@ import click
 from .._errors import SplinescopeError
 
 VERBS: dict[str, str] = {
+    "representation": "splinescope.cli.representation",
+    "meanfield": "splinescope.cli.meanfield",
+    "landscape": "splinescope.cli.landscape",
+    "complexity": "splinescope.cli.complexity",
     "reproduce": "splinescope.cli.reproduce",
+    "timeline": "splinescope.cli.timeline",
+    "show": "splinescope.cli.show",
+    "stats": "splinescope.cli.stats",
+    "tessellate": "splinescope.cli.tessellate",
 }
 """verb -> module that defines a click command named `command`."""
 
@@ -27,6 +35,8 @@ class _LazyGroup(click.Group):
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
+        except BrokenPipeError:
+            raise  # the reader of a pipe has left: click ends quietly
         except (SplinescopeError, OSError) as error:
             click.echo(f"Error: {error}", err=True)
             ctx.exit(2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import inspect
 import logging
 import random
 import warnings
@@ -15,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._errors import InputError, UnsupportedModelError
+from splinescope._errors import InputError, UnsupportedModelError
 
 
 def unwrap(model: nn.Module) -> nn.Module:
@@ -33,19 +34,17 @@ def as_batch(model: nn.Module, example: Any) -> Tensor:
     """`example` as a batch of two rows in the dtype and on the device of the model."""
     if isinstance(example, (tuple, dict)):
         raise InputError(
-            f"example must be one batch (tensor or array), got a {type(example).__name__}: only models of one input can be "
-            "traced; wrap the model in a module that fixes its other inputs."
+            f"example must be one batch (tensor or array), got a {type(example).__name__}: only models of one "
+            "input can be traced; wrap the model in a module that fixes its other inputs."
         )
     try:
         batch = torch.as_tensor(example).detach()
     except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(
-            f"example must be a batch (tensor or array), got {type(example).__name__}."
-        ) from error
+        raise InputError(f"example must be a batch (tensor or array), got {type(example).__name__}.") from error
     if not batch.is_floating_point():
         raise InputError(
-            f"example must hold floating-point numbers, got {batch.dtype}: a network of integer or complex inputs has no "
-            "tiles; trace the part after its embedding."
+            f"example must hold floating-point numbers, got {batch.dtype}: a network of integer or complex inputs "
+            "has no tiles; trace the part after its embedding."
         )
     if batch.dim() == 0 or batch.shape[0] == 0:
         raise InputError(f"example must be a batch of at least one row, got shape {tuple(batch.shape)}.")
@@ -63,23 +62,22 @@ def check_mode(model: nn.Module) -> None:
     ]
     if names:
         raise UnsupportedModelError(
-            "These layers are in training mode, where they mix the rows of a batch or are random, so the network is not "
-            f"piecewise affine: {', '.join(names)}. Call model.eval() first."
+            "These layers are in training mode, where they mix the rows of a batch or are random, so the network "
+            f"is not piecewise affine: {', '.join(names)}. Call model.eval() first."
         )
-    lazy = [
-        path for path, p in model.named_parameters() if isinstance(p, nn.parameter.UninitializedTensorMixin)
-    ]
+    lazy = [path for path, p in model.named_parameters() if isinstance(p, nn.UninitializedParameter)]
     if lazy:
-        raise UnsupportedModelError(
-            f"Parameters not initialised yet: {', '.join(lazy)}. Run the model once first."
-        )
+        raise UnsupportedModelError(f"Parameters not initialised yet: {', '.join(lazy)}. Run the model once first.")
 
 
 def export(model: nn.Module, batch: Tensor) -> Any:
     """The `ExportedProgram` of `model`, in-place ops removed, layers kept whole, the batch size free."""
     with exportable(model) as twin, state_kept(batch.device), torch.no_grad():
         try:
-            dynamic = ({0: torch.export.Dim.DYNAMIC},)
+            dynamic: tuple[Any, ...] = ({0: torch.export.Dim.DYNAMIC},)
+            first = next(iter(inspect.signature(twin.forward).parameters.values()), None)
+            if first is not None and first.kind is inspect.Parameter.VAR_POSITIONAL:
+                dynamic = (dynamic,)
             exported = torch.export.export(twin, (batch,), dynamic_shapes=dynamic, strict=False)
             rewrite_softshrink(exported.graph)
             return exported.run_decompositions({})
@@ -107,16 +105,20 @@ def explain(error: Exception, batch: Tensor) -> str:
     first = text.splitlines()[0] if text else kind
     if "DataDependent" in kind or "data-dependent" in text:
         return (
-            "The model's control flow depends on the values of its input (an `if` on a tensor, `.item()`, a mask of unknown "
-            f"size), so there is no one network to read. {first}"
+            "The model's control flow depends on the values of its input (an `if` on a tensor, `.item()`, a mask "
+            f"of unknown size), so there is no one network to read. {first}"
         )
     if "Constraints violated" in text or "specialized" in text:
-        return (
-            f"The model fixes the batch size in its code; use x.shape[0] or -1 instead of a number. {first}"
-        )
+        return f"The model fixes the batch size in its code; use x.shape[0] or -1 instead of a number. {first}"
     if isinstance(error, TypeError) and "argument" in text:
-        return f"The model cannot be called with one input: {first} Wrap it in a module that takes one tensor and fixes the rest."
-    return f"The model could not be read with an example of shape {(1, *batch.shape[1:])} (batch axis first): {kind}: {first}"
+        return (
+            f"The model cannot be called with one input: {first} Wrap it in a module that takes one "
+            "tensor and fixes the rest."
+        )
+    return (
+        f"The model could not be read with an example of shape {(1, *batch.shape[1:])} (batch "
+        f"axis first): {kind}: {first}"
+    )
 
 
 @contextlib.contextmanager
@@ -149,17 +151,13 @@ def hook_tables(module: nn.Module) -> dict[str, dict[int, Any]]:
 
 def built_in(hooks: dict[int, Any]) -> OrderedDict[int, Any]:
     """Those hooks that torch.nn.utils itself placed (weight_norm, spectral_norm, prune): part of the function."""
-    return OrderedDict(
-        (key, hook) for key, hook in hooks.items() if type(hook).__module__.startswith("torch.nn.utils")
-    )
+    return OrderedDict((key, hook) for key, hook in hooks.items() if type(hook).__module__.startswith("torch.nn.utils"))
 
 
 @contextlib.contextmanager
 def hooks_detached(model: nn.Module) -> Iterator[None]:
     """Take the user's hooks off while the context lasts."""
-    taken = [
-        (module, name, hooks) for module in model.modules() for name, hooks in hook_tables(module).items()
-    ]
+    taken = [(module, name, hooks) for module in model.modules() for name, hooks in hook_tables(module).items()]
     try:
         for module, name, hooks in taken:
             vars(module)[name] = built_in(hooks)
@@ -172,7 +170,8 @@ def hooks_detached(model: nn.Module) -> Iterator[None]:
 @contextlib.contextmanager
 def state_kept(device: torch.device) -> Iterator[None]:
     """Random states, warning filters and logging stay as they were."""
-    python, numpy, disabled = random.getstate(), np.random.get_state(), logging.root.manager.disable
+    python, disabled = random.getstate(), logging.root.manager.disable
+    numpy = np.random.get_state()  # noqa: NPY002  (the state a model's own code may draw from)
     devices = [device] if device.type == "cuda" else []
     try:
         logging.disable(logging.CRITICAL)
@@ -182,4 +181,4 @@ def state_kept(device: torch.device) -> Iterator[None]:
     finally:
         logging.disable(disabled)
         random.setstate(python)
-        np.random.set_state(numpy)
+        np.random.set_state(numpy)  # noqa: NPY002

@@ -10,13 +10,20 @@ import torch
 from torch import Tensor
 from torch.fx import Graph, Node
 
-from .._errors import UnsupportedModelError
+from splinescope._errors import UnsupportedModelError
+
 from . import _registry
 from ._call import BATCH, Batch, Call, Live, Refusal, Rows, leaves, op_name, tree_map
 from ._program import Program, Seal, Step
+from .shapes import IDENTITIES, RESHAPES
 
 UNKNOWN_OP = "has no rule; docs/network.md shows how to add one in a few lines."
+BATCH_NUMBER = "uses the batch size as a number; a row must not know how many others there are."
 BATCH_AXIS = "moves, merges or reduces the batch axis; every operation must act on each row by itself."
+
+
+class Sized:
+    """A number computed from the number of rows, or a fact about it."""
 
 
 class Lost:
@@ -25,8 +32,6 @@ class Lost:
 
 def find_ending(output: Node) -> tuple[Node, str | None]:
     """The node before any ending (softmax...) and the ending's name; shape changes after an ending are dropped."""
-    from .shapes import IDENTITIES, RESHAPES
-
     labels: list[str] = []
     found = node = output
     while node.op == "call_function":
@@ -34,11 +39,7 @@ def find_ending(output: Node) -> tuple[Node, str | None]:
         label = _registry.ENDINGS.get(op)
         if node.target is operator.getitem and node.args[1] == 1:
             source = node.args[0]
-            label = (
-                {"max": "argmax", "min": "argmin"}.get(op_name(source.target))
-                if isinstance(source, Node)
-                else None
-            )
+            label = {"max": "argmax", "min": "argmin"}.get(op_name(source.target)) if isinstance(source, Node) else None
             node = source if label and isinstance(source, Node) else node
         elif label is None and op not in {*RESHAPES, *IDENTITIES}:
             break
@@ -66,13 +67,12 @@ def ancestors(node: Node) -> set[Node]:
 class Lowering:
     """Walks the graph once: constants are computed, live nodes become steps, refusals are collected."""
 
-    def __init__(
-        self, graph: Graph, input_node: Node, output: Node, constants: Callable[[Node], Tensor]
-    ) -> None:
+    def __init__(self, graph: Graph, input_node: Node, output: Node, constants: Callable[[Node], Tensor]) -> None:
         _registry.load_rules()
         self.input, self.output, self.constants = input_node, output, constants
         self.batch = input_node.meta["val"].shape[0]
-        self.nodes = [node for node in graph.nodes if node in ancestors(output)]
+        used = ancestors(output)
+        self.nodes = [node for node in graph.nodes if node in used]
         self.values: dict[Node, Any] = {}
         self.steps: list[Step] = []
         self.paths: dict[str, str] = {}
@@ -87,9 +87,7 @@ class Lowering:
             lines = "\n".join(f"  - {line}" for line in dict.fromkeys(self.refusals))
             raise UnsupportedModelError(f"The model has parts that cannot be tiled exactly:\n{lines}")
         if not isinstance(result, Live):
-            raise UnsupportedModelError(
-                "The model's output does not depend on its input: there is nothing to tile."
-            )
+            raise UnsupportedModelError("The model's output does not depend on its input: there is nothing to tile.")
         input_shape = tuple(int(n) for n in self.input.meta["val"].shape[1:])
         steps = needed(self.steps, result.name)
         return Program(self.input.name, input_shape, result.name, result.shape, steps)
@@ -102,36 +100,48 @@ class Lowering:
         if node.op != "call_function":
             return self._refused(node, UNKNOWN_OP)
         value = node.meta.get("val")
+        if isinstance(value, torch.SymInt) and value.node.expr == self.batch.node.expr:
+            return BATCH
         if isinstance(value, (torch.SymInt, torch.SymBool, torch.SymFloat)):
-            return (
-                BATCH
-                if isinstance(value, torch.SymInt) and value.node.expr == self.batch.node.expr
-                else Lost()
-            )
+            return Sized()
         if node.target is operator.getitem:
             source, pick = node.args
             known = self.values[source]  # type: ignore[index]
             if isinstance(known, Several):
-                return self._call(node, known.node, int(pick))  # type: ignore[call-overload]
+                return self._call(node, known.node, pick)  # type: ignore[arg-type]
             return known if isinstance(known, Lost) else known[pick]
         return self._call(node, node, None)
 
     def _call(self, node: Node, source: Node, pick: int | None) -> Any:
         arguments = self._arguments(source)
         parts = [leaf for value in arguments.values() for leaf in leaves(value)]
-        if any(isinstance(part, Lost) for part in parts) and op_name(source.target) not in _registry.RULES:
+        if any(isinstance(part, Lost) for part in parts):
             return Lost()
+        if node.meta.get("val") is None:  # an assertion about shapes or dtypes
+            return None
         lives = any(isinstance(part, Live) for part in parts)
-        rows = any(isinstance(part, (Rows, Batch)) for part in parts)
+        rows = any(isinstance(part, (Rows, Batch, Sized)) for part in parts)
         several = isinstance(node.meta.get("val"), (list, tuple))
         if not lives and not rows:
             return self._constant(node, arguments)
         if several and pick is None:
             return Several(node)
         try:
-            shape = self._shape(node)
-            call = Call(source.target, arguments, node.name, module_path(source), shape, pick)
-            return self._apply(call, lives)
+            if any(isinstance(part, Sized) for part in parts) and op_name(source.target) not in RESHAPES:
+                raise Refusal(BATCH_NUMBER)
+            fixed = _registry.KINDS.get(op_name(source.target)) == "constant" and not has_symbols(node)
+            shape = tuple(node.meta["val"].shape) if fixed else self._shape(node)
+            call = Call(
+                source.target,
+                arguments,
+                name=node.name,
+                path=module_path(source),
+                shape=shape,
+                dtype=node.meta["val"].dtype,
+                pick=pick,
+            )
+            result = self._apply(call, lives)
+            return result.tensor[0] if fixed else result
         except Refusal as refusal:
             return self._refused(node, str(refusal), source)
 
@@ -161,20 +171,14 @@ class Lowering:
             return {f"arg{i}": tree_map(resolve, arg) for i, arg in enumerate(node.args)}
         arguments = {}
         for i, argument in enumerate(schema.arguments):
-            given = (
-                node.args[i] if i < len(node.args) else node.kwargs.get(argument.name, argument.default_value)
-            )
-            arguments[argument.name] = tree_map(
-                resolve, list(given) if isinstance(given, (list, tuple)) else given
-            )
+            given = node.args[i] if i < len(node.args) else node.kwargs.get(argument.name, argument.default_value)
+            arguments[argument.name] = tree_map(resolve, list(given) if isinstance(given, (list, tuple)) else given)
         return arguments
 
     def _constant(self, node: Node, arguments: dict[str, Any]) -> Any:
         """Run an op that does not depend on the input, in float64."""
         if op_name(node.target) in _registry.REASONS and "random" in _registry.REASONS[op_name(node.target)]:
             return self._refused(node, _registry.REASONS[op_name(node.target)])
-        if node.meta.get("val") is None:  # an assertion about shapes or dtypes
-            return None
         schema = getattr(node.target, "_schema", None)
         if schema is None:
             return node.target(*arguments.values())  # type: ignore[operator]
@@ -188,15 +192,13 @@ class Lowering:
     def _constant_rows(self, call: Call) -> Any:
         """Run an op on constants that carry a batch axis, on one row."""
         arguments = {
-            name: tree_map(
-                lambda v: v.tensor if isinstance(v, Rows) else 1 if isinstance(v, Batch) else v, value
-            )
+            name: tree_map(lambda v: v.tensor if isinstance(v, Rows) else 1 if isinstance(v, Batch) else v, value)
             for name, value in call.arguments.items()
         }
         if call.op not in _registry.RULES or not any(
             isinstance(v, Tensor) for a in arguments.values() for v in leaves(a)
         ):
-            raise Refusal("uses the batch size as a number; a row must not know how many others there are.")
+            raise Refusal(BATCH_NUMBER)
         schema = call.target._schema.arguments
         result = call.target(
             *(arguments[a.name] for a in schema if not a.kwarg_only),
@@ -237,6 +239,11 @@ class Several:
 
     def __init__(self, node: Node) -> None:
         self.node = node
+
+
+def has_symbols(node: Node) -> bool:
+    """Whether a size of the node's output depends on the number of rows."""
+    return any(isinstance(n, torch.SymInt) for n in node.meta["val"].shape)
 
 
 def is_floating(value: Any) -> bool:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import operator
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.fx import Node
 
-from .._errors import InputError, UnsupportedModelError
+from splinescope._errors import InputError, UnsupportedModelError
+
 from ._export import as_batch, check_mode, export, unwrap
 from ._lower import Lowering, ancestors, find_ending
 from ._program import Program, Seal, Site
@@ -74,8 +78,8 @@ class SplineNetwork:
             )
         if len(outputs) != 1 or outputs[0] not in nodes:
             raise UnsupportedModelError(
-                f"The model must return one tensor, got {len(outputs)} outputs; wrap it in a module that returns the one to "
-                "be tiled."
+                f"The model must return one tensor, got {len(outputs)} outputs; wrap it in a module that returns "
+                "the one to be tiled."
             )
         from ._registry import load_rules
 
@@ -89,9 +93,37 @@ class SplineNetwork:
         self.output_shape = program.output_shape
         self.sites: tuple[Site, ...] = program.sites
 
-    def program(self) -> Program:
-        """A float64 snapshot of the network with the parameters of this moment."""
-        return self._lowering().program()
+    @property
+    def module(self) -> nn.Module:
+        """The torch module it was read from, whose parameters it follows."""
+        return self._model
+
+    def program(self, replace: Mapping[str, Tensor] | None = None) -> Program:
+        """A float64 snapshot of the network with the parameters of this moment.
+
+        Args:
+            replace: Parameters, by path, that get other values (of the same shapes) in the snapshot. The steps
+                and their names are the same whatever the values.
+        """
+        return self._lowering(replace or {}).program()
+
+    def steps_using(self, parameters: Iterable[str]) -> frozenset[str]:
+        """Names of the program's steps whose own constants are made from any of these parameters (by path)."""
+        paths = set(parameters)
+        reached = {node for node in self._graph.nodes if self._parameters.get(node.name) in paths}
+        users: set[Node] = set()
+        live = {self._input}
+        for node in self._graph.nodes:
+            if live & set(node.all_input_nodes):
+                live.add(node)
+                source = node.args[0] if node.target is operator.getitem else node
+                if reached & set(source.all_input_nodes):
+                    users.add(node)
+            elif reached & set(node.all_input_nodes):
+                reached.add(node)
+        names = {node.name for node in users}
+        steps = (step.output for step in self.program().steps if not isinstance(step, Seal))
+        return frozenset(name for name in steps if name.partition(".")[0] in names)  # "node" or "node.part"
 
     def forward(self, x: Any) -> Tensor:
         """The network, before any ending, on a batch `[N, *input_shape]`, in float64."""
@@ -123,14 +155,10 @@ class SplineNetwork:
         """A table of the sites: path, op, shape, units, depth."""
         rows = [("path", "op", "shape", "units", "depth")]
         rows += [
-            (s.path or "-", s.op, "x".join(map(str, s.shape)) or "-", f"{s.units:,}", str(s.depth))
-            for s in self.sites
+            (s.path or "-", s.op, "x".join(map(str, s.shape)) or "-", f"{s.units:,}", str(s.depth)) for s in self.sites
         ]
         widths = [max(len(row[i]) for row in rows) for i in range(5)]
-        lines = [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in rows
-        ]
+        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
         return "\n".join([repr(self), *lines])
 
     def __repr__(self) -> str:
@@ -141,8 +169,12 @@ class SplineNetwork:
             f"{units:,} units at {len(self.sites)} sites{ending})"
         )
 
-    def _lowering(self) -> Lowering:
-        return Lowering(self._graph, self._input, self._output, self._constant)
+    def _lowering(self, replace: Mapping[str, Tensor] = MappingProxyType({})) -> Lowering:
+        def constant(node: Node) -> Tensor:
+            given = replace.get(self._parameters.get(node.name, ""))
+            return self._constant(node) if given is None else given.detach().to("cpu", torch.float64)
+
+        return Lowering(self._graph, self._input, self._output, constant)
 
     def _constant(self, node: Node) -> Tensor:
         """A parameter, buffer or constant as it is now, on the CPU, in float64 if it is floating."""
@@ -158,9 +190,7 @@ class SplineNetwork:
         tensor = tensor.to(torch.float64, copy=True)
         if not bool(tensor.isfinite().all()):
             bad = int((~tensor.isfinite()).sum())
-            raise InputError(
-                f"{path} must be finite, got {bad} NaN or infinite values among {tensor.numel()}."
-            )
+            raise InputError(f"{path} must be finite, got {bad} NaN or infinite values among {tensor.numel()}.")
         return tensor
 
 
@@ -175,12 +205,10 @@ def check_rows(program: Program, paths: dict[str, str]) -> None:
             given = [values[name] for name in step.inputs]
             whole = step.run(*given)
             alone = torch.cat([step.run(*(value[i : i + 1] for value in given)) for i in range(3)])
-            if whole.shape != alone.shape or not torch.allclose(
-                whole, alone, rtol=1e-6, atol=1e-9 * _scale(whole)
-            ):
+            if whole.shape != alone.shape or not torch.allclose(whole, alone, rtol=1e-6, atol=1e-9 * _scale(whole)):
                 raise UnsupportedModelError(
-                    f"{paths.get(step.output) or 'model'} ({step.output}): mixes the rows of a batch; every operation must "
-                    "act on each row by itself."
+                    f"{paths.get(step.output) or 'model'} ({step.output}): mixes the rows of a batch; every "
+                    "operation must act on each row by itself."
                 )
             values[step.output] = whole
 
@@ -196,9 +224,7 @@ def _attribute(model: nn.Module, path: str) -> Tensor:
     for part in [*parents, name]:
         value = getattr(value, part, None)
     if not isinstance(value, Tensor):
-        raise UnsupportedModelError(
-            f"The model has changed since it was traced: {path} is gone; trace it again."
-        )
+        raise UnsupportedModelError(f"The model has changed since it was traced: {path} is gone; trace it again.")
     return value
 
 

@@ -5,27 +5,23 @@ from __future__ import annotations
 from ._registry import ending, refuse
 
 SMOOTH = (
-    "is smooth, not piecewise affine, so it has no exact tiles; use a piecewise-affine activation (ReLU, LeakyReLU, "
-    "Hardtanh...) or trace the part before it."
+    "is smooth, not piecewise affine, so it has no exact tiles; use a piecewise-affine activation (ReLU, "
+    "LeakyReLU, Hardtanh...) or trace the part before it."
 )
 NORM = (
-    "divides by statistics of its own input, which is not piecewise affine; freeze_statistics(model, x) gives a copy "
-    "whose statistics, measured on x, stay fixed."
+    "divides by statistics of its own input, which is not piecewise affine; freeze_statistics(model, x) gives a "
+    "copy whose statistics, measured on x, stay fixed."
 )
 JUMP = "is not continuous, so its tiles would not describe it; use relu, clamp, maximum or another continuous op."
 RANDOM = "is random; call model.eval() first, or trace a deterministic network."
 TRAINING = (
-    "normalises by the statistics of the batch: rows are mixed and nothing is piecewise affine; call model.eval() first, "
-    "and keep track_running_stats=True."
+    "normalises by the statistics of the batch: rows are mixed and nothing is piecewise affine; call model.eval() "
+    "first, and keep track_running_stats=True."
 )
 ATTENTION = "multiplies values that both depend on the input; not piecewise affine, and no exact tiles exist."
 
-refuse(
-    SMOOTH, "gelu", "silu", "mish", "hardswish", "elu", "celu", "selu", "softplus", "softsign", "tanhshrink"
-)
-refuse(
-    SMOOTH, "exp", "expm1", "log", "log1p", "log2", "sqrt", "rsqrt", "sin", "cos", "erf", "atan", "logsumexp"
-)
+refuse(SMOOTH, "gelu", "silu", "mish", "hardswish", "elu", "celu", "selu", "softplus", "softsign", "tanhshrink")
+refuse(SMOOTH, "exp", "expm1", "log", "log1p", "log2", "sqrt", "rsqrt", "sin", "cos", "erf", "atan", "logsumexp")
 refuse(SMOOTH, "pow", "square", "reciprocal", "linalg_vector_norm", "norm", "prod", "lp_pool2d", "normalize")
 refuse(
     SMOOTH,
@@ -40,9 +36,7 @@ refuse(
     "glu",
     "_softmax",
 )
-refuse(
-    NORM, "layer_norm", "native_layer_norm", "group_norm", "native_group_norm", "instance_norm", "rms_norm"
-)
+refuse(NORM, "layer_norm", "native_layer_norm", "group_norm", "native_group_norm", "instance_norm", "rms_norm")
 refuse(NORM, "_fused_rms_norm", "local_response_norm")
 refuse(
     JUMP,

@@ -14,6 +14,7 @@ from .slice import Slice as Slice
 from .statistics import Comparison as Comparison
 from .statistics import Summary as Summary
 from .statistics import compare as compare
+from .storage import load_tiling as load_tiling
 from .tessellate import tessellate as tessellate
 from .tiling import Cells as Cells
 from .tiling import Tiling as Tiling

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections import deque
@@ -78,7 +79,7 @@ def tessellate(
     Reference: Balestriero, Humayun, Baraniuk, "On the Geometry of Deep Learning", equation (5).
     """
     _check_arguments(view, rtol, max_tiles, time_limit, threads, chunk_bytes)
-    network = model if isinstance(model, SplineNetwork) else _traced(model, view)
+    network = model if isinstance(model, SplineNetwork) else traced(model, view)
     if tuple(network.input_shape) != view.input_shape:
         raise InputError(
             f"the slice must lie in the network's input space: inputs of shape {tuple(network.input_shape)} expected, "
@@ -136,13 +137,15 @@ class _Work:
         self._time_limit = time_limit
         self._report = report
         self._changed = threading.Condition()
-        self._take([first], ())
+        self._take([first])
 
     def run(self, threads: int) -> None:
         """Work until nothing is left or a limit is reached; helpers join once there is something to share."""
+        with _announced_compilation():
+            if self._queue:
+                self._step()
         while self._queue and self.stopped is None and (threads == 1 or not self._worth_sharing()):
-            chunk = self._queue.pop()
-            self._take(self._engine.advance(chunk), chunk.path)
+            self._step()
         if not self._queue or self.stopped is not None:
             return
         helpers = [threading.Thread(target=self._help, args=(threads,), daemon=True) for _ in range(threads)]
@@ -161,6 +164,10 @@ class _Work:
             raise
         if self._failure is not None:
             raise self._failure
+
+    def _step(self) -> None:
+        chunk = self._queue.pop()
+        self._take(self._engine.advance(chunk))
 
     def _worth_sharing(self) -> bool:
         return len(self._queue) > 1 or self._queue[-1].count >= _WORTH_SHARING
@@ -190,11 +197,11 @@ class _Work:
                         self._changed.notify_all()
                     return
                 with self._changed:
-                    self._take(results, chunk.path)
+                    self._take(results)
                     self._busy -= 1
                     self._changed.notify_all()
 
-    def _take(self, results: list[Chunk | Leaf], path: tuple[int, ...]) -> None:
+    def _take(self, results: list[Chunk | Leaf]) -> None:
         from ._engine import Chunk
 
         for result in reversed(results):
@@ -215,7 +222,7 @@ class _Work:
 
 
 def _size_of(leaf: Leaf) -> float:
-    from . import _kernels as kernels
+    from . import kernels
 
     if leaf.points.shape[1] == 1:
         ends = leaf.points[leaf.corners, 0].reshape(-1, 2)
@@ -225,7 +232,8 @@ def _size_of(leaf: Leaf) -> float:
     return float(areas.sum())
 
 
-def _traced(model: object, view: Slice) -> SplineNetwork:
+def traced(model: object, view: Slice) -> SplineNetwork:
+    """A module traced on inputs of the slice, in the module's own dtype."""
     if not isinstance(model, nn.Module):
         raise InputError(f"model must be a torch.nn.Module or the result of trace or load, got {type(model).__name__}.")
     parameter = next(model.parameters(), None)
@@ -264,12 +272,24 @@ def _one_torch_thread() -> Iterator[None]:
 
 
 @contextmanager
+def _announced_compilation() -> Iterator[None]:
+    """Say what the wait is for if the first cut of this process takes long: kernels are compiled once per machine."""
+    from . import kernels
+
+    timer = threading.Timer(2.0, lambda: print("splinescope: compiling kernels (once)", file=sys.stderr, flush=True))
+    if not (kernels.split_polygons.signatures or kernels.split_intervals.signatures):
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+@contextmanager
 def _reporter(progress: Progress | bool | None) -> Iterator[Progress | None]:
     if callable(progress):
         yield progress
         return
-    import sys
-
     if progress is False or (progress is None and not sys.stderr.isatty()):
         yield None
         return

@@ -1,0 +1,48 @@
+"""
+Watch the folds while a network learns
+======================================
+
+Local complexity counts the folds that pass near a point. A monitor in the training loop records it at log-spaced steps;
+a timeline tiles one slice at each of its snapshots.
+"""
+
+import tempfile
+
+import torch
+from torch import nn
+
+import splinescope as ss
+from splinescope.complexity import LogSpaced
+from splinescope.plot import plot_timeline
+
+# %%
+# Points in the plane, two classes on rings, and a small network.
+
+generator = torch.Generator().manual_seed(0)
+x = torch.rand(400, 2, generator=generator) * 4 - 2
+y = ((x.norm(dim=1) > 0.8) & (x.norm(dim=1) < 1.5)).long()
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(2, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 2))
+
+# %%
+# The loop, with the monitor told where training is. It writes a CSV, JSON lines and snapshots of the parameters.
+
+folder = tempfile.TemporaryDirectory()
+monitor = ss.ComplexityMonitor(
+    model, {"train": x[:100]}, radius=0.1, schedule=LogSpaced(3), out=folder.name, snapshots=True
+)
+optimizer = torch.optim.Adam(model.parameters(), 0.01)
+for step in range(1001):
+    monitor.step(step)
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(model(x), y).backward()
+    optimizer.step()
+print(f"measuring took {monitor.overhead:.1%} of the time")
+
+# %%
+# One slice at every snapshot: tiles, decision boundary, local complexity.
+
+view = ss.Slice.axes([0.0, 0.0], (0, 1), -2, 2)
+story = ss.timeline(model, f"{folder.name}/snapshots", view, points={"train": x[:100]}, radius=0.1)
+figure = plot_timeline(story)
+folder.cleanup()

@@ -1,0 +1,209 @@
+"""What verbs take from the command line: models and arrays, read without running anything but the named factory."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from .._errors import FileFormatError, InputError, SplinescopeError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+
+    from ..network import SplineNetwork
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+MODEL_HELP = (
+    "an .onnx or .nnet file, package.module:factory (with --weights for trained ones), or a .pt2 archive with --trust"
+)
+
+model_argument = click.argument("model", metavar="MODEL")
+weights_option = click.option(
+    "--weights",
+    type=click.Path(exists=True, dir_okay=False),
+    help="State dict for the factory's model: .safetensors, or .pt/.pth (read with weights_only=True).",
+)
+trust_option = click.option(
+    "--trust", is_flag=True, help="Allow a .pt2 archive: loading one can run code, so only from people you trust."
+)
+shape_option = click.option(
+    "--shape",
+    callback=lambda _ctx, _param, value: parse_shape(value),
+    help="Shape of one input, e.g. 1,28,28, to give flat rows their form.",
+)
+
+
+def model_arguments(command: _F) -> _F:
+    """MODEL, --weights and --trust, for every verb that takes a network; `read_model` takes their values."""
+    return model_argument(weights_option(trust_option(command)))
+
+
+def parse_shape(text: str | None) -> tuple[int, ...] | None:
+    """ "1,28,28" as (1, 28, 28)."""
+    if text is None:
+        return None
+    try:
+        shape = tuple(int(part) for part in text.replace("x", ",").split(","))
+    except ValueError as error:
+        raise InputError(f"--shape must be integers such as 1,28,28, got {text!r}.") from error
+    if any(size < 1 for size in shape):
+        raise InputError(f"--shape must be positive, got {text!r}.")
+    return shape
+
+
+def read_model(model: str, weights: str | None = None, *, trust: bool = False) -> torch.nn.Module | SplineNetwork:
+    """The model named on the command line: a file, or the return value of a factory, in evaluation mode.
+
+    A factory is a class or function without required arguments; its module is imported as Python would from
+    the current folder. Files are only read, never executed, but for a .pt2 archive that the user trusts.
+    """
+    from torch import nn
+
+    from ..network import load
+
+    if Path(model).suffix in (".onnx", ".nnet", ".pt2"):
+        if weights is not None:
+            raise InputError(f"--weights goes with package.module:factory; {model} carries its own.")
+        return _read_archive(model, trust) if model.endswith(".pt2") else load(model)
+    module_name, _, factory_name = model.partition(":")
+    if not factory_name:
+        raise InputError(f"MODEL must be {MODEL_HELP}; got {model!r}.")
+    sys.path.insert(0, "")
+    try:
+        made = getattr(importlib.import_module(module_name), factory_name)
+    except (ImportError, AttributeError) as error:
+        raise InputError(f"MODEL {model!r} was not found: {error}.") from error
+    finally:
+        sys.path.remove("")
+    made = made if isinstance(made, nn.Module) else made()
+    if not isinstance(made, nn.Module):
+        raise InputError(f"{model} must give a torch.nn.Module, got {type(made).__name__}.")
+    if weights is not None:
+        try:
+            made.load_state_dict(read_state_dict(weights))
+        except RuntimeError as error:
+            raise InputError(f"{weights} does not fit {model}: {' '.join(str(error).split())}") from error
+    return made.eval()
+
+
+def _read_archive(path: str, trust: bool) -> torch.nn.Module:
+    """The module of a torch.export archive."""
+    if not trust:
+        raise InputError(f"{path}: loading a .pt2 archive can run code; add --trust if you trust its author.")
+    import torch
+
+    try:
+        return torch.export.load(path).module()
+    except (RuntimeError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise FileFormatError(f"{path} is not a readable .pt2 archive: {' '.join(str(error).split())}") from error
+
+
+def read_state_dict(path: str) -> dict[str, torch.Tensor]:
+    """A state dict from .safetensors or from torch's format, the latter with `weights_only=True`."""
+    import torch
+
+    if Path(path).suffix == ".safetensors":
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+
+        try:
+            return load_file(path)
+        except SafetensorError as error:
+            raise FileFormatError(f"{path} is not a safetensors file: {error}") from error
+    state = _torch_load(path)
+    if isinstance(state, dict) and isinstance(state.get("state_dict"), dict):
+        state = state["state_dict"]  # a common wrapping
+    if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
+        raise FileFormatError(f"{path} must hold a state dict (names to tensors).")
+    return state
+
+
+def read_array(path: str, shape: tuple[int, ...] | None = None) -> np.ndarray:
+    """Numbers from .npy, .npz (one array, or `FILE.npz:name`), .csv (header allowed) or .pt; no pickle is run.
+
+    With `shape`, each row is given that form.
+    """
+    import numpy as np
+
+    from .._checks import as_float64_array
+
+    file, name = _split_name(path)
+    readers = {".npy": _read_npy, ".npz": _read_npz, ".csv": _read_csv, ".pt": _read_pt, ".pth": _read_pt}
+    reader = readers.get(Path(file).suffix)
+    if reader is None:
+        raise InputError(f"data must end in {', '.join(readers)}, got {file!r}.")
+    try:
+        value = reader(file, name)
+    except SplinescopeError:
+        raise
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise FileFormatError(f"{file} could not be read: {error}") from error
+    array = np.asarray(as_float64_array(value, file))
+    if shape is None:
+        return array
+    if array.ndim == 0 or array[0].size != np.prod(shape):
+        raise InputError(f"rows of {file} have shape {array.shape[1:]}, which does not fill --shape {shape}.")
+    return array.reshape(len(array), *shape)
+
+
+def _split_name(path: str) -> tuple[str, str | None]:
+    file, colon, name = path.rpartition(":")
+    return (file, name) if colon and file.endswith(".npz") else (path, None)
+
+
+def _read_npy(path: str, _name: str | None) -> Any:
+    import numpy as np
+
+    return np.load(path, allow_pickle=False)
+
+
+def _read_npz(path: str, name: str | None) -> Any:
+    import numpy as np
+
+    with np.load(path, allow_pickle=False) as arrays:
+        if name is None and len(arrays.files) != 1:
+            raise InputError(f"{path} holds {', '.join(arrays.files)}: choose one as {path}:NAME.")
+        name = name or arrays.files[0]
+        if name not in arrays.files:
+            raise InputError(f"{path} holds {', '.join(arrays.files)}, not {name!r}.")
+        return arrays[name]
+
+
+def _read_csv(path: str, _name: str | None) -> Any:
+    import numpy as np
+
+    with open(path, encoding="utf-8") as file:
+        first = file.readline()
+    header = any(character.isalpha() and character not in "eE" for character in first)
+    return np.loadtxt(path, delimiter=",", skiprows=int(header), ndmin=2)
+
+
+def _read_pt(path: str, _name: str | None) -> Any:
+    import torch
+
+    value = _torch_load(path)
+    if not isinstance(value, torch.Tensor):
+        raise FileFormatError(f"{path} must hold one tensor, got {type(value).__name__}.")
+    return value
+
+
+def _torch_load(path: str) -> Any:
+    import pickle
+    import warnings
+
+    import torch
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of unusual pickle protocols: read or refused all the same
+            return torch.load(path, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
+        raise FileFormatError(f"{path} is not a file of plain tensors; nothing in it was run.") from error

@@ -1,0 +1,86 @@
+"""`splinescope complexity`: how many folds pass near data points."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ._inputs import MODEL_HELP, model_arguments, read_array, read_model, shape_option
+from ._outputs import check_outputs, echo_json, note
+
+
+@click.command("complexity", epilog=f"MODEL is {MODEL_HELP}.")
+@model_arguments
+@click.option("--data", required=True, help="Points, one per row: .npy, .npz (FILE.npz:name), .csv or .pt.")
+@click.option("--radius", required=True, type=float, help="Size of the neighbourhood.")
+@click.option("--method", type=click.Choice(["frame", "distance", "exact"]), default="frame", show_default=True,
+              help="frame: signs at the vertices x +- r v; distance: |z| / |grad z| <= r; exact: tiles of a random "
+                   "plane.")  # fmt: skip
+@click.option("--directions", type=int, help="frame: number of directions; 25, or the input size if less.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the random directions.")
+@shape_option
+@click.option("--out", type=click.Path(dir_okay=False), help="Write the counts, one row per point, to a .csv file.")
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+def command(
+    model: str, weights: str | None, trust: bool, data: str, radius: float, method: Any, directions: int | None,
+    seed: int, shape: tuple[int, ...] | None, out: str | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Count the folds of MODEL that pass near each data point.
+
+    \b
+    Examples:
+      splinescope complexity net.onnx --data x.npy --radius 0.05
+      splinescope complexity mynet:build --weights w.safetensors --data x.npy --radius 0.05 --method distance --json
+    """
+    import torch
+
+    from ..complexity import frame_reach, local_complexity
+
+    check_outputs(out)
+    network = read_model(model, weights, trust=trust)
+    points = torch.from_numpy(read_array(data, shape or getattr(network, "input_shape", None))).double()
+    generator = torch.Generator().manual_seed(seed)
+    found = local_complexity(network, points, radius=radius, method=method, directions=directions, generator=generator)
+    if out is not None:
+        _write_table(found, out)
+        note(f"wrote {out}")
+    totals = found.total.double()
+    result: dict[str, Any] = {
+        "points": len(points),
+        "mean folds": float(totals.mean()),
+        "least folds": int(totals.min()),
+        "most folds": int(totals.max()),
+        "units": sum(site.units for site in found.sites),
+        "neighbourhood": found.region,
+        "what": found.what,
+    }
+    result |= {
+        f"mean folds, {i} {s.path} {s.op}": float(found.counts[:, i].double().mean()) for i, s in enumerate(found.sites)
+    }
+    if found.tiles is not None:
+        result["mean tiles"] = float(found.tiles.double().mean())
+    if method == "frame":
+        result["reach along a normal"] = radius * frame_reach(found.input_size, found.dimension)
+    result["share of points where Zaslavsky's bound is certain"] = float(found.bound_holds.double().mean())
+    result["mean log2 of the bound on tiles"] = float(found.log2_tile_bound.mean())
+    if as_json:
+        echo_json(result)
+        return
+    width = max(map(len, result))
+    for name, value in result.items():
+        click.echo(f"{name:{width}}  {value:.6g}" if isinstance(value, float) else f"{name:{width}}  {value}")
+
+
+def _write_table(found: Any, path: str) -> None:
+    import csv
+
+    from .._files import replacing
+
+    with replacing(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        tiles = [] if found.tiles is None else ["tiles"]
+        writer.writerow(["point", "folds", *(f"{i} {s.path} {s.op}" for i, s in enumerate(found.sites)), *tiles])
+        for i, row in enumerate(found.counts.tolist()):
+            extra = [] if found.tiles is None else [int(found.tiles[i])]
+            writer.writerow([i, sum(row), *row, *extra])

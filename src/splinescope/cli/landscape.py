@@ -1,0 +1,179 @@
+"""`splinescope landscape`: the loss around a network's parameters."""
+
+from __future__ import annotations
+
+import math
+import zipfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+
+from .._errors import InputError
+from ._inputs import MODEL_HELP, model_arguments, read_model
+from ._outputs import check_outputs, echo_json, note
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+
+@click.command("landscape", epilog=f"MODEL is {MODEL_HELP}.")
+@model_arguments
+@click.option(
+    "--data",
+    required=True,
+    type=click.Path(exists=True, dir_okay=False),
+    help='Inputs and targets: a .npz file with arrays "x" and "y" (y: class numbers, or one row of outputs each).',
+)
+@click.option(
+    "--loss",
+    type=click.Choice(["squared", "cross_entropy"]),
+    default="squared",
+    show_default=True,
+    help="squared with class numbers compares with one-hot rows.",
+)
+@click.option("--layer", help="Module path or parameter that moves, e.g. 2 or layer1.0.conv1; all by default.")
+@click.option("--exact", is_flag=True, help="Exact pieces of the squared error along random directions of --layer.")
+@click.option("--dimensions", type=click.IntRange(1, 2), default=2, show_default=True, help="Directions: 1 or 2.")
+@click.option("--span", default=1.0, show_default=True, help="The section reaches from -span to span.")
+@click.option("--points", default=41, show_default=True, help="Grid points per axis of a sampled surface.")
+@click.option(
+    "--batch-norm",
+    type=click.Choice(["fixed", "reestimate"]),
+    default="fixed",
+    show_default=True,
+    help="Running statistics: as they are, or taken anew at each grid point.",
+)
+@click.option("--curvature", is_flag=True, help="Also the spectrum of the curvature matrix at the parameters.")
+@click.option("--seed", default=0, show_default=True, help="Seed of directions and estimates.")
+@click.option("--max-tiles", type=int, help="--exact in 2-D: stop with an error beyond this many pieces.")
+@click.option("--plot", type=click.Path(dir_okay=False), help="Write a picture: .png, .svg or .pdf.")
+@click.option("--html", type=click.Path(dir_okay=False), help="Write a page to turn the sampled 2-D surface.")
+@click.option("--json", "as_json", is_flag=True, help="Print the numbers as JSON.")
+def command(
+    model: str, weights: str | None, trust: bool, data: str, loss: str, layer: str | None, exact: bool, dimensions: int,
+    span: float, points: int, batch_norm: str, curvature: bool, seed: int, max_tiles: int | None, plot: str | None,
+    html: str | None, as_json: bool,
+) -> None:  # fmt: skip
+    """The loss around MODEL's parameters: a sampled surface, or exact pieces along one layer.
+
+    \b
+    Examples:
+      splinescope landscape my_models:net --weights net.safetensors --data train.npz --loss cross_entropy \\
+          --plot surface.png --html surface.html
+      splinescope landscape my_models:net --data train.npz --exact --layer 2 --dimensions 1 --plot line.png
+      splinescope landscape my_models:net --data train.npz --layer 2 --curvature --json | jq .curvature
+    """
+    import torch
+
+    from .. import landscape
+
+    check_outputs(html, plot=plot)
+    if html is not None and (exact or dimensions == 1):
+        raise InputError("--html shows sampled 2-D surfaces; leave out --exact and --dimensions 1, or use --plot.")
+    if exact and loss != "squared":
+        raise InputError("--exact needs --loss squared: only the squared error has quadratic pieces.")
+    network = _module(read_model(model, weights, trust=trust))
+    x, y = _load_data(data, loss, network)
+    generator = torch.Generator().manual_seed(seed)
+    moves = landscape.random_directions(network, dimensions, layer=layer, generator=generator)
+    summary: dict[str, Any] = {"points": len(x), "loss": loss, "dimensions": dimensions, "exact": exact}
+    result: Any
+    if exact:
+        if layer is None and dimensions == 2:
+            raise InputError("--exact in 2-D needs --layer: when all layers move the pieces are not quadratic.")
+        if layer is None:
+            result = landscape.polynomial_section(network, x, y, moves[0], span=span)
+        else:
+            result = landscape.loss_section(network, x, y, moves, span=span, max_tiles=max_tiles)
+        value, where = result.minimum
+        summary |= {"pieces": result.count, "degree": result.degree, "minimum": value, "at": where.tolist()}
+    else:
+        result = landscape.loss_surface(
+            network, x, y, moves, span=span, points=points, loss=loss, batch_norm=batch_norm,  # type: ignore[arg-type]
+        )  # fmt: skip
+        summary |= {"center": float(result.losses[(points // 2,) * dimensions]), "least": float(result.losses.min()),
+                    "largest": float(result.losses.max()), "nonconvex_share": result.nonconvex_fraction}  # fmt: skip
+    if curvature:
+        matrix = landscape.curvature(network, x, y, loss=loss, layer=layer)
+        found = asdict(landscape.spectrum_summary(matrix, generator=generator))
+        summary["curvature"] = {
+            k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in found.items()
+        }
+    _pictures(result, exact, plot, html, title=model)
+    if as_json:
+        echo_json(summary)
+        return
+    for name, value in _flat(summary):
+        click.echo(f"{name:24} {value}")
+
+
+def _module(network: Any) -> nn.Module:
+    """The torch module of what a MODEL argument named."""
+    module: nn.Module = getattr(network, "module", network)
+    return module
+
+
+def _load_data(path: str, loss: str, model: nn.Module) -> tuple[Tensor, Tensor]:
+    import torch
+
+    if Path(path).suffix.lower() != ".npz":
+        raise InputError(f'--data must be a .npz file with arrays "x" and "y", got {Path(path).name!r}.')
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            missing = {"x", "y"} - set(file.files)
+            if missing:
+                raise InputError(f'--data {path} must hold "x" and "y", got {", ".join(file.files) or "nothing"}.')
+            x, y = torch.from_numpy(file["x"]), torch.from_numpy(file["y"])
+    except (ValueError, EOFError, TypeError, zipfile.BadZipFile) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"--data {path} cannot be read: {str(error).splitlines()[0]}") from error
+    dtype = next((p.dtype for p in model.parameters()), torch.float32)
+    x = x.to(dtype)
+    if y.is_floating_point() or loss != "squared":
+        return x, y.to(dtype) if y.is_floating_point() else y.long()
+    if len(x) == 0:
+        return x, y
+    with torch.no_grad():
+        classes = model(x[:1]).shape[-1]
+    if int(y.min()) < 0 or int(y.max()) >= classes:
+        raise InputError(
+            f"--data: class numbers must be from 0 to {classes - 1}, got {int(y.min())} to {int(y.max())}."
+        )
+    return x, torch.nn.functional.one_hot(y.long(), classes).to(dtype)
+
+
+def _pictures(result: Any, exact: bool, plot: str | None, html: str | None, title: str) -> None:
+    if plot is not None:
+        from .._checks import require
+        from .._files import replacing
+
+        require("matplotlib", "plot").use("Agg")
+        from matplotlib import pyplot
+
+        from ..plot import plot_loss_section, plot_loss_surface
+
+        ax = plot_loss_section(result) if exact else plot_loss_surface(result, log=bool((result.losses > 0).all()))
+        figure: Any = ax.figure
+        with replacing(plot) as partial:
+            figure.savefig(partial, dpi=200)
+        pyplot.close(figure)
+        note(f"wrote {plot}")
+    if html is not None:
+        from ..plot import write_surface_page
+
+        write_surface_page(result, html, title=title)
+        note(f"wrote {html}")
+
+
+def _flat(summary: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    rows: list[tuple[str, Any]] = []
+    for name, value in summary.items():
+        if isinstance(value, dict):
+            rows += _flat(value, f"{name} ")
+        else:
+            rows.append((prefix + name.replace("_", " "), f"{value:.6g}" if isinstance(value, float) else value))
+    return rows

@@ -1,0 +1,78 @@
+"""`splinescope representation`: a batch through the depth of a model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from .._errors import InputError
+from ._inputs import model_argument, read_array, read_model, shape_option, weights_option
+
+
+@click.command("representation")
+@model_argument
+@click.option("--data", required=True, help="Batch of inputs: .npy, .npz (or FILE.npz:name), .csv or .pt, one a row.")
+@weights_option
+@shape_option
+@click.option("--rows", default=256, show_default=True, help="Use at most this many rows (0: all).")
+@click.option("--train-mode", is_flag=True, help="Run in train mode: batch norm uses the batch's own statistics.")
+@click.option("--json", "as_json", is_flag=True, help="Numbers as JSON instead of a table.")
+@click.option("--out", type=click.Path(dir_okay=False), help="Write to this file instead of stdout.")
+@click.option(
+    "--plot", type=click.Path(dir_okay=False), help="Also draw ranks, angles and the last layer to this file."
+)
+def command(
+    model: str,
+    data: str,
+    weights: str | None,
+    shape: tuple[int, ...] | None,
+    rows: int,
+    train_mode: bool,
+    as_json: bool,
+    out: str | None,
+    plot: str | None,
+) -> None:
+    """Rank, angles, lengths, sparsity and the odd point of a batch, layer by layer.
+
+    MODEL is an .onnx or .nnet file, or package.module:factory.
+
+    Example: splinescope representation mypackage.nets:make --weights net.safetensors --data digits.npy --plot depth.png
+    """
+    import torch
+    from torch import nn
+
+    from ..representation import representation_geometry
+
+    network = read_model(model, weights)
+    batch = torch.from_numpy(read_array(data, shape))
+    batch = batch[:rows] if rows > 0 else batch
+    if isinstance(network, nn.Module):
+        if train_mode:
+            network.train()
+        parameter = next(network.parameters(), batch)
+        batch = batch.to(parameter.dtype)
+    elif train_mode:
+        raise InputError("--train-mode goes with package.module:factory; files have no train mode.")
+    elif batch[0].numel() == torch.Size(network.input_shape).numel():
+        batch = batch.reshape(-1, *network.input_shape)
+    geometry = representation_geometry(network, batch)
+    text = (
+        json.dumps({"method": geometry.method, "layers": geometry.records()}, indent=1)
+        if as_json
+        else geometry.summary()
+    )
+    if out is None:
+        click.echo(text)
+    else:
+        Path(out).write_text(text + "\n", encoding="utf-8")
+        click.echo(f"wrote {out}", err=True)
+    if plot is not None:
+        from .._checks import require
+        from ..plot.representation import plot_overview
+
+        figure = plot_overview(geometry)
+        figure.savefig(plot, dpi=150)
+        require("matplotlib.pyplot", "plot").close(figure)
+        click.echo(f"wrote {plot}", err=True)

@@ -1,0 +1,82 @@
+"""`splinescope timeline`: one slice at every checkpoint of a training run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ._inputs import read_array, read_model
+from ._outputs import check_outputs, echo_json, note
+from ._slices import make_slice, slice_options
+
+
+@click.command("timeline")
+@click.argument("folder", type=click.Path(exists=True, file_okay=False))
+@click.option("--model", required=True, metavar="package.module:factory",
+              help="A function without arguments that returns the module; FOLDER holds its parameters.")  # fmt: skip
+@slice_options
+@click.option("--radius", required=True, type=float, help="Of the local complexity of the points in --points.")
+@click.option("--near", type=float, help="Radius of the discs in which tiles are counted; 5% of the side by default.")
+@click.option("--out", type=click.Path(dir_okay=False), help="Write everything to one .timeline file.")
+@click.option("--plot", type=click.Path(dir_okay=False), help="Write curves and tilings: .png, .svg or .pdf.")
+@click.option("--film", "film_path", type=click.Path(dir_okay=False), help="Write a film: .gif, or .mp4 with ffmpeg.")
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+def command(
+    folder: str, model: str, radius: float, near: float | None, out: str | None, plot: str | None,
+    film_path: str | None, as_json: bool, **where: Any,
+) -> None:  # fmt: skip
+    """Tile one slice at every checkpoint in FOLDER and follow the tiles while the network learns.
+
+    Checkpoints are .safetensors, .pt, .pth or .ckpt files with the training step as the last number in their name.
+
+    \b
+    Example:
+      splinescope timeline run1/snapshots --model mynet:build --slice through --points x.npy --rows 0,1,2 \\
+        --radius 0.05 --out run1.timeline --plot run1.png --film run1.gif
+    """
+    import torch
+
+    from ..complexity import timeline
+
+    check_outputs(out, film_path, plot=plot)
+    network = read_model(model)
+    if not isinstance(network, torch.nn.Module):
+        raise click.UsageError("--model must be package.module:factory: checkpoints hold parameters only")
+    view = make_slice(network, **where)
+    sets = {}
+    if where["points"] is not None:
+        like = next(network.parameters())
+        rows = torch.from_numpy(read_array(where["points"])).to(like)
+        sets["points"] = rows.reshape(len(rows), *view.input_shape)
+    story = timeline(network, folder, view, points=sets, radius=radius, near=near,
+                     progress=lambda share, what: note(f"{share:4.0%} {what}"))  # fmt: skip
+    if out is not None:
+        story.save(out)
+        note(f"wrote {out}")
+    _draw(story, plot, film_path)
+    table = {"step": story.steps.tolist(), **{name: values.tolist() for name, values in story.measures.items()}}
+    if as_json:
+        echo_json(table)
+        return
+    click.echo("  ".join(f"{name:>19}" for name in table))
+    for row in zip(*table.values(), strict=True):
+        click.echo("  ".join(f"{value:19.6g}" for value in row))
+
+
+def _draw(story: Any, plot: str | None, film_path: str | None) -> None:
+    if plot is None and film_path is None:
+        return
+    from .._checks import require
+    from .._files import replacing
+
+    require("matplotlib", "plot").use("Agg")
+    from ..plot import film, plot_timeline
+
+    if plot is not None:
+        with replacing(plot) as partial:
+            plot_timeline(story).savefig(partial, dpi=150)
+        note(f"wrote {plot}")
+    if film_path is not None:
+        film(story, film_path)
+        note(f"wrote {film_path}")

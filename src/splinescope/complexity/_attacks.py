@@ -1,0 +1,144 @@
+"""Two attacks: projected gradient descent, and a random search that needs no gradient.
+
+Small on purpose. Of the libraries at hand, torchattacks pins old releases of `requests` and `urllib3`, foolbox asks for
+GitPython, and neither gives a margin-maximising PGD on any shape of input beside a gradient-free attack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+Norm = Literal["linf", "l2"]
+Loss = Literal["margin", "dlr", "cross_entropy"]
+Scores = Callable[[Tensor], Tensor]
+"""Inputs `[n, *shape]` to class scores `[n, C]`, C >= 2."""
+
+
+def margins(scores: Tensor, labels: Tensor) -> Tensor:
+    """`[n]` score of the right class minus the best other one: negative where the point is misclassified."""
+    right = scores.gather(1, labels[:, None])[:, 0]
+    others = scores.scatter(1, labels[:, None], -torch.inf)
+    return right - others.amax(1)
+
+
+def attack_loss(scores: Tensor, labels: Tensor, loss: Loss) -> Tensor:
+    """`[n]`, to be made large. DLR is the margin over the gap of the 1st and 3rd score: it has no scale to saturate."""
+    if loss == "cross_entropy":
+        return F.cross_entropy(scores, labels, reduction="none")
+    if loss == "margin" or scores.shape[1] < 3:
+        return -margins(scores, labels)
+    ranked = scores.sort(1, descending=True).values
+    return -margins(scores, labels) / (ranked[:, 0] - ranked[:, 2]).clamp_min(1e-12)
+
+
+def project(delta: Tensor, epsilon: float, norm: Norm) -> Tensor:
+    """The nearest point (L2; for L-inf too) of the ball of radius epsilon, row by row."""
+    if norm == "linf":
+        return delta.clamp(-epsilon, epsilon)
+    lengths = delta.flatten(1).norm(dim=1).clamp_min(1e-30)
+    return delta * (epsilon / lengths).clamp_max(1.0).reshape(-1, *(1,) * (delta.dim() - 1))
+
+
+def random_start(x: Tensor, epsilon: float, norm: Norm, generator: torch.Generator) -> Tensor:
+    """A uniform point of the L-inf ball, or of the L2 ball."""
+    noise = _randn(x, generator)
+    if norm == "linf":
+        return epsilon * torch.erf(noise / 2**0.5)  # a Gaussian through its distribution function is uniform
+    size = noise[0].numel()
+    radii = torch.rand(len(x), generator=generator, dtype=torch.float64).to(x) ** (1.0 / size)
+    return _to_sphere(noise, epsilon) * radii.reshape(-1, *(1,) * (x.dim() - 1))
+
+
+def pgd(
+    scores: Scores, x: Tensor, labels: Tensor, epsilon: float, *, norm: Norm, steps: int, restarts: int, loss: Loss,
+    bounds: tuple[float, float] | None, generator: torch.Generator,
+) -> Tensor:  # fmt: skip
+    """Adversarial points `[n, *shape]`: per point the one of lowest margin met (the point itself included).
+
+    Steps of 2.5 epsilon / steps along the sign (L-inf) or direction (L2) of the gradient; the first start is the point
+    itself, the others are random.
+    """
+    best, lowest = x.clone(), torch.full((len(x),), torch.inf, dtype=x.dtype, device=x.device)
+    for start in range(restarts):
+        delta = torch.zeros_like(x) if start == 0 else random_start(x, epsilon, norm, generator)
+        for step in range(steps + 1):
+            moved = _inside(x + delta, bounds).detach().requires_grad_(step < steps)
+            with torch.set_grad_enabled(step < steps):
+                values = scores(moved)
+            margin = margins(values.detach(), labels)
+            better = margin < lowest
+            lowest[better], best[better] = margin[better], moved.detach()[better]
+            if step == steps or bool((lowest < 0).all()):
+                break
+            with torch.enable_grad():
+                (gradient,) = torch.autograd.grad(attack_loss(values, labels, loss).sum(), moved)
+            delta = project((moved - x).detach() + 2.5 * epsilon / steps * _direction(gradient, norm), epsilon, norm)
+    return best
+
+
+def random_search(
+    scores: Scores, x: Tensor, labels: Tensor, epsilon: float, *, norm: Norm, queries: int,
+    bounds: tuple[float, float] | None, generator: torch.Generator,
+) -> Tensor:  # fmt: skip
+    """Adversarial points `[n, *shape]` by random proposals that are kept if they lower the margin; no gradients.
+
+    As in the Square attack (Andriushchenko et al., 2020): start at a random corner of the ball; a proposal moves a
+    random share of the coordinates to other extreme values, a share that shrinks from 1/2 with the queries.
+    """
+    best, lowest = x.clone(), margins(scores(x), labels)
+    current, height = best.clone(), torch.full_like(lowest, torch.inf)
+    for query in range(queries):
+        if query % max(1, queries // 4) == 0:  # four starts
+            proposal = x + project(
+                epsilon * _randn(x, generator).sign() * (1e30 if norm == "l2" else 1.0), epsilon, norm
+            )
+            height.fill_(torch.inf)
+        else:
+            share = 0.5 * (1.0 - (query % max(1, queries // 4)) / max(1, queries // 4))
+            moves = _rand(x, generator) < max(share, 1.0 / max(1, x[0].numel()))
+            if norm == "linf":
+                proposal = torch.where(moves, x + epsilon * _randn(x, generator).sign(), current)
+            else:
+                step = epsilon * moves * _randn(x, generator) / max(1, x[0].numel()) ** 0.5
+                proposal = x + _to_sphere(current - x + step, epsilon)
+        proposal = _inside(proposal, bounds)
+        margin = margins(scores(proposal), labels)
+        kept = margin < height
+        height[kept], current[kept] = margin[kept], proposal[kept]
+        better = height < lowest
+        lowest[better], best[better] = height[better], current[better]
+        if bool((lowest < 0).all()):
+            break
+    return best
+
+
+def blocks(count: int, size: int) -> Iterator[slice]:
+    """Slices of `size` that cover `count` rows."""
+    for first in range(0, count, size):
+        yield slice(first, first + size)
+
+
+def _direction(gradient: Tensor, norm: Norm) -> Tensor:
+    return gradient.sign() if norm == "linf" else _to_sphere(gradient, 1.0)
+
+
+def _to_sphere(delta: Tensor, epsilon: float) -> Tensor:
+    lengths = delta.flatten(1).norm(dim=1).clamp_min(1e-30)
+    return delta * (epsilon / lengths).reshape(-1, *(1,) * (delta.dim() - 1))
+
+
+def _inside(x: Tensor, bounds: tuple[float, float] | None) -> Tensor:
+    return x if bounds is None else x.clamp(*bounds)
+
+
+def _randn(like: Tensor, generator: torch.Generator) -> Tensor:
+    return torch.randn(like.shape, generator=generator, dtype=torch.float32).to(like)
+
+
+def _rand(like: Tensor, generator: torch.Generator) -> Tensor:
+    return torch.rand(like.shape, generator=generator, dtype=torch.float32).to(like.device)

@@ -1,0 +1,156 @@
+"""`TrainingMonitor`: what all monitors of a training loop share: when to measure, records, files, the budget."""
+
+from __future__ import annotations
+
+import os
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, Self
+
+import torch
+from torch import nn
+
+from .._checks import require
+from .._errors import InputError
+from ._journal import Journal, Record
+from ._sites import evaluating
+from .schedules import LogSpaced, Schedule
+
+
+class TrainingMonitor(ABC):
+    """Measures at chosen steps of a training loop and writes it down; subclasses say what.
+
+    Args:
+        model: The network in training. It is left as found by every measurement.
+        header: What identifies the measurement; records in `out` are continued only if it is the same.
+        schedule: When to measure: `LogSpaced(10)` by default; `Every(n)`, `At([...])`.
+        metrics: More numbers by name: functions of the model, called in eval mode without gradients.
+        out: Folder for `NAME.jsonl`, `NAME.csv` and snapshots.
+        tensorboard: A `SummaryWriter` or a log folder.
+        snapshots: Save the parameters in `out` at every measurement.
+        budget: Largest share of the time that measuring may take.
+    """
+
+    name: str
+    """Names the files and the TensorBoard group."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        header: dict[str, Any],
+        *,
+        schedule: Schedule | None,
+        metrics: Mapping[str, Callable[[nn.Module], float]] | None,
+        out: str | os.PathLike[str] | None,
+        tensorboard: Any,
+        snapshots: bool,
+        budget: float | None,
+    ) -> None:
+        if budget is not None and not 0 < budget <= 1:
+            raise InputError(f"budget must be a share in (0, 1] or None, got {budget!r}.")
+        if snapshots and out is None:
+            raise InputError("snapshots need a folder: give out=.")
+        self.model = model
+        self._schedule = schedule or LogSpaced()
+        self._metrics = dict(metrics or {})
+        self._snapshots = snapshots
+        self._budget = budget
+        header = {"format": f"splinescope.{self.name}", "version": 1, **header}
+        self._journal = None if out is None else Journal(out, header, self.name)
+        self._records: list[Record] = [] if self._journal is None else self._journal.records
+        self._writer, self._owns_writer = _summary_writer(tensorboard)
+        self._due: int | None = None
+        self._last: int | None = None
+        self._started: float | None = None
+        self._spent = 0.0
+        self._latest = 0.0  # seconds the last measurement took
+
+    @abstractmethod
+    def _measurements(self) -> Record:
+        """The numbers of one measurement, by name."""
+
+    @property
+    def records(self) -> list[Record]:
+        """What was measured: per record `step`, `seconds` spent on it, the numbers of this monitor, and any metrics."""
+        return list(self._records)
+
+    @property
+    def overhead(self) -> float:
+        """Share of the time since the first step that went into measuring."""
+        return 0.0 if self._started is None else self._spent / max(time.perf_counter() - self._started, 1e-12)
+
+    def step(self, step: int) -> Record | None:
+        """Tell the monitor where training is; measures if that is due (or overdue) and returns the record if so."""
+        if self._last is None:
+            self._begin(step)
+        elif step <= self._last:
+            return None
+        self._last = step
+        if self._due is None or step < self._due or not self._affordable():
+            return None
+        record = self.measure(step)
+        self._due = self._schedule.next_after(step)
+        return record
+
+    def measure(self, step: int) -> Record:
+        """Measure now, due or not."""
+        start = time.perf_counter()
+        self._started = self._started or start
+        record: Record = {"step": int(step), "seconds": 0.0}
+        record |= self._measurements()
+        with evaluating(self.model), torch.no_grad():
+            for name, metric in self._metrics.items():
+                record[name] = float(metric(self.model))
+        self._latest = time.perf_counter() - start
+        record["seconds"] = round(self._latest, 4)
+        if self._journal is None:
+            self._records.append(record)
+        else:
+            self._journal.append(record)
+            if self._snapshots:
+                self._journal.snapshot(self.model, step)
+        if self._writer is not None:
+            for name, value in record.items():
+                if name not in ("step", "seconds"):
+                    self._writer.add_scalar(f"{self.name}/{name}", value, step)
+        self._spent += time.perf_counter() - start
+        return record
+
+    def close(self) -> None:
+        """Flush the TensorBoard writer, and close it if the monitor opened it."""
+        if self._writer is not None:
+            self._writer.flush()
+            if self._owns_writer:
+                self._writer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _begin(self, step: int) -> None:
+        """The first step seen: where to continue, and what to forget if the run was set back."""
+        if self._journal is not None:
+            self._journal.forget_from(step)
+            self._records = self._journal.records
+        last = self._records[-1]["step"] if self._records else -1
+        self._due = self._schedule.next_after(max(last, step - 1))
+        self._started = time.perf_counter()
+
+    def _affordable(self) -> bool:
+        if self._budget is None or not self._latest or self._started is None:
+            return True
+        elapsed = time.perf_counter() - self._started
+        return self._spent + self._latest <= self._budget * (elapsed + self._latest)
+
+
+def _summary_writer(target: Any) -> tuple[Any, bool]:
+    """(writer, whether it is ours to close)."""
+    if target is None or hasattr(target, "add_scalar"):
+        return target, False
+    require("tensorboard", "tensorboard")
+    from torch.utils.tensorboard import SummaryWriter
+
+    return SummaryWriter(str(target)), True

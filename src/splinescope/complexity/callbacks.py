@@ -1,0 +1,55 @@
+"""The monitor inside other people's training loops: Lightning and Hugging Face."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._checks import require
+from .monitor import ComplexityMonitor
+
+
+def lightning_callback(monitor: ComplexityMonitor) -> Any:
+    """A `lightning.pytorch.Callback` that tells the monitor each global step (on the main process only).
+
+    Example:
+        >>> trainer = Trainer(callbacks=[lightning_callback(monitor)])    # doctest: +SKIP
+    """
+    base: Any = require("lightning.pytorch", "lightning").Callback
+
+    class MonitorComplexity(base):
+        def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+            _tell(trainer)
+
+        def on_train_batch_end(self, trainer: Any, pl_module: Any, *_: Any) -> None:
+            _tell(trainer)
+
+        def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+            monitor.close()
+
+    def _tell(trainer: Any) -> None:
+        if trainer.is_global_zero:
+            monitor.step(trainer.global_step)
+
+    return MonitorComplexity()
+
+
+def trainer_callback(monitor: ComplexityMonitor) -> Any:
+    """A `transformers.TrainerCallback` that tells the monitor each global step (on the main process only).
+
+    Example:
+        >>> trainer = Trainer(model, callbacks=[trainer_callback(monitor)])    # doctest: +SKIP
+    """
+    base: Any = require("transformers", "transformers").TrainerCallback
+
+    class MonitorComplexity(base):
+        def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            self.on_step_end(args, state, control)
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            if state.is_world_process_zero:
+                monitor.step(state.global_step)
+
+        def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            monitor.close()
+
+    return MonitorComplexity()

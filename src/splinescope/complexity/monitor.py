@@ -1,0 +1,93 @@
+"""`ComplexityMonitor`: local complexity while a network trains."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from torch import Tensor, nn
+
+from .._checks import check_positive
+from ._journal import Record
+from ._result import LocalComplexity
+from ._sites import Forward
+from ._training import TrainingMonitor
+from .humayun2024_frame import NotNumbersError
+from .local_complexity import local_complexity
+from .schedules import Schedule
+
+
+class ComplexityMonitor(TrainingMonitor):
+    """Measures local complexity at chosen steps of a training loop and writes it down.
+
+    Args:
+        model: The network in training. It is left as found by every measurement.
+        points: `[N, *input shape]`, or several such sets by name ("train", "test").
+        radius: As for `local_complexity`.
+        method: "frame" or "distance".
+        directions: Number of directions of the frame, or the directions; the same at all steps.
+        schedule: When to measure: `LogSpaced(10)` by default; `Every(n)`, `At([...])`.
+        metrics: More numbers by name: functions of the model, called in eval mode without gradients.
+        out: Folder for `complexity.jsonl`, `complexity.csv` and snapshots. If it holds records of an interrupted run
+            with the same settings, they are continued; records at or beyond the first step seen now are replaced.
+        tensorboard: A `SummaryWriter` or a log folder.
+        snapshots: Save the parameters in `out` at every measurement, for `timeline`.
+        budget: Largest share of the time that measuring may take, e.g. 0.02. A due measurement that would exceed it is
+            put off until it is affordable; the very first one is always made (the state before training cannot be
+            seen later) and its time is paid back.
+        forward: How to call the model, as for `local_complexity`.
+
+    Example:
+        >>> monitor = ComplexityMonitor(model, x, radius=0.05, out="run1")    # doctest: +SKIP
+        >>> for step, batch in enumerate(loader):                             # doctest: +SKIP
+        ...     monitor.step(step)      # before the update: step 0 is the state before training
+        ...     train_on(batch)
+        >>> monitor.overhead                                                  # doctest: +SKIP
+        0.012
+    """
+
+    name = "complexity"
+
+    def __init__(
+        self,
+        model: nn.Module,
+        points: Tensor | Mapping[str, Tensor],
+        *,
+        radius: float,
+        method: Literal["frame", "distance"] = "frame",
+        directions: int | Any | None = None,
+        schedule: Schedule | None = None,
+        metrics: Mapping[str, Callable[[nn.Module], float]] | None = None,
+        out: str | os.PathLike[str] | None = None,
+        tensorboard: Any = None,
+        snapshots: bool = False,
+        budget: float | None = None,
+        forward: Forward | None = None,
+    ) -> None:
+        self._sets = dict(points) if isinstance(points, Mapping) else {"points": points}
+        self._how = {"radius": check_positive(radius, "radius"), "method": method, "directions": directions}
+        self._forward = forward
+        header = {"radius": float(radius), "method": method,
+                  "directions": directions if isinstance(directions, int | None) else len(directions),
+                  "sets": {name: len(x) for name, x in self._sets.items()}}  # fmt: skip
+        super().__init__(model, header, schedule=schedule, metrics=metrics, out=out, tensorboard=tensorboard,
+                         snapshots=snapshots, budget=budget)  # fmt: skip
+
+    def _measurements(self) -> Record:
+        """Per set its mean count (`train`), and per site (`train/0 net.1`)."""
+        record: Record = {}
+        for name, x in self._sets.items():
+            record |= self._counts(name, x)
+        return record
+
+    def _counts(self, name: str, x: Tensor) -> Record:
+        """Mean counts of one set, in all and per site; NaN where the network no longer gives numbers."""
+        try:
+            found: LocalComplexity = local_complexity(self.model, x, forward=self._forward, **self._how)  # type: ignore[arg-type]
+        except NotNumbersError:
+            return {name: math.nan}  # training has diverged; it is not the monitor that should end it
+        means = found.counts.double().mean(0).tolist()
+        sites = {f"{name}/{i} {site.path}": mean for i, (site, mean) in enumerate(zip(found.sites, means, strict=True))}
+        return {name: sum(means), **sites}

@@ -1,0 +1,197 @@
+"""`timeline`: the exact tiling of one slice, and what it tells, at every checkpoint of a training run."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from .._checks import check_positive
+from .._errors import FileFormatError, InputError
+from ..network import trace
+from ..tiling import Slice, Tiling, tessellate
+from ._journal import step_of
+from .local_complexity import local_complexity
+
+Progress = Callable[[float, str], None]
+_ENDINGS = (".safetensors", ".pt", ".pth", ".ckpt")
+_BOUNDARY_SAMPLES = 200
+
+
+@dataclass(frozen=True, eq=False)
+class Timeline:
+    """A slice through training.
+
+    Attributes:
+        steps: `[T]` training steps.
+        tilings: The exact tiling of the same slice at each step; the network is not attached (its parameters move on).
+        measures: Name -> `[T]` float64. "tiles"; "boundary_length"; "tiles_near_data", "tiles_near_boundary" and
+            "tiles_near_random" (mean number of tiles that meet a disc of radius `near` about the slice's anchors, about
+            points of the decision boundary, about random points of the slice; NaN where there are none);
+            "slope_at_data" (mean spectral norm of the input-output Jacobian at the anchors); "complexity/NAME" (mean
+            local complexity of each set of points).
+        radius: Of the local complexity.
+        near: Of the discs, in slice coordinates.
+    """
+
+    steps: np.ndarray
+    tilings: tuple[Tiling, ...]
+    measures: dict[str, np.ndarray]
+    radius: float
+    near: float
+
+    def __repr__(self) -> str:
+        span = f"steps {self.steps[0]} to {self.steps[-1]}"
+        return f"Timeline({len(self.steps)} checkpoints, {span}, {len(self.measures)} measures)"
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything into one safetensors file, by atomic replacement."""
+        from ._timeline_file import save_timeline
+
+        save_timeline(self, path)
+
+
+def timeline(
+    model: nn.Module,
+    checkpoints: str | os.PathLike[str] | Mapping[int, Mapping[str, Tensor]],
+    view: Slice,
+    *,
+    points: Mapping[str, Any],
+    radius: float,
+    near: float | None = None,
+    directions: int | Any | None = None,
+    max_tiles: int | None = None,
+    progress: Progress | None = None,
+) -> Timeline:
+    """Tile one slice at every checkpoint and measure how tiles move.
+
+    Args:
+        model: The architecture; its own parameters are neither used nor changed.
+        checkpoints: A folder of .safetensors, .pt, .pth or .ckpt files with the step as the last number in the name
+            (such as the monitor's `snapshots`), or state dicts by step. Nothing in a file is executed.
+        view: The slice, the same at all steps; its anchors are the data points looked at.
+        points: Sets of inputs by name ("train", "test", "random") for local complexity.
+        radius: r of the local complexity (method "frame").
+        near: Radius of the discs in which tiles are counted, in slice coordinates; 5% of the side by default.
+        directions: As for `local_complexity`.
+        max_tiles: Stop with `LimitReached` beyond this many tiles in one tiling.
+        progress: Called with (share done, what is being done).
+
+    Returns:
+        Tilings (exact) and measures by step.
+
+    Cost: one tiling and a few thousand forward passes per checkpoint.
+
+    Example:
+        >>> story = timeline(model, "run1/snapshots", view, points={"train": x}, radius=0.05)    # doctest: +SKIP
+        >>> story.save("run1.timeline")                                                         # doctest: +SKIP
+    """
+    radius = check_positive(radius, "radius")
+    if view.dimension != 2:
+        raise InputError(f"view must be a 2-D slice, got a {view.dimension}-D one.")
+    near = 0.05 * float(np.sqrt(view.size)) if near is None else check_positive(near, "near")
+    found = dict(checkpoints) if isinstance(checkpoints, Mapping) else _checkpoint_files(checkpoints)
+    twin = copy.deepcopy(model).eval()
+    places = view.inputs(_random_places(view))
+    network = None
+    steps, tilings, rows = sorted(found), [], []
+    for number, step in enumerate(steps):
+        if progress is not None:
+            progress(number / len(steps), f"step {step}")
+        _load(twin, found[step])
+        if network is None:
+            like = next(twin.parameters(), torch.zeros(0))
+            network = trace(twin, torch.from_numpy(places[:2]).to(like))
+        tiling = tessellate(network, view, max_tiles=max_tiles, progress=False)
+        row = _measures(tiling, view, near)
+        for name, x in points.items():
+            counts = local_complexity(twin, x, radius=radius, directions=directions)
+            row[f"complexity/{name}"] = float(counts.total.double().mean())
+        tilings.append(replace(tiling, network=None))  # its parameters move on
+        rows.append(row)
+    measures = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    return Timeline(np.array(steps, np.int64), tuple(tilings), measures, radius, near)
+
+
+def _measures(tiling: Tiling, view: Slice, near: float) -> dict[str, float]:
+    boundary = tiling.decision_boundary()
+    anchors = view.anchors if view.anchors.size else np.zeros((0, 2))
+    on_boundary = boundary.sample(_BOUNDARY_SAMPLES, np.random.default_rng(0)) if len(boundary) else np.zeros((0, 2))
+    inside = tiling.locate(anchors)
+    inside = inside[inside >= 0]
+    return {
+        "tiles": float(tiling.count),
+        "boundary_length": boundary.length,
+        "tiles_near_data": _mean(tiling.counts_near(anchors, near)),
+        "tiles_near_boundary": _mean(tiling.counts_near(on_boundary, near)),
+        "tiles_near_random": _mean(tiling.counts_near(_random_places(view), near)),
+        "slope_at_data": _mean(tiling.input_slope_norms(inside)) if len(inside) else float("nan"),
+    }
+
+
+def _mean(values: np.ndarray) -> float:
+    return float(values.mean()) if len(values) else float("nan")
+
+
+def _random_places(view: Slice) -> np.ndarray:
+    """`[200, 2]` random points of the slice, the same in every call: triangles from the first corner, by area."""
+    generator = np.random.default_rng(0)
+    first, edges = view.domain[0], view.domain[1:] - view.domain[0]
+    a, b = edges[:-1], edges[1:]
+    areas = np.abs(a[:, 0] * b[:, 1] - a[:, 1] * b[:, 0])
+    chosen = generator.choice(len(areas), _BOUNDARY_SAMPLES, p=areas / areas.sum())
+    u, v = np.sort(generator.random((2, _BOUNDARY_SAMPLES, 1)), axis=0)
+    return first + u * a[chosen] + (v - u) * b[chosen]
+
+
+def _checkpoint_files(folder: str | os.PathLike[str]) -> dict[int, Path]:
+    """Step -> file."""
+    path = Path(folder)
+    if not path.is_dir():
+        raise InputError(f"checkpoints must be a folder or state dicts by step, got {str(folder)!r}.")
+    files = sorted(file for file in path.iterdir() if file.suffix in _ENDINGS)
+    if not files:
+        raise InputError(f"{path} holds no checkpoints: files ending in {', '.join(_ENDINGS)} are read.")
+    steps = _unique(step_of(file) for file in files)
+    return dict(zip(steps, files, strict=True))
+
+
+def _unique(steps: Iterable[int]) -> list[int]:
+    numbers = list(steps)
+    twice = {n for n in numbers if numbers.count(n) > 1}
+    if twice:
+        raise InputError(f"each checkpoint must have a step of its own in its name; {min(twice)} came twice.")
+    return numbers
+
+
+def _load(model: nn.Module, source: Path | Mapping[str, Tensor]) -> None:
+    """Put a checkpoint's parameters into the model."""
+    from pickle import UnpicklingError
+
+    from safetensors import SafetensorError
+    from safetensors.torch import load_model
+
+    if not isinstance(source, Path):
+        model.load_state_dict(source)
+        return
+    try:
+        if source.suffix == ".safetensors":
+            load_model(model, source)
+            return
+        state = torch.load(source, map_location="cpu", weights_only=True)
+    except (SafetensorError, UnpicklingError, EOFError) as error:
+        raise FileFormatError(f"{source} is not a readable checkpoint: {str(error).splitlines()[0]}") from error
+    for key in ("state_dict", "model_state_dict", "model"):
+        if isinstance(state, Mapping) and isinstance(state.get(key), Mapping):
+            state = state[key]
+    try:
+        model.load_state_dict(state)
+    except (RuntimeError, TypeError) as error:
+        raise InputError(f"{source} does not fit the model: {' '.join(str(error).split())}") from error

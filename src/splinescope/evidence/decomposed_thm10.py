@@ -1,0 +1,87 @@
+"""Theorem 10 and Figure 4: in the tree model every row soon has at most three clusters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..plot.representation import plot_tree
+from ..representation import three_cluster_depth_bound, tree_representation
+from ._decomposed import judge, subplots
+from ._experiment import Claim, Experiment, Outcome, Progress, Size
+
+
+def three_cluster_depth(values: np.ndarray) -> int:
+    """First depth at which no row of the whole tree has more than three clusters (five points or more)."""
+    tree = tree_representation(values, 0)
+    while tree.wide:
+        tree = tree.advance()
+    return tree.depth
+
+
+def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
+    rng = np.random.default_rng(seed)
+    sizes, repeats = ((5, 10, 20), 40) if size == "quick" else ((5, 10, 20, 50, 100, 200), 30)
+    depths: dict[int, list[int]] = {}
+    bounds: dict[int, list[int]] = {}
+    for n in sizes:
+        if progress is not None:
+            progress(len(depths) / len(sizes), f"batches of {n}")
+        batches = [rng.standard_normal(n) for _ in range(repeats)]
+        depths[n] = [three_cluster_depth(x) for x in batches]
+        bounds[n] = [three_cluster_depth_bound(x) for x in batches]
+    batch = np.sort(rng.standard_normal(50))
+    ordinary = three_cluster_depth(batch)
+    batch[2] = batch[1] + 1e-12
+    close = three_cluster_depth(batch)
+    violations = sum(t > b for n in sizes for t, b in zip(depths[n], bounds[n], strict=True))
+    total = len(sizes) * repeats
+    return Outcome(
+        {
+            "depths": depths,
+            "bounds": bounds,
+            "ordinary_depth": ordinary,
+            "close_pair_depth": close,
+            "example": rng.standard_normal(7),
+        },
+        (
+            Claim(
+                "From some depth on every row of the tree takes at most three values; explicitly, from "
+                "ceil(ln(range / smallest inner gap) / ln(n / (n - 1))) on.",
+                judge(violations == 0),
+                f"{violations} of {total} random batches beyond the bound; mean depth "
+                + ", ".join(f"{np.mean(depths[n]):.1f} (n={n})" for n in sizes),
+                "no violation",
+            ),
+            Claim(
+                "The depth has no bound in n alone: a close pair of values delays it.",
+                judge(close > 2 * ordinary),
+                f"n = 50: depth {ordinary}; with two values moved to 1e-12 of each other: {close}",
+                "the close pair more than doubles the depth",
+            ),
+        ),
+    )
+
+
+def draw(numbers: dict[str, Any]) -> Any:
+    figure, (left, right) = subplots(2)
+    depths = {int(n): np.asarray(d) for n, d in numbers["depths"].items()}
+    bounds = {int(n): np.asarray(d) for n, d in numbers["bounds"].items()}
+    for n in depths:
+        left.scatter(bounds[n], depths[n], s=12, alpha=0.6, label=f"n = {n}")
+    top = max(b.max() for b in bounds.values())
+    left.plot([1, top], [1, top], color="0.6", linewidth=1)
+    left.set_xscale("log")
+    left.set_yscale("log")
+    left.set_xlabel("bound")
+    left.set_ylabel("depth from which rows have <= 3 clusters")
+    left.legend(frameon=False)
+    plot_tree(numbers["example"], 3, right)
+    figure.set_size_inches(11, 4.2)
+    return figure
+
+
+EXPERIMENT = Experiment(
+    "decomposed-thm10", "decomposed", "Theorem 10 and Figure 4: three clusters in the tree model", run, draw
+)

@@ -1,0 +1,97 @@
+"""Proposition 1: the metric of batch norm, and the round sphere in disguise."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from ..meanfield import Manifold
+from ._experiment import Claim, Experiment, Outcome, Progress, Size
+from ._meanfield import decide, panels
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
+    count = 20 if size == "quick" else 330
+    generator = torch.Generator().manual_seed(seed)
+    rows = []
+    dimensions = range(2, 8)
+    for d in dimensions:
+        if progress:
+            progress((d - 2) / 6, f"dimension {d}")
+        for _ in range(count):
+            root = torch.randn(d, d, generator=generator, dtype=torch.float64)
+            manifold = Manifold(root @ root.T + 0.1 * torch.eye(d, dtype=torch.float64))
+            b = manifold.normalise(torch.randn(1, d, generator=generator, dtype=torch.float64))
+            v = manifold.project(b, torch.randn(1, d, generator=generator, dtype=torch.float64))
+            inverse = manifold.metric_inverse(b)[0]
+            metric = torch.linalg.pinv(inverse, hermitian=True, rtol=1e-11)  # the definition, G = (|b|^2 M)^+
+            normal = (b @ manifold.covariance)[0]
+            tangent = torch.eye(d, dtype=torch.float64) - torch.outer(normal, normal) / (normal @ normal)
+            scale = metric.abs().max()
+            eigenvalues = torch.linalg.eigvalsh(metric)
+            u = b / b.norm()
+            turn = (v - u * (u * v).sum()) / b.norm()  # the derivative of b / |b| in the direction v
+            rows.append(
+                [
+                    float((metric - metric.T).abs().max() / scale),
+                    float((tangent @ metric - metric).abs().max() / scale),
+                    float(eigenvalues[1] / eigenvalues[-1]),
+                    float(abs((v @ metric @ v.T).item() / (turn * turn).sum().item() - 1)),
+                    float((manifold.metric(b)[0] - metric).abs().max() / scale),
+                ]
+            )
+    table = np.array(rows)
+    asymmetry, redundant, least, isometry, closed = (
+        table[:, 0].max(),
+        table[:, 1].max(),
+        table[:, 2].min(),
+        table[:, 3].max(),
+        table[:, 4].max(),
+    )
+    numbers = {
+        "dimensions": [d for d in dimensions for _ in range(count)],
+        "isometry_error": table[:, 3].tolist(),
+        "asymmetry": float(asymmetry),
+        "projector_error": float(redundant),
+        "least_eigenvalue": float(least),
+        "closed_form_error": float(closed),
+    }
+    return Outcome(
+        numbers,
+        (
+            Claim(
+                "The metric is symmetric, positive definite on the tangent space, with kernel Sigma b; the "
+                "projector in its definition is redundant.",
+                decide(asymmetry < 1e-12 and redundant < 1e-10 and least > 1e-8),
+                f"asymmetry {asymmetry:.1e}, projector changes it by {redundant:.1e}, smallest tangent "
+                f"eigenvalue {least:.1e} of the largest, {len(rows)} random cases",
+                "below 1e-12, below 1e-10, above 1e-8, all relative",
+            ),
+            Claim(
+                "Ours: the manifold is isometric to the round unit sphere by b -> b/|b|, so distance is the angle.",
+                decide(isometry < 1e-9 and closed < 1e-9),
+                f"largest relative error of the squared length {isometry:.1e}, of the closed form {closed:.1e}",
+                "both below 1e-9 (the pseudo-inverse loses digits with the condition of Sigma)",
+            ),
+        ),
+    )
+
+
+def draw(numbers: dict[str, Any]) -> Figure:
+    figure, (ax,) = panels(1)
+    dimensions = np.array(numbers["dimensions"])
+    jitter = np.linspace(-0.2, 0.2, int((dimensions == 2).sum()))
+    errors = np.maximum(numbers["isometry_error"], 1e-17)
+    ax.semilogy(dimensions + np.tile(jitter, len(set(numbers["dimensions"]))), errors, ".", ms=3, color="#0072B2")
+    ax.axhline(1e-9, color="0.6", ls=":", label="threshold")
+    ax.set(xlabel="dimension d", ylabel="relative error of $v^T G v = |d(b/|b|)v|^2$")
+    ax.legend(frameon=False)
+    return figure
+
+
+EXPERIMENT = Experiment("meanfield-prop1", "meanfield", "Proposition 1: the metric is that of a sphere", run, draw)

@@ -1,0 +1,109 @@
+"""Theorem 4: the measures converge as the width grows; the loss falls at the rate of the Riemannian speed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from ..meanfield import ConvergenceStudy, Gaussian, Manifold, TwoLayerBN, convergence_study
+from ..meanfield.flow import vector_field
+from ..meanfield.functions import as_loss
+from ._experiment import Claim, Experiment, Outcome, Progress, Size
+from ._meanfield import decide, even_angles, panels, random_problem, ring
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def random_ring(m: int, generator: torch.Generator) -> TwoLayerBN:
+    return ring(2 * torch.pi * torch.rand(m, generator=generator, dtype=torch.float64))
+
+
+def even_ring(m: int, _: torch.Generator) -> TwoLayerBN:
+    return ring(even_angles(m))
+
+
+def energy(seed: int) -> tuple[float, float, float]:
+    """(dL/dt by the chain rule, minus the mean squared speed in the metric, the same in Euclidean
+    length).
+    """
+    net, data = random_problem(seed)
+    manifold, loss = Manifold(data.covariance), as_loss("squared")
+    state = torch.column_stack([net.a, manifold.normalise(net.b)])
+    v = vector_field(net, data, loss, "manifold", net.lengths)(state)
+
+    point = state.clone().requires_grad_()
+    f = point[:, 0] @ net.activation.value(point[:, 1:] @ data.x.T) / net.width
+    (differential,) = torch.autograd.grad(data.weights @ loss.value(f, data.y), point)
+    slope = (differential * v).sum().item()
+    turning = manifold.inner(state[:, 1:], v[:, 1:], v[:, 1:], scale=net.lengths)
+    amplitude = v[:, 0] ** 2
+    return slope, -(amplitude + turning).mean().item(), -(amplitude + v[:, 1:].square().sum(1)).mean().item()
+
+
+def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
+    sigma = torch.diag(torch.tensor([2.0, 1.0], dtype=torch.float64))
+    data = Gaussian(sigma).quadrature(lambda x: torch.sin(x[:, 0]) + 0.5 * torch.tanh(x[:, 1]), order=10)
+    widths = [8, 16, 32, 64, 128] if size == "quick" else [16, 32, 64, 128, 256, 512]
+    seeds = range(seed, seed + 10)
+
+    def part(start: float, share: float) -> Progress | None:
+        return None if progress is None else lambda fraction, what: progress(start + share * fraction, what)
+
+    time = 5.0
+    drawn = convergence_study(widths, data, random_ring, time=time, seeds=seeds, progress=part(0, 0.8))
+    even = convergence_study(widths[:-1], data, even_ring, time=time, rtol=1e-8, progress=part(0.8, 0.2))
+    rates = {name: vars(drawn.rate(name)) for name in ("start", "end", "lipschitz", "outputs")}
+    even_rate = even.rate("end")
+    slope, riemannian, euclidean = energy(seed)
+    numbers = {
+        "widths": drawn.widths.tolist(),
+        "start": drawn.start.tolist(),
+        "end": drawn.end.tolist(),
+        "lipschitz": drawn.lipschitz.tolist(),
+        "outputs": drawn.outputs.tolist(),
+        "rates": rates,
+        "even_widths": even.widths.tolist(),
+        "even_end": even.end.tolist(),
+        "even_rate": vars(even_rate),
+        "energy": {"dL/dt": slope, "riemannian": riemannian, "euclidean": euclidean},
+    }
+    end = drawn.rate("end")
+    return Outcome(
+        numbers,
+        (
+            Claim(
+                "The measures of wider and wider networks converge, at a fixed time, when their starts do.",
+                decide(end.high < -0.2 and abs(end.slope + 0.5) < 0.2 and even_rate.slope < -0.7),
+                f"W2 at t = {time:g}: slope {end.slope:.2f} [{end.low:.2f}, {end.high:.2f}] for random "
+                f"starts (expected -0.5), {even_rate.slope:.2f} for an even grid",
+                "random: within 0.2 of -0.5 and 95% interval below -0.2; even grid: below -0.7",
+            ),
+            Claim(
+                "The loss falls at the mean squared speed. Corrected: the speed is measured in the metric "
+                "G, not in Euclidean length.",
+                decide(abs(slope / riemannian - 1) < 1e-9, corrected=abs(slope / euclidean - 1) > 1e-2),
+                f"dL/dt = {slope:.5f}, minus squared speed: {riemannian:.5f} in G, {euclidean:.5f} Euclidean",
+                "relative difference below 1e-9 in G; a correction if Euclidean is off by over 1%",
+            ),
+        ),
+    )
+
+
+def draw(numbers: dict[str, Any]) -> Figure:
+    from ..plot.meanfield import plot_convergence
+
+    figure, (ax,) = panels(1, height=4.2)
+    arrays = {k: np.array(numbers[k]) for k in ("widths", "start", "end", "lipschitz", "outputs")}
+    plot_convergence(ConvergenceStudy(**arrays), ax=ax)
+    even = np.array(numbers["even_end"])[0]
+    slope = numbers["even_rate"]["slope"]
+    ax.plot(numbers["even_widths"], even, "k.-.", lw=1, label=f"W2 at the end, even grid: slope {slope:.2f}")
+    ax.set_ylim(bottom=min(even.min(), arrays["outputs"].min()) / 20)
+    ax.legend(frameon=False, fontsize="small", loc="lower left")
+    return figure
+
+
+EXPERIMENT = Experiment("meanfield-thm4", "meanfield", "Theorem 4: convergence as the width grows", run, draw)

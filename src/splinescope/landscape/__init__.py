@@ -1,0 +1,35 @@
+"""The loss as a piecewise quadratic of a layer's parameters, its curvature, and why skip connections help."""
+
+from ._minima import Minima as Minima
+from ._moved import NotOneLayer as NotOneLayer
+from .conditioning import Conditioning as Conditioning
+from .conditioning import condition_number as condition_number
+from .conditioning import layer_conditioning as layer_conditioning
+from .conditioning import layer_map as layer_map
+from .conditioning import random_conditioning as random_conditioning
+from .conditioning import skip_bound as skip_bound
+from .conditioning import tile_condition_numbers as tile_condition_numbers
+from .directions import PathPlane as PathPlane
+from .directions import direction_between as direction_between
+from .directions import principal_directions as principal_directions
+from .directions import random_directions as random_directions
+from .hessian import Curvature as Curvature
+from .hessian import curvature as curvature
+from .hessian import curvature_factor as curvature_factor
+from .hessian import downstream_jacobians as downstream_jacobians
+from .monitor import CurvatureMonitor as CurvatureMonitor
+from .polynomials import PolynomialSection as PolynomialSection
+from .polynomials import polynomial_section as polynomial_section
+from .sections import LossSection as LossSection
+from .sections import loss_section as loss_section
+from .skips import Skip as Skip
+from .skips import find_skips as find_skips
+from .skips import skip_conditioning as skip_conditioning
+from .skips import without_skips as without_skips
+from .spectrum import SpectralDensity as SpectralDensity
+from .spectrum import SpectrumSummary as SpectrumSummary
+from .spectrum import extreme_eigenvalues as extreme_eigenvalues
+from .spectrum import spectral_density as spectral_density
+from .spectrum import spectrum_summary as spectrum_summary
+from .surface import Surface as Surface
+from .surface import loss_surface as loss_surface

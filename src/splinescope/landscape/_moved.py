@@ -1,0 +1,251 @@
+"""A network as a function of where its parameters are: coordinates t in, outputs at fixed data points out.
+
+Along `theta(t) = theta0 + sum_i t_i d_i`, with directions d_i that move the parameters of one layer only, the layer's
+output at a data point is affine in t, and all that follows is the network itself: the outputs at the data are a
+continuous piecewise-affine function of t. It is written down as a `Program` of t, so the tiling engine cuts the plane
+of t exactly as it cuts a slice of input space.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .._errors import InputError
+from ..network import Affine, Fold, Program, Seal, Site, SplineNetwork
+from ..network._program import live_after
+
+Direction = Mapping[str, Tensor]
+"""Parameter path -> change of that parameter; parameters that are absent stay."""
+
+_AFFINE_RTOL = 1e-9  # a layer that is affine in its parameters agrees to rounding; one that is not, is far off
+
+
+class NotOneLayer(InputError):
+    """The directions move parameters that multiply each other, so outputs are not piecewise affine in t."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some data points as a program of t; names carry the block's tag, so blocks can follow each other.
+
+    Attributes:
+        program: `t [B, d] -> [B, n, *output shape]`.
+        count: n, the number of points.
+    """
+
+    program: Program
+    count: int
+
+
+class ParameterNetwork(SplineNetwork):
+    """Outputs at data as a piecewise-affine network of t; blocks of data follow each other in its program.
+
+    Values of one block are dropped before the next begins, so the memory of a row of t does not grow with the number
+    of data points. The program's own output is that of the last block; `blocks` has them all.
+    """
+
+    def __init__(self, network: SplineNetwork, blocks: Sequence[Block], dimension: int) -> None:
+        self._network = network
+        self.blocks = tuple(blocks)
+        last = blocks[-1].program
+        steps = tuple(step for block in blocks for step in block.program.steps)
+        self._program = Program("t", (dimension,), last.output, last.output_shape, steps)
+        self.input_shape = (dimension,)
+        self.output_shape = last.output_shape
+        self.sites = self._program.sites
+        self.ending = None
+
+    def program(self, replace: Mapping[str, Tensor] | None = None) -> Program:
+        """The program of t; its parameters are fixed."""
+        if replace:
+            raise InputError("the parameters of a network of t are its input; none can be replaced.")
+        return self._program
+
+    def fingerprint(self) -> str:
+        """The fingerprint of the network whose parameters move."""
+        return self._network.fingerprint()
+
+    def __repr__(self) -> str:
+        points = sum(block.count for block in self.blocks)
+        return f"ParameterNetwork({self.input_shape[0]} coordinates -> outputs at {points} points)"
+
+
+class Mover:
+    """Lowers a network at the parameters that a family of directions needs, and makes blocks of data from it."""
+
+    def __init__(self, network: SplineNetwork, directions: Sequence[Direction]) -> None:
+        self.network = network
+        self.directions = list(directions)
+        paths = sorted({path for direction in directions for path in direction})
+        self.start = {path: parameter_of(network, path) for path in paths}
+        self.using = network.steps_using(paths)
+        zero = {path: torch.zeros_like(value) for path, value in self.start.items()}
+        self._base = network.program()
+        self._zero = network.program(zero)
+        self._along = [network.program({**zero, **direction}) for direction in directions]
+        self._all = network.program(self.at(np.ones(len(self.directions))))
+
+    def at(self, t: np.ndarray) -> dict[str, Tensor]:
+        """The moved parameters at coordinates t."""
+        result = dict(self.start)
+        for amount, direction in zip(t, self.directions, strict=True):
+            for path, change in direction.items():
+                result[path] = result[path] + float(amount) * change
+        return result
+
+    def program_at(self, t: np.ndarray) -> Program:
+        """The network of x with its parameters at coordinates t."""
+        return self.network.program(self.at(t))
+
+    def degrees(self) -> dict[str, int]:
+        """Degree in t, on a piece, of every value of the network: moved layers on the longest way to it."""
+        degrees: dict[str, int] = {}
+        for step in self._base.steps:
+            if not isinstance(step, Seal):
+                before = max((degrees.get(name, 0) for name in step.inputs), default=0)
+                degrees[step.output] = before + (step.output in self.using)
+        return degrees
+
+    def values_at(self, t: Tensor, x: Tensor) -> Iterator[tuple[Affine | Fold, list[Tensor], Tensor]]:
+        """Run the network on data `[n, ...]` at every t `[B]` of the first direction: (step, inputs, output) in turn.
+
+        Rows are `[B n, ...]`, t slowest. A step that uses moved parameters is affine in them, so its output is
+        `base + t (along - zero)`, each run on the same inputs.
+        """
+        rows = t.repeat_interleave(len(x))
+        values = {self._base.input: x.expand(len(t), *x.shape).reshape(-1, *x.shape[1:])}
+        for i, (step, needed) in enumerate(
+            zip(self._base.steps, live_after(self._base.steps, {self._base.output}), strict=True)
+        ):
+            if isinstance(step, Seal):
+                continue
+            inputs = [values[name] for name in step.inputs]
+            output = step.run(*inputs)
+            if step.output in self.using:
+                slope = self._along[0].steps[i].run(*inputs) - self._zero.steps[i].run(*inputs)  # type: ignore[union-attr]
+                output = output + rows.reshape(-1, *(1,) * (output.dim() - 1)) * slope
+            yield step, inputs, output
+            values[step.output] = output
+            for name in [name for name in values if name not in needed]:
+                del values[name]
+
+    def block(self, x: Tensor, tag: str) -> Block:
+        """Data `[n, *input shape]` as a program of t.
+
+        Raises:
+            NotOneLayer: A step multiplies moved parameters with a value that moves already.
+        """
+        count = len(x)
+        fixed: dict[str, Tensor] = {self._base.input: x}
+        moving: set[str] = set()
+        steps: list[Affine | Fold | Seal] = []
+        with torch.no_grad():
+            for i, step in enumerate(self._base.steps):
+                lives = any(name in moving for name in step.inputs)
+                if isinstance(step, Seal):
+                    if lives:
+                        steps.append(_lifted_seal(step, self._base, count, tag))
+                    continue
+                if step.output in self.using:
+                    if lives:
+                        raise NotOneLayer(
+                            "the directions move several layers together (or one that is used twice), so the pieces of "
+                            "the loss are polynomials of higher degree: use polynomial_section, or move one layer."
+                        )
+                    steps.append(self._entry(i, step, [fixed[name] for name in step.inputs], tag))
+                    moving.add(step.output)
+                elif lives:
+                    steps.append(_lifted(step, fixed, moving, count, tag))
+                    moving.add(step.output)
+                else:
+                    fixed[step.output] = step.run(*(fixed[name] for name in step.inputs))
+        if self._base.output not in moving:
+            raise InputError(f"directions must move parameters that the output depends on, got {sorted(self.start)}.")
+        shape = (count, *self._base.output_shape)
+        return Block(Program("t", (len(self.directions),), f"{self._base.output}@{tag}", shape, tuple(steps)), count)
+
+    def _entry(self, i: int, step: Affine | Fold, inputs: list[Tensor], tag: str) -> Affine:
+        """The moved layer at the data: affine in t, by its values at theta0, at zero and along each direction."""
+
+        def at(program: Program) -> Tensor:
+            return program.steps[i].run(*inputs)  # type: ignore[union-attr]
+
+        origin = at(self._base)
+        slopes = torch.stack([at(program) - at(self._zero) for program in self._along])
+        error = (at(self._all) - origin - slopes.sum(0)).abs().amax()
+        size = origin.abs().amax() + slopes.abs().sum(0).amax()
+        if not float(error) <= _AFFINE_RTOL * float(size):  # NaN is not affine either
+            raise InputError(
+                f"{step.output} is not affine in the moved parameters (relative error {float(error / size):.2g}): a "
+                "parametrised weight (weight_norm)? Move the parameters of a plain layer."
+            )
+        sizes, origin_size = slopes.abs(), origin.abs()
+        return Affine(
+            f"{step.output}@{tag}",
+            ("t",),
+            lambda t: origin + torch.tensordot(t, slopes, 1),
+            lambda t: origin_size + torch.tensordot(t, sizes, 1),
+        )
+
+
+def parameter_of(network: SplineNetwork, path: str) -> Tensor:
+    """A parameter of the traced model as float64, by path; an error lists the possible ones."""
+    named = dict(network.module.named_parameters())
+    if path not in named:
+        raise InputError(f"directions must name parameters of the model, got {path!r}; there are: {', '.join(named)}.")
+    return named[path].detach().to("cpu", torch.float64)
+
+
+def _lifted(step: Affine | Fold, fixed: dict[str, Tensor], moving: set[str], count: int, tag: str) -> Affine | Fold:
+    """A step on rows `[B, n, *shape]`: the same op on `B n` rows, values that do not move filled in."""
+    names = [f"{name}@{tag}" for name in dict.fromkeys(step.inputs) if name in moving]
+    order = {name: i for i, name in enumerate(dict.fromkeys(n for n in step.inputs if n in moving))}
+    constants = {name: fixed[name] for name in step.inputs if name not in moving}
+    sizes = {name: value.abs() for name, value in constants.items()}
+
+    def lift(function: Callable[..., Tensor], filling: dict[str, Tensor]) -> Callable[..., Tensor]:
+        def run(*moved: Tensor) -> Tensor:
+            rows = len(moved[0])
+            flat = [
+                moved[order[name]].reshape(rows * count, *moved[order[name]].shape[2:])
+                if name in order
+                else filling[name].expand(rows, *filling[name].shape).reshape(rows * count, *filling[name].shape[1:])
+                for name in step.inputs
+            ]
+            result = function(*flat)
+            return result.reshape(rows, count, *result.shape[1:])
+
+        return run
+
+    output = f"{step.output}@{tag}"
+    if isinstance(step, Affine):
+        return Affine(output, tuple(names), lift(step.run, constants), lift(step.magnitude, sizes))
+    cuts, magnitude = lift(step.cuts, constants), lift(step.cut_magnitude, sizes)
+    site = step.site
+    size = int(np.prod(site.shape))
+    return Fold(
+        output,
+        tuple(names),
+        lift(step.run, constants),
+        lambda *moved: cuts(*moved).flatten(1),
+        lambda *moved: magnitude(*moved).flatten(1),
+        np.tile(step.gains, count),
+        _per_point(step.elements, size, count),
+        Site(site.path, site.op, (count, *site.shape), count * site.units, site.depth),
+    )
+
+
+def _lifted_seal(seal: Seal, program: Program, count: int, tag: str) -> Seal:
+    size = next(int(np.prod(fold.site.shape)) for fold in program.folds if fold.output == seal.final)
+    stages = tuple((f"{name}@{tag}", _per_point(windows, size, count)) for name, windows in seal.stages)
+    return Seal(f"{seal.final}@{tag}", stages)
+
+
+def _per_point(index: np.ndarray, size: int, count: int) -> np.ndarray:
+    """Flat indices into one point's value of this size as indices into the values of all points."""
+    return (np.arange(count)[:, None] * size + index[None]).reshape(-1)

@@ -1,0 +1,178 @@
+"""Why skip connections help: condition numbers of `D W` (ConvNet) and `I + D W` (ResNet), and their bounds.
+
+D is the diagonal of slopes of the units: 0 or 1 for ReLU, eta or 1 for leaky ReLU, -1 or 1 for the absolute value.
+
+* If `|D W| < 1` (largest singular value): `kappa(I + D W) <= (1 + |D W|) / (1 - |D W|)`.
+* Without that there is no bound: `W = diag(-(1 - e), 0, ...)` gives `kappa = 1 / e`.
+* `D W` of a ReLU layer is singular as soon as one unit is off: `kappa = inf`.
+* If all slopes are at least |eta| > 0 in size and at most 1: `kappa(D W) <= kappa(W) / |eta|`.
+* Bounds of a stack of layers multiply.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from .._checks import as_float64_array, check_positive
+from .._errors import InputError
+from ..tiling import Tiling
+from ._minima import corner_means
+from .hessian import downstream_jacobians
+
+SLOPES: dict[str, tuple[float, float]] = {
+    "relu": (0.0, 1.0),
+    "leaky": (0.1, 1.0),
+    "abs": (-1.0, 1.0),
+    "linear": (1.0, 1.0),
+}
+"""Slope of each activation left and right of zero."""
+
+
+@dataclass(frozen=True)
+class Conditioning:
+    """Condition numbers of layer maps with the norms and bounds that explain them.
+
+    Attributes:
+        condition: `[...]` largest over smallest singular value; inf where singular.
+        norm: `[...]` largest singular value of the branch `D W` (for a stack: the largest over its layers).
+        bound: `[...]` the upper bound of `condition`; inf where none holds.
+    """
+
+    condition: np.ndarray
+    norm: np.ndarray
+    bound: np.ndarray
+
+    @property
+    def violations(self) -> int:
+        """How many exceed their bound by more than rounding."""
+        return int((self.condition > self.bound * (1 + 1e-9)).sum())
+
+
+def condition_number(matrices: Any) -> np.ndarray:
+    """`[...]` largest over smallest singular value of matrices `[..., m, n]`; inf where numerically singular.
+
+    Singular means: smallest below `max(m, n) * 2.2e-16` times the largest.
+
+    Example:
+        >>> float(condition_number([[2.0, 0.0], [0.0, 0.5]]))
+        4.0
+    """
+    matrices = as_float64_array(matrices, "matrices")
+    if matrices.ndim < 2 or 0 in matrices.shape[-2:]:
+        raise InputError(f"matrices must have shape (..., m, n), got {matrices.shape}.")
+    singular = np.linalg.svd(matrices, compute_uv=False)
+    large, small = singular[..., 0], singular[..., -1]
+    regular = small > max(matrices.shape[-2:]) * np.finfo(float).eps * large
+    return np.where(regular, large / np.where(regular, small, 1.0), np.inf)
+
+
+def skip_bound(norm: Any) -> np.ndarray:
+    """`(1 + norm) / (1 - norm)`, the bound of `kappa(I + D W)` with `norm = |D W| < 1`; inf from 1 on."""
+    norm = np.asarray(norm, np.float64)
+    return np.where(norm < 1.0, (1.0 + norm) / np.where(norm < 1.0, 1.0 - norm, 1.0), np.inf)
+
+
+def layer_map(weight: Any, slopes: Any, *, skip: bool) -> np.ndarray:
+    """`D W` or, with a skip connection, `I + D W`, for weights `[..., m, n]` and slopes `[..., m]`."""
+    weight, slopes = as_float64_array(weight, "weight"), as_float64_array(slopes, "slopes")
+    branch = slopes[..., :, None] * weight
+    if not skip:
+        return branch
+    if weight.shape[-1] != weight.shape[-2]:
+        raise InputError(f"weight must be square for a skip connection, got {weight.shape[-2:]}.")
+    return branch + np.eye(weight.shape[-1])
+
+
+def layer_conditioning(weight: Any, slopes: Any, *, skip: bool) -> Conditioning:
+    """Condition numbers of `D W` or `I + D W` with their bounds; exact, for given weights and slopes.
+
+    Args:
+        weight: `[..., m, n]`.
+        slopes: `[..., m]` slopes of the units: of each data point, or drawn.
+        skip: Whether the identity is added.
+
+    Cost: three SVDs per matrix.
+
+    Example:
+        >>> result = layer_conditioning([[0.5, 0.0], [0.0, -0.5]], [1.0, 1.0], skip=True)
+        >>> float(result.condition), float(result.bound)
+        (3.0, 3.0)
+
+    Reference: Riedi, Balestriero, Baraniuk, "Singular Value Perturbation and Deep Network Optimization"; survey (7).
+    """
+    weight, slopes = as_float64_array(weight, "weight"), as_float64_array(slopes, "slopes")
+    branch = layer_map(weight, slopes, skip=False)
+    norm = np.linalg.norm(branch, 2, axis=(-2, -1))
+    condition = condition_number(layer_map(weight, slopes, skip=skip))
+    if skip:
+        return Conditioning(condition, norm, skip_bound(norm))
+    steep, flat = np.abs(slopes).max(-1), np.abs(slopes).min(-1)
+    kappa = condition_number(weight)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        bound = np.where(flat > 0, kappa * steep / flat, np.inf)
+    return Conditioning(condition, norm, bound)
+
+
+def random_conditioning(
+    width: int,
+    scale: float,
+    activation: str = "relu",
+    *,
+    skip: bool,
+    depth: int = 1,
+    draws: int = 200,
+    generator: torch.Generator | None = None,
+) -> Conditioning:
+    """Condition numbers of random layers (or stacks): `W ~ N(0, scale^2 / width)`, each unit on either side by a coin.
+
+    Args:
+        width: Units n of every layer.
+        scale: Standard deviation of the weights times `sqrt(width)`; He initialisation is `sqrt(2)`.
+        activation: "relu", "leaky" (0.1), "abs" or "linear".
+        skip: `I + D W` instead of `D W`.
+        depth: Layers in a stack; the map is their product, its bound the product of theirs.
+        draws: How many.
+        generator: Source of randomness.
+
+    Returns:
+        Arrays of shape `[draws]`.
+    """
+    if activation not in SLOPES:
+        raise InputError(f"activation must be one of {', '.join(map(repr, SLOPES))}, got {activation!r}.")
+    if width < 1 or depth < 1 or draws < 1:
+        raise InputError(f"width, depth and draws must be at least 1, got {width!r}, {depth!r}, {draws!r}.")
+    sigma = check_positive(scale, "scale") / np.sqrt(width)
+    left, right = SLOPES[activation]
+    shape = (draws, depth, width)
+    weight = torch.randn(*shape, width, generator=generator, dtype=torch.float64).numpy() * sigma
+    on = torch.randint(0, 2, shape, generator=generator).numpy()
+    layers = layer_conditioning(weight, np.where(on == 1, right, left), skip=skip)
+    if depth == 1:
+        return Conditioning(layers.condition[:, 0], layers.norm[:, 0], layers.bound[:, 0])
+    maps = layer_map(weight, np.where(on == 1, right, left), skip=skip)
+    product = maps[:, 0]
+    for i in range(1, depth):
+        product = maps[:, i] @ product
+    return Conditioning(condition_number(product), layers.norm.max(1), layers.bound.prod(1))
+
+
+def tile_condition_numbers(tiling: Tiling, layer: str) -> np.ndarray:
+    """`[K]` condition number of the map from a layer's output to the network's output, on every tile of a tiling.
+
+    On a tile all slopes are fixed, so this Jacobian is one matrix: exact, not a sample.
+
+    Args:
+        tiling: A tiling of the module's input space, with its network attached.
+        layer: Module path.
+    """
+    network = tiling.require_network("the condition number of its tiles")
+    centers = tiling.slice.inputs(corner_means(tiling))
+    blocks = [
+        condition_number(downstream_jacobians(network.module, centers[i : i + 256], layer))
+        for i in range(0, len(centers), 256)
+    ]
+    return np.concatenate(blocks)

@@ -1,0 +1,303 @@
+"""Exact sections of the squared error along a line or plane of one layer's parameters: a piecewise quadratic.
+
+On each tile of the plane of t the outputs at the data are affine in t, so the squared error is a convex quadratic
+
+    L(t) = value + gradient . (t - center) + 1/2 (t - center)^T hessian (t - center)
+
+whose coefficients follow from the outputs and their slopes at the tile's centre.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from .._checks import as_float64_array
+from .._errors import InputError
+from ..network import SplineNetwork
+from ..tiling import Cells, Slice, Tiling, tessellate
+from ._losses import along, batches, check_batch_size
+from ._minima import Minima, corner_means, interval_minima, polygon_minima
+from ._moved import Block, Direction, Mover, ParameterNetwork
+from ._section_inputs import checked_directions, checked_span, default_batch, traced_with_data
+
+_BLOCK_NUMBERS = 4 << 20  # numbers that one pass over tiles and data holds (32 MB)
+_BREAK_RTOL = 1e-12  # breaks of different data points closer than this share of the span are one
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LossSection:
+    """The squared error on a line (d = 1) or plane (d = 2) of one layer's parameters, piece by piece; exact.
+
+    Attributes:
+        vertices: `[V, d]` coordinates; sorted if d = 1, where they are the break points and the two ends.
+        tiles: `Cells`, the corners of each piece, counter-clockwise (left, right if d = 1).
+        centers: `[K, d]` points inside the pieces, about which the quadratics are written.
+        values: `[K]` the loss at the centres.
+        gradients: `[K, d]` its gradient there.
+        hessians: `[K, d, d]` its constant Hessian on the piece, positive semi-definite.
+        points: Number of data points the loss is a mean over.
+        tiling: The tiling of the plane (d = 2), with walls that name what folds there; None if d = 1.
+
+    The degree is 2 on every piece. Calling it evaluates the loss at coordinates `[M, d]`.
+    """
+
+    vertices: np.ndarray
+    tiles: Cells
+    centers: np.ndarray
+    values: np.ndarray
+    gradients: np.ndarray
+    hessians: np.ndarray
+    points: int
+    tiling: Tiling | None
+
+    degree = 2
+
+    def __repr__(self) -> str:
+        return f"LossSection({self.count} quadratic pieces, {self.dimension}-D, mean over {self.points} points)"
+
+    @property
+    def count(self) -> int:
+        """Number of pieces K."""
+        return len(self.tiles)
+
+    @property
+    def dimension(self) -> int:
+        """1 or 2."""
+        return self.vertices.shape[1]
+
+    @property
+    def breaks(self) -> np.ndarray:
+        """`[K + 1]` ends and break points of a 1-D section, ascending."""
+        if self.dimension != 1:
+            raise InputError(
+                "breaks are points of a 1-D section; this one is 2-D: see vertices, tiles and tiling.walls."
+            )
+        return self.vertices[:, 0]
+
+    @property
+    def coefficients(self) -> np.ndarray:
+        """`[K, 3]` a, b, c of a 1-D section: a + b t + c t^2 on each piece (about t = 0, so digits can cancel)."""
+        if self.dimension != 1:
+            raise InputError(
+                "coefficients are those of a 1-D section; this one is 2-D: see values, gradients, hessians."
+            )
+        m, g, h = self.centers[:, 0], self.gradients[:, 0], self.hessians[:, 0, 0]
+        return np.stack([self.values - g * m + 0.5 * h * m**2, g - h * m, 0.5 * h], 1)
+
+    def locate(self, t: Any) -> np.ndarray:
+        """`[M]` the piece that holds each point of `t` `[M, d]`; -1 outside the section."""
+        t = self._coordinates(t)
+        if self.dimension == 1:
+            found = np.searchsorted(self.breaks, t[:, 0], side="right") - 1
+            found[t[:, 0] == self.breaks[-1]] = self.count - 1
+            return np.where((found < 0) | (found >= self.count), -1, found)
+        assert self.tiling is not None
+        return self.tiling.locate(t)
+
+    def __call__(self, t: Any) -> np.ndarray:
+        """`[M]` the loss at coordinates `t` `[M, d]`; an error for points outside."""
+        t = self._coordinates(t)
+        piece = self.locate(t)
+        if (piece < 0).any():
+            raise InputError(f"t must lie in the section's domain, got {t[np.argmax(piece < 0)].tolist()}.")
+        return self.on_piece(piece, t)
+
+    def on_piece(self, piece: np.ndarray, t: np.ndarray) -> np.ndarray:
+        """The quadratics of given pieces `[M]` at coordinates `[M, d]`, inside the piece or not."""
+        d = t - self.centers[piece]
+        curved = np.einsum("mi,mij,mj->m", d, self.hessians[piece], d)
+        return self.values[piece] + (self.gradients[piece] * d).sum(1) + 0.5 * curved
+
+    @cached_property
+    def minima(self) -> Minima:
+        """The exact minimum on each piece (a convex quadratic on an interval or polygon)."""
+        return interval_minima(self) if self.dimension == 1 else polygon_minima(self)
+
+    @property
+    def minimum(self) -> tuple[float, np.ndarray]:
+        """The least loss on the whole section and the coordinates `[d]` where it is."""
+        best = int(np.argmin(self.minima.values))
+        return float(self.minima.values[best]), self.minima.points[best]
+
+    @property
+    def condition_numbers(self) -> np.ndarray:
+        """`[K]` ratio of the largest to the smallest eigenvalue of each piece's Hessian; inf where it is singular."""
+        eigenvalues = np.linalg.eigvalsh(self.hessians)
+        small, large = eigenvalues[:, 0], eigenvalues[:, -1]
+        regular = small > 1e-14 * large
+        return np.where(regular, large / np.where(regular, small, 1.0), np.inf)
+
+    def _coordinates(self, t: Any) -> np.ndarray:
+        t = as_float64_array(t, "t")
+        if self.dimension == 1 and t.ndim == 1:
+            t = t[:, None]
+        if t.ndim != 2 or t.shape[1] != self.dimension:
+            raise InputError(f"t must have shape (M, {self.dimension}), got {t.shape}.")
+        return t
+
+
+def loss_section(
+    model: nn.Module | SplineNetwork,
+    x: Any,
+    y: Any,
+    directions: Direction | Sequence[Direction],
+    *,
+    span: float | tuple[float, float] = 1.0,
+    loss: str = "squared",
+    batch_size: int | None = None,
+    max_tiles: int | None = None,
+    time_limit: float | None = None,
+    rtol: float = 1e-12,
+) -> LossSection:
+    """The exact pieces of the squared error along directions in one layer's parameters.
+
+    With `theta(t) = theta0 + sum_i t_i d_i`, the loss is `L(t) = 1/N sum_n |f(x_n; theta(t)) - y_n|^2`. The directions
+    may move any parameters that enter the output only once on every way (weight and bias of one layer; parallel
+    branches too): outputs are then piecewise affine in t and L is a continuous piecewise quadratic.
+
+    Args:
+        model: A piecewise-affine module in eval mode (or the result of `trace`).
+        x: `[N, *input shape]` inputs.
+        y: `[N, *output shape]` targets.
+        directions: One or two mappings from parameter path to its change (see `random_directions`).
+        span: The section is `[-span, span]` in each coordinate, or `[low, high]` for a pair.
+        loss: Only "squared": other losses have no quadratic pieces.
+        batch_size: Data points handled together; memory grows with it, not with N. Default: by layer sizes.
+        max_tiles: 2-D only: stop with `LimitReached` beyond so many pieces. N points and H units give up to
+            about (N H)^2 / 2 of them.
+        time_limit: Seconds, per call of the tiling engine.
+        rtol: Tolerance of the tiling, see `tessellate`.
+
+    Returns:
+        The pieces with their coefficients. Exact up to float64 rounding.
+
+    Raises:
+        NotOneLayer: The directions move several layers together: use `polynomial_section`.
+
+    Cost: a 1-D section is about one forward pass of the data for every `batch_size`-th break point; a 2-D one is the
+    tiling of the plane plus one pass of the data per piece.
+
+    Example:
+        >>> import torch, splinescope as ss
+        >>> net = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
+        >>> x, y = torch.randn(20, 2), torch.randn(20, 1)
+        >>> section = ss.loss_section(net, x, y, {"0.weight": torch.randn(8, 2)}, span=2.0)
+        >>> section.degree
+        2
+
+    Reference: Balestriero, Humayun, Baraniuk, "On the Geometry of Deep Learning", "Geometry of the loss function".
+    """
+    if loss != "squared":
+        raise InputError(
+            f"loss must be 'squared': only the squared error is quadratic where the outputs are affine, got {loss!r}; "
+            "use loss_surface for a sampled section of any loss."
+        )
+    network, inputs, targets = traced_with_data(model, x, y)
+    family = [directions] if not isinstance(directions, (list, tuple)) else list(directions)
+    mover = Mover(network, checked_directions(network, family))
+    low, high = checked_span(span)
+    if len(family) == 1:
+        size = check_batch_size(batch_size, _line_batch(mover))
+        return _line(mover, inputs, targets, low, high, size, rtol, time_limit)
+    size = check_batch_size(batch_size, default_batch(network))
+    return _plane(mover, inputs, targets, low, high, size, rtol, max_tiles, time_limit)
+
+
+def _line_batch(mover: Mover) -> int:
+    """Few points where they have many moving units: n points share about n times the break points of one."""
+    degrees = mover.degrees()
+    folds = mover.network.program().folds
+    moving = sum(fold.site.units for fold in folds if any(degrees.get(name, 0) for name in fold.inputs))
+    return int(np.clip(1_000 // max(moving, 1), 1, 64))
+
+
+def _line(
+    mover: Mover, x: Tensor, y: Tensor, low: float, high: float, size: int, rtol: float, time_limit: float | None
+) -> LossSection:
+    """Each batch of data has its own break points; the loss is the sum of their piecewise quadratics."""
+    view = Slice(np.zeros(1), np.ones((1, 1)), np.array([low, high]))
+    parts: list[tuple[np.ndarray, np.ndarray]] = []  # break points, [K, 4]: centre, value, gradient, hessian
+    for inputs, targets in batches(x, y, size):
+        block = mover.block(inputs, "0")
+        network = ParameterNetwork(mover.network, [block], 1)
+        tiling = tessellate(network, view, rtol=rtol, time_limit=time_limit, threads=1, progress=False)
+        breaks = np.unique(tiling.vertices[:, 0])
+        centers = 0.5 * (breaks[1:] + breaks[:-1])
+        value, gradient, hessian = block_quadratics(block, targets, centers[:, None])
+        parts.append((breaks, np.stack([centers, value, gradient[:, 0], hessian[:, 0, 0]], 1) / [1, *[len(x)] * 3]))
+    breaks = np.unique(np.concatenate([b for b, _ in parts]))
+    far = np.diff(breaks, prepend=-np.inf) > _BREAK_RTOL * (high - low)
+    breaks = breaks[far]
+    breaks[-1] = high
+    centers = 0.5 * (breaks[1:] + breaks[:-1])
+    total = np.zeros((len(centers), 3))
+    for own_breaks, pieces in parts:
+        own = pieces[np.searchsorted(own_breaks, centers) - 1]
+        d = centers - own[:, 0]
+        total[:, 0] += own[:, 1] + d * (own[:, 2] + 0.5 * d * own[:, 3])
+        total[:, 1] += own[:, 2] + d * own[:, 3]
+        total[:, 2] += own[:, 3]
+    corners = np.stack([np.arange(len(centers)), np.arange(1, len(centers) + 1)], 1).reshape(-1)
+    cells = Cells(np.arange(0, len(corners) + 1, 2), corners)
+    return LossSection(
+        breaks[:, None],
+        cells,
+        centers[:, None],
+        total[:, 0],
+        total[:, 1:2],
+        total[:, 2].reshape(-1, 1, 1),
+        len(x),
+        None,
+    )
+
+
+def _plane(
+    mover: Mover, x: Tensor, y: Tensor, low: float, high: float, size: int, rtol: float,
+    max_tiles: int | None, time_limit: float | None,
+) -> LossSection:  # fmt: skip
+    """One tiling of the plane by all data, batch after batch; then the quadratics, batch after batch."""
+    corners = np.array([[low, low], [high, low], [high, high], [low, high]])
+    blocks = [mover.block(inputs, str(i)) for i, (inputs, _) in enumerate(batches(x, y, size))]
+    network = ParameterNetwork(mover.network, blocks, 2)
+    view = Slice(np.zeros(2), np.eye(2), corners)
+    tiling = tessellate(network, view, rtol=rtol, max_tiles=max_tiles, time_limit=time_limit)
+    centers = corner_means(tiling)
+    value, gradient, hessian = np.zeros(len(centers)), np.zeros((len(centers), 2)), np.zeros((len(centers), 2, 2))
+    for block, (_, targets) in zip(blocks, batches(x, y, size), strict=True):
+        for total, part in zip((value, gradient, hessian), block_quadratics(block, targets, centers), strict=True):
+            total += part / len(x)
+    return LossSection(tiling.vertices, tiling.tiles, centers, value, gradient, hessian, len(x), tiling)
+
+
+def block_quadratics(block: Block, targets: Tensor, centers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Value `[K]`, gradient `[K, d]`, Hessian `[K, d, d]` of the summed squared error of one block at points `[K, d]`.
+
+    With residual r and slopes J_i = d outputs / d t_i (forward mode): |r|^2, 2 J^T r, 2 J^T J.
+    """
+    d = centers.shape[1]
+    widest = max([int(np.prod(fold.site.shape)) for fold in block.program.folds], default=1)
+    rows = max(1, _BLOCK_NUMBERS // max(widest, targets.numel()))
+    parts = []
+    for start in range(0, len(centers), rows):
+        t = torch.from_numpy(centers[start : start + rows])
+        slopes = []
+        with torch.no_grad():
+            for i in range(d):
+                unit = torch.zeros_like(t)
+                unit[:, i] = 1.0
+                outputs, slope = along(block.program.forward, t, unit)
+                slopes.append(slope.flatten(1))
+        residual = (outputs - targets).flatten(1)
+        jacobian = torch.stack(slopes, 1)
+        parts.append(
+            (residual.square().sum(1), 2 * (jacobian @ residual[:, :, None])[:, :, 0], 2 * jacobian @ jacobian.mT)
+        )
+    value, gradient, hessian = (torch.cat(column).numpy() for column in zip(*parts, strict=True))
+    return value, gradient, hessian

@@ -1,0 +1,174 @@
+"""Spectra of symmetric operators: extreme eigenvalues, density, trace, effective rank; dense where it is small."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy.linalg import eigh_tridiagonal
+from scipy.sparse.linalg import LinearOperator, eigsh
+
+from .._errors import InputError
+from .hessian import Curvature
+
+_DENSE_UP_TO = 512
+_ZERO = 1e-10  # eigenvalues below this share of the largest count as zero
+_SMALL = 1e-6  # the same for eigenvalues found without writing the matrix down
+
+
+@dataclass(frozen=True)
+class SpectrumSummary:
+    """What the spectrum of a curvature matrix says.
+
+    Attributes:
+        size: Number of parameters P.
+        largest: Largest eigenvalue (exact, or converged Lanczos).
+        smallest: Smallest eigenvalue.
+        smallest_nonzero: Smallest eigenvalue above 1e-10 of the largest; None if the matrix was not written down.
+        condition: largest / smallest; inf if the smallest is below 1e-10 (matrix-free: 1e-6) of the largest.
+        trace: Sum of the eigenvalues.
+        trace_error: Standard error of the trace; 0 if exact.
+        effective_rank: `(sum of eigenvalues)^2 / sum of their squares`, between 1 and P.
+        rank: Eigenvalues above 1e-10 of the largest; None if the matrix was not written down.
+        method: "dense" (exact) or "matrix-free" (trace and effective rank are estimates).
+    """
+
+    size: int
+    largest: float
+    smallest: float
+    smallest_nonzero: float | None
+    condition: float
+    trace: float
+    trace_error: float
+    effective_rank: float
+    rank: int | None
+    method: str
+
+
+@dataclass(frozen=True)
+class SpectralDensity:
+    """The spectrum as a weighted set of points (Gauss quadrature by Lanczos), an estimate of its distribution.
+
+    Attributes:
+        nodes: `[M]` Ritz values, ascending.
+        weights: `[M]`, summing to 1: the share of eigenvalues each stands for.
+    """
+
+    nodes: np.ndarray
+    weights: np.ndarray
+
+    def on(self, grid: np.ndarray, width: float) -> np.ndarray:
+        """The density on a grid, every node widened to a Gaussian of this standard deviation."""
+        z = (np.asarray(grid)[:, None] - self.nodes[None]) / width
+        return (self.weights * np.exp(-0.5 * z**2)).sum(1) / (width * np.sqrt(2 * np.pi))
+
+
+def spectrum_summary(
+    operator: Curvature, *, probes: int = 32, dense_up_to: int = _DENSE_UP_TO, generator: torch.Generator | None = None
+) -> SpectrumSummary:
+    """Extreme eigenvalues, condition number, trace and effective rank of a curvature matrix.
+
+    Args:
+        operator: From `curvature`.
+        probes: Random vectors for trace and effective rank where the matrix is too large to write down.
+        dense_up_to: Up to this many parameters the matrix is written down and everything is exact.
+        generator: Source of the random vectors.
+
+    Cost: P products if dense; else about 30 to 100 products for the extremes and `probes` for the rest.
+    """
+    size = operator.shape[0]
+    if size <= dense_up_to:
+        values = np.linalg.eigvalsh(operator.dense())
+        large, small = float(values[-1]), float(values[0])
+        nonzero = values[np.abs(values) > _ZERO * np.abs(values).max()]
+        smallest_nonzero = float(nonzero[np.argmin(np.abs(nonzero))]) if len(nonzero) else None
+        return SpectrumSummary(
+            size, large, small, smallest_nonzero, _condition(large, small, _ZERO), float(values.sum()), 0.0,
+            _participation(float(values.sum()), float((values**2).sum())), len(nonzero), "dense",
+        )  # fmt: skip
+    large = float(extreme_eigenvalues(operator, 1, generator=generator)[0])
+    small = float(extreme_eigenvalues(operator, 1, largest=False, generator=generator)[0])
+    signs = torch.randint(0, 2, (size, probes), generator=generator).numpy() * 2.0 - 1.0
+    products = operator @ signs
+    traces = (signs * products).sum(0)
+    squares = float((products**2).sum(0).mean())
+    trace, error = float(traces.mean()), float(traces.std(ddof=1) / np.sqrt(probes)) if probes > 1 else np.inf
+    rank = _participation(trace, squares)
+    condition = _condition(large, small, _SMALL)
+    return SpectrumSummary(size, large, small, None, condition, trace, error, rank, None, "matrix-free")
+
+
+def extreme_eigenvalues(
+    operator: LinearOperator, count: int = 1, *, largest: bool = True, generator: torch.Generator | None = None
+) -> np.ndarray:
+    """`[count]` largest eigenvalues, descending (or smallest, ascending), by Lanczos (scipy `eigsh`).
+
+    The largest are converged to 1e-10 of themselves. The smallest are found as the largest of `largest * I - operator`,
+    to 1e-6 of the largest: curvature spectra crowd at zero, where more digits would take very many products.
+    """
+    size = operator.shape[0]
+    if not 1 <= count <= size:
+        raise InputError(f"count must be from 1 to {size}, got {count!r}.")
+    if size <= max(2 * count + 1, 20):
+        values = np.linalg.eigvalsh(operator @ np.eye(size))
+        return values[::-1][:count] if largest else values[:count]
+    start = torch.randn(size, generator=generator, dtype=torch.float64).numpy()
+    top = eigsh(operator, k=count if largest else 1, which="LA", v0=start, return_eigenvectors=False, tol=1e-10)
+    if largest:
+        return np.sort(top)[::-1]
+    shift = float(top[0])
+    mirrored = LinearOperator(operator.shape, matvec=lambda v: shift * v - operator @ v, dtype=np.float64)
+    return np.sort(shift - eigsh(mirrored, k=count, which="LA", v0=start, return_eigenvectors=False, tol=_SMALL))
+
+
+def spectral_density(
+    operator: LinearOperator, *, steps: int = 60, probes: int = 8, generator: torch.Generator | None = None
+) -> SpectralDensity:
+    """The distribution of eigenvalues by stochastic Lanczos quadrature: an estimate that needs only products.
+
+    Each probe runs `steps` of Lanczos with full reorthogonalisation; moments up to degree 2 steps - 1 are exact for
+    the probe, and averaging over probes has an error of order `1 / sqrt(probes P)`.
+
+    Cost: steps * probes products, steps * P numbers of memory.
+
+    Reference: Ghorbani, Krishnan, Xiao, "An Investigation into Neural Net Optimization via Hessian Eigenvalue Density".
+    """
+    if steps < 1 or probes < 1:
+        raise InputError(f"steps and probes must be at least 1, got {steps!r} and {probes!r}.")
+    nodes, weights = [], []
+    for _ in range(probes):
+        start = torch.randn(operator.shape[0], generator=generator, dtype=torch.float64).numpy()
+        alpha, beta = _lanczos(operator, start, min(steps, operator.shape[0]))
+        values, vectors = eigh_tridiagonal(alpha, beta)
+        nodes.append(values)
+        weights.append(vectors[0] ** 2 / probes)
+    order = np.argsort(np.concatenate(nodes), kind="stable")
+    return SpectralDensity(np.concatenate(nodes)[order], np.concatenate(weights)[order])
+
+
+def _lanczos(operator: LinearOperator, start: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]:
+    """Diagonal and off-diagonal of the tridiagonal matrix; ends early when the space is exhausted."""
+    basis = np.zeros((steps, len(start)))
+    basis[0] = start / np.linalg.norm(start)
+    alpha: list[float] = []
+    beta: list[float] = []
+    for i in range(steps):
+        w = np.asarray(operator @ basis[i])
+        alpha.append(float(basis[i] @ w))
+        for _ in range(2):  # twice is enough
+            w = w - basis[: i + 1].T @ (basis[: i + 1] @ w)
+        norm = float(np.linalg.norm(w))
+        if i + 1 == steps or norm <= 1e-12 * max(map(abs, [*alpha, *beta])):
+            break
+        beta.append(norm)
+        basis[i + 1] = w / norm
+    return np.array(alpha), np.array(beta)
+
+
+def _condition(large: float, small: float, zero: float) -> float:
+    return float("inf") if abs(small) <= zero * abs(large) else abs(large) / abs(small)
+
+
+def _participation(total: float, squares: float) -> float:
+    return total**2 / squares if squares > 0 else 0.0

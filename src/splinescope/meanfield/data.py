@@ -1,0 +1,195 @@
+"""Centred data with its covariance: arrays, loaders, and the Gaussian population."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .._checks import check_choice
+from .._errors import InputError
+
+Centring = Literal["refuse", "centre"]
+_ROUNDING = 1e-8
+"""Largest mean, relative to the standard deviation, that counts as centred (float32 data averages to about
+this).
+"""
+
+
+def as_covariance(covariance: Any) -> Tensor:
+    """A symmetric positive definite matrix of shape (d, d) as a float tensor; anything else is refused."""
+    sigma = float_tensor(covariance)
+    if sigma.ndim != 2 or sigma.shape[0] != sigma.shape[1] or sigma.shape[0] == 0:
+        raise InputError(f"covariance must have shape (d, d), got {tuple(sigma.shape)}.")
+    if not torch.isfinite(sigma).all():
+        raise InputError("covariance must be finite, got NaN or infinity.")
+    asymmetry = (sigma - sigma.T).abs().max().item()
+    if asymmetry > 1e-6 * sigma.abs().max().item():
+        raise InputError(f"covariance must be symmetric, got a largest asymmetry of {asymmetry:.3g}.")
+    eigenvalues = torch.linalg.eigvalsh(sigma)
+    smallest, largest = eigenvalues[0].item(), eigenvalues[-1].item()
+    if smallest <= 10 * sigma.shape[0] * torch.finfo(sigma.dtype).eps * largest:
+        raise InputError(
+            f"covariance must be positive definite, got eigenvalues from {smallest:.3g} to {largest:.3g}; "
+            "drop or combine the directions in which the data does not vary."
+        )
+    return (sigma + sigma.T) / 2
+
+
+@dataclass(frozen=True)
+class Data:
+    """Weighted, centred data points; expectations over the data are weighted sums over these.
+
+    Make one with `Data.of`, `Data.from_loader` or `Gaussian`, which check and centre.
+
+    Attributes:
+        x: Inputs, shape (N, d), of weighted mean zero (for a population: up to sampling error).
+        y: Targets, shape (N,).
+        weights: Probabilities, shape (N,), summing to 1.
+        covariance: `Sigma = E x x^T`, shape (d, d): of these points, or of the population they stand for.
+    """
+
+    x: Tensor
+    y: Tensor
+    weights: Tensor
+    covariance: Tensor
+
+    @classmethod
+    def of(cls, x: Any, y: Any, *, weights: Any = None, centre: Centring = "refuse") -> Data:
+        """Data points from arrays, with their own covariance.
+
+        Args:
+            x: Shape (N, d). Its float dtype and device are kept.
+            y: Shape (N,).
+            weights: Probabilities of shape (N,); equal if None.
+            centre: What to do with inputs whose mean is not zero: "refuse" them or "centre" them.
+
+        Example:
+            >>> Data.of([[0.0, 3.0], [1.0, 1.0], [2.0, 5.0]], [1, 2, 3], centre="centre").x.sum(0).tolist()
+            [0.0, 0.0]
+        """
+        check_choice(centre, "centre", ("refuse", "centre"))
+        x = float_tensor(x)
+        y = torch.as_tensor(y).to(x)
+        if x.ndim != 2 or 0 in x.shape:
+            raise InputError(f"x must have shape (N, d) with N, d >= 1, got {tuple(x.shape)}.")
+        if y.shape != x.shape[:1]:
+            raise InputError(f"y must have shape ({x.shape[0]},), one target per row of x, got {tuple(y.shape)}.")
+        w = torch.full_like(y, 1 / len(y)) if weights is None else torch.as_tensor(weights).to(x)
+        if w.shape != y.shape or bool((w < 0).any()) or abs(w.sum().item() - 1) > 1e-6:
+            raise InputError(f"weights must be {len(y)} probabilities that sum to 1, got shape {tuple(w.shape)}.")
+        for name, values in (("x", x), ("y", y)):
+            if not torch.isfinite(values).all():
+                raise InputError(f"{name} must be finite, got NaN or infinity.")
+        mean = w @ x
+        spread = (w @ (x - mean) ** 2).sqrt()
+        if centre == "centre":
+            x = x - mean
+        elif bool((mean.abs() > _ROUNDING * (1 + spread)).any()):
+            raise InputError(
+                f"x must have mean zero, got a mean of up to {mean.abs().max().item():.3g}; "
+                'pass centre="centre" to subtract it.'
+            )
+        return cls(x, y, w, as_covariance((w[:, None] * x).T @ x))
+
+    @classmethod
+    def from_loader(cls, loader: Iterable[Any], *, centre: Centring = "refuse") -> Data:
+        """All (x, y) batches of a data loader, inputs flattened to rows."""
+        batches = [(torch.as_tensor(x).flatten(1), torch.as_tensor(y)) for x, y in loader]
+        if not batches:
+            raise InputError("loader must yield at least one (x, y) batch, got none.")
+        return cls.of(torch.cat([x for x, _ in batches]), torch.cat([y for _, y in batches]), centre=centre)
+
+    def __len__(self) -> int:
+        return self.x.shape[0]
+
+    @property
+    def dimension(self) -> int:
+        return self.x.shape[1]
+
+    def batch(self, index: Tensor, *, statistics: Literal["batch", "data"] = "batch") -> Data:
+        """The mini-batch of the rows `index`.
+
+        With `statistics="batch"` inputs are centred and normalised by the batch itself, as batch norm does in
+        training (the covariance may then be singular); with "data" by the whole data.
+        """
+        check_choice(statistics, "statistics", ("batch", "data"))
+        x, y, w = self.x[index], self.y[index], self.weights[index]
+        w = w / w.sum()
+        if statistics == "data":
+            return Data(x, y, w, self.covariance)
+        x = x - w @ x
+        return Data(x, y, w, (w[:, None] * x).T @ x)
+
+
+def float_tensor(values: Any) -> Tensor:
+    """A detached float tensor: tensors and float arrays keep their dtype, numbers, lists become float64."""
+    tensor = torch.as_tensor(np.asarray(values) if isinstance(values, (list, tuple)) else values)
+    return tensor.detach() if tensor.is_floating_point() else tensor.double()
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """The population `x ~ N(0, Sigma)`, turned into `Data` by quadrature or by sampling.
+
+    Args:
+        covariance: `Sigma`, shape (d, d), symmetric positive definite.
+
+    Example:
+        >>> data = Gaussian([[2.0, 0.0], [0.0, 1.0]]).quadrature(lambda x: x[:, 0] ** 2, order=8)
+        >>> round((data.weights @ data.y).item(), 12)
+        2.0
+    """
+
+    covariance: Any
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "covariance", as_covariance(self.covariance))
+
+    @cached_property
+    def _root(self) -> Tensor:
+        root: Tensor = torch.linalg.cholesky(self.covariance)
+        return root
+
+    def quadrature(self, target: Callable[[Tensor], Tensor], *, order: int = 32) -> Data:
+        """Gauss-Hermite product rule: exact for polynomials of degree below `2 * order` in each direction.
+
+        Costs `order**d` points, so d is at most 4. Smooth integrands only: with ReLU use `sample`.
+        """
+        d = self.covariance.shape[0]
+        if d > 4:
+            raise InputError(f"quadrature needs at most 4 dimensions (order**d points), got {d}; use sample.")
+        nodes, weights = np.polynomial.hermite_e.hermegauss(order)
+        z = torch.as_tensor(np.array(list(itertools.product(nodes, repeat=d)))).to(self.covariance)
+        w = torch.as_tensor(np.array([np.prod(c) for c in itertools.product(weights, repeat=d)])).to(self.covariance)
+        x = z @ self._root.T
+        return Data(x, target(x), w / w.sum(), self.covariance)
+
+    def sample(
+        self,
+        n: int,
+        target: Callable[[Tensor], Tensor],
+        *,
+        match: bool = True,
+        generator: torch.Generator | None = None,
+    ) -> Data:
+        """`n` independent draws.
+
+        With `match` the draws are centred and whitened first, so that their mean and covariance are exactly 0
+        and Sigma; without, `covariance` is the population's and the mean is zero up to sampling error.
+        """
+        d = self.covariance.shape[0]
+        if n <= d:
+            raise InputError(f"n must exceed the dimension {d}, got {n}.")
+        z = torch.randn(n, d, generator=generator, dtype=torch.float64).to(self.covariance)
+        if match:
+            z = z - z.mean(0)
+            z = torch.linalg.solve_triangular(torch.linalg.cholesky(z.T @ z / n), z.T, upper=False).T
+        x = z @ self._root.T
+        return Data(x, target(x), torch.full_like(x[:, 0], 1 / n), self.covariance)

@@ -1,0 +1,151 @@
+"""The ellipsoid `Omega = {b : b^T Sigma b = 1}` of normalised neurons with the metric of batch norm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._errors import InputError
+from .data import as_covariance
+
+
+class Manifold:
+    r"""Unit ellipsoid of `Sigma` with the batch-norm metric
+
+    .. math:: G_b = c^2\, M_b^+ / \|b\|^2, \qquad M_b = (I - b b^T\Sigma)(I - \Sigma b b^T),
+
+    where `c = ||b_k(0)||` is the length of the neuron before normalisation. The paper sets c = 1 "without
+    loss of generality"; that changes the speed of a neuron by `c^2`, so it stays here as `scale`. The map
+    `b -> b / ||b||` is an isometry onto the round sphere of radius `c`: distances are angles times `c`,
+    geodesics are great circles.
+
+    Every method is batched: `b`, `v` have shape (..., d), `scale` has shape (...) or is a number. All values
+    are exact up to rounding; a call costs O(d^2) per neuron.
+
+    Args:
+        covariance: `Sigma`, shape (d, d), symmetric positive definite.
+
+    Example:
+        >>> ellipse = Manifold(torch.diag(torch.tensor([4.0, 1.0], dtype=torch.float64)))
+        >>> ellipse.normalise(torch.tensor([2.0, 0.0], dtype=torch.float64)).tolist()
+        [0.5, 0.0]
+
+    Reference: Ma and Ying, "A Riemannian Mean Field Formulation...", Proposition 1; the isometry is our
+    addition.
+    """
+
+    def __init__(self, covariance: Any) -> None:
+        self.covariance = as_covariance(covariance)
+
+    @property
+    def dimension(self) -> int:
+        return self.covariance.shape[0]
+
+    def _check(self, *vectors: Tensor) -> None:
+        for vector in vectors:
+            if vector.ndim == 0 or vector.shape[-1] != self.dimension:
+                raise InputError(f"vectors must have shape (..., {self.dimension}), got {tuple(vector.shape)}.")
+
+    def norm(self, b: Tensor) -> Tensor:
+        """`||b||_Sigma = sqrt(b^T Sigma b)`, the standard deviation of the neuron's input; shape (...)."""
+        self._check(b)
+        return ((b @ self.covariance) * b).sum(-1).sqrt()
+
+    def normalise(self, b: Tensor) -> Tensor:
+        """`b / ||b||_Sigma`, the neuron as the network sees it. A zero `b` is refused."""
+        norm = self.norm(b)
+        if not bool((norm > 0).all()):
+            raise InputError("b must be non-zero: a neuron of length 0 has no direction and no normalisation.")
+        return b / norm[..., None]
+
+    retraction = normalise
+    """The nearest point of Omega along the ray: used after every integration step."""
+
+    def differential(self, b: Tensor, v: Tensor) -> Tensor:
+        """Derivative of `normalise` at any non-zero `b` in the direction `v`: `(I - n n^T Sigma) v /
+        ||b||_Sigma`.
+        """
+        n = self.normalise(b)
+        return (v - n * ((n @ self.covariance) * v).sum(-1, keepdim=True)) / self.norm(b)[..., None]
+
+    def project(self, b: Tensor, v: Tensor) -> Tensor:
+        """Euclidean-orthogonal projection of `v` onto the tangent space `{v : b^T Sigma v = 0}`."""
+        self._check(b, v)
+        normal = b @ self.covariance
+        return v - normal * (normal * v).sum(-1, keepdim=True) / (normal * normal).sum(-1, keepdim=True)
+
+    def metric(self, b: Tensor, *, scale: Tensor | float = 1.0) -> Tensor:
+        """`G_b`, shape (..., d, d): symmetric, kernel `Sigma b`, positive definite on the tangent space.
+
+        Built as `P (I - u u^T) P c^2 / ||b||^2` with `u = b / ||b||` and `P` the tangent projection: the form
+        of the round sphere carried over, equal to the pseudo-inverse of `metric_inverse`.
+        """
+        self._check(b)
+        eye = torch.eye(self.dimension, dtype=b.dtype, device=b.device)
+        normal = b @ self.covariance
+        normal = normal / normal.norm(dim=-1, keepdim=True)
+        u = b / b.norm(dim=-1, keepdim=True)
+        tangent = eye - normal[..., :, None] * normal[..., None, :]
+        sphere = eye - u[..., :, None] * u[..., None, :]
+        return tangent @ sphere @ tangent * self._weight(b, scale)[..., None, None]
+
+    def metric_inverse(self, b: Tensor, *, scale: Tensor | float = 1.0) -> Tensor:
+        """The pseudo-inverse `G_b^+ = ||b||^2 M_b / c^2`, shape (..., d, d)."""
+        self._check(b)
+        eye = torch.eye(self.dimension, dtype=b.dtype, device=b.device)
+        oblique = eye - b[..., :, None] * (b @ self.covariance)[..., None, :]
+        return oblique @ oblique.mT / self._weight(b, scale)[..., None, None]
+
+    def gradient(self, b: Tensor, derivative: Tensor, *, scale: Tensor | float = 1.0) -> Tensor:
+        """Riemannian gradient `G_b^+ dL` of a function with Euclidean derivative `dL`, without forming
+        matrices.
+        """
+        self._check(b, derivative)
+        normal = b @ self.covariance
+        inner = derivative - normal * (b * derivative).sum(-1, keepdim=True)
+        outer = inner - b * (normal * inner).sum(-1, keepdim=True)
+        return outer / self._weight(b, scale)[..., None]
+
+    def inner(self, b: Tensor, v: Tensor, w: Tensor, *, scale: Tensor | float = 1.0) -> Tensor:
+        """`v^T G_b w` for tangent vectors, through the isometry: `c^2 <(I - u u^T) v, w> / ||b||^2`; shape
+        (...).
+        """
+        self._check(b, v, w)
+        u = b / b.norm(dim=-1, keepdim=True)
+        return ((v * w).sum(-1) - (u * v).sum(-1) * (u * w).sum(-1)) * self._weight(b, scale)
+
+    def distance(self, b: Tensor, c: Tensor, *, scale: Tensor | float = 1.0) -> Tensor:
+        """Geodesic distance: the angle between `b` and `c` times `scale`; exact for angles near 0 and pi
+        too.
+        """
+        self._check(b, c)
+        u, w = b / b.norm(dim=-1, keepdim=True), c / c.norm(dim=-1, keepdim=True)
+        return 2 * torch.atan2((u - w).norm(dim=-1), (u + w).norm(dim=-1)) * scale
+
+    def exp(self, b: Tensor, v: Tensor) -> Tensor:
+        """The point reached along the geodesic from `b` with initial velocity `v` (tangent) after unit
+        time.
+        """
+        self._check(b, v)
+        length = b.norm(dim=-1, keepdim=True)
+        u = b / length
+        turn = (v - u * (u * v).sum(-1, keepdim=True)) / length
+        angle = turn.norm(dim=-1, keepdim=True)
+        return self.normalise(u * angle.cos() + turn * torch.sinc(angle / torch.pi))
+
+    def log(self, b: Tensor, c: Tensor) -> Tensor:
+        """The tangent vector `v` at `b` with `exp(b, v) = c`; any of many if `c` is opposite to `b`."""
+        self._check(b, c)
+        u, w = b / b.norm(dim=-1, keepdim=True), c / c.norm(dim=-1, keepdim=True)
+        across = w - u * (u * w).sum(-1, keepdim=True)
+        turn = across / torch.sinc(self.distance(b, c) / torch.pi)[..., None]
+        # from the sphere back to Omega: the differential of normalise at u
+        return self.differential(u, turn)
+
+    @staticmethod
+    def _weight(b: Tensor, scale: Tensor | float) -> Tensor:
+        """`c^2 / ||b||^2`, shape (...)."""
+        weight: Tensor = scale**2 / (b * b).sum(-1)
+        return weight

@@ -1,0 +1,127 @@
+"""The two networks that the theory compares: two layers with batch norm, and the plain twin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .._errors import InputError
+from .data import float_tensor
+from .functions import Activation, ActivationLike, as_activation
+from .manifold import Manifold
+
+
+@dataclass(frozen=True)
+class TwoLayer:
+    """The plain network `f(x) = (1/m) sum_k a_k sigma(b_k . x)`.
+
+    Args:
+        a: Amplitudes, shape (m,).
+        b: Inner weights, shape (m, d), float; dtype and device of everything follow them.
+        activation: A name ("relu", "leaky_relu", "tanh", "softplus", "sin"), module or elementwise function.
+
+    Example:
+        >>> net = TwoLayer(torch.ones(3), torch.eye(3), "relu")
+        >>> net(torch.tensor([[3.0, 0.0, -1.0]])).tolist()
+        [1.0]
+    """
+
+    a: Tensor
+    b: Tensor
+    activation: Activation
+
+    def __init__(self, a: Any, b: Any, activation: ActivationLike = "relu") -> None:
+        b = float_tensor(b)
+        a = float_tensor(a).to(b)
+        if b.ndim != 2 or 0 in b.shape:
+            raise InputError(f"b must have shape (m, d) with m, d >= 1, got {tuple(b.shape)}.")
+        if a.shape != b.shape[:1]:
+            raise InputError(f"a must have shape ({b.shape[0]},), one amplitude per row of b, got {tuple(a.shape)}.")
+        if not (torch.isfinite(a).all() and torch.isfinite(b).all()):
+            raise InputError("a and b must be finite, got NaN or infinity.")
+        object.__setattr__(self, "a", a)
+        object.__setattr__(self, "b", b)
+        object.__setattr__(self, "activation", as_activation(activation))
+
+    @property
+    def width(self) -> int:
+        return self.b.shape[0]
+
+    @property
+    def dimension(self) -> int:
+        return self.b.shape[1]
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Outputs, shape (N,), for inputs of shape (N, d)."""
+        return self.a @ self.activation.value(self.b @ x.T) / self.width
+
+
+@dataclass(frozen=True, init=False)
+class TwoLayerBN(TwoLayer):
+    """The batch-norm network `f(x) = (1/m) sum_k a_k sigma(b_k . x / sqrt(b_k^T Sigma b_k))` on centred data.
+
+    Arguments as for `TwoLayer`; no `b_k` may be zero.
+
+    Example:
+        >>> net = TwoLayerBN(torch.ones(1), torch.tensor([[5.0, 0.0]]), "relu")
+        >>> net(torch.tensor([[2.0, 0.0]]), torch.diag(torch.tensor([4.0, 1.0]))).tolist()
+        [1.0]
+    """
+
+    def __init__(self, a: Any, b: Any, activation: ActivationLike = "relu") -> None:
+        super().__init__(a, b, activation)
+        zero = (self.b == 0).all(dim=1).nonzero()
+        if len(zero):
+            raise InputError(f"b must have no zero rows (no direction to normalise), got row {int(zero[0])} = 0.")
+
+    def __call__(self, x: Tensor, covariance: Tensor | None = None) -> Tensor:
+        """Outputs, shape (N,). Without `covariance` the batch `x` normalises itself, mean included, as in
+        training.
+        """
+        if covariance is None:
+            x = x - x.mean(0)
+            covariance = x.T @ x / len(x)
+        norm = ((self.b @ covariance) * self.b).sum(1).sqrt()
+        return self.a @ self.activation.value((self.b / norm[:, None]) @ x.T) / self.width
+
+    @property
+    def lengths(self) -> Tensor:
+        """`||b_k||`, shape (m,): conserved by the gradient flow; the scale factor of the metric."""
+        return self.b.norm(dim=1)
+
+    def twin(self, covariance: Tensor) -> TwoLayer:
+        """The plain network of the normalised neurons: the same function on data of this covariance."""
+        return TwoLayer(self.a, Manifold(covariance).normalise(self.b), self.activation)
+
+    def to_module(self, covariance: Tensor) -> nn.Sequential:
+        """The same function as a torch module (batch norm folded into the first layer), for `tessellate` and
+        others.
+        """
+        twin = self.twin(covariance)
+        first = nn.Linear(twin.dimension, twin.width, bias=False).to(twin.b)
+        last = nn.Linear(twin.width, 1, bias=False).to(twin.b)
+        with torch.no_grad():
+            first.weight.copy_(twin.b)
+            last.weight.copy_(twin.a[None] / twin.width)
+        return nn.Sequential(first, _module_of(self.activation), last)
+
+
+def _module_of(activation: Activation) -> nn.Module:
+    if isinstance(activation.value, nn.Module):
+        return activation.value
+    known: dict[str, nn.Module] = {"relu": nn.ReLU(), "tanh": nn.Tanh(), "softplus": nn.Softplus()}
+    if activation.name in known:
+        return known[activation.name]
+    return _Elementwise(activation)
+
+
+class _Elementwise(nn.Module):
+    def __init__(self, activation: Activation) -> None:
+        super().__init__()
+        self.activation = activation
+
+    def forward(self, z: Tensor) -> Tensor:
+        return self.activation.value(z)

@@ -1,0 +1,147 @@
+r"""Closed-form velocities of the neurons, no automatic differentiation.
+
+All velocities are in mean-field time: the gradient flow of the parameters themselves, `theta' = -dL/dtheta`,
+is the same motion slowed down by the width `m`. With `l' = dl/df` and `n_k = b_k / ||b_k||_Sigma`, everything
+is made of
+
+.. math:: h_k = E[l'\,\sigma(n_k\cdot x)], \qquad g_k = E[l'\,\sigma'(n_k\cdot x)\, x].
+
+============  =======================================================================  ===================
+dynamics      velocity of `b_k` (that of `a_k` is `-h_k` in all of them)                 paper
+============  =======================================================================  ===================
+"plain"       `-a_k g_k` (with `n_k` replaced by `b_k`)                                  no batch norm
+"euclidean"   `-a_k (I - Sigma n_k n_k^T) g_k / ||b_k||_Sigma`                           eq. 6, corrected
+"normalised"  `-a_k ||n_k||^2/||b_k||^2 (I - n_k n_k^T Sigma)(I - Sigma n_k n_k^T) g_k`  eq. 7, corrected
+"manifold"    `-G^+ (a_k g_k)`, the Riemannian gradient                                  Theorem 2
+============  =======================================================================  ===================
+
+In the last two the moving point is `n_k`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .._errors import InputError
+from .data import Data
+from .functions import Activation, Loss
+from .manifold import Manifold
+
+CHUNK_BYTES = 16 * 2**20
+"""Memory for one block of pre-activations (data points x neurons): a few of them fit the last cache."""
+_MIN_ROWS = 128
+"""Below this many data points per block the matrix products become memory-bound."""
+
+
+@dataclass(frozen=True)
+class Forces:
+    """What the data does to each neuron.
+
+    Attributes:
+        h: `E l' sigma(n_k . x)`, shape (m,): the first variation of the loss at amplitude 1.
+        g: `E l' sigma'(n_k . x) x`, shape (m, d): its derivative in `n_k`.
+        risk: The loss `E l(f(x), y)`.
+    """
+
+    h: Tensor
+    g: Tensor
+    risk: float
+
+
+def forces(a: Tensor, b: Tensor, data: Data, activation: Activation, loss: Loss) -> Forces:
+    """Forces on the neurons of the plain network (a, b), in one pass over the data.
+
+    A block of data points meets all neurons at once, so its outputs, and with them `l'`, are complete before
+    the block is left: two matrix products per block, O(m N d) in total, memory O(m (d + rows)).
+
+    Args:
+        a: Shape (m,).
+        b: Shape (m, d): for a batch-norm network the *normalised* neurons.
+        data: N points in d dimensions.
+        activation: Of the network.
+        loss: `l(f, y)`.
+    """
+    h, g = torch.zeros_like(a), b.new_zeros(b.shape[::-1])  # g transposed: a third faster to add to
+    risk = a.new_zeros(())
+    for (x, y, w), value, slope in _evaluate(b, data, activation):
+        f = value @ a / len(a)
+        pull = w * loss.slope(f, y)
+        h += pull @ value
+        g.addmm_((pull[:, None] * x).T, slope)
+        risk += w @ loss.value(f, y)
+    return Forces(h, g.T.contiguous(), risk.item())
+
+
+def field_at(b: Tensor, slope_of_loss: Tensor, data: Data, activation: Activation) -> tuple[Tensor, Tensor]:
+    """`h` (K,) and `g` (K, d) at neurons `b` (K, d) that feel given `l'` (N,) of some other network."""
+    h, g = b.new_zeros(len(b)), b.new_zeros(b.shape[::-1])
+    start = 0
+    for (x, _, w), value, slope in _evaluate(b, data, activation):
+        pull = w * slope_of_loss[start : start + len(x)]
+        start += len(x)
+        h += pull @ value
+        g.addmm_((pull[:, None] * x).T, slope)
+    return h, g.T.contiguous()
+
+
+def outputs(a: Tensor, b: Tensor, data: Data, activation: Activation) -> Tensor:
+    """`f(x) = (1/m) sum_k a_k sigma(b_k . x)` at all data points, shape (N,), in blocks."""
+    return torch.cat([activation.value(x @ b.T) @ a / len(a) for x, _, _ in _blocks(b, data)])
+
+
+def _blocks(b: Tensor, data: Data) -> list[tuple[Tensor, Tensor, Tensor]]:
+    if b.shape[1] != data.dimension:
+        raise InputError(f"b must have {data.dimension} columns, like the data, got shape {tuple(b.shape)}.")
+    rows = max(_MIN_ROWS, CHUNK_BYTES // (len(b) * b.element_size()))
+    return list(zip(data.x.split(rows), data.y.split(rows), data.weights.split(rows), strict=True))
+
+
+def _evaluate(
+    b: Tensor, data: Data, activation: Activation
+) -> Iterator[tuple[tuple[Tensor, Tensor, Tensor], Tensor, Tensor]]:
+    """Blocks (x, y, w) of the data with `sigma` and `sigma'` there, shape (rows, m): two buffers, reused."""
+    blocks = _blocks(b, data)
+    value = b.new_empty(len(blocks[0][0]), len(b))
+    slope = torch.empty_like(value)
+    for block in blocks:
+        z, s = value[: len(block[0])], slope[: len(block[0])]
+        torch.mm(block[0], b.T, out=z)
+        activation.evaluate(z, s)
+        yield block, z, s
+
+
+def plain_velocity(a: Tensor, b: Tensor, force: Forces) -> tuple[Tensor, Tensor]:
+    """Velocity without batch norm; `force` at (a, b)."""
+    return -force.h, -a[:, None] * force.g
+
+
+def euclidean_velocity(a: Tensor, b: Tensor, force: Forces, covariance: Tensor) -> tuple[Tensor, Tensor]:
+    """Velocity of the batch-norm network in its own weights (eq. 6); `force` at (a, normalised b)."""
+    norm = ((b @ covariance) * b).sum(1, keepdim=True).sqrt()
+    n = b / norm
+    push = force.g - (n @ covariance) * (n * force.g).sum(1, keepdim=True)
+    return -force.h, -a[:, None] * push / norm
+
+
+def normalised_velocity(
+    a: Tensor, n: Tensor, force: Forces, manifold: Manifold, lengths: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Velocity of the normalised neurons of a batch-norm network whose `||b_k||` are `lengths` (eq. 7).
+
+    Computed as what it is, the image of eq. 6 at `b_k = lengths_k n_k / ||n_k||` under the derivative of
+    `b -> b / ||b||_Sigma`; that this is the Riemannian gradient below is Theorem 2.
+    """
+    b = n * (lengths / n.norm(dim=1))[:, None]
+    a_velocity, b_velocity = euclidean_velocity(a, b, force, manifold.covariance)
+    return a_velocity, manifold.differential(b, b_velocity)
+
+
+def manifold_velocity(
+    a: Tensor, n: Tensor, force: Forces, manifold: Manifold, lengths: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Minus the Riemannian gradient of the plain network's loss on `R x Omega` (Theorem 2)."""
+    return -force.h, -manifold.gradient(n, a[:, None] * force.g, scale=lengths)

@@ -1,0 +1,176 @@
+"""Drawings of loss sections, surfaces, spectra and conditioning."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+from collections.abc import Mapping
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from .._checks import check_choice, require
+from .._errors import InputError
+from .._files import replacing
+from ._axes import BOUNDARY_COLOR, RASTER_FROM, new_axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from ..landscape import Conditioning, LossSection, PolynomialSection, SpectralDensity, Surface
+
+
+def plot_loss_section(
+    section: LossSection | PolynomialSection,
+    ax: Axes | None = None,
+    *,
+    color: Literal["loss", "curvature"] = "loss",
+    breaks: bool = True,
+) -> Axes:
+    """A section of the loss with its pieces: a curve with its break points, or the plane's tiles.
+
+    Args:
+        section: From `loss_section` or `polynomial_section`.
+        ax: Where to draw; a new figure by default.
+        color: 2-D: colour of a tile, its loss at the centre or the largest eigenvalue of its Hessian.
+        breaks: Show break points (1-D) or walls (2-D).
+
+    Returns:
+        The axes.
+    """
+    check_choice(color, "color", ("loss", "curvature"))
+    ax = new_axes(ax)
+    value, where = section.minimum
+    if getattr(section, "dimension", 1) == 1:
+        _plot_line(section, ax, breaks)
+    else:
+        _plot_plane(section, ax, color, breaks)  # type: ignore[arg-type]
+    at = (where[0], value) if len(where) == 1 else tuple(where)
+    ax.plot(*at, "o", color=BOUNDARY_COLOR, mec="white", ms=7, label=f"minimum {value:.4g}", zorder=5)
+    ax.legend(loc="upper right", framealpha=0.9)
+    return ax
+
+
+def _plot_line(section: LossSection | PolynomialSection, ax: Axes, breaks: bool) -> None:
+    ends = section.breaks
+    inside = np.linspace(0.0, 1.0, max(3, 1000 // section.count + 2))[None]
+    t = (ends[:-1, None] + (ends[1:] - ends[:-1])[:, None] * inside).reshape(-1)
+    ax.plot(t, section(np.clip(t, ends[0], ends[-1])), color="#332288", lw=1.5)
+    if breaks and section.count > 1:
+        inner = ends[1:-1]
+        crowded = len(inner) > 100
+        ax.plot(inner, section(inner), "|" if crowded else ".", color="#cc6677", ms=4 if crowded else 5,
+                label=f"{len(inner)} break points", rasterized=len(inner) > RASTER_FROM)  # fmt: skip
+    ax.set_xlim(ends[0], ends[-1])
+    ax.set_xlabel("$t$")
+    ax.set_ylabel("squared error")
+    ax.set_title(f"{section.count} pieces of degree {section.degree}")
+
+
+def _plot_plane(section: LossSection, ax: Axes, color: str, breaks: bool) -> None:
+    collections = require("matplotlib.collections", "plot")
+    polygons = [section.vertices[section.tiles[k]] for k in range(section.count)]
+    if color == "loss":
+        values, label = section.values, "squared error at the centre"
+    else:
+        values, label = np.linalg.eigvalsh(section.hessians)[:, -1], "largest curvature"
+    drawn = collections.PolyCollection(
+        polygons, array=values, cmap="viridis", rasterized=section.count > RASTER_FROM,
+        edgecolors="white" if breaks and section.count <= RASTER_FROM else "face", linewidths=0.2,
+    )  # fmt: skip
+    ax.add_collection(drawn)
+    low, high = section.vertices.min(0), section.vertices.max(0)
+    ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal", xlabel="$t_1$", ylabel="$t_2$")
+    ax.set_title(f"{section.count} quadratic pieces")
+    ax.figure.colorbar(drawn, ax=ax, label=label)
+
+
+def plot_loss_surface(
+    surface: Surface, ax: Axes | None = None, *, kind: Literal["contour", "surface"] = "contour", log: bool = True
+) -> Axes:
+    """A sampled loss: a curve (1-D), contours, or a surface in 3-D (on axes with `projection="3d"`).
+
+    Args:
+        surface: From `loss_surface`.
+        ax: Where to draw; a new figure by default.
+        kind: "contour" or "surface".
+        log: Show the logarithm of the loss.
+    """
+    check_choice(kind, "kind", ("contour", "surface"))
+    if log and not (surface.losses > 0).all():
+        raise InputError("log=True needs losses above zero; some are not: use log=False.")
+    if surface.losses.ndim == 1:
+        ax = new_axes(ax)
+        ax.plot(surface.axes[0], surface.losses, color="#332288")
+        ax.set(xlabel="$t$", ylabel="loss", yscale="log" if log else "linear")
+        return ax
+    label = "$\\log_{10}$ loss" if log else "loss"
+    z = np.log10(surface.losses) if log else surface.losses
+    u, v = np.meshgrid(*surface.axes, indexing="ij")
+    if kind == "surface":
+        ax = new_axes(ax, subplot_kw={"projection": "3d"})
+        drawn: Any = ax.plot_surface(u, v, z, cmap="viridis", rcount=80, ccount=80, lw=0)  # type: ignore[attr-defined]
+        ax.set_zlabel(label)  # type: ignore[attr-defined]
+    else:
+        ax = new_axes(ax)
+        drawn = ax.contourf(u, v, z, levels=30, cmap="viridis")
+        ax.contour(u, v, z, levels=12, colors="white", linewidths=0.5, linestyles="solid")
+        ax.figure.colorbar(drawn, ax=ax, label=label)
+        ax.set_aspect("equal")
+        if surface.path is not None:
+            ax.plot(*surface.path[:, :2].T, ".-", color=BOUNDARY_COLOR, lw=1, ms=4, label="training path")
+            ax.legend(loc="upper right")
+    ax.set(xlabel="$t_1$", ylabel="$t_2$")
+    return ax
+
+
+def plot_spectral_density(density: SpectralDensity, ax: Axes | None = None, *, width: float | None = None) -> Axes:
+    """The density of eigenvalues on a logarithmic axis; `width` is the smoothing, 1% of the range by default."""
+    ax = new_axes(ax)
+    low, high = float(density.nodes[0]), float(density.nodes[-1])
+    width = width or 0.01 * max(high - low, 1e-12)
+    grid = np.linspace(low - 5 * width, high + 5 * width, 2000)
+    values = density.on(grid, width)
+    ax.semilogy(grid, values, color="#332288")
+    ax.set(xlabel="eigenvalue", ylabel="density", ylim=(max(1e-6 * values.max(), 1e-300), 2 * values.max()))
+    return ax
+
+
+def plot_conditioning(found: Mapping[str, Conditioning], ax: Axes | None = None) -> Axes:
+    """Condition numbers of several kinds of layers, one column of points each; singular ones in a band at the top."""
+    ax = new_axes(ax)
+    finite = np.concatenate([c.condition[np.isfinite(c.condition)].reshape(-1) for c in found.values()])
+    top = 10 ** (np.ceil(np.log10(finite.max() if len(finite) else 10.0)) + 1)
+    for i, conditioning in enumerate(found.values()):
+        values = conditioning.condition.reshape(-1)
+        spread = i + np.linspace(-0.3, 0.3, len(values))
+        singular = np.isinf(values)
+        ax.plot(spread[~singular], values[~singular], ".", color="#332288", ms=4)
+        ax.plot(spread[singular], np.full(singular.sum(), top), "x", color=BOUNDARY_COLOR, ms=4)
+        bounds = conditioning.bound.reshape(-1)
+        known = np.isfinite(bounds)
+        ax.plot(spread[known], bounds[known], "-", color="#117733", lw=1, alpha=0.8)
+    ax.set(yscale="log", ylim=(0.8, 4 * top), ylabel="condition number", xlim=(-0.5, len(found) - 0.5))
+    ax.set_xticks(range(len(found)), list(found))
+    ax.axhspan(top / 2, 4 * top, color=BOUNDARY_COLOR, alpha=0.08, lw=0)
+    ax.text(0.995, 0.985, "singular", transform=ax.transAxes, ha="right", va="top", color=BOUNDARY_COLOR, fontsize=8)
+    return ax
+
+
+def write_surface_page(surface: Surface, path: str | os.PathLike[str], *, title: str = "Loss surface") -> None:
+    """A 2-D surface as one self-contained page: turn by dragging, zoom by wheel, hover for values. No links out."""
+    if surface.losses.ndim != 2:
+        raise InputError("a page shows 2-D surfaces, got a 1-D one; plot_loss_surface draws it.")
+    data = {
+        "u": surface.axes[0].tolist(),
+        "v": surface.axes[1].tolist(),
+        "z": [[v if np.isfinite(v) else None for v in row] for row in surface.losses.tolist()],
+        "path": None if surface.path is None else surface.path[:, :2].tolist(),
+    }
+    page = (resources.files(__package__) / "web" / "surface.html").read_text(encoding="utf-8")
+    page = page.replace("{{title}}", html.escape(title))
+    page = page.replace("{{data}}", json.dumps(data).replace("<", "\\u003c"))
+    with replacing(path) as partial:
+        partial.write_text(page, encoding="utf-8")

@@ -1,0 +1,174 @@
+"""Drawings of a batch through depth: series, angles, projections, activity, and the tree model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._checks import as_float64_array, require
+from .._errors import InputError
+from ..representation import LayerGeometry, RepresentationGeometry, arc_cosine, tree_rows
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+CLUSTER, ODD = "#3b528b", "#d55e00"
+"""Viridis blue for the many, vermilion for the one: told apart by every common kind of colour blindness."""
+
+
+def plot_overview(geometry: RepresentationGeometry) -> Figure:
+    """Four panels: ranks along depth, mean angle along depth, angles at the end, the last layer in the plane."""
+    figure, axes = require("matplotlib.pyplot", "plot").subplots(2, 2, figsize=(10, 7.5), layout="constrained")
+    ranks, angle, histogram, plane = axes.ravel()
+    for quantity in ("rank", "effective_rank", "stable_rank"):
+        plot_depth(geometry, quantity, ranks, label=quantity.replace("_", " "))
+    ranks.set_ylabel("dimensions")
+    ranks.set_ylim(bottom=0)
+    ranks.legend(frameon=False)
+    plot_depth(geometry, "mean_angle", angle)
+    angle.set_ylabel("mean angle of two points (degrees)")
+    plot_angle_histogram(geometry[0], histogram, label=geometry[0].name)
+    plot_angle_histogram(geometry[-1], histogram, label=geometry[-1].name)
+    histogram.legend(frameon=False)
+    plot_projection(geometry[-1], plane)
+    plane.set_title(f"{geometry[-1].name}, random projection", fontsize="medium")
+    made: Figure = figure
+    return made
+
+
+def plot_depth(
+    geometry: RepresentationGeometry,
+    quantity: str | Callable[[LayerGeometry], float] = "effective_rank",
+    ax: Axes | None = None,
+    *,
+    label: str | None = None,
+) -> Axes:
+    """One number along depth: "rank", "stable_rank", "effective_rank", "mean_angle", "orthogonality_gap", ..."""
+    ax = _axes(ax)
+    ax.plot(range(len(geometry)), geometry.series(quantity), marker=".", label=label)
+    ax.set_xlabel("place in the network (0 = input)")
+    ax.set_ylabel(quantity.replace("_", " ") if isinstance(quantity, str) else getattr(quantity, "__name__", ""))
+    return ax
+
+
+def plot_angles(before: LayerGeometry, after: LayerGeometry, ax: Axes | None = None, *, kernel: bool = False) -> Axes:
+    """Pairwise angles before against after; `kernel` adds what a wide plain ReLU layer does, arccos J(cos)."""
+    ax = _axes(ax)
+    x, y = before.angles(), after.angles()
+    ax.scatter(x, y, s=8, alpha=0.5, color=CLUSTER, edgecolors="none", rasterized=len(x) > 2000)
+    ax.plot([0, 180], [0, 180], color="0.6", linewidth=1, label="unchanged")
+    if kernel:
+        degrees = np.linspace(0, 180, 200)
+        ax.plot(
+            degrees,
+            np.degrees(np.arccos(arc_cosine(np.cos(np.radians(degrees))))),
+            color=ODD,
+            linewidth=1,
+            label="wide ReLU layer",
+        )
+    low, high = min(x.min(), y.min()), max(x.max(), y.max())
+    pad = 0.05 * (high - low) + 0.5
+    ax.set_xlim(low - pad, high + pad)
+    ax.set_ylim(low - pad, high + pad)
+    ax.set_xlabel(f"angle at {before.name} (degrees)")
+    ax.set_ylabel(f"angle at {after.name} (degrees)")
+    ax.legend(frameon=False)
+    return ax
+
+
+def plot_angle_histogram(layer: LayerGeometry, ax: Axes | None = None, *, label: str | None = None) -> Axes:
+    """Histogram of the pairwise angles of one layer."""
+    from ..representation._measures import ANGLE_BINS
+
+    ax = _axes(ax)
+    share = layer.angle_counts / max(layer.angle_counts.sum(), 1)
+    ax.stairs(share, ANGLE_BINS, fill=True, alpha=0.6, label=label)
+    ax.axvline(90, color="0.6", linewidth=1, linestyle=":")
+    ax.set_xlim(0, 180)
+    ax.set_xlabel("angle between two points (degrees)")
+    ax.set_ylabel("share of pairs")
+    return ax
+
+
+def plot_projection(layer: LayerGeometry, ax: Axes | None = None) -> Axes:
+    """Random projection of the batch to the plane, the odd point marked."""
+    ax = _axes(ax)
+    odd = layer.odd
+    others = np.ones(layer.n, dtype=bool)
+    if odd is not None:
+        others[odd.index] = False
+        x, y = layer.projection[[odd.index]].T
+        ax.scatter(x, y, s=70, marker="*", color=ODD, zorder=3, label=f"odd point ({odd.index})")
+    x, y = layer.projection[others].T
+    ax.scatter(x, y, s=14, color=CLUSTER, alpha=0.7, edgecolors="none", label="the others")
+    ax.scatter([0], [0], marker="+", color="0.4", label="origin")
+    ax.set_aspect("equal", adjustable="datalim")
+    ax.set_xlabel("random direction 1")
+    ax.set_ylabel("random direction 2")
+    ax.legend(frameon=False, fontsize="small")
+    return ax
+
+
+def plot_activity(layer: LayerGeometry, ax: Axes | None = None, *, label: str | None = None) -> Axes:
+    """Histogram over units of the share of the batch on which a unit is active."""
+    ax = _axes(ax)
+    ax.hist(layer.active_fraction, bins=np.linspace(0, 1, 26).tolist(), alpha=0.6, label=label)
+    ax.set_xlim(0, 1)
+    ax.set_xlabel("share of inputs on which a unit is active")
+    ax.set_ylabel("units")
+    return ax
+
+
+def plot_tree(values: Sequence[float] | Any, depth: int = 3, ax: Axes | None = None) -> Axes:
+    """The tree model: each node is a row, written as the sizes of its clusters from the zeros upwards.
+
+    Left child: `relu(mean - x)`; right child: `relu(x - mean)`. Colour tells the number of clusters.
+
+    Args:
+        values: `[n]` the batch row at the root.
+        depth: Layers to draw, at most 5.
+    """
+    if not 0 <= depth <= 5:
+        raise InputError(f"depth must lie in 0..5 to stay legible, got {depth}.")
+    x = as_float64_array(values, "values")
+    colors = require("matplotlib", "plot").colormaps["cividis"]
+    ax = _axes(ax)
+    most = len(np.unique(x))
+    seen: dict[int, Any] = {}
+    for layer in range(depth + 1):
+        rows = tree_rows(x, layer)[::-1] if layer else x[None]
+        for i, row in enumerate(rows):
+            at = ((i + 0.5) / len(rows), -layer)
+            if layer:
+                parent = ((i // 2 + 0.5) / (len(rows) // 2), 1 - layer)
+                ax.plot(*zip(parent, at, strict=True), color="0.75", linewidth=1, zorder=1)
+            sizes = np.unique(np.round(row - row.min(), 12), return_counts=True)[1]
+            color = colors((len(sizes) - 2) / max(most - 2, 1))
+            dark = np.dot(color[:3], (0.3, 0.6, 0.1)) < 0.5
+            box = {"boxstyle": "round,pad=0.3", "facecolor": color, "edgecolor": "none"}
+            size = 9 if len(rows) <= 8 else 7 if len(rows) <= 16 else 5
+            text = "·".join(map(str, sizes))
+            ax.text(*at, text, ha="center", va="center", fontsize=size, color="w" if dark else "k", bbox=box, zorder=2)
+            seen.setdefault(len(sizes), color)
+    for count in sorted(seen):
+        ax.scatter([], [], color=seen[count], marker="s", label=f"{count} clusters")
+    ax.legend(frameon=False, loc="upper left", fontsize="small")
+    ax.set_xlim(0, 1)
+    ax.set_ylim(-depth - 0.4, 0.4)
+    ax.set_yticks([-layer for layer in range(depth + 1)], [str(layer) for layer in range(depth + 1)])
+    ax.set_ylabel("layer")
+    ax.set_xticks([])
+    ax.set_xlabel("left: below the mean, right: above it")
+    for side in ("top", "right", "bottom", "left"):
+        ax.spines[side].set_visible(False)
+    return ax
+
+
+def _axes(ax: Axes | None) -> Axes:
+    if ax is not None:
+        return ax
+    created: Axes = require("matplotlib.pyplot", "plot").subplots(layout="constrained")[1]
+    return created

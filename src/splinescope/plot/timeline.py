@@ -1,0 +1,100 @@
+"""Drawings of a timeline: curves over training with tilings below them, and a film."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .._checks import require
+from .._errors import InputError, MissingExtraError
+from .._files import replacing
+from .quantities import tile_quantity
+from .tiling import plot_tiles
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from ..complexity import Timeline
+
+_COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
+
+
+def plot_curves(story: Timeline, names: Sequence[str], ax: Axes, *, label: str) -> Axes:
+    """Measures over training steps, on an axis that is linear up to 1 and logarithmic beyond."""
+    for name, color in zip(names, _COLORS, strict=False):
+        ax.plot(story.steps, story.measures[name], color=color, marker=".", label=name.split("/")[-1].replace("_", " "))
+    ax.set_xscale("symlog", linthresh=1)
+    ax.set_xlim(left=0)
+    ax.set_ylim(bottom=0)
+    ax.set_xlabel("training step")
+    ax.set_ylabel(label)
+    ax.legend(frameon=False, fontsize="small")
+    return ax
+
+
+def plot_timeline(story: Timeline, *, at: Sequence[int] | None = None) -> Figure:
+    """Like the survey's Figure 9: local complexity, tiles near data and boundary, and tilings at some steps.
+
+    Args:
+        story: The timeline.
+        at: Which checkpoints to draw, as indices; the first, a middle one and the last by default.
+    """
+    pyplot = require("matplotlib.pyplot", "plot")
+    chosen = list(dict.fromkeys(at if at is not None else (0, len(story.steps) // 2, len(story.steps) - 1)))
+    figure = pyplot.figure(figsize=(4.2 * max(2, len(chosen)), 7.6), layout="constrained")
+    top, bottom = figure.subfigures(2, 1, height_ratios=(3, 4))
+    left, middle, right = top.subplots(1, 3)
+    sets = [name for name in story.measures if name.startswith("complexity/")]
+    if sets:
+        plot_curves(story, sets, left, label=f"folds near points, r = {story.radius:g}")
+    near = ("tiles_near_data", "tiles_near_boundary", "tiles_near_random")
+    plot_curves(story, near, middle, label=f"tiles within {story.near:.3g}")
+    plot_curves(story, ["boundary_length"], right, label="length of the decision boundary")
+    limits = _limits(story)
+    for ax, index in zip(np.atleast_1d(bottom.subplots(1, len(chosen))), chosen, strict=True):
+        last = index == chosen[-1]
+        plot_tiles(story.tilings[index], "slope", ax, boundary=True, limits=limits, colorbar=last)
+        ax.set_title(f"step {story.steps[index]}: {story.tilings[index].count} tiles")
+    figure_: Figure = figure
+    return figure_
+
+
+def film(story: Timeline, path: str | os.PathLike[str], *, frames_per_second: int = 2, dpi: int = 100) -> None:
+    """Write the tilings of a timeline as a film: .gif, or .mp4 where ffmpeg is installed.
+
+    Tiles are coloured by slope on one scale for all checkpoints; the decision boundary is red.
+    """
+    pyplot = require("matplotlib.pyplot", "plot")
+    from matplotlib.animation import FFMpegWriter, PillowWriter
+
+    ending = Path(path).suffix.lower()
+    if ending not in (".gif", ".mp4"):
+        raise InputError(f"a film must end in .gif or .mp4, got {os.fspath(path)!r}.")
+    if ending == ".mp4" and shutil.which("ffmpeg") is None:
+        raise MissingExtraError("an .mp4 film needs the program ffmpeg, which is not on the path; write a .gif.")
+    figure, ax = pyplot.subplots(figsize=(6, 5.4))
+    limits = _limits(story)
+    writer = (PillowWriter if ending == ".gif" else FFMpegWriter)(fps=frames_per_second)
+    with replacing(path) as partial, writer.saving(figure, str(partial), dpi):
+        for step, tiling in zip(story.steps, story.tilings, strict=True):
+            ax.clear()
+            plot_tiles(tiling, "slope", ax, boundary=True, limits=limits, colorbar=False)
+            ax.set_title(f"step {step}: {tiling.count} tiles")
+            writer.grab_frame()
+    pyplot.close(figure)
+
+
+def _limits(story: Timeline) -> tuple[float, float]:
+    """One colour range for all tilings: the 1st and 99th percentile of their slopes."""
+    slopes = np.concatenate([tile_quantity(tiling, "slope").values for tiling in story.tilings])
+    slopes = slopes[slopes > 0]
+    if not len(slopes):
+        return 0.1, 1.0
+    low, high = np.percentile(slopes, (1, 99))
+    return float(low), float(max(high, low * 1.01))

@@ -1,0 +1,159 @@
+r"""How wide a random ReLU layer must be to give a batch full rank (Lemma 2, Theorem 3, Corollary 4)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._checks import as_float64_array, check_positive
+from .._errors import InputError
+from .gamma import SignClasses
+
+
+@dataclass(frozen=True)
+class FullRankWidth:
+    """Widths at which a random ReLU layer first reached full rank, one for each draw.
+
+    Attributes:
+        widths: `[draws]` integers; `limit + 1` where full rank was not reached within `limit` units.
+        limit: Largest width tried.
+        n: Batch size, the full rank.
+    """
+
+    widths: np.ndarray
+    limit: int
+    n: int
+
+    @property
+    def reached(self) -> float:
+        """Share of the draws that reached full rank within the limit."""
+        return float(np.mean(self.widths <= self.limit))
+
+    @property
+    def mean(self) -> float:
+        """Mean width; infinite if some draw did not get there."""
+        return float(self.widths.mean()) if self.reached == 1 else math.inf
+
+    @property
+    def standard_error(self) -> float:
+        """Standard error of the mean."""
+        return float(self.widths.std(ddof=1) / math.sqrt(len(self.widths)))
+
+
+def full_rank_width(
+    points: Any,
+    *,
+    recentre: bool = False,
+    draws: int = 200,
+    limit: int = 2000,
+    tolerance: float = 1e-9,
+    generator: np.random.Generator | None = None,
+) -> FullRankWidth:
+    r"""Measure the width `y` at which $\mathrm{relu}(W X)$ first has rank `n`, for random Gaussian rows of `W`.
+
+    Args:
+        points: `[n, D]`, the columns of `X`.
+        recentre: Centre each row of `W X` over the batch before the ReLU (Corollary 4).
+        draws: Independent repetitions.
+        limit: Give up beyond this width.
+        tolerance: A new row counts if more than this share of its length is new.
+        generator: Source of the rows (a fixed seed if None).
+
+    Returns:
+        A `FullRankWidth`.
+
+    Cost: O(n) for each row and dimension found (Gram-Schmidt, twice, one row at a time).
+
+    Example:
+        >>> full_rank_width(np.eye(3), draws=20).mean < 10
+        True
+        >>> full_rank_width([[1.0, 0.0], [2.0, 0.0]], draws=2, limit=50).reached    # collinear: never
+        0.0
+    """
+    x = as_float64_array(points, "points")
+    if x.ndim != 2:
+        raise InputError(f"points must have shape (n, D), got {x.shape}.")
+    if recentre:
+        x = x - x.mean(axis=0)  # centring the rows of W X is centring the points
+    generator = generator or np.random.default_rng(0)
+    n = len(x)
+    widths = np.full(draws, limit + 1)
+    for draw in range(draws):
+        basis = np.zeros((n, n))
+        rank = 0
+        width = 0
+        while rank < n and width < limit:
+            rows = np.maximum(generator.standard_normal((min(2 * n, limit - width), x.shape[1])) @ x.T, 0)
+            for row in rows:
+                width += 1
+                size = np.linalg.norm(row)
+                if size == 0:
+                    continue
+                new = row / size
+                for _ in range(2):
+                    new = new - basis[:rank].T @ (basis[:rank] @ new)
+                length = np.linalg.norm(new)
+                if length > tolerance:
+                    basis[rank] = new / length
+                    rank += 1
+                    if rank == n:
+                        widths[draw] = width
+                        break
+    return FullRankWidth(widths, limit, n)
+
+
+def expected_width_bound(n: int, gamma: float) -> float:
+    """Theorem 3.1: the expected width for full rank is at most `n / gamma` (no point zero, no two collinear)."""
+    return n / check_positive(gamma, "gamma")
+
+
+def width_tail_bounds(n: int, gamma: float, alpha: float) -> tuple[float, float]:
+    r"""Theorem 3.2: bounds on the probability that `ceil(alpha n / gamma)` units do not give full rank.
+
+    $$ (7a)\; e^{-d\, \mathrm{KL}(\gamma/\alpha \,\|\, \gamma)}, \quad d = \alpha n/\gamma; \qquad
+       (7b)\; e^{-n(\alpha - 1 - \ln\alpha)} $$
+
+    Both are Chernoff bounds for `n` successes of probability gamma; (7a) is the tighter.
+
+    Args:
+        n: Batch size.
+        gamma: Smallest volume of a sign class, in (0, 1).
+        alpha: Excess over the expectation's bound, above 1.
+
+    Example:
+        >>> [round(p, 3) for p in width_tail_bounds(5, 0.1, 2.0)]
+        [0.188, 0.216]
+    """
+    if not 0 < gamma < 1:
+        raise InputError(f"gamma must lie in (0, 1), got {gamma}.")
+    if not alpha > 1:
+        raise InputError(f"alpha must be above 1, got {alpha}.")
+    share = gamma / alpha
+    divergence = share * math.log(share / gamma) + (1 - share) * math.log((1 - share) / (1 - gamma))
+    return math.exp(-alpha * n / gamma * divergence), math.exp(-n * (alpha - 1 - math.log(alpha)))
+
+
+def new_direction_probability(points: Any, subspace: Any, classes: SignClasses) -> float:
+    r"""Probability that a random row $\mathrm{relu}(w X)$ leaves a subspace of $\mathbb R^n$ (Lemma 2: at least gamma).
+
+    On a sign class the row is linear in `w`, so the whole class stays inside or almost all of it leaves: the
+    probability is the volume of the classes that leave. Exact when the volumes are.
+
+    Args:
+        points: `[n, D]`.
+        subspace: `[r, n]` rows that span it, `r < n` after removing dependent ones.
+        classes: `sign_classes(points)`.
+    """
+    x = as_float64_array(points, "points")
+    rows = as_float64_array(subspace, "subspace")
+    _, s, basis = np.linalg.svd(rows, full_matrices=True)
+    rank = int(np.sum(s > 1e-10 * s[0])) if len(s) and s[0] > 0 else 0
+    if rank >= len(x):
+        raise InputError(f"subspace must not be all of R^{len(x)}.")
+    outside = basis[rank:]
+    image = np.einsum("rn,cn,nd->crd", outside, classes.signs.astype(np.float64), x)
+    leaves = np.linalg.norm(image, axis=(1, 2)) > 1e-9 * np.linalg.norm(x)
+    return float(classes.volumes[leaves].sum())

@@ -1,0 +1,227 @@
+"""A batch through the depth of a network: rank, angles, lengths, activity and the odd point, layer by layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from .._checks import check_choice
+from .._errors import InputError, UnsupportedModelError
+from ..network import Fold, Seal, SplineNetwork, trace
+from ..network._program import live_after
+from ._measures import LayerGeometry, measure
+
+
+@dataclass(frozen=True)
+class RepresentationGeometry:
+    """What `representation_geometry` returns: one `LayerGeometry` for each place, in order of execution.
+
+    Attributes:
+        layers: The places, from the input to the output.
+        method: "trace" (non-linearities of the traced network, in float64) or "hooks" (leaf modules as they ran).
+    """
+
+    layers: tuple[LayerGeometry, ...]
+    method: Literal["trace", "hooks"]
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def __getitem__(self, index: int) -> LayerGeometry:
+        return self.layers[index]
+
+    def __iter__(self) -> Iterator[LayerGeometry]:
+        return iter(self.layers)
+
+    def series(self, quantity: str | Callable[[LayerGeometry], float]) -> np.ndarray:
+        """`[layers]` one number for each place: an attribute's name, "rank", or a function of a layer."""
+        if callable(quantity):
+            return np.array([quantity(layer) for layer in self.layers], dtype=np.float64)
+        if quantity == "rank":
+            return np.array([layer.rank() for layer in self.layers], dtype=np.float64)
+        return np.array([getattr(layer, quantity) for layer in self.layers], dtype=np.float64)
+
+    def summary(self) -> str:
+        """A table, one line for each place."""
+        head = f"{'layer':28} {'op':12} {'units':>7} {'rank':>5} {'stable':>7} {'effect.':>7} {'angle':>6} " + (
+            f"{'gap':>6} {'sparse':>6} {'odd':>5} {'ratio':>7} {'at':>6} {'cluster':>7}"
+        )
+        lines = [head]
+        for layer in self.layers:
+            line = (
+                f"{_shorten(layer.name, 28):28} {_shorten(layer.op, 12):12} {layer.d:7d} {layer.rank():5d} "
+                f"{layer.stable_rank:7.2f} {layer.effective_rank:7.2f} {layer.mean_angle:6.1f} "
+                f"{layer.orthogonality_gap:6.3f} {layer.sparsity:6.1%}"
+            )
+            if layer.odd is not None:
+                odd = layer.odd
+                line += f" {odd.index:5d} {odd.norm_ratio:7.2f} {odd.angle:6.1f} {odd.cluster_angle:7.1f}"
+            lines.append(line)
+        return "\n".join(lines)
+
+    def records(self) -> list[dict[str, Any]]:
+        """One JSON-ready dictionary of numbers for each place."""
+        return [
+            {
+                "name": layer.name,
+                "op": layer.op,
+                "points": layer.n,
+                "units": layer.d,
+                "rank": layer.rank(),
+                "rank_at_1e-2": layer.rank(1e-2),
+                "stable_rank": layer.stable_rank,
+                "effective_rank": layer.effective_rank,
+                "mean_angle": layer.mean_angle,
+                "orthogonality_gap": layer.orthogonality_gap,
+                "sparsity": layer.sparsity,
+                "odd_point": None if layer.odd is None else vars(layer.odd),
+            }
+            for layer in self.layers
+        ]
+
+
+def representation_geometry(
+    model: nn.Module | SplineNetwork,
+    batch: Tensor,
+    *,
+    method: Literal["auto", "trace", "hooks"] = "auto",
+    keep_gram: bool = True,
+    seed: int = 0,
+) -> RepresentationGeometry:
+    r"""Follow a batch through the depth of a network.
+
+    At each place, with `H` the `[n, d]` representation (flattened): singular values and ranks, lengths,
+    Gram matrix and pairwise angles, orthogonality gap $\|HH^T/\mathrm{tr} - I/n\|_F$, the odd point and the
+    cluster of the others, activity of each unit, sparsity, and a random projection to the plane.
+
+    Args:
+        model: Any module that maps a batch tensor to a tensor, or a traced network. Left as found: parameters,
+            running statistics, mode, hooks, random state.
+        batch: `[n, ...]`, at least 2 rows.
+        method: "trace" reads the places from the traced network: input, every non-linearity (functional ones
+            too), output. "hooks" runs the model as it is, in its own mode, and measures the output of every
+            leaf module (but `nn.Identity`): the way for batch norm in train mode and for what cannot be traced.
+            "auto" traces models in evaluation mode and falls back to hooks where that fails.
+        keep_gram: Keep the `[n, n]` Gram matrix of every place.
+        seed: Of the projection's plane.
+
+    Returns:
+        A `RepresentationGeometry`. Exact up to rounding, except the projection, which is random.
+
+    Cost: one forward pass and O(n^2 d) a place. Only one representation is held at a time beyond the forward
+    pass's own; kept are O(n + d) numbers a place, and `n^2` with `keep_gram`.
+
+    Example:
+        >>> net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+        >>> geometry = representation_geometry(net, torch.randn(5, 4), method="hooks")
+        >>> [layer.name for layer in geometry]
+        ['input', '0', '1', '2']
+    """
+    check_choice(method, "method", ("auto", "trace", "hooks"))
+    if not isinstance(batch, Tensor) or batch.ndim < 2 or len(batch) < 2:
+        received = tuple(batch.shape) if isinstance(batch, Tensor) else type(batch).__name__
+        raise InputError(f"batch must be a tensor [n, ...] with n >= 2, got {received}.")
+    layers: list[LayerGeometry] = []
+
+    def record(name: str, op: str, value: Tensor) -> None:
+        layers.append(measure(name, op, value, keep_gram=keep_gram, seed=seed))
+
+    traced = _traced(model, batch, method)
+    if traced is not None:
+        _by_trace(traced, batch, record)
+        return RepresentationGeometry(tuple(layers), "trace")
+    assert isinstance(model, nn.Module)
+    _by_hooks(model, batch, record)
+    return RepresentationGeometry(tuple(layers), "hooks")
+
+
+def _traced(model: nn.Module | SplineNetwork, batch: Tensor, method: str) -> SplineNetwork | None:
+    """The traced network, or None where hooks are the way."""
+    if isinstance(model, SplineNetwork):
+        return model
+    if method == "hooks" or (method == "auto" and model.training):
+        return None
+    try:
+        return trace(model, batch)
+    except UnsupportedModelError:
+        if method == "trace":
+            raise
+        return None
+
+
+Record = Callable[[str, str, Tensor], None]
+
+
+def _by_trace(network: SplineNetwork, batch: Tensor, record: Record) -> None:
+    """Run the steps one by one; a max over a window is a tournament of folds, of which the last one counts."""
+    program = network.program()
+    stages = {name for step in program.steps if isinstance(step, Seal) for name, _ in step.stages}
+    stages -= {step.final for step in program.steps if isinstance(step, Seal)}
+    values = {program.input: batch.detach().to("cpu", torch.float64)}
+    record("input", "input", values[program.input])
+    with torch.no_grad():
+        for step, needed in zip(program.steps, live_after(program.steps, {program.output}), strict=True):
+            if isinstance(step, Seal):
+                continue
+            values[step.output] = step.run(*(values[name] for name in step.inputs))
+            if isinstance(step, Fold) and step.output not in stages:
+                record(step.site.path or step.output, step.site.op, values[step.output])
+            values = {name: value for name, value in values.items() if name in needed}
+    if not (program.folds and program.folds[-1].output == program.output):
+        record("output", "output", values[program.output])
+
+
+def _by_hooks(model: nn.Module, batch: Tensor, record: Record) -> None:
+    record("input", "input", batch)
+    last: list[Tensor] = []
+
+    def hook(name: str, op: str) -> Callable[[nn.Module, Any, Any], None]:
+        def after(_module: nn.Module, _inputs: Any, output: Any) -> None:
+            if _is_representation(output, len(batch)):
+                record(name, op, output)
+                last[:] = [output]
+
+        return after
+
+    leaves = [
+        (name, module)
+        for name, module in model.named_modules()
+        if not any(True for _ in module.children()) and not isinstance(module, nn.Identity)
+    ]
+    handles = [m.register_forward_hook(hook(name or "output", type(m).__name__)) for name, m in leaves]
+    try:
+        with _left_as_found(model), torch.no_grad():
+            output = model(batch)
+    finally:
+        for handle in handles:
+            handle.remove()
+    if _is_representation(output, len(batch)) and not (last and last[0] is output):
+        record("output", "output", output)
+
+
+def _is_representation(value: Any, n: int) -> bool:
+    return isinstance(value, Tensor) and value.ndim >= 2 and len(value) == n and value.is_floating_point()
+
+
+@contextmanager
+def _left_as_found(model: nn.Module) -> Iterator[None]:
+    """Buffers (running statistics) and the global random state are put back afterwards."""
+    saved = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
+    devices = sorted({b.device.index or 0 for b in model.parameters() if b.device.type == "cuda"})
+    try:
+        with torch.random.fork_rng(devices=devices):
+            yield
+    finally:
+        with torch.no_grad():
+            for buffer, value in saved:
+                buffer.copy_(value)
+
+
+def _shorten(text: str, size: int) -> str:
+    return text if len(text) <= size else "..." + text[3 - size :]

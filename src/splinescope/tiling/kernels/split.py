@@ -1,0 +1,313 @@
+"""Cutting polygons and intervals along folds, one unit after the other.
+
+Kernels return a status instead of growing arrays: DONE, or what was too small; the caller enlarges and repeats.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .bits import jit, lowest_bit, mix, next_cutting_unit, sign_of
+
+DONE, VERTICES_FULL, TILES_FULL, STACK_FULL, TABLE_FULL = 0, 1, 2, 3, 4
+
+
+@jit
+def _fill(vertex, w, cuts, new_cuts, filled, parents, weights):
+    """Make word w of a vertex's pre-activations available, its ancestors' first.
+
+    (A loop that starts again from the vertex after each ancestor: chains are short, and a recursive function
+    does not survive numba's cache.)
+    """
+    old = cuts.shape[0]
+    if vertex < old:
+        return
+    while not filled[vertex - old, w]:
+        q = vertex
+        while True:
+            a = parents[q, 0]
+            b = parents[q, 1]
+            if a >= old and not filled[a - old, w]:
+                q = a
+            elif b >= old and not filled[b - old, w]:
+                q = b
+            else:
+                break
+        row_a = cuts[a] if a < old else new_cuts[a - old]
+        row_b = cuts[b] if b < old else new_cuts[b - old]
+        s = weights[q, 0]
+        t = weights[q, 1]
+        for j in range(64 * w, min(64 * w + 64, cuts.shape[1])):
+            new_cuts[q - old, j] = s * row_a[j] + t * row_b[j]
+        filled[q - old, w] = True
+
+
+@jit
+def cut_value(v, j, cuts, new_cuts):
+    """Pre-activation j of vertex v (for a new vertex, its word must have been filled)."""
+    return cuts[v, j] if v < cuts.shape[0] else new_cuts[v - cuts.shape[0], j]
+
+
+@jit
+def _cut_edge(
+    u, v, k, base, count, cuts, new_cuts, filled, pos, neg, tol, names, points, parents, weights, keys, values
+):
+    """The vertex where unit k is zero on edge (u, v): found in the edge table, or made at index `count`."""
+    a, b = (u, v) if names[u] < names[v] else (v, u)
+    key = (np.uint64(a) << np.uint64(32)) | np.uint64(b)
+    mask = np.uint64(keys.shape[0] - 1)
+    h = key * np.uint64(0x9E3779B97F4A7C15)
+    slot = (h >> np.uint64(24)) & mask
+    while values[slot] >= 0:
+        if keys[slot] == key:
+            return values[slot]
+        slot = (slot + np.uint64(1)) & mask
+    keys[slot] = key
+    values[slot] = count
+    q = count
+    _fill(a, k // 64, cuts, new_cuts, filled, parents, weights)
+    _fill(b, k // 64, cuts, new_cuts, filled, parents, weights)
+    za = cut_value(a, k, cuts, new_cuts)
+    zb = cut_value(b, k, cuts, new_cuts)
+    s = zb / (zb - za)
+    t = za / (za - zb)
+    parents[q, 0] = a
+    parents[q, 1] = b
+    weights[q, 0] = s
+    weights[q, 1] = t
+    names[q] = mix(names[a], names[b], base + k)
+    for d in range(points.shape[1]):
+        points[q, d] = s * points[a, d] + t * points[b, d]
+    i = q - cuts.shape[0]
+    for w in range(pos.shape[1]):
+        filled[i, w] = False
+        pa = pos[a, w]
+        pb = pos[b, w]
+        na = neg[a, w]
+        nb = neg[b, w]
+        conflict = (pa & nb) | (na & pb)
+        p = (pa | pb) & ~conflict
+        n = (na | nb) & ~conflict
+        if conflict != 0:
+            _fill(q, w, cuts, new_cuts, filled, parents, weights)
+        while conflict != 0:
+            low = conflict & (~conflict + np.uint64(1))
+            j = w * 64 + lowest_bit(conflict)
+            conflict ^= low
+            z = new_cuts[i, j]
+            if j != k and z > tol[j]:
+                p |= low
+            elif j != k and z < -tol[j]:
+                n |= low
+            else:
+                new_cuts[i, j] = 0.0
+        pos[q, w] = p
+        neg[q, w] = n
+    return q
+
+
+@jit
+def split_polygons(
+    offsets, corners, labels, first, last, base, count,
+    cuts, new_cuts, filled, pos, neg, tol, names, points, parents, weights, keys, values,
+    out_offsets, out_corners, out_labels, stack_corners, stack_labels, stack_starts, stack_units,
+):  # fmt: skip
+    """Cut every polygon along the folds of units first <= k < last, in ascending order of k.
+
+    Returns (status, vertices, tiles). Children stand in the place of their parent, negative side first.
+    """
+    tiles = 0
+    out_offsets[0] = 0
+    for i in range(offsets.shape[0] - 1):
+        size = offsets[i + 1] - offsets[i]
+        if size > stack_corners.shape[0]:
+            return STACK_FULL, count, tiles
+        for c in range(size):
+            stack_corners[c] = corners[offsets[i] + c]
+            stack_labels[c] = labels[offsets[i] + c]
+        stack_starts[0] = 0
+        stack_starts[1] = size
+        stack_units[0] = first
+        depth = 1
+        while depth > 0:
+            start = stack_starts[depth - 1]
+            stop = stack_starts[depth]
+            n = stop - start
+            k = next_cutting_unit(stack_corners, start, stop, pos, neg, stack_units[depth - 1], last)
+            if k < 0:
+                at = out_offsets[tiles]
+                if tiles + 2 > out_offsets.shape[0] or at + n > out_corners.shape[0]:
+                    return TILES_FULL, count, tiles
+                for c in range(n):
+                    out_corners[at + c] = stack_corners[start + c]
+                    out_labels[at + c] = stack_labels[start + c]
+                tiles += 1
+                out_offsets[tiles] = at + n
+                depth -= 1
+                continue
+            if count + 2 > names.shape[0]:
+                return VERTICES_FULL, count, tiles
+            if 2 * (count + 2) > keys.shape[0]:
+                return TABLE_FULL, count, tiles
+            # room above the polygon for both children: together they have at most n + 4 corners
+            if stop + n + 8 > stack_corners.shape[0] or depth + 2 > stack_starts.shape[0]:
+                return STACK_FULL, count, tiles
+            # walk counter-clockwise: from a negative corner to the first positive one, on to the next negative
+            minus = start
+            while sign_of(stack_corners[minus], k, pos, neg) >= 0:
+                minus += 1
+            zero = -1
+            j = minus
+            previous = minus
+            while True:
+                previous = j
+                j = j + 1 if j + 1 < stop else start
+                sign = sign_of(stack_corners[j], k, pos, neg)
+                if sign > 0:
+                    break
+                if sign < 0:
+                    zero = -1
+                elif zero < 0:
+                    zero = j
+            plus = j
+            if zero >= 0:
+                enter = stack_corners[zero]
+                enter_label = stack_labels[zero]
+                enter_at = zero
+            else:
+                enter = _cut_edge(
+                    stack_corners[previous], stack_corners[plus], k, base, count,
+                    cuts, new_cuts, filled, pos, neg, tol, names, points, parents, weights, keys, values,
+                )  # fmt: skip
+                if enter == count:
+                    count += 1
+                enter_label = stack_labels[previous]
+                enter_at = previous
+            zero = -1
+            j = plus
+            while True:
+                previous = j
+                j = j + 1 if j + 1 < stop else start
+                sign = sign_of(stack_corners[j], k, pos, neg)
+                if sign < 0:
+                    break
+                if sign > 0:
+                    zero = -1
+                elif zero < 0:
+                    zero = j
+            minus = j
+            if zero >= 0:
+                leave = stack_corners[zero]
+                leave_label = stack_labels[zero]
+                leave_at = zero
+            else:
+                leave = _cut_edge(
+                    stack_corners[previous], stack_corners[minus], k, base, count,
+                    cuts, new_cuts, filled, pos, neg, tol, names, points, parents, weights, keys, values,
+                )  # fmt: skip
+                if leave == count:
+                    count += 1
+                leave_label = stack_labels[previous]
+                leave_at = previous
+            # `enter_at`/`leave_at`: the last corner before (or at) the crossing; the walls that follow keep labels
+            top = stop
+            stack_corners[top] = enter  # positive child: enter, ..., leave
+            stack_labels[top] = enter_label
+            top += 1
+            j = enter_at
+            while j != leave_at:
+                j = j + 1 if j + 1 < stop else start
+                if stack_corners[j] != leave:
+                    stack_corners[top] = stack_corners[j]
+                    stack_labels[top] = stack_labels[j]
+                    top += 1
+            stack_corners[top] = leave
+            stack_labels[top] = base + k
+            top += 1
+            split = top
+            stack_corners[top] = leave  # negative child: leave, ..., enter
+            stack_labels[top] = leave_label
+            top += 1
+            j = leave_at
+            while j != enter_at:
+                j = j + 1 if j + 1 < stop else start
+                if stack_corners[j] != enter:
+                    stack_corners[top] = stack_corners[j]
+                    stack_labels[top] = stack_labels[j]
+                    top += 1
+            stack_corners[top] = enter
+            stack_labels[top] = base + k
+            top += 1
+            shift = stop - start  # move both children down over their parent
+            for c in range(stop, top):
+                stack_corners[c - shift] = stack_corners[c]
+                stack_labels[c - shift] = stack_labels[c]
+            stack_starts[depth] = split - shift
+            stack_starts[depth + 1] = top - shift
+            stack_units[depth - 1] = k + 1
+            stack_units[depth] = k + 1
+            depth += 1
+    return DONE, count, tiles
+
+
+@jit
+def split_intervals(
+    offsets, corners, labels, first, last, base, count,
+    cuts, new_cuts, filled, pos, neg, tol, names, points, parents, weights, keys, values,
+    out_offsets, out_corners, out_labels, stack_corners, stack_labels, stack_starts, stack_units,
+):  # fmt: skip
+    """The 1-D twin of `split_polygons`: intervals (left, right), children from left to right."""
+    tiles = 0
+    out_offsets[0] = 0
+    for i in range(offsets.shape[0] - 1):
+        for c in range(2):
+            stack_corners[c] = corners[offsets[i] + c]
+            stack_labels[c] = labels[offsets[i] + c]
+        stack_units[0] = first
+        depth = 1
+        while depth > 0:
+            start = 2 * (depth - 1)
+            k = next_cutting_unit(stack_corners, start, start + 2, pos, neg, stack_units[depth - 1], last)
+            if k < 0:
+                at = out_offsets[tiles]
+                if tiles + 2 > out_offsets.shape[0] or at + 2 > out_corners.shape[0]:
+                    return TILES_FULL, count, tiles
+                for c in range(2):
+                    out_corners[at + c] = stack_corners[start + c]
+                    out_labels[at + c] = stack_labels[start + c]
+                tiles += 1
+                out_offsets[tiles] = at + 2
+                depth -= 1
+                continue
+            if count + 1 > names.shape[0]:
+                return VERTICES_FULL, count, tiles
+            if 2 * (count + 1) > keys.shape[0]:
+                return TABLE_FULL, count, tiles
+            if start + 4 > stack_corners.shape[0] or depth + 1 > stack_units.shape[0]:
+                return STACK_FULL, count, tiles
+            q = _cut_edge(
+                stack_corners[start], stack_corners[start + 1], k, base, count,
+                cuts, new_cuts, filled, pos, neg, tol, names, points, parents, weights, keys, values,
+            )  # fmt: skip
+            if q == count:
+                count += 1
+            # left child on top of the stack, so that it comes out first
+            stack_corners[start + 2] = stack_corners[start]
+            stack_labels[start + 2] = stack_labels[start]
+            stack_corners[start + 3] = q
+            stack_labels[start + 3] = base + k
+            stack_corners[start] = q
+            stack_labels[start] = base + k
+            stack_units[depth - 1] = k + 1
+            stack_units[depth] = k + 1
+            depth += 1
+    return DONE, count, tiles
+
+
+@jit
+def keep_ancestors(used, first_new, parents):
+    """Mark the parents, within this fold, of every marked vertex (new vertices come after their parents)."""
+    for q in range(used.shape[0] - 1, first_new - 1, -1):
+        if used[q]:
+            used[parents[q, 0]] = True
+            used[parents[q, 1]] = True

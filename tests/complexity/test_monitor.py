@@ -1,0 +1,189 @@
+"""The monitor in a training loop: what it writes, how it resumes, what it costs."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+import math
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import nn
+
+import splinescope as ss
+from splinescope.complexity import At, ComplexityMonitor, Every, LogSpaced, local_complexity
+
+from .models import mlp
+
+
+def steps_of(schedule: object, count: int) -> list[int | None]:
+    step: int | None = -1
+    return [step := schedule.next_after(step) for _ in range(count)]  # type: ignore[attr-defined]
+
+
+def test_schedules_are_increasing_and_spaced_as_said() -> None:
+    assert steps_of(Every(100), 3) == [0, 100, 200]
+    assert steps_of(At([5, 1, 5]), 3)[:2] == [1, 5]
+    assert At([5]).next_after(5) is None
+    log = steps_of(LogSpaced(10), 60)
+    assert all(a < b for a, b in itertools.pairwise(log))
+    assert {1, 10, 100, 1000, 10_000} <= set(log)
+    ratios = [b / a for a, b in itertools.pairwise(log) if a and a > 100]
+    assert ratios == pytest.approx([10**0.1] * len(ratios), rel=0.01)  # rounding to whole steps
+
+
+def test_the_monitor_records_what_local_complexity_says(tmp_path: Path) -> None:
+    model = mlp(3, 12, 12, 2).train()
+    x = torch.randn(9, 3)
+    monitor = ComplexityMonitor(
+        model,
+        {"train": x[:5], "test": x[5:]},
+        radius=0.3,
+        schedule=Every(2),
+        out=tmp_path,
+        metrics={"bias": lambda m: m[0].bias.sum()},
+    )
+    assert [step for step in range(5) if monitor.step(step)] == [0, 2, 4]
+    assert model.training
+    expected = local_complexity(model, x[:5], radius=0.3)
+    record = monitor.records[-1]
+    assert record["train"] == pytest.approx(float(expected.total.double().mean()))
+    assert record["train/1 3"] == pytest.approx(float(expected.counts[:, 1].double().mean()))
+    assert record["bias"] == pytest.approx(float(model[0].bias.detach().sum()))
+    lines = [json.loads(line) for line in (tmp_path / "complexity.jsonl").read_text().splitlines()]
+    assert lines[0]["radius"] == 0.3
+    assert [line["step"] for line in lines[1:]] == [0, 2, 4]
+    rows = list(csv.DictReader((tmp_path / "complexity.csv").read_text().splitlines()))
+    assert float(rows[2]["test"]) == record["test"]
+
+
+def test_an_interrupted_run_is_continued(tmp_path: Path) -> None:
+    def new() -> ComplexityMonitor:
+        return ComplexityMonitor(
+            mlp(3, 4, 2), torch.zeros(2, 3), radius=0.3, schedule=Every(2), out=tmp_path, snapshots=True
+        )
+
+    first = new()
+    for step in range(7):
+        first.step(step)
+    with (tmp_path / "complexity.jsonl").open("a") as file:
+        file.write('{"step": 8, "sec')  # the process died while writing
+    second = new()
+    assert [r["step"] for r in second.records] == [0, 2, 4, 6]
+    for step in range(3, 9):  # from a checkpoint of step 3: what came after is measured again
+        second.step(step)
+    assert [r["step"] for r in second.records] == [0, 2, 4, 6, 8]
+    assert [r["step"] for r in new().records] == [0, 2, 4, 6, 8]
+    saved = sorted(path.name for path in (tmp_path / "snapshots").iterdir())
+    assert saved == [f"step-{s:09d}.safetensors" for s in (0, 2, 4, 6, 8)]
+    with pytest.raises(ss.InputError, match="another measurement"):
+        ComplexityMonitor(mlp(3, 4, 2), torch.zeros(2, 3), radius=0.5, out=tmp_path)
+
+
+def test_a_budget_bounds_the_share_of_time() -> None:
+    model = mlp(20, 64, 64, 2)
+    monitor = ComplexityMonitor(model, torch.randn(50, 20), radius=0.3, schedule=Every(1), budget=0.1)
+    step, start = 0, time.perf_counter()
+    while time.perf_counter() - start < 1.5:
+        monitor.step(step)
+        time.sleep(0.001)
+        step += 1
+    assert len(monitor.records) >= 2
+    slowest = max(r["seconds"] for r in monitor.records)
+    assert monitor.overhead <= 0.1 + 2 * slowest / 1.5  # one measurement may take longer than the one before it
+
+
+def test_a_diverged_run_is_recorded_not_ended(tmp_path: Path) -> None:
+    model = mlp(3, 4, 2)
+    monitor = ComplexityMonitor(model, torch.zeros(2, 3), radius=0.3, schedule=Every(1), out=tmp_path)
+    monitor.step(0)
+    with torch.no_grad():
+        model[0].weight.fill_(math.nan)
+    monitor.step(1)
+    again = ComplexityMonitor(model, torch.zeros(2, 3), radius=0.3, schedule=Every(1), out=tmp_path)
+    assert math.isnan(again.records[1]["points"])
+    assert not math.isnan(again.records[0]["points"])
+
+
+def test_tensorboard_gets_every_number(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard", reason="the tensorboard extra is not installed")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    with ComplexityMonitor(
+        mlp(3, 4, 2), torch.zeros(2, 3), radius=0.3, schedule=Every(1), tensorboard=tmp_path
+    ) as monitor:
+        for step in range(3):
+            monitor.step(step)
+    events = EventAccumulator(str(tmp_path))
+    events.Reload()
+    assert [e.step for e in events.Scalars("complexity/points")] == [0, 1, 2]
+    assert events.Scalars("complexity/points")[2].value == pytest.approx(monitor.records[2]["points"])
+
+
+def test_bad_arguments_are_named() -> None:
+    with pytest.raises(ss.InputError, match="budget"):
+        ComplexityMonitor(mlp(3, 4, 2), torch.zeros(2, 3), radius=0.3, budget=2.0)
+    with pytest.raises(ss.InputError, match="give out="):
+        ComplexityMonitor(mlp(3, 4, 2), torch.zeros(2, 3), radius=0.3, snapshots=True)
+    for bad in (LogSpaced, Every):
+        with pytest.raises(ss.InputError, match="whole number"):
+            bad(0)
+
+
+class Classifier(nn.Module):
+    """A model as the Hugging Face trainer wants it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = mlp(3, 8, 2)
+
+    def forward(self, x: torch.Tensor, labels: torch.Tensor | None = None) -> dict[str, torch.Tensor]:
+        logits = self.net(x)
+        loss = nn.functional.cross_entropy(logits, labels) if labels is not None else logits.sum()
+        return {"loss": loss, "logits": logits}
+
+
+def test_callback_of_transformers(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers", reason="no transformers", exc_type=ImportError)
+    from splinescope.complexity import trainer_callback
+
+    monitor = ComplexityMonitor(Classifier(), torch.randn(4, 3), radius=0.3, schedule=Every(2))
+    callback = trainer_callback(monitor)
+    assert isinstance(callback, transformers.TrainerCallback)
+    for step, main in ((0, True), (1, True), (2, False), (3, True)):
+        callback.on_step_end(None, SimpleNamespace(global_step=step, is_world_process_zero=main), None)
+    callback.on_train_end(None, None, None)
+    assert [r["step"] for r in monitor.records] == [0, 3]
+
+
+def test_callback_of_lightning(tmp_path: Path) -> None:
+    lightning = pytest.importorskip("lightning.pytorch", reason="no lightning", exc_type=ImportError)
+    from splinescope.complexity import lightning_callback
+
+    class Module(lightning.LightningModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = mlp(3, 8, 2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.net(x)
+
+        def training_step(self, batch: list[torch.Tensor], index: int) -> torch.Tensor:
+            return self(batch[0]).square().mean()
+
+        def configure_optimizers(self) -> torch.optim.Optimizer:
+            return torch.optim.SGD(self.parameters(), 0.1)
+
+    module = Module()
+    monitor = ComplexityMonitor(module, torch.randn(4, 3), radius=0.3, schedule=Every(2))
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.randn(10, 3)), batch_size=2)
+    trainer = lightning.Trainer(
+        max_epochs=1, logger=False, enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
+        accelerator="cpu", callbacks=[lightning_callback(monitor)], default_root_dir=tmp_path,
+    )  # fmt: skip
+    trainer.fit(module, loader)
+    assert [r["step"] for r in monitor.records] == [0, 2, 4]

@@ -1,0 +1,143 @@
+"""Attacks against exact distances in the plane, and masked gradients that must be seen through."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import splinescope as ss
+from splinescope.complexity import robustness
+
+from .models import mlp
+
+
+@pytest.fixture(scope="module")
+def rings() -> tuple[nn.Module, Tensor, Tensor, Tensor]:
+    """A trained 2-D classifier, points, labels, and the exact L2 distance of each point to the boundary."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.rand(300, 2, generator=generator) * 4 - 2
+    y = (x.norm(dim=1) > 1.2).long()
+    model = mlp(2, 16, 16, 2)
+    optimizer = torch.optim.Adam(model.parameters(), 0.02)
+    for _ in range(200):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    x = x[:100]
+    tiling = ss.tessellate(model, ss.Slice.axes([0.0, 0.0], (0, 1), -6, 6))
+    with torch.no_grad():
+        labels = model(x).argmax(1)
+    return model, x, labels, torch.from_numpy(tiling.margin(x.double()))
+
+
+@pytest.mark.parametrize("loss", ["margin", "dlr", "cross_entropy"])
+def test_attacks_never_beat_the_exact_distance_and_nearly_reach_it(rings: tuple, loss: str) -> None:
+    model, x, labels, distance = rings
+    epsilons = [0.05, 0.1, 0.2, 0.4]
+    found = robustness(model, x, labels, epsilons=epsilons, norm="l2", steps=40, restarts=4, loss=loss)
+    for e, survived in zip(epsilons, found.survived, strict=True):
+        assert survived[distance > e * 1.0001].all()  # float32 rounding of the perturbation
+        assert (~survived[distance < 0.9 * e]).double().mean() > 0.95  # local search may miss a few
+    assert found.clean == 1.0
+    assert not found.masked
+
+
+def test_linf_perturbations_lie_between_the_l2_balls(rings: tuple) -> None:
+    """The L-inf ball of radius e contains the L2 ball of e and lies in that of sqrt(2) e."""
+    model, x, labels, distance = rings
+    found = robustness(model, x, labels, epsilons=[0.1], norm="linf", steps=40, restarts=4)
+    assert found.survived[0][distance > 0.1 * 2**0.5 * 1.0001].all()
+    assert (~found.survived[0][distance < 0.09]).double().mean() > 0.95
+
+
+def test_accuracy_falls_with_epsilon_whatever_the_order(rings: tuple) -> None:
+    model, x, labels, _ = rings
+    found = robustness(model, x, labels, epsilons=[0.3, 0.05, 0.6])
+    assert found.accuracy[1] >= found.accuracy[0] >= found.accuracy[2]
+
+
+@pytest.mark.parametrize("norm", ["linf", "l2"])
+def test_random_search_alone_comes_close_to_the_exact_distance(rings: tuple, norm: str) -> None:
+    model, x, labels, distance = rings
+    found = robustness(model, x, labels, epsilons=[0.2], norm=norm, queries=400)
+    exact = float((distance > 0.2).double().mean())
+    assert float(found.search[0]) <= exact + 0.05
+
+
+class Stairs(nn.Module):
+    """Rounds its input: the function is the same up to a step, its gradient is zero everywhere."""
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.net((x * 50).round() / 50)
+
+
+class Saturated(nn.Module):
+    """Scores so large that the softmax is exactly one-hot in float32."""
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.net(x) * 1e4
+
+
+def test_masked_gradients_are_reported_not_taken_for_robustness(rings: tuple) -> None:
+    model, x, labels, _ = rings
+    for hidden, loss in ((Stairs(model), "margin"), (Saturated(model), "cross_entropy")):
+        found = robustness(hidden, x, labels, epsilons=[0.3], loss=loss, norm="linf")
+        assert found.masked
+        assert found.zero_gradients > 0.5
+        assert any("random search breaks" in sign for sign in found.signs)
+        assert float(found.gradient[0]) > float(found.accuracy[0]) + 0.1
+    seen = robustness(Saturated(model), x, labels, epsilons=[0.3], loss="margin", norm="linf")
+    assert not seen.masked
+
+
+def test_a_curve_that_never_falls_is_suspect() -> None:
+    class Constant(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.stack([torch.ones(len(x)), 1e-6 * x.sum(1)], 1)
+
+    found = robustness(Constant(), torch.randn(20, 3), torch.zeros(20), epsilons=[5.0])
+    assert any("as large as the data's spread" in sign for sign in found.signs)
+
+
+def test_one_score_means_two_classes_and_modes_are_kept() -> None:
+    model = nn.Sequential(nn.Linear(2, 1), nn.Flatten(0)).train()
+    with torch.no_grad():
+        model[0].weight.copy_(torch.tensor([[1.0, 0.0]]))
+        model[0].bias.zero_()
+    x = torch.tensor([[0.5, 0.0], [-0.2, 1.0]])
+    found = robustness(model, x, torch.tensor([1, 0]), epsilons=[0.1, 0.3, 0.6], norm="l2")
+    assert found.accuracy.tolist() == [1.0, 0.5, 0.0]
+    assert model.training
+    assert model[0].weight.grad is None
+    assert not x.requires_grad
+
+
+def test_bounds_hold() -> None:
+    model = nn.Linear(2, 1)
+    with torch.no_grad():
+        model.weight.copy_(torch.tensor([[1.0, 0.0]]))
+        model.bias.zero_()
+    x = torch.tensor([[0.2, 0.5]])
+    kept = robustness(model, x, torch.tensor([1]), epsilons=[1.0], bounds=(0.1, 1.0))
+    assert kept.accuracy.tolist() == [1.0]
+
+
+def test_bad_arguments_are_named() -> None:
+    model, x = nn.Linear(2, 2), torch.zeros(3, 2)
+    with pytest.raises(ss.InputError, match="as many labels"):
+        robustness(model, x, torch.zeros(2), epsilons=[0.1])
+    with pytest.raises(ss.InputError, match="norm must be"):
+        robustness(model, x, torch.zeros(3), epsilons=[0.1], norm="l1")  # type: ignore[arg-type]
+    with pytest.raises(ss.InputError, match="epsilons must be"):
+        robustness(model, x, torch.zeros(3), epsilons=[-0.1])
+    with pytest.raises(ss.InputError, match=r"shape \(N, C\)"):
+        robustness(nn.Unflatten(1, (1, 2)), x, torch.zeros(3), epsilons=[0.1])

@@ -1,0 +1,150 @@
+"""A slice followed through training: files, measures, pictures, the command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+from torch import nn
+
+import splinescope as ss
+from splinescope.cli import main
+from splinescope.complexity import ComplexityMonitor, Every, Timeline, load_timeline, timeline
+
+from .models import mlp
+
+
+def build() -> nn.Module:
+    """The architecture, as the command line asks for it."""
+    return mlp(2, 10, 10, 2)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, torch.Tensor, ss.Slice]:
+    """A short training run with snapshots every 20 steps."""
+    folder = tmp_path_factory.mktemp("run")
+    x = torch.rand(60, 2, generator=torch.Generator().manual_seed(0)) * 4 - 2
+    y = (x.norm(dim=1) > 1).long()
+    model = build()
+    optimizer = torch.optim.Adam(model.parameters(), 0.02)
+    monitor = ComplexityMonitor(model, x, radius=0.1, schedule=Every(20), out=folder, snapshots=True)
+    for step in range(41):
+        monitor.step(step)
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    np.save(folder / "x.npy", x.numpy())
+    return folder, x, ss.Slice.through(x[0], x[1], x[2], pad=0.5)
+
+
+@pytest.fixture(scope="module")
+def story(run: tuple[Path, torch.Tensor, ss.Slice]) -> Timeline:
+    folder, x, view = run
+    return timeline(build(), folder / "snapshots", view, points={"train": x}, radius=0.1)
+
+
+def test_each_checkpoint_is_tiled_as_tessellate_would(run: tuple, story: Timeline) -> None:
+    folder, x, view = run
+    assert story.steps.tolist() == [0, 20, 40]
+    from safetensors.torch import load_model
+
+    for i, step in enumerate(story.steps):
+        model = build()
+        load_model(model, folder / "snapshots" / f"step-{step:09d}.safetensors")
+        tiling = ss.tessellate(model, view)
+        assert np.array_equal(tiling.vertices, story.tilings[i].vertices)
+        assert story.measures["tiles"][i] == tiling.count
+        assert story.measures["boundary_length"][i] == tiling.decision_boundary().length
+        near = tiling.counts_near(view.anchors, story.near)
+        assert story.measures["tiles_near_data"][i] == near.mean()
+        counts = ss.local_complexity(model, x, radius=0.1).total.double().mean()
+        assert story.measures["complexity/train"][i] == pytest.approx(float(counts))
+    recorded = [json.loads(line) for line in (folder / "complexity.jsonl").read_text().splitlines()[1:]]
+    assert [r["points"] for r in recorded] == pytest.approx(story.measures["complexity/train"].tolist())
+
+
+def test_state_dicts_and_torch_files_give_the_same_story(run: tuple, story: Timeline, tmp_path: Path) -> None:
+    folder, x, view = run
+    from safetensors.torch import load_file
+
+    states = {int(p.stem[5:]): load_file(p) for p in (folder / "snapshots").iterdir()}
+    for step, state in states.items():
+        torch.save({"state_dict": state}, tmp_path / f"model_{step}.ckpt")
+    for source in (states, tmp_path):
+        again = timeline(build(), source, view, points={"train": x}, radius=0.1)
+        assert all(np.array_equal(again.measures[k], v, equal_nan=True) for k, v in story.measures.items())
+
+
+def test_a_timeline_survives_its_file(story: Timeline, tmp_path: Path) -> None:
+    story.save(tmp_path / "a.timeline")
+    again = load_timeline(tmp_path / "a.timeline")
+    assert all(np.array_equal(again.measures[k], v, equal_nan=True) for k, v in story.measures.items())
+    assert [t.count for t in again.tilings] == [t.count for t in story.tilings]
+    assert again.tilings[1].check().ok
+    assert (again.radius, again.near) == (story.radius, story.near)
+    (tmp_path / "b.timeline").write_bytes((tmp_path / "a.timeline").read_bytes()[:500])
+    with pytest.raises(ss.FileFormatError):
+        load_timeline(tmp_path / "b.timeline")
+    story.tilings[0].save(tmp_path / "c.tiling")
+    with pytest.raises(ss.FileFormatError, match="not a timeline"):
+        load_timeline(tmp_path / "c.tiling")
+
+
+def test_pictures_and_films_are_written(story: Timeline, tmp_path: Path) -> None:
+    matplotlib = pytest.importorskip("matplotlib", reason="the plot extra is not installed")
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+    from PIL import Image
+
+    from splinescope.plot import film, plot_timeline
+
+    figure = plot_timeline(story)
+    figure.savefig(tmp_path / "story.png", dpi=60)
+    pyplot.close(figure)
+    film(story, tmp_path / "story.gif", dpi=40)
+    with Image.open(tmp_path / "story.gif") as image:
+        assert image.n_frames == 3
+    with pytest.raises(ss.InputError, match=r"\.gif or \.mp4"):
+        film(story, tmp_path / "story.avi")
+
+
+def test_the_commands(run: tuple, tmp_path: Path) -> None:
+    folder, _, _ = run
+    model, data = "tests.complexity.test_timeline:build", str(folder / "x.npy")
+    arguments = ["timeline", str(folder / "snapshots"), "--model", model, "--slice", "through", "--points", data]
+    result = CliRunner().invoke(main, [*arguments, "--radius", "0.1", "--out", str(tmp_path / "r.timeline"), "--json"])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["step"] == [0, 20, 40]
+    assert load_timeline(tmp_path / "r.timeline").steps.tolist() == [0, 20, 40]
+    arguments = ["complexity", model, "--data", data, "--radius", "0.1", "--out", str(tmp_path / "c.csv")]
+    for method in ("frame", "distance", "exact"):
+        result = CliRunner().invoke(main, [*arguments, "--method", method, "--json"])
+        assert result.exit_code == 0, result.output
+        assert json.loads(result.stdout)["points"] == 60
+        assert len((tmp_path / "c.csv").read_text().splitlines()) == 61
+    result = CliRunner().invoke(main, [*arguments, "--radius", "-1"])
+    assert result.exit_code == 2
+    assert "radius must be a positive" in result.stderr
+
+
+def test_bad_checkpoints_are_named(run: tuple, tmp_path: Path) -> None:
+    _, x, view = run
+    options = {"points": {"train": x}, "radius": 0.1}
+    with pytest.raises(ss.InputError, match="no checkpoints"):
+        timeline(build(), tmp_path, view, **options)
+    (tmp_path / "model.pt").write_bytes(b"nothing")
+    with pytest.raises(ss.InputError, match="step in the name"):
+        timeline(build(), tmp_path, view, **options)
+    (tmp_path / "model.pt").rename(tmp_path / "model-1.pt")
+    with pytest.raises(ss.FileFormatError, match="not a readable checkpoint"):
+        timeline(build(), tmp_path, view, **options)
+    torch.save({"weight": torch.zeros(2)}, tmp_path / "model-1.pt")
+    with pytest.raises(ss.InputError, match="does not fit the model"):
+        timeline(build(), tmp_path, view, **options)
+    torch.save({}, tmp_path / "other-1.pt")
+    with pytest.raises(ss.InputError, match="came twice"):
+        timeline(build(), tmp_path, view, **options)

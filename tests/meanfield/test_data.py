@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+from splinescope import InputError
+from splinescope.meanfield import Data, Gaussian
+
+SIGMA = torch.tensor([[2.0, 0.5], [0.5, 1.0]], dtype=torch.float64)
+
+
+def test_uncentred_data_is_refused_or_centred_as_asked() -> None:
+    x = torch.randn(30, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 5
+    y = torch.zeros(30)
+    with pytest.raises(InputError, match='centre="centre"'):
+        Data.of(x, y)
+    data = Data.of(x, y, centre="centre")
+    assert data.x.mean(0).abs().max() < 1e-14
+    assert torch.allclose(data.covariance, torch.cov(x.T, correction=0), rtol=1e-12)
+
+
+def test_data_without_variance_in_a_direction_is_refused() -> None:
+    with pytest.raises(InputError, match="positive definite"):
+        Data.of([[1.0, 2.0], [-1.0, -2.0], [3.0, 6.0], [-3.0, -6.0]], [0, 0, 0, 0])
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "weights", "words"),
+    [
+        ([[1.0], [-1.0]], [1.0], None, r"y must have shape \(2,\)"),
+        ([1.0, -1.0], [1.0, 1.0], None, r"shape \(N, d\)"),
+        ([[1.0], [-1.0]], [1.0, 1.0], [0.5, 0.6], "probabilities"),
+        ([[1.0], [float("nan")]], [1.0, 1.0], None, "x must be finite"),
+    ],
+)
+def test_bad_data_is_refused(x: object, y: object, weights: object, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        Data.of(x, y, weights=weights)
+
+
+def test_loader_gives_the_same_data() -> None:
+    x = torch.randn(20, 1, 2, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    y = torch.arange(20.0)
+    data = Data.from_loader(DataLoader(TensorDataset(x, y), batch_size=6), centre="centre")
+    assert torch.equal(data.x, Data.of(x.flatten(1), y, centre="centre").x)
+    with pytest.raises(InputError, match="at least one"):
+        Data.from_loader([])
+
+
+def test_quadrature_is_exact_for_polynomials() -> None:
+    data = Gaussian(SIGMA).quadrature(lambda x: x[:, 0] ** 2 * x[:, 1] ** 2, order=6)
+    # Isserlis: E x1^2 x2^2 = s11 s22 + 2 s12^2
+    assert (data.weights @ data.y).item() == pytest.approx(2 * 1 + 2 * 0.25, rel=1e-13)
+    assert torch.allclose((data.weights[:, None] * data.x).T @ data.x, SIGMA, rtol=1e-13)
+
+
+def test_matched_sample_has_the_moments_of_the_population() -> None:
+    generator = torch.Generator().manual_seed(0)
+    data = Gaussian(SIGMA).sample(50, lambda x: x[:, 0], generator=generator)
+    assert data.x.mean(0).abs().max() < 1e-14
+    assert torch.allclose(data.x.T @ data.x / 50, SIGMA, rtol=1e-12)
+    free = Gaussian(SIGMA).sample(40_000, lambda x: x[:, 0], match=False, generator=generator)
+    assert torch.allclose(free.x.T @ free.x / 40_000, SIGMA, atol=0.06)  # 4 standard errors
+    assert torch.equal(free.covariance, SIGMA)
+
+
+def test_gaussian_refuses_what_it_cannot_do() -> None:
+    with pytest.raises(InputError, match="at most 4"):
+        Gaussian(torch.eye(5)).quadrature(lambda x: x[:, 0])
+    with pytest.raises(InputError, match="exceed the dimension"):
+        Gaussian(SIGMA).sample(2, lambda x: x[:, 0])
+
+
+def test_a_batch_normalises_itself() -> None:
+    data = Gaussian(SIGMA).sample(50, lambda x: x[:, 0], generator=torch.Generator().manual_seed(0))
+    part = data.batch(torch.arange(10))
+    assert part.x.mean(0).abs().max() < 1e-14
+    assert torch.allclose(part.covariance, torch.cov(data.x[:10].T, correction=0))
+    assert torch.equal(data.batch(torch.arange(10), statistics="data").covariance, SIGMA)

@@ -1,0 +1,152 @@
+"""Flows: three descriptions of one motion, conservation, order, and gradient descent."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy.integrate import solve_ivp
+
+from splinescope import InputError, LimitReached
+from splinescope.meanfield import Manifold, TwoLayer, TwoLayerBN, descend, flow
+from splinescope.meanfield.flow import vector_field
+from splinescope.meanfield.functions import as_loss
+
+from .problems import problem
+
+
+@pytest.mark.parametrize(("activation", "loss"), [("tanh", "squared"), ("softplus", "logistic")])
+def test_theorem_2_the_three_flows_agree(activation: str, loss: str) -> None:
+    net, data = problem(0, activation=activation)
+    runs = {
+        kind: flow(net, data, loss, times=[0, 4, 8], dynamics=kind, rtol=1e-8, atol=1e-10)
+        for kind in ("euclidean", "normalised", "manifold")
+    }
+    for kind in ("normalised", "manifold"):
+        gap = (runs["euclidean"].directions - runs[kind].b).abs().max()
+        assert gap < 1e-6  # local errors of 1e-8 over some hundred steps
+        assert (runs["euclidean"].a - runs[kind].a).abs().max() < 1e-6
+    assert (runs["euclidean"].directions[-1] - runs["euclidean"].directions[0]).abs().max() > 0.1  # it moved
+
+
+def test_flow_agrees_with_an_eighth_order_reference() -> None:
+    net, data = problem(1)
+    ours = flow(net, data, times=[0, 5], dynamics="euclidean", rtol=1e-9, atol=1e-11)
+    field = vector_field(net, data, as_loss("squared"), "euclidean")
+    start = torch.column_stack([net.a, net.b])
+
+    def right_side(_: float, flat: np.ndarray) -> np.ndarray:
+        return field(torch.from_numpy(flat).reshape(start.shape)).flatten().numpy()
+
+    reference = solve_ivp(right_side, (0, 5), start.flatten().numpy(), "DOP853", rtol=1e-11, atol=1e-12)
+    end = torch.from_numpy(reference.y[:, -1].copy()).reshape(start.shape)
+    assert (torch.column_stack([ours.a[-1], ours.b[-1]]) - end).abs().max() < 1e-7
+
+
+def test_lengths_are_conserved_by_the_flow_itself() -> None:
+    """Over a long run, without the projection: 1e-9; with it: to rounding."""
+    net, data = problem(2)
+    free = flow(net, data, times=[0, 50], dynamics="euclidean", project=False, rtol=1e-9, atol=1e-11)
+    assert ((free.b[-1].norm(dim=1) - net.lengths) / net.lengths).abs().max() < 1e-9
+    held = flow(net, data, times=[0, 10], dynamics="euclidean", rtol=1e-6)
+    assert ((held.b[-1].norm(dim=1) - net.lengths) / net.lengths).abs().max() < 1e-15
+
+
+def test_manifold_flow_stays_on_the_manifold() -> None:
+    net, data = problem(2)
+    run = flow(net, data, times=np.linspace(0, 10, 5), rtol=1e-6)
+    assert (Manifold(data.covariance).norm(run.b) - 1).abs().max() < 1e-14
+    assert (np.diff(run.risks) < 0).all()
+
+
+def test_runge_kutta_has_order_four() -> None:
+    net, data = problem(3)
+    exact = flow(net, data, times=[0, 1], rtol=1e-12, atol=1e-13).b[-1]
+    errors = [(flow(net, data, times=[0, 1], step=h).b[-1] - exact).abs().max().item() for h in (0.1, 0.05)]
+    assert 3.5 < np.log2(errors[0] / errors[1]) < 4.5
+
+
+def test_the_two_clocks_differ_by_the_width() -> None:
+    net, data = problem(0)
+    fast = flow(net, data, times=[0, 2], rtol=1e-9)
+    slow = flow(net, data, times=[0, 2 * net.width], clock="parameter", rtol=1e-9)
+    assert (fast.b - slow.b).abs().max() < 1e-12
+
+
+def test_unit_length_moves_differently() -> None:
+    net, data = problem(0)
+    true = flow(net, data, times=[0, 5])
+    paper = flow(net, data, times=[0, 5], unit_length=True)
+    assert (true.b[-1] - paper.b[-1]).abs().max() > 0.05
+    euclidean = flow(net, data, times=[0, 5], unit_length=True, dynamics="euclidean")
+    assert (euclidean.directions[-1] - paper.b[-1]).abs().max() < 1e-5
+
+
+def test_gradient_descent_lengthens_by_pythagoras() -> None:
+    net, data = problem(4)
+    run = descend(net, data, rate=0.1, iterations=1)
+    step = run.b[1] - run.b[0]
+    assert torch.allclose(run.b[1].square().sum(1), net.lengths**2 + step.square().sum(1), rtol=1e-13)
+
+
+def test_gradient_descent_tends_to_the_flow() -> None:
+    net, data = problem(4)
+    exact = flow(net, data, times=[0, 1], dynamics="euclidean").b[-1]
+    errors = [
+        (descend(net, data, rate=1 / k, iterations=k, record_every=k).b[-1] - exact).abs().max().item()
+        for k in (100, 200)
+    ]
+    assert errors[0] / errors[1] == pytest.approx(2, abs=0.2)  # first order
+
+
+@pytest.mark.parametrize("statistics", ["batch", "data"])
+@pytest.mark.parametrize("dynamics", ["euclidean", "plain"])
+def test_minibatches_of_all_points_are_full_descent(dynamics: str, statistics: str) -> None:
+    net, data = problem(5)
+    full = descend(net, data, rate=0.1, iterations=5, dynamics=dynamics)
+    batches = descend(net, data, rate=0.1, iterations=5, dynamics=dynamics, batch_size=len(data), statistics=statistics)
+    assert (full.b - batches.b).abs().max() < 1e-12
+
+
+def test_minibatches_are_seeded_and_leave_the_global_generator_alone() -> None:
+    net, data = problem(5)
+    before = torch.get_rng_state()
+    runs = [
+        descend(net, data, rate=0.1, iterations=9, batch_size=8, generator=torch.Generator().manual_seed(1)).b
+        for _ in range(2)
+    ]
+    assert torch.equal(runs[0], runs[1])
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_recording_keeps_first_and_last() -> None:
+    net, data = problem(5)
+    run = descend(net, data, rate=0.1, iterations=7, record_every=3)
+    assert np.allclose(run.times, [0, 0.3, 0.6, 0.7])
+    assert run.network().width == net.width
+    assert torch.equal(run.network(0).b, net.b)
+
+
+def test_bad_flows_are_refused() -> None:
+    net, data = problem(0)
+    with pytest.raises(InputError, match="increasing"):
+        flow(net, data, times=[0, 0])
+    with pytest.raises(InputError, match="'manifold'"):
+        flow(net, data, times=[0, 1], dynamics="riemannian")
+    with pytest.raises(InputError, match="TwoLayerBN"):
+        flow(TwoLayer(net.a, net.b, "tanh"), data, times=[0, 1])
+    with pytest.raises(InputError, match="inputs, like the data"):
+        flow(problem(0, d=2)[0], data, times=[0, 1])
+    with pytest.raises(InputError, match="share dtype"):
+        flow(TwoLayerBN(net.a.float(), net.b.float(), "tanh"), data, times=[0, 1])
+    with pytest.raises(InputError, match="batch_size"):
+        descend(net, data, rate=0.1, iterations=1, batch_size=41)
+
+
+def test_too_many_steps_raise_with_the_state_so_far() -> None:
+    net, data = problem(0)
+    with pytest.raises(LimitReached, match="max_steps = 5") as caught:
+        flow(net, data, times=[0, 100], max_steps=5)
+    time, state = caught.value.partial
+    assert 0 < time < 100
+    assert state.shape == (net.width, 1 + net.dimension)

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import linprog
+
+from splinescope import InputError
+from splinescope.meanfield import ParticleMeasure, bounded_lipschitz, sliced_wasserstein2, wasserstein2
+from splinescope.meanfield.measure import pairwise_distance
+
+
+def measure(m: int, seed: int, d: int = 3) -> ParticleMeasure:
+    rng = np.random.default_rng(seed)
+    return ParticleMeasure.from_arrays(rng.standard_normal(m), rng.standard_normal((m, d)))
+
+
+def test_w2_is_the_best_of_all_permutations() -> None:
+    mu, nu = measure(6, 0), measure(6, 1)
+    cost = pairwise_distance(mu, nu) ** 2
+    best = min(cost[range(6), p].mean() for p in itertools.permutations(range(6)))
+    assert wasserstein2(mu, nu) == pytest.approx(np.sqrt(best), rel=1e-12)
+
+
+@pytest.mark.parametrize(("m", "n"), [(12, 12), (8, 16), (6, 9), (1, 5)])
+@pytest.mark.parametrize("cost", ["geodesic", "chordal"])
+def test_w2_agrees_with_pot(m: int, n: int, cost: str) -> None:
+    pytest.importorskip("ot", reason="the extra `transport` is not installed")
+    mu, nu = measure(m, 2), measure(n, 3)
+    assert wasserstein2(mu, nu, cost=cost, method="assignment") == pytest.approx(
+        wasserstein2(mu, nu, cost=cost, method="pot"), rel=1e-9
+    )
+
+
+def test_w2_is_a_distance() -> None:
+    mu, nu, xi = (measure(10, seed) for seed in range(3))
+    assert wasserstein2(mu, mu) == 0
+    assert wasserstein2(mu, nu) == pytest.approx(wasserstein2(nu, mu), rel=1e-12)
+    assert wasserstein2(mu, xi) <= wasserstein2(mu, nu) + wasserstein2(nu, xi)
+    assert wasserstein2(mu, nu, cost="chordal") < wasserstein2(mu, nu)
+
+
+def test_w2_of_a_small_rotation_is_its_angle() -> None:
+    angles = np.linspace(0, 2 * np.pi, 7, endpoint=False)
+    mu, nu = (
+        ParticleMeasure.from_arrays(np.zeros(7), np.column_stack([np.cos(p), np.sin(p)]))
+        for p in (angles, angles + 1e-7)
+    )
+    assert wasserstein2(mu, nu) == pytest.approx(1e-7, rel=1e-6)
+
+
+def test_bounded_lipschitz_solves_its_defining_programme() -> None:
+    """max sum f (mu - nu) over |f| <= 1 and |f_i - f_j| <= dist_ij, as a linear programme over the atoms."""
+    mu, nu = measure(5, 4), measure(7, 5)
+    every = ParticleMeasure(np.concatenate([mu.a, nu.a]), np.concatenate([mu.u, nu.u]))
+    distance = pairwise_distance(every, every)
+    pairs = list(itertools.permutations(range(12), 2))
+    rows = np.zeros((len(pairs), 12))
+    for row, (i, j) in zip(rows, pairs, strict=True):
+        row[i], row[j] = 1, -1
+    gain = np.concatenate([np.full(5, 1 / 5), np.full(7, -1 / 7)])
+    best = linprog(-gain, rows, [distance[p] for p in pairs], bounds=[(-1, 1)] * 12)
+    assert bounded_lipschitz(mu, nu) == pytest.approx(-best.fun, rel=1e-7)
+
+
+def test_sliced_distance_bounds_w2_and_matches_one_dimension() -> None:
+    mu, nu = measure(40, 6), measure(30, 7)
+    generator = torch.Generator().manual_seed(0)
+    sliced = sliced_wasserstein2(mu, nu, slices=4000, generator=generator)
+    full = wasserstein2(mu, nu, cost="chordal")
+    assert 0.2 * full < sliced * np.sqrt(4) <= full * 1.03  # 4000 slices: 1% standard error
+    # two point masses at distance delta: SW2^2 = delta^2 / dimension
+    one = ParticleMeasure.from_arrays([0.0], [[1.0, 0.0, 0.0]])
+    two = ParticleMeasure.from_arrays([2.0], [[1.0, 0.0, 0.0]])
+    assert sliced_wasserstein2(one, two, slices=20_000, generator=generator) == pytest.approx(1, rel=0.03)
+
+
+def test_bad_measures_are_refused() -> None:
+    with pytest.raises(InputError, match="zero rows"):
+        ParticleMeasure.from_arrays([1.0], [[0.0, 0.0]])
+    with pytest.raises(InputError, match="share a dimension"):
+        wasserstein2(measure(3, 0, d=2), measure(3, 0, d=3))
+    with pytest.raises(InputError, match="'geodesic'"):
+        wasserstein2(measure(3, 0), measure(3, 0), cost="euclidean")

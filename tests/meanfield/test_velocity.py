@@ -1,0 +1,143 @@
+"""Theorem 2 as an identity of vector fields, against automatic differentiation through real batch norm."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from splinescope import InputError
+from splinescope.meanfield import Data, Manifold, TwoLayer, TwoLayerBN, velocity
+from splinescope.meanfield.flow import vector_field
+from splinescope.meanfield.functions import as_loss
+from splinescope.meanfield.velocity import (
+    euclidean_velocity,
+    field_at,
+    forces,
+    manifold_velocity,
+    normalised_velocity,
+    outputs,
+    plain_velocity,
+)
+
+from .problems import ACTIVATIONS, LOSSES, problem
+
+
+def autograd_velocity(net: TwoLayer, data: Data, loss: object) -> tuple[torch.Tensor, torch.Tensor]:
+    """`-m dL/dtheta` by backpropagation; batch norm by torch itself, whose smallest eps is far below
+    rounding.
+    """
+    a, b = net.a.clone().requires_grad_(), net.b.clone().requires_grad_()
+    z = data.x @ b.T
+    if isinstance(net, TwoLayerBN):
+        z = F.batch_norm(z, None, None, training=True, eps=1e-300)
+    f = net.activation.value(z) @ a / net.width
+    risk = data.weights @ as_loss(loss).value(f, data.y)
+    gradients = torch.autograd.grad(risk, [a, b])
+    return -net.width * gradients[0], -net.width * gradients[1]
+
+
+def close(p: torch.Tensor, q: torch.Tensor, tol: float = 1e-12) -> bool:
+    """Relative to the largest entry: 1e-12 leaves room for sums over 40 points and lengths from 0.3 to 3."""
+    return bool((p - q).abs().max() <= tol * (1 + q.abs().max()))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize(("seed", "d"), [(0, 2), (1, 3), (2, 6)])
+def test_theorem_2_the_three_vector_fields_agree(activation: object, loss: object, seed: int, d: int) -> None:
+    net, data = problem(seed, d=d, activation=activation)
+    manifold = Manifold(data.covariance)
+    n = manifold.normalise(net.b)
+    force = forces(net.a, n, data, net.activation, as_loss(loss))
+
+    a_oracle, b_oracle = autograd_velocity(net, data, loss)
+    a_euclid, b_euclid = euclidean_velocity(net.a, net.b, force, data.covariance)
+    assert close(a_euclid, a_oracle)
+    assert close(b_euclid, b_oracle)
+
+    image = manifold.differential(net.b, b_oracle)
+    _, n_image = normalised_velocity(net.a, n, force, manifold, net.lengths)
+    a_manifold, n_manifold = manifold_velocity(net.a, n, force, manifold, net.lengths)
+    assert close(n_image, image)
+    assert close(n_manifold, image)
+    assert close(a_manifold, a_oracle)
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_plain_velocity_is_minus_the_gradient(activation: object) -> None:
+    net, data = problem(3, activation=activation)
+    plain = TwoLayer(net.a, net.b, activation)
+    force = forces(plain.a, plain.b, data, plain.activation, as_loss("squared"))
+    for ours, theirs in zip(
+        plain_velocity(plain.a, plain.b, force), autograd_velocity(plain, data, "squared"), strict=True
+    ):
+        assert close(ours, theirs)
+
+
+def test_unit_lengths_give_another_motion() -> None:
+    """The paper's "without loss of generality" keeps the function and changes the speed by the squared
+    length.
+    """
+    net, data = problem(1)
+    state = torch.column_stack([net.a, Manifold(data.covariance).normalise(net.b)])
+    true = vector_field(net, data, as_loss("squared"), "manifold", net.lengths)(state)[:, 1:]
+    unit = vector_field(net, data, as_loss("squared"), "manifold")(state)[:, 1:]
+    assert close(unit, true * net.lengths[:, None] ** 2)
+    assert not close(unit, true, 0.1)
+
+
+def test_blocks_do_not_change_the_forces(monkeypatch: pytest.MonkeyPatch) -> None:
+    net, data = problem(2, n=301)
+    whole = forces(net.a, net.b, data, net.activation, as_loss("squared"))
+    monkeypatch.setattr(velocity, "CHUNK_BYTES", 1)
+    monkeypatch.setattr(velocity, "_MIN_ROWS", 7)
+    parts = forces(net.a, net.b, data, net.activation, as_loss("squared"))
+    assert close(parts.h, whole.h)
+    assert close(parts.g, whole.g)
+    assert parts.risk == pytest.approx(whole.risk, rel=1e-13)
+    f = outputs(net.a, net.b, data, net.activation)
+    assert close(f, TwoLayer(net.a, net.b, net.activation)(data.x))
+    h, g = field_at(net.b, as_loss("squared").slope(f, data.y), data, net.activation)
+    assert close(h, whole.h)
+    assert close(g, whole.g)
+
+
+def test_twin_and_module_are_the_same_function() -> None:
+    for activation in ACTIVATIONS:
+        net, data = problem(4, activation=activation)
+        f = net(data.x)
+        assert close(net(data.x, data.covariance), f)
+        assert close(net.twin(data.covariance)(data.x), f)
+        assert close(net.to_module(data.covariance)(data.x)[:, 0].detach(), f)
+
+
+def test_float32_follows_the_input() -> None:
+    net, data = problem(0)
+    single = Data.of(data.x.float(), data.y.float(), centre="centre")
+    small = TwoLayerBN(net.a.float(), net.b.float(), net.activation)
+    out = vector_field(small, single, as_loss("squared"), "manifold")(torch.column_stack([small.a, small.b]))
+    assert out.dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "words"),
+    [
+        ([1.0, 2.0], [[1.0, 0.0]], "one amplitude per row"),
+        ([1.0], [[0.0, 0.0]], "zero rows"),
+        ([1.0], [1.0, 2.0], r"shape \(m, d\)"),
+        ([float("inf")], [[1.0, 0.0]], "finite"),
+    ],
+)
+def test_bad_networks_are_refused(a: list[float], b: list[float], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        TwoLayerBN(a, b, "relu")
+
+
+def test_unknown_functions_are_refused() -> None:
+    with pytest.raises(InputError, match="'relu'"):
+        TwoLayer([1.0], [[1.0]], "rleu")
+    with pytest.raises(InputError, match="'squared'"):
+        as_loss("cubic")
+    with pytest.raises(InputError, match="per point"):
+        as_loss(lambda f, y: (f - y).sum()).slope(torch.ones(3), torch.ones(3))

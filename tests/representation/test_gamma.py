@@ -1,0 +1,150 @@
+"""Volumes of sign classes (exact, bounded, sampled) and the widths of Lemma 2, Theorem 3 and Corollary 4."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from splinescope import InputError
+from splinescope.representation import (
+    expected_width_bound,
+    full_rank_width,
+    new_direction_probability,
+    sign_classes,
+    width_tail_bounds,
+)
+from splinescope.representation.gamma import _cap_volume
+
+
+def circle(n: int) -> np.ndarray:
+    turn = 2 * np.pi * np.arange(n) / n
+    return np.stack([np.cos(turn), np.sin(turn)], axis=1)
+
+
+@pytest.mark.parametrize("n", [3, 5, 7, 9, 11])
+def test_odd_polygon_has_twice_as_many_classes_as_points(n: int) -> None:
+    classes = sign_classes(circle(n))
+    assert classes.count == 2 * n
+    assert classes.gamma == pytest.approx(1 / (2 * n), rel=1e-12)
+
+
+def test_even_polygon_has_antipodal_points_and_half_the_classes() -> None:
+    assert sign_classes(circle(8)).count == 8
+
+
+def test_orthogonal_points_have_orthants() -> None:
+    classes = sign_classes(np.eye(3))
+    assert np.allclose(classes.volumes, 1 / 8, atol=1e-15)
+    assert sign_classes(np.eye(5)[:, :4][:4]).upper >= 1 / 16  # four points of rank 4: bounds hold 1/16
+    assert sign_classes(np.eye(4)).lower <= 1 / 16
+
+
+def test_classes_of_the_sphere_cover_it_and_have_covers_count() -> None:
+    x = np.random.default_rng(0).standard_normal((9, 3))
+    classes = sign_classes(x)
+    assert classes.count == 2 * sum(math.comb(8, i) for i in range(3))
+    assert classes.volumes.sum() == pytest.approx(1, abs=1e-12)
+
+
+def test_degenerate_great_circles_share_their_crossings() -> None:
+    x = np.vstack([np.eye(3), [[1, 1, 0], [1, 1, 1], [2, 0, 0], [0, -1, 0]]])  # repeated and antipodal ones too
+    classes = sign_classes(x)
+    assert classes.volumes.sum() == pytest.approx(1, abs=1e-12)
+    assert classes.count == 18
+
+
+def test_only_the_span_matters() -> None:
+    flat = circle(5) @ np.random.default_rng(0).standard_normal((2, 6))
+    plane = np.linalg.svd(flat, full_matrices=False)
+    assert sign_classes(flat).gamma == pytest.approx(sign_classes(plane[0][:, :2] * plane[1][:2]).gamma, rel=1e-9)
+
+
+def test_sampled_volumes_agree_with_exact_ones() -> None:
+    x = np.random.default_rng(1).standard_normal((6, 3))
+    exact = sign_classes(x)
+    volume = dict(zip(map(tuple, exact.signs.tolist()), exact.volumes, strict=True))
+    draws = 200_000
+    sampled = sign_classes(x, method="monte_carlo", draws=draws)
+    for signs, share in zip(map(tuple, sampled.signs.tolist()), sampled.volumes, strict=True):
+        p = volume[signs]
+        assert abs(share - p) < 5 * math.sqrt(p * (1 - p) / (draws / 2)) + 1e-5  # five standard errors
+    assert exact.gamma <= sampled.upper
+
+
+def test_sampled_upper_end_is_clopper_pearson() -> None:
+    sampled = sign_classes(np.random.default_rng(1).standard_normal((6, 3)), method="monte_carlo", draws=2000)
+    hits = round(sampled.gamma * 1000)
+    interval = stats.binomtest(hits, 1000, alternative="less").proportion_ci(0.99, method="exact")
+    assert sampled.upper == pytest.approx(interval.high, rel=1e-9)
+
+
+def test_inscribed_caps_have_their_area() -> None:
+    angle = np.array([0.1, 0.7, 1.5])
+    assert _cap_volume(angle, 2) == pytest.approx(angle / np.pi)
+    assert _cap_volume(angle, 3) == pytest.approx((1 - np.cos(angle)) / 2)
+
+
+def test_bounds_enclose_gamma_and_list_every_class() -> None:
+    x = np.random.default_rng(2).standard_normal((6, 3))
+    exact, bounds = sign_classes(x), sign_classes(x, method="bounds")
+    assert {tuple(s) for s in exact.signs.tolist()} == {tuple(s) for s in bounds.signs.tolist()}
+    assert bounds.lower <= exact.gamma <= bounds.upper
+    volume = dict(zip(map(tuple, exact.signs.tolist()), exact.volumes, strict=True))
+    assert all(v <= volume[tuple(s)] for s, v in zip(bounds.signs.tolist(), bounds.volumes, strict=True))
+
+
+def test_lemma_2_a_new_row_leaves_any_subspace_with_probability_gamma() -> None:
+    rng = np.random.default_rng(0)
+    for n in (3, 4, 6):
+        for _ in range(10):
+            x = rng.standard_normal((n, rng.integers(2, 4)))
+            classes = sign_classes(x)
+            rows = np.maximum(rng.standard_normal((int(rng.integers(1, n)), x.shape[1])) @ x.T, 0)
+            if not rows.any():
+                continue
+            probability = new_direction_probability(x, rows, classes)
+            assert probability >= classes.gamma
+            _, s, basis = np.linalg.svd(rows)
+            outside = basis[int(np.sum(s > 1e-9)) :]
+            fresh = np.maximum(rng.standard_normal((4000, x.shape[1])) @ x.T, 0)
+            measured = np.mean(np.linalg.norm(fresh @ outside.T, axis=1) > 1e-9)
+            assert abs(measured - probability) < 5 * math.sqrt(0.25 / 4000)
+
+
+def test_theorem_3_mean_width_and_tail() -> None:
+    x = circle(5)
+    gamma = sign_classes(x).gamma
+    measured = full_rank_width(x, draws=1000)
+    assert measured.reached == 1
+    assert measured.mean <= expected_width_bound(5, gamma)
+    assert measured.mean == pytest.approx(5.39, abs=4 * measured.standard_error)
+    for alpha in (1.5, 2.0, 3.0):
+        tighter, looser = width_tail_bounds(5, gamma, alpha)
+        assert np.mean(measured.widths > math.ceil(alpha * 5 / gamma)) <= tighter < looser
+
+
+@pytest.mark.parametrize(
+    "x",
+    [[[1.0, 2.0], [2.0, 4.0]], [[1.0, 1.0], [-1.0, -1.0], [0.0, 1.0], [0.0, -1.0], [1.0, 2.0], [-1.0, -2.0]]],
+    ids=["collinear", "antipodal pairs"],
+)
+def test_collinear_points_never_reach_full_rank(x: list[list[float]]) -> None:
+    assert full_rank_width(x, draws=10, limit=500).reached == 0
+
+
+def test_corollary_4_batch_norm_needs_the_centred_points() -> None:
+    shifted = circle(5) + 10.0
+    assert full_rank_width(shifted, recentre=True, draws=600).mean == pytest.approx(5.4, abs=0.25)
+    line = np.array([[0.0, 1.0], [1.0, 1.0], [2.0, 1.0]])  # not collinear through 0, but centred they are
+    assert full_rank_width(line, draws=10, limit=500).reached == 1
+    assert full_rank_width(line, recentre=True, draws=10, limit=500).reached == 0
+
+
+def test_bad_arguments_are_named() -> None:
+    with pytest.raises(InputError, match="point 1 is"):
+        sign_classes([[1.0, 0.0], [0.0, 0.0]])
+    with pytest.raises(InputError, match="rank at most 3, got rank 4"):
+        sign_classes(np.eye(4), method="exact")
+    with pytest.raises(InputError, match="alpha must be above 1"):
+        width_tail_bounds(5, 0.1, 1.0)

@@ -1,0 +1,111 @@
+"""Expected Gram matrices against sampled layers; the invariant representation and its neighbourhood."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from splinescope import InputError
+from splinescope.representation import (
+    arc_cosine,
+    expected_gram,
+    follow_expected_gram,
+    invariant_representation,
+    odd_point_step,
+    sample_odd_point_step,
+)
+
+CHOICES = [c for k in range(4) for c in itertools.combinations(("rc", "rs", "nl"), k)]
+
+
+@pytest.mark.parametrize("spread", ["std", "rms"])
+@pytest.mark.parametrize("components", CHOICES, ids="+".join)
+def test_expected_gram_is_the_mean_over_random_units(components: tuple[str, ...], spread: str) -> None:
+    rng = np.random.default_rng(0)
+    n, draws = 8, 200_000
+    x = rng.standard_normal((n, 5)) + 0.5
+    z = rng.standard_normal((draws, 5)) @ x.T
+    centred = z - z.mean(axis=1, keepdims=True)
+    if "rc" in components:
+        z = centred
+    if "rs" in components:
+        z = z / np.sqrt(np.mean((centred if spread == "std" else z) ** 2, axis=1, keepdims=True))
+    if "nl" in components:
+        z = np.maximum(z, 0)
+    products = z[:, :, None] * z[:, None, :]
+    error = np.abs(products.mean(axis=0) - expected_gram(x @ x.T, components, spread=spread))
+    assert (error < 5.5 * products.std(axis=0) / math.sqrt(draws) + 1e-12).all()  # 64 entries: 5.5 standard errors
+
+
+def test_rescaling_fixes_the_trace() -> None:
+    g = np.diag([1.0, 1e-3, 1e3, 1.0])
+    assert np.trace(expected_gram(g, ("rc", "rs"))) == pytest.approx(4, abs=1e-11)
+    assert np.trace(expected_gram(g, ("rs", "nl"), spread="rms")) == pytest.approx(2, abs=1e-11)
+
+
+def test_rescaling_by_a_spread_that_is_often_zero_has_no_expectation() -> None:
+    with pytest.raises(InputError, match="infinite"):
+        expected_gram(np.eye(3), ("rs",))
+
+
+@pytest.mark.parametrize("n", [5, 9, 10])
+def test_batch_norm_drives_all_angles_to_one_value(n: int) -> None:
+    x = np.random.default_rng(n).standard_normal((n, 20))
+    gram, _ = follow_expected_gram(x @ x.T, 60, ("rc", "rs", "nl"))
+    cosine = (gram / np.sqrt(np.outer(np.diagonal(gram), np.diagonal(gram))))[np.triu_indices(n, 1)]
+    assert np.allclose(cosine, arc_cosine(-1 / (n - 1)), atol=1e-8)
+
+
+def test_theorem_13_the_expected_gram_is_invariant() -> None:
+    for n in (3, 10, 50):
+        x = invariant_representation(n)
+        step = odd_point_step(x)
+        assert np.allclose(step.gram[:n, :n], x @ x.T, atol=1e-14)
+        assert step.distance == pytest.approx(math.sqrt(1 + 1 / (n - 1) ** 2))
+        assert not step.contracts  # R < n/(n-1): the hypotheses of Theorem 14 exclude it
+        assert step.gram[0, -1] == pytest.approx(0, abs=1e-15)
+
+
+def test_theorem_13_sampled_layers_agree_and_the_expected_representation_does_not() -> None:
+    n, width, draws = 10, 200, 2000
+    sample = sample_odd_point_step(invariant_representation(n), width, draws, np.random.default_rng(0))
+    squares = np.square(sample).sum(axis=2)
+    assert squares[:, 0].mean() == pytest.approx(1, abs=5 * math.sqrt(5 / width / draws))
+    assert squares[:, 1].mean() * (n - 1) ** 2 == pytest.approx(1, abs=5 * math.sqrt(5 / width / draws))
+    assert not (sample[:, 0] * sample[:, 1]).any()  # orthogonal almost surely
+    assert np.square(sample.mean(axis=0)[0]).sum() == pytest.approx(1 / math.pi, rel=0.05)
+
+
+def test_theorem_14_cluster_contracts_when_the_odd_point_is_far() -> None:
+    rng = np.random.default_rng(0)
+    for n in (5, 10):
+        for far, radius in itertools.product((1.05, 1.5, 3.0), (0.1, 1.0, 3.0)):
+            cluster = radius * rng.standard_normal((n - 1, 6))
+            direction = rng.standard_normal(6)
+            odd = cluster.mean(axis=0) + far * n / (n - 1) * direction / np.linalg.norm(direction)
+            step = odd_point_step(np.vstack([odd, cluster]))
+            assert step.contracts
+            assert np.nanmax(step.ratios) <= step.gain * (1 + 1e-12) < 1
+            assert step.gram[0, 0] == pytest.approx(1)
+            assert step.gram[-1, -1] == pytest.approx(1 / (n - 1) ** 2)
+
+
+def test_theorem_14_fails_when_the_odd_point_is_near() -> None:
+    cluster = 0.01 * np.random.default_rng(0).standard_normal((4, 3))
+    step = odd_point_step(np.vstack([cluster.mean(axis=0) + np.array([0.56, 0, 0]), cluster]))
+    assert not step.contracts
+    assert np.nanmax(step.ratios) > 1
+
+
+def test_arc_cosine_kernel_ends_and_middle() -> None:
+    assert arc_cosine([-1.0, 0.0, 1.0]) == pytest.approx([0, 1 / math.pi, 1], abs=1e-15)
+
+
+def test_bad_grams_are_named() -> None:
+    with pytest.raises(InputError, match=r"shape \(n, n\)"):
+        expected_gram(np.zeros((2, 3)))
+    with pytest.raises(InputError, match="symmetric"):
+        expected_gram(np.array([[1.0, 2.0], [0.0, 1.0]]))
+    with pytest.raises(InputError, match="at least 2"):
+        invariant_representation(5, 1)
