@@ -116,7 +116,7 @@ def absolute_against(weights: list[float]) -> nn.Sequential:
     ],
 )
 def test_boundary_along_a_wall_is_found_once(weights: list[float], length: float) -> None:
-    net = absolute_against(weights)
+    net = ss.trace(absolute_against(weights), torch.zeros(1, 2))
     boundary = ss.tessellate(net, cases.Square).decision_boundary()
     assert boundary.length == pytest.approx(length, abs=1e-12)
     np.testing.assert_allclose(boundary.segments[..., 0], 0.0, atol=1e-12)
@@ -124,7 +124,7 @@ def test_boundary_along_a_wall_is_found_once(weights: list[float], length: float
     assert len(points) == (length > 0)
 
 
-@pytest.mark.parametrize("order", [(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)])
+@pytest.mark.parametrize("order", [(0, 1, 2), (0, 2, 1), (2, 0, 1)])
 @pytest.mark.parametrize("hidden", [False, True])
 def test_a_class_that_ties_only_on_the_boundary_is_not_named(order: tuple[int, ...], hidden: bool) -> None:
     """Outputs x, -x and 0 all tie on x = 0, where the last one wins nowhere; with folds at x = 0 or without."""

@@ -46,7 +46,7 @@ def test_fold_length_of_one_layer_is_that_of_its_lines() -> None:
     assert tiling.folds().lengths.sum() == pytest.approx(total, rel=1e-12)
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(st.integers(0, 10_000))
 def test_bends_follow_the_dihedral_formula(seed: int) -> None:
     """n+ = n- + v_k w_k; the angle between the two sides of the fold is pi - angle(n-, n+)."""

@@ -1,10 +1,12 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
 import splinescope as ss
-from splinescope.tiling.maps import vertex_values
+from splinescope.tiling.maps import _spanning_corners, vertex_values
 
 from .. import cases
 
@@ -44,7 +46,7 @@ def test_slopes_are_autograd_jacobians_along_the_slice(name: str) -> None:
     tiling = cases.tiling(name)
     tiles = np.random.default_rng(0).permutation(tiling.count)[:40]
     expected = autograd_slopes(name, tiles)
-    # 1e-9: eps times extent over thickness is at most 1e-11 above the thickness at which the network takes over
+    # 1e-9: eps times extent over thickness is at most 2e-10 down to the thickness at which the network takes over
     np.testing.assert_allclose(tiling.input_slopes(tiles), expected, rtol=0, atol=1e-12 * np.abs(expected).max())
     along = expected @ tiling.slice.basis.reshape(tiling.dimension, -1).T
     np.testing.assert_allclose(tiling.slopes(tiles), along, rtol=0, atol=1e-9 * np.abs(along).max())
@@ -64,6 +66,23 @@ def test_norms_and_singular_values_are_those_of_the_matrices(name: str) -> None:
     np.testing.assert_allclose(tiling.singular_values()[:, 0], tiling.slope_norms(), rtol=0, atol=1e-12 * scale)
     values = tiling.input_singular_values([0])
     np.testing.assert_allclose(values[0, 0], tiling.input_slope_norms([0])[0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", [name for name in cases.CASES if name != "image output"])
+def test_slopes_need_no_network(name: str) -> None:
+    """Not even where a side meets two neighbours, and three corners of a tile lie on one line (max-pool)."""
+    tiling = cases.tiling(name)
+    alone = replace(tiling, network=None).slopes()
+    np.testing.assert_allclose(alone, tiling.slopes(), rtol=0, atol=1e-9 * np.abs(alone).max())
+
+
+def test_slopes_come_from_corners_that_span_the_tile() -> None:
+    """The corner (1, 0) lies on the longest side: of the other two, the one away from it is taken."""
+    points = np.array([[0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [1.0, 1.0]])
+    chosen, thickness = np.empty((1, 3), np.int64), np.empty(1)
+    _spanning_corners(np.array([0, 4]), np.arange(4, dtype=np.int32), points, np.array([0]), chosen, thickness)
+    assert set(chosen[0]) == {0, 2, 3}
+    assert thickness[0] == 1.0
 
 
 def test_slope_of_a_sliver_comes_from_the_network() -> None:

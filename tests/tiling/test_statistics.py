@@ -19,13 +19,10 @@ from .. import cases
 def test_areas_sum_to_the_slice_and_weigh_the_centroids(name: str) -> None:
     tiling = cases.tiling(name)
     assert tiling.areas.sum() == pytest.approx(tiling.slice.size, rel=1e-12)
-    whole = ss.tessellate(nn.Linear(int(np.prod(tiling.slice.input_shape)), 1), _flat(tiling.slice))
     middle = (tiling.areas[:, None] * tiling.centroids()).sum(0) / tiling.areas.sum()
-    np.testing.assert_allclose(middle, whole.centroids()[0], atol=1e-12 * np.abs(tiling.slice.domain).max())
-
-
-def _flat(view: ss.Slice) -> ss.Slice:
-    return ss.Slice(view.origin.reshape(-1), view.basis.reshape(view.dimension, -1), view.domain)
+    domain = tiling.slice.domain
+    expected = domain.mean(0)  # of an interval, a triangle, a square
+    np.testing.assert_allclose(middle, expected, atol=1e-12 * np.abs(domain).max())
 
 
 @pytest.mark.parametrize("name", cases.planes())
@@ -117,7 +114,7 @@ def test_serra_bound_is_its_sum_written_out() -> None:
     assert ss.serra(d, widths) == total
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_generic_layer_reaches_zaslavskys_count(seed: int) -> None:
     """On a square large enough to hold every crossing."""
     with torch.random.fork_rng(devices=[]):

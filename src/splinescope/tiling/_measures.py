@@ -33,7 +33,7 @@ class Measures:
     def slopes(self, tiles: Any = None) -> np.ndarray:
         """`[k, C, d]` slopes A of the maps `f(t) = A t + c` on the slice, in slice coordinates.
 
-        From the outputs at three well-placed corners of each tile; tiles thinner than 1e-5 of the slice, whose
+        From the outputs at three well-placed corners of each tile; tiles thinner than 1e-6 of the slice, whose
         corners hold too few digits, by differentiating the network where it is attached. Exact to rounding.
 
         Reference: Balestriero, Humayun, Baraniuk, "On the Geometry of Deep Learning", equation (5).
@@ -92,7 +92,7 @@ class Measures:
         """`[K]` number of units on the positive side of their fold on each tile."""
         return _patterns.active_units(self._tiling)
 
-    def pieces(self, rtol: float = 1e-9) -> Pieces:
+    def pieces(self, rtol: float = 1e-8) -> Pieces:
         """Pieces (linear regions): neighbouring tiles merged where their maps are equal.
 
         Maps are equal if their slopes differ by at most `rtol` times the largest slope of the tiling (or the largest

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .tiling import Tiling
 
 NORMS = ("spectral", "frobenius")
-THIN = 1e-5
+THIN = 1e-6
 """Tiles thinner than this times the slice's extent get their slope from the network, not from their corners:
 the corners give it to about machine epsilon times extent over thickness."""
 

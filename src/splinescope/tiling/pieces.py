@@ -32,7 +32,7 @@ class Pieces:
     tolerance: float
 
 
-def pieces(tiling: Tiling, rtol: float = 1e-9) -> Pieces:
+def pieces(tiling: Tiling, rtol: float = 1e-8) -> Pieces:
     """See `Tiling.pieces`."""
     check_positive(rtol, "rtol")
     extent = float(np.ptp(tiling.slice.domain, axis=0).max())
