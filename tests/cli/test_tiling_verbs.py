@@ -189,7 +189,7 @@ def test_onnx_files_tell_their_input_shape(folder):
 def test_bad_input_is_one_clear_line(folder):
     small = ["tessellate", "nets_for_tests:small"]
     np.save("p.npy", np.zeros((2, 2)))
-    refuse("tessellate", "absent.onnx", *SQUARE, match="existing file")
+    refuse("tessellate", "absent.onnx", *SQUARE, match="must be an existing file")
     refuse("tessellate", "absent", *SQUARE, match="MODEL must be an .onnx or .nnet file, package.module:factory")
     refuse("tessellate", "absent_module:f", *SQUARE, match="No module named 'absent_module'")
     refuse("tessellate", "nets_for_tests:absent", *SQUARE, match="has no attribute 'absent'")

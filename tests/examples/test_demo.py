@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,11 @@ import splinescope as ss
 DEMO = Path(__file__).parents[2] / "examples" / "demo.py"
 
 
-def test_the_demo_writes_a_complete_page(tmp_path, capsys):
+def test_the_demo_writes_a_complete_page(tmp_path, capsys, monkeypatch):
     pytest.importorskip("sklearn", reason="the extra 'data' is not installed")
     spec = importlib.util.spec_from_file_location("demo", DEMO)
     demo = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "demo", demo)
     spec.loader.exec_module(demo)
     with torch.random.fork_rng():
         demo.main(["--out", str(tmp_path), "--width", "8", "--epochs", "1"])
