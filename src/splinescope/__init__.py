@@ -31,6 +31,12 @@ _PUBLIC: dict[str, str] = {
     "Slice": "tiling",
     "tessellate": "tiling",
     "Tiling": "tiling",
+    # generative
+    "log_volume": "generative",
+    "MagnetSampler": "generative",
+    "PolaritySampler": "generative",
+    "tiled_manifold": "generative",
+    "local_geometry": "generative",
 }
 
 __all__ = ["__version__", *_PUBLIC]
