@@ -25,7 +25,7 @@ def resampled(log_weights: Tensor, n: int, replacement: bool, rng: torch.Generat
     distinct = int(log_weights.isfinite().sum())
     if n > distinct:
         raise InputError(
-            f"n must be at most the {distinct} proposals of non-zero weight without replacement, got {n}; enlarge the pool."
+            f"n must be at most the {distinct} proposals of non-zero weight without replacement, got {n}."
         )
     noise = -torch.log(torch.empty_like(log_weights).exponential_(generator=rng))
     return (log_weights + noise).topk(n).indices
