@@ -27,6 +27,8 @@ _PUBLIC: dict[str, str] = {
     # network
     "trace": "network",
     "SplineNetwork": "network",
+    "load": "network",
+    "freeze_statistics": "network",
     # tiling
     "Slice": "tiling",
     "tessellate": "tiling",

@@ -1,5 +1,7 @@
 """Models in, `SplineNetwork` out: the graph of affine steps and folds."""
 
+from ._freeze import freeze_statistics as freeze_statistics
+from ._load import load as load
 from ._network import SplineNetwork as SplineNetwork
 from ._network import trace as trace
 from ._program import Affine as Affine

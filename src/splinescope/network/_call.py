@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from ._program import Affine, Fold, Seal, Site, Step
@@ -80,6 +81,7 @@ class Call:
         arguments: Every argument of its schema by name: `Live`, `Rows`, float64 tensor or plain value.
         pick: Which output is wanted of an op with several, else None.
         shape: Shape of the output without the batch axis.
+        dtype: Of the output; float64 for every floating one.
         lives: The live arguments, each once, in order.
     """
 
@@ -87,9 +89,11 @@ class Call:
         self,
         target: Any,
         arguments: dict[str, Any],
+        *,
         name: str,
         path: str,
         shape: tuple[int, ...],
+        dtype: torch.dtype,
         pick: int | None,
     ) -> None:
         self.target = target
@@ -98,6 +102,7 @@ class Call:
         self.name = name
         self.path = path
         self.shape = shape
+        self.dtype = torch.float64 if dtype.is_floating_point else dtype
         self.pick = pick
         self.steps: list[Step] = []
         found = [leaf for value in arguments.values() for leaf in leaves(value) if isinstance(leaf, Live)]
@@ -124,9 +129,7 @@ class Call:
     def values_only(self) -> None:
         """Refuse every output but the first (indices are not continuous)."""
         if self.pick not in (None, 0):
-            raise Refusal(
-                "the indices it returns are not continuous in the input; only its values can be used."
-            )
+            raise Refusal("the indices it returns are not continuous in the input; only its values can be used.")
 
     # what to run
 
@@ -138,20 +141,16 @@ class Call:
         keywords: dict[str, Any] = {}
         for argument in target._schema.arguments:
             value = self.arguments[argument.name]
-            if constants is not None:
-                change, coefficient = constants, argument.name in COEFFICIENTS
-                value = tree_map(
-                    lambda v, c=coefficient, f=change: f(v) if c or isinstance(v, (Tensor, Rows)) else v,
-                    value,
-                )
+            if constants is not None and argument.name in COEFFICIENTS:
+                value = tree_map(constants, value)
+            elif constants is not None:
+                value = tree_map(lambda v: constants(v) if isinstance(v, (Tensor, Rows)) else v, value)
             if argument.kwarg_only:
                 keywords[argument.name] = value
             else:
                 positional.append(value)
         moving = [
-            i
-            for i, v in enumerate(positional)
-            if any(isinstance(leaf, (Live, Rows, Batch)) for leaf in leaves(v))
+            i for i, v in enumerate(positional) if any(isinstance(leaf, (Live, Rows, Batch)) for leaf in leaves(v))
         ]
 
         def run(*tensors: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._errors import InputError, UnsupportedModelError
+from splinescope._errors import InputError, UnsupportedModelError
 
 
 def unwrap(model: nn.Module) -> nn.Module:
@@ -39,9 +39,7 @@ def as_batch(model: nn.Module, example: Any) -> Tensor:
     try:
         batch = torch.as_tensor(example).detach()
     except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(
-            f"example must be a batch (tensor or array), got {type(example).__name__}."
-        ) from error
+        raise InputError(f"example must be a batch (tensor or array), got {type(example).__name__}.") from error
     if not batch.is_floating_point():
         raise InputError(
             f"example must hold floating-point numbers, got {batch.dtype}: a network of integer or complex inputs has no "
@@ -66,13 +64,9 @@ def check_mode(model: nn.Module) -> None:
             "These layers are in training mode, where they mix the rows of a batch or are random, so the network is not "
             f"piecewise affine: {', '.join(names)}. Call model.eval() first."
         )
-    lazy = [
-        path for path, p in model.named_parameters() if isinstance(p, nn.parameter.UninitializedTensorMixin)
-    ]
+    lazy = [path for path, p in model.named_parameters() if isinstance(p, nn.parameter.UninitializedTensorMixin)]
     if lazy:
-        raise UnsupportedModelError(
-            f"Parameters not initialised yet: {', '.join(lazy)}. Run the model once first."
-        )
+        raise UnsupportedModelError(f"Parameters not initialised yet: {', '.join(lazy)}. Run the model once first.")
 
 
 def export(model: nn.Module, batch: Tensor) -> Any:
@@ -111,9 +105,7 @@ def explain(error: Exception, batch: Tensor) -> str:
             f"size), so there is no one network to read. {first}"
         )
     if "Constraints violated" in text or "specialized" in text:
-        return (
-            f"The model fixes the batch size in its code; use x.shape[0] or -1 instead of a number. {first}"
-        )
+        return f"The model fixes the batch size in its code; use x.shape[0] or -1 instead of a number. {first}"
     if isinstance(error, TypeError) and "argument" in text:
         return f"The model cannot be called with one input: {first} Wrap it in a module that takes one tensor and fixes the rest."
     return f"The model could not be read with an example of shape {(1, *batch.shape[1:])} (batch axis first): {kind}: {first}"
@@ -149,17 +141,13 @@ def hook_tables(module: nn.Module) -> dict[str, dict[int, Any]]:
 
 def built_in(hooks: dict[int, Any]) -> OrderedDict[int, Any]:
     """Those hooks that torch.nn.utils itself placed (weight_norm, spectral_norm, prune): part of the function."""
-    return OrderedDict(
-        (key, hook) for key, hook in hooks.items() if type(hook).__module__.startswith("torch.nn.utils")
-    )
+    return OrderedDict((key, hook) for key, hook in hooks.items() if type(hook).__module__.startswith("torch.nn.utils"))
 
 
 @contextlib.contextmanager
 def hooks_detached(model: nn.Module) -> Iterator[None]:
     """Take the user's hooks off while the context lasts."""
-    taken = [
-        (module, name, hooks) for module in model.modules() for name, hooks in hook_tables(module).items()
-    ]
+    taken = [(module, name, hooks) for module in model.modules() for name, hooks in hook_tables(module).items()]
     try:
         for module, name, hooks in taken:
             vars(module)[name] = built_in(hooks)

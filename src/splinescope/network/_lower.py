@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.fx import Graph, Node
 
-from .._errors import UnsupportedModelError
+from splinescope._errors import UnsupportedModelError
 from . import _registry
 from ._call import BATCH, Batch, Call, Live, Refusal, Rows, leaves, op_name, tree_map
 from ._program import Program, Seal, Step
@@ -34,11 +34,7 @@ def find_ending(output: Node) -> tuple[Node, str | None]:
         label = _registry.ENDINGS.get(op)
         if node.target is operator.getitem and node.args[1] == 1:
             source = node.args[0]
-            label = (
-                {"max": "argmax", "min": "argmin"}.get(op_name(source.target))
-                if isinstance(source, Node)
-                else None
-            )
+            label = {"max": "argmax", "min": "argmin"}.get(op_name(source.target)) if isinstance(source, Node) else None
             node = source if label and isinstance(source, Node) else node
         elif label is None and op not in {*RESHAPES, *IDENTITIES}:
             break
@@ -66,13 +62,12 @@ def ancestors(node: Node) -> set[Node]:
 class Lowering:
     """Walks the graph once: constants are computed, live nodes become steps, refusals are collected."""
 
-    def __init__(
-        self, graph: Graph, input_node: Node, output: Node, constants: Callable[[Node], Tensor]
-    ) -> None:
+    def __init__(self, graph: Graph, input_node: Node, output: Node, constants: Callable[[Node], Tensor]) -> None:
         _registry.load_rules()
         self.input, self.output, self.constants = input_node, output, constants
         self.batch = input_node.meta["val"].shape[0]
-        self.nodes = [node for node in graph.nodes if node in ancestors(output)]
+        used = ancestors(output)
+        self.nodes = [node for node in graph.nodes if node in used]
         self.values: dict[Node, Any] = {}
         self.steps: list[Step] = []
         self.paths: dict[str, str] = {}
@@ -87,9 +82,7 @@ class Lowering:
             lines = "\n".join(f"  - {line}" for line in dict.fromkeys(self.refusals))
             raise UnsupportedModelError(f"The model has parts that cannot be tiled exactly:\n{lines}")
         if not isinstance(result, Live):
-            raise UnsupportedModelError(
-                "The model's output does not depend on its input: there is nothing to tile."
-            )
+            raise UnsupportedModelError("The model's output does not depend on its input: there is nothing to tile.")
         input_shape = tuple(int(n) for n in self.input.meta["val"].shape[1:])
         steps = needed(self.steps, result.name)
         return Program(self.input.name, input_shape, result.name, result.shape, steps)
@@ -103,16 +96,12 @@ class Lowering:
             return self._refused(node, UNKNOWN_OP)
         value = node.meta.get("val")
         if isinstance(value, (torch.SymInt, torch.SymBool, torch.SymFloat)):
-            return (
-                BATCH
-                if isinstance(value, torch.SymInt) and value.node.expr == self.batch.node.expr
-                else Lost()
-            )
+            return BATCH if isinstance(value, torch.SymInt) and value.node.expr == self.batch.node.expr else Lost()
         if node.target is operator.getitem:
             source, pick = node.args
             known = self.values[source]  # type: ignore[index]
             if isinstance(known, Several):
-                return self._call(node, known.node, int(pick))  # type: ignore[call-overload]
+                return self._call(node, known.node, pick)  # type: ignore[arg-type]
             return known if isinstance(known, Lost) else known[pick]
         return self._call(node, node, None)
 
@@ -130,7 +119,15 @@ class Lowering:
             return Several(node)
         try:
             shape = self._shape(node)
-            call = Call(source.target, arguments, node.name, module_path(source), shape, pick)
+            call = Call(
+                source.target,
+                arguments,
+                name=node.name,
+                path=module_path(source),
+                shape=shape,
+                dtype=node.meta["val"].dtype,
+                pick=pick,
+            )
             return self._apply(call, lives)
         except Refusal as refusal:
             return self._refused(node, str(refusal), source)
@@ -161,12 +158,8 @@ class Lowering:
             return {f"arg{i}": tree_map(resolve, arg) for i, arg in enumerate(node.args)}
         arguments = {}
         for i, argument in enumerate(schema.arguments):
-            given = (
-                node.args[i] if i < len(node.args) else node.kwargs.get(argument.name, argument.default_value)
-            )
-            arguments[argument.name] = tree_map(
-                resolve, list(given) if isinstance(given, (list, tuple)) else given
-            )
+            given = node.args[i] if i < len(node.args) else node.kwargs.get(argument.name, argument.default_value)
+            arguments[argument.name] = tree_map(resolve, list(given) if isinstance(given, (list, tuple)) else given)
         return arguments
 
     def _constant(self, node: Node, arguments: dict[str, Any]) -> Any:
@@ -188,9 +181,7 @@ class Lowering:
     def _constant_rows(self, call: Call) -> Any:
         """Run an op on constants that carry a batch axis, on one row."""
         arguments = {
-            name: tree_map(
-                lambda v: v.tensor if isinstance(v, Rows) else 1 if isinstance(v, Batch) else v, value
-            )
+            name: tree_map(lambda v: v.tensor if isinstance(v, Rows) else 1 if isinstance(v, Batch) else v, value)
             for name, value in call.arguments.items()
         }
         if call.op not in _registry.RULES or not any(

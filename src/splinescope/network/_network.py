@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.fx import Node
 
-from .._errors import InputError, UnsupportedModelError
+from splinescope._errors import InputError, UnsupportedModelError
 from ._export import as_batch, check_mode, export, unwrap
 from ._lower import Lowering, ancestors, find_ending
 from ._program import Program, Seal, Site
@@ -123,14 +123,10 @@ class SplineNetwork:
         """A table of the sites: path, op, shape, units, depth."""
         rows = [("path", "op", "shape", "units", "depth")]
         rows += [
-            (s.path or "-", s.op, "x".join(map(str, s.shape)) or "-", f"{s.units:,}", str(s.depth))
-            for s in self.sites
+            (s.path or "-", s.op, "x".join(map(str, s.shape)) or "-", f"{s.units:,}", str(s.depth)) for s in self.sites
         ]
         widths = [max(len(row[i]) for row in rows) for i in range(5)]
-        lines = [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in rows
-        ]
+        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
         return "\n".join([repr(self), *lines])
 
     def __repr__(self) -> str:
@@ -158,9 +154,7 @@ class SplineNetwork:
         tensor = tensor.to(torch.float64, copy=True)
         if not bool(tensor.isfinite().all()):
             bad = int((~tensor.isfinite()).sum())
-            raise InputError(
-                f"{path} must be finite, got {bad} NaN or infinite values among {tensor.numel()}."
-            )
+            raise InputError(f"{path} must be finite, got {bad} NaN or infinite values among {tensor.numel()}.")
         return tensor
 
 
@@ -175,9 +169,7 @@ def check_rows(program: Program, paths: dict[str, str]) -> None:
             given = [values[name] for name in step.inputs]
             whole = step.run(*given)
             alone = torch.cat([step.run(*(value[i : i + 1] for value in given)) for i in range(3)])
-            if whole.shape != alone.shape or not torch.allclose(
-                whole, alone, rtol=1e-6, atol=1e-9 * _scale(whole)
-            ):
+            if whole.shape != alone.shape or not torch.allclose(whole, alone, rtol=1e-6, atol=1e-9 * _scale(whole)):
                 raise UnsupportedModelError(
                     f"{paths.get(step.output) or 'model'} ({step.output}): mixes the rows of a batch; every operation must "
                     "act on each row by itself."
@@ -196,9 +188,7 @@ def _attribute(model: nn.Module, path: str) -> Tensor:
     for part in [*parents, name]:
         value = getattr(value, part, None)
     if not isinstance(value, Tensor):
-        raise UnsupportedModelError(
-            f"The model has changed since it was traced: {path} is gone; trace it again."
-        )
+        raise UnsupportedModelError(f"The model has changed since it was traced: {path} is gone; trace it again.")
     return value
 
 

@@ -103,11 +103,7 @@ def spread(value: Any, shape: tuple[int, ...]) -> Tensor:
     """A number or constant as a float64 tensor of `shape`."""
     if isinstance(value, Live):
         raise Refusal("has a bound that depends on the input; use maximum or minimum.")
-    tensor = (
-        value.tensor[0]
-        if isinstance(value, Rows)
-        else torch.as_tensor(value, dtype=torch.float64, device="cpu")
-    )
+    tensor = value.tensor[0] if isinstance(value, Rows) else torch.as_tensor(value, dtype=torch.float64, device="cpu")
     if tensor.dim() > len(shape):
         tensor = tensor.reshape(tensor.shape[tensor.dim() - len(shape) :])
     return tensor.expand(shape)

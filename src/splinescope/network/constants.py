@@ -23,4 +23,4 @@ def filled(call: Call) -> Rows:
         if call.is_live("fill_value") or call.is_live("value"):
             raise Refusal("fills with a value that depends on the input; use expand.")
         value = float(given)
-    return Rows(torch.full((1, *call.shape), value, dtype=torch.float64, device="cpu"))
+    return Rows(torch.full((1, *call.shape), value, dtype=call.dtype, device="cpu"))

@@ -82,12 +82,12 @@ def sort(call: Call) -> Live:
     sign = -1.0 if call["descending"] else 1.0
 
     def cuts(z: Tensor) -> Tensor:
-        z = z.reshape(z.shape[0], -1)
+        z = z.flatten(1)
         both = z.index_select(1, a) - z.index_select(1, b)
         return torch.cat([both, both], 1)
 
     def cut_magnitude(m: Tensor) -> Tensor:
-        m = m.reshape(m.shape[0], -1)
+        m = m.flatten(1)
         both = m.index_select(1, a) + m.index_select(1, b)
         return torch.cat([both, both], 1)
 
@@ -111,7 +111,7 @@ def windows(shape: tuple[int, ...], axes: Sequence[np.ndarray]) -> Windows:
     flat_index = np.zeros((1, 1), dtype=np.int64)
     inside = np.ones((1, 1), dtype=bool)
     for size, position in zip(spatial, axes, strict=True):
-        out, k = position.shape
+        out = len(position)
         flat_index = (flat_index[:, None, :, None] * size + position[None, :, None, :]).reshape(
             len(flat_index) * out, -1
         )
@@ -133,13 +133,14 @@ def tournament(call: Call, x: Live, index: Windows, sign: float) -> Live:
     order = torch.from_numpy(np.ascontiguousarray(index).reshape(-1))
 
     def gather(z: Tensor) -> Tensor:
-        return z.reshape(z.shape[0], -1).index_select(1, order).reshape(z.shape[0], k, count)
+        return z.flatten(1).index_select(1, order).reshape(z.shape[0], k, count)
 
     value = call.affine(gather, gather, inputs=(x,), shape=(k, count), suffix=".gather")
-    stages = []
+    stages: list[tuple[str, np.ndarray]] = []
     while value.shape[0] > 1:
+        pairs = value.shape[0] // 2
         value = _stage(call, value, choose, sign, len(stages))
-        stages.append((value.name, np.tile(np.arange(count), call.steps[-1].site.units // count)))  # type: ignore[union-attr]
+        stages.append((value.name, np.tile(np.arange(count), pairs)))
     if stages:
         call.seal(value, stages)
     shape = call.shape
@@ -161,8 +162,8 @@ def _stage(call: Call, value: Live, choose: Any, sign: float, number: int) -> Li
     return call.fold(
         (value,),
         run,
-        cuts=lambda z: (z[:, :half] - z[:, half : 2 * half]).reshape(z.shape[0], -1),
-        cut_magnitude=lambda m: (m[:, :half] + m[:, half : 2 * half]).reshape(m.shape[0], -1),
+        cuts=lambda z: (z[:, :half] - z[:, half : 2 * half]).flatten(1),
+        cut_magnitude=lambda m: (m[:, :half] + m[:, half : 2 * half]).flatten(1),
         gains=np.full(half * count, sign),
         elements=np.arange(half * count),
         shape=(competitors - half, count),

@@ -20,12 +20,8 @@ TRAINING = (
 )
 ATTENTION = "multiplies values that both depend on the input; not piecewise affine, and no exact tiles exist."
 
-refuse(
-    SMOOTH, "gelu", "silu", "mish", "hardswish", "elu", "celu", "selu", "softplus", "softsign", "tanhshrink"
-)
-refuse(
-    SMOOTH, "exp", "expm1", "log", "log1p", "log2", "sqrt", "rsqrt", "sin", "cos", "erf", "atan", "logsumexp"
-)
+refuse(SMOOTH, "gelu", "silu", "mish", "hardswish", "elu", "celu", "selu", "softplus", "softsign", "tanhshrink")
+refuse(SMOOTH, "exp", "expm1", "log", "log1p", "log2", "sqrt", "rsqrt", "sin", "cos", "erf", "atan", "logsumexp")
 refuse(SMOOTH, "pow", "square", "reciprocal", "linalg_vector_norm", "norm", "prod", "lp_pool2d", "normalize")
 refuse(
     SMOOTH,
@@ -40,9 +36,7 @@ refuse(
     "glu",
     "_softmax",
 )
-refuse(
-    NORM, "layer_norm", "native_layer_norm", "group_norm", "native_group_norm", "instance_norm", "rms_norm"
-)
+refuse(NORM, "layer_norm", "native_layer_norm", "group_norm", "native_group_norm", "instance_norm", "rms_norm")
 refuse(NORM, "_fused_rms_norm", "local_response_norm")
 refuse(
     JUMP,

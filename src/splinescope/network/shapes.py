@@ -143,9 +143,7 @@ def rearrange(call: Call) -> Live:
     return call.affine()
 
 
-@affine(
-    "index", "gather", "index_put", "_unsafe_index", "take_along_dim", "masked_fill", "where", "index_add"
-)
+@affine("index", "gather", "index_put", "_unsafe_index", "take_along_dim", "masked_fill", "where", "index_add")
 @affine("index_fill", "index_copy", "scatter")
 def by_constant_index(call: Call) -> Live:
     """Selection by indices or masks, which must be constants."""

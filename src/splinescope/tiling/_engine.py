@@ -8,6 +8,7 @@ chunks may be split at will: to bound the memory, or to give an idle thread some
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,6 +16,8 @@ import numpy as np
 from . import _kernels as kernels
 from ._plan import Plan, run_in_blocks
 from ._segments import CUTS, Columns, Segment
+
+_FEWEST_ROWS = 256  # smaller chunks would repeat the vertices on their outlines too often
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,9 @@ class Chunk:
         names, points: `[V]`, `[V, d]` of all vertices.
         old: How many vertices were there before this fold; the others have `parents` and `weights`.
         rows: Flat values of the old vertices (key to `[old, size]`), without the pre-activations.
-        cuts, pos, neg: Pre-activations and their signs of all vertices.
+        cuts: Pre-activations of the old vertices, `[old, U]`.
+        new_cuts, filled: Those of the others, as far as they were needed (see `_kernels`).
+        pos, neg: Signs of the pre-activations of all vertices.
         offsets, corners, labels: The tiles as CSR.
     """
 
@@ -40,6 +45,8 @@ class Chunk:
     weights: np.ndarray
     rows: dict[str, np.ndarray]
     cuts: np.ndarray
+    new_cuts: np.ndarray
+    filled: np.ndarray
     pos: np.ndarray
     neg: np.ndarray
     offsets: np.ndarray
@@ -68,6 +75,14 @@ class Leaf:
         return len(self.offsets) - 1
 
 
+def _expected_pieces(lines: np.ndarray) -> np.ndarray:
+    """About how many pieces a convex tile is cut into by that many lines.
+
+    At most one more for each pair that crosses inside; about half of the pairs do. Only sizes depend on it.
+    """
+    return 1 + lines + lines * (lines - 1) // 4
+
+
 class Engine:
     """Advances chunks of one plan; holds nothing that a thread could disturb."""
 
@@ -75,6 +90,7 @@ class Engine:
         self._plan = plan
         self._output = output
         self._chunk_bytes = chunk_bytes
+        self._scratch = threading.local()
 
     def start(
         self, inputs: np.ndarray, input_name: str, input_shape: tuple[int, ...], domain: np.ndarray
@@ -95,15 +111,15 @@ class Engine:
 
         The tiles of the results, in order, stand in the place of the chunk's tiles.
         """
-        units = self._plan.segments[chunk.stage].next_fold.site.units  # type: ignore[union-attr]
+        units = self._units(chunk.stage)
         counts = np.empty(chunk.count, np.int64)
         kernels.count_cutting_units(chunk.offsets, chunk.corners, chunk.pos, chunk.neg, chunk.first, counts)
-        bounds = 1 + counts + counts * (counts - 1) // 2  # pieces of a convex tile cut by that many lines
-        limit = max(64, self._chunk_bytes // self._plan.row_bytes[chunk.stage])
-        total = int(bounds.sum())
+        pieces = _expected_pieces(counts)
+        limit = max(_FEWEST_ROWS, self._chunk_bytes // self._plan.row_bytes[chunk.stage])
+        total = int(pieces.sum())
         if chunk.count > 1 and (total > limit or split_in > 1):
-            limit = min(limit, -(-total // split_in))
-            group = np.minimum(np.cumsum(bounds) - bounds, total - 1) // limit
+            share = min(limit, -(-total // split_in))
+            group = np.minimum(np.cumsum(pieces) - pieces, total - 1) // share
             starts = np.flatnonzero(np.diff(group, prepend=-1))
             if len(starts) > 1:
                 ends = [*starts[1:], chunk.count]
@@ -111,12 +127,10 @@ class Engine:
         last = units
         if total > limit:  # one tile, more pieces than fit: only as many units as fit
             nth = int(np.sqrt(2.0 * limit))
-            last = min(
-                units,
-                int(kernels.nth_cutting_unit(chunk.offsets, chunk.corners, chunk.pos, chunk.neg, chunk.first, nth)),
-            )
-            bounds = np.minimum(bounds, 1 + nth + nth * (nth - 1) // 2)
-        cut = self._cut(chunk, last, int(bounds.sum()))
+            tile = (chunk.offsets, chunk.corners, chunk.pos, chunk.neg)
+            last = min(units, int(kernels.nth_cutting_unit(*tile, chunk.first, nth)))
+            total = chunk.count + int(_expected_pieces(np.array([nth])).sum())
+        cut = self._cut(chunk, last, total)
         return [cut] if last < units else [self._cross(cut)]
 
     def _cut(self, chunk: Chunk, last: int, pieces: int) -> Chunk:
@@ -128,11 +142,13 @@ class Engine:
         room = pieces - chunk.count
         vertex_room = tile_room = stack_room = 1
         while True:
-            # A cut adds at most two vertices, one tile and four corners (the bounds are those of straight lines).
+            # A cut adds at most two vertices, one tile and four corners. If the guess was too small: once more.
             vertices = n + 2 * (room + 4) * vertex_room
             names = _grown(chunk.names, vertices)
             points = _grown(chunk.points, vertices)
-            cuts = _grown(chunk.cuts, vertices)
+            new_cuts = self._scratch_rows(vertices - chunk.old, chunk.cuts.shape[1])
+            new_cuts[: len(chunk.new_cuts)] = chunk.new_cuts
+            filled = _grown(chunk.filled, vertices - chunk.old)
             pos = _grown(chunk.pos, vertices)
             neg = _grown(chunk.neg, vertices)
             parents = _grown(chunk.parents, vertices)
@@ -146,7 +162,7 @@ class Engine:
             depth = (256 + chunk.cuts.shape[1]) * stack_room
             status, total, count = split(
                 chunk.offsets, chunk.corners, chunk.labels, chunk.first, last, base, n,
-                cuts, pos, neg, self._plan.tolerances[chunk.stage], names, points, parents, weights,
+                chunk.cuts, new_cuts, filled, pos, neg, self._plan.tolerances[chunk.stage], names, points, parents, weights,
                 np.empty(size, np.uint64), np.full(size, -1, np.int32),
                 offsets, corners, labels,
                 np.empty(16 * depth, np.int32), np.empty(16 * depth, np.int32),
@@ -161,11 +177,26 @@ class Engine:
             else:
                 stack_room *= 2
         end = int(offsets[count])
+        new_cuts = new_cuts[: total - chunk.old]
+        if last < self._units(chunk.stage):  # kept for the units still to come; otherwise used up before the next cut
+            new_cuts = new_cuts.copy()
         return replace(
-            chunk, first=last, names=names[:total], points=points[:total], cuts=cuts[:total],
-            pos=pos[:total], neg=neg[:total], parents=parents[:total], weights=weights[:total],
+            chunk, first=last, names=names[:total], points=points[:total],
+            new_cuts=new_cuts, filled=filled[: total - chunk.old], pos=pos[:total], neg=neg[:total], parents=parents[:total], weights=weights[:total],
             offsets=offsets[: count + 1].copy(), corners=corners[:end].copy(), labels=labels[:end].copy(),
         )  # fmt: skip
+
+    def _scratch_rows(self, rows: int, width: int) -> np.ndarray:
+        """This thread's buffer: wide rows in fresh memory cost more in page faults than in arithmetic."""
+        buffer = getattr(self._scratch, "buffer", None)
+        if buffer is None or buffer.size < rows * width:
+            buffer = self._scratch.buffer = np.empty(rows * width)
+        return buffer[: rows * width].reshape(rows, width)
+
+    def _units(self, stage: int) -> int:
+        fold = self._plan.segments[stage].next_fold
+        assert fold is not None
+        return fold.site.units
 
     def _cross(self, chunk: Chunk) -> Chunk | Leaf:
         """Carry all vertices of a fully cut chunk over the fold to the end of the next segment."""
@@ -199,10 +230,12 @@ class Engine:
             return
         slots = columns.slots[fold.elements]
         if columns.dense is not None:
-            kernels.carry_dense(*span, chunk.cuts, chunk.pos, chunk.neg, fold.gains, slots, columns.dense)
+            kernels.carry_dense(
+                *span, chunk.cuts, chunk.new_cuts, chunk.pos, chunk.neg, fold.gains, slots, columns.dense
+            )
         else:
             kernels.carry_sparse(
-                *span, chunk.cuts, chunk.pos, chunk.neg, fold.gains, slots,
+                *span, chunk.cuts, chunk.new_cuts, chunk.pos, chunk.neg, fold.gains, slots,
                 columns.starts, columns.indices, columns.entries,
             )  # fmt: skip
 
@@ -227,7 +260,7 @@ class Engine:
         kernels.sign_bits(cuts, self._plan.tolerances[stage], 0, n, pos, neg)
         return Chunk(
             path, stage, 0, names, points, n, np.empty((n, 2), np.int32), np.empty((n, 2)),
-            rows, cuts, pos, neg, offsets, corners, labels,
+            rows, cuts, np.empty((0, cuts.shape[1])), np.empty((0, words), np.bool_), pos, neg, offsets, corners, labels,
         )  # fmt: skip
 
     def _apply_seal(self, seal, tol, segment, rows, points, offsets, corners, labels) -> None:  # type: ignore[no-untyped-def]
@@ -275,6 +308,7 @@ def _part(chunk: Chunk, start: int, stop: int, number: int) -> Chunk:
         chunk, path=(*chunk.path, number), names=chunk.names[used], points=chunk.points[used], old=old,
         parents=parents, weights=chunk.weights[used],
         rows={key: row[used[: chunk.old]] for key, row in chunk.rows.items()},
-        cuts=chunk.cuts[used], pos=chunk.pos[used], neg=chunk.neg[used],
+        cuts=chunk.cuts[used[: chunk.old]], new_cuts=chunk.new_cuts[used[chunk.old :]],
+        filled=chunk.filled[used[chunk.old :]], pos=chunk.pos[used], neg=chunk.neg[used],
         offsets=chunk.offsets[start : stop + 1] - low, corners=ids[corners], labels=chunk.labels[low:high],
     )  # fmt: skip

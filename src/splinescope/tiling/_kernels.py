@@ -1,9 +1,11 @@
 """The hot loops of the engine: signs as bits, cutting polygons and intervals, carrying rows to new vertices.
 
 Conventions. A vertex is an index into arrays that grow at the end: `names` (a 64-bit name that depends only on
-how the vertex came to be), `points`, `cuts` (its pre-activations at the current fold), `pos`/`neg` (two
-bit-planes: above tol, below -tol; neither means exactly zero), `parents` and `weights` (a vertex made at this
-fold lies at `weights[0] * parent0 + weights[1] * parent1`). All decisions are made on the bits, and every
+how the vertex came to be), `points`, `pos`/`neg` (two bit-planes of its pre-activations at the current fold: above
+tol, below -tol; neither means exactly zero), `parents` and `weights` (a vertex made at this fold lies at
+`weights[0] * parent0 + weights[1] * parent1`). The pre-activations themselves are `cuts` for the first len(cuts)
+vertices, those that were there before this fold; of the later ones `new_cuts` holds only the words of 64 units
+that were needed so far (`filled`): most units never come close to most vertices. All decisions are made on the bits, and every
 number of a new vertex is a fixed formula of its parents taken in the order of their names, so a result does not
 depend on which tiles happen to be processed together.
 
@@ -159,7 +161,45 @@ def _sign(v, k, pos, neg):  # type: ignore[no-untyped-def]
 
 
 @_jit
-def _cut_edge(u, v, k, base, count, cuts, pos, neg, tol, names, points, parents, weights, keys, values):  # type: ignore[no-untyped-def]
+def _fill(vertex, w, cuts, new_cuts, filled, parents, weights):  # type: ignore[no-untyped-def]
+    """Make word w of a vertex's pre-activations available, its ancestors' first.
+
+    (A loop that starts again from the vertex after each ancestor: chains are short, and a recursive function
+    does not survive numba's cache.)
+    """
+    old = cuts.shape[0]
+    if vertex < old:
+        return
+    while not filled[vertex - old, w]:
+        q = vertex
+        while True:
+            a = parents[q, 0]
+            b = parents[q, 1]
+            if a >= old and not filled[a - old, w]:
+                q = a
+            elif b >= old and not filled[b - old, w]:
+                q = b
+            else:
+                break
+        row_a = cuts[a] if a < old else new_cuts[a - old]
+        row_b = cuts[b] if b < old else new_cuts[b - old]
+        s = weights[q, 0]
+        t = weights[q, 1]
+        for j in range(64 * w, min(64 * w + 64, cuts.shape[1])):
+            new_cuts[q - old, j] = s * row_a[j] + t * row_b[j]
+        filled[q - old, w] = True
+
+
+@_jit
+def _cut_value(v, j, cuts, new_cuts):  # type: ignore[no-untyped-def]
+    """Pre-activation j of vertex v (for a new vertex, its word must have been filled)."""
+    return cuts[v, j] if v < cuts.shape[0] else new_cuts[v - cuts.shape[0], j]
+
+
+@_jit
+def _cut_edge(  # type: ignore[no-untyped-def]
+    u, v, k, base, count, cuts, new_cuts, filled, pos, neg, tol, names, points, parents, weights, keys, values
+):
     """The vertex where unit k is zero on edge (u, v): found in the edge table, or made at index `count`."""
     a, b = (u, v) if names[u] < names[v] else (v, u)
     key = (np.uint64(a) << np.uint64(32)) | np.uint64(b)
@@ -173,8 +213,10 @@ def _cut_edge(u, v, k, base, count, cuts, pos, neg, tol, names, points, parents,
     keys[slot] = key
     values[slot] = count
     q = count
-    za = cuts[a, k]
-    zb = cuts[b, k]
+    _fill(a, k // 64, cuts, new_cuts, filled, parents, weights)
+    _fill(b, k // 64, cuts, new_cuts, filled, parents, weights)
+    za = _cut_value(a, k, cuts, new_cuts)
+    zb = _cut_value(b, k, cuts, new_cuts)
     s = zb / (zb - za)
     t = za / (za - zb)
     parents[q, 0] = a
@@ -184,10 +226,9 @@ def _cut_edge(u, v, k, base, count, cuts, pos, neg, tol, names, points, parents,
     names[q] = mix(names[a], names[b], base + k)
     for d in range(points.shape[1]):
         points[q, d] = s * points[a, d] + t * points[b, d]
-    for j in range(cuts.shape[1]):
-        cuts[q, j] = s * cuts[a, j] + t * cuts[b, j]
-    cuts[q, k] = 0.0
+    i = q - cuts.shape[0]
     for w in range(pos.shape[1]):
+        filled[i, w] = False
         pa = pos[a, w]
         pb = pos[b, w]
         na = neg[a, w]
@@ -195,17 +236,19 @@ def _cut_edge(u, v, k, base, count, cuts, pos, neg, tol, names, points, parents,
         conflict = (pa & nb) | (na & pb)
         p = (pa | pb) & ~conflict
         n = (na | nb) & ~conflict
+        if conflict != 0:
+            _fill(q, w, cuts, new_cuts, filled, parents, weights)
         while conflict != 0:
             low = conflict & (~conflict + np.uint64(1))
             j = w * 64 + _lowest_bit(conflict)
             conflict ^= low
-            z = cuts[q, j]
-            if z > tol[j]:
+            z = new_cuts[i, j]
+            if j != k and z > tol[j]:
                 p |= low
-            elif z < -tol[j]:
+            elif j != k and z < -tol[j]:
                 n |= low
             else:
-                cuts[q, j] = 0.0
+                new_cuts[i, j] = 0.0
         pos[q, w] = p
         neg[q, w] = n
     return q
@@ -214,7 +257,7 @@ def _cut_edge(u, v, k, base, count, cuts, pos, neg, tol, names, points, parents,
 @_jit
 def split_polygons(  # type: ignore[no-untyped-def]
     offsets, corners, labels, first, last, base, count,
-    cuts, pos, neg, tol, names, points, parents, weights, keys, values,
+    cuts, new_cuts, filled, pos, neg, tol, names, points, parents, weights, keys, values,
     out_offsets, out_corners, out_labels, stack_corners, stack_labels, stack_starts, stack_units,
 ):  # fmt: skip
     """Cut every polygon along the folds of units first <= k < last, in ascending order of k.
@@ -282,7 +325,7 @@ def split_polygons(  # type: ignore[no-untyped-def]
             else:
                 enter = _cut_edge(
                     stack_corners[previous], stack_corners[plus], k, base, count,
-                    cuts, pos, neg, tol, names, points, parents, weights, keys, values,
+                    cuts, new_cuts, filled, pos, neg, tol, names, points, parents, weights, keys, values,
                 )  # fmt: skip
                 if enter == count:
                     count += 1
@@ -308,7 +351,7 @@ def split_polygons(  # type: ignore[no-untyped-def]
             else:
                 leave = _cut_edge(
                     stack_corners[previous], stack_corners[minus], k, base, count,
-                    cuts, pos, neg, tol, names, points, parents, weights, keys, values,
+                    cuts, new_cuts, filled, pos, neg, tol, names, points, parents, weights, keys, values,
                 )  # fmt: skip
                 if leave == count:
                     count += 1
@@ -358,7 +401,7 @@ def split_polygons(  # type: ignore[no-untyped-def]
 @_jit
 def split_intervals(  # type: ignore[no-untyped-def]
     offsets, corners, labels, first, last, base, count,
-    cuts, pos, neg, tol, names, points, parents, weights, keys, values,
+    cuts, new_cuts, filled, pos, neg, tol, names, points, parents, weights, keys, values,
     out_offsets, out_corners, out_labels, stack_corners, stack_labels, stack_starts, stack_units,
 ):  # fmt: skip
     """The 1-D twin of `split_polygons`: intervals (left, right), children from left to right."""
@@ -392,7 +435,7 @@ def split_intervals(  # type: ignore[no-untyped-def]
                 return STACK_FULL, count, tiles
             q = _cut_edge(
                 stack_corners[start], stack_corners[start + 1], k, base, count,
-                cuts, pos, neg, tol, names, points, parents, weights, keys, values,
+                cuts, new_cuts, filled, pos, neg, tol, names, points, parents, weights, keys, values,
             )  # fmt: skip
             if q == count:
                 count += 1
@@ -432,16 +475,18 @@ def carry(start, stop, parents, weights, rows):  # type: ignore[no-untyped-def]
 
 
 @_jit
-def _bend(j, a, b, q, s, t, cuts, pos):  # type: ignore[no-untyped-def]
+def _bend(j, a, b, q, s, t, cuts, new_cuts, pos):  # type: ignore[no-untyped-def]
     """relu(u_q) - s relu(u_a) - t relu(u_b) for a unit that is positive at one parent and negative at the other."""
     z = 0.0
     if pos[q, j // 64] & (np.uint64(1) << np.uint64(j % 64)):
-        z = cuts[q, j]
-    return z - s * max(cuts[a, j], 0.0) - t * max(cuts[b, j], 0.0)
+        z = _cut_value(q, j, cuts, new_cuts)
+    za = max(_cut_value(a, j, cuts, new_cuts), 0.0)
+    zb = max(_cut_value(b, j, cuts, new_cuts), 0.0)
+    return z - s * za - t * zb
 
 
 @_jit
-def carry_dense(start, stop, parents, weights, rows, cuts, pos, neg, gains, slots, columns):  # type: ignore[no-untyped-def]
+def carry_dense(start, stop, parents, weights, rows, cuts, new_cuts, pos, neg, gains, slots, columns):  # type: ignore[no-untyped-def]
     """`carry`, plus the fold's effect: sum_j gains[j] * bend_j * columns[slots[j]] over the few units in conflict."""
     for q in range(start, stop):
         a = parents[q, 0]
@@ -455,14 +500,14 @@ def carry_dense(start, stop, parents, weights, rows, cuts, pos, neg, gains, slot
             while conflict != 0:
                 j = w * 64 + _lowest_bit(conflict)
                 conflict &= conflict - np.uint64(1)
-                c = gains[j] * _bend(j, a, b, q, s, t, cuts, pos)
+                c = gains[j] * _bend(j, a, b, q, s, t, cuts, new_cuts, pos)
                 slot = slots[j]
                 for i in range(rows.shape[1]):
                     rows[q, i] += c * columns[slot, i]
 
 
 @_jit
-def carry_sparse(start, stop, parents, weights, rows, cuts, pos, neg, gains, slots, starts, indices, entries):  # type: ignore[no-untyped-def]
+def carry_sparse(start, stop, parents, weights, rows, cuts, new_cuts, pos, neg, gains, slots, starts, indices, entries):  # type: ignore[no-untyped-def]
     """`carry_dense` with the columns in CSR form (convolutions: a unit reaches few outputs)."""
     for q in range(start, stop):
         a = parents[q, 0]
@@ -476,7 +521,7 @@ def carry_sparse(start, stop, parents, weights, rows, cuts, pos, neg, gains, slo
             while conflict != 0:
                 j = w * 64 + _lowest_bit(conflict)
                 conflict &= conflict - np.uint64(1)
-                c = gains[j] * _bend(j, a, b, q, s, t, cuts, pos)
+                c = gains[j] * _bend(j, a, b, q, s, t, cuts, new_cuts, pos)
                 slot = slots[j]
                 for e in range(starts[slot], starts[slot + 1]):
                     rows[q, indices[e]] += c * entries[e]

@@ -21,7 +21,7 @@ CUTS = ""
 """Key of the next fold's pre-activations among a segment's rows (no value has an empty name)."""
 
 _DENSE_FROM = 0.25  # columns with a larger share of non-zeros are kept dense
-_COLUMN_BLOCK = 64  # columns computed at a time: neighbours are needed soon
+_COLUMN_BLOCK = 64  # columns computed at a time
 _COLUMN_SCALE = 2.0**40
 
 
@@ -139,8 +139,8 @@ class Segment:
         with self._lock:
             first = next(iter(self._columns.values()), None)
             missing = elements if first is None else elements[first.slots[elements] < 0]
-            for number in np.unique(missing // _COLUMN_BLOCK):
-                block = np.arange(number * _COLUMN_BLOCK, min((number + 1) * _COLUMN_BLOCK, total))
+            for start in range(0, len(missing), _COLUMN_BLOCK):
+                block = missing[start : start + _COLUMN_BLOCK]
                 for key, rows in self._unit_columns(inputs, shape, block).items():
                     store = self._columns.setdefault(key, Columns(rows.shape[1], np.full(total, -1, np.int32)))
                     store.append(block, rows)

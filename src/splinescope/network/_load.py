@@ -1,0 +1,49 @@
+"""`load`: networks from files."""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+
+import torch
+
+from splinescope._errors import FileFormatError, InputError
+
+from ._network import SplineNetwork, trace
+
+
+def load(path: str | PathLike[str], *, normalized: bool = False) -> SplineNetwork:
+    """Read a network from an ONNX (`.onnx`) or `.nnet` file.
+
+    Nothing in a file is executed. Weights are kept exactly and computed with in float64. ONNX files of opset 8
+    and later are read; a batch size of 1 written into the file is taken as free.
+
+    Args:
+        path: The file; its ending says the format.
+        normalized: For `.nnet` only. False (the default): inputs and outputs in their physical units, the
+            `(x - mean) / range` of each input and the `y * range + mean` of the output made part of the
+            network. True: the bare network, which takes normalised inputs, as ONNX versions of these nets do. The
+            format's clipping of inputs to their minima and maxima is left to the choice of the slice.
+
+    Raises:
+        FileFormatError: The file is corrupt or of another kind.
+        UnsupportedModelError: It holds operators that are not read or not piecewise affine.
+
+    Example:
+        >>> load("acas.nnet").input_shape  # doctest: +SKIP
+        (5,)
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f"path must be an existing file, got {str(path)!r}.")
+    if path.suffix == ".onnx":
+        from ._onnx_file import read_onnx
+
+        model, shape = read_onnx(path)
+    elif path.suffix == ".nnet":
+        from ._nnet_file import read_nnet
+
+        model, shape = read_nnet(path, normalized=normalized)
+    else:
+        raise FileFormatError(f"path must end in .onnx or .nnet, got {path.name!r}.")
+    return trace(model.eval(), torch.zeros(2, *shape, dtype=torch.float64))

@@ -1,0 +1,109 @@
+"""ONNX files as torch modules: a small interpreter on the `onnx` package."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from splinescope._checks import require
+from splinescope._errors import FileFormatError, UnsupportedModelError
+
+from . import _onnx_shapes  # noqa: F401  (registers its operators)
+from ._onnx_ops import OPERATORS, Arguments
+
+
+class OnnxNode(nn.Module):
+    """One node of an ONNX graph, so that sites carry its name."""
+
+    def __init__(self, op: str, attributes: dict[str, Any], opset: int, outputs: int) -> None:
+        super().__init__()
+        self.op, self.attributes, self.opset, self.outputs = op, attributes, opset, outputs
+
+    def forward(self, *inputs: Any) -> Any:
+        return OPERATORS[self.op](Arguments(self.op, list(inputs), self.attributes, self.opset, self.outputs))
+
+
+class OnnxNetwork(nn.Module):
+    """An ONNX graph of one input and one output; floating constants are buffers in float64."""
+
+    def __init__(self, graph: Any, opset: int, input_name: str) -> None:
+        super().__init__()
+        self.input_name, self.output_name = input_name, graph.output[0].name
+        self.constants: dict[str, Any] = {}
+        self.buffer_names: dict[str, str] = {}
+        self.wiring: list[tuple[str, list[str], list[str]]] = []
+        numpy_helper = require("onnx.numpy_helper", "onnx")
+        for initializer in graph.initializer:
+            self._add_constant(initializer.name, numpy_helper.to_array(initializer))
+        helper = require("onnx.helper", "onnx")
+        for i, node in enumerate(graph.node):
+            attributes = {a.name: _decode(helper.get_attribute_value(a), numpy_helper) for a in node.attribute}
+            if node.op_type == "Constant":
+                value = next(iter(attributes.values()))
+                self._add_constant(node.output[0], np.asarray(value))
+                continue
+            name = f"{_safe(node.name) or node.op_type}_{i}"
+            self.add_module(name, OnnxNode(node.op_type, attributes, opset, len(node.output)))
+            self.wiring.append((name, list(node.input), list(node.output)))
+
+    def _add_constant(self, name: str, value: np.ndarray) -> None:
+        """Weights become buffers; integers (shapes, axes, indices) and small vectors of options stay plain too."""
+        if np.issubdtype(value.dtype, np.floating):
+            self.buffer_names[name] = f"{_safe(name)}_{len(self.buffer_names)}"
+            self.register_buffer(self.buffer_names[name], torch.from_numpy(value.astype(np.float64)))
+        else:
+            self.constants[name] = value.tolist()
+
+    def forward(self, x: Tensor) -> Tensor:
+        values: dict[str, Any] = {**self.constants, self.input_name: x, "": None}
+        values.update((name, getattr(self, buffer)) for name, buffer in self.buffer_names.items())
+        for name, inputs, outputs in self.wiring:
+            result = getattr(self, name)(*(values[i] for i in inputs))
+            several = isinstance(result, tuple)
+            values.update(zip(outputs, result if several else [result], strict=False))
+        return values[self.output_name]
+
+
+def read_onnx(path: Path) -> tuple[nn.Module, tuple[int, ...]]:
+    """The network of an ONNX file (opset 8 or later) and the shape of one input, without the batch axis."""
+    onnx = require("onnx", "onnx")
+    try:
+        model = onnx.load(str(path))
+        onnx.checker.check_model(model)
+    except Exception as error:  # protobuf and the checker raise many unrelated types
+        raise FileFormatError(f"{path} is not a readable ONNX file: {str(error).splitlines()[0]}") from error
+    graph = model.graph
+    opset = max((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), default=0)
+    if opset < 8:
+        raise FileFormatError(f"{path} uses ONNX opset {opset}; 8 and later are read: convert it with onnx.version_converter.")
+    unknown = sorted({node.op_type for node in graph.node} - {*OPERATORS, "Constant"})
+    if unknown:
+        raise UnsupportedModelError(f"{path} has operators that are not read: {', '.join(unknown)}.")
+    given = {initializer.name for initializer in graph.initializer}
+    inputs = [value for value in graph.input if value.name not in given]
+    if len(inputs) != 1 or len(graph.output) != 1:
+        raise UnsupportedModelError(
+            f"{path} must have one input and one output, got {len(inputs)} and {len(graph.output)}."
+        )
+    dims = [d.dim_value for d in inputs[0].type.tensor_type.shape.dim]
+    if not dims or dims[0] not in (0, 1) or 0 in dims[1:]:
+        raise FileFormatError(f"{path}: the input must have a batch axis (free or 1) and known sizes, got {dims} (0: free).")
+    return OnnxNetwork(graph, opset, inputs[0].name), tuple(dims[1:])
+
+
+def _decode(value: Any, numpy_helper: Any) -> Any:
+    """An attribute as plain Python: bytes to text, tensors to arrays."""
+    if isinstance(value, bytes):
+        return value.decode()
+    if hasattr(value, "data_type"):
+        return numpy_helper.to_array(value)
+    return list(value) if isinstance(value, (list, tuple)) else value
+
+
+def _safe(name: str) -> str:
+    return re.sub(r"\W", "_", name)
