@@ -39,6 +39,16 @@ _PUBLIC: dict[str, str] = {
     "PolaritySampler": "generative",
     "tiled_manifold": "generative",
     "local_geometry": "generative",
+    # complexity
+    "local_complexity": "complexity",
+    "LocalComplexity": "complexity",
+    "calibrated_radius": "complexity",
+    "frame_reach": "complexity",
+    "load_tiling": "tiling",
+    "compare": "tiling",
+    "zaslavsky": "tiling",
+    "montufar": "tiling",
+    "serra": "tiling",
 }
 
 __all__ = ["__version__", *_PUBLIC]

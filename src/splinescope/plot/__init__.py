@@ -1,1 +1,11 @@
-"""(see DESIGN)"""
+"""Drawings: a function takes a result and an Axes, and returns the Axes. None of them calls `plt.show()`."""
+
+from .page import write_page as write_page
+from .quantities import Quantity as Quantity
+from .quantities import tile_quantity as tile_quantity
+from .tiling import plot_boundary as plot_boundary
+from .tiling import plot_folds as plot_folds
+from .tiling import plot_graph as plot_graph
+from .tiling import plot_points as plot_points
+from .tiling import plot_surface as plot_surface
+from .tiling import plot_tiles as plot_tiles

@@ -1,6 +1,20 @@
 """Exact tilings: slices, the engine that cuts tiles, and the tiling with what it tells."""
 
+from .boundary import Boundary as Boundary
+from .bounds import montufar as montufar
+from .bounds import serra as serra
+from .bounds import zaslavsky as zaslavsky
+from .folds import Bends as Bends
+from .folds import Folds as Folds
+from .folds import Raster as Raster
+from .graph import DualGraph as DualGraph
+from .margin import InputMargin as InputMargin
+from .pieces import Pieces as Pieces
 from .slice import Slice as Slice
+from .statistics import Comparison as Comparison
+from .statistics import Summary as Summary
+from .statistics import compare as compare
+from .storage import load_tiling as load_tiling
 from .tessellate import tessellate as tessellate
 from .tiling import Cells as Cells
 from .tiling import Tiling as Tiling

@@ -78,7 +78,7 @@ def tessellate(
     Reference: Balestriero, Humayun, Baraniuk, "On the Geometry of Deep Learning", equation (5).
     """
     _check_arguments(view, rtol, max_tiles, time_limit, threads, chunk_bytes)
-    network = model if isinstance(model, SplineNetwork) else _traced(model, view)
+    network = model if isinstance(model, SplineNetwork) else traced(model, view)
     if tuple(network.input_shape) != view.input_shape:
         raise InputError(
             f"the slice must lie in the network's input space: inputs of shape {tuple(network.input_shape)} expected, "
@@ -225,7 +225,8 @@ def _size_of(leaf: Leaf) -> float:
     return float(areas.sum())
 
 
-def _traced(model: object, view: Slice) -> SplineNetwork:
+def traced(model: object, view: Slice) -> SplineNetwork:
+    """A module traced on inputs of the slice, in the module's own dtype."""
     if not isinstance(model, nn.Module):
         raise InputError(f"model must be a torch.nn.Module or the result of trace or load, got {type(model).__name__}.")
     parameter = next(model.parameters(), None)

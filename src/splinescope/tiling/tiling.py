@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .._errors import InputError
 from . import _kernels as kernels
 from ._check import Report, check_tiling
+from ._measures import Measures
 from ._mesh import half_edges, pair_half_edges
 from .slice import Slice
 
 if TYPE_CHECKING:
-    from ..network import Site, SplineNetwork
+    from geopandas import GeoDataFrame
+    from matplotlib.axes import Axes
+
+    from ..network import Program, Site, SplineNetwork
 
 
 @dataclass(frozen=True)
@@ -60,7 +65,7 @@ class Walls:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Tiling:
+class Tiling(Measures):
     """The exact set of tiles of a network on a slice (exact up to float64 and the stated tolerance).
 
     Attributes:
@@ -149,9 +154,68 @@ class Tiling:
         """The network the tiling came from; an error that says what needs it if it is not attached."""
         if self.network is None:
             raise InputError(
-                f"{what} needs the network, which a loaded tiling does not carry: set it by load(..., network=)."
+                f"{what} needs the network, which a file does not carry: give it to load_tiling(path, network=...)."
             )
         return self.network
+
+    def program(self, what: str) -> Program:
+        """The float64 program of the network, refused if its parameters are no longer those that were tiled."""
+        network = self.require_network(what)
+        if network.fingerprint() != self.fingerprint:
+            raise InputError(
+                f"{what} needs the network as it was when it was tiled, but its parameters have changed since: "
+                "tile it again, or keep a copy of the model."
+            )
+        return network.program()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the tiling as one safetensors file, by atomic replacement; `load_tiling` reads it back.
+
+        The network itself is not stored, only its fingerprint. The layout is in `splinescope.tiling.storage`.
+        """
+        from .storage import save_tiling
+
+        save_tiling(self, path)
+
+    def to_geopandas(self) -> GeoDataFrame:
+        """The tiles as a GeoDataFrame (extra "geo"): polygons in slice coordinates (1-D: segments on y = 0).
+
+        Columns: `area`, `sides`, and `value_0`, `value_1`, ... (outputs at the mean of the corners) if outputs
+        are stored.
+        """
+        from .geometries import to_geopandas
+
+        return to_geopandas(self)
+
+    def to_html(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        title: str = "Tiling",
+        color: str | None = None,
+        max_tiles: int = 200_000,
+    ) -> None:
+        """Write one self-contained page with pan, zoom and hover; it opens without a network connection.
+
+        Args:
+            path: The file, written by atomic replacement.
+            title: Heading of the page.
+            color: What tiles are coloured by at first, as in `plot`; all others can be chosen on the page.
+            max_tiles: Refuse more tiles than this: some 60 bytes each in the file, and time to open it.
+        """
+        from ..plot.page import write_page
+
+        write_page(self, path, title=title, color=color, max_tiles=max_tiles)
+
+    def plot(self, color: str | None = "slope", ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw the tiles (extra "plot"); `options` are those of `splinescope.plot.plot_tiles`.
+
+        Example:
+            >>> ax = tiling.plot(color="slope")    # doctest: +SKIP
+        """
+        from ..plot import plot_tiles
+
+        return plot_tiles(self, color=color, ax=ax, **options)
 
 
 def _walls_of_intervals(corners: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

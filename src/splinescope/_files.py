@@ -1,0 +1,31 @@
+"""Writing files so that they are whole or not there at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A temporary path beside `path`, moved onto it once the block has finished.
+
+    If the block fails or is interrupted, the temporary file is removed and `path` stays as it was.
+
+    Example:
+        >>> with replacing("numbers.txt") as partial:    # doctest: +SKIP
+        ...     partial.write_text("1 2 3")
+    """
+    target = Path(path)
+    # the ending stays last: writers such as matplotlib choose the format by it
+    partial = target.with_name(f".{secrets.token_hex(4)}.{target.name}")
+    try:
+        yield partial
+        with partial.open("rb") as written:
+            os.fsync(written.fileno())
+        os.replace(partial, target)
+    finally:
+        partial.unlink(missing_ok=True)

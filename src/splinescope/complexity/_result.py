@@ -1,0 +1,125 @@
+"""`LocalComplexity`: counts of folds about points, and what they say about tiles."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Literal
+
+import torch
+from torch import Tensor
+
+from .._errors import InputError
+
+if TYPE_CHECKING:
+    from ..network import Site
+
+Method = Literal["frame", "distance", "exact"]
+
+_WHAT = {
+    "frame": "units whose sign is not constant over the 2P vertices x +- r v_p: no false positives; an undercount "
+    "where earlier folds meet the neighbourhood or a fold passes between the vertices",
+    "distance": "units with |z| / ||grad z|| <= r: the linearised distance to the fold; exact where no earlier "
+    "fold meets the ball, an estimate otherwise",
+    "exact": "units with a wall inside the region of the 2-D slice, and tiles that meet it, from the exact tiling",
+}
+
+
+@lru_cache(maxsize=4096)
+def zaslavsky(folds: int, dimension: int) -> int:
+    """The largest number of tiles that `folds` hyperplanes make in R^dimension: sum_{j <= dimension} C(folds, j).
+
+    Attained in general position; a whole number however large. Zaslavsky 1975.
+
+    Example:
+        >>> zaslavsky(7, 2)
+        29
+    """
+    if folds < 0 or dimension < 0:
+        raise InputError(f"folds and dimension must be >= 0, got {folds} and {dimension}.")
+    if dimension >= folds:
+        return 1 << folds
+    total = term = 1
+    for j in range(1, dimension + 1):
+        term = term * (folds - j + 1) // j
+        total += term
+    return total
+
+
+@dataclass(frozen=True, eq=False)
+class LocalComplexity:
+    """How many folds pass near each point.
+
+    Attributes:
+        counts: `[N, S]` int64: folds of each site near each point.
+        tiles: `[N]` int64, number of tiles; only from method "exact", else None.
+        sites: The S sites, in execution order (a site of a watched module has its place in that order as depth).
+        method: "frame", "distance" or "exact".
+        radius: Size r of the neighbourhood.
+        dimension: Dimension of the neighbourhood: P directions (frame), D (distance), 2 (exact).
+        input_size: D. Frame counts with different D, P or r are not comparable (see `frame_reach`).
+        region: The neighbourhood, in words.
+    """
+
+    counts: Tensor
+    tiles: Tensor | None
+    sites: tuple[Site, ...]
+    method: Method
+    radius: float
+    dimension: int
+    input_size: int
+    region: str
+
+    def __repr__(self) -> str:
+        mean = f"{float(self.total.double().mean()):.4g}" if len(self.counts) else "none"
+        return (
+            f"LocalComplexity({len(self.counts)} points, mean {mean} folds of {sum(s.units for s in self.sites)} units "
+            f"in the {self.region}, {self.method})"
+        )
+
+    @property
+    def what(self) -> str:
+        """What is counted, and how exact it is."""
+        return _WHAT[self.method]
+
+    @property
+    def total(self) -> Tensor:
+        """`[N]` folds near each point, over all sites."""
+        return self.counts.sum(1)
+
+    @cached_property
+    def exact(self) -> Tensor:
+        """`[N, S]` bool: where a count is exact for its neighbourhood, if the network is affine between its sites.
+
+        For "frame" and "distance": sites before which no fold meets the neighbourhood (the first site always). Not
+        so behind layer norm, attention or smooth activations, which are not affine.
+        """
+        if self.method == "exact":
+            return torch.ones_like(self.counts, dtype=torch.bool)
+        return self.counts.cumsum(1) - self.counts == 0
+
+    @cached_property
+    def log2_tile_bound(self) -> Tensor:
+        """`[N]` log2 of Zaslavsky's bound on the number of tiles; a bound where `bound_holds`."""
+        bounds = [math.log2(zaslavsky(int(n), self.dimension)) for n in self.total]
+        return torch.tensor(bounds, dtype=torch.float64)
+
+    @property
+    def tile_bound(self) -> Tensor:
+        """`[N]` Zaslavsky's bound sum_{j <= d} C(folds, j) on the tiles in a d-dimensional neighbourhood (float64;
+        inf beyond its range); a bound where `bound_holds`."""
+        return torch.exp2(self.log2_tile_bound)
+
+    @cached_property
+    def bound_holds(self) -> Tensor:
+        """`[N]` bool: True where it is certain that no fold bends inside the neighbourhood, as the bound requires.
+
+        A fold bends only where it meets a fold of an earlier site. So the condition holds if folds of one site at
+        most meet the neighbourhood; for "frame" and "distance", whose counts behind the first fold met are no longer
+        exact, if that site is the last one. Elsewhere more tiles are possible: the sawtooth of depth 3 makes 8 with
+        3 folds, where the bound says 4.
+        """
+        if self.method == "exact":
+            return (self.counts > 0).sum(1) <= 1
+        return (self.counts[:, :-1] == 0).all(1)

@@ -1,0 +1,291 @@
+"""Finding the sites of any torch module, and reading them on a batch.
+
+The module's own forward pass runs, in its own dtype and on its own device; a `TorchFunctionMode` sees every torch
+function it calls, whether from a module (`nn.ReLU`) or not (`F.gelu`, `x.relu()`, `torch.maximum`). Nothing is
+hooked into the user's modules and nothing stays behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from torch.overrides import TorchFunctionMode
+
+from .._errors import InputError, UnsupportedModelError
+from ..network import Affine, Fold, Program, Site, SplineNetwork
+from ..network._export import hooks_detached, state_kept, unwrap
+from ..network._program import live_after
+from ._bends import Bend, bend_of
+
+Forward = Callable[[Any, Tensor], Any]
+"""How to call a model on a batch: `(model, x) -> anything`."""
+
+Visit = Callable[[int, Tensor], None]
+"""Called with a site's index and its state (or cuts), the batch axis first."""
+
+
+class Sites(Protocol):
+    """The sites of one network, readable on batches."""
+
+    sites: tuple[Site, ...]
+    winner: tuple[bool, ...]
+    smooth: tuple[bool, ...]
+    dtype: torch.dtype
+    device: torch.device
+
+    def run(self, x: Tensor, visit: Visit, *, cuts: bool = False) -> None:
+        """Run a batch; visit every site with its state `[N, ...]`, or its cuts if asked."""
+
+
+@contextlib.contextmanager
+def sites_of(model: nn.Module | SplineNetwork, example: Tensor, forward: Forward | None) -> Iterator[Sites]:
+    """The sites of a model, for the time of the context: eval mode, no gradients, user's hooks off; all put back.
+
+    Args:
+        model: A torch module, or what `trace` or `load` returned.
+        example: Three different rows, near each other.
+        forward: How to call it; `model(x)` if None.
+    """
+    if isinstance(model, SplineNetwork):
+        with torch.no_grad():
+            yield ProgramSites(model.program())
+        return
+    if not isinstance(model, nn.Module):
+        raise InputError(f"model must be a torch.nn.Module or the result of trace or load, got {type(model).__name__}.")
+    model = unwrap(model)
+    with evaluating(model), hooks_detached(model), uncompiled(model), torch.no_grad():
+        found = ModuleSites(model, example, forward)
+        with state_kept(found.device):
+            yield found
+
+
+@contextlib.contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Eval mode for the time of the context; each module's own flag comes back."""
+    flags = [(module, module.training) for module in model.modules()]
+    try:
+        model.eval()
+        yield
+    finally:
+        for module, flag in flags:
+            module.training = flag
+
+
+@contextlib.contextmanager
+def uncompiled(model: nn.Module) -> Iterator[None]:
+    """Run compiled submodules as they were written, or their functions could not be seen."""
+    if not any(isinstance(getattr(module, "_orig_mod", None), nn.Module) for module in model.modules()):
+        yield
+        return
+    with torch.compiler.set_stance("force_eager"):
+        yield
+
+
+class Watch(TorchFunctionMode):
+    """Reports every call that bends before it runs (it may be in place) and, if asked, its result after."""
+
+    def __init__(
+        self,
+        see: Callable[[Bend, Any, tuple[Any, ...], dict[str, Any]], None],
+        saw: Callable[[Any], None] | None = None,
+    ) -> None:
+        super().__init__()
+        self._see = see
+        self._saw = saw
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        bend = bend_of(func, args, kwargs)
+        if bend is None:
+            return func(*args, **kwargs)
+        self._see(bend, func, args, kwargs)
+        result = func(*args, **kwargs)
+        if self._saw is not None:
+            self._saw(result)
+        return result
+
+
+@dataclass(frozen=True)
+class _Call:
+    """One call that bends, as first seen: its number among such calls, and the axis along which rows lie."""
+
+    op: str
+    site: int
+    axis: int
+    per_row: int
+
+
+class ModuleSites:
+    """The sites of a torch module; made by `sites_of`."""
+
+    def __init__(self, model: nn.Module, example: Tensor, forward: Forward | None) -> None:
+        self._model = model
+        self._forward: Forward = forward or (lambda model, x: model(x))
+        like = next((p for p in [*model.parameters(), *model.buffers()] if p.is_floating_point()), example)
+        self.dtype, self.device = like.dtype, like.device
+        example = example.to(self.device, self.dtype)
+        seen, output = self._look(example)
+        alone, _ = self._look(example[:1])
+        if [s.op for s in seen] != [s.op for s in alone]:
+            raise UnsupportedModelError(
+                "The model calls different activations for one row and for three; it has no fixed sites."
+            )
+        calls: list[_Call | None] = []
+        sites: list[Site] = []
+        winner: list[bool] = []
+        smooth: list[bool] = []
+        for three, one in zip(seen, alone, strict=True):
+            axis = _row_axis(three.state, one.state)
+            ending = three.bend.smooth and three.is_ending(output)
+            if three.state is None or one.state is None or axis is None or ending:
+                calls.append(None)
+                continue
+            rows = rows_first(three.state, axis, 3)
+            _check_rows(rows[:1], rows_first(one.state, axis, 1), three)
+            shape = tuple(rows.shape[1:])
+            units = rows[0].numel()
+            calls.append(_Call(three.op, len(sites), axis, units))
+            sites.append(Site(three.path, three.op, shape, units, len(sites) + 1))
+            winner.append(three.bend.winner)
+            smooth.append(three.bend.smooth)
+        if not sites:
+            raise UnsupportedModelError(
+                "No activation was seen in the model's forward pass. Known are the functions of torch and "
+                "torch.nn.functional (relu, gelu, silu, max_pool2d, ...); a scripted model hides them."
+            )
+        self._calls = calls
+        self.sites, self.winner, self.smooth = tuple(sites), tuple(winner), tuple(smooth)
+
+    def run(self, x: Tensor, visit: Visit, *, cuts: bool = False) -> None:
+        number = 0
+
+        def see(bend: Bend, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            nonlocal number
+            call = self._calls[number] if number < len(self._calls) else None
+            number += 1
+            if call is None:
+                return
+            value = (bend.cuts if cuts else bend.state)(*args, **kwargs)
+            if func.__name__ != call.op or value is None:
+                raise UnsupportedModelError(
+                    f"The model's activations depend on its input: {call.op} was at {self.sites[call.site].path!r}, "
+                    f"now {func.__name__}."
+                )
+            visit(call.site, value if cuts and bend.winner else rows_first(value, call.axis, len(x)))
+
+        with Watch(see):
+            self._forward(self._model, x)
+        if number != len(self._calls):
+            raise UnsupportedModelError(
+                f"The model's activations depend on its input: {len(self._calls)} calls at first, now {number}."
+            )
+
+    def _look(self, x: Tensor) -> tuple[list[_Seen], Any]:
+        seen: list[_Seen] = []
+
+        def see(bend: Bend, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            state = bend.state(*args, **kwargs)
+            seen.append(
+                _Seen(func.__name__, paths[-1] if paths else "", bend, None if state is None else state.clone())
+            )
+
+        def saw(result: Any) -> None:
+            seen[-1].result = result
+
+        with module_paths(self._model) as paths, Watch(see, saw):
+            output = self._forward(self._model, x)
+        return seen, output
+
+
+@dataclass
+class _Seen:
+    op: str
+    path: str
+    bend: Bend
+    state: Tensor | None
+    result: Any = None
+
+    def is_ending(self, output: Any) -> bool:
+        """Whether the model returns this call's result as it is: then it only rescales the last affine values."""
+        return (
+            isinstance(output, Tensor)
+            and isinstance(self.result, Tensor)
+            and output.data_ptr() == self.result.data_ptr()
+        )
+
+
+@contextlib.contextmanager
+def module_paths(model: nn.Module) -> Iterator[list[str]]:
+    """A stack of the paths of the modules being run, the innermost last."""
+    names = {id(module): path for path, module in model.named_modules()}
+    stack: list[str] = []
+
+    def enter(module: nn.Module, args: Any) -> None:
+        stack.append(names.get(id(module), stack[-1] if stack else ""))
+
+    def leave(module: nn.Module, args: Any, output: Any) -> None:
+        stack.pop()
+
+    handles = [register_module_forward_pre_hook(enter), register_module_forward_hook(leave, always_call=True)]
+    try:
+        yield stack
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def rows_first(state: Tensor, axis: int, rows: int) -> Tensor:
+    """`[rows, ...]` from a tensor whose `axis` holds the rows (or rows times something, rows outermost)."""
+    state = state.movedim(axis, 0)
+    return state if state.shape[0] == rows else state.reshape(rows, state.shape[0] // rows, *state.shape[1:])
+
+
+def _row_axis(three: Tensor | None, one: Tensor | None) -> int | None:
+    """The axis that is three times as long for three rows as for one."""
+    if three is None or one is None or three.dim() != one.dim():
+        return None
+    longer = [a for a in range(three.dim()) if three.shape[a] == 3 * one.shape[a]]
+    same = [a for a in range(three.dim()) if three.shape[a] == one.shape[a]]
+    return longer[0] if len(longer) == 1 and len(same) == three.dim() - 1 else None
+
+
+def _check_rows(of_three: Tensor, of_one: Tensor, seen: _Seen) -> None:
+    if seen.bend.winner:
+        return
+    scale = of_one.abs().max().double() if of_one.numel() else 1.0
+    tolerance = 64 * torch.finfo(of_one.dtype).eps ** 0.75 * scale  # products of other shapes round otherwise
+    if bool(((of_three - of_one).abs() > tolerance).any()):  # NaN passes: it is named later
+        raise UnsupportedModelError(
+            f"{seen.path or 'model'} ({seen.op}): a row's pre-activation depends on the other rows of the batch, "
+            "so a point has no local complexity of its own."
+        )
+
+
+class ProgramSites:
+    """The sites of a traced network, in float64. A max-pool counts the pairs of its tournament."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self.sites = program.sites
+        self.winner = (False,) * len(self.sites)
+        self.smooth = (False,) * len(self.sites)
+        self.dtype, self.device = torch.float64, torch.device("cpu")
+
+    def run(self, x: Tensor, visit: Visit, *, cuts: bool = False) -> None:
+        steps = list(self._program.steps)
+        values = {self._program.input: x}
+        site = 0
+        for step, needed in zip(steps, live_after(steps, ()), strict=True):
+            if isinstance(step, Fold):
+                visit(site, step.cuts(*(values[name] for name in step.inputs)))
+                site += 1
+            if isinstance(step, (Affine, Fold)):
+                values[step.output] = step.run(*(values[name] for name in step.inputs))
+            for name in [name for name in values if name not in needed]:
+                del values[name]

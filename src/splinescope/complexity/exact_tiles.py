@@ -1,0 +1,56 @@
+"""Local complexity, exactly: the tiles and folds in a disc or square of a 2-D slice, from the tiling."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ..network import SplineNetwork, trace
+from ..tiling import Slice, Tiling, tessellate
+
+Region = Literal["disc", "square"]
+
+
+def exact_counts(
+    model: nn.Module | SplineNetwork, x: Tensor, directions: Tensor, radius: float, region: Region
+) -> tuple[Tensor, Tensor, SplineNetwork]:
+    """`[N, S]` folds and `[N]` tiles about each point, and the network that was traced."""
+    network = model if isinstance(model, SplineNetwork) else trace(model, x[:1])
+    counts = torch.zeros(len(x), len(network.sites), dtype=torch.int64)
+    tiles = torch.zeros(len(x), dtype=torch.int64)
+    for i, point in enumerate(x):
+        tiling = tessellate(network, Slice.box(point, directions, radius), progress=False)
+        folds, tiles[i] = folds_and_tiles_within(tiling, None if region == "square" else radius)
+        counts[i] = torch.from_numpy(folds)
+    return counts, tiles, network
+
+
+def folds_and_tiles_within(tiling: Tiling, radius: float | None) -> tuple[np.ndarray, int]:
+    """Folds per site `[S]` and number of tiles that meet the open disc of this radius about t = 0 (None: everything).
+
+    A wall that only touches the circle does not count, nor do the domain's sides. Where several folds coincide, the
+    tiling names the first of them, and one is counted.
+    """
+    walls = tiling.walls
+    inner = walls.units >= 0
+    if radius is None:
+        meets, tiles = inner, tiling.count
+    else:
+        meets = inner & (_distance_to_origin(tiling.vertices[walls.ends]) < radius)
+        touched = np.unique(walls.tiles[meets])
+        tiles = max(1, len(touched))  # no wall inside: one tile covers the disc
+    units = np.unique(walls.units[meets])
+    starts = np.cumsum([0, *(site.units for site in tiling.sites)])
+    folds = np.histogram(units, bins=starts)[0] if len(units) else np.zeros(len(tiling.sites), np.int64)
+    return folds.astype(np.int64), int(tiles)
+
+
+def _distance_to_origin(ends: np.ndarray) -> np.ndarray:
+    """`[E]` distances of segments `[E, 2, 2]` from the origin."""
+    a, b = ends[:, 0], ends[:, 1]
+    along = b - a
+    share = np.clip(-(a * along).sum(1) / np.maximum((along**2).sum(1), np.finfo(float).tiny), 0.0, 1.0)
+    return np.asarray(np.linalg.norm(a + share[:, None] * along, axis=1))

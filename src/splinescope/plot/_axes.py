@@ -1,0 +1,55 @@
+"""What all drawings share: axes, colour bars, labels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._checks import as_float64_array, require
+from .._errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from ..tiling import Slice, Tiling
+
+BOUNDARY_COLOR = "#e00000"
+CLASS_COLORS = ("#88ccee", "#cc6677", "#ddcc77", "#117733", "#332288", "#aa4499", "#44aa99", "#999933", "#882255",
+                "#661100", "#6699cc", "#888888")  # fmt: skip
+"""Paul Tol's muted scheme: distinct for colour-blind readers. The page uses the same."""
+RASTER_FROM = 2000
+"""From this many tiles on, vector files hold the tiles as an image: thousands of polygons make them unreadable."""
+
+
+def new_axes(ax: Axes | None, **options: Any) -> Axes:
+    """`ax`, or axes of a new figure."""
+    if ax is not None:
+        return ax
+    pyplot = require("matplotlib.pyplot", "plot")
+    axes: Axes = pyplot.subplots(layout="constrained", **options)[1]
+    return axes
+
+
+def frame(ax: Axes, view: Slice) -> None:
+    """Limits, aspect and labels of a slice's plane (1-D: of its line)."""
+    low, high = view.domain.min(0), view.domain.max(0)
+    ax.set_xlim(low[0], high[0])
+    ax.set_xlabel("$t_1$" if view.dimension == 2 else "$t$")
+    if view.dimension == 2:
+        ax.set_ylim(low[1], high[1])
+        ax.set_aspect("equal")
+        ax.set_ylabel("$t_2$")
+
+
+def check_plane(tiling: Tiling, what: str) -> None:
+    if tiling.dimension != 2:
+        raise InputError(f"{what} draws 2-D tilings, got a {tiling.dimension}-D one; plot_graph draws those.")
+
+
+def slice_points(view: Slice, points: Any) -> np.ndarray:
+    """`[N, d]` slice coordinates of points given so, or as network inputs `[N, *input_shape]` (projected)."""
+    array = as_float64_array(points, "points")
+    if array.ndim == 2 and array.shape[1] == view.dimension and array.shape[1:] != view.input_shape:
+        return array
+    return view.coordinates(array)

@@ -1,0 +1,325 @@
+"""Drawings of tilings: tiles, folds, boundaries, points, graphs and surfaces."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._checks import require
+from .._errors import InputError
+from ._axes import BOUNDARY_COLOR, CLASS_COLORS, RASTER_FROM, check_plane, frame, new_axes, slice_points
+from .quantities import Quantity, tile_quantity
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.collections import PathCollection
+    from matplotlib.colors import Colormap, Normalize
+
+    from ..tiling import Tiling
+
+_LINES_PER_PATH = 10_000  # the renderer's memory for one path is limited
+
+
+def plot_tiles(
+    tiling: Tiling,
+    color: str | np.ndarray | None = "slope",
+    ax: Axes | None = None,
+    *,
+    output: int = 0,
+    cmap: str = "viridis",
+    log: bool | None = None,
+    limits: tuple[float, float] | None = None,
+    edges: bool | None = None,
+    boundary: bool = False,
+    anchors: bool = True,
+    colorbar: bool = True,
+    label: str | None = None,
+) -> Axes:
+    """The tiles of a 2-D tiling, each in the colour of one of its quantities.
+
+    Args:
+        tiling: The tiling.
+        color: "slope", "area", "depth", "class", "value" or "active" (see `tile_quantity`); or `[K]` numbers of
+            your own; or None for white tiles.
+        ax: Where to draw; a new figure by default.
+        output: Which output "value" shows.
+        cmap: Colour map of numbers.
+        log: Colours follow the logarithm; by default for slopes and areas.
+        limits: Ends of the colour range; for logarithms the 1st and 99th percentile by default.
+        edges: Draw the walls; by default up to 20,000 tiles.
+        boundary: Draw the decision boundary in red.
+        anchors: Mark the points the slice was laid through.
+        colorbar: Add a colour bar (numbers) or a legend (classes).
+        label: Text of the colour bar, for numbers of your own.
+
+    Cost: about 5 seconds for a million tiles.
+
+    Example:
+        >>> ax = plot_tiles(tiling, "class", boundary=True)    # doctest: +SKIP
+    """
+    check_plane(tiling, "plot_tiles")
+    ax = new_axes(ax, figsize=(6, 5))
+    if color is not None:
+        quantity = tile_quantity(tiling, color, output=output) if isinstance(color, str) else _own(tiling, color, label)
+        tiles = filled_tiles(tiling, quantity, *shading(quantity, cmap=cmap, log=log, limits=limits))
+        ax.add_collection(tiles, autolim=False)
+        if colorbar:
+            _key(ax, tiles, quantity)
+    if tiling.count <= 20_000 if edges is None else edges:
+        thin = float(np.clip(20.0 / np.sqrt(max(tiling.count, 1)), 0.1, 0.8))
+        lines = drawn_lines(tiling.vertices[tiling.walls.ends], ["black"], linewidth=thin)
+        ax.add_collection(lines, autolim=False)
+    frame(ax, tiling.slice)
+    if boundary:
+        plot_boundary(tiling, ax)
+    if anchors and len(tiling.slice.anchors):
+        plot_points(tiling, tiling.slice.anchors, ax)
+    return ax
+
+
+def plot_folds(
+    tiling: Tiling,
+    ax: Axes | None = None,
+    *,
+    highlight: int | tuple[int, int] | None = None,
+    cmap: str = "viridis",
+    linewidth: float = 0.8,
+    colorbar: bool = True,
+) -> Axes:
+    """The walls of a 2-D tiling, each in the colour of its fold's depth.
+
+    Args:
+        tiling: The tiling.
+        ax: Where to draw; a new figure by default.
+        highlight: Draw one unit's whole fold in red: its number over all sites, or (site, unit of that site).
+        cmap: Colour map of depth.
+        linewidth: In points.
+        colorbar: Add the key to the depths.
+    """
+    check_plane(tiling, "plot_folds")
+    colors, cm = require("matplotlib.colors", "plot"), require("matplotlib.cm", "plot")
+    ax = new_axes(ax, figsize=(6, 5))
+    walls = tiling.walls
+    inner = walls.units >= 0
+    depth_of_site = np.array([site.depth for site in tiling.sites] or [1])
+    depths = depth_of_site[walls.sites[inner]]
+    deepest = int(depth_of_site.max())
+    shades = require("matplotlib", "plot").colormaps[cmap](np.linspace(0, 0.88, deepest))  # brighter ones fade on white
+    lines = drawn_lines(tiling.vertices[walls.ends[inner]], shades, depths - 1, linewidth=linewidth)
+    ax.add_collection(lines, autolim=False)
+    if highlight is not None:
+        unit = _unit_number(tiling, highlight)
+        chosen = drawn_lines(tiling.vertices[walls.ends[walls.units == unit]], [BOUNDARY_COLOR], linewidth=2.5)
+        ax.add_collection(chosen, autolim=False)
+    frame(ax, tiling.slice)
+    if colorbar and deepest > 1:
+        norm = colors.BoundaryNorm(np.arange(0.5, deepest + 1), deepest)
+        key = cm.ScalarMappable(norm, colors.ListedColormap(shades))
+        bar = ax.figure.colorbar(key, ax=ax, label="depth of the fold")
+        bar.set_ticks(np.unique(np.linspace(1, deepest, min(deepest, 8)).round().astype(int)))
+    return ax
+
+
+def plot_boundary(
+    tiling: Tiling, ax: Axes | None = None, *, color: str = BOUNDARY_COLOR, linewidth: float = 1.8
+) -> Axes:
+    """The decision boundary of a 2-D tiling: where the two largest outputs tie (a single output: its zero)."""
+    check_plane(tiling, "plot_boundary")
+    ax = new_axes(ax, figsize=(5, 5))
+    lines = drawn_lines(tiling.decision_boundary().segments, [color], linewidth=linewidth, capstyle="round", zorder=3)
+    ax.add_collection(lines, autolim=False)
+    frame(ax, tiling.slice)
+    return ax
+
+
+def plot_points(tiling: Tiling, points: Any, ax: Axes | None = None, *, labels: Any = None, size: float = 45.0) -> Axes:
+    """Points on the plane of a 2-D tiling.
+
+    Args:
+        tiling: The tiling.
+        points: `[N, 2]` slice coordinates, or network inputs `[N, *input_shape]`, drawn at the nearest point of
+            the plane.
+        ax: Where to draw; a new figure by default.
+        labels: `[N]` class numbers, shown as colours.
+        size: Area of a mark in square points.
+    """
+    check_plane(tiling, "plot_points")
+    ax = new_axes(ax, figsize=(5, 5))
+    t = slice_points(tiling.slice, points)
+    colors = ["white"] * len(t)
+    if labels is not None:
+        numbers = np.asarray(labels).reshape(-1).astype(int)
+        if len(numbers) != len(t):
+            raise InputError(f"labels must be one class per point: {len(t)} expected, got {len(numbers)}.")
+        colors = [CLASS_COLORS[i % len(CLASS_COLORS)] for i in numbers]
+    ax.scatter(t[:, 0], t[:, 1], s=size, c=colors, edgecolors="black", linewidths=1.2, zorder=4)
+    frame(ax, tiling.slice)
+    return ax
+
+
+def plot_graph(tiling: Tiling, ax: Axes | None = None, *, outputs: Any = None) -> Axes:
+    """The outputs along a 1-D tiling: straight between the vertices, which are marked."""
+    if tiling.dimension != 1:
+        raise InputError(f"plot_graph draws 1-D tilings, got a {tiling.dimension}-D one; plot_surface draws those.")
+    if tiling.values is None:
+        raise InputError("the tiling stores no outputs (over 64 numbers each): tile a model that returns fewer.")
+    ax = new_axes(ax, figsize=(6, 4))
+    order = np.argsort(tiling.vertices[:, 0])
+    t = tiling.vertices[order, 0]
+    chosen = range(tiling.values.shape[1]) if outputs is None else np.atleast_1d(outputs)
+    for c in chosen:
+        ax.plot(t, tiling.values[order, c], ".-", markersize=4, linewidth=1.2, label=f"output {c}",
+                color=CLASS_COLORS[int(c) % len(CLASS_COLORS)])  # fmt: skip
+    frame(ax, tiling.slice)
+    ax.set_ylabel("output")
+    if len(chosen) > 1:
+        ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+    return ax
+
+
+def plot_surface(
+    tiling: Tiling,
+    ax: Axes | None = None,
+    *,
+    output: int = 0,
+    cmap: str = "viridis",
+    elevation: float = 35.0,
+    azimuth: float = -60.0,
+    project: bool = True,
+) -> Axes:
+    """The graph of one output over a 2-D tiling: a flat facet per tile (Figure 3 of the survey).
+
+    Args:
+        tiling: The tiling; at most some ten thousand tiles are sensible.
+        ax: 3-D axes; a new figure by default.
+        output: Which output is the height.
+        cmap: Colour map of the height.
+        elevation: Of the eye above the plane, in degrees.
+        azimuth: Of the eye, in degrees.
+        project: Draw the tiling's walls on the floor, too.
+    """
+    check_plane(tiling, "plot_surface")
+    quantity = tile_quantity(tiling, "value", output=output)
+    art3d = require("mpl_toolkits.mplot3d.art3d", "plot")
+    ax = new_axes(ax, figsize=(6.5, 5.5), subplot_kw={"projection": "3d"})
+    if not hasattr(ax, "set_zlim"):
+        raise InputError("ax must be 3-D axes, e.g. plt.subplots(subplot_kw={'projection': '3d'})[1].")
+    assert tiling.values is not None  # tile_quantity has refused
+    heights = tiling.values[:, output]
+    corners = np.column_stack([tiling.vertices, heights])
+    table, norm = shading(quantity, cmap=cmap)
+    sizes = np.diff(tiling.tiles.offsets)[:, None]
+    # shorter tiles repeat their last corner: matplotlib would pad them with memory it has not set
+    places = tiling.tiles.offsets[:-1, None] + np.minimum(np.arange(sizes.max(initial=0)), sizes - 1)
+    facets = art3d.Poly3DCollection(
+        corners[tiling.tiles.corners[places]], linewidth=0.3, edgecolor="black", array=quantity.values,
+        cmap=table, norm=norm, rasterized=tiling.count >= RASTER_FROM,
+    )  # fmt: skip
+    ax.add_collection3d(facets, autolim=False)
+    low, high = float(heights.min()), float(heights.max())
+    room = (high - low) or 1.0
+    floor = low - (0.35 * room if project else 0.05 * room)
+    if project:
+        ends = tiling.vertices[tiling.walls.ends]
+        flat = np.concatenate([ends, np.full((*ends.shape[:2], 1), floor)], 2)
+        ax.add_collection3d(art3d.Line3DCollection(flat, linewidth=0.4, color="black"), autolim=False)
+    frame(ax, tiling.slice)
+    ax.set_aspect("auto")
+    ax.set_zlim(floor, high + 0.05 * room)
+    ax.set_zlabel(quantity.label, labelpad=10)
+    ax.set_box_aspect(None, zoom=0.9)  # room for the labels
+    ax.view_init(elevation, azimuth)
+    return ax
+
+
+def shading(
+    quantity: Quantity, *, cmap: str = "viridis", log: bool | None = None, limits: tuple[float, float] | None = None
+) -> tuple[Colormap, Normalize]:
+    """Colour map and norm of a quantity: steps for classes and small depths, else continuous."""
+    colors = require("matplotlib.colors", "plot")
+    if quantity.categories is not None:
+        count = len(quantity.categories)
+        shades = [CLASS_COLORS[i % len(CLASS_COLORS)] for i in range(count)]
+        return colors.ListedColormap(shades), colors.BoundaryNorm(np.arange(count + 1) - 0.5, count)
+    low, high = limits or quantity.limits
+    table = require("matplotlib", "plot").colormaps[cmap]
+    if quantity.name == "depth" and 0 < high - low <= 12:
+        steps = int(high) - int(low) + 1
+        norm = colors.BoundaryNorm(np.arange(steps + 1) + int(low) - 0.5, steps)
+        return colors.ListedColormap(table(np.linspace(0, 1, steps))), norm
+    logarithmic = (quantity.log if log is None else log) and 0 < low < high
+    return table, colors.LogNorm(low, high, clip=True) if logarithmic else colors.Normalize(low, high, clip=True)
+
+
+def filled_tiles(tiling: Tiling, quantity: Quantity, cmap: Colormap, norm: Normalize) -> PathCollection:
+    """All tiles as one collection with a compound path per colour: the cost per tile is that of its corners only."""
+    collections, paths = require("matplotlib.collections", "plot"), require("matplotlib.path", "plot")
+    offsets, corners = tiling.tiles.offsets, tiling.tiles.corners
+    shade = np.minimum(np.asarray(norm(quantity.values), float), cmap.N - 1)  # a BoundaryNorm gives the number itself
+    if not isinstance(norm, require("matplotlib.colors", "plot").BoundaryNorm):
+        shade = np.floor(shade * (cmap.N - 1e-6))
+    order = np.argsort(shade, kind="stable")
+    sizes = np.diff(offsets)[order]
+    ends = np.cumsum(sizes + 1)
+    starts = ends - sizes - 1
+    # each tile's corners, then its first one again to close it
+    places = np.arange(ends[-1] if len(ends) else 0) - np.repeat(starts, sizes + 1)
+    places = np.where(places == np.repeat(sizes, sizes + 1), 0, places) + np.repeat(offsets[:-1][order], sizes + 1)
+    points = tiling.vertices[corners[places]]
+    codes = np.full(len(points), paths.Path.LINETO, paths.Path.code_type)
+    codes[starts] = paths.Path.MOVETO
+    codes[ends - 1] = paths.Path.CLOSEPOLY
+    shades, first = np.unique(shade[order], return_index=True)
+    cuts = [*starts[first], len(points)]
+    compound = [paths.Path(points[a:b], codes[a:b]) for a, b in itertools.pairwise(cuts)]
+    tiles = collections.PathCollection(
+        compound, antialiased=False, linewidth=0.0, rasterized=tiling.count >= RASTER_FROM, cmap=cmap, norm=norm
+    )
+    tiles.set_facecolor(cmap(shades.astype(int)))
+    return tiles
+
+
+def drawn_lines(segments: np.ndarray, colors: Any, which: np.ndarray | None = None, **style: Any) -> PathCollection:
+    """Segments `[n, 2, 2]` as one collection of compound paths, coloured by `colors[which]`: fast for millions."""
+    collections, paths = require("matplotlib.collections", "plot"), require("matplotlib.path", "plot")
+    groups = [segments] if which is None else [segments[which == i] for i in range(len(colors))]
+    compound, shades = [], []
+    for color, group in zip(colors, groups, strict=True):
+        for part in np.array_split(group, max(1, len(group) // _LINES_PER_PATH)):
+            codes = np.tile(np.array([paths.Path.MOVETO, paths.Path.LINETO], paths.Path.code_type), len(part))
+            compound.append(paths.Path(part.reshape(-1, 2), codes))
+            shades.append(color)
+    raster = len(segments) >= 2 * RASTER_FROM  # a tile has about two walls of its own
+    return collections.PathCollection(compound, facecolor="none", edgecolor=shades, rasterized=raster, **style)
+
+
+def _key(ax: Axes, tiles: ScalarMappable, quantity: Quantity) -> None:
+    """A colour bar for numbers; for classes, a legend of those that occur."""
+    if quantity.categories is None:
+        bar = ax.figure.colorbar(tiles, ax=ax, label=quantity.label)
+        if quantity.name == "depth":
+            bar.locator = require("matplotlib.ticker", "plot").MaxNLocator(integer=True, nbins=8)
+            bar.update_ticks()
+        return
+    patches = require("matplotlib.patches", "plot")
+    present = np.unique(quantity.values).astype(int)
+    marks = [patches.Patch(color=CLASS_COLORS[i % len(CLASS_COLORS)], label=quantity.categories[i]) for i in present]
+    ax.legend(handles=marks, title=quantity.label, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+
+
+def _own(tiling: Tiling, values: np.ndarray, label: str | None) -> Quantity:
+    numbers = np.asarray(values, float)
+    if numbers.shape != (tiling.count,):
+        raise InputError(f"color must be a name or one number per tile, shape ({tiling.count},); got {numbers.shape}.")
+    return Quantity("own", label or "", numbers)
+
+
+def _unit_number(tiling: Tiling, unit: int | tuple[int, int]) -> int:
+    starts = np.cumsum([0, *(site.units for site in tiling.sites)])
+    number = int(starts[unit[0]] + unit[1]) if isinstance(unit, tuple) else int(unit)
+    if not 0 <= number < starts[-1]:
+        raise InputError(f"highlight must be a unit in [0, {starts[-1]}) or (site, unit), got {unit!r}.")
+    return number

@@ -1,0 +1,63 @@
+"""Outputs, classes and activations tile by tile."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from .._errors import InputError
+from . import maps
+from ._differentiate import block_rows, blocks, outputs
+from .locate import as_points
+
+if TYPE_CHECKING:
+    from .tiling import Tiling
+
+
+def outputs_at(tiling: Tiling, points: Any) -> np.ndarray:
+    """See `Tiling.outputs`."""
+    points = as_points(tiling, points)
+    program = tiling.program("outputs at points")
+    parts = [outputs(program, tiling.slice.inputs(points[b])) for b in blocks(len(points), block_rows(program))]
+    return np.concatenate(parts) if parts else np.zeros((0, int(np.prod(program.output_shape))))
+
+
+def output_ranges(tiling: Tiling, output: int = 0) -> np.ndarray:
+    """See `Tiling.output_ranges`."""
+    parts = []
+    for block in blocks(len(tiling.vertices), 1 << 16):
+        values = maps.vertex_values(tiling, np.arange(block.start, block.stop))
+        if not -values.shape[1] <= output < values.shape[1]:
+            raise InputError(f"output must be in [0, {values.shape[1]}), got {output}.")
+        parts.append(values[:, output].copy())
+    if not parts:
+        return np.zeros((0, 2))
+    at_corner = np.concatenate(parts)[tiling.tiles.corners]
+    starts = tiling.tiles.offsets[:-1]
+    return np.stack([np.minimum.reduceat(at_corner, starts), np.maximum.reduceat(at_corner, starts)], 1)
+
+
+def classes(tiling: Tiling) -> np.ndarray:
+    """See `Tiling.classes`."""
+    winners = np.empty(tiling.count, np.int64)
+    for block in blocks(tiling.count, 1 << 14):
+        starts, ids = maps.gather_tiles(tiling.tiles.offsets, tiling.tiles.corners, np.arange(block.start, block.stop))
+        used, rows = np.unique(ids, return_inverse=True)
+        values = maps.vertex_values(tiling, used)[rows.reshape(-1)]
+        means = np.add.reduceat(values, starts[:-1]) / np.diff(starts)[:, None]
+        winners[block] = means.argmax(1) if means.shape[1] > 1 else means[:, 0] > 0
+    return winners
+
+
+def active_units(tiling: Tiling) -> np.ndarray:
+    """See `Tiling.active_units`."""
+    program = tiling.program("activation patterns")
+    counts = np.zeros(tiling.count, np.int64)
+    points = maps.inner_points(tiling)
+    for block in blocks(tiling.count, block_rows(program)):
+        x = torch.from_numpy(tiling.slice.inputs(points[block]))
+        with torch.no_grad():
+            counts[block] = sum(pattern.sum(1) for pattern in program.patterns(x))
+    return counts

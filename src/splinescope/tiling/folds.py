@@ -1,0 +1,235 @@
+"""Folds: which unit made each wall, where they bend, how long they are and how densely they lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numba
+import numpy as np
+
+from .._errors import InputError
+from . import maps
+from ._differentiate import block_rows, blocks, unit_gradients
+
+if TYPE_CHECKING:
+    from .tiling import Tiling
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Folds:
+    """The walls inside the domain, each with what made it. Where folds coincide, the first in execution order.
+
+    Attributes:
+        tiling: The tiling they come from.
+        walls: `[F]` numbers of the walls in `Tiling.walls`.
+        sites: `[F]` index into `Tiling.sites`, which holds the module path.
+        units: `[F]` unit within the site.
+        depths: `[F]` layer: 1 + number of folds on the longest way from the input.
+        lengths: `[F]` in slice coordinates (1-D: zero).
+    """
+
+    tiling: Tiling
+    walls: np.ndarray
+    sites: np.ndarray
+    units: np.ndarray
+    depths: np.ndarray
+    lengths: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.walls)
+
+    def __repr__(self) -> str:
+        return f"Folds({len(self)} walls of {len(self.by_layer())} layers, length {self.lengths.sum():.6g})"
+
+    @cached_property
+    def segments(self) -> np.ndarray:
+        """`[F, 2, d]` ends in slice coordinates."""
+        return self.tiling.vertices[self.tiling.walls.ends[self.walls]]
+
+    def paths(self) -> list[str]:
+        """Module path of each fold's site."""
+        names = np.array([site.path for site in self.tiling.sites], dtype=object)
+        return names[self.sites].tolist() if len(self) else []
+
+    def by_layer(self) -> dict[int, np.ndarray]:
+        """Layer depth -> rows of this table, for the layers that reach the slice."""
+        return {int(d): np.flatnonzero(self.depths == d) for d in np.unique(self.depths)}
+
+    def lengths_by_layer(self) -> dict[int, float]:
+        """Layer depth -> total length of its folds in slice coordinates, for every layer of the network."""
+        every = sorted({site.depth for site in self.tiling.sites})
+        return {depth: float(self.lengths[self.depths == depth].sum()) for depth in every}
+
+
+@dataclass(frozen=True)
+class Bends:
+    """Places where a fold crosses one of an earlier layer.
+
+    Attributes:
+        vertices: `[B]` vertex of the tiling.
+        units: `[B]` the fold that bends, numbered over all sites as in `Walls.units`.
+        crossed: `[B]` a fold of an earlier layer that it crosses there (the first, if several).
+        angles: `[B]` angle between the two sides of the fold in the slice, in radians: pi is unbent. In a plane with
+            the pre-activation's gradients n- and n+ on both sides, it is pi - angle(n-, n+).
+        walls: `[B, 2]` the two walls of the fold that meet there.
+    """
+
+    vertices: np.ndarray
+    units: np.ndarray
+    crossed: np.ndarray
+    angles: np.ndarray
+    walls: np.ndarray
+
+
+@dataclass(frozen=True)
+class Raster:
+    """A quantity on a grid of cells.
+
+    Attributes:
+        values: `[ny, nx]` (1-D: `[nx]`) fold length (1-D: number of folds) in each cell.
+        x_edges: `[nx + 1]` cell edges.
+        y_edges: `[ny + 1]` cell edges; None in 1-D.
+    """
+
+    values: np.ndarray
+    x_edges: np.ndarray
+    y_edges: np.ndarray | None
+
+    @property
+    def density(self) -> np.ndarray:
+        """`values` per unit of area (1-D: length)."""
+        width = np.diff(self.x_edges)
+        return self.values / (width if self.y_edges is None else np.diff(self.y_edges)[:, None] * width)
+
+
+def folds(tiling: Tiling) -> Folds:
+    """See `Tiling.folds`."""
+    walls = np.flatnonzero(tiling.walls.units >= 0)
+    sites = tiling.walls.sites[walls]
+    firsts = np.cumsum([0, *(site.units for site in tiling.sites)])
+    depths = np.array([site.depth for site in tiling.sites], np.int64)
+    ends = tiling.vertices[tiling.walls.ends[walls]]
+    lengths = np.linalg.norm(ends[:, 1] - ends[:, 0], axis=1)
+    return Folds(tiling, walls, sites, tiling.walls.units[walls] - firsts[sites], depths[sites], lengths)
+
+
+def bends(tiling: Tiling) -> Bends:
+    """See `Tiling.bends`."""
+    need_plane(tiling, "bends of folds")
+    table = folds(tiling)
+    units = tiling.walls.units[table.walls].astype(np.int64)
+    # every fold at every vertex: (vertex, unit, depth, row of the table)
+    vertex = tiling.walls.ends[table.walls].reshape(-1).astype(np.int64)
+    unit, depth, row = np.repeat(units, 2), np.repeat(table.depths, 2), np.repeat(np.arange(len(table)), 2)
+    order = np.lexsort((unit, vertex))
+    vertex, unit, depth, row = vertex[order], unit[order], depth[order], row[order]
+    new = np.flatnonzero(np.diff(vertex, prepend=-1) | np.diff(unit, prepend=-1))
+    size = np.diff(np.append(new, len(vertex)))
+    # a unit's number grows with its site, not always with its depth: the least depth at each vertex decides
+    at_vertex = np.flatnonzero(np.diff(vertex, prepend=-1))
+    least = np.minimum.reduceat(depth, at_vertex) if len(vertex) else depth
+    lowest = np.repeat(least, np.diff(np.append(at_vertex, len(vertex))))
+    by_depth = np.lexsort((unit, depth, vertex))
+    crossed = np.repeat(unit[by_depth][at_vertex], np.diff(np.append(at_vertex, len(vertex))))
+    chosen = new[(size == 2) & (depth[new] > lowest[new])]
+    pair = np.stack([row[chosen], row[chosen + 1]], 1)
+    centre = tiling.vertices[vertex[chosen]]
+    rays = [_other_end(tiling, table, pair[:, side], vertex[chosen]) - centre for side in (0, 1)]
+    cross = rays[0][:, 0] * rays[1][:, 1] - rays[0][:, 1] * rays[1][:, 0]
+    angles = np.abs(np.arctan2(cross, (rays[0] * rays[1]).sum(1)))
+    return Bends(vertex[chosen], unit[chosen], crossed[chosen], angles, table.walls[pair])
+
+
+def _other_end(tiling: Tiling, table: Folds, rows: np.ndarray, vertices: np.ndarray) -> np.ndarray:
+    ends = tiling.walls.ends[table.walls[rows]]
+    return tiling.vertices[np.where(ends[:, 0] == vertices, ends[:, 1], ends[:, 0])]
+
+
+def input_dihedrals(tiling: Tiling, found: Bends) -> np.ndarray:
+    """See `Tiling.input_dihedrals`."""
+    program = tiling.program("dihedral angles in the input space")
+    angles = np.empty(len(found.units))
+    for block in blocks(len(angles), block_rows(program)):
+        normals = []
+        for side in (0, 1):  # both tiles of a fold's wall have the same gradient of its pre-activation
+            tile = tiling.walls.tiles[found.walls[block, side], 0].astype(np.int64)
+            points = tiling.slice.inputs(maps.inner_points(tiling, tile))
+            normals.append(unit_gradients(program, points, found.units[block]))
+        angles[block] = np.pi - _angles(normals[0], normals[1])
+    return angles
+
+
+def graph_angles(tiling: Tiling, output: int = 0) -> np.ndarray:
+    """See `Tiling.graph_angles`."""
+    angles = np.full(len(tiling.walls), np.nan)
+    inner = np.flatnonzero((tiling.walls.tiles >= 0).all(1))
+    gradients = np.empty((tiling.count, tiling.dimension))
+    for tiles, slopes in maps.iterate_slopes(tiling):
+        if not -slopes.shape[1] <= output < slopes.shape[1]:
+            raise InputError(f"output must be in [0, {slopes.shape[1]}), got {output}.")
+        gradients[tiles] = slopes[:, output]
+    normals = np.concatenate([-gradients, np.ones((tiling.count, 1))], 1)
+    sides = tiling.walls.tiles[inner]
+    angles[inner] = np.pi - _angles(normals[sides[:, 0]], normals[sides[:, 1]])
+    return angles
+
+
+def _angles(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """`[N]` angles between rows, by a formula that is accurate for small and large ones (Kahan)."""
+    a = a / np.linalg.norm(a, axis=1, keepdims=True)
+    b = b / np.linalg.norm(b, axis=1, keepdims=True)
+    return 2 * np.arctan2(np.linalg.norm(a - b, axis=1), np.linalg.norm(a + b, axis=1))
+
+
+def fold_raster(tiling: Tiling, cells: int = 256, depth: int | None = None) -> Raster:
+    """See `Tiling.fold_raster`."""
+    if int(cells) != cells or not 1 <= cells <= 1 << 14:
+        raise InputError(f"cells must be a whole number from 1 to {1 << 14}, got {cells!r}.")
+    table = folds(tiling)
+    segments = table.segments if depth is None else table.segments[table.depths == depth]
+    low, high = tiling.slice.domain.min(0), tiling.slice.domain.max(0)
+    shape = np.maximum(np.ceil(cells * (high - low) / (high - low).max()), 1).astype(int)
+    edges = [np.linspace(low[i], high[i], shape[i] + 1) for i in range(tiling.dimension)]
+    if tiling.dimension == 1:
+        return Raster(np.histogram(segments[:, 0, 0], edges[0])[0].astype(float), edges[0], None)
+    values = np.zeros((shape[1], shape[0]))
+    _draw_lengths(segments, low, (high - low) / shape, values)
+    return Raster(values, edges[0], edges[1])
+
+
+@numba.njit(nogil=True, cache=True)
+def _draw_lengths(segments, low, step, values):  # type: ignore[no-untyped-def]
+    """Add to each cell the length of every segment within it, walking from grid line to grid line."""
+    rows, columns = values.shape
+    for n in range(len(segments)):
+        x, y = (segments[n, 0, 0] - low[0]) / step[0], (segments[n, 0, 1] - low[1]) / step[1]
+        dx, dy = (segments[n, 1, 0] - low[0]) / step[0] - x, (segments[n, 1, 1] - low[1]) / step[1] - y
+        length = np.hypot(dx * step[0], dy * step[1])
+        share = 0.0
+        next_x, next_y = np.inf, np.inf  # shares at which the next grid line is reached
+        line_x = np.floor(x) + 1.0 if dx > 0 else np.ceil(x) - 1.0
+        line_y = np.floor(y) + 1.0 if dy > 0 else np.ceil(y) - 1.0
+        if dx != 0.0:
+            next_x = (line_x - x) / dx
+        if dy != 0.0:
+            next_y = (line_y - y) / dy
+        while share < 1.0:
+            until = min(next_x, next_y, 1.0)
+            middle = 0.5 * (share + until)
+            column = min(max(int(np.floor(x + middle * dx)), 0), columns - 1)
+            row = min(max(int(np.floor(y + middle * dy)), 0), rows - 1)
+            values[row, column] += (until - share) * length
+            if next_x <= until:
+                line_x += 1.0 if dx > 0 else -1.0
+                next_x = (line_x - x) / dx
+            if next_y <= until:
+                line_y += 1.0 if dy > 0 else -1.0
+                next_y = (line_y - y) / dy
+            share = until
+
+
+def need_plane(tiling: Tiling, what: str) -> None:
+    if tiling.dimension != 2:
+        raise InputError(f"{what} need a 2-D tiling, got a {tiling.dimension}-D one.")

@@ -1,0 +1,69 @@
+"""The dual graph: tiles as nodes, joined where they share a wall."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from .._checks import require
+
+if TYPE_CHECKING:
+    from .tiling import Tiling
+
+
+@dataclass(frozen=True)
+class DualGraph:
+    """Tiles joined where they share a wall (meeting in a corner is not enough).
+
+    Attributes:
+        edges: `[M, 2]` pairs of tiles, lower number first, sorted; each pair once.
+        degrees: `[K]` number of neighbours of each tile.
+    """
+
+    edges: np.ndarray
+    degrees: np.ndarray
+
+    def neighbours(self) -> tuple[np.ndarray, np.ndarray]:
+        """CSR form: tile i's neighbours are `indices[starts[i]:starts[i + 1]]`."""
+        both = np.concatenate([self.edges, self.edges[:, ::-1]])
+        indices = both[np.lexsort((both[:, 1], both[:, 0])), 1]
+        return np.concatenate([[0], np.cumsum(self.degrees)]), indices
+
+    def to_networkx(self) -> Any:
+        """A `networkx.Graph` on the tile numbers (needs the extra "graph")."""
+        graph = require("networkx", "graph").Graph()
+        graph.add_nodes_from(range(len(self.degrees)))
+        graph.add_edges_from(self.edges.tolist())
+        return graph
+
+
+def dual_graph(tiling: Tiling) -> DualGraph:
+    """See `Tiling.dual_graph`."""
+    sides = tiling.walls.tiles
+    sides = np.sort(sides[(sides >= 0).all(1)], axis=1).astype(np.int64)
+    keys = np.unique(sides[:, 0] * tiling.count + sides[:, 1])
+    edges = np.stack([keys // max(tiling.count, 1), keys % max(tiling.count, 1)], 1)
+    return DualGraph(edges, np.bincount(edges.reshape(-1), minlength=tiling.count))
+
+
+def components(tiling: Tiling, walls: np.ndarray) -> tuple[int, np.ndarray]:
+    """Tiles joined across the given walls (mask `[E]`): how many groups, and each tile's group `[K]`."""
+    sides = tiling.walls.tiles[walls & (tiling.walls.tiles >= 0).all(1)]
+    ones = np.ones(len(sides), np.int8)
+    graph = coo_array((ones, (sides[:, 0], sides[:, 1])), shape=(tiling.count, tiling.count))
+    count, labels = connected_components(graph, directed=False)
+    return int(count), labels
+
+
+def counts_by_depth(tiling: Tiling) -> dict[int, int]:
+    """See `Tiling.counts_by_depth`."""
+    depth_of_site = np.array([site.depth for site in tiling.sites] + [0])
+    depths = depth_of_site[tiling.walls.sites]  # -1, outside, is the last
+    counts = {0: components(tiling, depths > 0)[0]}
+    for depth in sorted({site.depth for site in tiling.sites}):
+        counts[depth] = components(tiling, depths > depth)[0]
+    return counts

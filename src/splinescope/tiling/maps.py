@@ -1,0 +1,226 @@
+"""The affine map of every tile: `f(t) = A t + c` on the slice, `f(x) = A x + c` in the input space."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numba
+import numpy as np
+
+from .._checks import check_choice
+from .._errors import InputError
+from ._differentiate import block_rows, blocks, directional_derivatives, jacobians, outputs
+
+if TYPE_CHECKING:
+    from .tiling import Tiling
+
+NORMS = ("spectral", "frobenius")
+THIN = 1e-5
+"""Tiles thinner than this times the slice's extent get their slope from the network, not from their corners:
+the corners give it to about machine epsilon times extent over thickness."""
+
+_TILES_AT_ONCE = 65536
+_LARGEST_RESULT = 4 << 30  # bytes
+
+
+def as_tiles(tiling: Tiling, tiles: Any) -> np.ndarray:
+    """Tile numbers as an int64 array, all of them for None; refused if out of range."""
+    if tiles is None:
+        return np.arange(tiling.count)
+    numbers = np.atleast_1d(np.asarray(tiles))
+    if numbers.dtype == bool and numbers.shape == (tiling.count,):
+        return np.flatnonzero(numbers)
+    if numbers.ndim != 1 or not (np.issubdtype(numbers.dtype, np.integer) or numbers.size == 0):
+        raise InputError(f"tiles must be tile numbers of shape (k,), got {numbers.dtype} of shape {numbers.shape}.")
+    if numbers.size and not (numbers.min() >= 0 and numbers.max() < tiling.count):
+        raise InputError(
+            f"tiles must be numbers in [0, {tiling.count}), got values from {numbers.min()} to {numbers.max()}."
+        )
+    return numbers.astype(np.int64)
+
+
+def vertex_values(tiling: Tiling, rows: np.ndarray) -> np.ndarray:
+    """`[n, C]` outputs at some vertices: those kept by the tiling, or computed by the network where it keeps none."""
+    if tiling.values is not None:
+        return tiling.values[rows]
+    program = tiling.program("outputs of over 64 numbers")
+    size = block_rows(program)
+    return np.concatenate(
+        [outputs(program, tiling.slice.inputs(tiling.vertices[rows[b]])) for b in blocks(len(rows), size)]
+        or [np.zeros((0, int(np.prod(program.output_shape))))]
+    )
+
+
+def inner_points(tiling: Tiling, tiles: np.ndarray | None = None) -> np.ndarray:
+    """`[k, d]` a point inside each tile: the mean of its corners."""
+    offsets, corners = tiling.tiles.offsets, tiling.tiles.corners
+    numbers = as_tiles(tiling, tiles)
+    if not len(numbers):
+        return np.zeros((0, tiling.dimension))
+    if tiles is not None:
+        offsets, corners = gather_tiles(offsets, corners, numbers)
+    return np.stack([np.add.reduceat(axis[corners], offsets[:-1]) / np.diff(offsets) for axis in tiling.vertices.T], 1)
+
+
+def gather_tiles(offsets: np.ndarray, corners: np.ndarray, tiles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The CSR lists (offsets, corners) of some tiles."""
+    sizes = offsets[tiles + 1] - offsets[tiles]
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    places = np.arange(starts[-1]) + np.repeat(offsets[tiles] - starts[:-1], sizes)
+    return starts, corners[places]
+
+
+def slopes(tiling: Tiling, tiles: Any = None) -> np.ndarray:
+    """See `Tiling.slopes`."""
+    return _maps(tiling, as_tiles(tiling, tiles))[0]
+
+
+def offsets(tiling: Tiling, tiles: Any = None) -> np.ndarray:
+    """See `Tiling.offsets`."""
+    return _maps(tiling, as_tiles(tiling, tiles))[1]
+
+
+def iterate_slopes(tiling: Tiling, tiles: Any = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """(tile numbers, slopes `[k, C, d]`) for all tiles, a block at a time."""
+    numbers = as_tiles(tiling, tiles)
+    outputs_each = 1 if tiling.values is None else tiling.values.shape[1]
+    for block in blocks(len(numbers), max(256, _TILES_AT_ONCE // outputs_each)):
+        yield numbers[block], _maps(tiling, numbers[block])[0]
+
+
+def slope_norms(tiling: Tiling, kind: str = "spectral") -> np.ndarray:
+    """See `Tiling.slope_norms`."""
+    check_choice(kind, "kind", NORMS)
+    norms = np.empty(tiling.count)
+    for numbers, a in iterate_slopes(tiling):
+        norms[numbers] = matrix_norms(a, kind)
+    return norms
+
+
+def singular_values(tiling: Tiling, tiles: Any = None) -> np.ndarray:
+    """See `Tiling.singular_values`."""
+    parts = [np.linalg.svd(a, compute_uv=False) for _, a in iterate_slopes(tiling, tiles)]
+    return np.concatenate(parts) if parts else np.zeros((0, tiling.dimension))
+
+
+def matrix_norms(matrices: np.ndarray, kind: str) -> np.ndarray:
+    """`[k]` norms of `[k, m, n]` matrices; the spectral one by the Gram matrix of the shorter side."""
+    if kind == "frobenius":
+        return np.sqrt(np.einsum("kij,kij->k", matrices, matrices))
+    if matrices.shape[1] < matrices.shape[2]:
+        matrices = matrices.transpose(0, 2, 1)
+    gram = np.einsum("kij,kil->kjl", matrices, matrices, optimize=True)
+    if gram.shape[1] == 1:
+        return np.sqrt(gram[:, 0, 0])
+    if gram.shape[1] == 2:
+        half = (gram[:, 0, 0] - gram[:, 1, 1]) / 2
+        return np.sqrt((gram[:, 0, 0] + gram[:, 1, 1]) / 2 + np.hypot(half, gram[:, 0, 1]))
+    return np.sqrt(np.linalg.eigvalsh(gram)[:, -1].clip(0))
+
+
+def _maps(tiling: Tiling, tiles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Slopes `[k, C, d]` and offsets `[k, C]` of some tiles."""
+    if not len(tiles):
+        count = 0 if tiling.values is None else tiling.values.shape[1]
+        return np.zeros((0, count, tiling.dimension)), np.zeros((0, count))
+    if tiling.dimension == 1:
+        ends = tiling.tiles.corners.reshape(-1, 2)[tiles]
+        thickness = np.diff(tiling.vertices[ends, 0], axis=1)[:, 0]
+    else:
+        ends = np.empty((len(tiles), 3), np.int64)
+        thickness = np.empty(len(tiles))
+        _spanning_corners(tiling.tiles.offsets, tiling.tiles.corners, tiling.vertices, tiles, ends, thickness)
+    used, rows = np.unique(ends, return_inverse=True)
+    values = vertex_values(tiling, used)[rows.reshape(ends.shape)]
+    points = tiling.vertices[ends]
+    along = points[:, 1] - points[:, 0]
+    length = np.linalg.norm(along, axis=1, keepdims=True)
+    along = along / length
+    rise = (values[:, 1] - values[:, 0]) / length
+    slopes = rise[:, :, None] * along[:, None, :]
+    if tiling.dimension == 2:
+        third = points[:, 2] - points[:, 0]
+        across = np.stack([-along[:, 1], along[:, 0]], 1)
+        height = (third * across).sum(1, keepdims=True)
+        rise = (values[:, 2] - values[:, 0] - rise * (third * along).sum(1, keepdims=True)) / height
+        slopes += rise[:, :, None] * across[:, None, :]
+    thin = np.flatnonzero(thickness < THIN * np.ptp(tiling.slice.domain, axis=0).max())
+    if len(thin) and tiling.network is not None:
+        slopes[thin] = _slopes_by_network(tiling, tiles[thin])
+    return slopes, values[:, 0] - np.einsum("kcd,kd->kc", slopes, points[:, 0])
+
+
+def _slopes_by_network(tiling: Tiling, tiles: np.ndarray) -> np.ndarray:
+    program = tiling.program("slopes")
+    points = tiling.slice.inputs(inner_points(tiling, tiles))
+    basis = np.array(tiling.slice.basis)
+    return np.concatenate(
+        [directional_derivatives(program, points[b], basis) for b in blocks(len(tiles), block_rows(program))]
+    )
+
+
+def iterate_input_slopes(tiling: Tiling, tiles: Any = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """(tile numbers, Jacobians `[k, C, D]`) for all tiles, a block at a time."""
+    numbers = as_tiles(tiling, tiles)
+    program = tiling.program("slopes in the input space")
+    size = int(np.prod(program.input_shape)) * int(np.prod(program.output_shape))
+    rows = max(1, min(block_rows(program), (64 << 20) // (8 * size)))
+    for block in blocks(len(numbers), rows):
+        points = tiling.slice.inputs(inner_points(tiling, numbers[block]))
+        yield numbers[block], jacobians(program, points)
+
+
+def input_slopes(tiling: Tiling, tiles: Any) -> np.ndarray:
+    """See `Tiling.input_slopes`."""
+    numbers = as_tiles(tiling, tiles)
+    program = tiling.program("slopes in the input space")
+    shape = (int(np.prod(program.output_shape)), int(np.prod(program.input_shape)))
+    if 8 * len(numbers) * shape[0] * shape[1] > _LARGEST_RESULT:
+        raise InputError(
+            f"{len(numbers)} matrices of {shape[0]} x {shape[1]} take over {_LARGEST_RESULT >> 30} GiB: "
+            "ask for fewer tiles, or use iterate_input_slopes or input_slope_norms, which hold few at a time."
+        )
+    parts = [a for _, a in iterate_input_slopes(tiling, numbers)]
+    return np.concatenate(parts) if parts else np.zeros((0, *shape))
+
+
+def input_slope_norms(tiling: Tiling, tiles: Any = None, kind: str = "spectral") -> np.ndarray:
+    """See `Tiling.input_slope_norms`."""
+    check_choice(kind, "kind", NORMS)
+    parts = [matrix_norms(a, kind) for _, a in iterate_input_slopes(tiling, tiles)]
+    return np.concatenate(parts) if parts else np.zeros(0)
+
+
+def input_singular_values(tiling: Tiling, tiles: Any = None) -> np.ndarray:
+    """See `Tiling.input_singular_values`."""
+    parts = [np.linalg.svd(a, compute_uv=False) for _, a in iterate_input_slopes(tiling, tiles)]
+    return np.concatenate(parts) if parts else np.zeros((0, 0))
+
+
+@numba.njit(nogil=True, cache=True)
+def _spanning_corners(offsets, corners, points, tiles, chosen, thickness):  # type: ignore[no-untyped-def]
+    """Per tile the two corners farthest apart and the one farthest from their line; and that distance."""
+    for i in range(len(tiles)):
+        start, stop = offsets[tiles[i]], offsets[tiles[i] + 1]
+        longest = -1.0
+        a = b = c = corners[start]
+        for p in range(start, stop):
+            for q in range(p + 1, stop):
+                x = points[corners[q], 0] - points[corners[p], 0]
+                y = points[corners[q], 1] - points[corners[p], 1]
+                if x * x + y * y > longest:
+                    longest = x * x + y * y
+                    a, b = corners[p], corners[q]
+        ux, uy = points[b, 0] - points[a, 0], points[b, 1] - points[a, 1]
+        widest = -1.0
+        for p in range(start, stop):
+            if corners[p] == a or corners[p] == b:
+                continue
+            x, y = points[corners[p], 0] - points[a, 0], points[corners[p], 1] - points[a, 1]
+            height = abs(ux * y - uy * x)
+            if height > widest:
+                widest = height
+                c = corners[p]
+        chosen[i, 0], chosen[i, 1], chosen[i, 2] = a, b, c
+        thickness[i] = widest / np.sqrt(longest)

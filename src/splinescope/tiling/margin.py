@@ -1,0 +1,67 @@
+"""Distances from points to what changes the network: the edge of a tile, the decision boundary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..network._program import Program, Seal
+from ._differentiate import block_rows, blocks, jacobians, outputs, unit_distances
+
+
+@dataclass(frozen=True)
+class InputMargin:
+    """Distances in the full input space, Euclidean.
+
+    Attributes:
+        edge: `[N]` distance to the edge of the point's own tile, `min_k |z_k| / ||grad z_k||` over all units.
+            Exact, unless the network has a max over more than two numbers: then a lower bound (see `exact_edge`).
+        margin: `[N]` distance to the decision boundary where `exact`; elsewhere a lower bound, equal to `edge`.
+        exact: `[N]` whether the nearest point of the boundary lies in the point's own tile.
+        exact_edge: Whether `edge` is exact (a max-pool's losers may add planes that are not edges).
+    """
+
+    edge: np.ndarray
+    margin: np.ndarray
+    exact: np.ndarray
+    exact_edge: bool
+
+
+def edge_distances(program: Program, x: np.ndarray) -> np.ndarray:
+    """`[N]` distances of inputs `[N, *input_shape]` to the edges of their own tiles, in the input space.
+
+    `min_k |z_k(x)| / ||grad z_k(x)||` over the units of all layers: inside a tile every pre-activation is affine, so
+    the quotient is the distance to the plane that the unit's fold lies on, and the nearest of these planes is the
+    tile's nearest facet. Exact; with max-pools a lower bound. Infinite without units. Cost: min(D, U) passes.
+    """
+    if not program.folds:
+        return np.full(len(x), np.inf)
+    rows = block_rows(program)
+    parts = [unit_distances(program, x[b]).min(1) for b in blocks(len(x), rows)]
+    return np.concatenate(parts) if parts else np.zeros(0)
+
+
+def input_margin(program: Program, x: np.ndarray) -> InputMargin:
+    """Distances of inputs `[N, *input_shape]` to their tiles' edges and to the decision boundary.
+
+    On the point's own tile the distance to the boundary against class j is `(f_c - f_j) / ||grad (f_c - f_j)||`, c the
+    winner (for one output, `|f| / ||grad f||`). If the smallest of these is at most the distance to the edge, the
+    nearest boundary point is in the tile and the distance is exact; otherwise the ball that reaches the edge is
+    free of boundary, and `edge` is a lower bound.
+    """
+    edge = edge_distances(program, x)
+    quotient = np.empty(len(x))
+    for block in blocks(len(x), max(1, block_rows(program) // max(1, int(np.prod(program.output_shape))))):
+        values, slopes = outputs(program, x[block]), jacobians(program, x[block])
+        if values.shape[1] == 1:  # a binary logit: the other class scores zero
+            values, slopes = np.pad(values, ((0, 0), (1, 0))), np.pad(slopes, ((0, 0), (1, 0), (0, 0)))
+        rows, winner = np.arange(len(values)), values.argmax(1)
+        lead = values[rows, winner][:, None] - values
+        steepness = np.linalg.norm(slopes[rows, winner][:, None] - slopes, axis=2)
+        distances = np.divide(lead, steepness, out=np.full_like(lead, np.inf), where=steepness > 0)
+        distances[rows, winner] = np.inf
+        quotient[block] = distances.min(1)
+    exact = quotient <= edge
+    sealed = any(isinstance(step, Seal) for step in program.steps)
+    return InputMargin(edge, np.where(exact, quotient, edge), exact, not sealed)

@@ -1,0 +1,53 @@
+"""Pieces (linear regions): neighbouring tiles with one affine map, merged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .._checks import check_positive
+from . import maps
+from .graph import components
+
+if TYPE_CHECKING:
+    from .tiling import Tiling
+
+_WALLS_AT_ONCE = 65536
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Attributes:
+    count: Number of pieces.
+    labels: `[K]` the piece of each tile, numbered in the order of their first tiles.
+    areas: `[count]` areas (1-D: lengths).
+    tolerance: Maps were equal if their slopes differed by at most this (Frobenius norm).
+    """
+
+    count: int
+    labels: np.ndarray
+    areas: np.ndarray
+    tolerance: float
+
+
+def pieces(tiling: Tiling, rtol: float = 1e-9) -> Pieces:
+    """See `Tiling.pieces`."""
+    check_positive(rtol, "rtol")
+    tolerance = rtol * float(maps.slope_norms(tiling, "frobenius").max(initial=0.0))
+    walls = tiling.walls
+    inner = np.flatnonzero((walls.tiles >= 0).all(1))
+    same = np.zeros(len(walls), bool)
+    for start in range(0, len(inner), _WALLS_AT_ONCE):
+        chosen = inner[start : start + _WALLS_AT_ONCE]
+        tiles, rows = np.unique(walls.tiles[chosen], return_inverse=True)
+        slopes = maps.slopes(tiling, tiles)
+        rows = rows.reshape(-1, 2)
+        same[chosen] = np.linalg.norm(slopes[rows[:, 0]] - slopes[rows[:, 1]], axis=(1, 2)) <= tolerance
+    count, labels = components(tiling, same)
+    _, first, labels = np.unique(labels, return_index=True, return_inverse=True)
+    rank = np.empty(count, np.int64)
+    rank[np.argsort(first)] = np.arange(count)
+    labels = rank[labels.reshape(-1)]
+    return Pieces(count, labels, np.bincount(labels, weights=tiling.areas, minlength=count), tolerance)

@@ -1,0 +1,240 @@
+"""A tiling in numbers: histograms, a summary, a comparison of two."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log10
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._checks import check_choice
+from .._errors import InputError
+from . import graph, maps, shapes
+from .bounds import zaslavsky
+from .folds import folds
+from .locate import counts_near
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from .tiling import Tiling
+
+QUANTITIES = ("area", "sides", "eccentricity", "inradius", "slope")
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Attributes:
+    counts: `[bins]` tiles per bin or, if weighted, their area.
+    edges: `[bins + 1]`.
+    """
+
+    counts: np.ndarray
+    edges: np.ndarray
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How many folds a line meets: the quantity that grows linearly with the number of units at initialisation.
+
+    Attributes:
+        folds_per_length: 1-D: folds per unit length of the slice. 2-D: the mean over all lines of the plane, which
+            by the Cauchy-Crofton formula is `2 L / (pi A)` for folds of total length L on an area A. Exact.
+        units: Units of the network.
+        per_unit: Their quotient; about constant over widths and depths for networks at initialisation.
+    """
+
+    folds_per_length: float
+    units: int
+    per_unit: float
+
+
+def quantity(tiling: Tiling, name: str) -> np.ndarray:
+    """`[K]` one number per tile, by name."""
+    check_choice(name, "quantity", QUANTITIES)
+    if name == "area":
+        return tiling.areas
+    if name == "sides":
+        return tiling.sides
+    if name == "eccentricity":
+        return shapes.eccentricities(tiling)
+    if name == "inradius":
+        return shapes.inradii(tiling)
+    return maps.slope_norms(tiling)
+
+
+def histogram(tiling: Tiling, of: Any, bins: Any = 50, *, weighted: bool = False, log: bool = False) -> Histogram:
+    """See `Tiling.histogram`."""
+    values = quantity(tiling, of) if isinstance(of, str) else np.asarray(of, np.float64)
+    if values.shape != (tiling.count,):
+        raise InputError(f"of must be one number per tile, shape ({tiling.count},), got {values.shape}.")
+    weights = tiling.areas if weighted else None
+    if log and isinstance(bins, int):
+        positive = values[values > 0]
+        if not len(positive):
+            raise InputError("log bins need positive values, got none.")
+        low, high = np.log10(positive.min()), np.log10(positive.max())
+        bins = np.logspace(low, high if high > low else low + 1, bins + 1)
+        bins[0], bins[-1] = min(bins[0], positive.min()), max(bins[-1], positive.max())  # despite rounding
+    counts, edges = np.histogram(values, bins, weights=weights)
+    return Histogram(counts, edges)
+
+
+def density_near(tiling: Tiling, points: Any, radius: float) -> np.ndarray:
+    """See `Tiling.density_near`."""
+    size = 2 * radius if tiling.dimension == 1 else np.pi * radius**2
+    return counts_near(tiling, points, radius) / size
+
+
+def growth(tiling: Tiling) -> Growth:
+    """See `Tiling.growth`."""
+    table = folds(tiling)
+    if tiling.dimension == 1:
+        density = len(table) / tiling.slice.size
+    else:
+        density = 2 * float(table.lengths.sum()) / (np.pi * tiling.slice.size)
+    units = sum(site.units for site in tiling.sites)
+    return Growth(density, units, density / units if units else 0.0)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Numbers of a tiling by name: `as_dict()` for programs, a table for a terminal (`rich.print(summary)`)."""
+
+    rows: tuple[tuple[str, float | int | bool], ...]
+
+    def as_dict(self) -> dict[str, float | int | bool]:
+        """Name -> number, ready for JSON."""
+        return dict(self.rows)
+
+    def __getitem__(self, name: str) -> float | int | bool:
+        return self.as_dict()[name]
+
+    def __rich__(self) -> Table:
+        return _table(("quantity", "value"), [(name, _text(value)) for name, value in self.rows])
+
+    def __str__(self) -> str:
+        width = max(len(name) for name, _ in self.rows)
+        return "\n".join(f"{name:<{width}}  {_text(value)}" for name, value in self.rows)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two summaries side by side.
+
+    Attributes:
+        a: Summary of the first tiling.
+        b: Summary of the second.
+        same_slice: Whether they lie on the same window of the same input space.
+        same_network: Whether they come from networks with the same structure and parameters.
+    """
+
+    a: Summary
+    b: Summary
+    same_slice: bool
+    same_network: bool
+
+    def as_dict(self) -> dict[str, dict[str, float | int | bool | None]]:
+        """Name -> {"a", "b", "ratio"}; None where one of them has no such number, or a is zero."""
+        a, b = self.a.as_dict(), self.b.as_dict()
+        table: dict[str, dict[str, float | int | bool | None]] = {}
+        for name in [*a, *(name for name in b if name not in a)]:
+            both = name in b and not isinstance(b[name], bool) and bool(a.get(name))
+            table[name] = {"a": a.get(name), "b": b.get(name), "ratio": b[name] / a[name] if both else None}
+        return table
+
+    def __rich__(self) -> Table:
+        rows = [(n, *(_text(v[k]) for k in ("a", "b", "ratio"))) for n, v in self.as_dict().items()]
+        return _table(("quantity", "a", "b", "b / a"), rows)
+
+    def __str__(self) -> str:
+        rows = [("quantity", "a", "b", "b / a")]
+        rows += [(n, _text(v["a"]), _text(v["b"]), _text(v["ratio"])) for n, v in self.as_dict().items()]
+        widths = [max(len(row[i]) for row in rows) for i in range(4)]
+        return "\n".join("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows)
+
+
+def summary(tiling: Tiling) -> Summary:
+    """See `Tiling.summary`.
+
+    The upper bound on tiles is the product over layers of Zaslavsky's count: on each tile of the layers before, a
+    layer of n units is an arrangement of at most n lines. It holds for every kind of fold, and with skip connections.
+    """
+    plane = tiling.dimension == 2
+    units = [sum(s.units for s in tiling.sites if s.depth == d) for d in sorted({s.depth for s in tiling.sites})]
+    rows: list[tuple[str, float | int | bool]] = [
+        ("complete", tiling.complete),
+        ("dimension", tiling.dimension),
+        ("tiles", tiling.count),
+        ("vertices", len(tiling.vertices)),
+        ("walls", len(tiling.walls)),
+        ("units", sum(units)),
+        ("log10 of the upper bound on tiles", sum(log10(zaslavsky(n, tiling.dimension)) for n in units)),
+        ("slice area" if plane else "slice length", tiling.slice.size),
+    ]
+    rows += [(f"tiles of the first {d} layers", n) for d, n in graph.counts_by_depth(tiling).items() if d]
+    areas = tiling.areas
+    size = "area" if plane else "length"
+    if tiling.count:
+        rows += _spread(size, areas, None)
+        if plane:
+            rows += [("mean sides", float(tiling.sides.mean())), ("most sides", int(tiling.sides.max()))]
+            rows += _spread("eccentricity", shapes.eccentricities(tiling), areas)
+        rows += _spread("inradius", shapes.inradii(tiling), areas)
+        if tiling.values is not None or tiling.network is not None:
+            rows += _spread("slope", maps.slope_norms(tiling), areas)
+    if plane:
+        rows += [(f"fold length, layer {d}", x) for d, x in folds(tiling).lengths_by_layer().items()]
+    rows.append(("folds met per unit length of a line", growth(tiling).folds_per_length))
+    return Summary(tuple(rows))
+
+
+def compare(a: Tiling, b: Tiling) -> Comparison:
+    """Two tilings side by side, e.g. of a network at initialisation and after training.
+
+    The numbers are those of `Tiling.summary`, with the ratio b to a; the slices may differ (`same_slice` says so),
+    their dimension may not.
+
+    Example:
+        >>> print(compare(before, after))    # doctest: +SKIP
+    """
+    if a.dimension != b.dimension:
+        raise InputError(f"tilings must have one dimension to be compared, got {a.dimension} and {b.dimension}.")
+    parts = ("origin", "basis", "domain")
+    same = all(np.array_equal(getattr(a.slice, part), getattr(b.slice, part)) for part in parts)
+    return Comparison(summary(a), summary(b), same, a.fingerprint == b.fingerprint)
+
+
+def _spread(name: str, values: np.ndarray, weights: np.ndarray | None) -> list[tuple[str, float | int | bool]]:
+    """Mean, median and extremes; for a weighted quantity also the mean over the slice instead of over tiles."""
+    rows: list[tuple[str, float | int | bool]] = [
+        (f"mean {name}", float(values.mean())),
+        (f"median {name}", float(np.median(values))),
+        (f"least {name}", float(values.min())),
+        (f"largest {name}", float(values.max())),
+    ]
+    if weights is not None:
+        rows.insert(1, (f"mean {name} by size", float(np.average(values, weights=weights))))
+    return rows
+
+
+def _text(value: float | int | bool | None) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:.6g}"
+
+
+def _table(names: tuple[str, ...], rows: list[tuple[str, ...]]) -> Table:
+    from rich.table import Table
+
+    table = Table(*names)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for row in rows:
+        table.add_row(*row)
+    return table
