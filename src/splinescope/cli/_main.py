@@ -10,6 +10,9 @@ from .._errors import SplinescopeError
 
 VERBS: dict[str, str] = {
     "reproduce": "splinescope.cli.reproduce",
+    "show": "splinescope.cli.show",
+    "stats": "splinescope.cli.stats",
+    "tessellate": "splinescope.cli.tessellate",
 }
 """verb -> module that defines a click command named `command`."""
 
@@ -27,6 +30,8 @@ class _LazyGroup(click.Group):
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
+        except BrokenPipeError:
+            raise  # the reader of a pipe has left: click ends quietly
         except (SplinescopeError, OSError) as error:
             click.echo(f"Error: {error}", err=True)
             ctx.exit(2)

@@ -1,0 +1,64 @@
+"""`splinescope show`: what is in a tiling file, as text, picture or page."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ._outputs import check_outputs, echo_json, picture_options, write_pictures
+
+if TYPE_CHECKING:
+    from ..tiling import Tiling
+
+
+@click.command("show")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@picture_options
+@click.option("--check", is_flag=True, help="Verify the invariants; exit code 1 if one fails.")
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+def command(file: str, plot: str | None, html: str | None, color: str, check: bool, as_json: bool) -> None:
+    """Show what is in a tiling FILE; draw it, or write a page to explore it.
+
+    \b
+    Examples:
+      splinescope show net.tiling
+      splinescope show net.tiling --plot net.pdf --color class
+      splinescope show net.tiling --html net.html --check
+    """
+    from ..tiling import load_tiling
+
+    check_outputs(html, plot=plot)
+    tiling = load_tiling(file)
+    facts = _facts(tiling)
+    if as_json:
+        echo_json({**facts, "sites": [asdict(site) for site in tiling.sites]})
+    else:
+        width = max(map(len, facts))
+        for name, value in facts.items():
+            click.echo(f"{name:<{width}}  {value}")
+        for site in tiling.sites:
+            click.echo(f"{'site':<{width}}  {site.path or '-'}: {site.op}, {site.units:,} units, depth {site.depth}")
+    write_pictures(tiling, plot=plot, html=html, color=color, title=Path(file).stem)
+    if check:
+        report = tiling.check()
+        click.echo(str(report), err=as_json)
+        if not report.ok:
+            raise SystemExit(1)
+
+
+def _facts(tiling: Tiling) -> dict[str, Any]:
+    return {
+        "tiles": tiling.count,
+        "vertices": len(tiling.vertices),
+        "dimension": tiling.dimension,
+        "slice size": tiling.slice.size,
+        "input shape": "x".join(map(str, tiling.slice.input_shape)),
+        "outputs": None if tiling.values is None else tiling.values.shape[1],
+        "ending": tiling.ending,
+        "rtol": tiling.rtol,
+        "complete": tiling.complete,
+        "fingerprint": tiling.fingerprint,
+    }

@@ -1,0 +1,228 @@
+"""`tessellate`, `show` and `stats`: results on stdout, notes on stderr, exit code 2 and one line for bad input."""
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+from safetensors.torch import save_file
+from torch import nn
+
+import splinescope as ss
+from splinescope.cli import main
+
+NETS = """
+import torch
+from torch import nn
+
+def small():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(2, 20), nn.ReLU(), nn.Linear(20, 20), nn.ReLU(), nn.Linear(20, 20), nn.ReLU(),
+                         nn.Linear(20, 1))
+
+def images():
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8, 3))
+
+def number():
+    return 3
+
+constant = 4
+"""
+SQUARE = ["--slice", "axes", "--low", "-3", "--high", "3", "--input-shape", "2"]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "nets_for_tests.py").write_text(NETS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    sys.modules.pop("nets_for_tests", None)
+    return tmp_path
+
+
+def run(*arguments, code=0):
+    result = CliRunner().invoke(main, [str(a) for a in arguments])
+    if code != 1:
+        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    assert result.exit_code == code, result.output
+    return result
+
+
+def refuse(*arguments, match):
+    result = run(*arguments, code=2)
+    lines = result.stderr.strip().splitlines()
+    assert match in lines[-1]
+    assert result.stdout == ""
+    return lines
+
+
+def test_tessellate_writes_file_picture_page_and_summary(folder):
+    result = run("tessellate", "nets_for_tests:small", *SQUARE, "--out", "a.tiling", "--plot", "a.png", "--html",
+                 "a.html", "--json")  # fmt: skip
+    assert json.loads(result.stdout)["tiles"] == 1109
+    assert ss.load_tiling("a.tiling").count == 1109
+    assert (folder / "a.png").read_bytes().startswith(b"\x89PNG")
+    assert "<!doctype html>" in (folder / "a.html").read_text()
+    assert "wrote a.tiling" in result.stderr
+
+
+def test_show_and_stats_read_what_tessellate_wrote(folder):
+    run("tessellate", "nets_for_tests:small", *SQUARE, "--out", "a.tiling", "--quiet")
+    run("tessellate", "nets_for_tests:small", *SQUARE[:-4], "--high", "1", *SQUARE[-2:], "--out", "b.tiling", "--quiet")
+    shown = run("show", "a.tiling", "--check", "--plot", "a.svg", "--color", "class")
+    assert "1109" in shown.stdout
+    assert "areas sum to the domain" in shown.stdout
+    assert (folder / "a.svg").stat().st_size > 1000
+    assert json.loads(run("show", "a.tiling", "--json").stdout)["sites"][0]["op"] == "relu"
+    assert json.loads(run("stats", "a.tiling", "--json").stdout)["vertices"] == 1171
+    assert "1,109" in run("stats", "a.tiling").stdout
+    compared = json.loads(run("stats", "a.tiling", "b.tiling", "--json").stdout)
+    assert compared["tiles"]["a"] == 1109
+    assert compared["tiles"]["ratio"] < 1
+
+
+def test_show_check_fails_on_a_tiling_with_wrong_outputs(folder):
+    run("tessellate", "nets_for_tests:small", *SQUARE, "--out", "a.tiling", "--quiet")
+    tiling = ss.load_tiling("a.tiling")
+    tiling.values[:50] += 1.0
+    tiling.save("a.tiling")
+    assert "FAILED" in run("show", "a.tiling", "--check", code=1).stdout
+
+
+@pytest.mark.parametrize("suffix", ["npy", "npz", "csv", "pt"])
+def test_points_come_from_any_file(folder, suffix):
+    points = np.array([[9.0, 9.0], [0.0, 0.0], [1.0, 0.2], [0.3, 1.0]])
+    {
+        "npy": lambda: np.save("p.npy", points),
+        "npz": lambda: np.savez("p.npz", points=points, labels=np.zeros(4)),
+        "csv": lambda: np.savetxt("p.csv", points, delimiter=","),
+        "pt": lambda: torch.save(torch.from_numpy(points), "p.pt"),
+    }[suffix]()
+    result = run("tessellate", "nets_for_tests:small", "--slice", "through", "--points", f"p.{suffix}", "--rows",
+                 "1,2,3", "--json", "--quiet")  # fmt: skip
+    sys.modules.pop("nets_for_tests", None)
+    import nets_for_tests
+
+    expected = ss.tessellate(nets_for_tests.small(), ss.Slice.through(*points[1:]))
+    assert json.loads(result.stdout)["tiles"] == expected.count
+
+
+def test_flat_points_take_the_input_shape(folder):
+    np.savetxt("p.csv", np.random.default_rng(0).normal(size=(2, 16)), delimiter=",")
+    arguments = [
+        "tessellate",
+        "nets_for_tests:images",
+        "--slice",
+        "segment",
+        "--points",
+        "p.csv",
+        "--json",
+        "--plot",
+        "l.png",
+    ]
+    assert json.loads(run(*arguments, "--input-shape", "1,4,4").stdout)["dimension"] == 1
+    refuse(*arguments, "--input-shape", "3,4,4", match="--points must be inputs of shape (3, 4, 4), got (16,)")
+
+
+@pytest.mark.parametrize("suffix", ["safetensors", "pt"])
+def test_weights_change_the_network(folder, suffix):
+    import nets_for_tests
+
+    net = nets_for_tests.small()
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.mul_(0.0)
+    (save_file if suffix == "safetensors" else torch.save)(net.state_dict(), f"w.{suffix}")
+    result = run("tessellate", "nets_for_tests:small", *SQUARE, "--weights", f"w.{suffix}", "--json", "--quiet")
+    assert json.loads(result.stdout)["tiles"] == 1
+
+
+class _Code:
+    def __reduce__(self):
+        return (os.mkdir, ("executed",))
+
+
+def test_weights_with_code_are_refused_and_not_run(folder):
+    with open("evil.pt", "wb") as file:
+        pickle.dump(_Code(), file, protocol=2)
+    refuse(
+        "tessellate",
+        "nets_for_tests:small",
+        *SQUARE,
+        "--weights",
+        "evil.pt",
+        match="is not a safetensors file or plain",
+    )
+    assert not (folder / "executed").exists()
+
+
+def test_archives_are_opened_only_when_trusted(folder):
+    net = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 1))
+    batch = torch.export.Dim.DYNAMIC
+    torch.export.save(torch.export.export(net, (torch.zeros(2, 2),), dynamic_shapes=({0: batch},)), "net.pt2")
+    refuse("tessellate", "net.pt2", *SQUARE, match="add --trust")
+    trusted = run("tessellate", "net.pt2", *SQUARE, "--trust", "--json", "--quiet")
+    view = ss.Slice.axes([0.0, 0.0], (0, 1), -3, 3)
+    assert json.loads(trusted.stdout)["tiles"] == ss.tessellate(net, view).count
+
+
+def test_onnx_files_tell_their_input_shape(folder):
+    onnx = pytest.importorskip("onnx", reason="the extra 'onnx' is not installed")
+    from onnx import TensorProto, helper, numpy_helper
+
+    weight = np.random.default_rng(0).normal(size=(6, 2)).astype(np.float32)
+    nodes = [helper.make_node("Gemm", ["x", "w"], ["h"], transB=1), helper.make_node("Relu", ["h"], ["y"])]
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["N", k]) for n, k in (("x", 2), ("y", 6))]
+    graph = helper.make_graph(nodes, "net", ends[:1], ends[1:], [numpy_helper.from_array(weight, "w")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), "net.onnx")
+    result = run("tessellate", "net.onnx", *SQUARE[:-2], "--json", "--quiet")
+    assert json.loads(result.stdout)["tiles"] == 12  # six lines through one point
+    refuse("tessellate", "net.onnx", *SQUARE, "--weights", "net.onnx", match="has its own")
+
+
+def test_bad_input_is_one_clear_line(folder):
+    small = ["tessellate", "nets_for_tests:small"]
+    np.save("p.npy", np.zeros((2, 2)))
+    refuse("tessellate", "absent.onnx", *SQUARE, match="no such file")
+    refuse(
+        "tessellate", "absent", *SQUARE, match="MODEL must be a .onnx, .nnet or .pt2 file, or package.module:factory"
+    )
+    refuse("tessellate", "absent_module:f", *SQUARE, match="cannot import absent_module")
+    refuse("tessellate", "nets_for_tests:absent", *SQUARE, match="has no function 'absent'")
+    refuse("tessellate", "nets_for_tests:constant", *SQUARE, match="has no function 'constant'")
+    refuse("tessellate", "nets_for_tests:number", *SQUARE, match="must return a torch.nn.Module, got int")
+    refuse(*small, *SQUARE[:-2], match="needs --input-shape")
+    refuse(*small, *SQUARE[:-1], "3", match="")
+    refuse(*small, "--slice", "through", match="needs --points")
+    refuse(*small, "--slice", "through", "--points", "p.npy", match="--rows must be in [0, 2)")
+    refuse(*small, "--slice", "segment", "--points", "p.npy", match="zero length")
+    refuse(*small, "--slice", "segment", "--points", "p.npy", "--rows", "a", match="--rows must be numbers")
+    refuse(*small, *SQUARE, "--plot", "a.gif", match="--plot must end in .png, .svg or .pdf")
+    refuse(*small, *SQUARE, "--out", "absent/a.tiling", match="does not exist")
+    refuse(*small, *SQUARE, "--max-tiles", "10", "--quiet", "--out", "a.tiling", match="max_tiles=10 reached")
+    assert not (folder / "a.tiling").exists()
+    refuse("show", "p.npy", match="is not a tiling")
+    refuse("stats", "absent.tiling", match="does not exist")
+
+
+def test_every_verb_has_help_with_an_example():
+    for verb in ("tessellate", "show", "stats"):
+        assert f"splinescope {verb}" in run(verb, "--help").stdout
+
+
+def test_the_module_is_the_command_and_a_closed_pipe_is_quiet(folder):
+    run("tessellate", "nets_for_tests:small", *SQUARE, "--out", "a.tiling", "--quiet")
+    source = os.path.dirname(os.path.dirname(ss.__file__))
+    environment = {**os.environ, "PYTHONPATH": source}
+    call = f"{sys.executable} -m splinescope show a.tiling"
+    whole = subprocess.run(call, shell=True, capture_output=True, text=True, env=environment)
+    assert (whole.returncode, whole.stderr) == (0, "")
+    assert "1109" in whole.stdout
+    piped = subprocess.run(f"{call} --json | head -c 1", shell=True, capture_output=True, text=True, env=environment)
+    assert (piped.stdout, piped.stderr) == ("{", "")

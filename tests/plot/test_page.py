@@ -1,0 +1,133 @@
+"""The page, in a real browser: no errors, no requests, the right tile under the pointer, sharp at any zoom."""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import splinescope as ss
+from tests.browser import open_page
+
+TO_CLIENT = """([x, y]) => { const box = view.overlay.getBoundingClientRect(), at = view.toScreen(x, y)
+return [box.left + at[0], box.top + at[1]] }"""
+
+TO_SLICE = """([x, y]) => { const box = view.overlay.getBoundingClientRect()
+return view.toSlice(x - box.left, y - box.top) }"""
+
+
+@pytest.fixture(scope="module")
+def tiling():
+    torch.manual_seed(5)
+    net = nn.Sequential(nn.Linear(2, 12), nn.ReLU(), nn.Linear(12, 8), nn.ReLU(), nn.Linear(8, 3, bias=False))
+    return ss.tessellate(net, ss.Slice.through([-1.0, -1.0], [1.0, -0.8], [0.0, 1.0], pad=0.3))
+
+
+def hover(page, point):
+    x, y = page.evaluate(TO_CLIENT, list(map(float, point)))
+    page.mouse.move(x, y)
+    return x, y
+
+
+def settle(page):
+    """Wait until the view has been drawn."""
+    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def shown(page, panel):
+    """The rows of one of the page's lists, by name."""
+    texts = page.locator(f"#{panel} > *").all_inner_texts()
+    return dict(zip(texts[::2], texts[1::2], strict=True))
+
+
+def test_hovering_shows_the_tile_at_every_depth_of_zoom(tiling, tmp_path):
+    tiling.to_html(tmp_path / "page.html", title="A </script> & <b>title</b>")
+    norms, areas, classes = tiling.slope_norms(), tiling.areas, tiling.classes()
+    with open_page(tmp_path / "page.html") as page:
+        assert page.inner_text("h1") == "A </script> & <b>title</b>"
+        for tile in np.argsort(tiling.inradii())[-8:]:
+            hover(page, tiling.centroids()[tile])
+            rows = shown(page, "tile")
+            assert rows["tile"] == str(tile)
+            assert float(rows["slope norm ‖A‖₂"]) == pytest.approx(norms[tile], rel=1e-3)  # 5 digits of a float32
+            assert float(rows["area"]) == pytest.approx(areas[tile], rel=1e-3)
+            assert rows["class"] == str(classes[tile])
+        page.mouse.move(1, 1)
+        # around a corner where tiles meet, magnified 1e10 times: float32 alone would see nothing of this
+        inner = tiling.walls.ends[tiling.walls.tiles[:, 1] >= 0].ravel().tolist()
+        x, y = tiling.vertices[max(set(inner), key=inner.count)]
+        page.evaluate("([x, y]) => view.lookAt(x, y, 200 * 1e10)", [float(x), float(y)])
+        settle(page)
+        seen = set()
+        for angle in np.linspace(0, 2 * np.pi, 12, endpoint=False):
+            point = np.array([x, y]) + 1e-10 * np.array([np.cos(angle), np.sin(angle)])
+            hover(page, point)
+            seen.add(int(shown(page, "tile")["tile"]))
+        around = [np.array([x, y]) + 1e-10 * np.array([np.cos(a), np.sin(a)]) for a in np.linspace(0, 2 * np.pi, 200)]
+        assert seen <= set(tiling.locate(around).tolist())
+        assert len(seen) >= 3
+
+
+def test_wheel_keys_drag_and_button_move_the_view(tiling, tmp_path):
+    tiling.to_html(tmp_path / "page.html")
+    with open_page(tmp_path / "page.html") as page:
+        home = page.evaluate("[view.x, view.y, view.scale]")
+        x, y = 200, 300  # whole pixels: what a mouse event carries
+        page.mouse.move(x, y)
+        point = page.evaluate(TO_SLICE, [x, y])
+        page.mouse.wheel(0, -500)
+        settle(page)
+        assert page.evaluate("view.scale") > 2 * home[2]
+        assert page.evaluate(TO_CLIENT, point) == pytest.approx([x, y], abs=0.01)  # the point stays put
+        page.mouse.down()
+        page.mouse.move(x + 50, y + 20)
+        page.mouse.up()
+        assert page.evaluate(TO_CLIENT, point) == pytest.approx([x + 50, y + 20], abs=0.01)
+        page.keyboard.press("Tab")
+        page.locator("#view canvas").last.focus()
+        before = page.evaluate("view.x")
+        page.keyboard.press("ArrowRight")
+        assert page.evaluate("view.x") > before
+        page.click("#home")
+        assert page.evaluate("[view.x, view.y, view.scale]") == pytest.approx(home)
+
+
+def test_every_colour_choice_paints_the_tiles_in_its_colours(tiling, tmp_path):
+    tiling.to_html(tmp_path / "page.html", color="class")
+    point = tiling.centroids()[np.argmax(tiling.inradii())]
+    with open_page(tmp_path / "page.html") as page:
+        colours = {}
+        page.uncheck("#boundary")
+        for name in page.eval_on_selector_all("#color option", "options => options.map(o => o.value)"):
+            page.select_option("#color", name)
+            settle(page)
+            colours[name] = page.evaluate(
+                """([x, y]) => { const at = view.toScreen(x, y), pixel = new Uint8Array(4), gl = view.gl
+                const [px, py] = [at[0] * view.ratio, view.canvas.height - at[1] * view.ratio]
+                gl.readPixels(px, py, 1, 1, gl.RGBA, gl.UNSIGNED_BYTE, pixel)
+                const q = view.quantity
+                return [[...pixel.slice(0, 3)].join(","), q && q.name] }""",
+                list(point),
+            )
+        assert next(iter(colours)) == "class"
+        assert set(colours) == {"slope", "area", "depth", "class", "value", "active", "folds"}
+        assert len({colour for colour, _ in colours.values()}) >= 4
+        assert page.inner_text("#legend").startswith("depth of the fold")
+
+
+def test_the_page_has_no_address_of_another_machine(tiling, tmp_path):
+    tiling.to_html(tmp_path / "page.html")
+    text = re.sub(r'"base64": "[^"]*"', "", (tmp_path / "page.html").read_text())
+    assert not re.search(r"https?://|//cdn|src=|@import", text)
+
+
+def test_pages_refuse_lines_and_more_tiles_than_asked_for(tiling, tmp_path):
+    line = ss.tessellate(tiling.network, ss.Slice.segment([-2.0, 0.0], [2.0, 1.0]))
+    with pytest.raises(ss.InputError, match="a page shows 2-D tilings"):
+        line.to_html(tmp_path / "line.html")
+    with pytest.raises(ss.InputError, match="over max_tiles=10"):
+        tiling.to_html(tmp_path / "many.html", max_tiles=10)
+    with pytest.raises(ss.InputError, match="color must be one of"):
+        tiling.to_html(tmp_path / "odd.html", color="flavour")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,146 @@
+"""Drawings show what the tiling says, and refuse what it cannot give."""
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import splinescope as ss
+from splinescope import plot
+from splinescope.plot.tiling import filled_tiles, shading
+
+mpl.use("Agg")
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    mpl.pyplot.close("all")
+
+
+@pytest.fixture(scope="module")
+def net():
+    torch.manual_seed(5)
+    return nn.Sequential(nn.Linear(2, 12), nn.ReLU(), nn.Linear(12, 8), nn.ReLU(), nn.Linear(8, 3, bias=False))
+
+
+@pytest.fixture(scope="module")
+def tiling(net):
+    return ss.tessellate(net, ss.Slice.through([-1.0, -1.0], [1.0, -0.8], [0.0, 1.0], pad=0.3))
+
+
+def drawn(ax):
+    """The picture as an array, without decorations."""
+    ax.axis("off")
+    ax.set_position([0, 0, 1, 1])
+    ax.figure.set_layout_engine("none")
+    ax.figure.canvas.draw()
+    return np.asarray(ax.figure.canvas.buffer_rgba())[..., :3].astype(int)
+
+
+def pixel(ax, image, point):
+    x, y = ax.transData.transform(point)
+    return image[image.shape[0] - 1 - int(y), int(x)]
+
+
+@pytest.mark.parametrize("color", ["slope", "area", "depth", "class", "value", "active"])
+def test_each_tile_has_the_colour_of_its_quantity(tiling, color):
+    quantity = plot.tile_quantity(tiling, color)
+    cmap, norm = shading(quantity)
+    ax = tiling.plot(color=color, edges=False, anchors=False, colorbar=False)
+    image = drawn(ax)
+    roomy = np.argsort(tiling.inradii())[-12:]
+    for tile in roomy:
+        expected = 255 * np.array(cmap(norm(quantity.values[tile]))[:3])
+        assert np.abs(pixel(ax, image, tiling.centroids()[tile]) - expected).max() <= 4  # 256 shades, 8 bits
+
+
+def test_a_colour_bar_names_its_quantity(tiling):
+    ax = tiling.plot(color="area")
+    assert "area" in [other.get_ylabel() for other in ax.figure.axes]
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("$t_1$", "$t_2$")
+
+
+def test_classes_get_a_legend_of_those_that_occur(tiling):
+    legend = tiling.plot(color="class").get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == [str(c) for c in np.unique(tiling.classes())]
+
+
+def test_the_boundary_is_drawn_in_red_where_classes_tie(tiling):
+    ax = tiling.plot(color=None, edges=False, anchors=False, boundary=True)
+    image = drawn(ax)
+    middle = tiling.decision_boundary().segments.mean(1)
+    lengths = tiling.decision_boundary().lengths
+    assert len(lengths) > 5
+    for point in middle[np.argsort(lengths)[-5:]]:
+        red, green, blue = pixel(ax, image, point)
+        assert red > 200
+        assert max(green, blue) < 90
+
+
+def test_a_highlighted_unit_is_drawn_along_its_fold(tiling):
+    unit = int(np.bincount(tiling.walls.units[tiling.walls.units >= 0]).argmax())
+    ax = plot.plot_folds(tiling, highlight=unit, colorbar=False)
+    image = drawn(ax)
+    mine = tiling.walls.ends[tiling.walls.units == unit]
+    for point in tiling.vertices[mine].mean(1)[:5]:
+        assert pixel(ax, image, point)[0] > 200
+    with pytest.raises(ss.InputError, match="highlight must be a unit"):
+        plot.plot_folds(tiling, highlight=20)
+
+
+def test_points_are_drawn_at_their_place_on_the_plane(tiling):
+    inputs = tiling.slice.inputs(tiling.slice.anchors)
+    ax = plot.plot_points(tiling, inputs, labels=[0, 1, 2])
+    np.testing.assert_allclose(ax.collections[-1].get_offsets(), tiling.slice.anchors, atol=1e-12)
+    with pytest.raises(ss.InputError, match="one class per point"):
+        plot.plot_points(tiling, inputs, labels=[0])
+
+
+def test_a_surface_has_a_flat_facet_per_tile_at_the_heights_of_its_corners(tiling):
+    ax = plot.plot_surface(tiling, output=1)
+    facets = ax.collections[0]._faces
+    assert len(facets) == tiling.count
+    corners = tiling.tiles[7]
+    np.testing.assert_array_equal(facets[7][: len(corners), 2], tiling.values[corners, 1])
+    ax.figure.canvas.draw()
+    with pytest.raises(ss.InputError, match="must be 3-D axes"):
+        plot.plot_surface(tiling, mpl.pyplot.subplots()[1])
+
+
+def test_a_graph_runs_through_the_outputs_at_the_vertices(net):
+    line = ss.tessellate(net, ss.Slice.segment([-2.0, 0.0], [2.0, 1.0]))
+    ax = plot.plot_graph(line)
+    assert len(ax.lines) == 3
+    x, y = ax.lines[2].get_data()
+    np.testing.assert_allclose(y, line.outputs(x[:, None])[:, 2], rtol=1e-12, atol=1e-12)  # one forward pass
+    with pytest.raises(ss.InputError, match="plot_graph draws those"):
+        line.plot()
+
+
+def test_numbers_of_ones_own_and_nonsense(tiling):
+    assert tiling.plot(color=np.arange(tiling.count), label="rank").figure.axes[1].get_ylabel() == "rank"
+    with pytest.raises(ss.InputError, match="one number per tile"):
+        tiling.plot(color=np.zeros(3))
+    with pytest.raises(ss.InputError, match="color must be one of 'slope'"):
+        tiling.plot(color="flavour")
+    with pytest.raises(ss.InputError, match=r"output must be in \[0, 3\)"):
+        tiling.plot(color="value", output=3)
+
+
+def test_a_network_that_went_on_training_still_draws_what_was_tiled():
+    net = nn.Sequential(nn.Linear(2, 6), nn.ReLU(), nn.Linear(6, 2))
+    tiling = ss.tessellate(net, ss.Slice.axes([0.0, 0.0], (0, 1), -1, 1))
+    before = plot.quantities.available(tiling)
+    with torch.no_grad():
+        net[0].weight.add_(1.0)
+    assert set(before) - set(plot.quantities.available(tiling)) == {"active"}
+
+
+def test_one_path_per_colour_whatever_the_number_of_tiles(tiling):
+    quantity = plot.tile_quantity(tiling, "slope")
+    collection = filled_tiles(tiling, quantity, *shading(quantity))
+    assert len(collection.get_paths()) <= 256
+    closed = sum(int((path.codes == mpl.path.Path.CLOSEPOLY).sum()) for path in collection.get_paths())
+    assert closed == tiling.count
