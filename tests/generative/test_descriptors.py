@@ -37,7 +37,6 @@ def test_a_map_takes_the_tiles_volumes(surface: nn.Sequential, manifold: TiledMa
 
 
 def test_complexity_counts_folds_near_the_latent() -> None:
-    pytest.importorskip("splinescope.complexity", reason="local complexity is not there yet")
     net = nn.Sequential(nn.Linear(2, 1), nn.ReLU(), nn.Linear(1, 3), nn.Sigmoid()).double()
     with torch.no_grad():
         net[0].weight.copy_(torch.tensor([[1.0, 0.0]]))

@@ -134,6 +134,11 @@ def test_same_seed_same_samples(surface: nn.Sequential) -> None:
     assert torch.equal(draw(3).outputs, surface(draw(3).latents).detach())
 
 
+def test_pools_of_different_seeds_and_shards_share_no_latent(surface: nn.Sequential) -> None:
+    pools = [PolaritySampler(surface, BOX, pool=512, seed=seed, progress=False).pool.latents for seed in (0, 1)]
+    assert len(torch.unique(torch.cat(pools), dim=0)) == 1024
+
+
 def test_without_replacement_all_samples_differ(surface: nn.Sequential) -> None:
     sampler = PolaritySampler(surface, BOX, rho=0.5, pool=256, progress=False)
     chosen = sampler.sample(100, replacement=False).latents

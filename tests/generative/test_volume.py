@@ -48,10 +48,10 @@ def test_block_methods_agree_with_the_jacobian(case: tuple[nn.Module, Tensor], m
 
 def test_top_k_by_blocks_is_within_its_stated_error() -> None:
     torch.manual_seed(0)
-    generator = nn.Sequential(nn.Linear(80, 96), nn.ReLU(), nn.Linear(96, 200)).double()
+    generator = nn.Sequential(nn.Linear(170, 180), nn.ReLU(), nn.Linear(180, 200)).double()
     with torch.no_grad():  # a decaying spectrum, so that the method stops before it is exact
-        generator[0].weight.mul_(0.8 ** torch.arange(80.0))
-    z = torch.randn(4, 80, dtype=torch.float64)
+        generator[0].weight.mul_(0.8 ** torch.arange(170.0))
+    z = torch.randn(4, 170, dtype=torch.float64)
     expected = reference(generator, z)[:, :5]
     found = log_volume(generator, z, top_k=5)
     assert (found.error > 0).all()
@@ -63,10 +63,10 @@ def test_top_k_by_blocks_is_within_its_stated_error() -> None:
 
 def test_top_k_becomes_exact_when_it_does_not_converge() -> None:
     torch.manual_seed(0)
-    generator = nn.Linear(60, 60).double()
+    generator = nn.Linear(140, 140).double()
     with torch.no_grad():
         generator.weight.copy_(torch.linalg.qr(generator.weight)[0])  # all singular values equal: no block wins
-    found = log_volume(generator, torch.randn(2, 60, dtype=torch.float64), top_k=3)
+    found = log_volume(generator, torch.randn(2, 140, dtype=torch.float64), top_k=3)
     assert torch.allclose(found.singular_values, torch.ones(2, 3, dtype=torch.float64))
 
 

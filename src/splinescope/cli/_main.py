@@ -10,9 +10,11 @@ from .._errors import SplinescopeError
 
 VERBS: dict[str, str] = {
     "reproduce": "splinescope.cli.reproduce",
+    "sample": "splinescope.cli.sample",
     "show": "splinescope.cli.show",
     "stats": "splinescope.cli.stats",
     "tessellate": "splinescope.cli.tessellate",
+    "volume": "splinescope.cli.volume",
 }
 """verb -> module that defines a click command named `command`."""
 

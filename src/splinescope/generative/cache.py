@@ -18,6 +18,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from .._errors import FileFormatError, InputError
+from .._files import replacing
 
 SHARD = 128
 """Latents per shard: what an interruption costs at most."""
@@ -99,10 +100,9 @@ def fingerprint(generator: nn.Module, *settings: object) -> str:
 
 
 def _write(path: Path, pool: Pool, key: str) -> None:
-    partial = path.with_name(f".{path.name}.partial")
     tensors = {name: value.contiguous() for name, value in pool.tensors().items()}
-    save_file(tensors, partial, metadata={"kind": "splinescope pool", "key": key})
-    os.replace(partial, path)
+    with replacing(path) as partial:
+        save_file(tensors, partial, metadata={"kind": "splinescope pool", "key": key})
 
 
 def _read(path: Path, key: str) -> Pool:

@@ -79,11 +79,11 @@ def local_geometry(
 
     Reference: Humayun et al., "What Secrets Do Your Manifolds Hold?" (2024).
     """
+    if radius is not None and condition is not None:
+        raise InputError("complexity of a conditional generator: wrap it in a module that fixes the condition.")
     volumes = log_volume(generator, z, output=output, condition=condition, tangents=tangents)
     complexity = torch.full((len(z),), torch.nan, dtype=torch.float64, device=z.device)
     if radius is not None:
-        if condition is not None:
-            raise InputError("complexity of a conditional generator: wrap it in a module that fixes the condition.")
         complexity = _complexity(generator, z, radius, rng).to(z.device, torch.float64)
     return _described(volumes, complexity)
 

@@ -14,6 +14,7 @@ import torch
 
 from .._errors import InputError
 from ..tiling import Tiling
+from ..tiling.maps import inner_points
 from .volume import log_volume
 
 
@@ -109,11 +110,7 @@ def tiled_manifold(tiling: Tiling) -> TiledManifold:
     if tiling.dimension != 2:
         raise InputError(f"a manifold needs a 2-D slice of the latent space, got a {tiling.dimension}-D one.")
     network = tiling.require_network("the volume of tiles")
-    corners, tiles = _fan(tiling)
-    first = np.searchsorted(tiles, np.arange(tiling.count))
-    counts = np.diff(np.append(first, len(tiles)))
-    total = np.add.reduceat(corners.mean(1), first)  # the mean of the fan's centroids lies inside a convex tile
-    points = torch.from_numpy(tiling.slice.inputs(total / counts[:, None]))
+    points = torch.from_numpy(tiling.slice.inputs(inner_points(tiling)))
     basis = torch.from_numpy(tiling.slice.basis.reshape(2, -1).T.copy())
     volumes = log_volume(network, points, tangents=basis.expand(tiling.count, -1, -1))
     return TiledManifold(tiling, volumes.log.numpy(), volumes.singular_values.numpy())

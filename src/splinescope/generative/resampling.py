@@ -24,9 +24,7 @@ def resampled(log_weights: Tensor, n: int, replacement: bool, rng: torch.Generat
         return torch.searchsorted(cumulative, places, right=True).clamp_max(len(log_weights) - 1)
     distinct = int(log_weights.isfinite().sum())
     if n > distinct:
-        raise InputError(
-            f"n must be at most the {distinct} proposals of non-zero weight without replacement, got {n}."
-        )
+        raise InputError(f"n must be at most the {distinct} proposals of non-zero weight without replacement, got {n}.")
     noise = -torch.log(torch.empty_like(log_weights).exponential_(generator=rng))
     return (log_weights + noise).topk(n).indices
 
@@ -38,7 +36,7 @@ def rejected(log_weights: Tensor, n: int, rng: torch.Generator) -> tuple[Tensor,
     share = len(chosen) / len(log_weights)
     if n > len(chosen):
         raise InputError(
-            f"n must be at most the {len(chosen)} proposals that rejection accepts out of a pool of {len(log_weights)}, "
+            f"n must be at most the {len(chosen)} proposals that rejection accepts out of {len(log_weights)}, "
             f"got {n}; a pool of about {int(n / max(share, 1 / len(log_weights)) * 1.2)} would do."
         )
     return chosen[:n], share

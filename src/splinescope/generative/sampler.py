@@ -12,7 +12,9 @@ from torch import Tensor, nn
 
 from .._checks import check_choice
 from .._errors import InputError
+from ..network import SplineNetwork
 from ._progress import reporter
+from ._pushforward import Generator
 from .cache import SHARD, Pool, fingerprint, gather
 from .domains import LatentDomain
 from .metropolis import Chains, metropolis
@@ -88,7 +90,7 @@ class PolaritySampler:
 
     def __init__(
         self,
-        generator: nn.Module,
+        generator: Generator,
         domain: LatentDomain,
         *,
         rho: float = 1.0,
@@ -103,6 +105,8 @@ class PolaritySampler:
         cache: str | os.PathLike[str] | None = None,
         progress: Callable[[int, int], None] | bool | None = None,
     ) -> None:
+        if isinstance(generator, SplineNetwork):
+            generator = generator._model  # with the ending that its tiling leaves out
         if not isinstance(generator, nn.Module):
             raise InputError(f"generator must be a torch.nn.Module, got {type(generator).__name__}.")
         if pool < 1:
@@ -180,7 +184,7 @@ class PolaritySampler:
         if n < 1:
             raise InputError(f"n must be a whole number >= 1, got {n!r}.")
         rho = self.rho if rho is None else float(rho)
-        rng = torch.Generator().manual_seed(self.seed * 7919 + 1)
+        rng = torch.Generator().manual_seed((self.seed * 1_000_003 + 999_983) % 2**32)  # apart from the shards'
         weights = self.log_weights(rho)
         size = effective_size(weights)
         if size < n and method == "resample":
@@ -215,7 +219,7 @@ class PolaritySampler:
         return torch.cat(parts)
 
     def _shard(self, number: int) -> Pool:
-        rng = torch.Generator().manual_seed((self.seed << 32) + number)
+        rng = torch.Generator().manual_seed((self.seed * 1_000_003 + number) % 2**32)  # torch keeps 32 bits of a seed
         z = self.proposal.draw(SHARD, rng)
         count = 1 if self.conditions is None else len(self.conditions)
         condition = torch.randint(count, (SHARD,), generator=rng)

@@ -123,7 +123,8 @@ class _Work:
     ) -> None:
         self.mapping, self.top_k, self.sketch, self.rng = mapping, top_k, sketch, rng
         per_latent = directions * mapping.outputs * (8 + torch.finfo(mapping.dtype).bits // 8)
-        self.krylov = top_k is not None and 4 * (top_k + 8) < directions
+        # a block costs three passes a vector, and a few blocks are needed
+        self.krylov = top_k is not None and 12 * (top_k + 8) < directions
         self.blocked = per_latent > _JACOBIAN_BYTES
         self.block = max(1, _JACOBIAN_BYTES * directions // (4 * per_latent)) if self.blocked else directions
         self.chunk = chunk if chunk is not None else max(1, min(1024, _CHUNK_BYTES // max(per_latent, 1)))
