@@ -168,15 +168,18 @@ def test_the_cache_resumes_after_interruption(surface: nn.Sequential, tmp_path: 
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        _ = PolaritySampler(surface, BOX, pool=1000, cache=tmp_path, progress=interrupt).pool
+        _ = PolaritySampler(surface, BOX, pool=1200, cache=tmp_path, progress=interrupt).pool
     written = sorted(tmp_path.glob("*.safetensors"))
     assert len(written) == 2
     stamps = [path.stat().st_mtime_ns for path in written]
-    resumed = PolaritySampler(surface, BOX, pool=1000, cache=tmp_path, progress=False)
-    fresh = PolaritySampler(surface, BOX, pool=1000, progress=False)
+    resumed = PolaritySampler(surface, BOX, pool=1200, cache=tmp_path, progress=False)
+    fresh = PolaritySampler(surface, BOX, pool=1200, progress=False)
     assert torch.equal(resumed.pool.log_volume, fresh.pool.log_volume)
     assert [path.stat().st_mtime_ns for path in written] == stamps  # read, not made again
-    assert len(list(tmp_path.iterdir())) == -(-1000 // cache.SHARD)
+    assert len(list(tmp_path.iterdir())) == -(-1200 // cache.SHARD)
+    larger = PolaritySampler(surface, BOX, pool=1300, cache=tmp_path, progress=False)  # its last shard is longer
+    assert torch.equal(larger.pool.latents[:1200], fresh.pool.latents)
+    assert len(larger.pool) == 1300
 
 
 def test_a_foreign_cache_is_refused(surface: nn.Sequential, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from .._errors import FileFormatError, InputError
 from .._files import replacing
 
-SHARD = 128
+SHARD = 512
 """Latents per shard: what an interruption costs at most."""
 
 
@@ -56,7 +56,7 @@ class Pool:
 
 def gather(
     size: int,
-    make: Callable[[int], Pool],
+    make: Callable[[int, int], Pool],
     *,
     folder: str | os.PathLike[str] | None,
     key: str,
@@ -66,7 +66,7 @@ def gather(
 
     Args:
         size: Latents wanted.
-        make: Shard number to its `SHARD` latents.
+        make: (shard number, n) to the first n of that shard's `SHARD` latents.
         folder: Where shards are kept; nowhere if None.
         key: Hash of all that the shards depend on; a folder made with another one is refused.
         progress: Called with (latents so far, size).
@@ -77,12 +77,13 @@ def gather(
     shards: list[Pool] = []
     for number in range(-(-size // SHARD)):
         path = None if place is None else place / f"pool-{number:06d}.safetensors"
-        if path is not None and path.exists():
-            shards.append(_read(path, key))
-        else:
-            shards.append(make(number))
+        wanted = min(SHARD, size - number * SHARD)
+        shard = _read(path, key) if path is not None and path.exists() else None
+        if shard is None or len(shard) < wanted:
+            shard = make(number, wanted)
             if path is not None:
-                _write(path, shards[-1], key)
+                _write(path, shard, key)
+        shards.append(shard)
         if progress is not None:
             progress(min(size, (number + 1) * SHARD), size)
     columns = [torch.cat(parts) for parts in zip(*(s.tensors().values() for s in shards), strict=True)]

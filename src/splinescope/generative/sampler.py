@@ -218,11 +218,11 @@ class PolaritySampler:
             ]
         return torch.cat(parts)
 
-    def _shard(self, number: int) -> Pool:
+    def _shard(self, number: int, n: int) -> Pool:
         rng = torch.Generator().manual_seed((self.seed * 1_000_003 + number) % 2**32)  # torch keeps 32 bits of a seed
-        z = self.proposal.draw(SHARD, rng)
+        z = self.proposal.draw(SHARD, rng)[:n]
         count = 1 if self.conditions is None else len(self.conditions)
-        condition = torch.randint(count, (SHARD,), generator=rng)
+        condition = torch.randint(count, (SHARD,), generator=rng)[:n]
         found = self._volumes(z, condition, rng)
         return Pool(z, condition, found.singular_values.cpu(), found.rank.cpu(), found.log.cpu())
 

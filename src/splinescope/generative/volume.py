@@ -11,7 +11,7 @@ from .._errors import InputError
 from ._pushforward import Generator, LatentMap, latent_map
 from ._spectrum import gram_by_blocks, krylov_top, singular_values_of
 
-_CHUNK_BYTES = 64 << 20  # Jacobians of the latents that go through together, in float32 and float64
+_CHUNK_BYTES = 12 << 20  # Jacobians of the latents that go through together: they should stay in the cache
 _JACOBIAN_BYTES = 512 << 20  # a single latent's Jacobian beyond this is never formed
 _TOLERANCE = 1e-9  # of the top-k block method, in the logarithm
 

@@ -95,7 +95,7 @@ def plot_facets(
         axis.set_major_locator(require("matplotlib.ticker", "plot").MaxNLocator(4))
     space.set_xlabel("$x_1$")
     space.set_ylabel("$x_2$")
-    space.set_zlabel("$x_3$")
+    space.set_zlabel("$x_3$", labelpad=8)
     space.view_init(elevation, azimuth)
     space.set_box_aspect(None, zoom=0.85)  # room for the labels
     if colorbar:
