@@ -23,9 +23,12 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     # the ending stays last: writers such as matplotlib choose the format by it
     partial = target.with_name(f".{secrets.token_hex(4)}.{target.name}")
     try:
+        partial.touch()
+        mode = (target if target.exists() else partial).stat().st_mode
         yield partial
         with partial.open("rb") as written:
             os.fsync(written.fileno())
+        partial.chmod(mode & 0o777)  # some writers give files to their owner only
         os.replace(partial, target)
     finally:
         partial.unlink(missing_ok=True)

@@ -29,14 +29,10 @@ class Together(nn.Module):
         self.inside = inside
 
     def results(self, x: Tensor) -> dict[str, Tensor]:
-        return {label: self.one(operation, x) for label, operation in self.operations.items()}
-
-    def one(self, operation: nn.Module, x: Tensor) -> Tensor:
-        """The operation alone, or between folds and a dense head."""
-        if not self.inside:
-            return operation(x).reshape(x.shape[0], -1)
-        y = operation(torch.relu(0.7 * x + 0.1) - x).reshape(x.shape[0], -1)
-        return (torch.relu(y) - 0.3 * y) @ torch.linspace(-1, 1, y.shape[1] * 2).reshape(-1, 2)
+        """Each operation alone, or between folds."""
+        given = torch.relu(0.7 * x + 0.1) - x if self.inside else x
+        outputs = {label: op(given).reshape(x.shape[0], -1) for label, op in self.operations.items()}
+        return {label: torch.relu(y) - 0.3 * y if self.inside else y for label, y in outputs.items()}
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.cat(list(self.results(x).values()), 1)

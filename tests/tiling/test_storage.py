@@ -193,6 +193,15 @@ def test_an_interrupted_save_leaves_the_old_file(tiling, saved, monkeypatch, fai
     assert [p.name for p in saved.parent.iterdir()] == ["net.tiling"]
 
 
+def test_files_are_readable_by_those_whom_the_umask_allows(tiling, tmp_path):
+    (tmp_path / "plain").touch()
+    tiling.save(tmp_path / "net.tiling")
+    assert (tmp_path / "net.tiling").stat().st_mode == (tmp_path / "plain").stat().st_mode
+    (tmp_path / "net.tiling").chmod(0o640)
+    tiling.save(tmp_path / "net.tiling")
+    assert (tmp_path / "net.tiling").stat().st_mode & 0o777 == 0o640
+
+
 def test_tiles_as_geometries_have_the_areas_of_the_tiles(tiling):
     pytest.importorskip("geopandas", reason="the extra 'geo' is not installed")
     frame = tiling.to_geopandas()

@@ -227,9 +227,9 @@ class Call:
         )
         return output
 
-    def seal(self, final: Live, stages: Sequence[tuple[str, np.ndarray]]) -> None:
-        """Emit the end of a tournament."""
-        self.steps.append(Seal(final.name, tuple(stages)))
+    def seal(self, competitors: Live, stages: Sequence[tuple[str, np.ndarray]]) -> None:
+        """End a tournament; see `Seal`."""
+        self.steps.append(Seal(competitors.name, tuple(stages)))
 
 
 def op_name(target: Any) -> str:

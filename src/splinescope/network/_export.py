@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import inspect
 import logging
 import random
 import warnings
@@ -33,7 +34,8 @@ def as_batch(model: nn.Module, example: Any) -> Tensor:
     """`example` as a batch of two rows in the dtype and on the device of the model."""
     if isinstance(example, (tuple, dict)):
         raise InputError(
-            f"example must be one batch (tensor or array), got a {type(example).__name__}: only models of one input can be "
+            f"example must be one batch (tensor or array), got a {type(example).__name__}: only models of one "
+            "input can be "
             "traced; wrap the model in a module that fixes its other inputs."
         )
     try:
@@ -42,7 +44,8 @@ def as_batch(model: nn.Module, example: Any) -> Tensor:
         raise InputError(f"example must be a batch (tensor or array), got {type(example).__name__}.") from error
     if not batch.is_floating_point():
         raise InputError(
-            f"example must hold floating-point numbers, got {batch.dtype}: a network of integer or complex inputs has no "
+            f"example must hold floating-point numbers, got {batch.dtype}: a network of integer or complex "
+            "inputs has no "
             "tiles; trace the part after its embedding."
         )
     if batch.dim() == 0 or batch.shape[0] == 0:
@@ -61,10 +64,11 @@ def check_mode(model: nn.Module) -> None:
     ]
     if names:
         raise UnsupportedModelError(
-            "These layers are in training mode, where they mix the rows of a batch or are random, so the network is not "
+            "These layers are in training mode, where they mix the rows of a batch or are random, so the "
+            "network is not "
             f"piecewise affine: {', '.join(names)}. Call model.eval() first."
         )
-    lazy = [path for path, p in model.named_parameters() if isinstance(p, nn.parameter.UninitializedTensorMixin)]
+    lazy = [path for path, p in model.named_parameters() if isinstance(p, nn.UninitializedParameter)]
     if lazy:
         raise UnsupportedModelError(f"Parameters not initialised yet: {', '.join(lazy)}. Run the model once first.")
 
@@ -73,7 +77,10 @@ def export(model: nn.Module, batch: Tensor) -> Any:
     """The `ExportedProgram` of `model`, in-place ops removed, layers kept whole, the batch size free."""
     with exportable(model) as twin, state_kept(batch.device), torch.no_grad():
         try:
-            dynamic = ({0: torch.export.Dim.DYNAMIC},)
+            dynamic: tuple[Any, ...] = ({0: torch.export.Dim.DYNAMIC},)
+            first = next(iter(inspect.signature(twin.forward).parameters.values()), None)
+            if first is not None and first.kind is inspect.Parameter.VAR_POSITIONAL:
+                dynamic = (dynamic,)
             exported = torch.export.export(twin, (batch,), dynamic_shapes=dynamic, strict=False)
             rewrite_softshrink(exported.graph)
             return exported.run_decompositions({})
@@ -101,14 +108,21 @@ def explain(error: Exception, batch: Tensor) -> str:
     first = text.splitlines()[0] if text else kind
     if "DataDependent" in kind or "data-dependent" in text:
         return (
-            "The model's control flow depends on the values of its input (an `if` on a tensor, `.item()`, a mask of unknown "
+            "The model's control flow depends on the values of its input (an `if` on a tensor, `.item()`, a "
+            "mask of unknown "
             f"size), so there is no one network to read. {first}"
         )
     if "Constraints violated" in text or "specialized" in text:
         return f"The model fixes the batch size in its code; use x.shape[0] or -1 instead of a number. {first}"
     if isinstance(error, TypeError) and "argument" in text:
-        return f"The model cannot be called with one input: {first} Wrap it in a module that takes one tensor and fixes the rest."
-    return f"The model could not be read with an example of shape {(1, *batch.shape[1:])} (batch axis first): {kind}: {first}"
+        return (
+            f"The model cannot be called with one input: {first} Wrap it in a module that takes one "
+            "tensor and fixes the rest."
+        )
+    return (
+        f"The model could not be read with an example of shape {(1, *batch.shape[1:])} (batch "
+        f"axis first): {kind}: {first}"
+    )
 
 
 @contextlib.contextmanager
@@ -160,7 +174,8 @@ def hooks_detached(model: nn.Module) -> Iterator[None]:
 @contextlib.contextmanager
 def state_kept(device: torch.device) -> Iterator[None]:
     """Random states, warning filters and logging stay as they were."""
-    python, numpy, disabled = random.getstate(), np.random.get_state(), logging.root.manager.disable
+    python, disabled = random.getstate(), logging.root.manager.disable
+    numpy = np.random.get_state()  # noqa: NPY002  (the state a model's own code may draw from)
     devices = [device] if device.type == "cuda" else []
     try:
         logging.disable(logging.CRITICAL)
@@ -170,4 +185,4 @@ def state_kept(device: torch.device) -> Iterator[None]:
     finally:
         logging.disable(disabled)
         random.setstate(python)
-        np.random.set_state(numpy)
+        np.random.set_state(numpy)  # noqa: NPY002

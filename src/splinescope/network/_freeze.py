@@ -69,7 +69,9 @@ def freeze_statistics(model: nn.Module, x: Tensor) -> nn.Module:
     def watch(path: str) -> Any:
         def hook(norm: Any, inputs: tuple[Tensor, ...]) -> None:
             if path in measured:
-                raise InputError(f"{path} is used more than once in a forward pass: its statistics differ from use to use.")
+                raise InputError(
+                    f"{path} is used more than once in a forward pass: its statistics differ from use to use."
+                )
             measured[path] = statistics(norm, inputs[0])
 
         return hook

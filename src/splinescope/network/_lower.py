@@ -11,12 +11,19 @@ from torch import Tensor
 from torch.fx import Graph, Node
 
 from splinescope._errors import UnsupportedModelError
+
 from . import _registry
 from ._call import BATCH, Batch, Call, Live, Refusal, Rows, leaves, op_name, tree_map
 from ._program import Program, Seal, Step
+from .shapes import IDENTITIES, RESHAPES
 
 UNKNOWN_OP = "has no rule; docs/network.md shows how to add one in a few lines."
+BATCH_NUMBER = "uses the batch size as a number; a row must not know how many others there are."
 BATCH_AXIS = "moves, merges or reduces the batch axis; every operation must act on each row by itself."
+
+
+class Sized:
+    """A number computed from the number of rows, or a fact about it."""
 
 
 class Lost:
@@ -25,8 +32,6 @@ class Lost:
 
 def find_ending(output: Node) -> tuple[Node, str | None]:
     """The node before any ending (softmax...) and the ending's name; shape changes after an ending are dropped."""
-    from .shapes import IDENTITIES, RESHAPES
-
     labels: list[str] = []
     found = node = output
     while node.op == "call_function":
@@ -95,8 +100,10 @@ class Lowering:
         if node.op != "call_function":
             return self._refused(node, UNKNOWN_OP)
         value = node.meta.get("val")
+        if isinstance(value, torch.SymInt) and value.node.expr == self.batch.node.expr:
+            return BATCH
         if isinstance(value, (torch.SymInt, torch.SymBool, torch.SymFloat)):
-            return BATCH if isinstance(value, torch.SymInt) and value.node.expr == self.batch.node.expr else Lost()
+            return Sized()
         if node.target is operator.getitem:
             source, pick = node.args
             known = self.values[source]  # type: ignore[index]
@@ -108,17 +115,22 @@ class Lowering:
     def _call(self, node: Node, source: Node, pick: int | None) -> Any:
         arguments = self._arguments(source)
         parts = [leaf for value in arguments.values() for leaf in leaves(value)]
-        if any(isinstance(part, Lost) for part in parts) and op_name(source.target) not in _registry.RULES:
+        if any(isinstance(part, Lost) for part in parts):
             return Lost()
+        if node.meta.get("val") is None:  # an assertion about shapes or dtypes
+            return None
         lives = any(isinstance(part, Live) for part in parts)
-        rows = any(isinstance(part, (Rows, Batch)) for part in parts)
+        rows = any(isinstance(part, (Rows, Batch, Sized)) for part in parts)
         several = isinstance(node.meta.get("val"), (list, tuple))
         if not lives and not rows:
             return self._constant(node, arguments)
         if several and pick is None:
             return Several(node)
         try:
-            shape = self._shape(node)
+            if any(isinstance(part, Sized) for part in parts) and op_name(source.target) not in RESHAPES:
+                raise Refusal(BATCH_NUMBER)
+            fixed = _registry.KINDS.get(op_name(source.target)) == "constant" and not has_symbols(node)
+            shape = tuple(node.meta["val"].shape) if fixed else self._shape(node)
             call = Call(
                 source.target,
                 arguments,
@@ -128,7 +140,8 @@ class Lowering:
                 dtype=node.meta["val"].dtype,
                 pick=pick,
             )
-            return self._apply(call, lives)
+            result = self._apply(call, lives)
+            return result.tensor[0] if fixed else result
         except Refusal as refusal:
             return self._refused(node, str(refusal), source)
 
@@ -166,8 +179,6 @@ class Lowering:
         """Run an op that does not depend on the input, in float64."""
         if op_name(node.target) in _registry.REASONS and "random" in _registry.REASONS[op_name(node.target)]:
             return self._refused(node, _registry.REASONS[op_name(node.target)])
-        if node.meta.get("val") is None:  # an assertion about shapes or dtypes
-            return None
         schema = getattr(node.target, "_schema", None)
         if schema is None:
             return node.target(*arguments.values())  # type: ignore[operator]
@@ -187,7 +198,7 @@ class Lowering:
         if call.op not in _registry.RULES or not any(
             isinstance(v, Tensor) for a in arguments.values() for v in leaves(a)
         ):
-            raise Refusal("uses the batch size as a number; a row must not know how many others there are.")
+            raise Refusal(BATCH_NUMBER)
         schema = call.target._schema.arguments
         result = call.target(
             *(arguments[a.name] for a in schema if not a.kwarg_only),
@@ -228,6 +239,11 @@ class Several:
 
     def __init__(self, node: Node) -> None:
         self.node = node
+
+
+def has_symbols(node: Node) -> bool:
+    """Whether a size of the node's output depends on the number of rows."""
+    return any(isinstance(n, torch.SymInt) for n in node.meta["val"].shape)
 
 
 def is_floating(value: Any) -> bool:

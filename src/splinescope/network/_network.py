@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.fx import Node
 
 from splinescope._errors import InputError, UnsupportedModelError
+
 from ._export import as_batch, check_mode, export, unwrap
 from ._lower import Lowering, ancestors, find_ending
 from ._program import Program, Seal, Site
@@ -74,7 +75,8 @@ class SplineNetwork:
             )
         if len(outputs) != 1 or outputs[0] not in nodes:
             raise UnsupportedModelError(
-                f"The model must return one tensor, got {len(outputs)} outputs; wrap it in a module that returns the one to "
+                f"The model must return one tensor, got {len(outputs)} outputs; wrap it in a module that returns "
+                "the one to "
                 "be tiled."
             )
         from ._registry import load_rules
@@ -171,7 +173,8 @@ def check_rows(program: Program, paths: dict[str, str]) -> None:
             alone = torch.cat([step.run(*(value[i : i + 1] for value in given)) for i in range(3)])
             if whole.shape != alone.shape or not torch.allclose(whole, alone, rtol=1e-6, atol=1e-9 * _scale(whole)):
                 raise UnsupportedModelError(
-                    f"{paths.get(step.output) or 'model'} ({step.output}): mixes the rows of a batch; every operation must "
+                    f"{paths.get(step.output) or 'model'} ({step.output}): mixes the rows of a batch; every operation "
+                    "must "
                     "act on each row by itself."
                 )
             values[step.output] = whole

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from splinescope._errors import FileFormatError
 
 
 class Scale(nn.Module):
-    """`(clamp(x, low, high) - mean) / range` or any part of it: `x * factor + shift`."""
+    """`x * factor + shift`: to normalised units, or back."""
 
     factor: Tensor
     shift: Tensor
@@ -39,7 +40,9 @@ def read_nnet(path: Path, *, normalized: bool) -> tuple[nn.Module, tuple[int, ..
         layers, inputs, outputs, _ = (int(value) for value in rows[0][:4])
         sizes = [int(value) for value in rows[1]]
         if len(sizes) != layers + 1 or sizes[0] != inputs or sizes[-1] != outputs:
-            raise FileFormatError(f"{path}: sizes {sizes} do not fit {layers} layers, {inputs} inputs, {outputs} outputs.")
+            raise FileFormatError(
+                f"{path}: sizes {sizes} do not fit {layers} layers, {inputs} inputs, {outputs} outputs."
+            )
         means, ranges = rows[5], rows[6]
         if len(means) != inputs + 1 or len(ranges) != inputs + 1 or 0.0 in ranges:
             raise FileFormatError(f"{path}: expected {inputs + 1} means and {inputs + 1} ranges that are not 0.")
@@ -62,7 +65,7 @@ def _dense(body: list[list[float]], sizes: list[int]) -> list[nn.Module]:
     """Linear layers with ReLU between, from rows of numbers."""
     modules: list[nn.Module] = []
     start = 0
-    for fan_in, fan_out in zip(sizes[:-1], sizes[1:], strict=True):
+    for fan_in, fan_out in itertools.pairwise(sizes):
         weight = torch.tensor(body[start : start + fan_out], dtype=torch.float64)
         bias = torch.tensor(body[start + fan_out : start + 2 * fan_out], dtype=torch.float64)
         start += 2 * fan_out

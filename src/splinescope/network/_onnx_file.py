@@ -16,6 +16,9 @@ from splinescope._errors import FileFormatError, UnsupportedModelError
 from . import _onnx_shapes  # noqa: F401  (registers its operators)
 from ._onnx_ops import OPERATORS, Arguments
 
+OPTIONS = {"Clip": {1, 2}, "Resize": {1, 2, 3}, "Upsample": {1}, "Pad": {1, 2, 3}}
+"""Inputs that are floating options rather than values: they must be constants of the file."""
+
 
 class OnnxNode(nn.Module):
     """One node of an ONNX graph, so that sites carry its name."""
@@ -35,6 +38,7 @@ class OnnxNetwork(nn.Module):
         super().__init__()
         self.input_name, self.output_name = input_name, graph.output[0].name
         self.constants: dict[str, Any] = {}
+        self.options: dict[str, Any] = {}
         self.buffer_names: dict[str, str] = {}
         self.wiring: list[tuple[str, list[str], list[str]]] = []
         numpy_helper = require("onnx.numpy_helper", "onnx")
@@ -49,10 +53,18 @@ class OnnxNetwork(nn.Module):
                 continue
             name = f"{_safe(node.name) or node.op_type}_{i}"
             self.add_module(name, OnnxNode(node.op_type, attributes, opset, len(node.output)))
+            options = OPTIONS.get(node.op_type, set())
+            unknown = [
+                source for k, source in enumerate(node.input) if k in options and source not in {"", *self.options}
+            ]
+            if unknown:
+                raise UnsupportedModelError(f"{name}: {', '.join(unknown)} must be a constant of the file.")
             self.wiring.append((name, list(node.input), list(node.output)))
 
     def _add_constant(self, name: str, value: np.ndarray) -> None:
-        """Weights become buffers; integers (shapes, axes, indices) and small vectors of options stay plain too."""
+        """Weights become buffers; integers (shapes, axes, indices) and options stay plain."""
+        if value.size <= 16:
+            self.options[name] = value.tolist()
         if np.issubdtype(value.dtype, np.floating):
             self.buffer_names[name] = f"{_safe(name)}_{len(self.buffer_names)}"
             self.register_buffer(self.buffer_names[name], torch.from_numpy(value.astype(np.float64)))
@@ -63,7 +75,10 @@ class OnnxNetwork(nn.Module):
         values: dict[str, Any] = {**self.constants, self.input_name: x, "": None}
         values.update((name, getattr(self, buffer)) for name, buffer in self.buffer_names.items())
         for name, inputs, outputs in self.wiring:
-            result = getattr(self, name)(*(values[i] for i in inputs))
+            node = getattr(self, name)
+            options = OPTIONS.get(node.op, set())
+            given = [self.options.get(i) if k in options else values[i] for k, i in enumerate(inputs)]
+            result = node(*given)
             several = isinstance(result, tuple)
             values.update(zip(outputs, result if several else [result], strict=False))
         return values[self.output_name]
@@ -74,13 +89,15 @@ def read_onnx(path: Path) -> tuple[nn.Module, tuple[int, ...]]:
     onnx = require("onnx", "onnx")
     try:
         model = onnx.load(str(path))
-        onnx.checker.check_model(model)
-    except Exception as error:  # protobuf and the checker raise many unrelated types
-        raise FileFormatError(f"{path} is not a readable ONNX file: {str(error).splitlines()[0]}") from error
+    except Exception as error:  # protobuf raises many unrelated types
+        raise FileFormatError(f"{path} is not a readable ONNX file: {type(error).__name__}: {error}") from error
     graph = model.graph
+    check_wiring(graph, path)
     opset = max((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), default=0)
     if opset < 8:
-        raise FileFormatError(f"{path} uses ONNX opset {opset}; 8 and later are read: convert it with onnx.version_converter.")
+        raise FileFormatError(
+            f"{path} uses ONNX opset {opset}; 8 and later are read: convert it with onnx.version_converter."
+        )
     unknown = sorted({node.op_type for node in graph.node} - {*OPERATORS, "Constant"})
     if unknown:
         raise UnsupportedModelError(f"{path} has operators that are not read: {', '.join(unknown)}.")
@@ -92,8 +109,22 @@ def read_onnx(path: Path) -> tuple[nn.Module, tuple[int, ...]]:
         )
     dims = [d.dim_value for d in inputs[0].type.tensor_type.shape.dim]
     if not dims or dims[0] not in (0, 1) or 0 in dims[1:]:
-        raise FileFormatError(f"{path}: the input must have a batch axis (free or 1) and known sizes, got {dims} (0: free).")
+        raise FileFormatError(
+            f"{path}: the input must have a batch axis (free or 1) and known sizes, got {dims} (0: free)."
+        )
     return OnnxNetwork(graph, opset, inputs[0].name), tuple(dims[1:])
+
+
+def check_wiring(graph: Any, path: Path) -> None:
+    """Refuse graphs in which a value is used before anything made it."""
+    known = {"", *(value.name for value in graph.input), *(value.name for value in graph.initializer)}
+    for node in graph.node:
+        missing = [name for name in node.input if name not in known]
+        if missing:
+            raise FileFormatError(f"{path}: node {node.name or node.op_type} uses {missing[0]!r}, which nothing makes.")
+        known.update(node.output)
+    if not graph.output or any(value.name not in known for value in graph.output):
+        raise FileFormatError(f"{path} is not a readable ONNX file: its graph has no output.")
 
 
 def _decode(value: Any, numpy_helper: Any) -> Any:

@@ -23,7 +23,13 @@ class Arguments:
     """Inputs and attributes of one ONNX node."""
 
     def __init__(self, op: str, inputs: list[Any], attributes: dict[str, Any], opset: int, outputs: int) -> None:
-        self.op, self.inputs, self.attributes, self.opset, self.outputs = op, inputs, attributes, opset, outputs
+        self.op, self.inputs, self.attributes, self.opset, self.outputs = (
+            op,
+            inputs,
+            attributes,
+            opset,
+            outputs,
+        )
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -52,8 +58,11 @@ def operator(*names: str) -> Callable[[Operator], Operator]:
 
 def simple(**functions: Callable[..., Any]) -> None:
     """Operators that are one torch function of all their inputs."""
-    for name, function in functions.items():
-        OPERATORS[name] = lambda a, f=function: f(*(tensor(v) for v in a.inputs))
+
+    def lift(function: Callable[..., Any]) -> Operator:
+        return lambda a: function(*(tensor(v) for v in a.inputs))
+
+    OPERATORS.update((name, lift(function)) for name, function in functions.items())
 
 
 def tensor(value: Any) -> Tensor:
@@ -88,7 +97,7 @@ OPERATORS["Div"] = arithmetic(torch.div, lambda p, q: p // q)
 
 @operator("Sum", "Max", "Min")
 def reduce_inputs(a: Arguments) -> Tensor:
-    combine = {"Sum": torch.add, "Max": torch.maximum, "Min": torch.minimum}[a.op]
+    combine: Any = {"Sum": torch.add, "Max": torch.maximum, "Min": torch.minimum}[a.op]
     result = tensor(a[0])
     for value in a.inputs[1:]:
         result = combine(result, tensor(value))
@@ -116,7 +125,9 @@ def leaky_relu(a: Arguments) -> Tensor:
 def prelu(a: Arguments) -> Tensor:
     x, slope = a[0], tensor(a[1])
     channels = x.shape[1] if x.dim() > 1 else 1
-    per_channel = slope.numel() == channels and (slope.dim() == x.dim() - 1 or x.dim() == 2) and slope.shape[0] == channels
+    per_channel = (
+        slope.numel() == channels and (slope.dim() == x.dim() - 1 or x.dim() == 2) and slope.shape[0] == channels
+    )
     if slope.numel() == 1 or per_channel:
         return F.prelu(x, slope.reshape(-1))
     return torch.relu(x) - slope * torch.relu(-x)
@@ -141,7 +152,7 @@ def hard_sigmoid(a: Arguments) -> Tensor:
 
 @operator("Softmax", "LogSoftmax", "ArgMax")
 def ending(a: Arguments) -> Tensor:
-    function = {"Softmax": torch.softmax, "LogSoftmax": torch.log_softmax, "ArgMax": torch.argmax}[a.op]
+    function: Any = {"Softmax": torch.softmax, "LogSoftmax": torch.log_softmax, "ArgMax": torch.argmax}[a.op]
     axis = a.attribute("axis", 0 if function is torch.argmax else -1 if a.opset >= 13 else 1)
     return function(a[0], axis)
 
@@ -210,7 +221,9 @@ def pad_for(
     """The input padded as far as torch cannot do it itself, and the symmetric padding left to torch."""
     pads = pads_of(a, x, kernel, stride, dilation)
     dims = len(kernel)
-    if pads[:dims] == pads[dims:] and (mode == "constant" or all(2 * p <= k for p, k in zip(pads, kernel, strict=False))):
+    if pads[:dims] == pads[dims:] and (
+        mode == "constant" or all(2 * p <= k for p, k in zip(pads, kernel, strict=False))
+    ):
         return x, pads[:dims]
     return F.pad(x, torch_order(pads), mode=mode), [0] * dims
 

@@ -80,18 +80,27 @@ class Fold:
 
 @dataclass(frozen=True)
 class Seal:
-    """Ends a tournament: names its final value and, per stage, the fold and the window of each unit.
+    """Ends a tournament, whose folds follow each other: each takes the output of the one before.
 
-    The wall of unit j of a stage is real only where `stage output[j] == final[windows[j]]`.
+    A wall that some unit j of a stage drew is real only where the stage's winner is also the winner of the whole,
+    `stage output[elements[j]] == final[windows[j]]`, for that unit or for another one that is zero there too.
+
+    Attributes:
+        competitors: Name of the value that goes into the first stage.
+        stages: Per stage, the output name of its fold and `[U]` the flat index in `final` of each unit's window.
     """
 
-    final: str
+    competitors: str
     stages: tuple[tuple[str, np.ndarray], ...]
-    """(output name of a stage's fold, `[U]` flat index in `final` of each unit's window)"""
+
+    @property
+    def final(self) -> str:
+        """Name of the value that the tournament ends with."""
+        return self.stages[-1][0]
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        return (self.final, *(name for name, _ in self.stages))
+        return (self.competitors, *(name for name, _ in self.stages))
 
 
 Step = Affine | Fold | Seal

@@ -78,7 +78,8 @@ def clamp(call: Call) -> Live | Rows:
 def threshold(call: Call) -> Live:
     if call["threshold"] != call["value"]:
         raise Refusal(
-            f"jumps from {call['value']} to {call['threshold']} at its threshold: not continuous; it is supported where "
+            f"jumps from {call['value']} to {call['threshold']} at its threshold: not continuous; it is "
+            "supported where "
             "threshold == value."
         )
     return bend(call, call.live(), [(call["threshold"], 1.0)])

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from ._call import Call, Live, Refusal, Rows, absolute
 from ._registry import affine
+
+_ALIGNED = 8  # numbers of float64 in a cache line
 
 FACTORS = {
     "input",
@@ -28,7 +32,7 @@ FACTORS = {
 
 
 @affine(
-    *("linear", "conv1d", "conv2d", "conv3d", "convolution"),
+    *("linear", "conv1d", "conv2d", "conv3d"),
     *("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"),
     *(
         "matmul",
@@ -51,10 +55,36 @@ def product(call: Call) -> Live:
     live = sum(leaf_is_live(call, name) for name in factors & call.arguments.keys())
     if live > 1:
         raise Refusal(
-            "multiplies two values that both depend on the input (attention, gating, squaring): quadratic, not "
+            "multiplies two values that both depend on the input (attention, gating, squaring): quadratic, "
+            "not "
             "piecewise affine; trace the part before it, or make one factor a constant."
         )
-    return call.affine()
+    return call.affine(run=aligned_product(call))
+
+
+def aligned_product(call: Call) -> Callable[[Tensor], Tensor] | None:
+    """A matrix product whose rows come out the same wherever they stand in a batch; None if the op itself will do.
+
+    A BLAS starts its sums at aligned addresses, so with rows of odd length the last bits of a row depend on its
+    position. Zeros that fill the rows up change nothing else.
+    """
+    if call.op == "linear" and call.is_live("input") and isinstance(call["weight"], Tensor):
+        matrix, bias = call["weight"], call["bias"]
+    elif call.op in {"matmul", "mm"} and call.is_live("self") and _second(call).ndim == 2:
+        matrix, bias = _second(call).T, None
+    else:
+        return None
+    missing = -matrix.shape[1] % _ALIGNED
+    if missing == 0 or not (bias is None or isinstance(bias, Tensor)):
+        return None
+    filled = functional.pad(matrix, (0, missing))
+    return lambda x: functional.linear(functional.pad(x, (0, missing)), filled, bias)
+
+
+def _second(call: Call) -> Tensor:
+    """The right factor of a matrix product."""
+    factor: Tensor = call["other" if call.op == "matmul" else "mat2"]
+    return factor
 
 
 def leaf_is_live(call: Call, argument: str) -> int:
@@ -109,7 +139,7 @@ def blend(call: Call) -> Live:
 
 
 @affine("sum", "mean", "cumsum", "avg_pool1d", "avg_pool2d", "avg_pool3d")
-@affine("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "_adaptive_avg_pool2d")
+@affine("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d")
 @affine("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d")
 @affine("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d")
 def average(call: Call) -> Live:
@@ -118,15 +148,10 @@ def average(call: Call) -> Live:
     return call.affine(run, run)
 
 
-@affine("_native_batch_norm_legit_no_training", "batch_norm", "native_batch_norm")
+@affine("_native_batch_norm_legit_no_training")
 def batch_norm(call: Call) -> Live:
     """Batch norm in eval: `scale * x + shift` per channel, from the running statistics."""
     x = call.live("input")
-    if call.get("training", False):
-        raise Refusal(
-            "normalises by the statistics of the batch: rows are mixed and nothing is piecewise affine; call "
-            "model.eval() first, and keep track_running_stats=True."
-        )
     call.values_only()
     mean, variance = call["running_mean"], call["running_var"]
     weight = torch.ones_like(mean) if call["weight"] is None else call["weight"]

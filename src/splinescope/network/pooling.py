@@ -135,14 +135,14 @@ def tournament(call: Call, x: Live, index: Windows, sign: float) -> Live:
     def gather(z: Tensor) -> Tensor:
         return z.flatten(1).index_select(1, order).reshape(z.shape[0], k, count)
 
-    value = call.affine(gather, gather, inputs=(x,), shape=(k, count), suffix=".gather")
+    value = competitors = call.affine(gather, gather, inputs=(x,), shape=(k, count), suffix=".gather")
     stages: list[tuple[str, np.ndarray]] = []
     while value.shape[0] > 1:
         pairs = value.shape[0] // 2
         value = _stage(call, value, choose, sign, len(stages))
         stages.append((value.name, np.tile(np.arange(count), pairs)))
     if stages:
-        call.seal(value, stages)
+        call.seal(competitors, stages)
     shape = call.shape
 
     def restore(z: Tensor) -> Tensor:

@@ -5,17 +5,20 @@ from __future__ import annotations
 from ._registry import ending, refuse
 
 SMOOTH = (
-    "is smooth, not piecewise affine, so it has no exact tiles; use a piecewise-affine activation (ReLU, LeakyReLU, "
+    "is smooth, not piecewise affine, so it has no exact tiles; use a piecewise-affine activation "
+    "(ReLU, LeakyReLU, "
     "Hardtanh...) or trace the part before it."
 )
 NORM = (
-    "divides by statistics of its own input, which is not piecewise affine; freeze_statistics(model, x) gives a copy "
+    "divides by statistics of its own input, which is not piecewise affine; freeze_statistics(model, "
+    "x) gives a copy "
     "whose statistics, measured on x, stay fixed."
 )
 JUMP = "is not continuous, so its tiles would not describe it; use relu, clamp, maximum or another continuous op."
 RANDOM = "is random; call model.eval() first, or trace a deterministic network."
 TRAINING = (
-    "normalises by the statistics of the batch: rows are mixed and nothing is piecewise affine; call model.eval() first, "
+    "normalises by the statistics of the batch: rows are mixed and nothing is piecewise affine; call "
+    "model.eval() first, "
     "and keep track_running_stats=True."
 )
 ATTENTION = "multiplies values that both depend on the input; not piecewise affine, and no exact tiles exist."

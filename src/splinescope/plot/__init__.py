@@ -15,3 +15,4 @@ from .tiling import plot_graph as plot_graph
 from .tiling import plot_points as plot_points
 from .tiling import plot_surface as plot_surface
 from .tiling import plot_tiles as plot_tiles
+from .tiling import shading as shading

@@ -42,6 +42,11 @@ def frame(ax: Axes, view: Slice) -> None:
         ax.set_ylabel("$t_2$")
 
 
+def beside(ax: Axes) -> Axes:
+    """Narrow axes for a colour bar, as high as the picture whatever its aspect."""
+    return ax.inset_axes((1.04, 0.0, 0.045, 1.0))
+
+
 def check_plane(tiling: Tiling, what: str) -> None:
     if tiling.dimension != 2:
         raise InputError(f"{what} draws 2-D tilings, got a {tiling.dimension}-D one; plot_graph draws those.")

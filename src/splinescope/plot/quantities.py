@@ -84,7 +84,7 @@ def _depth(tiling: Tiling) -> Quantity:
 def _class(tiling: Tiling) -> Quantity:
     classes = tiling.classes().astype(float)
     if tiling.values is not None and tiling.values.shape[1] == 1:
-        return Quantity("class", "sign of the output", classes, categories=("−", "+"))
+        return Quantity("class", "sign", classes, categories=("−", "+"))
     count = tiling.values.shape[1] if tiling.values is not None else int(classes.max(initial=0)) + 1
     return Quantity("class", "class", classes, categories=tuple(map(str, range(count))))
 

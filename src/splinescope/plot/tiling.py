@@ -9,7 +9,7 @@ import numpy as np
 
 from .._checks import require
 from .._errors import InputError
-from ._axes import BOUNDARY_COLOR, CLASS_COLORS, RASTER_FROM, check_plane, frame, new_axes, slice_points
+from ._axes import BOUNDARY_COLOR, CLASS_COLORS, RASTER_FROM, beside, check_plane, frame, new_axes, slice_points
 from .quantities import Quantity, tile_quantity
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def plot_folds(
     if colorbar and deepest > 1:
         norm = colors.BoundaryNorm(np.arange(0.5, deepest + 1), deepest)
         key = cm.ScalarMappable(norm, colors.ListedColormap(shades))
-        bar = ax.figure.colorbar(key, ax=ax, label="depth of the fold")
+        bar = ax.figure.colorbar(key, cax=beside(ax), label="depth of the fold")
         bar.set_ticks(np.unique(np.linspace(1, deepest, min(deepest, 8)).round().astype(int)))
     return ax
 
@@ -299,7 +299,7 @@ def drawn_lines(segments: np.ndarray, colors: Any, which: np.ndarray | None = No
 def _key(ax: Axes, tiles: ScalarMappable, quantity: Quantity) -> None:
     """A colour bar for numbers; for classes, a legend of those that occur."""
     if quantity.categories is None:
-        bar = ax.figure.colorbar(tiles, ax=ax, label=quantity.label)
+        bar = ax.figure.colorbar(tiles, cax=beside(ax), label=quantity.label)
         if quantity.name == "depth":
             bar.locator = require("matplotlib.ticker", "plot").MaxNLocator(integer=True, nbins=8)
             bar.update_ticks()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _AREA_RTOL = 1e-9  # sums of up to millions of areas
 _AFFINE_RTOL = 1e-9  # a vertex of a deep network carries the rounding of all layers before it
-_BLOCK = 4096
+_BLOCK = 256  # points that run through the network together: wide image networks hold megabytes for each
 
 
 @dataclass(frozen=True)

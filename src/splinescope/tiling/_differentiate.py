@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 
 import numpy as np
 import torch
@@ -20,6 +23,22 @@ BLOCK_BYTES = 64 << 20
 def recording() -> Iterator[None]:
     """Gradients on, whatever mode the caller is in."""
     with torch.inference_mode(False), torch.enable_grad():
+        yield
+
+
+@cache
+def _load_forward_mode() -> None:
+    """torch builds its forward-mode rules on first use, with a warning about its own use of torch.jit."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        importlib.import_module("torch._decomp.decompositions_for_jvp")
+
+
+@contextmanager
+def forward_mode() -> Iterator[None]:
+    """Tangents on."""
+    _load_forward_mode()
+    with forward_ad.dual_level():
         yield
 
 
@@ -48,7 +67,7 @@ def directional_derivatives(program: Program, x: np.ndarray, directions: np.ndar
     batch = torch.from_numpy(x)
     with torch.no_grad():
         for direction in directions:
-            with forward_ad.dual_level():
+            with forward_mode():
                 dual = forward_ad.make_dual(batch, torch.from_numpy(direction).expand_as(batch).contiguous())
                 columns.append(_tangent(program.forward(dual)).reshape(len(x), -1).numpy())
     return np.stack(columns, 2)
@@ -104,7 +123,7 @@ def unit_distances(program: Program, x: np.ndarray) -> np.ndarray:
     if size <= units:
         with torch.no_grad():
             for direction in torch.eye(size, dtype=torch.float64).reshape(size, *program.input_shape):
-                with forward_ad.dual_level():
+                with forward_mode():
                     dual = forward_ad.make_dual(batch, direction.expand_as(batch).contiguous())
                     tangents = [_tangent(z) for _, z in cuts(program, dual)]
                     squares += torch.cat(tangents, 1) ** 2

@@ -12,7 +12,9 @@ import threading
 from dataclasses import dataclass, replace
 
 import numpy as np
+import torch
 
+from ..network._program import Seal
 from . import _kernels as kernels
 from ._plan import Plan, run_in_blocks
 from ._segments import CUTS, Columns, Segment
@@ -245,7 +247,7 @@ class Engine:
     ) -> Chunk | Leaf:  # fmt: skip
         segment = self._plan.segments[stage]
         for seal, tol in zip(segment.seals, self._plan.seal_tolerances[stage], strict=True):
-            self._apply_seal(seal, tol, segment, rows, points, offsets, corners, labels)
+            self._apply_seal(seal, tol, segment, rows, offsets, corners, labels)
         if segment.next_fold is None:
             return Leaf(path, names, points, rows.get(self._output), offsets, corners, labels)
         cuts = rows.pop(CUTS)
@@ -263,17 +265,37 @@ class Engine:
             rows, cuts, np.empty((0, cuts.shape[1])), np.empty((0, words), np.bool_), pos, neg, offsets, corners, labels,
         )  # fmt: skip
 
-    def _apply_seal(self, seal, tol, segment, rows, points, offsets, corners, labels) -> None:  # type: ignore[no-untyped-def]
+    def _apply_seal(
+        self, seal: Seal, tol: np.ndarray, segment: Segment, rows: dict[str, np.ndarray],
+        offsets: np.ndarray, corners: np.ndarray, labels: np.ndarray,
+    ) -> None:  # fmt: skip
+        """Mark the walls of a finished tournament that are none."""
+        numbers = {
+            fold.output: i for i, fold in enumerate(s.next_fold for s in self._plan.segments[:-1] if s.next_fold)
+        }
+        stages = [numbers[name] for name, _ in seal.stages]
+        low = self._plan.first_labels[stages[0]]
+        folds = [self._plan.segments[i].next_fold for i in stages]
+        high = low + sum(fold.site.units for fold in folds if fold is not None)
+        if not ((labels >= low) & (labels < high)).any():
+            return
+
         def of(name: str) -> np.ndarray:
             return rows[CUTS] if name in segment.aliases else rows[name]
 
-        for name, windows in seal.stages:
-            number = next(i for i, s in enumerate(self._plan.segments[1:]) if s.fold.output == name)
-            fold = self._plan.segments[number].next_fold
-            kernels.mark_unreal_walls(
-                offsets, corners, labels, self._plan.first_labels[number], windows, fold.elements,
-                of(seal.final), of(name), tol, points.shape[1] == 2,
-            )  # fmt: skip
+        cuts, gaps, gap_tol = [], [], []
+        before = seal.competitors
+        for fold, (name, windows) in zip(folds, seal.stages, strict=True):
+            assert fold is not None
+            value = torch.from_numpy(of(before)).reshape(-1, *segment.shapes[before])
+            cuts.append(fold.cuts(value).numpy())
+            gaps.append(np.abs(of(seal.final)[:, windows] - of(name)[:, fold.elements]))
+            gap_tol.append(tol[windows])
+            before = name
+        kernels.mark_unreal_walls(
+            offsets, corners, labels, low, np.concatenate(cuts, 1), np.concatenate(gaps, 1),
+            np.concatenate([self._plan.tolerances[i] for i in stages]), np.concatenate(gap_tol),
+        )  # fmt: skip
 
     def _width(self, segment: Segment, key: str) -> int:
         if key == CUTS:

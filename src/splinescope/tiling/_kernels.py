@@ -537,22 +537,37 @@ def keep_ancestors(used, first_new, parents):  # type: ignore[no-untyped-def]
 
 
 @_jit
-def mark_unreal_walls(offsets, corners, labels, low, windows, elements, final, stage, tol, walls_are_edges):  # type: ignore[no-untyped-def]
-    """Relabel as -2 - label the walls of one tournament stage (units from label `low`) that two losers drew."""
-    units = windows.shape[0]
+def mark_unreal_walls(offsets, corners, labels, low, cuts, gaps, cut_tol, gap_tol):  # type: ignore[no-untyped-def]
+    """Relabel as -2 - label the walls that only losers of a tournament drew (its units have labels from `low`).
+
+    `cuts` and `gaps` `[V, units]`: each unit's pre-activation, and by how much its winner loses in the end. A wall is
+    real if some unit is zero on it, not zero on the rest of the tile, and has no gap there.
+    """
+    units = cuts.shape[1]
     for i in range(offsets.shape[0] - 1):
         start = offsets[i]
         stop = offsets[i + 1]
         for c in range(start, stop):
-            j = labels[c] - low
-            if j < 0 or j >= units:
+            own = labels[c] - low
+            if own < 0 or own >= units:
                 continue
             u = corners[c]
-            gap = final[u, windows[j]] - stage[u, elements[j]]
-            if walls_are_edges:
+            v = u  # in 1-D a wall is a point
+            if stop - start > 2:
                 v = corners[c + 1 if c + 1 < stop else start]
-                gap = max(gap, final[v, windows[j]] - stage[v, elements[j]])
-            if gap > tol[windows[j]]:
+            if gaps[u, own] <= gap_tol[own] and gaps[v, own] <= gap_tol[own]:
+                continue
+            real = False
+            for j in range(units):
+                if max(gaps[u, j], gaps[v, j]) > gap_tol[j] or max(abs(cuts[u, j]), abs(cuts[v, j])) > cut_tol[j]:
+                    continue
+                for other in range(start, stop):
+                    if abs(cuts[corners[other], j]) > cut_tol[j]:
+                        real = True
+                        break
+                if real:
+                    break
+            if not real:
                 labels[c] = -2 - labels[c]
 
 

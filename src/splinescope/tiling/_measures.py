@@ -95,8 +95,9 @@ class Measures:
     def pieces(self, rtol: float = 1e-9) -> Pieces:
         """Pieces (linear regions): neighbouring tiles merged where their maps are equal.
 
-        Maps are equal if their slopes differ by at most `rtol` times the largest slope of the tiling, in the
-        Frobenius norm; continuity makes the offsets agree. Whether nearly equal maps merge depends on it.
+        Maps are equal if their slopes differ by at most `rtol` times the largest slope of the tiling (or the largest
+        output over the slice's extent, if that is more), in the Frobenius norm; continuity makes the offsets agree.
+        Whether nearly equal maps merge depends on it.
         """
         return pieces.pieces(self._tiling, rtol)
 

@@ -100,20 +100,22 @@ def pair_half_edges(offsets: np.ndarray, corners: np.ndarray) -> tuple[np.ndarra
 def _without_unreal_ends(mesh: Mesh) -> Mesh:
     """The 1-D case: join neighbouring intervals at points that only losers of a max draw."""
     left, right = mesh.corners[::2], mesh.corners[1::2]
-    joined = (mesh.labels[2::2] < OUTSIDE) & (left[1:] == right[:-1])
+    unreal = mesh.labels < OUTSIDE
+    joined = unreal[2::2] & unreal[1:-1:2] & (left[1:] == right[:-1])  # both sides must agree
     starts, ends = np.append(True, ~joined), np.append(~joined, True)
     corners = np.stack([left[starts], right[ends]], 1).reshape(-1)
     labels = np.stack([mesh.labels[::2][starts], mesh.labels[1::2][ends]], 1).reshape(-1)
     used, ids = np.unique(corners, return_inverse=True)
     values = None if mesh.values is None else mesh.values[used]
-    return Mesh(mesh.points[used], values, np.arange(0, len(corners) + 1, 2), ids.astype(np.int32), labels)
+    offsets = np.arange(0, len(corners) + 1, 2)
+    return Mesh(mesh.points[used], values, offsets, ids.astype(np.int32), _restored(labels))
 
 
 def _without_unreal_walls(mesh: Mesh, domain: np.ndarray) -> Mesh:
     """Merge tiles across walls that only losers of a max draw, and drop vertices that are then no corners."""
     first, second = pair_half_edges(mesh.offsets, mesh.corners)
     _, tile_of = half_edges(mesh.offsets, mesh.corners)
-    unreal = (mesh.labels[first] < OUTSIDE) & (second >= 0)
+    unreal = (mesh.labels[first] < OUTSIDE) & (second >= 0) & (mesh.labels[second] < OUTSIDE)  # both sides must agree
     n = len(mesh.offsets) - 1
     left, right = tile_of[first[unreal]], tile_of[second[unreal]]
     graph = coo_array((np.ones(len(left), np.int8), (left, right)), shape=(n, n))
@@ -141,7 +143,12 @@ def _without_unreal_walls(mesh: Mesh, domain: np.ndarray) -> Mesh:
     used[corners] = True
     ids = np.cumsum(used, dtype=np.int32) - np.int32(1)
     values = None if mesh.values is None else mesh.values[used]
-    return Mesh(mesh.points[used], values, offsets, ids[corners], labels)
+    return Mesh(mesh.points[used], values, offsets, ids[corners], _restored(labels))
+
+
+def _restored(labels: np.ndarray) -> np.ndarray:
+    """Labels of walls that looked unreal from one side only."""
+    return np.where(labels < OUTSIDE, -2 - labels, labels)
 
 
 @numba.njit(cache=True)

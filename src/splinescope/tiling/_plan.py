@@ -23,7 +23,8 @@ class Plan:
     seal_tolerances: Per segment and seal, `[windows]`: the same for ties in a tournament.
     first_labels: Per fold, the label of its first unit; labels number all units of all folds.
     rows_per_block: Rows that run through the torch ops together. Fixed, because the last bits of a matrix
-        product may depend on how many rows it has, and results must not depend on the chunking.
+        product may depend on how many rows it has, and results must not depend on the chunking (nor do they
+        on the place of a row: see `network.affine_ops.aligned_product`).
     row_bytes: Per segment, bytes that one vertex holds while the segment is being worked on.
     """
 

@@ -1,9 +1,9 @@
 """Decision boundaries and level sets of a network on a slice, exactly, as segments and polylines.
 
 On a tile the outputs are affine, so where two of them tie is a straight line; the boundary is the part of it on
-which no third output is larger. A tie belongs to the class with the lowest number, as in `argmax`, so a boundary
-that runs along a wall is found from exactly one side. Outputs closer than `Tiling.rtol` times the largest output of
-the tiling count as tied.
+which no third output is larger. Lines inside a tile and lines along a wall are found separately. Outputs closer than
+`Tiling.rtol` times the largest output of the tiling count as tied, and where classes tie on a whole tile, the one with
+the lowest number wins, as in `argmax`.
 """
 
 from __future__ import annotations
@@ -88,9 +88,10 @@ def decision_boundary(tiling: Tiling) -> Boundary:
         return level_set(tiling, 0.0)
     tolerance = tiling.rtol * max((float(np.abs(values).max()) for _, values in _value_blocks(tiling)), default=0.0)
     winners = np.empty(len(tiling.vertices), np.int64)
+    tied = np.empty(len(tiling.vertices), bool)
     for rows, values in _value_blocks(tiling):
-        winners[rows] = (values >= values.max(1, keepdims=True) - tolerance).argmax(1)
-    return _trace(tiling, winners, None, tolerance)
+        winners[rows], tied[rows] = _winners(values, tolerance)
+    return _trace(tiling, winners, tied, None, tolerance)
 
 
 def level_set(tiling: Tiling, value: float, output: int = 0) -> Boundary:
@@ -103,7 +104,13 @@ def level_set(tiling: Tiling, value: float, output: int = 0) -> Boundary:
     heights = np.concatenate([values[:, output] for _, values in _value_blocks(tiling)] or [np.zeros(0)])
     two = np.stack([np.full(len(heights), float(value)), heights], 1)
     tolerance = tiling.rtol * float(np.abs(two).max(initial=0))
-    return _trace(tiling, (two[:, 1] > two[:, 0] + tolerance).astype(np.int64), two, tolerance)
+    return _trace(tiling, *_winners(two, tolerance), two, tolerance)
+
+
+def _winners(values: np.ndarray, tolerance: float) -> tuple[np.ndarray, np.ndarray]:
+    """The lowest class within the tolerance of the largest output, and whether there are several."""
+    top = values >= values.max(1, keepdims=True) - tolerance
+    return top.argmax(1), top.sum(1) > 1
 
 
 def _output_count(tiling: Tiling) -> int:
@@ -120,47 +127,47 @@ def _value_blocks(tiling: Tiling):  # type: ignore[no-untyped-def]
         yield rows, maps.vertex_values(tiling, rows)
 
 
-def _trace(tiling: Tiling, winners: np.ndarray, values: np.ndarray | None, tolerance: float) -> Boundary:
-    """The boundary in the tiles whose corners do not all have one winner (elsewhere it wins throughout)."""
+def _trace(
+    tiling: Tiling, winners: np.ndarray, tied: np.ndarray, values: np.ndarray | None, tolerance: float
+) -> Boundary:
+    """The boundary inside the tiles whose corners do not all have one winner, and along walls with a tie at an end."""
     offsets, corners = tiling.tiles.offsets, tiling.tiles.corners
-    if tiling.count:
-        at_corner = winners[corners]
-        low = np.minimum.reduceat(at_corner, offsets[:-1])
-        high = np.maximum.reduceat(at_corner, offsets[:-1])
-        tiles = np.flatnonzero(low != high)
-    else:
-        tiles = np.zeros(0, np.int64)
-    starts, ids = maps.gather_tiles(offsets, corners, tiles)
-    used, rows = np.unique(ids, return_inverse=True)
-    chosen = maps.vertex_values(tiling, used) if values is None else values[used]
+    if not tiling.count:
+        nowhere = np.zeros((0, 2, tiling.dimension))
+        return Boundary(nowhere, np.zeros((0, 2), np.int64), np.zeros(0, np.int64))
+    at_corner = winners[corners]
+    tiles = np.flatnonzero(np.minimum.reduceat(at_corner, offsets[:-1]) != np.maximum.reduceat(at_corner, offsets[:-1]))
+    walls = np.flatnonzero(tied[tiling.walls.ends].any(1) & (tiling.walls.tiles >= 0).all(1))
+    sides = tiling.walls.tiles[walls].astype(np.int64)
+    lists = [maps.gather_tiles(offsets, corners, chosen) for chosen in (tiles, sides[:, 0], sides[:, 1])]
+    used, ids = np.unique(
+        np.concatenate([tiling.walls.ends[walls].reshape(-1), *(c for _, c in lists)]), return_inverse=True
+    )
+    parts = np.split(ids.reshape(-1), np.cumsum([2 * len(walls), *(len(c) for _, c in lists)])[:-1])
+    chosen = np.ascontiguousarray(maps.vertex_values(tiling, used) if values is None else values[used])
     points = np.ascontiguousarray(tiling.vertices[used])
-    trace = _trace_polygons if tiling.dimension == 2 else _trace_intervals
-    room = 4 * len(tiles) + 16
+    (a, _), (b, _), (c, _) = lists
+    inside = _collect(_trace_tiles, (a, parts[1], points, chosen, tolerance), 4 * len(tiles), tiling.dimension)
+    along = _collect(
+        _trace_walls, (parts[0].reshape(-1, 2), b, parts[2], c, parts[3], points, chosen, tolerance),
+        len(walls), tiling.dimension,
+    )  # fmt: skip
+    owners = np.concatenate([tiles[inside[2]], sides[along[2], 0]])
+    return Boundary(np.concatenate([inside[0], along[0]]), np.concatenate([inside[1], along[1]]), owners)
+
+
+def _collect(kernel: Any, arguments: tuple, room: int, dimension: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Call a kernel that fills (segments, classes, owners) and says how many there are; again if they did not fit."""
     while True:
-        segments = np.empty((room, 2, tiling.dimension))
-        classes, owners = np.empty((room, 2), np.int64), np.empty(room, np.int64)
-        found = trace(
-            starts, rows.reshape(-1), points, np.ascontiguousarray(chosen), tolerance, segments, classes, owners
+        segments, classes, owners = (
+            np.empty((room, 2, dimension)),
+            np.empty((room, 2), np.int64),
+            np.empty(room, np.int64),
         )
+        found = kernel(*arguments, segments, classes, owners)
         if found <= room:
-            break
+            return segments[:found], classes[:found], owners[:found]
         room = found
-    boundary = segments[:found], classes[:found], tiles[owners[:found]]
-    return Boundary(*_without_touches(*boundary))
-
-
-def _without_touches(segments: np.ndarray, classes: np.ndarray, tiles: np.ndarray):  # type: ignore[no-untyped-def]
-    """Drop what was found from both sides of a wall: there one class only touches the other's, and wins nowhere."""
-    if not len(segments):
-        return segments, classes, tiles
-    ends = segments.reshape(len(segments), 2, -1)
-    swap = ends[:, 0, 0] > ends[:, 1, 0]
-    swap |= (ends[:, 0, 0] == ends[:, 1, 0]) & (ends[:, 0, -1] > ends[:, 1, -1])
-    ordered = np.where(swap[:, None, None], ends[:, ::-1], ends).reshape(len(ends), -1)
-    keys = np.concatenate([ordered, classes], 1)
-    _, inverse, counts = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
-    once = counts[inverse.reshape(-1)] == 1
-    return segments[once], classes[once], tiles[once]
 
 
 @numba.njit(nogil=True, cache=True)
@@ -183,114 +190,157 @@ def _possible(values, ids, tolerance, kept):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True)
-def _crossing(u, v, i, j, values, tolerance):  # type: ignore[no-untyped-def]
-    """Share s in [0, 1] of the way from u to v at which outputs i < j tie; negative if they do not cross.
+def _sign(v, i, j, values, tolerance):  # type: ignore[no-untyped-def]
+    """1 where output i is ahead of j, -1 where behind, 0 for a tie."""
+    lead = values[v, i] - values[v, j]
+    return 1 if lead > tolerance else -1 if lead < -tolerance else 0
 
-    A tie at an end belongs to i. The same for both tiles of a wall, because u < v is asked of the caller.
+
+@numba.njit(nogil=True, cache=True)
+def _free_part(i, j, at_end, reference_i, reference_j, values, kept, tolerance):  # type: ignore[no-untyped-def]
+    """The part [low, high] of a tie between i and j on which no third class is ahead (low > high: none).
+
+    `at_end` `[2, C]` are the outputs at its ends. A class that ties all along is ahead of i if it is ahead at
+    `reference_i`, a vertex on i's side; if it ties there too, the lower number is. Likewise for j.
     """
-    du, dv = values[u, i] - values[u, j], values[v, i] - values[v, j]
-    if (du >= -tolerance) == (dv >= -tolerance):
-        return -1.0
-    if abs(du) <= tolerance:
-        return 0.0
-    if abs(dv) <= tolerance:
-        return 1.0
-    return du / (du - dv)
+    low, high = 0.0, 1.0
+    for k in kept:
+        if k in (i, j):
+            continue
+        for side in range(2):
+            rival, reference = (i, reference_i) if side == 0 else (j, reference_j)
+            first, last = at_end[0, k] - at_end[0, rival], at_end[1, k] - at_end[1, rival]
+            if abs(first) <= tolerance and abs(last) <= tolerance:
+                sign = _sign(reference, k, rival, values, tolerance)
+                if sign > 0 or (sign == 0 and k < rival):
+                    return 1.0, 0.0
+            elif first >= -tolerance and last >= -tolerance:
+                return 1.0, 0.0
+            elif first > tolerance:
+                low = max(low, first / (first - last))
+            elif last > tolerance:
+                high = min(high, first / (first - last))
+    return low, high
 
 
 @numba.njit(nogil=True, cache=True)
-def _beaten(lead, k, i, tolerance):  # type: ignore[no-untyped-def]
-    """Whether a class k is ahead of i by `lead`; a tie goes to the lower number."""
-    return lead > tolerance or (k < i and lead >= -tolerance)
-
-
-@numba.njit(nogil=True, cache=True)
-def _trace_polygons(offsets, corners, points, values, tolerance, segments, classes, owners):  # type: ignore[no-untyped-def]
-    """Fill the segments of all tiles; returns how many there are (which may be more than fit)."""
+def _trace_tiles(offsets, corners, points, values, tolerance, segments, classes, owners):  # type: ignore[no-untyped-def]
+    """Ties that cross the inside of a tile: some corner is on i's side and some on j's. Returns how many there are."""
     found = 0
-    kept = np.empty(values.shape[1], np.int64)
-    end = np.empty((2, 2))
+    dimension = points.shape[1]
+    possible = np.empty(values.shape[1], np.int64)
+    end = np.empty((2, dimension))
     at_end = np.empty((2, values.shape[1]))
     for tile in range(len(offsets) - 1):
         ids = corners[offsets[tile] : offsets[tile + 1]]
-        possible = _possible(values, ids, tolerance, kept)
-        for a in range(possible):
-            for b in range(a + 1, possible):
+        kept = possible[: _possible(values, ids, tolerance, possible)]
+        for a in range(len(kept)):
+            for b in range(a + 1, len(kept)):
                 i, j = kept[a], kept[b]
+                ahead = behind = ids[0]
+                for v in ids:
+                    if values[v, i] - values[v, j] > values[ahead, i] - values[ahead, j]:
+                        ahead = v
+                    if values[v, i] - values[v, j] < values[behind, i] - values[behind, j]:
+                        behind = v
+                if _sign(ahead, i, j, values, tolerance) <= 0 or _sign(behind, i, j, values, tolerance) >= 0:
+                    continue
                 hits = 0
                 for p in range(len(ids)):
                     u, v = ids[p], ids[(p + 1) % len(ids)]
-                    if u > v:
+                    if u > v:  # one order for both tiles of a wall: equal ends to the last bit
                         u, v = v, u
-                    s = _crossing(u, v, i, j, values, tolerance)
-                    if s < 0.0 or hits == 2:
+                    if _sign(ids[p], i, j, values, tolerance) == 0:
+                        u = v = ids[p]
+                        s = 0.0
+                    elif _sign(u, i, j, values, tolerance) * _sign(v, i, j, values, tolerance) < 0:
+                        s = (values[u, i] - values[u, j]) / (values[u, i] - values[u, j] - values[v, i] + values[v, j])
+                    else:
                         continue
-                    for x in range(2):
+                    if hits == 2:
+                        continue
+                    for x in range(dimension):
                         end[hits, x] = (1.0 - s) * points[u, x] + s * points[v, x]
-                    for c in range(possible):
-                        k = kept[c]
+                    for k in kept:
                         at_end[hits, k] = (1.0 - s) * values[u, k] + s * values[v, k]
                     hits += 1
-                if hits < 2 or (end[0, 0] == end[1, 0] and end[0, 1] == end[1, 1]):
+                    if dimension == 1:
+                        break
+                if dimension == 1:
+                    end[1], at_end[1] = end[0], at_end[0]
+                elif hits < 2:
                     continue
-                low, high = 0.0, 1.0  # the part on which no third class is ahead
-                for c in range(possible):
-                    k = kept[c]
-                    if k in (i, j):
-                        continue
-                    for rival in (i, j):
-                        first, last = at_end[0, k] - at_end[0, rival], at_end[1, k] - at_end[1, rival]
-                        out0, out1 = _beaten(first, k, rival, tolerance), _beaten(last, k, rival, tolerance)
-                        if out0 and out1:
-                            low = 2.0
-                        elif out0 and abs(first) > tolerance:
-                            low = max(low, min(first / (first - last), 1.0))
-                        elif out1 and abs(last) > tolerance:
-                            high = min(high, max(first / (first - last), 0.0))
-                if not low < high:
+                low, high = _free_part(i, j, at_end, ahead, behind, values, kept, tolerance)
+                if low >= high:
                     continue
                 if found < len(segments):
-                    for x in range(2):
-                        span = end[1, x] - end[0, x]
-                        segments[found, 0, x] = end[0, x] + low * span
-                        segments[found, 1, x] = end[0, x] + high * span if high < 1.0 else end[1, x]
-                    classes[found, 0], classes[found, 1] = i, j
-                    owners[found] = tile
+                    _write(found, i, j, tile, end, low, high, segments, classes, owners)
                 found += 1
     return found
 
 
 @numba.njit(nogil=True, cache=True)
-def _trace_intervals(offsets, corners, points, values, tolerance, segments, classes, owners):  # type: ignore[no-untyped-def]
-    """The 1-D case of `_trace_polygons`: a point where two classes tie and no third is ahead."""
+def _trace_walls(ends, offsets0, corners0, offsets1, corners1, points, values, tolerance, segments, classes, owners):  # type: ignore[no-untyped-def]
+    """Ties along a wall, with i ahead on one side of it and j on the other. Returns how many there are."""
     found = 0
-    kept = np.empty(values.shape[1], np.int64)
-    for tile in range(len(offsets) - 1):
-        ids = corners[offsets[tile] : offsets[tile + 1]]
-        u, v = min(ids[0], ids[1]), max(ids[0], ids[1])
-        possible = _possible(values, ids, tolerance, kept)
-        for a in range(possible):
-            for b in range(a + 1, possible):
+    possible = np.empty(values.shape[1], np.int64)
+    end = np.empty((2, points.shape[1]))
+    at_end = np.empty((2, values.shape[1]))
+    for wall in range(len(ends)):
+        left = corners0[offsets0[wall] : offsets0[wall + 1]]
+        right = corners1[offsets1[wall] : offsets1[wall + 1]]
+        kept = possible[: _possible(values, ends[wall], tolerance, possible)]
+        for x in range(2):
+            end[x], at_end[x] = points[ends[wall, x]], values[ends[wall, x]]
+        for a in range(len(kept)):
+            for b in range(a + 1, len(kept)):
                 i, j = kept[a], kept[b]
-                s = _crossing(u, v, i, j, values, tolerance)
-                if s < 0.0:
+                if _sign(ends[wall, 0], i, j, values, tolerance) or _sign(ends[wall, 1], i, j, values, tolerance):
                     continue
-                ahead = False
-                for c in range(possible):
-                    k = kept[c]
-                    if k != i and k != j:
-                        for rival in (i, j):
-                            lead = (1.0 - s) * (values[u, k] - values[u, rival]) + s * (values[v, k] - values[v, rival])
-                            ahead |= _beaten(lead, k, rival, tolerance)
-                if ahead:
+                worst_left, worst_right = left[0], right[0]
+                for v in left:
+                    if values[v, i] - values[v, j] < values[worst_left, i] - values[worst_left, j]:
+                        worst_left = v
+                for v in right:
+                    if values[v, i] - values[v, j] < values[worst_right, i] - values[worst_right, j]:
+                        worst_right = v
+                left_is_j = _sign(worst_left, i, j, values, tolerance) < 0
+                if left_is_j == (_sign(worst_right, i, j, values, tolerance) < 0):
+                    continue
+                ahead = _farthest(right if left_is_j else left, ends[wall], points)
+                behind = _farthest(left if left_is_j else right, ends[wall], points)
+                low, high = _free_part(i, j, at_end, ahead, behind, values, kept, tolerance)
+                if low >= high:
                     continue
                 if found < len(segments):
-                    x = (1.0 - s) * points[u, 0] + s * points[v, 0]
-                    segments[found, 0, 0] = segments[found, 1, 0] = x
-                    classes[found, 0], classes[found, 1] = i, j
-                    owners[found] = tile
+                    _write(found, i, j, wall, end, low, high, segments, classes, owners)
                 found += 1
     return found
+
+
+@numba.njit(nogil=True, cache=True)
+def _farthest(ids, ends, points):  # type: ignore[no-untyped-def]
+    """The corner of a tile farthest from the line through two points of it (1-D: from the point)."""
+    best, chosen = -1.0, ids[0]
+    for v in ids:
+        if points.shape[1] == 1:
+            away = abs(points[v, 0] - points[ends[0], 0])
+        else:
+            ex, ey = points[ends[1], 0] - points[ends[0], 0], points[ends[1], 1] - points[ends[0], 1]
+            away = abs(ex * (points[v, 1] - points[ends[0], 1]) - ey * (points[v, 0] - points[ends[0], 0]))
+        if away > best:
+            best, chosen = away, v
+    return chosen
+
+
+@numba.njit(nogil=True, cache=True)
+def _write(row, i, j, owner, end, low, high, segments, classes, owners):  # type: ignore[no-untyped-def]
+    for x in range(end.shape[1]):
+        span = end[1, x] - end[0, x]
+        segments[row, 0, x] = end[0, x] + low * span
+        segments[row, 1, x] = end[0, x] + high * span if high < 1.0 else end[1, x]
+    classes[row, 0], classes[row, 1] = i, j
+    owners[row] = owner
 
 
 @numba.njit(nogil=True, cache=True)

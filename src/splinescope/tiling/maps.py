@@ -146,7 +146,7 @@ def _maps(tiling: Tiling, tiles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         rise = (values[:, 2] - values[:, 0] - rise * (third * along).sum(1, keepdims=True)) / height
         slopes += rise[:, :, None] * across[:, None, :]
     thin = np.flatnonzero(thickness < THIN * np.ptp(tiling.slice.domain, axis=0).max())
-    if len(thin) and tiling.network is not None:
+    if len(thin) and tiling.network is not None and tiling.network.fingerprint() == tiling.fingerprint:
         slopes[thin] = _slopes_by_network(tiling, tiles[thin])
     return slopes, values[:, 0] - np.einsum("kcd,kd->kc", slopes, points[:, 0])
 

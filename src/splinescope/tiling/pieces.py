@@ -35,7 +35,8 @@ class Pieces:
 def pieces(tiling: Tiling, rtol: float = 1e-9) -> Pieces:
     """See `Tiling.pieces`."""
     check_positive(rtol, "rtol")
-    tolerance = rtol * float(maps.slope_norms(tiling, "frobenius").max(initial=0.0))
+    extent = float(np.ptp(tiling.slice.domain, axis=0).max())
+    tolerance = rtol * max(float(maps.slope_norms(tiling, "frobenius").max(initial=0.0)), _largest(tiling) / extent)
     walls = tiling.walls
     inner = np.flatnonzero((walls.tiles >= 0).all(1))
     same = np.zeros(len(walls), bool)
@@ -51,3 +52,12 @@ def pieces(tiling: Tiling, rtol: float = 1e-9) -> Pieces:
     rank[np.argsort(first)] = np.arange(count)
     labels = rank[labels.reshape(-1)]
     return Pieces(count, labels, np.bincount(labels, weights=tiling.areas, minlength=count), tolerance)
+
+
+def _largest(tiling: Tiling) -> float:
+    """Largest absolute output: outputs hold slopes to about 1e-16 of it over the size of a tile, and no better."""
+    largest = 0.0
+    for start in range(0, len(tiling.vertices), _WALLS_AT_ONCE):
+        rows = np.arange(start, min(start + _WALLS_AT_ONCE, len(tiling.vertices)))
+        largest = max(largest, float(np.abs(maps.vertex_values(tiling, rows)).max()))
+    return largest

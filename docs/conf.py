@@ -1,0 +1,53 @@
+"""Sphinx configuration: everything is built offline, warnings are errors (`make docs`)."""
+
+import os
+import sys
+from pathlib import Path
+
+import matplotlib as mpl
+
+sys.path.insert(0, str(Path(__file__).parent))
+os.environ.setdefault("OMP_NUM_THREADS", "2")
+mpl.use("Agg")
+
+import splinescope  # noqa: E402
+
+project = "splinescope"
+author = "The splinescope developers"
+version = release = splinescope.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "sphinx_gallery.gen_gallery",
+    "mathml",  # docs/mathml.py: formulas without a script from elsewhere
+]
+exclude_patterns = ["_build", "gallery/**/*.ipynb", "gallery/**/*.py", "gallery/**/*.zip", "gallery/**/*.json"]
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
+myst_heading_anchors = 3
+
+html_theme = "furo"
+html_title = "splinescope"
+html_static_path = ["_static"]
+
+default_role = "code"
+autodoc_member_order = "bysource"
+autodoc_typehints = "description"
+autodoc_default_options = {"members": True}
+napoleon_google_docstring = True
+suppress_warnings = ["config.cache"]  # sphinx-gallery's settings hold a function
+
+_EXAMPLES = Path(__file__).parent.parent / "examples"
+_TOPICS = sorted(path.parent.name for path in _EXAMPLES.glob("*/README.rst"))
+sphinx_gallery_conf = {
+    "examples_dirs": [str(_EXAMPLES / topic) for topic in _TOPICS],
+    "gallery_dirs": [f"gallery/{topic}" for topic in _TOPICS],
+    "filename_pattern": r"/plot_",
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "show_memory": False,
+    "min_reported_time": 1e9,
+}

@@ -1,0 +1,29 @@
+"""The demo, at a small size, writes a page whose pictures and links all exist."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+import splinescope as ss
+
+DEMO = Path(__file__).parents[2] / "examples" / "demo.py"
+
+
+def test_the_demo_writes_a_complete_page(tmp_path, capsys):
+    pytest.importorskip("sklearn", reason="the extra 'data' is not installed")
+    spec = importlib.util.spec_from_file_location("demo", DEMO)
+    demo = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(demo)
+    with torch.random.fork_rng():
+        demo.main(["--out", str(tmp_path), "--width", "8", "--epochs", "1"])
+    text = (tmp_path / "index.html").read_text()
+    links = [link for link in re.findall(r"(?:src|href)=[\"']([^\"']+)", text) if not link.startswith("data:")]
+    assert len(links) == 11
+    for link in links:
+        assert (tmp_path / link).stat().st_size > 1000
+    assert ss.load_tiling(tmp_path / "plain-after-training.tiling").check().ok
+    assert "tiling seconds" in re.sub(r"\s+", " ", text)
+    assert "plain" in capsys.readouterr().out

@@ -1,0 +1,363 @@
+"""What `trace` promises beyond single operations: the model is untouched, errors are clear, snapshots are live."""
+
+from __future__ import annotations
+
+import copy
+import random
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import splinescope as ss
+
+
+def small() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(3, 5), nn.BatchNorm1d(5), nn.ReLU(), nn.Linear(5, 2)).eval()
+
+
+class Lambda(nn.Module):
+    def __init__(self, function) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args, **kwargs):
+        return self.function(*args, **kwargs)
+
+
+def refusal(function, shape: tuple[int, ...] = (4, 6), kind: type[Exception] = ss.UnsupportedModelError) -> str:
+    with pytest.raises(kind) as caught:
+        ss.trace(Lambda(function).eval(), torch.zeros(2, *shape))
+    return str(caught.value)
+
+
+def test_network_describes_itself():
+    model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(8, 3), nn.Hardtanh())
+    network = ss.trace(nn.Sequential(model, nn.Softmax(1)), np.zeros((1, 1, 6, 6)))
+    assert (network.input_shape, network.output_shape, network.ending) == ((1, 6, 6), (3,), "softmax")
+    assert [(s.path, s.op, s.shape, s.units, s.depth) for s in network.sites] == [
+        ("0.1", "relu", (2, 4, 4), 32, 1),
+        ("0.2", "max_pool2d", (2, 8), 16, 2),
+        ("0.2", "max_pool2d", (1, 8), 8, 2),
+        ("0.5", "hardtanh", (3,), 6, 3),
+    ]
+    assert repr(network) == "SplineNetwork(Sequential: (1, 6, 6) -> (3,), 62 units at 4 sites, before softmax)"
+    assert network.summary().splitlines()[2].split() == ["0.1", "relu", "2x4x4", "32", "1"]
+    assert ss.trace(network, None) is network
+
+
+def test_depth_counts_the_longest_way():
+    class Skip(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.relu(torch.relu(torch.relu(x)) + x.abs())
+
+    assert [s.depth for s in ss.trace(Skip(), torch.zeros(1, 2)).sites] == [1, 2, 1, 3]
+
+
+def test_snapshots_follow_training_and_stay_as_taken():
+    model = small()
+    network, x = ss.trace(model, torch.zeros(1, 3)), torch.randn(4, 3)
+    before, mark = network.program(), network.fingerprint()
+    old = before.forward(x)
+    with torch.no_grad():
+        model[0].weight.mul_(2)
+        model[1].running_mean.add_(1)
+    torch.testing.assert_close(before.forward(x), old)
+    # the model computes in float32
+    torch.testing.assert_close(network(x), model(x).double(), rtol=1e-5, atol=1e-5)
+    assert network.fingerprint() != mark
+
+
+def test_fingerprint_is_one_for_equal_networks_of_any_dtype():
+    model = small()
+    mark = ss.trace(model, torch.zeros(1, 3)).fingerprint()
+    assert mark == ss.trace(copy.deepcopy(model).double(), torch.zeros(5, 3)).fingerprint()
+    assert len(mark) == 64
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
+def test_models_of_any_floating_dtype_are_computed_in_float64(dtype):
+    model = small().to(dtype)
+    network = ss.trace(model, torch.zeros(2, 3))
+    x = torch.randn(4, 3, dtype=torch.float64)
+    assert network(x).dtype == torch.float64
+    torch.testing.assert_close(network(x), copy.deepcopy(model).double()(x), rtol=1e-12, atol=1e-12)
+
+
+def test_the_user_finds_everything_as_it_was():
+    model = small()
+    model[3].train()
+    fired: list[str] = []
+    model[0].register_forward_hook(lambda *_: fired.append("forward"))
+    model[2].register_full_backward_hook(lambda *_: fired.append("backward"))
+    model[0].weight.grad = torch.ones(5, 3)
+    model.seen = []
+    state = copy.deepcopy(model.state_dict())
+    torch.manual_seed(5), np.random.seed(5), random.seed(5)  # noqa: NPY002
+    states = torch.get_rng_state(), np.random.get_state()[1].copy(), random.getstate()  # noqa: NPY002
+    hooks, parameters = list(model[0]._forward_hooks.values()), [id(p) for p in model.parameters()]
+    ss.trace(model, torch.zeros(1, 3)).program()
+    assert fired == []
+    assert torch.equal(torch.get_rng_state(), states[0])
+    assert np.array_equal(np.random.get_state()[1], states[1])  # noqa: NPY002
+    assert random.getstate() == states[2]
+    assert torch.is_grad_enabled()
+    assert torch.get_default_dtype() == torch.float32
+    assert [m.training for m in model] == [False, False, False, True]
+    assert list(model[0]._forward_hooks.values()) == hooks
+    assert [id(p) for p in model.parameters()] == parameters
+    assert all(torch.equal(value, state[key]) for key, value in model.state_dict().items())
+    assert torch.equal(model[0].weight.grad, torch.ones(5, 3))
+    model(torch.zeros(2, 3))
+    assert fired == ["forward"]
+
+
+def test_attributes_written_in_forward_stay_with_the_user():
+    class Counting(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.calls, self.log = 0, []
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.calls += 1
+            self.log.append(x)
+            return x.relu()
+
+    model = Counting()
+    ss.trace(model, torch.zeros(1, 3))
+    assert (model.calls, model.log) == (0, [])
+
+
+def test_models_that_cannot_be_copied_are_traced_with_hooks_put_back():
+    class Stubborn(nn.Linear):
+        def __deepcopy__(self, memo):
+            raise RuntimeError("one of a kind")
+
+    model, fired = Stubborn(3, 2), []
+    model.register_forward_pre_hook(lambda *_: fired.append(1))
+    ss.trace(model, torch.zeros(1, 3))
+    assert fired == []
+    model(torch.zeros(1, 3))
+    assert fired == [1]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, when it loads its compiler
+def test_wrappers_are_looked_through():
+    model = small()
+    plain = ss.trace(model, torch.zeros(1, 3)).fingerprint()
+    assert ss.trace(nn.DataParallel(model), torch.zeros(1, 3)).fingerprint() == plain
+    assert ss.trace(torch.compile(model, backend="eager"), torch.zeros(1, 3)).fingerprint() == plain
+
+
+@pytest.mark.parametrize(
+    "norm",
+    [
+        nn.utils.parametrizations.weight_norm,
+        nn.utils.parametrizations.spectral_norm,
+        nn.utils.parametrizations.orthogonal,
+    ],
+)
+def test_parametrised_weights_are_computed_at_snapshot_time(norm):
+    torch.manual_seed(0)
+    model = nn.Sequential(norm(nn.Linear(4, 4)), nn.ReLU()).eval()
+    network, x = ss.trace(model, torch.zeros(1, 4)), torch.randn(3, 4, dtype=torch.float64)
+    with torch.no_grad():
+        model[0].bias.add_(1)
+    torch.testing.assert_close(network(x), copy.deepcopy(model).double()(x), rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("ending", "label"),
+    [
+        (lambda x: F.softmax(x, 1), "softmax"),
+        (lambda x: F.log_softmax(x, -1), "log_softmax"),
+        (lambda x: torch.sigmoid(x).squeeze(-1), "sigmoid"),
+        (torch.tanh, "tanh"),
+        (lambda x: x.argmax(1), "argmax"),
+        (lambda x: x.max(1)[1], "argmax"),
+        (lambda x: F.softmax(x, 1).argmax(1), "softmax, argmax"),
+    ],
+)
+def test_endings_are_left_out_and_named(ending, label):
+    network = ss.trace(Lambda(lambda x: ending(2 * x.relu())), torch.zeros(1, 3))
+    assert network.ending == label
+    assert torch.equal(network(torch.ones(2, 3)), torch.full((2, 3), 2.0, dtype=torch.float64))
+
+
+def test_all_unsupported_parts_are_listed_at_once():
+    model = nn.Sequential(
+        nn.Linear(6, 6), nn.GELU(), nn.LayerNorm(6), nn.Sequential(nn.SiLU(), nn.Sigmoid()), nn.ReLU()
+    )
+    with pytest.raises(ss.UnsupportedModelError) as caught:
+        ss.trace(model, torch.zeros(1, 6))
+    text = str(caught.value)
+    for part in ("1 (GELU): gelu", "2 (LayerNorm): layer_norm", "3.0 (SiLU): silu", "3.1 (Sigmoid): sigmoid"):
+        assert part in text
+    assert "freeze_statistics" in text
+    assert text.count("\n") == 4
+
+
+REFUSED = [
+    (lambda x: F.hardswish(x) + 1, "hardswish is smooth"),
+    (lambda x: torch.tanh(x) + 1, "tanh is smooth and allowed only"),
+    (lambda x: F.elu(x), "elu is smooth"),
+    (lambda x: F.celu(x), "celu is smooth"),
+    (lambda x: F.softsign(x), "softsign is smooth"),
+    (lambda x: F.hardshrink(x), "hardshrink is not continuous"),
+    (lambda x: F.threshold(x, 0.0, 1.0), "threshold jumps from 1.0 to 0.0"),
+    (lambda x: x * x.relu(), "mul multiplies two values"),
+    (lambda x: x @ x.mT, "matmul multiplies two values"),
+    (lambda x: F.scaled_dot_product_attention(x, x, x), "depend on the input"),
+    (lambda x: torch.einsum("bij,bkj->bik", x, x), "einsum multiplies two values"),
+    (lambda x: x / x.abs(), "divides by a value"),
+    (lambda x: torch.where(x > 0, x, -x), "gt is not continuous"),
+    (lambda x: x.sign(), "sign is not continuous"),
+    (lambda x: x.long().double(), "casts to torch.int64"),
+    (lambda x: x + torch.randn_like(x), "randn_like is random"),
+    (lambda x: x + torch.randn(6), "randn is random"),
+    (lambda x: F.dropout(x, 0.5, training=True), "random"),
+    (lambda x: F.group_norm(x, 2), "freeze_statistics"),
+    (lambda x: F.instance_norm(x), "freeze_statistics"),
+    (lambda x: x.sort(1)[0], "only pairs"),
+    (lambda x: x.max(1)[1] + x.max(1)[0].long(), "indices"),
+    (lambda x: torch.lgamma(x), "lgamma has no rule"),
+    (lambda x: x - x.mean(0), "batch axis"),
+    (lambda x: x.sum(), "batch axis"),
+    (lambda x: x.transpose(0, 1), "batch axis"),
+    (lambda x: x.flatten(0, 1), "batch axis"),
+    (lambda x: x[torch.arange(x.shape[0])], "batch size as a number"),
+]
+
+
+@pytest.fixture(scope="module")
+def refusals() -> str:
+    """The one error of a model that does everything in `REFUSED`."""
+
+    class Everything(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.parts = nn.ModuleList(Lambda(function) for function, _ in REFUSED)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x + sum(part(x).sum().to(x.dtype) for part in self.parts)
+
+    return refusal(Everything())
+
+
+@pytest.mark.parametrize("i", range(len(REFUSED)))
+def test_refusals_say_where_and_why(i, refusals):
+    lines = [line for line in refusals.splitlines() if line.startswith(f"  - parts.{i} (Lambda): ")]
+    assert any(REFUSED[i][1] in line for line in lines), lines
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (lambda x: x.flip(0), "mixes the rows"),
+        (lambda x: x.cumsum(0), "mixes the rows"),
+        (lambda x: x.view(2, 24), "fixes the batch size"),
+        (lambda x: x if x.sum() > 0 else -x, "control flow"),
+        (lambda x: (x, x), "one tensor, got 2 outputs"),
+        (lambda x: {"a": x, "b": x}, "one tensor, got 2 outputs"),
+        (lambda x: torch.ones(2), "does not depend on its input"),
+        (lambda x: x @ torch.ones(3, 3), "could not be read with an example"),
+    ],
+)
+def test_models_that_are_no_networks_are_refused(function, words):
+    assert words in refusal(function)
+
+
+def test_models_of_several_inputs_are_refused():
+    assert "fixes the rest" in refusal(nn.Bilinear(6, 6, 2))
+    with pytest.raises(ss.InputError, match="one batch"):
+        ss.trace(nn.Bilinear(6, 6, 2), (torch.zeros(1, 6), torch.zeros(1, 6)))
+
+
+def test_one_tensor_in_a_dict_is_enough():
+    assert ss.trace(Lambda(lambda x: {"logits": x.relu()}), torch.zeros(1, 3)).output_shape == (3,)
+
+
+def test_a_model_without_parameters_and_one_without_folds_work():
+    network = ss.trace(nn.Identity(), torch.zeros(1, 3))
+    assert (network.sites, network.program().steps) == ((), ())
+    x = torch.randn(2, 3)
+    assert torch.equal(network(x), x.double())
+
+
+def test_training_mode_is_refused_by_name_where_it_matters():
+    model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3), nn.Dropout(0.2), nn.Dropout(0.0))
+    with pytest.raises(ss.UnsupportedModelError, match=r"1 \(BatchNorm1d\), 2 \(Dropout\)\. Call model.eval"):
+        ss.trace(model, torch.zeros(2, 3))
+    assert model.training
+    ss.trace(nn.Sequential(nn.Linear(3, 3), nn.ReLU()).train(), torch.zeros(2, 3))
+
+
+def test_batch_norm_without_running_statistics_is_refused():
+    with pytest.raises(ss.UnsupportedModelError, match="statistics of the batch"):
+        ss.trace(nn.BatchNorm1d(3, track_running_stats=False).eval(), torch.zeros(2, 3))
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_weights_that_are_not_finite_are_named(bad):
+    model = small()
+    network = ss.trace(model, torch.zeros(1, 3))
+    with torch.no_grad():
+        model[3].bias[1] = bad
+    for call in (network.program, lambda: ss.trace(model, torch.zeros(1, 3))):
+        with pytest.raises(ss.InputError, match=r"3\.bias must be finite, got 1"):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("example", "words"),
+    [
+        (torch.zeros(2, 3, dtype=torch.long), "floating-point"),
+        (torch.zeros(0, 3), "at least one row"),
+        (torch.tensor(1.0), "at least one row"),
+        ("abc", "must be a batch"),
+        (None, "must be a batch"),
+    ],
+)
+def test_bad_examples_are_refused(example, words):
+    with pytest.raises(ss.InputError, match=words):
+        ss.trace(small(), example)
+
+
+def test_bad_models_and_inputs_are_refused():
+    with pytest.raises(ss.InputError, match=r"torch\.nn\.Module"):
+        ss.trace(lambda x: x, torch.zeros(1, 3))
+    with pytest.raises(ss.InputError, match=r"shape \(N, 3\), got \(4, 2\)"):
+        ss.trace(small(), torch.zeros(1, 3))(torch.zeros(4, 2))
+    with pytest.raises(ss.UnsupportedModelError, match="not initialised"):
+        ss.trace(nn.LazyLinear(3), torch.zeros(1, 3))
+
+
+def test_a_changed_structure_is_noticed():
+    model = small()
+    network = ss.trace(model, torch.zeros(1, 3))
+    del model[3]
+    with pytest.raises(ss.UnsupportedModelError, match="changed since it was traced"):
+        network.program()
+
+
+def test_constants_with_a_batch_axis_are_the_same_in_every_row():
+    def function(x: Tensor) -> Tensor:
+        state = torch.zeros(x.shape[0], 3) + torch.tensor([1.0, 2.0, 3.0])
+        for _ in range(2):
+            state = torch.relu(state * 0.5 + x)
+        return state
+
+    network, x = ss.trace(Lambda(function), torch.zeros(1, 3)), torch.randn(4, 3)
+    torch.testing.assert_close(network(x), function(x).double(), rtol=1e-6, atol=1e-6)
+    assert [s.depth for s in network.sites] == [1, 2]
+
+
+def test_the_jacobian_of_a_program_is_that_of_the_model():
+    model = small().double()
+    x = torch.randn(3, dtype=torch.float64)
+    program = ss.trace(model, torch.zeros(1, 3)).program()
+    ours = torch.func.jacrev(lambda p: program.forward(p[None])[0])(x)
+    torch.testing.assert_close(ours, torch.func.jacrev(lambda p: model(p[None])[0])(x), rtol=1e-12, atol=1e-12)

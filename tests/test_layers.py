@@ -1,0 +1,68 @@
+"""Data flows one way: a lower part never imports a higher one when it is loaded."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import splinescope
+
+ROOT = Path(splinescope.__file__).parent
+MEASURES = ("complexity", "normalization", "representation", "meanfield", "landscape", "generative")
+LEVEL = {
+    **dict.fromkeys(("_errors", "_checks"), 0),
+    **dict.fromkeys(("data", "network"), 1),
+    "tiling": 2,
+    **dict.fromkeys(MEASURES, 3),
+    "plot": 4,
+    "evidence": 5,
+    **dict.fromkeys(("studio", "cli"), 6),
+}
+
+
+def part_of(path: Path) -> str:
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def imported_parts(path: Path) -> set[str]:
+    """Parts of splinescope that a file imports at module level."""
+    package = ("splinescope", *path.relative_to(ROOT).parts[:-1])
+    found = set()
+    for node in top_level(ast.parse(path.read_text(encoding="utf-8")).body):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name.split(".") for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = list(package[: len(package) - node.level + 1]) if node.level else []
+            base += node.module.split(".") if node.module else []
+            names = [[*base, alias.name] for alias in node.names]
+        found |= {name[1] for name in names if name[0] == "splinescope" and len(name) > 1}
+    return found & LEVEL.keys()
+
+
+def top_level(body: list[ast.stmt]):
+    """Statements that run on import, `if TYPE_CHECKING` left out."""
+    for node in body:
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue
+        yield node
+        for inner in ("body", "orelse", "finalbody"):
+            if isinstance(node, (ast.If, ast.Try, ast.With, ast.ClassDef)):
+                yield from top_level(getattr(node, inner, []))
+
+
+FILES = [path for path in sorted(ROOT.rglob("*.py")) if part_of(path) in LEVEL]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_no_part_imports_a_higher_one(path):
+    part = part_of(path)
+    wrong = {other for other in imported_parts(path) if other != part and LEVEL[other] >= max(LEVEL[part], 1)}
+    assert not wrong, f"{path.relative_to(ROOT)} imports {sorted(wrong)}"
+
+
+def test_every_part_has_a_level():
+    parts = {part_of(path) for path in ROOT.rglob("*.py")}
+    assert parts - LEVEL.keys() <= {"__init__", "__main__"}

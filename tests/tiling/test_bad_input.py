@@ -1,0 +1,211 @@
+"""Bad input gets a clear error; a limit or an interruption leaves nothing half-true and nothing changed."""
+
+from __future__ import annotations
+
+import _thread
+import threading
+import time
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import splinescope as ss
+
+SQUARE = ss.Slice.axes([0.0, 0.0], (0, 1), -3.0, 3.0)
+
+
+def network(width: int = 16) -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(2, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 2))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_not_numbers_are_named(value: float) -> None:
+    model = network()
+    model[2].bias.data[3] = value
+    with pytest.raises(ss.SplinescopeError, match=r"2\.bias"):
+        ss.tessellate(model, SQUARE)
+
+
+def test_slice_of_another_size_is_refused_with_both_shapes() -> None:
+    with pytest.raises(ss.InputError, match=r"\(2,\).*\(3,\)"):
+        ss.tessellate(ss.trace(network(), torch.zeros(2, 2)), ss.Slice.axes([0.0, 0.0, 0.0], (0, 1), -1, 1))
+
+
+def test_train_mode_batch_norm_is_refused_and_left_alone() -> None:
+    model = nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 1))
+    before = model[1].running_mean.clone()
+    with pytest.raises(ss.SplinescopeError, match=r"eval"):
+        ss.tessellate(model, SQUARE)
+    assert model.training
+    assert model[1].training
+    assert torch.equal(before, model[1].running_mean)
+
+
+def test_all_layers_that_are_not_piecewise_affine_are_named_at_once() -> None:
+    model = nn.Sequential(nn.Linear(2, 4), nn.GELU(), nn.Linear(4, 4), nn.LayerNorm(4), nn.SiLU(), nn.Linear(4, 1))
+    with pytest.raises(ss.UnsupportedModelError) as caught:
+        ss.tessellate(model, SQUARE)
+    for word in ("gelu", "layer_norm", "silu"):
+        assert word in str(caught.value).lower()
+
+
+def test_network_that_ignores_its_input_is_one_tile_or_refused() -> None:
+    model = network()
+    with torch.no_grad():
+        model[0].weight.zero_()
+    tiling = ss.tessellate(model, SQUARE)
+    assert tiling.count == 1
+    assert tiling.check().ok
+
+
+@pytest.mark.parametrize(
+    ("domain", "words"),
+    [
+        ([[0, 0], [1, 0], [0, np.nan]], "finite"),
+        ([[0, 0], [0, 1], [1, 0]], "counter-clockwise"),
+        ([[0, 0], [1, 0], [2, 0]], "area"),
+        ([[0, 0], [2, 0], [2, 2], [1, 0.5]], "convex"),
+        ([[0, 0], [1, 1], [1, 0], [0, 1.5]], "convex|counter"),
+        ([[0, 0], [1, 0]], "3 corners"),
+        ([[0, 0], [1, 0], [1, 0], [0, 1]], "repeat"),
+    ],
+)
+def test_domains_that_are_no_convex_polygons_are_refused(domain: list[list[float]], words: str) -> None:
+    with pytest.raises(ss.InputError, match=words):
+        ss.Slice([0.0, 0.0], np.eye(2), domain)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: ss.Slice.through([0.0, 0.0], [1.0, 1.0], [2.0, 2.0]), "zero area"),
+        (lambda: ss.Slice.through([0.0, 0.0], [0.0, 0.0], [2.0, 2.0]), "length zero"),
+        (lambda: ss.Slice.through([0.0, 0.0], [1.0, 0.0], [2.0, 2.0, 3.0]), "one shape"),
+        (lambda: ss.Slice.through([0.0, 0.0], [1.0, 0.0], [0.0, 1.0], pad=-1), "pad"),
+        (lambda: ss.Slice.through([0.0, 0.0], [1.0, 0.0], [0.0, 1.0], shape="disc"), "square"),
+        (lambda: ss.Slice.segment([1.0], [1.0]), "different points"),
+        (lambda: ss.Slice.box([0.0, np.inf]), "finite"),
+        (lambda: ss.Slice.box([0.0, 0.0], half_width=0.0), "half_width"),
+        (lambda: ss.Slice.axes([0.0, 0.0], (0, 0), -1, 1), "different"),
+        (lambda: ss.Slice.axes([0.0, 0.0], (0, 2), -1, 1), "indices"),
+        (lambda: ss.Slice.axes([0.0, 0.0], (0, 1), 1, -1), "below"),
+        (lambda: ss.Slice([0.0, 0.0], [[1.0, 0.0], [2.0, 0.0]], [[0, 0], [1, 0], [0, 1]]), "independent"),
+        (lambda: ss.Slice([0.0, 0.0], [[1.0, 0.0]], [1.0, 0.0]), "left < right"),
+    ],
+)
+def test_slices_that_are_none_are_refused(make, words: str) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(ss.InputError, match=words):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"rtol": -1.0}, "rtol"),
+        ({"rtol": float("nan")}, "rtol"),
+        ({"max_tiles": 0}, "max_tiles"),
+        ({"threads": 0}, "threads"),
+        ({"time_limit": 0.0}, "time_limit"),
+        ({"chunk_bytes": 1.5}, "chunk_bytes"),
+    ],
+)
+def test_options_out_of_range_are_named(options: dict[str, float], words: str) -> None:
+    with pytest.raises(ss.InputError, match=words):
+        ss.tessellate(network(), SQUARE, **options)  # type: ignore[arg-type]
+
+
+def test_things_that_are_no_models_or_slices_are_refused() -> None:
+    with pytest.raises(ss.InputError, match=r"torch\.nn\.Module"):
+        ss.tessellate("model.onnx", SQUARE)  # type: ignore[arg-type]
+    with pytest.raises(ss.InputError, match="Slice"):
+        ss.tessellate(network(), np.zeros((4, 2)))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_limit_on_tiles_hands_over_what_is_finished_and_says_so(threads: int) -> None:
+    whole = ss.tessellate(network(48), SQUARE)
+    with pytest.raises(ss.LimitReached, match="max_tiles=2000") as caught:
+        ss.tessellate(network(48), SQUARE, max_tiles=2000, chunk_bytes=1 << 16, threads=threads)
+    partial = caught.value.partial
+    assert not partial.complete
+    assert partial.count <= whole.count
+    report = partial.check()
+    assert report.ok
+    assert any("incomplete" in sentence for sentence in report.skipped)
+
+
+def test_a_limit_that_is_not_reached_changes_nothing() -> None:
+    whole = ss.tessellate(network(), SQUARE)
+    limited = ss.tessellate(network(), SQUARE, max_tiles=whole.count, time_limit=1000.0)
+    np.testing.assert_array_equal(whole.vertices, limited.vertices)
+    assert limited.complete
+
+
+def test_a_time_limit_stops_the_work() -> None:
+    with pytest.raises(ss.LimitReached, match="time_limit"):
+        ss.tessellate(network(256), SQUARE, time_limit=1e-6, chunk_bytes=1 << 16)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_interruption_passes_through_and_leaves_the_global_state_as_it_was(threads: int) -> None:
+    model, torch_threads = network(512), torch.get_num_threads()
+    traced = ss.trace(model, torch.zeros(2, 2))
+    ss.tessellate(traced, ss.Slice.axes([0.0, 0.0], (0, 1), -0.1, 0.1))  # kernels are loaded
+    state = torch.get_rng_state()
+    seen = threading.Event()
+
+    def progress(share: float, tiles: int) -> None:
+        seen.set()
+
+    def interrupt() -> None:
+        seen.wait(60)
+        _thread.interrupt_main()
+
+    helper = threading.Thread(target=interrupt)
+    helper.start()
+    with pytest.raises(KeyboardInterrupt):
+        ss.tessellate(traced, SQUARE, progress=progress, threads=threads, chunk_bytes=1 << 20)
+        time.sleep(30)  # the interruption may come a moment after the last tile
+    helper.join()
+    assert torch.get_num_threads() == torch_threads
+    assert torch.equal(state, torch.get_rng_state())
+    assert torch.is_grad_enabled()
+
+
+def test_the_model_is_left_as_it_was() -> None:
+    model = network().train()
+    model[0].weight.grad = torch.ones_like(model[0].weight)
+    calls: list[int] = []
+    handle = model[1].register_forward_hook(lambda *_: calls.append(1))
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    state, dtype = torch.get_rng_state(), torch.get_default_dtype()
+    ss.tessellate(model, SQUARE)
+    assert model.training
+    assert calls == []
+    model(torch.zeros(1, 2))
+    assert calls == [1]
+    handle.remove()
+    assert torch.equal(model[0].weight.grad, torch.ones_like(model[0].weight))
+    assert model[0].weight.dtype == torch.float32
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert torch.equal(state, torch.get_rng_state())
+    assert torch.get_default_dtype() == dtype
+
+
+def test_a_broken_mesh_is_reported_in_words() -> None:
+    """Break the result on purpose: the check must say what is wrong."""
+    from dataclasses import replace
+
+    tiling = ss.tessellate(network(), SQUARE)
+    assert tiling.check().ok
+    vertices = tiling.vertices.copy()
+    vertices[10] += 0.3
+    report = replace(tiling, vertices=vertices).check()
+    assert not report.ok
+    assert "affine" in " ".join(report.failed)
+    labels = tiling.corner_labels.copy()
+    labels[tiling.corner_labels == -1] = 0
+    assert "boundary" in " ".join(replace(tiling, corner_labels=labels).check().failed)

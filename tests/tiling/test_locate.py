@@ -1,0 +1,102 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import splinescope as ss
+
+from .. import cases
+
+
+def depth_inside(tiling: ss.Tiling, tile: int, point: np.ndarray) -> float:
+    """Signed distance to the nearest side's line, positive inside."""
+    corners = tiling.tile(tile)
+    if tiling.dimension == 1:
+        return min(point[0] - corners[0, 0], corners[1, 0] - point[0])
+    span = np.roll(corners, -1, axis=0) - corners
+    cross = span[:, 0] * (point - corners)[:, 1] - span[:, 1] * (point - corners)[:, 0]
+    return float((cross / np.linalg.norm(span, axis=1)).min())
+
+
+def distance(tiling: ss.Tiling, tile: int, point: np.ndarray) -> float:
+    if depth_inside(tiling, tile, point) >= 0:
+        return 0.0
+    corners = tiling.tile(tile)
+    if tiling.dimension == 1:
+        return float(np.abs(corners - point).min())
+    span = np.roll(corners, -1, axis=0) - corners
+    share = np.clip(((point - corners) * span).sum(1) / (span**2).sum(1), 0, 1)
+    return float(np.linalg.norm(point - corners - share[:, None] * span, axis=1).min())
+
+
+def some_points(name: str, count: int) -> np.ndarray:
+    domain = cases.view(name).domain
+    generator = np.random.default_rng(1)
+    return generator.uniform(domain.min(0), domain.max(0), (count, domain.shape[1]))
+
+
+@pytest.mark.parametrize("name", cases.CASES)
+def test_locate_equals_brute_force(name: str) -> None:
+    tiling = cases.tiling(name)
+    points = np.concatenate([some_points(name, 25), tiling.centroids()[::10]])
+    for point, tile in zip(points, tiling.locate(points), strict=True):
+        depths = [depth_inside(tiling, k, point) for k in range(tiling.count)]
+        if max(depths) < 0:
+            assert tile == -1
+        else:
+            assert tile == int(np.argmax(depths))
+
+
+@pytest.mark.parametrize("name", cases.CASES)
+def test_vertices_and_wall_points_are_in_a_tile_that_touches_them(name: str) -> None:
+    tiling = cases.tiling(name)
+    points = np.concatenate([tiling.vertices, tiling.vertices[tiling.walls.ends].mean(1), tiling.slice.domain])
+    found = tiling.locate(points)
+    assert (found >= 0).all()
+    extent = np.ptp(tiling.slice.domain, axis=0).max()
+    assert min(depth_inside(tiling, k, p) for k, p in zip(found, points, strict=True)) >= -1e-12 * extent
+
+
+@pytest.mark.parametrize("name", cases.CASES)
+def test_tiles_near_equals_brute_force(name: str) -> None:
+    tiling = cases.tiling(name)
+    points = np.concatenate([some_points(name, 4), tiling.vertices[:2]])
+    extent = np.ptp(tiling.slice.domain, axis=0).max()
+    for radius in (1e-6 * extent, 0.05 * extent, 0.4 * extent, 3 * extent):
+        counts = tiling.counts_near(points, radius)
+        for point, count in zip(points, counts, strict=True):
+            expected = [k for k in range(tiling.count) if distance(tiling, k, point) < radius]
+            np.testing.assert_array_equal(tiling.tiles_near(point, radius), expected)
+            assert count == len(expected)
+
+
+def test_points_outside_are_nowhere() -> None:
+    for name in ("two layers", "line", "oblique basis"):
+        tiling = cases.tiling(name)
+        far = tiling.slice.domain.max(0, keepdims=True) + 1e-6
+        assert tiling.locate(far)[0] == -1
+        assert tiling.locate(far + 100)[0] == -1
+        assert tiling.counts_near(far + 100, 1.0)[0] == 0
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.floats(-2, 2), st.floats(-2, 2), st.floats(1e-3, 1.0))
+def test_a_disc_meets_more_tiles_the_larger_it_is(x: float, y: float, radius: float) -> None:
+    tiling = cases.tiling("two layers")
+    small, large = tiling.tiles_near([x, y], radius), tiling.tiles_near([x, y], 2 * radius)
+    assert set(small) <= set(large)
+    assert tiling.locate([[x, y]])[0] in small
+    assert tiling.density_near([[x, y]], radius)[0] == pytest.approx(len(small) / (np.pi * radius**2))
+
+
+def test_bad_points_are_refused() -> None:
+    tiling = cases.tiling("two layers")
+    with pytest.raises(ss.InputError, match=r"shape \(N, 2\)"):
+        tiling.locate([1.0, 2.0])
+    with pytest.raises(ss.InputError, match="finite"):
+        tiling.locate([[np.nan, 0.0]])
+    with pytest.raises(ss.InputError, match="positive"):
+        tiling.tiles_near([0.0, 0.0], 0.0)
+    with pytest.raises(ss.InputError, match="one point"):
+        tiling.tiles_near([[0.0, 0.0], [1.0, 1.0]], 1.0)
+    assert cases.tiling("line").locate([0.1, 0.2]).shape == (2,)

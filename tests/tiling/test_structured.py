@@ -1,0 +1,203 @@
+"""Convolutional, residual and pooling networks against dense sampling, and the freedom of chunks and threads."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import splinescope as ss
+
+
+class Residual(nn.Module):
+    """Conv, batch norm, an in-place skip, max-pooling, a linear head."""
+
+    def __init__(self, channels: int = 3) -> None:
+        super().__init__()
+        self.stem, self.norm = nn.Conv2d(1, channels, 3, padding=1), nn.BatchNorm2d(channels)
+        self.block, self.relu = nn.Conv2d(channels, channels, 3, padding=1), nn.ReLU()
+        self.relu_2, self.pool = nn.ReLU(), nn.MaxPool2d(3, stride=2, padding=1)
+        self.head = nn.Linear(channels * 9, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.relu(self.norm(self.stem(x)))
+        y = self.block(x)
+        y += x
+        return self.head(self.pool(self.relu_2(y)).flatten(1))
+
+
+def sequential(*layers: nn.Module) -> nn.Module:
+    return nn.Sequential(*layers)
+
+
+NETWORKS = {
+    "conv": lambda: sequential(
+        nn.Conv2d(1, 3, 3, stride=2), nn.ReLU(), nn.Flatten(), nn.Linear(12, 8), nn.ReLU(), nn.Linear(8, 3)
+    ),
+    "pool first": lambda: sequential(
+        nn.Conv2d(1, 2, 2), nn.MaxPool2d(2), nn.ReLU(), nn.Flatten(), nn.Linear(8, 6), nn.ReLU(), nn.Linear(6, 2)
+    ),
+    "pool overlapping": lambda: sequential(
+        nn.Conv2d(1, 2, 2), nn.ReLU(), nn.MaxPool2d(3, stride=1, padding=1), nn.Flatten(), nn.Linear(32, 2)
+    ),
+    "residual": Residual,
+    "transposed": lambda: sequential(
+        nn.Flatten(), nn.Linear(25, 8), nn.LeakyReLU(0.2), nn.Unflatten(1, (2, 2, 2)),
+        nn.ConvTranspose2d(2, 2, 3, stride=2), nn.Hardtanh(-0.3, 0.3), nn.Flatten(), nn.Linear(50, 2)
+    ),
+}  # fmt: skip
+
+
+def network(name: str) -> nn.Module:
+    torch.manual_seed(3)
+    model = NETWORKS[name]()
+    with torch.no_grad():
+        for module in model.modules():
+            if isinstance(module, nn.BatchNorm2d):
+                module.running_mean.normal_()
+                module.running_var.uniform_(0.5, 2.0)
+    return model.double().eval()
+
+
+def view() -> ss.Slice:
+    generator = torch.Generator().manual_seed(7)
+    return ss.Slice.through(*torch.randn(3, 1, 5, 5, generator=generator, dtype=torch.float64), pad=0.2)
+
+
+def patterns(model: nn.Module, x: Tensor) -> np.ndarray:
+    """Activation patterns read off the real modules: signs before activations, winners of max-pools. `[N, bits]`"""
+    found: list[Tensor] = []
+
+    def record(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        (z,) = inputs
+        if isinstance(module, nn.MaxPool2d):
+            _, winner = F.max_pool2d(z, module.kernel_size, module.stride, module.padding, return_indices=True)
+            found.append(torch.where(output != 0, winner, -1))  # after a ReLU nobody wins among zeros
+        elif isinstance(module, nn.Hardtanh):
+            found.append((z > module.min_val).long() + (z > module.max_val).long())
+        else:
+            found.append((z > 0).long())
+
+    model = copy.deepcopy(model)
+    for module in model.modules():
+        if isinstance(module, (nn.ReLU, nn.LeakyReLU, nn.Hardtanh, nn.MaxPool2d)):
+            module.register_forward_hook(record)
+    with torch.no_grad():
+        model(x)
+    return torch.cat([f.flatten(1) for f in found], 1).numpy()
+
+
+def sample(tiling: ss.Tiling, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Uniform points of the tiles with the tile each is in: random convex combinations, many in every tile."""
+    generator = np.random.default_rng(0)
+    points, owners = [], []
+    for tile in range(tiling.count):
+        corners = tiling.tile(tile)
+        weights = generator.dirichlet(np.ones(len(corners)), count)
+        weights = 0.02 / len(corners) + 0.98 * weights  # off the walls, where a sign is a matter of rounding
+        points.append(weights @ corners)
+        owners.append(np.full(count, tile))
+    return np.concatenate(points), np.concatenate(owners)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_every_tile_has_one_pattern_and_every_pattern_one_tile(name: str) -> None:
+    model, window = network(name), view()
+    tiling = ss.tessellate(model, window)
+    report = tiling.check()
+    assert report.ok, str(report)
+    assert tiling.count > 20
+    large = tiling.areas > 1e-9 * window.size  # in slivers, points off the walls are not to be had
+    points, owners = sample(tiling, 12)
+    codes = patterns(model, torch.from_numpy(window.inputs(points)))
+    _, code = np.unique(codes, axis=0, return_inverse=True)
+    code_of: dict[int, int] = {}
+    for tile in np.flatnonzero(large):
+        mine = np.unique(code[owners == tile])
+        assert len(mine) == 1, f"tile {tile} has {len(mine)} patterns"
+        assert mine[0] not in code_of, f"tiles {tile} and {code_of[mine[0]]} have one pattern"
+        code_of[int(mine[0])] = int(tile)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_no_pattern_is_missing(name: str) -> None:
+    """Points drawn without looking at the tiling have only patterns that some tile has."""
+    model, window = network(name), view()
+    tiling = ss.tessellate(model, window)
+    low, high = window.domain.min(0), window.domain.max(0)
+    points = np.random.default_rng(1).uniform(low, high, (4000, 2))
+    seen = {row.tobytes() for row in patterns(model, torch.from_numpy(window.inputs(points)))}
+    centres = np.stack([tiling.tile(i).mean(0) for i in range(tiling.count)])
+    known = {row.tobytes() for row in patterns(model, torch.from_numpy(window.inputs(centres)))}
+    assert seen <= known
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_map_is_affine_on_every_tile(name: str) -> None:
+    """Outputs inside a tile are the convex combinations of the outputs at its corners, to 1e-9 relative."""
+    model, window = network(name), view()
+    tiling = ss.tessellate(model, window)
+    assert tiling.values is not None
+    scale = np.abs(tiling.values).max()
+    generator = np.random.default_rng(2)
+    points, expected = [], []
+    for tile in range(tiling.count):
+        ids = tiling.tiles[tile]
+        weights = generator.dirichlet(np.ones(len(ids)))
+        points.append(weights @ tiling.vertices[ids])
+        expected.append(weights @ tiling.values[ids])
+    with torch.no_grad():
+        outputs = model(torch.from_numpy(window.inputs(np.stack(points)))).numpy()
+    np.testing.assert_allclose(outputs, np.stack(expected), rtol=0, atol=1e-9 * scale)
+
+
+@pytest.mark.parametrize("name", ["residual", "pool overlapping", "conv"])
+@pytest.mark.parametrize("options", [{"threads": 2}, {"chunk_bytes": 1 << 14}, {"threads": 3, "chunk_bytes": 1 << 15}])
+def test_result_is_the_same_bit_for_bit_whatever_the_chunks_and_threads(name: str, options: dict[str, int]) -> None:
+    network_ = ss.trace(network(name), torch.zeros(2, 1, 5, 5, dtype=torch.float64))
+    window = view()
+    one = ss.tessellate(network_, window, threads=1)
+    other = ss.tessellate(network_, window, **options)
+    np.testing.assert_array_equal(one.vertices, other.vertices)
+    np.testing.assert_array_equal(one.tiles.offsets, other.tiles.offsets)
+    np.testing.assert_array_equal(one.tiles.corners, other.tiles.corners)
+    np.testing.assert_array_equal(one.corner_labels, other.corner_labels)
+    np.testing.assert_array_equal(one.values, other.values)
+
+
+@pytest.mark.parametrize("options", [{"threads": 2}, {"chunk_bytes": 1 << 16}, {"threads": 2, "chunk_bytes": 1 << 18}])
+def test_large_networks_are_the_same_bit_for_bit_too(options: dict[str, int]) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(2, 96), nn.ReLU(), nn.Linear(96, 96), nn.ReLU(), nn.Linear(96, 2))
+    network_ = ss.trace(model, torch.zeros(2, 2))
+    window = ss.Slice.axes([0.0, 0.0], (0, 1), -3, 3)
+    one = ss.tessellate(network_, window, threads=1)
+    other = ss.tessellate(network_, window, **options)
+    np.testing.assert_array_equal(one.vertices, other.vertices)
+    np.testing.assert_array_equal(one.tiles.corners, other.tiles.corners)
+    np.testing.assert_array_equal(one.values, other.values)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_line_through_the_slice_meets_the_tiles_in_the_same_order(name: str) -> None:
+    """1-D against 2-D: the intervals on a chord end exactly where the chord crosses walls of the 2-D tiling."""
+    model, window = network(name), view()
+    a, b = window.inputs(np.array([window.domain[0] * 0.9, window.domain[2] * 0.9]))
+    line = ss.tessellate(model, ss.Slice.segment(a, b))
+    assert line.check().ok
+    ends = window.coordinates(np.stack([a, b]))
+    plane = ss.tessellate(model, window)
+    walls = plane.walls
+    p, q = plane.vertices[walls.ends[walls.units >= 0]].transpose(1, 0, 2)
+    direction = ends[1] - ends[0]
+    normal = np.array([-direction[1], direction[0]])
+    side_p, side_q = (p - ends[0]) @ normal, (q - ends[0]) @ normal
+    crossing = side_p * side_q < 0
+    s = (side_p / (side_p - side_q))[crossing, None]
+    at = ((1 - s) * p[crossing] + s * q[crossing] - ends[0]) @ direction / (direction @ direction)
+    at = np.sort(at[(at > 0) & (at < 1)]) * line.slice.size
+    np.testing.assert_allclose(np.sort(line.vertices[:, 0])[1:-1], at, atol=1e-9 * line.slice.size)
