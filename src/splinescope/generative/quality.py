@@ -106,7 +106,7 @@ def frechet_distance(
 ) -> float:
     """Squared Fréchet (2-Wasserstein) distance of Gaussians fitted to two sets: FID through the features given.
 
-        |m1 - m2|^2 + tr(S1 + S2 - 2 (S1 S2)^(1/2))
+        `|m1 - m2|^2 + tr(S1 + S2 - 2 (S1 S2)^(1/2))`
 
     Args:
         real: `[N, ...]`.

@@ -54,7 +54,7 @@ class PolaritySampler:
     manifold, with `vol = prod_i sigma_i` of the generator's Jacobian. The sampler weights latents so that they
     follow
 
-        p(z) ~ p_z(z)^(1 - rho) * vol(z)^rho
+        `p(z) ~ p_z(z)^(1 - rho) * vol(z)^rho`
 
     rho = 0 is the model's own law, rho = 1 the uniform law on the manifold (MaGNET), rho < 0 goes to modes, rho > 1
     to anti-modes. For uniform p_z this is `vol^rho`. With the convention `det(A^T A)^rho` of the survey, MaGNET
