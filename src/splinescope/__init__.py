@@ -33,6 +33,12 @@ _PUBLIC: dict[str, str] = {
     "Slice": "tiling",
     "tessellate": "tiling",
     "Tiling": "tiling",
+    # generative
+    "log_volume": "generative",
+    "MagnetSampler": "generative",
+    "PolaritySampler": "generative",
+    "tiled_manifold": "generative",
+    "local_geometry": "generative",
     # complexity
     "local_complexity": "complexity",
     "LocalComplexity": "complexity",

@@ -15,9 +15,11 @@ VERBS: dict[str, str] = {
     "complexity": "splinescope.cli.complexity",
     "reproduce": "splinescope.cli.reproduce",
     "timeline": "splinescope.cli.timeline",
+    "sample": "splinescope.cli.sample",
     "show": "splinescope.cli.show",
     "stats": "splinescope.cli.stats",
     "tessellate": "splinescope.cli.tessellate",
+    "volume": "splinescope.cli.volume",
 }
 """verb -> module that defines a click command named `command`."""
 

@@ -1,0 +1,69 @@
+"""`splinescope volume`: how much a generator stretches volume at latents."""
+
+from __future__ import annotations
+
+import click
+
+from ._inputs import MODEL_HELP, load_model, load_points, model_arguments
+from ._latents import check_arrays_path, latent_options, make_domain, shape_of_latent, write_arrays
+from ._outputs import check_outputs, echo_json, note
+
+
+@click.command("volume", epilog=MODEL_HELP)
+@model_arguments
+@latent_options
+@click.option("-n", "count", default=256, show_default=True, help="How many latents to draw.")
+@click.option("--latents", type=click.Path(exists=True, dir_okay=False), help="Take latents from a file: one per row.")
+@click.option("--top-k", type=int, help="Only the k largest singular values.")
+@click.option("--output", type=click.Choice(["after", "before"]), default="after", show_default=True,
+              help="After or before the final tanh, sigmoid or softmax.")  # fmt: skip
+@click.option("--seed", default=0, show_default=True, help="Of the latents.")
+@click.option("--out", type=click.Path(dir_okay=False), help="Write latents, volumes and singular values (.npz).")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+def command(
+    model: str, weights: str | None, trust: bool, latent_shape: str | None, domain: str, radius: float | None,
+    count: int, latents: str | None, top_k: int | None, output: str, seed: int, out: str | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Log volume factors sqrt(det(A^T A)) and ranks of a generator MODEL at latents.
+
+    \b
+    Examples:
+      splinescope volume generator.onnx --domain box -n 1000
+      splinescope volume my_models:generator --weights g.safetensors --latent-shape 64 --top-k 5 --out volumes.npz
+    """
+    import torch
+
+    from .._errors import InputError
+    from ..generative import log_volume
+
+    check_outputs(out)
+    if out is not None:
+        check_arrays_path(out)
+    if count < 1:
+        raise InputError(f"-n must be at least 1, got {count}.")
+    generator = load_model(model, weights=weights, trust=trust)
+    if latents is not None:
+        z = torch.from_numpy(load_points(latents)).double()
+    else:
+        shape = shape_of_latent(generator, latent_shape)
+        place = make_domain(domain, int(torch.Size(shape).numel()), radius)
+        z = place.draw(count, torch.Generator().manual_seed(seed)).unflatten(1, shape)
+    found = log_volume(generator, z, top_k=top_k, output=output)
+    finite = found.log[found.log.isfinite()]
+    quantiles = torch.quantile(finite, torch.tensor([0.05, 0.5, 0.95]).double()).tolist() if len(finite) else []
+    summary = {
+        "latents": len(z),
+        "singular values": found.singular_values.shape[1],
+        "zero volumes": int(len(z) - len(finite)),
+        "rank": [int(found.rank.min()), int(found.rank.max())],
+        "log volume (5%, 50%, 95%)": [round(q, 6) for q in quantiles],
+    }
+    if out is not None:
+        names = ("log", "log_pseudo", "rank", "singular_values", "error")
+        write_arrays(out, {"latents": z.numpy(), **{name: getattr(found, name).numpy() for name in names}})
+        note(f"wrote {out}")
+    if as_json:
+        echo_json(summary)
+        return
+    for name, value in summary.items():
+        click.echo(f"{name:28} {value if not isinstance(value, list) else ' '.join(map(str, value)) or '-'}")

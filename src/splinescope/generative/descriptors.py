@@ -1,0 +1,122 @@
+"""Local geometry of a generator: scaling, rank and complexity at a latent, and maps of them over a slice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .._errors import InputError
+from ..network import SplineNetwork, trace
+from ..tiling import Slice
+from ._pushforward import Generator
+from .volume import Volumes, log_volume
+
+
+@dataclass(frozen=True)
+class LocalGeometry:
+    """Three numbers that describe a generator about a latent (Humayun et al. 2024).
+
+    Attributes:
+        scaling: `[N]` sum of the logs of the non-zero singular values: how much the generator stretches volume.
+        effective_rank: `[N]` exp of the entropy of the normalised singular values: how many directions matter.
+        rank: `[N]` numerical rank.
+        complexity: `[N]` folds that pass through the neighbourhood; nan where no radius was given.
+    """
+
+    scaling: Tensor
+    effective_rank: Tensor
+    rank: Tensor
+    complexity: Tensor
+
+
+def effective_rank(singular_values: Tensor) -> Tensor:
+    """`exp(-sum p log p)` with `p = sigma / sum sigma`, over the last axis; 0 where all are zero (Roy, Vetterli 2007).
+
+    Example:
+        >>> import torch
+        >>> effective_rank(torch.tensor([[1.0, 1.0, 0.0]]))
+        tensor([2.0000])
+    """
+    total = singular_values.sum(-1, keepdim=True)
+    p = torch.where(total > 0, singular_values / total, torch.zeros_like(singular_values))
+    return torch.where(
+        total[..., 0] > 0, torch.exp(-torch.special.xlogy(p, p).sum(-1)), torch.zeros_like(total[..., 0])
+    )
+
+
+def local_geometry(
+    generator: Generator,
+    z: Tensor,
+    *,
+    radius: float | None = None,
+    output: str = "after",
+    condition: Tensor | None = None,
+    tangents: Tensor | None = None,
+    rng: torch.Generator | None = None,
+) -> LocalGeometry:
+    """Scaling, rank and complexity of a generator at latents.
+
+    Args:
+        generator: As in `log_volume`; complexity needs a piecewise-affine one.
+        z: `[N, *latent shape]`.
+        radius: Of the neighbourhood whose folds are counted; no complexity if None.
+        output: "after" the final tanh, sigmoid or softmax, or "before" it.
+        condition: `[N, ...]`; as in `log_volume`. Not with `radius`.
+        tangents: `[N, d, k]`; as in `log_volume`.
+        rng: Source of the frames of the complexity estimate.
+
+    Scaling and ranks are exact; the complexity is that of `local_complexity` by frames (folds summed over all sites, an
+    estimate from below), of the network before its final tanh, sigmoid or softmax.
+
+    Example:
+        >>> import torch
+        >>> generator = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
+        >>> local_geometry(generator, torch.zeros(1, 2)).rank.shape
+        torch.Size([1])
+
+    Reference: Humayun et al., "What Secrets Do Your Manifolds Hold?" (2024).
+    """
+    if radius is not None and condition is not None:
+        raise InputError("complexity of a conditional generator: wrap it in a module that fixes the condition.")
+    volumes = log_volume(generator, z, output=output, condition=condition, tangents=tangents)
+    complexity = torch.full((len(z),), torch.nan, dtype=torch.float64, device=z.device)
+    if radius is not None:
+        complexity = _complexity(generator, z, radius, rng).to(z.device, torch.float64)
+    return _described(volumes, complexity)
+
+
+def geometry_map(
+    generator: Generator,
+    view: Slice,
+    *,
+    resolution: int = 64,
+    radius: float | None = None,
+    output: str = "after",
+) -> tuple[np.ndarray, LocalGeometry]:
+    """The descriptors on a grid over the bounding box of a 2-D latent slice.
+
+    Returns:
+        The slice coordinates `[resolution^2, 2]` of the grid (first axis fastest), and the descriptors there,
+        of the generator in the whole latent space (not only along the slice).
+    """
+    if view.dimension != 2:
+        raise InputError(f"a map needs a 2-D slice, got a {view.dimension}-D one.")
+    low, high = view.domain.min(0), view.domain.max(0)
+    across = low[0] + (high[0] - low[0]) * (np.arange(resolution) + 0.5) / resolution
+    along = low[1] + (high[1] - low[1]) * (np.arange(resolution) + 0.5) / resolution
+    t = np.stack(np.meshgrid(across, along), -1).reshape(-1, 2)
+    return t, local_geometry(generator, torch.from_numpy(view.inputs(t)), radius=radius, output=output)
+
+
+def _described(volumes: Volumes, complexity: Tensor) -> LocalGeometry:
+    return LocalGeometry(volumes.log_pseudo, effective_rank(volumes.singular_values), volumes.rank, complexity)
+
+
+def _complexity(generator: Generator, z: Tensor, radius: float, rng: torch.Generator | None) -> Tensor:
+    from ..complexity import local_complexity
+
+    network = generator if isinstance(generator, SplineNetwork) else trace(generator, z[:1])
+    return local_complexity(network, z, radius=radius, generator=rng).counts.sum(1)

@@ -1,0 +1,264 @@
+"""`PolaritySampler` (and `MagnetSampler`): draw from a trained generator's manifold by a law of our choosing."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from .._checks import check_choice
+from .._errors import InputError
+from ..network import SplineNetwork
+from ._progress import reporter
+from ._pushforward import Generator
+from .cache import SHARD, Pool, fingerprint, gather
+from .domains import LatentDomain
+from .metropolis import Chains, metropolis
+from .resampling import effective_size, rejected, resampled
+from .volume import Volumes, log_volume
+
+
+class EffectiveSizeWarning(UserWarning):
+    """The weights have collapsed onto few proposals: samples repeat and say little."""
+
+
+@dataclass(frozen=True)
+class Samples:
+    """What a sampler draws.
+
+    Attributes:
+        latents: `[n, d]` float64.
+        outputs: `[n, ...]` what the generator makes of them.
+        condition: `[n]` index into the sampler's `conditions` (zeros if there are none).
+        log_volume: `[n]` at the latents.
+        effective_size: Of the pool under these weights; for Metropolis, nan.
+        acceptance: Share of proposals accepted (rejection, Metropolis); 1 for resampling.
+    """
+
+    latents: Tensor
+    outputs: Tensor
+    condition: Tensor
+    log_volume: Tensor
+    effective_size: float
+    acceptance: float
+
+
+class PolaritySampler:
+    """Samples a generator by the law `p(x) ~ p_model(x)^(1 - rho)` on its manifold; no retraining.
+
+    The model draws z from p_z; its output then has the density `p_model = p_z(z) / vol(z)` per volume of the
+    manifold, with `vol = prod_i sigma_i` of the generator's Jacobian. The sampler weights latents so that they
+    follow
+
+        `p(z) ~ p_z(z)^(1 - rho) * vol(z)^rho`
+
+    rho = 0 is the model's own law, rho = 1 the uniform law on the manifold (MaGNET), rho < 0 goes to modes, rho > 1
+    to anti-modes. For uniform p_z this is `vol^rho`. With the convention `det(A^T A)^rho` of the survey, MaGNET
+    is at 1/2. Where the generator is not injective, "uniform" counts each sheet of the manifold that covers a place.
+
+    Args:
+        generator: A module from `[n, *latent shape]` (and a condition) to `[n, ...]`, in eval mode. Not changed.
+        domain: Where latents live and how the model draws them; see `domains`.
+        rho: The power.
+        pool: How many proposals to draw and weight.
+        divide_prior: False targets `p_z * vol^rho` (what public code does for normal latents: not uniform at rho = 1).
+        proposal: Draw the pool from this domain instead of `domain`; the weights account for it.
+        top_k: Volume of the k largest singular values only; needed where the manifold has fewer dimensions than the
+            latent (then the whole volume is zero).
+        output: "after" the generator's final tanh, sigmoid or softmax, or "before" it.
+        conditions: `[K, ...]` rows to condition on; each proposal takes one of them, uniformly. The generator is
+            called as `generator(z, condition)`.
+        latent_shape: Shape of one latent as the generator takes it; `(d,)` if None.
+        seed: Of the pool and of the draws; the same seed gives the same samples.
+        cache: Folder that keeps the pool's volumes; work resumes there.
+        progress: True for a bar on stderr, or a function of (latents done, pool); None: a bar on a terminal.
+
+    Example:
+        >>> import torch
+        >>> from splinescope.generative import Box
+        >>> generator = torch.nn.Sequential(torch.nn.Linear(2, 16), torch.nn.ReLU(), torch.nn.Linear(16, 3))
+        >>> sampler = PolaritySampler(generator, Box(2), rho=1.0, pool=512, progress=False)
+        >>> sampler.sample(10).outputs.shape
+        torch.Size([10, 3])
+
+    Reference: Humayun, Balestriero, Baraniuk, "MaGNET" (ICLR 2022) and "Polarity Sampling" (CVPR 2022).
+    """
+
+    def __init__(
+        self,
+        generator: Generator,
+        domain: LatentDomain,
+        *,
+        rho: float = 1.0,
+        pool: int = 4096,
+        divide_prior: bool = True,
+        proposal: LatentDomain | None = None,
+        top_k: int | None = None,
+        output: str = "after",
+        conditions: Tensor | None = None,
+        latent_shape: tuple[int, ...] | None = None,
+        seed: int = 0,
+        cache: str | os.PathLike[str] | None = None,
+        progress: Callable[[int, int], None] | bool | None = None,
+    ) -> None:
+        if isinstance(generator, SplineNetwork):
+            generator = generator._model  # with the ending that its tiling leaves out
+        if not isinstance(generator, nn.Module):
+            raise InputError(f"generator must be a torch.nn.Module, got {type(generator).__name__}.")
+        if pool < 1:
+            raise InputError(f"pool must be a whole number >= 1, got {pool!r}.")
+        if divide_prior and not domain.bounded and rho >= 1:
+            raise InputError(
+                f"rho={rho} has no law on an unbounded latent domain (uniform on an infinite manifold): use rho < 1, a "
+                "bounded domain (Ball, TruncatedGaussian, Box, Sphere), or divide_prior=False for p_z * vol^rho."
+            )
+        if proposal is not None and proposal.size != domain.size:
+            raise InputError(f"proposal must have the domain's size {domain.size}, got {proposal.size}.")
+        shape = (domain.size,) if latent_shape is None else tuple(latent_shape)
+        if torch.Size(shape).numel() != domain.size:
+            raise InputError(f"latent_shape must hold the domain's {domain.size} numbers, got {shape}.")
+        if conditions is not None and len(conditions) == 0:
+            raise InputError("conditions must have at least one row, got none.")
+        self.generator, self.domain, self.rho, self.divide_prior = generator, domain, float(rho), divide_prior
+        self.proposal, self.top_k, self.output = proposal or domain, top_k, output
+        self.conditions, self.latent_shape, self.seed = conditions, shape, seed
+        self._size, self._cache, self._progress = pool, cache, progress
+        self._pool: Pool | None = None
+
+    @property
+    def pool(self) -> Pool:
+        """The proposals and their volumes; computed (or read from the cache) when first asked for."""
+        if self._pool is None:
+            settings = (self.domain, self.proposal, self.top_k, self.output, self.latent_shape, self.seed)
+            key = fingerprint(self.generator, *settings, None if self.conditions is None else self.conditions.tolist())
+            with reporter(self._progress, "volumes") as report:
+                self._pool = gather(self._size, self._shard, folder=self._cache, key=key, progress=report)
+        return self._pool
+
+    def log_weights(self, rho: float | None = None) -> Tensor:
+        """`[N]` log weights of the pool, their largest 0; -inf for latents whose volume is zero (at rho != 0)."""
+        rho = self.rho if rho is None else float(rho)
+        pool = self.pool
+        weights = self._log_target(pool.latents, pool.log_volume, rho) - self.proposal.log_density(pool.latents)
+        if not bool(weights.isfinite().any()):
+            raise InputError(
+                f"all {len(pool)} volumes are zero: the manifold has fewer dimensions than the latent's "
+                f"{self.domain.size}. Use top_k (ranks here: {int(pool.rank.min())} to {int(pool.rank.max())})."
+            )
+        return weights - weights.max()
+
+    def effective_size(self, rho: float | None = None) -> float:
+        """`(sum w)^2 / sum w^2`: how many equally weighted proposals the pool is worth; N at rho = 0."""
+        return effective_size(self.log_weights(rho))
+
+    def sample(
+        self,
+        n: int,
+        *,
+        rho: float | None = None,
+        method: str = "resample",
+        replacement: bool = True,
+        steps: int = 100,
+        step_size: float | None = None,
+    ) -> Samples:
+        """Draw n samples.
+
+        Args:
+            n: How many.
+            rho: Another power than the sampler's; the pool serves all powers.
+            method: "resample" from the pool by weight; "rejection": walk through the pool and accept in proportion
+                to the weight: independent and distinct samples, exact up to the largest weight being the pool's;
+                "metropolis": n random walks started from the resampled pool, which move off it.
+            replacement: Of "resample"; without, all n are distinct.
+            steps: Of Metropolis.
+            step_size: Of Metropolis, in units of latent space; tuned to an acceptance of about 0.3 if None.
+
+        Returns:
+            `Samples`; the same arguments give the same samples.
+        """
+        check_choice(method, "method", ("resample", "rejection", "metropolis"))
+        if n < 1:
+            raise InputError(f"n must be a whole number >= 1, got {n!r}.")
+        rho = self.rho if rho is None else float(rho)
+        rng = torch.Generator().manual_seed((self.seed * 1_000_003 + 999_983) % 2**32)  # apart from the shards'
+        weights = self.log_weights(rho)
+        size = effective_size(weights)
+        if size < n and method == "resample":
+            warnings.warn(
+                f"{n} samples are asked of a pool of {len(weights)} whose effective size at rho={rho:g} is {size:.1f}: "
+                "samples will repeat. Use a larger pool, a smaller |rho|, top_k, or method='metropolis'.",
+                EffectiveSizeWarning,
+                stacklevel=2,
+            )
+        if method == "rejection":
+            chosen, acceptance = rejected(weights, n, rng)
+        else:
+            chosen, acceptance = resampled(weights, n, replacement or method == "metropolis", rng), 1.0
+        pool = self.pool
+        z, condition, volume = pool.latents[chosen], pool.condition[chosen], pool.log_volume[chosen]
+        if method == "metropolis":
+            chains = metropolis(self._evaluate(condition, rho), self.domain, Chains(z, volume), steps, step_size, rng)
+            z, volume, acceptance, size = chains.latents, chains.log_volume, chains.acceptance, float("nan")
+        return Samples(z, self.generate(z, condition), condition, volume, size, acceptance)
+
+    def generate(self, latents: Tensor, condition: Tensor | None = None, *, batch: int = 256) -> Tensor:
+        """The generator's outputs `[n, ...]` at latents `[n, d]`, in batches and without gradients."""
+        z = self._shaped(latents)
+        rows = self._rows(condition if condition is not None else torch.zeros(len(z), dtype=torch.int64))
+        with torch.no_grad():
+            parts = [
+                self.generator(z[i : i + batch])
+                if rows is None
+                else self.generator(z[i : i + batch], rows[i : i + batch])
+                for i in range(0, len(z), batch)
+            ]
+        return torch.cat(parts)
+
+    def _shard(self, number: int, n: int) -> Pool:
+        rng = torch.Generator().manual_seed((self.seed * 1_000_003 + number) % 2**32)  # torch keeps 32 bits of a seed
+        z = self.proposal.draw(SHARD, rng)[:n]
+        count = 1 if self.conditions is None else len(self.conditions)
+        condition = torch.randint(count, (SHARD,), generator=rng)[:n]
+        found = self._volumes(z, condition, rng)
+        return Pool(z, condition, found.singular_values.cpu(), found.rank.cpu(), found.log.cpu())
+
+    def _volumes(self, z: Tensor, condition: Tensor, rng: torch.Generator) -> Volumes:
+        return log_volume(
+            self.generator,
+            self._shaped(z),
+            top_k=self.top_k,
+            output=self.output,
+            condition=self._rows(condition),
+            tangents=self.domain.tangents(z),
+            rng=rng,
+        )
+
+    def _evaluate(self, condition: Tensor, rho: float) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
+        def run(z: Tensor) -> tuple[Tensor, Tensor]:
+            volume = self._volumes(z, condition, torch.Generator().manual_seed(self.seed)).log.cpu()
+            return volume, self._log_target(z, volume, rho)
+
+        return run
+
+    def _log_target(self, z: Tensor, volume: Tensor, rho: float) -> Tensor:
+        prior = self.domain.log_density(z)
+        if rho == 0:
+            return prior
+        inside = prior.isfinite() & volume.isfinite()
+        target = (1 - rho if self.divide_prior else 1) * prior + rho * volume
+        return torch.where(inside, target, torch.full_like(target, -torch.inf))
+
+    def _shaped(self, z: Tensor) -> Tensor:
+        like = next((p for p in [*self.generator.parameters(), *self.generator.buffers()] if p.is_floating_point()), z)
+        return z.to(like.device, like.dtype).unflatten(1, self.latent_shape)
+
+    def _rows(self, condition: Tensor) -> Tensor | None:
+        return None if self.conditions is None else self.conditions[condition.to(self.conditions.device)]
+
+
+class MagnetSampler(PolaritySampler):
+    """`PolaritySampler` with rho = 1 (its default): uniform on the manifold."""

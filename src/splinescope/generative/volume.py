@@ -1,0 +1,214 @@
+"""`log_volume`: how much a generator stretches volume at a latent, sqrt(det(A^T A)) with A its Jacobian there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .._errors import InputError
+from ._pushforward import Generator, LatentMap, latent_map
+from ._spectrum import gram_by_blocks, krylov_top, singular_values_of
+
+_CHUNK_BYTES = 12 << 20  # Jacobians of the latents that go through together: they should stay in the cache
+_JACOBIAN_BYTES = 512 << 20  # a single latent's Jacobian beyond this is never formed
+_TOLERANCE = 1e-9  # of the top-k block method, in the logarithm
+
+
+@dataclass(frozen=True)
+class Volumes:
+    """Volume factors at N latents.
+
+    Attributes:
+        log: `[N]` log of the product of all (or the `top_k` largest) singular values of A; -inf where one is zero.
+        log_pseudo: `[N]` the same over the non-zero singular values only (0 where all are zero).
+        rank: `[N]` how many singular values are non-zero (numerical rank; see `log_volume`).
+        singular_values: `[N, k]` descending; k = d, or `top_k`.
+        error: `[N]` of `log`: 0 where exact to rounding; a bound for the block method; one standard deviation for
+            a random projection.
+
+    All are float64 (rank: int64), on the device of the latents.
+    """
+
+    log: Tensor
+    log_pseudo: Tensor
+    rank: Tensor
+    singular_values: Tensor
+    error: Tensor
+
+    def __len__(self) -> int:
+        return len(self.log)
+
+
+def log_volume(
+    generator: Generator,
+    z: Tensor,
+    *,
+    top_k: int | None = None,
+    projection: int | None = None,
+    output: str = "after",
+    condition: Tensor | None = None,
+    tangents: Tensor | None = None,
+    rtol: float | None = None,
+    chunk: int | None = None,
+    rng: torch.Generator | None = None,
+) -> Volumes:
+    """Log of the volume factor `sqrt(det(A^T A)) = prod_i sigma_i(A)` of a generator at latents.
+
+    A is the Jacobian of the generator at z, on a piecewise-affine generator the slope of z's tile; the generator
+    maps a small volume dz onto `prod sigma_i dz` of its manifold (equation (10)). Exact: the Gram matrix `A^T A` is
+    built in float64 from Jacobian-vector products of whole batches; where squaring would cost digits (float64
+    generators with singular values over three decades) the singular values are those of A itself.
+
+    Args:
+        generator: A module from `[N, *latent shape]` (and a condition) to `[N, ...]`, in eval mode. Not changed.
+        z: `[N, *latent shape]`; taken in the generator's dtype and to its device.
+        top_k: Only the product of the k largest singular values. Large latents use a block Krylov method that stops
+            at an error below 1e-9 in the logarithm, or when it has become exact.
+        projection: Keep this many (m >= d) random Gaussian combinations of the outputs. `log` is then unbiased with
+            a standard deviation, in `error`, that does not depend on the generator (the determinant of a Wishart
+            matrix): sqrt(d / 2m) for m far above d. Saves memory where the outputs are many; holds an m x D matrix,
+            one draw for all latents. Not with `top_k`.
+        output: "after" the final tanh, sigmoid or softmax (what the generator returns), or "before" it.
+        condition: `[N, ...]`; the generator is called as `generator(z, condition)`.
+        tangents: `[N, d, k]` directions to restrict A to, e.g. the tangent space of a sphere; all of latent space
+            if None.
+        rtol: A singular value counts as zero below rtol times the largest; default max(D, d) * eps of the
+            generator's dtype.
+        chunk: Latents per batch; by memory if None.
+        rng: Source of the random projection and of the block method's start.
+
+    Returns:
+        `Volumes`, with logs, ranks and singular values.
+
+    Cost: d forward-mode tangents per latent, i.e. about d + 1 forward passes, and d^2 D for the Gram matrix. The
+    D x d Jacobian of one latent is held only if it is below 512 MB; otherwise the Gram matrix comes from d forward
+    and d reverse passes in blocks, and a ratio of singular values beyond 1e7 cannot be told from zero.
+
+    Example:
+        >>> import torch
+        >>> generator = torch.nn.Linear(2, 3, dtype=torch.float64)
+        >>> volumes = log_volume(generator, torch.zeros(1, 2, dtype=torch.float64))
+        >>> bool(torch.isclose(volumes.log.exp() ** 2, torch.linalg.det(generator.weight.T @ generator.weight)))
+        True
+
+    Reference: Balestriero, Humayun, Baraniuk, "On the Geometry of Deep Learning", equation (10); Humayun et al.,
+    "MaGNET" (2022).
+    """
+    mapping = latent_map(generator, z, output=output, condition=condition)
+    size = mapping.latent_size
+    if tangents is not None and (tangents.dim() != 3 or tangents.shape[:2] != (len(z), size)):
+        raise InputError(f"tangents must have shape ({len(z)}, {size}, k), got {tuple(tangents.shape)}.")
+    directions = size if tangents is None else tangents.shape[2]
+    _check_sizes(directions, mapping.outputs, top_k, projection)
+    random = rng if rng is not None else torch.Generator().manual_seed(0)
+    work = _Work(mapping, directions, top_k, _gaussian(projection, mapping, random), random, chunk)
+    with torch.no_grad():
+        values, errors = work.run(z, tangents, condition)
+    return _summary(values.to(z.device), errors.to(z.device), mapping, top_k, projection, directions, rtol)
+
+
+class _Work:
+    """Singular values of a batch of latents, by the method that fits the sizes."""
+
+    def __init__(
+        self,
+        mapping: LatentMap,
+        directions: int,
+        top_k: int | None,
+        sketch: Tensor | None,
+        rng: torch.Generator,
+        chunk: int | None,
+    ) -> None:
+        self.mapping, self.top_k, self.sketch, self.rng = mapping, top_k, sketch, rng
+        per_latent = directions * mapping.outputs * (8 + torch.finfo(mapping.dtype).bits // 8)
+        # a block costs three passes a vector, and a few blocks are needed
+        self.krylov = top_k is not None and 12 * (top_k + 8) < directions
+        self.blocked = per_latent > _JACOBIAN_BYTES
+        self.block = max(1, _JACOBIAN_BYTES * directions // (4 * per_latent)) if self.blocked else directions
+        self.chunk = chunk if chunk is not None else max(1, min(1024, _CHUNK_BYTES // max(per_latent, 1)))
+        if self.chunk < 1:
+            raise InputError(f"chunk must be a whole number >= 1 or None, got {chunk!r}.")
+
+    def run(self, z: Tensor, tangents: Tensor | None, condition: Tensor | None) -> tuple[Tensor, Tensor]:
+        kept = self.mapping.latent_size if tangents is None else tangents.shape[2]
+        kept = kept if self.top_k is None else self.top_k
+        values = torch.zeros(len(z), kept, dtype=torch.float64)
+        errors = torch.zeros(len(z), dtype=torch.float64)
+        for start in range(0, len(z), self.chunk):
+            rows = slice(start, start + self.chunk)
+            found, error = self._chunk(
+                self.mapping.cast(z[rows]),
+                None if tangents is None else self.mapping.cast(tangents[rows]).movedim(2, 0),
+                None if condition is None else condition[rows],
+            )
+            values[rows], errors[rows] = found[:, :kept].cpu(), error.cpu()
+        return values, errors
+
+    def _chunk(self, z: Tensor, tangents: Tensor | None, condition: Tensor | None) -> tuple[Tensor, Tensor]:
+        mapping = self.mapping
+        exact = torch.zeros(len(z), dtype=torch.float64, device=z.device)
+        basis = (
+            torch.eye(mapping.latent_size, dtype=z.dtype, device=z.device)[:, None] if tangents is None else tangents
+        )
+        if self.krylov:
+            assert self.top_k is not None
+            return krylov_top(mapping, z, basis, condition, self.top_k, _TOLERANCE, self.rng)
+        if self.sketch is not None:
+            parts = [
+                mapping.columns(z, basis[i : i + self.block], condition) @ self.sketch
+                for i in range(0, len(basis), self.block)
+            ]
+            return singular_values_of(torch.cat(parts, 1)), exact
+        if self.blocked:
+            gram = gram_by_blocks(mapping, z, basis, condition, self.block)
+            return torch.linalg.eigvalsh(gram).clamp_min(0.0).sqrt().flip(-1), exact
+        return singular_values_of(mapping.columns(z, basis, condition)), exact
+
+
+def _gaussian(m: int | None, mapping: LatentMap, rng: torch.Generator) -> Tensor | None:
+    """`[D, m]` with variance 1/m: projected Gram matrices are unbiased."""
+    if m is None:
+        return None
+    sketch = torch.randn(mapping.outputs, m, generator=rng, dtype=torch.float64) / m**0.5
+    return mapping.cast(sketch)
+
+
+def _summary(
+    values: Tensor,
+    errors: Tensor,
+    mapping: LatentMap,
+    top_k: int | None,
+    projection: int | None,
+    directions: int,
+    rtol: float | None,
+) -> Volumes:
+    tolerance = rtol if rtol is not None else max(mapping.outputs, directions) * torch.finfo(mapping.dtype).eps
+    if not bool(values.isfinite().all()):
+        bad = int((~values.isfinite().all(1)).sum())
+        raise InputError(
+            f"the generator's Jacobian must be finite, got NaN or infinite values at {bad} of {len(values)} latents."
+        )
+    nonzero = values > tolerance * values.amax(1, keepdim=True) if values.shape[1] else values > 0
+    log_pseudo = torch.where(nonzero, values.log(), torch.zeros_like(values)).sum(1)
+    if projection is not None:
+        # log det of a Wishart matrix of m degrees of freedom: its mean and variance are known (Bartlett)
+        half = (projection - torch.arange(directions, dtype=torch.float64)) / 2
+        bias = 0.5 * float((torch.special.digamma(half) + torch.log(torch.tensor(2.0 / projection))).sum())
+        spread = 0.5 * float(torch.special.polygamma(1, half).sum()) ** 0.5
+        log_pseudo, errors = log_pseudo - bias, torch.full_like(errors, spread)
+    rank = nonzero.sum(1)
+    log = torch.where(rank == values.shape[1], log_pseudo, torch.full_like(log_pseudo, -torch.inf))
+    return Volumes(log, log_pseudo, rank, values, errors)
+
+
+def _check_sizes(directions: int, outputs: int, top_k: int | None, projection: int | None) -> None:
+    if top_k is not None and not 1 <= top_k <= directions:
+        raise InputError(f"top_k must be in [1, {directions}] (the latent size), got {top_k!r}.")
+    if projection is not None and top_k is not None:
+        raise InputError("projection cannot be combined with top_k: its error is known for the whole volume only.")
+    if projection is not None and not directions <= projection:
+        raise InputError(f"projection must be at least the latent size {directions}, got {projection!r}.")
+    if projection is not None and outputs < directions:
+        raise InputError(f"projection needs at least as many outputs ({outputs}) as latent numbers ({directions}).")

@@ -1,0 +1,200 @@
+"""Drawings of generators: the manifold's facets, maps over latent slices, clouds of samples, grids of images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._checks import require
+from .._errors import InputError
+from ._axes import CLASS_COLORS, frame, new_axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from ..generative import TiledManifold
+    from ..tiling import Slice
+
+
+def plot_manifold(
+    manifold: TiledManifold,
+    ax: Axes | None = None,
+    *,
+    elevation: float = 30.0,
+    azimuth: float = -60.0,
+    cmap: str = "viridis",
+    colorbar: bool = True,
+) -> Axes:
+    """The image of a 2-D latent slice in space, a flat facet per tile, coloured by its volume factor (Figure 10).
+
+    Args:
+        manifold: From `tiled_manifold`; of a generator with at least 3 outputs (beyond: 3 principal components).
+        ax: 3-D axes; a new figure by default.
+        elevation: Of the eye, in degrees.
+        azimuth: Of the eye, in degrees.
+        cmap: Colour map.
+        colorbar: Add a colour bar.
+    """
+    return plot_facets(
+        manifold_facets(manifold),
+        manifold.volumes,
+        ax,
+        elevation=elevation,
+        azimuth=azimuth,
+        cmap=cmap,
+        colorbar=colorbar,
+    )
+
+
+def manifold_facets(manifold: TiledManifold) -> list[np.ndarray]:
+    """Each tile's image `[n, 3]`: its corners in output space, by principal components where there are more than 3."""
+    values = manifold.tiling.values
+    if values is None or values.shape[1] < 3:
+        got = "over 64" if values is None else str(values.shape[1])
+        raise InputError(f"a manifold in space needs a generator of 3 to 64 outputs, got {got}.")
+    if values.shape[1] > 3:
+        centred = values - values.mean(0)
+        values = centred @ np.linalg.svd(centred, full_matrices=False)[2][:3].T
+    return [values[manifold.tiling.tiles[i]] for i in range(manifold.tiling.count)]
+
+
+def plot_facets(
+    facets: Sequence[Any],
+    volumes: Any,
+    ax: Axes | None = None,
+    *,
+    elevation: float = 30.0,
+    azimuth: float = -60.0,
+    cmap: str = "viridis",
+    colorbar: bool = True,
+) -> Axes:
+    """Flat polygons `[n, 3]` in space, coloured by a volume factor each, on a logarithmic scale (zero: grey)."""
+    art3d, colors = require("mpl_toolkits.mplot3d.art3d", "plot"), require("matplotlib.colors", "plot")
+    cm, maps = require("matplotlib.cm", "plot"), require("matplotlib", "plot").colormaps
+    space: Any = new_axes(ax, figsize=(6.5, 5.5), subplot_kw={"projection": "3d"})
+    if not hasattr(space, "set_zlim"):
+        raise InputError("ax must be 3-D axes, e.g. plt.subplots(subplot_kw={'projection': '3d'})[1].")
+    numbers = np.asarray(volumes, float)
+    positive = numbers[numbers > 0]
+    low, high = np.quantile(positive, [0.01, 0.99]) if len(positive) else (1.0, 1.0)
+    norm = colors.LogNorm(low, high if high > low else 1.01 * low, clip=True)
+    shades = maps[cmap](norm(np.where(numbers > 0, numbers, low)))
+    shades[numbers <= 0] = colors.to_rgba("lightgrey")
+    longest = max(len(f) for f in facets)
+    # shorter facets repeat their last corner: matplotlib would pad them with memory it has not set
+    padded = np.stack([np.concatenate([f, np.repeat(np.asarray(f)[-1:], longest - len(f), 0)]) for f in facets])
+    space.add_collection3d(
+        art3d.Poly3DCollection(padded, facecolors=shades, edgecolors=(0, 0, 0, 0.5), linewidths=0.25), autolim=False
+    )
+    flat = padded.reshape(-1, 3)
+    for setter, values in zip((space.set_xlim, space.set_ylim, space.set_zlim), flat.T, strict=True):
+        setter(values.min(), values.max())
+    for axis in (space.xaxis, space.yaxis, space.zaxis):
+        axis.set_major_locator(require("matplotlib.ticker", "plot").MaxNLocator(4))
+    space.set_xlabel("$x_1$")
+    space.set_ylabel("$x_2$")
+    space.set_zlabel("$x_3$", labelpad=8)
+    space.view_init(elevation, azimuth)
+    space.set_box_aspect(None, zoom=0.85)  # room for the labels
+    if colorbar:
+        space.figure.colorbar(
+            cm.ScalarMappable(norm, cmap), ax=space, label=r"volume factor $\sqrt{\det A^T A}$", shrink=0.7, pad=0.12
+        )
+    axes: Axes = space
+    return axes
+
+
+def plot_geometry_map(
+    view: Slice, t: Any, values: Any, ax: Axes | None = None, *, label: str = "", cmap: str = "viridis"
+) -> Axes:
+    """A descriptor over a 2-D latent slice, from `geometry_map`: `t` `[R^2, 2]`, `values` `[R^2]`."""
+    numbers, points = np.asarray(values, float), np.asarray(t, float)
+    side = round(len(numbers) ** 0.5)
+    if side * side != len(numbers) or points.shape != (len(numbers), 2):
+        raise InputError(f"values and t must be on a square grid, got {numbers.shape} and {points.shape}.")
+    ax = new_axes(ax, figsize=(5.5, 4.5))
+    grid = points.reshape(side, side, 2)
+    mesh = ax.pcolormesh(grid[0, :, 0], grid[:, 0, 1], numbers.reshape(side, side), cmap=cmap, rasterized=True)
+    ax.figure.colorbar(mesh, ax=ax, label=label)
+    frame(ax, view)
+    return ax
+
+
+def plot_cloud(
+    points: Any, ax: Axes | None = None, *, data: Any = None, title: str = "", limit: float | None = None
+) -> Axes:
+    """Samples in the plane as dots, over data in grey."""
+    ax = new_axes(ax, figsize=(4, 4))
+    if data is not None:
+        known = np.asarray(data, float)
+        ax.scatter(known[:, 0], known[:, 1], s=4, c="0.8", linewidths=0, rasterized=True)
+    x = np.asarray(points, float)
+    ax.scatter(x[:, 0], x[:, 1], s=5, c=CLASS_COLORS[4], linewidths=0, alpha=0.6, rasterized=True)
+    ax.set_aspect("equal")
+    if limit is not None:
+        ax.set_xlim(-limit, limit)
+        ax.set_ylim(-limit, limit)
+    ax.set_xlabel("$x_1$")
+    ax.set_ylabel("$x_2$")
+    ax.set_title(title)
+    return ax
+
+
+def image_grid(images: Any, columns: int | None = None) -> np.ndarray:
+    """Images `[N, H, W]`, `[N, 1 or 3, H, W]` or `[N, pixels of a square]` as one picture, values in [0, 1].
+
+    Values outside [0, 1] are scaled so that the extremes of all images are 0 and 1; between images lies a white line.
+    """
+    array = np.asarray(images, float)
+    if array.ndim == 2:
+        side = round(array.shape[1] ** 0.5)
+        if side * side != array.shape[1]:
+            raise InputError(f"flat images must be squares, got {array.shape[1]} numbers each.")
+        array = array.reshape(-1, side, side)
+    if array.ndim == 4 and array.shape[1] in (1, 3):
+        array = np.moveaxis(array, 1, 3)
+        array = array[..., 0] if array.shape[3] == 1 else array
+    if len(array) == 0 or array.ndim not in (3, 4) or (array.ndim == 4 and array.shape[3] != 3):
+        raise InputError(f"images must have shape (N, H, W), (N, 1 or 3, H, W) or (N, H*W), got {np.shape(images)}.")
+    low, high = float(array.min()), float(array.max())
+    if low < 0 or high > 1:
+        array = (array - low) / (high - low)
+    count = len(array)
+    across = columns or int(np.ceil(count**0.5))
+    down = -(-count // across)
+    height, width = array.shape[1:3]
+    canvas = np.ones((down * (height + 1) - 1, across * (width + 1) - 1, *array.shape[3:]))
+    for i, image in enumerate(array):
+        top, left = (i // across) * (height + 1), (i % across) * (width + 1)
+        canvas[top : top + height, left : left + width] = image
+    return canvas
+
+
+def plot_images(images: Any, ax: Axes | None = None, *, columns: int | None = None, title: str = "") -> Axes:
+    """Images as a grid; shapes as in `image_grid`."""
+    ax = new_axes(ax, figsize=(5, 5))
+    ax.imshow(image_grid(images, columns), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+    ax.set_xticks([])
+    ax.set_yticks([])
+    ax.set_title(title)
+    return ax
+
+
+def plot_class_shares(shares: dict[str, Any], ax: Axes | None = None, *, spread: dict[str, Any] | None = None) -> Axes:
+    """Shares of classes `[C]`, a group of bars per class and a bar per name; `spread` draws error bars."""
+    ax = new_axes(ax, figsize=(6, 3.5))
+    width = 0.8 / len(shares)
+    for i, (name, values) in enumerate(shares.items()):
+        numbers = np.asarray(values, float)
+        places = np.arange(len(numbers)) + (i - (len(shares) - 1) / 2) * width
+        error = None if spread is None else np.asarray(spread[name], float)
+        ax.bar(places, numbers, width, yerr=error, label=name, color=CLASS_COLORS[i], edgecolor="black", linewidth=0.4)
+    classes = len(numbers)
+    ax.axhline(1 / classes, color="black", linewidth=0.8, linestyle="--")
+    ax.set_xticks(range(classes))
+    ax.set_xlabel("class")
+    ax.set_ylabel("share of samples")
+    ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return ax

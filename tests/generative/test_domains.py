@@ -1,0 +1,60 @@
+"""Latent domains: draws follow the stated density."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+import splinescope as ss
+from splinescope.generative import Ball, Box, Gaussian, LatentDomain, Sphere, TruncatedGaussian
+
+FILLING: list[LatentDomain] = [
+    Box(2, -1.0, 3.0),
+    Gaussian(2, 0.7),
+    TruncatedGaussian(2, 1.2, 0.8),
+    Ball(2, 1.5),
+]
+
+
+@pytest.mark.parametrize("domain", FILLING, ids=lambda d: type(d).__name__)
+def test_density_integrates_to_one(domain: LatentDomain) -> None:
+    side = torch.linspace(-5, 5, 2001, dtype=torch.float64)
+    grid = torch.cartesian_prod(side, side)
+    mass = domain.log_density(grid).exp().sum() * (side[1] - side[0]) ** 2
+    assert abs(float(mass) - 1) < 5e-3  # a grid of step 0.005 along the edge of the support
+
+
+@pytest.mark.parametrize("domain", FILLING, ids=lambda d: type(d).__name__)
+def test_draws_follow_the_density(domain: LatentDomain) -> None:
+    z = domain.draw(40_000, torch.Generator().manual_seed(0))
+    assert domain.log_density(z).isfinite().all()
+    inside = (z.norm(dim=1) < 0.5).double().mean()
+    side = torch.linspace(-0.5, 0.5, 401, dtype=torch.float64)
+    grid = torch.cartesian_prod(side, side)
+    expected = (domain.log_density(grid).exp() * (grid.norm(dim=1) < 0.5)).sum() * (side[1] - side[0]) ** 2
+    assert abs(float(inside - expected)) < 4 * math.sqrt(0.25 / 40_000) + 5e-3  # four standard errors, and the grid
+
+
+def test_sphere_density_is_one_over_its_area_and_tangents_span_it() -> None:
+    sphere = Sphere(3, 2.0)
+    z = sphere.draw(50, torch.Generator().manual_seed(0))
+    assert torch.allclose(sphere.log_density(z).exp(), torch.full((50,), 1 / (4 * math.pi * 4.0), dtype=torch.float64))
+    tangents = sphere.tangents(z)
+    assert torch.allclose(tangents.mT @ tangents, torch.eye(2, dtype=torch.float64).expand(50, -1, -1), atol=1e-12)
+    assert torch.allclose((z[:, None] @ tangents).abs().max(), torch.tensor(0.0, dtype=torch.float64), atol=1e-12)
+    stepped = sphere.step(z, 0.3, torch.Generator().manual_seed(1))
+    assert sphere.log_density(stepped).isfinite().all()
+    assert not sphere.log_density(1.1 * z).isfinite().any()
+
+
+def test_bad_domains_are_refused() -> None:
+    with pytest.raises(ss.InputError, match="below high"):
+        Box(2, 1.0, 1.0)
+    with pytest.raises(ss.InputError, match="radius must be a positive"):
+        Ball(2, -1.0)
+    with pytest.raises(ss.InputError, match="size must be"):
+        Gaussian(0)
+    with pytest.raises(ss.InputError, match="at least 2"):
+        Sphere(1)

@@ -1,0 +1,227 @@
+"""MaGNET and polarity samplers: against the exact law of 2-D latents, and their manners."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from torch import Tensor, nn
+
+import splinescope as ss
+from splinescope.generative import (
+    Ball,
+    Box,
+    EffectiveSizeWarning,
+    Gaussian,
+    MagnetSampler,
+    PolaritySampler,
+    Samples,
+    Sphere,
+    TiledManifold,
+    TruncatedGaussian,
+    cache,
+    log_volume,
+)
+
+BOX = Box(2, -2.0, 2.0)
+
+
+def quadrant_shares(z: np.ndarray) -> np.ndarray:
+    """Shares of latents in a 4 x 4 grid over the box."""
+    cells = np.floor(z + 2).clip(0, 3).astype(int)
+    return np.bincount(cells[:, 0] * 4 + cells[:, 1], minlength=16) / len(z)
+
+
+def exact_shares(manifold: TiledManifold, rho: float) -> np.ndarray:
+    return quadrant_shares(manifold.sample(400_000, rho=rho, rng=torch.Generator().manual_seed(5)))
+
+
+@pytest.mark.parametrize("rho", [-0.5, 0.0, 1.0])
+@pytest.mark.parametrize("method", ["rejection", "resample"])
+def test_samplers_follow_the_exact_law(
+    surface: nn.Sequential, manifold: TiledManifold, rho: float, method: str
+) -> None:
+    sampler = PolaritySampler(surface, BOX, rho=rho, pool=8192, progress=False)
+    n = 900
+    samples = sampler.sample(n, method=method)
+    error = np.abs(quadrant_shares(samples.latents.numpy()) - exact_shares(manifold, rho))
+    # n draws out of a pool of limited effective size: both contribute
+    spread = np.sqrt(0.25 * (1 / n + 1 / sampler.effective_size()))
+    assert error.max() < 3.5 * spread
+
+
+def test_magnet_by_rejection_is_uniform_on_the_manifold(surface: nn.Sequential, manifold: TiledManifold) -> None:
+    """Tiles are hit in proportion to the area of their images; the model's own samples are not."""
+    expected = exact_shares(manifold, 1.0)
+
+    def p_value(z: Tensor) -> float:
+        observed = quadrant_shares(z.numpy()) * len(z)
+        return float(stats.chisquare(observed, expected / expected.sum() * len(z)).pvalue)
+
+    assert manifold.tiling.count > 50
+    sampler = MagnetSampler(surface, BOX, pool=30_000, progress=False)
+    assert sampler.rho == 1.0
+    assert p_value(sampler.sample(1500, method="rejection").latents) > 1e-3
+    assert p_value(sampler.sample(1500, method="rejection", rho=0.0).latents) < 1e-6
+    assert p_value(sampler.sample(1500, method="rejection", rho=2.0).latents) < 1e-6
+
+
+def test_metropolis_follows_the_exact_law(surface: nn.Sequential, manifold: TiledManifold) -> None:
+    sampler = PolaritySampler(surface, BOX, rho=1.0, pool=128, progress=False)
+    samples = sampler.sample(2000, method="metropolis", steps=60, step_size=1.5)
+    error = np.abs(quadrant_shares(samples.latents.numpy()) - exact_shares(manifold, 1.0))
+    assert error.max() < 0.04  # four standard errors of a share of one half among 2000
+    assert 0.1 < samples.acceptance < 0.9
+    assert len(np.unique(samples.latents.numpy(), axis=0)) > 1500  # it has left the pool of 128
+    assert torch.allclose(samples.log_volume, log_volume(surface, samples.latents).log)
+
+
+def test_metropolis_tunes_its_step(surface: nn.Sequential) -> None:
+    sampler = PolaritySampler(surface, BOX, pool=128, progress=False)
+    assert 0.15 < sampler.sample(200, method="metropolis", steps=60).acceptance < 0.5
+
+
+def test_the_prior_is_divided_out_by_default() -> None:
+    """An isometry has volume 1: uniform on its image means uniform latents, whatever the prior."""
+    isometry = nn.Linear(2, 2).double()
+    with torch.no_grad():
+        isometry.weight.copy_(torch.eye(2))
+        isometry.bias.zero_()
+    domain = TruncatedGaussian(2, 1.0, 0.6)
+    correct = MagnetSampler(isometry, domain, pool=20_000, progress=False).sample(2500, method="rejection").outputs
+    public = MagnetSampler(isometry, domain, pool=20_000, divide_prior=False, progress=False)
+    other = public.sample(2500, method="rejection").outputs
+    assert stats.kstest(correct.numpy().ravel(), "uniform", (-1, 2)).pvalue > 1e-3
+    assert stats.kstest(other.numpy().ravel(), "uniform", (-1, 2)).pvalue < 1e-6
+
+
+def test_output_density_is_the_models_to_the_one_minus_rho() -> None:
+    """On an isometry, rho of a normal prior is a normal of variance 1 / (1 - rho)."""
+    isometry = nn.Linear(1, 1).double()
+    with torch.no_grad():
+        isometry.weight.fill_(1.0)
+        isometry.bias.zero_()
+    for rho in (-3.0, 0.0, 0.5):
+        sampler = PolaritySampler(
+            isometry, Gaussian(1), rho=rho, proposal=Gaussian(1, 2.0), pool=20_000, progress=False
+        )
+        x = sampler.sample(2000, method="rejection").outputs.numpy().ravel()
+        assert stats.kstest(x, "norm", (0, (1 - rho) ** -0.5)).pvalue > 1e-3
+
+
+def test_on_a_sphere_only_its_tangent_volume_counts() -> None:
+    """A linear map that stretches across the sphere at its poles."""
+    stretch = nn.Linear(2, 2, bias=False).double()
+    with torch.no_grad():
+        stretch.weight.copy_(torch.diag(torch.tensor([3.0, 1.0])))
+    sampler = MagnetSampler(stretch, Sphere(2), pool=20_000, progress=False)
+    z = sampler.pool.latents
+    expected = (9 * z[:, 1] ** 2 + z[:, 0] ** 2).sqrt()  # speed of the ellipse
+    assert torch.allclose(sampler.pool.log_volume.exp(), expected)
+    assert sampler.sample(50, method="metropolis", steps=5).latents.norm(dim=1).allclose(torch.ones(50).double())
+
+
+def test_same_seed_same_samples(surface: nn.Sequential) -> None:
+    def draw(seed: int) -> Samples:
+        return PolaritySampler(surface, BOX, pool=256, seed=seed, progress=False).sample(20)
+
+    assert torch.equal(draw(3).latents, draw(3).latents)
+    assert not torch.equal(draw(3).latents, draw(4).latents)
+    assert torch.equal(draw(3).outputs, surface(draw(3).latents).detach())
+
+
+def test_pools_of_different_seeds_and_shards_share_no_latent(surface: nn.Sequential) -> None:
+    pools = [PolaritySampler(surface, BOX, pool=512, seed=seed, progress=False).pool.latents for seed in (0, 1)]
+    assert len(torch.unique(torch.cat(pools), dim=0)) == 1024
+
+
+def test_without_replacement_all_samples_differ(surface: nn.Sequential) -> None:
+    sampler = PolaritySampler(surface, BOX, rho=0.5, pool=256, progress=False)
+    chosen = sampler.sample(100, replacement=False).latents
+    assert len(torch.unique(chosen, dim=0)) == 100
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EffectiveSizeWarning)
+        with pytest.raises(ss.InputError, match="at most the 256 proposals"):
+            sampler.sample(257, replacement=False)
+    with pytest.raises(ss.InputError, match="that rejection accepts"):
+        sampler.sample(257, method="rejection")
+
+
+def test_collapsed_weights_warn(surface: nn.Sequential) -> None:
+    sampler = PolaritySampler(surface, BOX, rho=30.0, pool=512, progress=False)
+    assert sampler.effective_size() < 50
+    assert sampler.effective_size(0.0) == pytest.approx(512)
+    with pytest.warns(EffectiveSizeWarning, match="effective size"):
+        sampler.sample(100)
+
+
+def test_the_cache_resumes_after_interruption(surface: nn.Sequential, tmp_path: Path) -> None:
+    calls: list[int] = []
+
+    def interrupt(done: int, total: int) -> None:
+        calls.append(done)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        _ = PolaritySampler(surface, BOX, pool=1200, cache=tmp_path, progress=interrupt).pool
+    written = sorted(tmp_path.glob("*.safetensors"))
+    assert len(written) == 2
+    stamps = [path.stat().st_mtime_ns for path in written]
+    resumed = PolaritySampler(surface, BOX, pool=1200, cache=tmp_path, progress=False)
+    fresh = PolaritySampler(surface, BOX, pool=1200, progress=False)
+    assert torch.equal(resumed.pool.log_volume, fresh.pool.log_volume)
+    assert [path.stat().st_mtime_ns for path in written] == stamps  # read, not made again
+    assert len(list(tmp_path.iterdir())) == -(-1200 // cache.SHARD)
+    larger = PolaritySampler(surface, BOX, pool=1300, cache=tmp_path, progress=False)  # its last shard is longer
+    assert torch.equal(larger.pool.latents[:1200], fresh.pool.latents)
+    assert len(larger.pool) == 1300
+
+
+def test_a_foreign_cache_is_refused(surface: nn.Sequential, tmp_path: Path) -> None:
+    _ = PolaritySampler(surface, BOX, pool=10, cache=tmp_path, progress=False).pool
+    with pytest.raises(ss.InputError, match="another generator"):
+        _ = PolaritySampler(surface, BOX, pool=10, seed=1, cache=tmp_path, progress=False).pool
+    next(tmp_path.iterdir()).write_bytes(b"no such thing")
+    with pytest.raises(ss.FileFormatError, match="corrupt"):
+        _ = PolaritySampler(surface, BOX, pool=10, cache=tmp_path, progress=False).pool
+
+
+class Conditional(nn.Module):
+    """Volume 1 in class 0, volume 4 in class 1."""
+
+    def forward(self, z: Tensor, condition: Tensor) -> Tensor:
+        return z * (1 + condition)
+
+
+def test_conditional_generators_weigh_their_classes() -> None:
+    sampler = MagnetSampler(Conditional(), Box(2), conditions=torch.tensor([[0.0], [1.0]]), pool=5000, progress=False)
+    samples = sampler.sample(2000)
+    assert abs(float(samples.condition.double().mean()) - 0.8) < 0.05  # areas 4 and 16
+    assert torch.equal(samples.outputs, samples.latents * (1 + samples.condition[:, None]))
+
+
+def test_latents_of_an_image_like_shape() -> None:
+    generator = nn.Sequential(nn.ConvTranspose2d(4, 2, 3), nn.ReLU(), nn.Conv2d(2, 5, 1))
+    sampler = PolaritySampler(generator, Ball(4, 2.0), top_k=2, latent_shape=(4, 1, 1), pool=128, progress=False)
+    assert sampler.sample(3).outputs.shape == (3, 5, 3, 3)
+
+
+def test_bad_samplers_are_refused(surface: nn.Sequential) -> None:
+    with pytest.raises(ss.InputError, match="unbounded"):
+        MagnetSampler(surface, Gaussian(2))
+    with pytest.raises(ss.InputError, match=r"latents of shape \(3,\)"):
+        _ = PolaritySampler(surface, Box(3), progress=False).pool
+    with pytest.raises(ss.InputError, match="latent_shape must hold"):
+        PolaritySampler(surface, BOX, latent_shape=(3, 1))
+    with pytest.raises(ss.InputError, match="method must be one of"):
+        PolaritySampler(surface, BOX, progress=False).sample(1, method="guess")
+    flat = nn.Sequential(nn.Linear(2, 1), nn.Linear(1, 3))
+    with pytest.raises(ss.InputError, match="Use top_k"):
+        PolaritySampler(flat, BOX, pool=10, progress=False).sample(1)
+    assert PolaritySampler(flat, BOX, top_k=1, pool=10, progress=False).sample(1).outputs.shape == (1, 3)
+    assert PolaritySampler(flat, BOX, rho=0.0, pool=10, progress=False).sample(1).outputs.shape == (1, 3)
