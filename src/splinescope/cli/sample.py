@@ -7,12 +7,12 @@ from pathlib import Path
 
 import click
 
-from ._inputs import MODEL_HELP, load_model, model_arguments
+from ._inputs import MODEL_HELP, model_arguments, read_model
 from ._latents import check_arrays_path, latent_options, make_domain, shape_of_latent, write_arrays, write_grid
 from ._outputs import check_outputs, echo_json, note
 
 
-@click.command("sample", epilog=MODEL_HELP)
+@click.command("sample", epilog=f"MODEL is {MODEL_HELP}.")
 @model_arguments
 @latent_options
 @click.option("--rho", default=1.0, show_default=True, help="1: uniform on the manifold (MaGNET); 0: the model's own; "
@@ -51,7 +51,7 @@ def command(
     check_arrays_path(out)
     if images is not None and Path(images).suffix.lower() != ".png":
         raise InputError(f"--images must end in .png, got {images!r}.")
-    generator = load_model(model, weights=weights, trust=trust)
+    generator = read_model(model, weights, trust=trust)
     shape = shape_of_latent(generator, latent_shape)
     sampler = PolaritySampler(
         generator,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from ._inputs import MODEL_HELP, load_model, load_points, model_arguments
+from ._inputs import MODEL_HELP, model_arguments, read_array, read_model
 from ._latents import check_arrays_path, latent_options, make_domain, shape_of_latent, write_arrays
 from ._outputs import check_outputs, echo_json, note
 
 
-@click.command("volume", epilog=MODEL_HELP)
+@click.command("volume", epilog=f"MODEL is {MODEL_HELP}.")
 @model_arguments
 @latent_options
 @click.option("-n", "count", default=256, show_default=True, help="How many latents to draw.")
@@ -41,9 +41,9 @@ def command(
         check_arrays_path(out)
     if count < 1:
         raise InputError(f"-n must be at least 1, got {count}.")
-    generator = load_model(model, weights=weights, trust=trust)
+    generator = read_model(model, weights, trust=trust)
     if latents is not None:
-        z = torch.from_numpy(load_points(latents)).double()
+        z = torch.from_numpy(read_array(latents)).double()
     else:
         shape = shape_of_latent(generator, latent_shape)
         place = make_domain(domain, int(torch.Size(shape).numel()), radius)

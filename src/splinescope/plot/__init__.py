@@ -1,16 +1,16 @@
 """Drawings: a function takes a result and an Axes, and returns the Axes. None of them calls `plt.show()`."""
 
-from .landscape import plot_conditioning as plot_conditioning
-from .landscape import plot_loss_section as plot_loss_section
-from .landscape import plot_loss_surface as plot_loss_surface
-from .landscape import plot_spectral_density as plot_spectral_density
-from .landscape import write_surface_page as write_surface_page
 from .generative import image_grid as image_grid
 from .generative import plot_class_shares as plot_class_shares
 from .generative import plot_cloud as plot_cloud
 from .generative import plot_geometry_map as plot_geometry_map
 from .generative import plot_images as plot_images
 from .generative import plot_manifold as plot_manifold
+from .landscape import plot_conditioning as plot_conditioning
+from .landscape import plot_loss_section as plot_loss_section
+from .landscape import plot_loss_surface as plot_loss_surface
+from .landscape import plot_spectral_density as plot_spectral_density
+from .landscape import write_surface_page as write_surface_page
 from .page import write_page as write_page
 from .quantities import Quantity as Quantity
 from .quantities import tile_quantity as tile_quantity
