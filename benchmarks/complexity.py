@@ -159,7 +159,7 @@ def main() -> None:
                 "",
                 "Written by `python benchmarks/complexity.py`. CPU seconds of one thread, least of "
                 f"{arguments.rounds} interleaved rounds, float32, P = {DIRECTIONS} directions. *Bare passes*: the 2P "
-                "forward passes per point that a frame needs, in the same blocks, and nothing else. *Stored hulls*: the "
+                "forward passes per point that a frame needs, in the same blocks, nothing else. *Stored hulls*: the "
                 "way of public code, all vertices stored, a `DataLoader` and hooks that keep the pre-activations. "
                 "*Distance*: extrapolated from a twentieth of the points.",
                 "",
