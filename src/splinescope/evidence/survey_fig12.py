@@ -61,8 +61,8 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             "As rho rises from 0, samples of a planar WGAN leave the modes of the data for its anti-modes.",
             Verdict.HOLDS if all(leaves) else Verdict.FAILS,
             f"mean log density of the data {_trend(table[:, up, 2])} for rho = 0, 0.5, 1, 2 (of the data themselves "
-            f"{own:.2f}); share within two deviations of a mode {_trend(table[:, up, 3])}; {sum(leaves)} of {seeds} seeds "
-            "fall throughout",
+            f"{own:.2f}); share within two deviations of a mode {_trend(table[:, up, 3])}; {sum(leaves)} of {seeds} "
+            "seeds fall throughout",
             f"both fall from each rho to the next in every seed (effective size at least {TRUSTED})",
         ),
         Claim(
