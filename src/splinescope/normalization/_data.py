@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from .._errors import InputError
-from ..network import Program
+from ..network import Program, SplineNetwork, trace
 
 BLOCK_BYTES = 64 << 20
 
@@ -48,6 +48,12 @@ def first_row(data: Any) -> Tensor:
         if batch.ndim > 0 and len(batch):
             return batch[:1]
     raise InputError("data must hold at least one row, got none.")
+
+
+def traced(model: nn.Module | SplineNetwork, data: Any) -> SplineNetwork:
+    """The model as a spline network, its input shape taken from the data."""
+    example = first_row(data)
+    return model if isinstance(model, SplineNetwork) else trace(model, example)
 
 
 def row_blocks(data: Any, program: Program) -> Iterator[Tensor]:

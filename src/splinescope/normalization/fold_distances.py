@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from .._checks import check_choice
 from .._errors import InputError
-from ..network import Program, Site, SplineNetwork, trace
+from ..network import Program, Site, SplineNetwork
 from ..tiling._differentiate import cuts, unit_distances
-from ._data import first_row, row_blocks
+from ._data import row_blocks, traced
 from ._layers import Layer, layers, value_shapes
 
 
@@ -148,7 +148,7 @@ class FoldDistances:
         return table(rows)
 
 
-def table(rows: list[tuple[str, ...]]) -> str:
+def table(rows: Sequence[tuple[str, ...]]) -> str:
     """Rows of cells, the first being the head, in columns."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return "\n".join("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows)
@@ -181,8 +181,7 @@ def fold_distances(model: nn.Module | SplineNetwork, data: Any, *, input_space: 
 
     Reference: Balestriero, Humayun, Baraniuk, "On the Geometry of Deep Learning", equation (8).
     """
-    network = trace(model, first_row(data))
-    program = network.program()
+    program = traced(model, data).program()
     found = layers(program)
     running = [_Running(layer) for layer in found]
     for block in row_blocks(data, program):
@@ -206,8 +205,7 @@ def point_distances(model: nn.Module | SplineNetwork, x: Any, *, space: str = "l
             tile). Infinite where a unit does not depend on the space's points.
     """
     check_choice(space, "space", ("layer", "input"))
-    network = trace(model, first_row(x))
-    program = network.program()
+    program = traced(model, x).program()
     found, shapes = layers(program), value_shapes(program)
     norms = {layer.fold.output: torch.from_numpy(layer.weight_norms(shapes)[layer.groups]) for layer in found}
     parts: dict[str, list[Tensor]] = {name: [] for name in norms}
@@ -238,7 +236,7 @@ class _Running:
         sizes = np.bincount(layer.groups, minlength=self.groups)
         if len(set(sizes.tolist())) > 1:
             raise InputError(f"{layer.fold.site.path}: channels have unequal numbers of folds.")
-        self.count = self.finite = 0
+        self.count = 0
         zeros = torch.zeros(self.groups, dtype=torch.float64)
         self.mean, self.squares, self.positive = zeros.clone(), zeros.clone(), zeros.clone()
         self.lowest, self.highest, self.closest = zeros + torch.inf, zeros - torch.inf, zeros + torch.inf
