@@ -37,6 +37,15 @@ _PUBLIC: dict[str, str] = {
     "zaslavsky": "tiling",
     "montufar": "tiling",
     "serra": "tiling",
+    # normalization
+    "fold_distances": "normalization",
+    "point_distances": "normalization",
+    "fold_density": "normalization",
+    "fold_counts": "normalization",
+    "fold_alignment": "normalization",
+    "fold_batchnorm": "normalization",
+    "initialize_": "normalization",
+    "normalization_report": "normalization",
     # representation
     "NormalizedLayer": "representation",
     "random_network": "representation",
