@@ -46,6 +46,9 @@ _PUBLIC: dict[str, str] = {
     "fold_batchnorm": "normalization",
     "initialize_": "normalization",
     "normalization_report": "normalization",
+    "with_statistics": "normalization",
+    "fold_jitter": "normalization",
+    "boundary_jitter": "normalization",
     # representation
     "NormalizedLayer": "representation",
     "random_network": "representation",
