@@ -46,6 +46,7 @@ _PUBLIC: dict[str, str] = {
     "fold_batchnorm": "normalization",
     "initialize_": "normalization",
     "normalization_report": "normalization",
+    "compare_normalizations": "normalization",
     "with_statistics": "normalization",
     "fold_jitter": "normalization",
     "boundary_jitter": "normalization",

@@ -62,7 +62,9 @@ def test_convolutions_jitter_by_their_rows_means():
 def test_boundaries_move_less_with_larger_batches():
     view = ss.Slice.axes([0.0, 0.0], (0, 1), -2.0, 2.0)
     small, large = (
-        boundary_jitter(network(), points(), b, view, points()[:50], draws=6, generator=torch.Generator().manual_seed(0))
+        boundary_jitter(
+            network(), points(), b, view, points()[:50], draws=6, generator=torch.Generator().manual_seed(0)
+        )
         for b in (6, 60)
     )
     assert small.margins.shape == (6, 50)

@@ -1,5 +1,11 @@
 """What normalisation does to the folds of a network, and how to place folds on data without it."""
 
+from .compare import NORMALIZATIONS as NORMALIZATIONS
+from .compare import Comparison as Comparison
+from .compare import compare_normalizations as compare_normalizations
+from .compare import comparison_table as comparison_table
+from .compare import normalized_mlp as normalized_mlp
+from .compare import sign_changes as sign_changes
 from .density import FoldDensity as FoldDensity
 from .density import fold_alignment as fold_alignment
 from .density import fold_counts as fold_counts

@@ -32,14 +32,19 @@ class FoldDensity:
     tiles: int
 
     def ratio(self, depth: int, *, near: float, far: float) -> float:
-        """Mean density of cells nearer than `near` to a data point over that of cells further than `far`."""
+        """Mean density of cells nearer than `near` to a data point over that of cells further than `far`.
+
+        Infinite if folds pass near the data only, NaN if they pass nowhere.
+        """
         raster = self._raster(depth)
         distance = self._distances(raster)
         close, distant = raster.density[distance < near], raster.density[distance > far]
         if not close.size or not distant.size:
             raise InputError(f"no cells nearer than {near} or none further than {far} from the data.")
-        outside = distant.mean()
-        return float(close.mean() / outside) if outside > 0 else float("inf")
+        inside, outside = close.mean(), distant.mean()
+        if outside == 0:
+            return float("inf") if inside > 0 else float("nan")
+        return float(inside / outside)
 
     def alignment(self, depth: int) -> float:
         """Mean density at the data points over that at uniform points of the data's bounding box; 1 is indifferent."""
