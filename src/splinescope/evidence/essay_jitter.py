@@ -17,7 +17,7 @@ SIZES = (8, 16, 32, 64, 128)
 
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
-    draws, units = (150, 32) if size == "quick" else (4000, 64)
+    draws, units = (400, 32) if size == "quick" else (4000, 64)
     generator = torch.Generator().manual_seed(seed)
     x, _ = two_moons(256, 0.1, generator)
     net = seeded(

@@ -1,4 +1,4 @@
-"""Figure 8: where the folds of 11 layers pass, for zero bias, random bias and batch norm, around a star of 50 points."""
+"""Figure 8: where the folds of 11 layers pass around a star: zero bias, random bias and batch norm."""
 
 from __future__ import annotations
 
