@@ -70,7 +70,8 @@ def draw(numbers: dict[str, Any]) -> Any:
     right.axvline(numbers["least"], color="#d55e00", label="smallest principal direction")
     right.set_xlabel("total squared distance")
     right.set_ylabel("units")
-    right.legend(frameon=False)
+    right.margins(y=0.35)
+    right.legend(frameon=False, loc="upper right")
     return figure
 
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from .._errors import InputError
+from ..network import trace
 from ..network._export import unwrap
 from ..tiling import Slice, tessellate
 from ..tiling.boundary import Boundary
@@ -215,14 +216,17 @@ def boundary_jitter(
     """
     places = np.asarray(points, dtype=np.float64)
     inputs = torch.from_numpy(view.inputs(places))
+    current = with_statistics(model, x)
+    network = trace(current, inputs[:1])  # follows the statistics that `current` is given below
 
-    def look(network: nn.Module) -> tuple[Boundary, np.ndarray]:
-        with torch.no_grad():
-            values = network(inputs.to(next(network.parameters(), inputs))).flatten(1)
-        return tessellate(network, view).decision_boundary(), _classes(values)
+    def look() -> tuple[Boundary, np.ndarray]:
+        return tessellate(network, view).decision_boundary(), _classes(network(inputs).flatten(1))
 
-    full, classes = look(with_statistics(model, x))
-    seen = [look(network) for network in minibatch_networks(model, x, batch_size, draws, generator=generator)]
+    full, classes = look()
+    seen = []
+    for drawn in minibatch_networks(model, x, batch_size, draws, generator=generator):
+        current.load_state_dict(drawn.state_dict())
+        seen.append(look())
     return BoundaryJitter(
         full,
         tuple(boundary for boundary, _ in seen),
