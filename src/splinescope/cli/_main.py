@@ -9,6 +9,7 @@ import click
 from .._errors import SplinescopeError
 
 VERBS: dict[str, str] = {
+    "normalization": "splinescope.cli.normalization",
     "representation": "splinescope.cli.representation",
     "meanfield": "splinescope.cli.meanfield",
     "landscape": "splinescope.cli.landscape",

@@ -1,0 +1,51 @@
+"""`splinescope normalization`: a lint for a network's folds on its data."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from ._inputs import model_argument, read_array, read_model, shape_option, weights_option
+
+
+@click.command("normalization")
+@model_argument
+@click.option("--data", required=True, help="Inputs: .npy, .npz (or FILE.npz:name), .csv or .pt, one a row.")
+@weights_option
+@shape_option
+@click.option("--batch-size", type=click.IntRange(min=1), help="Batch size used in training, to judge its noise.")
+@click.option("--json", "as_json", is_flag=True, help="Numbers as JSON instead of tables.")
+@click.option("--out", type=click.Path(dir_okay=False), help="Write to this file instead of stdout.")
+def command(
+    model: str,
+    data: str,
+    weights: str | None,
+    shape: tuple[int, ...] | None,
+    batch_size: int | None,
+    as_json: bool,
+    out: str | None,
+) -> None:
+    """Dead units, folds that miss the data, layers out of balance, stale statistics, small batches.
+
+    MODEL is an .onnx or .nnet file, or package.module:factory.
+
+    Example: splinescope normalization mypackage.nets:make --weights net.safetensors --data digits.npy --batch-size 32
+    """
+    import torch
+
+    from ..network import SplineNetwork
+    from ..normalization import normalization_report
+
+    network = read_model(model, weights)
+    rows = torch.from_numpy(read_array(data, shape))
+    if isinstance(network, SplineNetwork) and rows[0].numel() == torch.Size(network.input_shape).numel():
+        rows = rows.reshape(-1, *network.input_shape)
+    report = normalization_report(network, rows if batch_size is None else list(rows.split(batch_size)))
+    text = json.dumps(report.records(), indent=1) if as_json else report.summary()
+    if out is None:
+        click.echo(text)
+    else:
+        Path(out).write_text(text + "\n", encoding="utf-8")
+        click.echo(f"wrote {out}", err=True)

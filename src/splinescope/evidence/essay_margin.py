@@ -1,0 +1,98 @@
+"""Does minibatch jitter enlarge margins? Paired training runs with minibatch and with full-batch statistics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ..normalization import with_statistics
+from ..tiling import Slice, tessellate
+from ._decomposed import subplots
+from ._experiment import Claim, Experiment, Outcome, Progress, Size, Verdict
+from ._normalization import seeded, two_moons
+
+
+def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
+    n, width, steps, seeds = (60, 24, 150, 4) if size == "quick" else (100, 64, 1500, 12)
+    batch_size = 16
+    rows: dict[str, list[dict[str, float]]] = {"minibatch": [], "full batch": []}
+    for s in range(seed, seed + seeds):
+        if progress is not None:
+            progress((s - seed) / seeds, f"seed {s}")
+        generator = torch.Generator().manual_seed(s)
+        x, y = two_moons(n, 0.12, generator)
+        test = two_moons(1000, 0.12, generator)
+        for kind, found in rows.items():
+            net = seeded(lambda: _network(width), s).double()
+            _train(net, x, y, steps, batch_size, kind == "minibatch", torch.Generator().manual_seed(s))
+            found.append(_measure(with_statistics(net, x), x, y, *test))
+    difference = {
+        key: np.array([a[key] - b[key] for a, b in zip(rows["minibatch"], rows["full batch"], strict=True)])
+        for key in rows["minibatch"][0]
+    }
+    return Outcome(
+        {"rows": rows, "batch_size": batch_size, "steps": steps},
+        (
+            _claim("Minibatch statistics in training enlarge the smallest margin of the training points.",
+                   "smallest margin", difference["smallest"]),
+            _claim("They enlarge the mean margin.", "mean margin", difference["mean"]),
+            _claim("They improve test accuracy.", "test accuracy", difference["accuracy"]),
+        ),
+    )  # fmt: skip
+
+
+def _claim(text: str, what: str, difference: np.ndarray) -> Claim:
+    """Holds if the paired difference is above two standard errors, fails if below minus two."""
+    mean, error = float(difference.mean()), float(difference.std(ddof=1) / np.sqrt(len(difference)))
+    verdict = Verdict.HOLDS if mean > 2 * error else Verdict.FAILS if mean < -2 * error else Verdict.INCONCLUSIVE
+    measured = f"{what}, minibatch minus full batch: {mean:+.4f} +- {error:.4f} over {len(difference)} paired seeds"
+    return Claim(text, verdict, measured, "holds above +2 standard errors, does not hold below -2, open between")
+
+
+def _network(width: int) -> nn.Sequential:
+    return nn.Sequential(
+        *(nn.Linear(2, width), nn.BatchNorm1d(width), nn.ReLU()),
+        *(nn.Linear(width, width), nn.BatchNorm1d(width), nn.ReLU(), nn.Linear(width, 2)),
+    )
+
+
+def _train(
+    net: nn.Module, x: Tensor, y: Tensor, steps: int, batch_size: int, minibatch: bool, generator: torch.Generator
+) -> None:
+    """Adam on minibatches of the loss; statistics come from the same minibatch, or from all points."""
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
+    for _ in range(steps):
+        pick = torch.randperm(len(x), generator=generator)[:batch_size]
+        outputs = net(x[pick]) if minibatch else net(x)[pick]
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(outputs, y[pick]).backward()
+        optimizer.step()
+
+
+def _measure(net: nn.Module, x: Tensor, y: Tensor, test_x: Tensor, test_y: Tensor) -> dict[str, float]:
+    """Signed exact margins of the training points with full statistics, and test accuracy."""
+    boundary = tessellate(net, Slice.axes([0.0, 0.0], (0, 1), -2.5, 3.5)).decision_boundary()
+    with torch.no_grad():
+        right = (net(x).argmax(1) == y).numpy()
+        accuracy = float((net(test_x).argmax(1) == test_y).double().mean())
+    margins = boundary.distances(x.numpy()) * np.where(right, 1, -1)
+    return {"smallest": float(margins.min()), "mean": float(margins.mean()), "accuracy": accuracy}
+
+
+def draw(numbers: dict[str, Any]) -> Any:
+    figure, axes = subplots(3)
+    names = {"smallest": "smallest margin", "mean": "mean margin", "accuracy": "test accuracy"}
+    for ax, (key, name) in zip(axes, names.items(), strict=True):
+        pairs = [[row[key] for row in numbers["rows"][kind]] for kind in ("full batch", "minibatch")]
+        ax.plot([0, 1], pairs, "o-", color="#3b528b", alpha=0.6)
+        ax.set_xticks([0, 1], ["full batch", f"minibatch of {numbers['batch_size']}"])
+        ax.set_xlim(-0.3, 1.3)
+        ax.set_xlabel("statistics in training (one line a seed)")
+        ax.set_ylabel(name)
+    return figure
+
+
+EXPERIMENT = Experiment("essay-margin", "essay", "Does minibatch jitter enlarge margins?", run, draw)

@@ -1,0 +1,78 @@
+"""Equation (8): batch norm's mean is the total-least-squares offset."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from ..normalization import fold_distances, initialize_
+from ._decomposed import judge, subplots
+from ._experiment import Claim, Experiment, Outcome, Progress, Size
+
+SHIFTS = np.linspace(-2, 2, 81)
+
+
+def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
+    n, units = (100, 30) if size == "quick" else (2000, 300)
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(n, 5, generator=generator, dtype=torch.float64)
+    x = x @ torch.randn(5, 5, generator=generator, dtype=torch.float64) + 1.0
+    with torch.random.fork_rng(devices=[]):
+        net = nn.Sequential(nn.Linear(5, units), nn.ReLU()).double()
+    layer = net[0]
+    assert isinstance(layer, nn.Linear)
+    with torch.no_grad():
+        layer.weight.normal_(generator=generator)
+        layer.bias.zero_()
+        initialize_(net, x, method="mean")
+    site = fold_distances(net, x)[0]
+    weight = layer.weight.detach()
+    inner = (x @ weight.T / weight.norm(dim=1)).numpy()
+    mean = inner.mean(0)
+
+    def objective(offset: np.ndarray) -> np.ndarray:
+        return np.asarray(((inner - offset) ** 2).sum(0))
+
+    error = float(np.abs(site.objective / objective(mean) - 1).max())
+    curves = np.stack([objective(mean + shift) for shift in SHIFTS]) / objective(mean)
+    beaten = int((curves < 1).sum())
+    least = float(n * torch.linalg.eigvalsh(torch.cov(x.T, correction=0))[0])
+    return Outcome(
+        {"shifts": SHIFTS, "curves": curves[:, :10], "least": least, "optima": site.optimum},
+        (
+            Claim(
+                "With the direction held, in the layer's own input space, the offset of least total squared distance "
+                "is the mean, where batch norm puts it (equation (8) reads as if over the whole fold).",
+                judge(False, error < 1e-12 and beaten == 0),
+                f"relative difference of the objective {error:.1e}; better offsets found: {beaten} of {curves.size}",
+                "difference below 1e-12 and no better offset",
+            ),
+            Claim(
+                "Batch norm also finds the direction of least total squared distance.",
+                judge(bool(site.optimum.min() <= least * (1 + 1e-9))),
+                f"smallest principal direction {least:.3g}; batch norm on {units} random directions "
+                f"{site.optimum.min():.3g} (best), {site.optimum.mean():.3g} (mean)",
+                "best unit reaches the smallest principal direction's value",
+            ),
+        ),
+    )
+
+
+def draw(numbers: dict[str, Any]) -> Any:
+    figure, (left, right) = subplots(2)
+    left.plot(numbers["shifts"], np.array(numbers["curves"]), color="#3b528b", alpha=0.6)
+    left.set_xlabel("offset of the fold from the mean")
+    left.set_ylabel("total squared distance / optimum")
+    right.hist(np.array(numbers["optima"]), bins=20, color="#3b528b", label="random directions, best offset")
+    right.axvline(numbers["least"], color="#d55e00", label="smallest principal direction")
+    right.set_xlabel("total squared distance")
+    right.set_ylabel("units")
+    right.margins(y=0.35)
+    right.legend(frameon=False, loc="upper right")
+    return figure
+
+
+EXPERIMENT = Experiment("survey-bn-tls", "survey", "Equation (8): batch norm as total least squares", run, draw)

@@ -1,0 +1,153 @@
+"""What lies between one fold and the next: a unit's weights in its layer's input space, and who owns them.
+
+The pre-activation of a unit is affine in the values that come in through its layer: outputs of earlier folds, or the
+network's input. These values together are the layer's input space. A skip connection adds its source to it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+
+from ..network import Affine, Fold, Program, Seal, SplineNetwork
+from ..network._program import Step, run_steps
+from ..tiling._differentiate import recording
+
+_BLOCK_NUMBERS = 4 << 20
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A fold with the affine steps that lead to it.
+
+    Attributes:
+        fold: The fold.
+        sources: Names of the values that span the layer's input space.
+        steps: The affine steps from the sources to the fold.
+        groups: `[U]` statistic that each of the fold's units belongs to: a channel's positions share one.
+        centres: `[G]` the unit that stands for each group: in the middle of its channel, away from padding.
+    """
+
+    fold: Fold
+    sources: tuple[str, ...]
+    steps: tuple[Affine, ...]
+    groups: np.ndarray
+    centres: np.ndarray
+
+    def weight_norms(self, shapes: dict[str, tuple[int, ...]]) -> np.ndarray:
+        """`[G]` norms of the units' weights in the layer's input space; exact, one backward pass per block of units.
+
+        `shapes` is what `value_shapes` returns. At the rim of a padded image a unit sees part of its kernel only;
+        the norm is that of the whole kernel.
+        """
+        size = max(1, _BLOCK_NUMBERS // sum(math.prod(shapes[name]) for name in self.sources))
+        norms = []
+        for start in range(0, len(self.centres), size):
+            units = torch.from_numpy(self.centres[start : start + size])
+            with recording():
+                given = {
+                    name: torch.zeros(len(units), *shapes[name], dtype=torch.float64).requires_grad_()
+                    for name in self.sources
+                }
+                made = run_steps(self.steps, dict(given), {*self.fold.inputs})
+                z = self.fold.cuts(*(made[name] for name in self.fold.inputs))
+                chosen = z[torch.arange(len(units)), units].sum()
+                gradients = torch.autograd.grad(chosen, list(given.values()), allow_unused=True)
+            squares = sum((g.flatten(1) ** 2).sum(1) for g in gradients if g is not None)
+            norms.append(torch.sqrt(torch.as_tensor(squares)).expand(len(units)).numpy())
+        return np.concatenate(norms)
+
+
+def layers(program: Program) -> list[Layer]:
+    """The layers of a network, in execution order; the stages of a max-pool, which have no offset, are left out."""
+    made_by = {step.output: step for step in program.steps if not isinstance(step, Seal)}
+    stages = {name for step in program.steps if isinstance(step, Seal) for name, _ in step.stages}
+    found = []
+    for fold in program.folds:
+        if fold.output in stages:
+            continue
+        sources, steps = _upstream(fold, made_by, program.steps)
+        groups, centres = _groups(fold)
+        found.append(Layer(fold, sources, steps, groups, centres))
+    return found
+
+
+def _upstream(
+    fold: Fold, made_by: dict[str, Affine | Fold], order: tuple[Step, ...]
+) -> tuple[tuple[str, ...], tuple[Affine, ...]]:
+    """Sources and affine steps of a fold."""
+    sources: dict[str, None] = {}
+    between: set[str] = set()
+    stack = list(fold.inputs)
+    while stack:
+        name = stack.pop()
+        step = made_by.get(name)
+        if isinstance(step, Affine):
+            if name not in between:
+                between.add(name)
+                stack.extend(step.inputs)
+        else:
+            sources[name] = None
+    steps = tuple(step for step in order if isinstance(step, Affine) and step.output in between)
+    return tuple(sources), steps
+
+
+def _groups(fold: Fold) -> tuple[np.ndarray, np.ndarray]:
+    """Group of each unit (hinge by hinge, channel by channel) and the unit that stands for each group."""
+    shape = fold.site.shape
+    positions = math.prod(shape[1:])
+    channels = shape[0] if shape else 1
+    order = np.argsort(fold.elements, kind="stable")
+    elements = fold.elements[order]
+    first = np.flatnonzero(np.diff(elements, prepend=-1))
+    hinge = np.empty(len(elements), np.int64)
+    hinge[order] = np.arange(len(elements)) - np.repeat(first, np.diff(np.append(first, len(elements))))
+    keys = hinge * channels + fold.elements // positions
+    _, groups = np.unique(keys, return_inverse=True)
+    middle = int(np.ravel_multi_index([n // 2 for n in shape[1:]], shape[1:])) if len(shape) > 1 else 0
+    off_centre = np.abs(fold.elements % positions - middle)
+    ranked = np.lexsort((off_centre, groups))
+    centres = ranked[np.flatnonzero(np.diff(groups[ranked], prepend=-1))]
+    return groups.reshape(-1), centres
+
+
+def value_shapes(program: Program) -> dict[str, tuple[int, ...]]:
+    """Shape of every value of the network, without the batch axis; one row goes through it."""
+    values = {program.input: torch.zeros(1, *program.input_shape, dtype=torch.float64)}
+    with torch.no_grad():
+        for step in program.steps:
+            if not isinstance(step, Seal):
+                values[step.output] = step.run(*(values[name] for name in step.inputs))
+    return {name: tuple(value.shape[1:]) for name, value in values.items()}
+
+
+def owners(network: SplineNetwork, model: nn.Module) -> dict[str, nn.Module]:
+    """Path -> Linear or convolution whose output reaches a fold through nothing but parameter-free affine steps."""
+    lowering = network._lowering()
+    program = lowering.program()
+    made_by = {step.output: step for step in program.steps if isinstance(step, Affine)}
+    found: dict[str, nn.Module] = {}
+    for layer in layers(program):
+        stack = list(layer.fold.inputs)
+        while stack:
+            name = stack.pop()
+            if name not in made_by:
+                continue
+            path = lowering.paths.get(name, "")
+            module = model.get_submodule(path)
+            if isinstance(module, WEIGHTED):
+                found[path] = module
+            else:
+                stack.extend(made_by[name].inputs)
+    order = {path: i for i, path in enumerate(lowering.paths[s.output] for s in program.steps if isinstance(s, Affine))}
+    return dict(sorted(found.items(), key=lambda item: order[item[0]]))
+
+
+WEIGHTED = (
+    *(nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d),
+    *(nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d),
+)

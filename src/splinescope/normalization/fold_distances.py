@@ -1,0 +1,284 @@
+"""How far the folds are from the data, and from where batch norm would put them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from .._checks import check_choice
+from .._errors import InputError
+from ..network import Program, Site, SplineNetwork
+from ..tiling._differentiate import cuts, unit_distances
+from ._data import row_blocks, traced
+from ._layers import Layer, layers, value_shapes
+
+
+@dataclass(frozen=True, eq=False)
+class SiteDistances:
+    r"""Distances from data to the folds of one site, unit by unit; a channel's positions count as one unit's data.
+
+    With pre-activation $z = \langle w, a\rangle + b$ over the layer's inputs $a$, the distance of a point to the
+    fold in the layer's input space is $|z| / \|w\|$.
+
+    Attributes:
+        site: Where this is in the model.
+        count: Number of pre-activations per unit: rows, times positions of a channel.
+        norms: `[G]` $\|w\|$ (of the whole kernel, for a convolution).
+        mean: `[G]` of z.
+        deviation: `[G]` population standard deviation of z.
+        lowest: `[G]` smallest z.
+        highest: `[G]` largest z.
+        closest: `[G]` smallest |z|.
+        active: `[G]` share of z > 0.
+        input_closest: `[G]` smallest distance in the network's input space, each exact within its point's tile;
+            None unless asked for.
+        input_mean: `[G]` mean of the finite ones of these distances; None unless asked for.
+    """
+
+    site: Site
+    count: int
+    norms: np.ndarray
+    mean: np.ndarray
+    deviation: np.ndarray
+    lowest: np.ndarray
+    highest: np.ndarray
+    closest: np.ndarray
+    active: np.ndarray
+    input_closest: np.ndarray | None
+    input_mean: np.ndarray | None
+
+    def __len__(self) -> int:
+        return len(self.norms)
+
+    def _per_norm(self, value: np.ndarray) -> np.ndarray:
+        """Divided by the weights' norm; infinite (or zero) for a unit without weights, which has no fold."""
+        nothing = np.where(value == 0, 0.0, np.inf)
+        return np.divide(value, self.norms, out=nothing, where=self.norms > 0)
+
+    @cached_property
+    def offset(self) -> np.ndarray:
+        r"""`[G]` $|\bar z| / \|w\|$: how far the fold is from where it would be closest to the data."""
+        return self._per_norm(np.abs(self.mean))
+
+    @cached_property
+    def nearest(self) -> np.ndarray:
+        """`[G]` distance of the data point closest to the fold, in the layer's input space."""
+        return self._per_norm(self.closest)
+
+    @cached_property
+    def rms(self) -> np.ndarray:
+        """`[G]` root mean square distance of the data to the fold, in the layer's input space."""
+        return self._per_norm(np.hypot(self.mean, self.deviation))
+
+    @cached_property
+    def best_rms(self) -> np.ndarray:
+        r"""`[G]` the same for the best offset, the mean: $\sigma / \|w\|$."""
+        return self._per_norm(self.deviation)
+
+    @property
+    def objective(self) -> np.ndarray:
+        r"""`[G]` total least squares $\sum z^2 / \|w\|^2$ of the fold as it is."""
+        return self.count * self.rms**2
+
+    @property
+    def optimum(self) -> np.ndarray:
+        r"""`[G]` the same after normalisation, over all offsets with the direction held: $N \sigma^2 / \|w\|^2$."""
+        return self.count * self.best_rms**2
+
+    @property
+    def splits(self) -> np.ndarray:
+        """`[G]` whether data lies strictly on both sides of the fold."""
+        return (self.lowest < 0) & (self.highest > 0)
+
+
+@dataclass(frozen=True, eq=False)
+class FoldDistances:
+    """`SiteDistances` for every site, in execution order, and their summary."""
+
+    sites: tuple[SiteDistances, ...]
+
+    def __len__(self) -> int:
+        return len(self.sites)
+
+    def __getitem__(self, index: int) -> SiteDistances:
+        return self.sites[index]
+
+    def __iter__(self) -> Iterator[SiteDistances]:
+        return iter(self.sites)
+
+    def records(self) -> list[dict[str, Any]]:
+        """One dictionary a site: sizes, objective now and at its optimum (sums over units), medians of distances."""
+        return [
+            {
+                "path": s.site.path,
+                "op": s.site.op,
+                "depth": s.site.depth,
+                "units": len(s),
+                "objective": float(s.objective.sum()),
+                "optimum": float(s.optimum.sum()),
+                "offset": float(np.median(s.offset)),
+                "rms": float(np.median(s.rms)),
+                "nearest": float(np.median(s.nearest)),
+                "splits": float(s.splits.mean()),
+            }
+            for s in self.sites
+        ]
+
+    def summary(self) -> str:
+        """A table: per site the least-squares objective over its optimum, median distances, units that split data."""
+        rows = [("site", "op", "units", "objective/optimum", "offset", "rms", "nearest", "split data")]
+        for r in self.records():
+            ratio = r["objective"] / r["optimum"] if r["optimum"] > 0 else np.inf
+            rows.append(
+                (
+                    r["path"] or "-",
+                    r["op"],
+                    str(r["units"]),
+                    f"{ratio:.3g}",
+                    *(f"{r[key]:.3g}" for key in ("offset", "rms", "nearest")),
+                    f"{r['splits']:.0%}",
+                )
+            )
+        return table(rows)
+
+
+def table(rows: Sequence[tuple[str, ...]]) -> str:
+    """Rows of cells, the first being the head, in columns."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return "\n".join("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows)
+
+
+def fold_distances(model: nn.Module | SplineNetwork, data: Any, *, input_space: bool = False) -> FoldDistances:
+    r"""Distances from data to the fold of every unit, and how far each fold is from its total-least-squares optimum.
+
+    For a unit with weights $w$ and pre-activations $z$ on the data, the sum of squared distances to its fold in the
+    layer's input space is $\sum z^2/\|w\|^2 = N(\sigma^2 + \bar z^2)/\|w\|^2$; with the direction of $w$ held, the
+    least value over the offset is $N\sigma^2/\|w\|^2$, reached where the fold passes through the mean, which is
+    where batch norm puts it. The layer's inputs are the outputs of earlier folds that reach the unit (both ends of
+    a skip connection); positions of a channel share one statistic. Stages of a max-pool have no offset and are left
+    out.
+
+    Args:
+        model: A module in evaluation mode, or a traced network. It is left as found.
+        data: `[N, ...]`, or a loader of batches (or of tuples that start with one); read block by block.
+        input_space: Also measure distances `|z| / ||grad z||` in the network's input space, exact within each
+            point's tile (beyond it, the fold continued straight). Costs min(D, U) passes instead of one.
+
+    Returns:
+        `FoldDistances`; exact up to rounding. Memory does not grow with the number of rows.
+
+    Example:
+        >>> net = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
+        >>> found = fold_distances(net, torch.randn(100, 2))
+        >>> bool((found[0].objective >= found[0].optimum).all())
+        True
+
+    Reference: Balestriero, Humayun, Baraniuk, "On the Geometry of Deep Learning", equation (8).
+    """
+    program = traced(model, data).program()
+    found = layers(program)
+    running = [_Running(layer) for layer in found]
+    for block in row_blocks(data, program):
+        with torch.no_grad():
+            values = {fold.output: z for fold, z in cuts(program, block)}
+        straight = _input_distances(program, block) if input_space else {}
+        for statistics in running:
+            name = statistics.layer.fold.output
+            statistics.add(values[name], straight.get(name))
+    shapes = value_shapes(program)
+    return FoldDistances(tuple(statistics.result(shapes) for statistics in running))
+
+
+def point_distances(model: nn.Module | SplineNetwork, x: Any, *, space: str = "layer") -> list[np.ndarray]:
+    """Distances from each point to each unit's fold: per site of `fold_distances`, `[N, U]` over single units.
+
+    Args:
+        model: As for `fold_distances`.
+        x: `[N, ...]`.
+        space: "layer" for the layer's input space (exact), "input" for the network's (exact within the point's
+            tile). Infinite where a unit does not depend on the space's points.
+    """
+    check_choice(space, "space", ("layer", "input"))
+    program = traced(model, x).program()
+    found, shapes = layers(program), value_shapes(program)
+    norms = {layer.fold.output: torch.from_numpy(layer.weight_norms(shapes)[layer.groups]) for layer in found}
+    parts: dict[str, list[Tensor]] = {name: [] for name in norms}
+    for block in row_blocks(x, program):
+        if space == "input":
+            distances = _input_distances(program, block)
+        else:
+            with torch.no_grad():
+                distances = {f.output: z.abs() / norms[f.output] for f, z in cuts(program, block) if f.output in norms}
+        for name in parts:
+            parts[name].append(distances[name].nan_to_num(nan=torch.inf, posinf=torch.inf))
+    return [torch.cat(part).numpy() for part in parts.values()]
+
+
+def _input_distances(program: Program, block: Tensor) -> dict[str, Tensor]:
+    """Per fold `[N, U]` distances in the network's input space."""
+    split = torch.from_numpy(unit_distances(program, block.numpy())).split([s.units for s in program.sites], 1)
+    return {fold.output: part for fold, part in zip(program.folds, split, strict=True)}
+
+
+class _Running:
+    """Statistics of one layer, block by block (Chan, Golub and LeVeque's update)."""
+
+    def __init__(self, layer: Layer) -> None:
+        self.layer = layer
+        self.order = torch.from_numpy(np.argsort(layer.groups, kind="stable"))
+        self.groups = len(layer.centres)
+        sizes = np.bincount(layer.groups, minlength=self.groups)
+        if len(set(sizes.tolist())) > 1:
+            raise InputError(f"{layer.fold.site.path}: channels have unequal numbers of folds.")
+        self.count = 0
+        zeros = torch.zeros(self.groups, dtype=torch.float64)
+        self.mean, self.squares, self.positive = zeros.clone(), zeros.clone(), zeros.clone()
+        self.lowest, self.highest, self.closest = zeros + torch.inf, zeros - torch.inf, zeros + torch.inf
+        self.far: Tensor | None = None
+        self.far_sum, self.far_count = zeros.clone(), zeros.clone()
+
+    def _grouped(self, values: Tensor) -> Tensor:
+        """`[n, G]`: a group's units below each other."""
+        return values[:, self.order].reshape(len(values), self.groups, -1).transpose(1, 2).reshape(-1, self.groups)
+
+    def add(self, values: Tensor, distances: Tensor | None) -> None:
+        z = self._grouped(values)
+        n, mean = len(z), z.mean(0)
+        total = self.count + n
+        shift = mean - self.mean
+        self.squares += (z - mean).square().sum(0) + shift.square() * (self.count * n / total)
+        self.mean += shift * (n / total)
+        self.count = total
+        self.positive += (z > 0).sum(0)
+        self.lowest = torch.minimum(self.lowest, z.amin(0))
+        self.highest = torch.maximum(self.highest, z.amax(0))
+        self.closest = torch.minimum(self.closest, z.abs().amin(0))
+        if distances is not None:
+            d = self._grouped(distances)
+            self.far = d.amin(0) if self.far is None else torch.minimum(self.far, d.amin(0))
+            self.far_sum += torch.where(d.isfinite(), d, 0.0).sum(0)
+            self.far_count += d.isfinite().sum(0)
+
+    def result(self, shapes: dict[str, tuple[int, ...]]) -> SiteDistances:
+        far = self.far
+        return SiteDistances(
+            site=self.layer.fold.site,
+            count=self.count,
+            norms=self.layer.weight_norms(shapes),
+            mean=self.mean.numpy(),
+            deviation=(self.squares / self.count).sqrt().numpy(),
+            lowest=self.lowest.numpy(),
+            highest=self.highest.numpy(),
+            closest=self.closest.numpy(),
+            active=(self.positive / self.count).numpy(),
+            input_closest=None if far is None else far.numpy(),
+            input_mean=None
+            if far is None
+            else torch.where(self.far_count > 0, self.far_sum / self.far_count.clamp_min(1), torch.inf).numpy(),
+        )

@@ -1,0 +1,165 @@
+"""Batch norm folded into its neighbours: the same function, the same tiling, no batch norm."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from .._errors import InputError
+from ..network import Affine, trace
+from ..network._export import check_mode, unwrap
+from ..network._program import Seal
+from ._data import first_row
+from ._layers import WEIGHTED, value_shapes
+from ._weights import TRANSPOSED, add_to_bias_, input_weight_sums, scale_inputs_, scale_outputs_
+
+
+class ScaleShift(nn.Module):
+    """`scale * x + shift` per channel: what is left of a batch norm with no neighbour to go into."""
+
+    def __init__(self, scale: Tensor, shift: Tensor) -> None:
+        super().__init__()
+        self.scale, self.shift = nn.Parameter(scale), nn.Parameter(shift)
+
+    def forward(self, x: Tensor) -> Tensor:
+        shape = (-1,) + (1,) * (x.dim() - 2)
+        return x * self.scale.reshape(shape) + self.shift.reshape(shape)
+
+
+@torch.no_grad()
+def fold_batchnorm(model: nn.Module, example: Any) -> nn.Module:
+    r"""A copy of the model without batch norm that computes the same function.
+
+    In evaluation mode a batch norm is $y \mapsto s y + t$ per channel, with $s = \gamma / \sqrt{v + \epsilon}$ and
+    $t = \beta - s m$. After a linear map or convolution it goes into that one's weight and bias,
+    $W \leftarrow s W,\ b \leftarrow s b + t$; before one, $b \leftarrow b + W t,\ W \leftarrow W s$ (for a
+    convolution only without zero padding, unless t = 0: zeros stand where the shift would be). One with no
+    such neighbour of its own becomes a `ScaleShift`. Which neighbour is read from the traced graph, so blocks with
+    skip connections and modules called from code are handled.
+
+    Args:
+        model: In evaluation mode; left as found.
+        example: A batch of at least one row; only its shape is used.
+
+    Returns:
+        A copy, in the model's dtype. Equal outputs up to rounding; batch norms turn into `nn.Identity`.
+
+    Raises:
+        UnsupportedModelError: Batch norm in train mode, or a model that cannot be traced.
+        InputError: A batch norm that is never reached, or keeps no running statistics.
+
+    Example:
+        >>> net = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.ReLU()).eval()
+        >>> x = torch.randn(5, 2)
+        >>> torch.allclose(fold_batchnorm(net, x)(x), net(x), atol=1e-6)
+        True
+    """
+    model = unwrap(model)
+    check_mode(model)
+    folded = copy.deepcopy(model)
+    norms = {path: m for path, m in folded.named_modules() if isinstance(m, _BatchNorm)}
+    for path, norm in norms.items():
+        if norm.running_mean is None or norm.running_var is None:
+            raise InputError(f"{path} keeps no running statistics (track_running_stats=False): nothing to fold.")
+    if not norms:
+        return folded
+    graph = _Graph(folded, first_row(torch.as_tensor(example)))
+    for path, norm in norms.items():
+        scale, shift = scale_and_shift(norm)
+        before, after = graph.before(path), graph.after(path)
+        if before is not None:
+            scale_outputs_(before, scale)
+            add_to_bias_(before, shift)
+        elif after is not None and (_passes_shifts(after) or not bool(shift.any())):
+            add_to_bias_(after, input_weight_sums(after, shift))
+            scale_inputs_(after, scale)
+        else:
+            folded = _replace(folded, path, ScaleShift(scale, shift).to(norm.running_mean.dtype))  # type: ignore[union-attr]
+            continue
+        folded = _replace(folded, path, nn.Identity())
+    return folded
+
+
+def scale_and_shift(norm: _BatchNorm) -> tuple[Tensor, Tensor]:
+    """`[C]` s and t of a batch norm in evaluation mode, in float64."""
+    assert norm.running_mean is not None
+    assert norm.running_var is not None
+    mean, variance = norm.running_mean.double(), norm.running_var.double()
+    weight = torch.ones_like(mean) if norm.weight is None else norm.weight.double()
+    bias = torch.zeros_like(mean) if norm.bias is None else norm.bias.double()
+    scale = weight / (variance + norm.eps).sqrt()
+    return scale, bias - scale * mean
+
+
+class _Graph:
+    """Who comes right before and right after a module, where that is one module, used once, for this alone."""
+
+    def __init__(self, model: nn.Module, example: Tensor) -> None:
+        lowering = trace(model, example)._lowering()
+        program = lowering.program()
+        self.model = model
+        self.steps = [step for step in program.steps if not isinstance(step, Seal)]
+        self.path_of = {step.output: lowering.paths.get(step.output, "") for step in self.steps}
+        self.output = program.output
+        self.shapes = value_shapes(program)
+        self.used_by: dict[str, list[str]] = {}
+        for step in self.steps:
+            for name in step.inputs:
+                self.used_by.setdefault(name, []).append(step.output)
+
+    def _step_of(self, path: str) -> Affine | None:
+        """The one step that a module makes, if it is called once."""
+        module = self.model.get_submodule(path)
+        steps = [step for step in self.steps if self.model.get_submodule(self.path_of[step.output]) is module]
+        return steps[0] if len(steps) == 1 and isinstance(steps[0], Affine) else None
+
+    def _weighted(self, name: str) -> nn.Module | None:
+        """The Linear or convolution that makes a value, if it makes nothing else and owns its tensors."""
+        path = self.path_of.get(name)
+        module = None if path is None else self.model.get_submodule(path)
+        if not isinstance(module, WEIGHTED) or self._step_of(path or "") is None or not owns_weights(module):
+            return None
+        if isinstance(module, nn.Linear) and len(self.shapes[name]) > 1:
+            return None  # of its many axes, batch norm's channels are not the features
+        shared = sum(p is module.weight for m in self.model.modules() for p in m._parameters.values())
+        return module if shared == 1 else None
+
+    def before(self, path: str) -> nn.Module | None:
+        step = self._step_of(path)
+        if step is None:
+            return None
+        (source,) = step.inputs
+        return self._weighted(source) if self.used_by[source] == [step.output] else None
+
+    def after(self, path: str) -> nn.Module | None:
+        step = self._step_of(path)
+        if step is None or step.output == self.output or len(self.used_by.get(step.output, [])) != 1:
+            return None
+        return self._weighted(self.used_by[step.output][0])
+
+
+def owns_weights(module: nn.Module) -> bool:
+    """Whether the weight is a plain parameter: not one that weight norm, spectral norm or pruning computes."""
+    return "weight" in module._parameters and not hasattr(module, "parametrizations")
+
+
+def _passes_shifts(module: Any) -> bool:
+    """Whether a constant added to an input channel adds a constant to the output: not so beside padded zeros."""
+    if isinstance(module, nn.Linear):
+        return True
+    if isinstance(module, TRANSPOSED):
+        return False  # its rim sums fewer terms
+    return module.padding == "valid" or (not isinstance(module.padding, str) and not any(module.padding))
+
+
+def _replace(model: nn.Module, path: str, module: nn.Module) -> nn.Module:
+    module.train(model.get_submodule(path).training)
+    if path == "":
+        return module
+    parent, _, name = path.rpartition(".")
+    setattr(model.get_submodule(parent), name, module)
+    return model

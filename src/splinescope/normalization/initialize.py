@@ -1,0 +1,293 @@
+"""Data-aware initialisation: folds where batch norm would put them, in a network without batch norm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from .._checks import check_choice
+from .._errors import InputError
+from ..network import Affine, trace
+from ..network._export import unwrap
+from ._data import first_row, raw_batches
+from ._layers import owners
+from ._weights import add_to_bias_, channel_axis, scale_outputs_
+from .folding import owns_weights
+
+Method = Literal["mean", "standard", "whiten", "quantile", "one_unit_per_point"]
+METHODS = ("mean", "standard", "whiten", "quantile", "one_unit_per_point")
+
+_CONSTANT = 1e-12  # a deviation below this share of the largest value is rounding: float64 sums of a million terms
+
+
+@dataclass(frozen=True, eq=False)
+class Initialization:
+    """What `initialize_` did.
+
+    Attributes:
+        method: The method.
+        layers: Paths of the layers that were set, in order.
+        constant: Path -> units whose pre-activation did not vary over the data: centred, but not scaled.
+    """
+
+    method: str
+    layers: tuple[str, ...]
+    constant: dict[str, tuple[int, ...]]
+    _before: tuple[tuple[Tensor, Tensor], ...]
+
+    @torch.no_grad()
+    def undo(self) -> None:
+        """Put the weights and biases back as they were before the call."""
+        for parameter, value in self._before:
+            parameter.copy_(value)
+
+
+@torch.no_grad()
+def initialize_(
+    model: nn.Module,
+    data: Any,
+    *,
+    method: Method = "standard",
+    eps: float = 0.0,
+    quantiles: tuple[float, float] = (0.1, 0.9),
+    generator: torch.Generator | None = None,
+) -> Initialization:
+    r"""Set a plain network's folds by the data, layer by layer, in place and without a gradient.
+
+    Every linear map or convolution whose output reaches a non-linearity is set in turn, with the layers before it
+    already set; $m$ and $s$ are mean and deviation of its output $z$ over the data, per unit or channel:
+
+    - "mean": $b \leftarrow b - m$. The fold passes through the mean of the layer's inputs.
+    - "standard": $W \leftarrow W/s,\ b \leftarrow (b - m)/s$. The network then equals, on this data, the same
+      network with batch norm after each of these layers ($\gamma = 1, \beta = 0$, full batch; same `eps`).
+    - "whiten": $W \leftarrow C^{-1/2} W$ with $C$ the covariance of the layer's outputs, so that folds also turn
+      until the outputs are uncorrelated; where $C$ is singular (more units than input dimensions) its inverse is
+      taken on its range, and each unit is scaled to deviation 1 again.
+    - "quantile": as "standard", but the fold of each unit passes through a quantile of its outputs instead of the
+      mean; the quantiles are spread evenly over `quantiles`, in an order drawn at random.
+    - "one_unit_per_point": each unit answers to one data point of its own (`one_unit_per_point_`); linear layers
+      only, and only with as many suitable points as units.
+
+    Args:
+        model: Without batch norm (see `fold_batchnorm`), in evaluation mode if it has dropout; changed in place.
+        data: `[N, ...]`, or a loader that can be iterated once per layer.
+        method: One of the above.
+        eps: Added to the variance, as batch norm does. With 0 the result is a fixed point: a second call with
+            "mean" or "standard" changes nothing (up to rounding).
+        quantiles: Lowest and highest quantile for "quantile".
+        generator: Order of the quantiles, choice of the points.
+
+    Returns:
+        An `Initialization`; its `undo()` puts everything back.
+
+    Limits: a sum that enters a non-linearity (skip connection) has each of its own layers normalised, as batch norm
+    inside a block does, not the sum. Layers written as functions (`F.linear`) are not found; tied or computed
+    weights are refused. The output layer is left alone.
+
+    Cost: one forward pass per layer. "quantile" keeps one layer's outputs in memory, the others none.
+
+    Example:
+        >>> net = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 1))
+        >>> x = torch.randn(50, 2) + 3
+        >>> initialize_(net, x).layers
+        ('0',)
+        >>> bool(net[0](x).mean(0).abs().max() < 1e-5)
+        True
+    """
+    check_choice(method, "method", METHODS)
+    low, high = quantiles
+    if not 0 <= low <= high <= 1:
+        raise InputError(f"quantiles must be two numbers 0 <= low <= high <= 1, got {quantiles!r}.")
+    if not eps >= 0:
+        raise InputError(f"eps must be a number >= 0, got {eps!r}.")
+    model = unwrap(model)
+    targets = _targets(model, data, method)
+    parameters = [p for layer in targets.values() for p in (layer.weight, layer.bias)]
+    done = Initialization(method, tuple(targets), {}, tuple((p, p.clone()) for p in parameters))
+    try:
+        for path, layer in targets.items():
+            if method == "one_unit_per_point":
+                _one_unit_per_point_(model, path, layer, data, generator)
+                continue
+            layer.bias.zero_()  # whatever it was, it is about to be replaced, and a large one would cost digits
+            moments = _Moments(whiten=method == "whiten")
+            for z in _outputs(model, layer, data):
+                moments.add(z)
+            constant = moments.deviation <= _CONSTANT * moments.largest
+            scale = torch.where(constant, 1.0, (moments.deviation**2 + eps).rsqrt())
+            if constant.any():
+                done.constant[path] = tuple(constant.nonzero().flatten().tolist())
+            centre = moments.mean
+            if method == "quantile":
+                centre = _spread_quantiles(model, layer, data, quantiles, generator)
+            add_to_bias_(layer, -centre)
+            if method == "whiten":
+                _whiten_(layer, moments.covariance, eps)
+            elif method != "mean":
+                scale_outputs_(layer, scale)
+    except BaseException:
+        done.undo()
+        raise
+    return done
+
+
+def _targets(model: nn.Module, data: Any, method: str) -> dict[str, Any]:
+    """The layers to set, refused all at once with their paths if they cannot be."""
+    norms = [path for path, module in model.named_modules() if isinstance(module, _BatchNorm)]
+    if norms:
+        raise InputError(
+            f"model must have no batch norm, got {', '.join(norms)}: batch norm places the folds by itself; "
+            "fold_batchnorm makes a plain network of it."
+        )
+    network = trace(model, first_row(data))
+    targets: dict[str, Any] = owners(network, model)
+    if not targets:
+        raise InputError("model must have a Linear or convolution module before a non-linearity, found none.")
+    lowering = network._lowering()
+    program = lowering.program()
+    paths = [lowering.paths.get(step.output, "") for step in program.steps if isinstance(step, Affine)]
+    calls = [id(model.get_submodule(path)) for path in paths]
+    uses = [id(p) for m in model.modules() for p in m._parameters.values() if p is not None]
+    problems = []
+    for path, layer in targets.items():
+        if layer.bias is None:
+            problems.append(f"{path} has no bias to hold the offset")
+        elif not owns_weights(layer):
+            problems.append(f"{path} computes its weight (weight norm, spectral norm or pruning)")
+        elif calls.count(id(layer)) > 1 or uses.count(id(layer.weight)) > 1:
+            problems.append(f"{path} is used more than once: its inputs differ from use to use")
+        elif method == "one_unit_per_point" and not isinstance(layer, nn.Linear):
+            problems.append(f"{path} is a {type(layer).__name__}; one unit per point needs Linear layers")
+        elif method == "whiten" and getattr(layer, "groups", 1) > 1:
+            problems.append(f"{path} has groups, which whitening would mix")
+    if problems:
+        raise InputError("initialize_ cannot set these layers: " + "; ".join(problems) + ".")
+    return targets
+
+
+class _Reached(Exception):
+    """The layer has been run; the rest of the forward pass is not needed."""
+
+
+def _watch(model: nn.Module, layer: nn.Module, data: Any, take: Callable[[Any, Tensor], Tensor]) -> Iterator[Tensor]:
+    """What `take(inputs, output)` picks at a layer, batch by batch; the model runs in its own dtype."""
+    like = next(model.parameters())
+    seen: list[Tensor] = []
+
+    def hook(_module: nn.Module, inputs: Any, output: Tensor) -> None:
+        seen.append(take(inputs, output))
+        raise _Reached
+
+    rows = 0
+    for batch in raw_batches(data):
+        handle = layer.register_forward_hook(hook)
+        try:
+            model(batch.to(like))
+        except _Reached:
+            rows += len(batch)
+        finally:
+            handle.remove()
+        yield seen.pop()
+    if rows < 2:
+        raise InputError(f"data must hold at least 2 rows (one row has no spread), got {rows}.")
+
+
+def _outputs(model: nn.Module, layer: Any, data: Any) -> Iterator[Tensor]:
+    """A layer's outputs as rows `[n, channels]` in float64, batch by batch."""
+
+    def rows(_inputs: Any, output: Tensor) -> Tensor:
+        axis = channel_axis(layer, output)
+        return output.double().movedim(axis, -1).reshape(-1, output.shape[axis])
+
+    return _watch(model, layer, data, rows)
+
+
+class _Moments:
+    """Mean and covariance (or variance) per channel, batch by batch."""
+
+    def __init__(self, *, whiten: bool) -> None:
+        self.count, self.whiten = 0, whiten
+        self.mean = self.scatter = self.largest = torch.zeros(1, dtype=torch.float64)
+
+    def add(self, z: Tensor) -> None:
+        z = z.cpu()
+        mean, n = z.mean(0), len(z)
+        total = self.count + n
+        centred, shift = z - mean, mean - self.mean
+        weight = self.count * n / total
+        if self.whiten:
+            self.scatter = self.scatter + centred.T @ centred + weight * torch.outer(shift, shift)
+        else:
+            self.scatter = self.scatter + centred.square().sum(0) + weight * shift.square()
+        self.mean = self.mean + shift * (n / total)
+        self.largest = torch.maximum(self.largest, z.abs().amax(0))
+        self.count = total
+
+    @property
+    def covariance(self) -> Tensor:
+        return self.scatter / self.count
+
+    @property
+    def deviation(self) -> Tensor:
+        return (self.covariance.diagonal() if self.whiten else self.covariance).sqrt()
+
+
+def _whiten_(layer: Any, covariance: Tensor, eps: float) -> None:
+    """Turn the outputs, whose mean is zero, so that their covariance is the identity on its range, scaled to 1."""
+    values, vectors = torch.linalg.eigh(covariance)
+    kept = values > 1e-10 * values.max()  # below: the rounding of the covariance itself
+    inverse_root = torch.where(kept, (values.clamp_min(0) + eps).rsqrt(), 0.0)
+    turn = vectors * inverse_root @ vectors.T
+    left = (turn @ covariance @ turn).diagonal().clamp_min(0).sqrt()
+    turn = turn / torch.where(left > 1e-6, left, 1.0)[:, None] if eps == 0 else turn
+    axis = 1 if hasattr(layer, "output_padding") and layer.transposed else 0
+    weight = layer.weight.double().movedim(axis, 0)
+    layer.weight.copy_((turn.to(weight) @ weight.flatten(1)).reshape(weight.shape).movedim(0, axis))
+    layer.bias.copy_(turn.to(weight) @ layer.bias.double())
+
+
+def _spread_quantiles(
+    model: nn.Module, layer: Any, data: Any, quantiles: tuple[float, float], generator: torch.Generator | None
+) -> Tensor:
+    """`[channels]` one quantile of each channel's outputs."""
+    z = torch.cat(list(_outputs(model, layer, data))).cpu().sort(0).values
+    channels = z.shape[1]
+    wanted = torch.linspace(*quantiles, channels, dtype=torch.float64) if channels > 1 else torch.tensor([0.5]).double()
+    place = wanted[torch.randperm(channels, generator=generator)] * (len(z) - 1)
+    below = place.floor().long()
+    columns = torch.arange(channels)
+    lower, upper = z[below, columns], z[(below + 1).clamp_max(len(z) - 1), columns]
+    return torch.lerp(lower, upper, place - below)
+
+
+def _one_unit_per_point_(
+    model: nn.Module, path: str, layer: nn.Linear, data: Any, generator: torch.Generator | None
+) -> None:
+    """Give each unit a point that is the furthest in its own direction among the chosen ones."""
+    from ..representation import one_unit_per_point_
+
+    seen = _watch(model, layer, data, lambda inputs, _output: inputs[0].double().reshape(-1, layer.in_features))
+    points = torch.cat(list(seen)).cpu()
+    origin = points.mean(0)
+    centred = points - origin
+    order = torch.randperm(len(points), generator=generator)
+    chosen = torch.zeros(0, layer.in_features, dtype=torch.float64)
+    for point in centred[order]:
+        inner, squares = chosen @ point, chosen.square().sum(1)
+        apart = (inner < squares * (1 - 1e-9)).all() and (inner < point @ point * (1 - 1e-9)).all()
+        if apart and bool(point.any()):
+            chosen = torch.cat([chosen, point[None]])
+        if len(chosen) == layer.out_features:
+            break
+    if len(chosen) < layer.out_features:
+        raise InputError(
+            f"{path} has {layer.out_features} units, but only {len(chosen)} of {len(points)} points could be found "
+            "that are each the furthest in their own direction; give more data or fewer units."
+        )
+    one_unit_per_point_(layer, chosen, centre=False)
+    add_to_bias_(layer, -(layer.weight.double() @ origin.to(layer.weight.device)))

@@ -1,0 +1,242 @@
+"""Minibatch statistics as noise: how far folds, boundaries and margins move from batch to batch."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from .._errors import InputError
+from ..network import trace
+from ..network._export import unwrap
+from ..tiling import Slice, tessellate
+from ..tiling.boundary import Boundary
+from ._data import raw_batches
+
+
+def with_statistics(model: nn.Module, batch: Any) -> nn.Module:
+    """A copy in evaluation mode whose batch norms hold the statistics of one batch, exactly as in training on it.
+
+    The copy computes on any input what the model in train mode would if its statistics came from `batch`: a
+    piecewise-affine network, ready to be tiled. (Running variances of torch are unbiased; these are not.)
+
+    Args:
+        model: With batch norm modules; left as found. Its other layers act as in evaluation mode.
+        batch: `[B, ...]`.
+
+    Raises:
+        InputError: No batch norm, or a batch so small that a channel has one value only.
+
+    Example:
+        >>> net = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.ReLU())
+        >>> x = torch.randn(8, 2)
+        >>> torch.allclose(with_statistics(net, x)(x), net.train()(x), atol=1e-6)
+        True
+    """
+    (rows,) = raw_batches(torch.as_tensor(batch))
+    made = copy.deepcopy(unwrap(model)).eval()
+    norms = {path: m for path, m in made.named_modules() if isinstance(m, _BatchNorm)}
+    if not norms:
+        raise InputError("model must have batch norm modules, found none: its folds do not depend on the batch.")
+
+    def set_statistics(path: str) -> Any:
+        def hook(norm: Any, inputs: tuple[Tensor, ...]) -> None:
+            z = inputs[0].movedim(1, -1).reshape(-1, norm.num_features)
+            if len(z) < 2:
+                raise InputError(f"{path} needs at least 2 values per channel, got a batch of {len(rows)} row(s).")
+            norm.track_running_stats = True
+            norm.running_mean = z.mean(0)
+            norm.running_var = z.var(0, correction=0)
+
+        return hook
+
+    handles = [norm.register_forward_pre_hook(set_statistics(path)) for path, norm in norms.items()]
+    like = next(made.parameters(), rows)
+    try:
+        with torch.no_grad():
+            made(rows.to(like))
+    finally:
+        for handle in handles:
+            handle.remove()
+    return made
+
+
+def minibatch_networks(
+    model: nn.Module, x: Tensor, batch_size: int, draws: int, *, generator: torch.Generator | None = None
+) -> Iterator[nn.Module]:
+    """`with_statistics` for `draws` random batches of `batch_size` rows of x, drawn without replacement."""
+    if not 2 <= batch_size <= len(x):
+        raise InputError(f"batch_size must lie in [2, {len(x)}] (the rows of x), got {batch_size}.")
+    if draws < 1:
+        raise InputError(f"draws must be at least 1, got {draws}.")
+    for _ in range(draws):
+        yield with_statistics(model, x[torch.randperm(len(x), generator=generator)[:batch_size]])
+
+
+@dataclass(frozen=True, eq=False)
+class FoldJitter:
+    r"""Spread of one batch norm's offsets from batch to batch, in units of its pre-activations.
+
+    Attributes:
+        path: Of the batch norm.
+        deviation: `[C]` deviation $\sigma$ of the pre-activations over all data (divided by $\|w\|$ it is the rms
+            distance of the data to the fold).
+        measured: `[C]` root mean square difference of batch means and full mean, over the draws.
+        predicted: `[C]` $s \sqrt{(N-B)/((N-1)B)}$, s the deviation of a row's mean over its positions ($\sigma$
+            where a row has one value). Exact in expectation for the first batch norm; for deeper ones, whose inputs
+            jitter too, the part that their own sampling makes.
+    """
+
+    path: str
+    deviation: np.ndarray
+    measured: np.ndarray
+    predicted: np.ndarray
+
+
+def fold_jitter(
+    model: nn.Module, x: Tensor, batch_size: int, *, draws: int = 100, generator: torch.Generator | None = None
+) -> list[FoldJitter]:
+    r"""How much the folds of each batch norm move with the minibatch, measured and predicted.
+
+    A fold at offset $\mu_B$, the mean over B of N rows drawn without replacement, has standard deviation
+    $\frac{\sigma}{\|w\| \sqrt B} \sqrt{\frac{N-B}{N-1}}$ in the layer's input space: the rms distance of the data to
+    the fold, over $\sqrt B$, with the correction for a finite population.
+
+    Args:
+        model: With batch norm; left as found.
+        x: `[N, ...]` all data.
+        batch_size: B.
+        draws: Number of minibatches; the measured spread has a relative error of about 1/sqrt(2 draws) a channel.
+        generator: Source of the batches.
+
+    Returns:
+        One `FoldJitter` per batch norm, in the model's order. Cost: draws + 1 forward passes of B rows.
+
+    Example:
+        >>> net = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.ReLU())
+        >>> found = fold_jitter(net, torch.randn(50, 2), 10, draws=5)
+        >>> found[0].path, found[0].predicted.shape
+        ('1', (3,))
+    """
+    full = with_statistics(model, x)
+    population = len(x)
+    row_spread = _row_spread(full, x)
+    norms = {path: m for path, m in full.named_modules() if isinstance(m, _BatchNorm)}
+    squares = {path: np.zeros(norm.num_features) for path, norm in norms.items()}
+    for network in minibatch_networks(model, x, batch_size, draws, generator=generator):
+        for path, norm in norms.items():
+            squares[path] += (_mean(network.get_submodule(path)) - _mean(norm)) ** 2
+    shrink = np.sqrt((population - batch_size) / ((population - 1) * batch_size))
+    return [
+        FoldJitter(path, _deviation(norm), np.sqrt(squares[path] / draws), row_spread[path] * shrink)
+        for path, norm in norms.items()
+    ]
+
+
+def _mean(norm: Any) -> np.ndarray:
+    mean: np.ndarray = norm.running_mean.double().cpu().numpy()
+    return mean
+
+
+def _deviation(norm: Any) -> np.ndarray:
+    deviation: np.ndarray = norm.running_var.double().sqrt().cpu().numpy()
+    return deviation
+
+
+def _row_spread(full: nn.Module, x: Tensor) -> dict[str, np.ndarray]:
+    """Per batch norm `[C]` deviation over rows of a row's mean over its positions."""
+    found: dict[str, np.ndarray] = {}
+
+    def watch(path: str) -> Any:
+        def hook(_norm: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+            rows = inputs[0].double().flatten(2).mean(2) if inputs[0].dim() > 2 else inputs[0].double()
+            found[path] = rows.std(0, correction=0).cpu().numpy()
+
+        return hook
+
+    norms = [(path, m) for path, m in full.named_modules() if isinstance(m, _BatchNorm)]
+    handles = [norm.register_forward_pre_hook(watch(path)) for path, norm in norms]
+    try:
+        with torch.no_grad():
+            full(x.to(next(full.parameters(), x)))
+    finally:
+        for handle in handles:
+            handle.remove()
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class BoundaryJitter:
+    """An ensemble of exact decision boundaries over minibatches, on a slice.
+
+    Attributes:
+        full: The boundary with the statistics of all data.
+        boundaries: One per minibatch.
+        margins: `[draws, N]` exact distances in the slice from the points to each boundary.
+        full_margins: `[N]` to the boundary with full statistics.
+        flips: `[draws]` share of the points that change class against full statistics.
+    """
+
+    full: Boundary
+    boundaries: tuple[Boundary, ...]
+    margins: np.ndarray
+    full_margins: np.ndarray
+    flips: np.ndarray
+
+
+def boundary_jitter(
+    model: nn.Module,
+    x: Tensor,
+    batch_size: int,
+    view: Slice,
+    points: Any,
+    *,
+    draws: int = 20,
+    generator: torch.Generator | None = None,
+) -> BoundaryJitter:
+    """Decision boundaries on a slice as they are seen by one minibatch after the other; each one exact.
+
+    Args:
+        model: A classifier with batch norm; left as found.
+        x: `[N, ...]` data whose minibatches give the statistics.
+        batch_size: Rows per minibatch.
+        view: The slice.
+        points: `[M, d]` slice coordinates of the points whose margins and classes are followed.
+        draws: Number of minibatches.
+        generator: Their source.
+
+    Returns:
+        `BoundaryJitter`. Cost: one tiling per draw.
+    """
+    places = np.asarray(points, dtype=np.float64)
+    inputs = torch.from_numpy(view.inputs(places))
+    current = with_statistics(model, x)
+    network = trace(current, inputs[:1])  # follows the statistics that `current` is given below
+
+    def look() -> tuple[Boundary, np.ndarray]:
+        return tessellate(network, view).decision_boundary(), _classes(network(inputs).flatten(1))
+
+    full, classes = look()
+    seen = []
+    for drawn in minibatch_networks(model, x, batch_size, draws, generator=generator):
+        current.load_state_dict(drawn.state_dict())
+        seen.append(look())
+    return BoundaryJitter(
+        full,
+        tuple(boundary for boundary, _ in seen),
+        np.stack([boundary.distances(places) for boundary, _ in seen]),
+        full.distances(places),
+        np.array([(changed != classes).mean() for _, changed in seen]),
+    )
+
+
+def _classes(values: Tensor) -> np.ndarray:
+    """Winning output; for one output, its sign."""
+    winner: np.ndarray = ((values[:, 0] > 0).long() if values.shape[1] == 1 else values.argmax(1)).cpu().numpy()
+    return winner

@@ -1,0 +1,247 @@
+"""A lint for a network's folds on its own data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from ..network import SplineNetwork
+from ..network._export import unwrap
+from ._data import raw_batches, traced
+from .fold_distances import FoldDistances, SiteDistances, fold_distances, table
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """What counts as a finding.
+
+    Attributes:
+        far: A fold is far from all data if the nearest point is further than this many deviations of the data
+            along the fold's normal.
+        imbalance: A layer is out of balance if its units' typical deviation is this many times above or below the
+            median layer's.
+        stale_mean: Running means are stale if they are this many true deviations off (root mean square over
+            channels), over and above three standard errors of the data at hand.
+        stale_ratio: Running deviations are stale if they are off by this factor (root mean square of logarithms).
+        jitter: Batches are too small if 1/sqrt(B), the spread of a fold in units of the data's, exceeds this.
+    """
+
+    far: float = 1.0
+    imbalance: float = 10.0
+    stale_mean: float = 0.25
+    stale_ratio: float = 1.5
+    jitter: float = 0.25
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing to look at: where, what, how many units of how many, what to do."""
+
+    kind: str
+    path: str
+    units: int
+    of: int
+    detail: str
+    advice: str
+
+
+@dataclass(frozen=True, eq=False)
+class NormalizationReport:
+    """Findings and the distances they come from.
+
+    Attributes:
+        findings: In order of execution, batch norms last.
+        distances: See `fold_distances`.
+        rows: Number of data points.
+        batch_sizes: Smallest and largest batch of the loader; None for one tensor, which says nothing of training.
+    """
+
+    findings: tuple[Finding, ...]
+    distances: FoldDistances
+    rows: int
+    batch_sizes: tuple[int, int] | None
+
+    @property
+    def ok(self) -> bool:
+        """No findings."""
+        return not self.findings
+
+    def of_kind(self, kind: str) -> list[Finding]:
+        """The findings of one kind, e.g. "dead units"."""
+        return [finding for finding in self.findings if finding.kind == kind]
+
+    def records(self) -> dict[str, Any]:
+        """Everything that `summary` prints, ready for JSON."""
+        return {
+            "rows": self.rows,
+            "batch_sizes": self.batch_sizes,
+            "sites": self.distances.records(),
+            "findings": [asdict(finding) for finding in self.findings],
+        }
+
+    def summary(self) -> str:
+        """Two tables: distances site by site, then findings with what to do."""
+        head = f"{self.rows} points, {len(self.distances)} sites"
+        if self.ok:
+            return f"{head}\n{self.distances.summary()}\n\nno findings"
+        rows = [("finding", "where", "units", "measured", "what to do")]
+        for f in self.findings:
+            rows.append((f.kind, f.path or "-", f"{f.units}/{f.of}" if f.of else "-", f.detail, f.advice))
+        return f"{head}\n{self.distances.summary()}\n\n{table(rows)}"
+
+
+def normalization_report(
+    model: nn.Module | SplineNetwork, data: Any, *, thresholds: Thresholds | None = None
+) -> NormalizationReport:
+    r"""Look for what normalisation should have prevented, or has caused, in a network on its data.
+
+    - *dead units*: never positive on the data, so a ReLU passes nothing and learns nothing.
+    - *always on*: never negative: the fold splits no data and the unit is linear on it.
+    - *far folds*: of these, units whose fold is further from every point than the data's own spread.
+    - *constant units*: the pre-activation does not vary over the data.
+    - *out of balance*: a layer whose pre-activations are much larger or smaller than the others'.
+    - *stale statistics*: running statistics of a batch norm that are not those of this data, in evaluation mode.
+    - *small batches*: the loader's batches let the folds of a batch norm jitter by more than a share of the data's
+      own spread, $1/\sqrt B$.
+
+    Args:
+        model: A module in evaluation mode, or a traced network (then running statistics cannot be checked).
+        data: `[N, ...]` or a loader; the training loader, if its batch size is to be judged.
+        thresholds: What counts as a finding.
+
+    Returns:
+        A `NormalizationReport`; print its `summary()`. The model is left as found.
+
+    Cost: two forward passes over the data and one backward pass per layer.
+
+    Example:
+        >>> net = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 1))
+        >>> with torch.no_grad():
+        ...     _ = net[0].bias.fill_(-100.0)
+        >>> [f.kind for f in normalization_report(net, torch.randn(50, 2)).findings]
+        ['dead units', 'far folds']
+    """
+    limits = thresholds or Thresholds()
+    network = traced(model, data)
+    sizes = [len(batch) for batch in raw_batches(data)]
+    distances = fold_distances(network, data)
+    findings: list[Finding] = []
+    for site in distances:
+        findings += _unit_findings(site, limits)
+    findings += _balance_findings(distances, limits)
+    if isinstance(model, nn.Module):
+        inner = unwrap(model)
+        norms = {path: m for path, m in inner.named_modules() if isinstance(m, _BatchNorm)}
+        findings += _stale_findings(inner, norms, data, limits)
+        if norms and not isinstance(data, (Tensor, np.ndarray)):
+            findings += _batch_findings(min(sizes[:-1] or sizes), limits)
+    span = None if isinstance(data, (Tensor, np.ndarray)) else (min(sizes), max(sizes))
+    return NormalizationReport(tuple(findings), distances, sum(sizes), span)
+
+
+def _unit_findings(site: SiteDistances, limits: Thresholds) -> list[Finding]:
+    constant = site.deviation <= 1e-12 * np.maximum(np.abs(site.mean), np.finfo(float).tiny)
+    dead, on = (site.highest <= 0) & ~constant, (site.lowest >= 0) & ~constant
+    far = (dead | on) & (site.nearest > limits.far * site.best_rms)
+    kinds = [
+        ("constant units", constant, "check for zero weights or constant inputs; such a unit only adds a number"),
+        ("dead units", dead, "normalise (batch norm, or initialize_ before training), or lower the learning rate"),
+        ("always on", on, "no fold on the data: normalise, or accept a linear unit"),
+        ("far folds", far, "the offset is off by more than the data's spread: initialize_ or batch norm moves it"),
+    ]
+    found = []
+    for kind, where, advice in kinds:
+        if kind == "dead units" and site.site.op not in ("relu", "relu6", "threshold", "clamp_min"):
+            kind = "always off"
+        if where.any():
+            offset = np.median(site.offset[where] / np.maximum(site.best_rms[where], np.finfo(float).tiny))
+            share = f"offset {offset:.3g} deviations (median)" if kind != "constant units" else "deviation 0"
+            found.append(Finding(kind, site.site.path, int(where.sum()), len(site), share, advice))
+    return found
+
+
+def _balance_findings(distances: FoldDistances, limits: Thresholds) -> list[Finding]:
+    sizes = np.array([np.median(site.deviation) for site in distances])
+    if len(sizes) < 2 or not (sizes > 0).any():
+        return []
+    typical = np.exp(np.median(np.log(sizes[sizes > 0])))
+    found = []
+    for site, size in zip(distances, sizes, strict=True):
+        ratio = size / typical
+        if 0 < ratio < 1 / limits.imbalance or ratio > limits.imbalance:
+            detail = f"deviation {ratio:.3g} times the median layer's"
+            found.append(Finding("out of balance", site.site.path, len(site), len(site), detail, "rescale (standard)"))
+    return found
+
+
+def _batch_findings(size: int, limits: Thresholds) -> list[Finding]:
+    jitter = 1 / np.sqrt(size)
+    if jitter <= limits.jitter:
+        return []
+    advice = f"use batches of {int(np.ceil(limits.jitter**-2))} or more, or a norm that does not use the batch"
+    return [Finding("small batches", "", 0, 0, f"B = {size}: folds jitter by {jitter:.0%} of the spread", advice)]
+
+
+@torch.no_grad()
+def _stale_findings(model: nn.Module, norms: dict[str, _BatchNorm], data: Any, limits: Thresholds) -> list[Finding]:
+    """Compare running statistics with those of the data that reaches each batch norm in evaluation mode."""
+    found = []
+    for path, statistics in _true_statistics(model, norms, data).items():
+        norm, mean, variance, rows = norms[path], *statistics
+        if norm.running_mean is None or norm.running_var is None:
+            continue
+        moving = variance > 0
+        if not bool(moving.any()):
+            found.append(Finding("constant units", path, len(mean), len(mean), "deviation 0", "check its inputs"))
+            continue
+        deviation = variance[moving].sqrt()
+        shift = (norm.running_mean.double().cpu() - mean)[moving] / deviation
+        ratio = 0.5 * (norm.running_var.double().cpu()[moving] / variance[moving]).clamp_min(1e-300).log()
+        off, factor = float(shift.square().mean().sqrt()), float(ratio.square().mean().sqrt().exp())
+        if off > limits.stale_mean + 3 / np.sqrt(rows) or factor > limits.stale_ratio:
+            detail = f"means {off:.3g} deviations off, deviations by a factor {factor:.3g}"
+            advice = "run the training data through in train mode (no optimiser) to refresh them"
+            found.append(Finding("stale statistics", path, len(mean), len(mean), detail, advice))
+    return found
+
+
+def _true_statistics(
+    model: nn.Module, norms: dict[str, _BatchNorm], data: Any
+) -> dict[str, tuple[Tensor, Tensor, int]]:
+    """Path -> mean and variance per channel of a batch norm's inputs over all data, and the number of rows."""
+    sums: dict[str, list[Tensor]] = {}
+    counts: dict[str, list[int]] = {}
+
+    def watch(path: str) -> Callable[[nn.Module, Any], None]:
+        def hook(norm: nn.Module, inputs: Any) -> None:
+            assert isinstance(norm, _BatchNorm)
+            z = inputs[0].double().cpu().movedim(1, -1).reshape(-1, norm.num_features)
+            if path not in sums:  # sums about the first batch's mean: no cancellation
+                sums[path], counts[path] = [z.mean(0), torch.zeros_like(z[0]), torch.zeros_like(z[0])], [0, 0]
+            centred = z - sums[path][0]
+            sums[path][1] += centred.sum(0)
+            sums[path][2] += centred.square().sum(0)
+            counts[path][0] += len(z)
+            counts[path][1] += len(inputs[0])
+
+        return hook
+
+    handles = [norm.register_forward_pre_hook(watch(path)) for path, norm in norms.items()]
+    like = next((p for p in [*model.parameters(), *model.buffers()] if p.is_floating_point()), None)
+    try:
+        for batch in raw_batches(data):
+            model(batch if like is None else batch.to(like))
+    finally:
+        for handle in handles:
+            handle.remove()
+    result = {}
+    for path, (origin, first, second) in sums.items():
+        n, rows = counts[path]
+        result[path] = (origin + first / n, (second / n - (first / n).square()).clamp_min(0), rows)
+    return result

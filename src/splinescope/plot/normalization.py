@@ -1,0 +1,99 @@
+"""Drawings of folds against data: distances, densities, jittering boundaries, normalisations side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._checks import require
+from ..normalization import BoundaryJitter, Comparison, FoldDensity, FoldDistances
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+BLUE, ORANGE = "#3b528b", "#d55e00"
+
+
+def plot_fold_distances(distances: FoldDistances, ax: Axes | None = None) -> Axes:
+    """Per site, rms distances of the data to the units' folds as they are and at their best offsets.
+
+    Lines are medians over units, bands from the first to the third quartile.
+    """
+    ax = _axes(ax)
+    places = np.arange(1, len(distances) + 1)
+    for label, colour, values in (
+        ("as they are", ORANGE, [site.rms for site in distances]),
+        ("best offset (batch norm's)", BLUE, [site.best_rms for site in distances]),
+    ):
+        low, middle, high = np.array([np.percentile(v[np.isfinite(v)], (25, 50, 75)) for v in values]).T
+        ax.plot(places, middle, marker="o", color=colour, label=label)
+        ax.fill_between(places, low, high, color=colour, alpha=0.2, linewidth=0)
+    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.set_xlabel("site, in order of execution")
+    ax.set_ylabel("rms distance of data to a fold")
+    ax.set_ylim(bottom=0)
+    ax.legend(frameon=False)
+    return ax
+
+
+def plot_fold_density(density: FoldDensity, depth: int, ax: Axes | None = None) -> Axes:
+    """One layer's fold density on a 2-D slice, with the data on top."""
+    ax = _axes(ax)
+    raster = density.rasters[depth]
+    assert raster.y_edges is not None
+    image = ax.pcolormesh(raster.x_edges, raster.y_edges, raster.density, cmap="viridis", rasterized=True)
+    ax.plot(density.points[:, 0], density.points[:, 1], ".", color="white", markersize=3)
+    ax.set_xlim(raster.x_edges[0], raster.x_edges[-1])
+    ax.set_ylim(raster.y_edges[0], raster.y_edges[-1])
+    ax.set(aspect="equal", xlabel="$t_1$", ylabel="$t_2$")
+    ax.set_title(f"layer {depth}", fontsize="medium")
+    ax.figure.colorbar(image, ax=ax, label="folds per unit of area" if density.tiles == 0 else "fold length per area")
+    return ax
+
+
+def plot_boundary_jitter(
+    jitter: BoundaryJitter, ax: Axes | None = None, *, points: Any = None, labels: Any = None
+) -> Axes:
+    """The ensemble of decision boundaries over minibatches, the one with full statistics on top."""
+    require("matplotlib", "plot")
+    from matplotlib.collections import LineCollection
+
+    ax = _axes(ax)
+    for boundary in jitter.boundaries:
+        ax.add_collection(LineCollection(list(boundary.segments), colors=BLUE, linewidths=0.7, alpha=0.35))
+    ax.add_collection(LineCollection(list(jitter.full.segments), colors="black", linewidths=1.8))
+    ax.plot([], [], color=BLUE, alpha=0.6, label="one minibatch")
+    ax.plot([], [], color="black", label="all data")
+    if points is not None:
+        places = np.asarray(points)
+        ax.scatter(places[:, 0], places[:, 1], c=labels, s=12, cmap="cividis", edgecolors="white", linewidths=0.4)
+    ax.autoscale_view()
+    ax.set(aspect="equal", xlabel="$t_1$", ylabel="$t_2$")
+    ax.legend(loc="upper right", fontsize="small")
+    return ax
+
+
+def plot_comparison(rows: Sequence[Comparison], ax: Axes | None = None) -> Axes:
+    """Fold density near the data over far from it, layer by layer, one line a normalisation."""
+    ax = _axes(ax)
+    markers = "osv^D<>pX*"
+    for i, row in enumerate(rows):
+        layers = np.arange(1, len(row.ratios) + 1)
+        values = np.where(np.isfinite(row.ratios), row.ratios, np.nan)
+        ax.plot(layers, values, marker=markers[i % len(markers)], label=row.name, markersize=4)
+    ax.axhline(1, color="grey", linewidth=0.8)
+    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.set_xlabel("layer")
+    ax.set_ylabel("fold density near data / far from it")
+    ax.set_ylim(bottom=0)
+    ax.legend(frameon=False, fontsize="small", ncols=2)
+    return ax
+
+
+def _axes(ax: Axes | None) -> Axes:
+    if ax is not None:
+        return ax
+    made: Axes = require("matplotlib.pyplot", "plot").subplots(layout="constrained")[1]
+    return made

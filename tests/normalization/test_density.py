@@ -1,0 +1,67 @@
+"""Densities of folds: lengths add up, known planes are counted, batch norm favours the data."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import splinescope as ss
+from splinescope.normalization import fold_alignment, fold_counts, fold_density, initialize_
+
+from .. import cases
+
+
+def blob() -> torch.Tensor:
+    return 0.3 * torch.randn(60, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 1.0
+
+
+def test_lengths_in_cells_add_up_to_the_folds():
+    density = fold_density(cases.model("two layers"), blob(), cases.view("two layers"), cells=20)
+    lengths = cases.tiling("two layers").folds().lengths_by_layer()
+    for depth, raster in density.rasters.items():
+        assert raster.values.sum() == pytest.approx(lengths[depth], rel=1e-9)
+    assert density.tiles == cases.tiling("two layers").count
+
+
+def test_one_fold_has_the_ratio_computed_by_hand():
+    net = nn.Sequential(nn.Linear(2, 1), nn.ReLU()).double()
+    with torch.no_grad():
+        net[0].weight.copy_(torch.tensor([[1.0, 0.0]]))
+        net[0].bias.fill_(-0.5)  # the line x = .5
+    view = ss.Slice.axes([0.0, 0.0], (0, 1), -2.0, 2.0)
+    at_line = fold_density(net, np.array([[0.6, 0.1], [0.6, 1.1]]), view, cells=4)
+    assert at_line.rasters[1].values.tolist() == [[0, 0, 1, 0]] * 4
+    assert at_line.ratio(1, near=0.6, far=1.5) == pytest.approx(7)  # 2 of 2 near cells, 1 of 7 far ones
+    with pytest.raises(ss.InputError, match="depth"):
+        at_line.alignment(2)
+    with pytest.raises(ss.InputError, match="no cells"):
+        at_line.ratio(1, near=1e-9, far=1.0)
+
+
+def test_data_aware_folds_favour_the_data_and_are_counted_alike():
+    torch.manual_seed(0)
+    net = cases.mlp(2, 40, 40, 2).double()
+    random = fold_density(net, blob(), cases.view("two layers"), cells=40)
+    initialize_(net, blob())
+    aware = fold_density(net, blob(), cases.view("two layers"), cells=40)
+    for depth in (1, 2):
+        assert aware.ratio(depth, near=0.2, far=1.0) > 2 * random.ratio(depth, near=0.2, far=1.0)
+        assert aware.alignment(depth) > 1
+    score = fold_alignment(net, blob(), radius=0.1, generator=torch.Generator().manual_seed(0))
+    assert min(score.values()) > 1
+
+
+def test_counts_are_those_of_the_planes_within_reach():
+    """In the first layer a fold meets the ball iff its distance is below the radius."""
+    net, x = cases.model("one layer"), blob()[:20]
+    distances = ss.point_distances(net, x)[0]
+    counts = fold_counts(net, x, radius=0.4, directions=400, generator=torch.Generator().manual_seed(0))[1]
+    assert (counts <= (distances < 0.4).sum(1)).all()
+    assert (counts >= (distances < 0.4 * 0.99).sum(1)).all()  # 800 points leave caps below 1 % of the radius
+
+
+def test_bad_input_is_told():
+    with pytest.raises(ss.InputError, match="x must have shape"):
+        fold_density(cases.model("one layer"), np.zeros((3, 3)), cases.Square)
+    with pytest.raises(ss.InputError, match="radius"):
+        fold_counts(cases.model("one layer"), blob(), radius=0.0)

@@ -1,0 +1,144 @@
+"""Initialisation by data: equal to batch norm, a fixed point, reversible; on the table of networks."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+import splinescope as ss
+from splinescope.normalization import fold_distances, initialize_
+
+from .. import cases
+from .test_fold_distances import data
+
+PLAIN = [name for name in cases.CASES if name not in ("batch norm", "no hidden layer")]
+
+
+def mlp(*widths: int) -> nn.Sequential:
+    torch.manual_seed(0)
+    return cases.mlp(*widths).double()
+
+
+def moons(n: int = 60) -> torch.Tensor:
+    return torch.randn(n, 2, generator=torch.Generator().manual_seed(3), dtype=torch.float64) * 2 + 5
+
+
+def test_standard_equals_batch_norm_with_the_whole_batch():
+    plain, x = mlp(2, 9, 7, 3), moons()
+    parts = list(plain)
+    normed = nn.Sequential(*parts[:1], nn.BatchNorm1d(9), *parts[1:3], nn.BatchNorm1d(7), *parts[3:]).double()
+    expected = copy.deepcopy(normed).train()(x)
+    initialize_(plain, x, eps=1e-5)
+    torch.testing.assert_close(plain(x), expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_every_fold_passes_through_the_mean(name):
+    """Directly fed folds are at their optimum; those fed by a sum have a layer of their own that is."""
+    model, x = cases.model(name), data(name)
+    before = copy.deepcopy(model.state_dict())
+    done = initialize_(model, x)
+    once = copy.deepcopy(model.state_dict())
+    for path in done.layers:
+        seen: list[torch.Tensor] = []
+        handle = model.get_submodule(path).register_forward_hook(lambda _m, _i, out, seen=seen: seen.append(out))
+        model(x)
+        handle.remove()
+        z = seen[0].movedim(1, 0).flatten(1)
+        moving = [i for i in range(len(z)) if i not in done.constant.get(path, ())]
+        assert z.mean(1).abs().max() < 1e-11
+        torch.testing.assert_close(z[moving].std(1, correction=0), torch.ones(len(moving)).double(), rtol=1e-9, atol=0)
+    initialize_(model, x)
+    for key, value in model.state_dict().items():
+        torch.testing.assert_close(value, once[key], rtol=1e-8, atol=1e-8)  # ill-scaled entries lose some digits
+    model.load_state_dict(once)
+    done.undo()
+    assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
+
+
+def test_mean_alone_keeps_the_directions_and_reaches_the_least_squares_optimum():
+    model, x = mlp(2, 9, 7, 3), moons()
+    weights = [layer.weight.clone() for layer in model[::2]]
+    initialize_(model, x, method="mean")
+    assert all(torch.equal(a, layer.weight) for a, layer in zip(weights, model[::2], strict=True))
+    for site in fold_distances(model, x):
+        assert (site.objective <= site.optimum * (1 + 1e-12)).all()
+
+
+def test_whitened_outputs_are_uncorrelated_where_they_can_be():
+    model, x = mlp(6, 5, 4, 3), torch.randn(80, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    initialize_(model, x @ torch.randn(6, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(2)) + 3)
+    initialize_(model, x, method="whiten")
+    torch.testing.assert_close(torch.cov(model[0](x).T, correction=0), torch.eye(5).double(), rtol=0, atol=1e-9)
+    wide = mlp(2, 9, 3)
+    initialize_(wide, moons(), method="whiten")
+    z = wide[0](moons())
+    torch.testing.assert_close(z.std(0, correction=0), torch.ones(9).double(), rtol=1e-9, atol=0)
+    assert torch.linalg.matrix_rank(torch.cov(z.T), rtol=1e-8) == 2
+    spectrum = torch.linalg.svdvals(model[0](x) - model[0](x).mean(0))
+    assert spectrum.max() / spectrum.min() < 1 + 1e-8
+
+
+def test_whitening_reaches_convolutions():
+    torch.manual_seed(0)
+    for layer in (nn.Conv2d(2, 3, 3), nn.ConvTranspose2d(2, 3, 3)):
+        model = nn.Sequential(layer, nn.ReLU()).double()
+        x = torch.randn(10, 2, 5, 5, dtype=torch.float64)
+        initialize_(model, x, method="whiten")
+        z = layer(x).movedim(1, 0).flatten(1)
+        torch.testing.assert_close(torch.cov(z, correction=0), torch.eye(3).double(), rtol=0, atol=1e-9)
+
+
+def test_quantile_folds_split_the_data_as_asked():
+    model, x = mlp(2, 9, 3), moons(101)
+    initialize_(model, x, method="quantile", quantiles=(0.1, 0.9), generator=torch.Generator().manual_seed(0))
+    below = (model[0](x) < 0).double().mean(0).sort().values
+    torch.testing.assert_close(below, torch.linspace(0.1, 0.9, 9).double(), rtol=0, atol=1 / 101 + 1e-9)
+
+
+def test_each_unit_answers_to_a_point_of_its_own():
+    x = torch.randn(40, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) + 2
+    model = mlp(12, 15, 15, 3)
+    initialize_(model, x, method="one_unit_per_point", generator=torch.Generator().manual_seed(1))
+    answers = torch.relu(model[0](x))
+    own = (answers - 1).abs() < 1e-9
+    for unit in range(15):  # the point of this unit: answered with 1 by it and by no other unit of the layer
+        assert any(own[i, unit] and (answers[i] > 1e-9).sum() == 1 for i in own[:, unit].nonzero().flatten())
+
+
+def test_units_that_never_vary_are_centred_and_named():
+    model, x = cases.model("dead units"), data("dead units")
+    done = initialize_(model, x)
+    assert done.constant == {"0": (3,), "2": (2,)}
+    assert all(p.isfinite().all() for p in model.parameters())
+
+
+def test_a_loader_gives_the_same_as_one_batch():
+    first, second, x = mlp(2, 9, 7, 3), mlp(2, 9, 7, 3), moons()
+    initialize_(first, x)
+    initialize_(second, [(x[:13], None), (x[13:], None)])
+    for a, b in zip(first.parameters(), second.parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-11, atol=1e-11)
+
+
+def test_bad_input_is_told_and_nothing_is_changed():
+    x = moons()
+    with pytest.raises(ss.InputError, match="fold_batchnorm"):
+        initialize_(cases.model("batch norm"), x)
+    with pytest.raises(ss.InputError, match="no bias"):
+        initialize_(nn.Sequential(nn.Linear(2, 3, bias=False), nn.ReLU()).double(), x)
+    with pytest.raises(ss.InputError, match="computes its weight"):
+        initialize_(nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(2, 3)), nn.ReLU()).double(), x)
+    with pytest.raises(ss.InputError, match="found none"):
+        initialize_(cases.model("no hidden layer"), x)
+    shared = nn.Linear(2, 2)
+    with pytest.raises(ss.InputError, match="more than once"):
+        initialize_(nn.Sequential(shared, nn.ReLU(), shared, nn.ReLU()).double(), x)
+    model = mlp(2, 9, 7, 3)
+    before = copy.deepcopy(model.state_dict())
+    with pytest.raises(ss.InputError, match="at least 2 rows"):
+        initialize_(model, x[:1])
+    with pytest.raises(ss.InputError, match="only"):
+        initialize_(model, x, method="one_unit_per_point")
+    assert all(torch.equal(v, before[k]) for k, v in model.state_dict().items())

@@ -1,0 +1,82 @@
+"""Minibatch noise: its law, its networks, its boundaries."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import splinescope as ss
+from splinescope.normalization import boundary_jitter, fold_jitter, minibatch_networks, with_statistics
+
+from .. import cases
+
+
+def network() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Linear(2, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2)
+    ).double()
+
+
+def points(n: int = 100) -> torch.Tensor:
+    return torch.randn(n, 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+
+
+def test_statistics_of_a_batch_are_those_of_training_on_it():
+    net, x = network(), points()
+    before = copy.deepcopy(net.state_dict())
+    made = with_statistics(net, x[:10])
+    assert all(torch.equal(v, before[k]) for k, v in net.state_dict().items())
+    assert net.training
+    torch.testing.assert_close(made(x[:10]), net.train()(x[:10]), rtol=1e-12, atol=1e-12)
+
+
+def test_folds_jitter_by_the_rms_distance_over_root_b():
+    """First layer: 16 units x 600 draws; the mean of the ratios has an error of about 1 %."""
+    for batch_size in (8, 50):
+        first, second = fold_jitter(
+            network(), points(), batch_size, draws=600, generator=torch.Generator().manual_seed(0)
+        )
+        assert (first.measured / first.predicted).mean() == pytest.approx(1, abs=0.05)
+        assert second.measured.shape == (8,)
+        np.testing.assert_allclose(first.predicted, first.deviation * np.sqrt((100 - batch_size) / 99 / batch_size))
+
+
+def test_the_whole_population_does_not_jitter():
+    found = fold_jitter(network(), points(), 100, draws=3)
+    assert max(j.measured.max() for j in found) < 1e-12
+    assert max(j.predicted.max() for j in found) == 0
+
+
+def test_convolutions_jitter_by_their_rows_means():
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.ReLU()).double()
+    x = torch.randn(40, 1, 6, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    (found,) = fold_jitter(net, x, 10, draws=400, generator=torch.Generator().manual_seed(0))
+    assert (found.measured / found.predicted).mean() == pytest.approx(1, abs=0.07)
+    assert (found.predicted < found.deviation / np.sqrt(10) * 0.6).all()  # 16 positions, nearly independent
+
+
+def test_boundaries_move_less_with_larger_batches():
+    view = ss.Slice.axes([0.0, 0.0], (0, 1), -2.0, 2.0)
+    small, large = (
+        boundary_jitter(
+            network(), points(), b, view, points()[:50], draws=6, generator=torch.Generator().manual_seed(0)
+        )
+        for b in (6, 60)
+    )
+    assert small.margins.shape == (6, 50)
+    assert np.abs(small.margins - small.full_margins).mean() > 1.5 * np.abs(large.margins - large.full_margins).mean()
+    assert small.flips.mean() > large.flips.mean()
+    assert small.full.length == large.full.length > 0
+
+
+def test_bad_input_is_told():
+    with pytest.raises(ss.InputError, match="batch_size"):
+        list(minibatch_networks(network(), points(), 1, 3))
+    with pytest.raises(ss.InputError, match="at least 2 values"):
+        with_statistics(network(), points(1))
+    with pytest.raises(ss.InputError, match="found none"):
+        with_statistics(cases.model("one layer"), points())

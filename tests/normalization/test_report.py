@@ -1,0 +1,126 @@
+"""The lint finds what is planted, and nothing where nothing is wrong; the verb prints it."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+from torch import nn
+
+import splinescope as ss
+from splinescope.cli import main
+from splinescope.normalization import Thresholds, initialize_, normalization_report
+
+from .. import cases
+from ..real import cifar_images, needs_real_networks, resnet20
+
+
+def points(n: int = 200) -> torch.Tensor:
+    return torch.randn(n, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+
+def network() -> nn.Sequential:
+    torch.manual_seed(0)
+    net = cases.mlp(4, 10, 8, 9, 3).double()
+    initialize_(net, points())
+    return net
+
+
+def kinds(report: ss.normalization.NormalizationReport) -> set[tuple[str, str, int]]:
+    return {(f.kind, f.path, f.units) for f in report.findings}
+
+
+def test_a_normalised_network_has_no_findings():
+    report = normalization_report(network(), points())
+    assert report.ok
+    assert "no findings" in report.summary()
+
+
+def test_planted_faults_are_found():
+    net = network()
+    with torch.no_grad():
+        net[0].bias[:2] -= 100.0
+        net[0].bias[2] += 100.0
+        net[0].weight[3], net[0].bias[3] = 0.0, 1.0
+    report = normalization_report(net, points())
+    first = {(kind, units) for kind, path, units in kinds(report) if path == "1"}
+    assert first == {("dead units", 2), ("always on", 1), ("far folds", 3), ("constant units", 1)}
+    assert "initialize_" in report.summary()
+    assert json.loads(json.dumps(report.records()))["rows"] == 200
+
+
+def test_a_layer_of_another_scale_is_found():
+    net = network()
+    with torch.no_grad():
+        net[2].weight *= 1e4
+        net[2].bias *= 1e4
+        net[4].weight /= 1e4  # so that the layer after it is as it was
+    assert {path for kind, path, _ in kinds(normalization_report(net, points())) if kind == "out of balance"} == {"3"}
+
+
+def test_stale_statistics_are_found_and_refreshing_helps():
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6, momentum=1.0), nn.ReLU()).double()
+    net.train()(points() * 3 + 4)
+    assert ("stale statistics", "1", 6) in kinds(normalization_report(net.eval(), points()))
+    before = {k: v.clone() for k, v in net.state_dict().items()}
+    normalization_report(net, points())
+    assert all(torch.equal(v, before[k]) for k, v in net.state_dict().items())
+    net.train()(points())
+    assert not normalization_report(net.eval(), points()).of_kind("stale statistics")
+
+
+def test_small_batches_are_found_in_networks_with_batch_norm_only():
+    norm = cases.model("batch norm")
+    x = torch.randn(64, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    assert normalization_report(norm, list(x.split(4))).of_kind("small batches")
+    assert normalization_report(norm, list(x.split(1))).of_kind("small batches")
+    assert not normalization_report(norm, list(x.split(32))).of_kind("small batches")
+    assert not normalization_report(norm, x).of_kind("small batches")
+    assert not normalization_report(norm, list(x.split(4)), thresholds=Thresholds(jitter=0.6)).of_kind("small batches")
+    assert not normalization_report(cases.model("two layers"), list(x.split(4))).of_kind("small batches")
+
+
+def test_train_mode_and_missing_data_are_told():
+    with pytest.raises(ss.UnsupportedModelError, match="eval"):
+        normalization_report(cases.model("batch norm").train(), torch.zeros(4, 2))
+    with pytest.raises(ss.InputError, match="None"):
+        normalization_report(cases.model("batch norm"), None)
+
+
+SOURCE = """
+import torch
+from torch import nn
+def make():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
+"""
+
+
+def test_the_verb_prints_tables_and_json(tmp_path, monkeypatch):
+    (tmp_path / "toy_nets_for_normalization.py").write_text(SOURCE)
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).standard_normal((40, 6)) + 5)
+    monkeypatch.chdir(tmp_path)
+    arguments = ["normalization", "toy_nets_for_normalization:make", "--data", "x.npy"]
+    table = CliRunner().invoke(main, [*arguments, "--batch-size", "4"])
+    assert table.exit_code == 0, table.output
+    assert "stale statistics" in table.output
+    assert "small batches" in table.output
+    out = CliRunner().invoke(main, [*arguments, "--json", "--out", "r.json"])
+    assert out.exit_code == 0, out.output
+    assert json.loads((tmp_path / "r.json").read_text())["rows"] == 40
+    bad = CliRunner().invoke(main, [*arguments[:2], "--data", "nothing.npy"])
+    assert bad.exit_code == 2
+
+
+@needs_real_networks
+def test_dead_channels_of_the_trained_resnet_are_found():
+    model, x = resnet20(), cifar_images()[0]
+    report = normalization_report(model, list(x.split(50)))
+    assert len(report.distances) == 19
+    with torch.no_grad():
+        first = model.bn1(model.conv1(x)).movedim(1, 0).flatten(1)
+    assert report.of_kind("dead units")[0].units == int((first.max(1).values <= 0).sum()) > 0
+    assert not report.of_kind("stale statistics")  # the images are of the set it was trained on
+    assert report.batch_sizes == (50, 50)
