@@ -40,7 +40,7 @@ types: $(VENV)/.test
 	$(BIN)/mypy
 
 pytest: $(VENV)/.test
-	PYTHON=$(BIN)/python sh tests/browser.sh
+	sh tests/browser.sh
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 docs: $(VENV)/.docs  ## build the documentation offline, warnings are errors, into docs/_build/html

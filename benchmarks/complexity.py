@@ -105,8 +105,8 @@ def measure(rounds: int) -> list[str]:
         distance = times["distance"] / len(few) * count
         bare, ours, hulls = times["bare"], times["frame"], times["hulls"]
         lines.append(
-            f"| {name} | {count} | {bare:.2f} s | {ours:.2f} s | {ours / bare:.2f} | {hulls:.2f} s "
-            f"| {hulls / ours:.1f}x | {distance:.1f} s |"
+            f"| {name} | {count} | {bare:.2f} s | {ours:.2f} s | {ours / bare:.2f} | {hulls:.2f} s | "
+            f"{hulls / ours:.1f}x | {distance:.1f} s |"
         )
     return lines
 
@@ -159,9 +159,9 @@ def main() -> None:
                 "",
                 "Written by `python benchmarks/complexity.py`. CPU seconds of one thread, least of "
                 f"{arguments.rounds} interleaved rounds, float32, P = {DIRECTIONS} directions. *Bare passes*: the 2P "
-                "forward passes per point that a frame needs, in the same blocks, and nothing else. *Stored hulls*: the way "
-                "of public code, all vertices stored, a `DataLoader` and hooks that keep the pre-activations. *Distance*: "
-                "extrapolated from a twentieth of the points.",
+                "forward passes per point that a frame needs, in the same blocks, and nothing else. *Stored hulls*: "
+                "the way of public code, all vertices stored, a `DataLoader` and hooks that keep the "
+                "pre-activations. *Distance*: extrapolated from a twentieth of the points.",
                 "",
                 *table,
                 "",

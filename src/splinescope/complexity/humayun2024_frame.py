@@ -38,10 +38,12 @@ def frame_counts(net: Sites, x: Tensor, directions: Tensor, radius: float, max_b
     for first in range(0, len(x), points_at_once):
         points = x[first : first + points_at_once]
         extremes = _extremes(net, points, steps.split(vertices_at_once))
-        for site, (low, high) in enumerate(extremes):
-            changes = low != high if net.winner[site] else (low <= 0) & (high > 0)
-            counts[first : first + len(points), site] = changes.sum(1)
-            broken[site] |= (low != low).any()
+        moved = [
+            low != high if win else (low <= 0) & (high > 0)
+            for (low, high), win in zip(extremes, net.winner, strict=True)
+        ]
+        counts[first : first + len(points)] = torch.stack([units.sum(1) for units in moved], 1)
+        broken |= torch.stack([low.sum(dtype=torch.float32) for low, _ in extremes]).isnan()  # NaN spreads to sums
     check_numbers(net, broken)
     return counts.cpu()
 
@@ -51,8 +53,8 @@ def _extremes(net: Sites, points: Tensor, blocks: tuple[Tensor, ...]) -> list[tu
     found: dict[int, tuple[Tensor, Tensor]] = {}
 
     def visit(site: int, state: Tensor) -> None:
-        by_vertex = state.reshape(vertices, len(points), -1)
-        low, high = by_vertex.amin(0), by_vertex.amax(0)
+        by_vertex = state.reshape(vertices, -1)  # two axes: the fast kernel
+        low, high = by_vertex.amin(0).reshape(len(points), -1), by_vertex.amax(0).reshape(len(points), -1)
         if site in found:
             low, high = torch.minimum(low, found[site][0]), torch.maximum(high, found[site][1])
         found[site] = low, high

@@ -85,7 +85,7 @@ def entropy(share: np.ndarray) -> float:
 
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
-    seeds, pool, epochs = (2, 512, 30) if size == "quick" else (5, 6144, 60)
+    seeds, pool, epochs = (2, 512, 30) if size == "quick" else (5, 3072, 60)
     subjects = [skewed_digits_vae(seed, epochs), *real_generators()]
     if size == "quick":
         subjects = [s for s in subjects if s.name != "conv VAE"]  # the slowest of them

@@ -91,10 +91,13 @@ def film(story: Timeline, path: str | os.PathLike[str], *, frames_per_second: in
 
 
 def _limits(story: Timeline) -> tuple[float, float]:
-    """One colour range for all tilings: the 1st and 99th percentile of their slopes."""
+    """One colour range for all tilings: the 1st and 99th percentile of their slopes, over at most four decades.
+
+    Beyond that slopes are rounding: a network that is constant somewhere would take all the colours.
+    """
     slopes = np.concatenate([tile_quantity(tiling, "slope").values for tiling in story.tilings])
     slopes = slopes[slopes > 0]
     if not len(slopes):
         return 0.1, 1.0
     low, high = np.percentile(slopes, (1, 99))
-    return float(low), float(max(high, low * 1.01))
+    return float(max(low, 1e-4 * high)), float(max(high, low * 1.01))
