@@ -69,6 +69,23 @@ def test_hovering_shows_the_tile_at_every_depth_of_zoom(tiling, tmp_path):
         assert len(seen) >= 3
 
 
+def test_a_long_wall_is_sharp_in_its_middle(tiling, tmp_path):
+    tiling.to_html(tmp_path / "page.html")
+    walls = tiling.walls
+    ends = tiling.vertices[walls.ends]
+    along = ends[:, 1] - ends[:, 0]
+    wall = int(np.argmax(np.linalg.norm(along, axis=1) * (walls.tiles[:, 1] >= 0)))
+    middle, normal = ends[wall].mean(0), np.array([-along[wall, 1], along[wall, 0]]) / np.linalg.norm(along[wall])
+    with open_page(tmp_path / "page.html") as page:
+        # corners are 1e9 views away here: in float32 the wall would be a picture's width off
+        page.evaluate("([x, y]) => view.lookAt(x, y, 100 * 1e9)", middle.tolist())
+        settle(page)
+        for side in (-1, 1):
+            hover(page, middle + side * 1e-9 * normal)
+            expected = tiling.locate((middle + side * 1e-6 * normal)[None])[0]
+            assert shown(page, "tile")["tile"] == str(expected)
+
+
 def test_wheel_keys_drag_and_button_move_the_view(tiling, tmp_path):
     tiling.to_html(tmp_path / "page.html")
     with open_page(tmp_path / "page.html") as page:

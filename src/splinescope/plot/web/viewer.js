@@ -63,7 +63,7 @@ class TilingView {
     this.overlay.tabIndex = 0
     this.overlay.setAttribute("role", "img")
     this.overlay.setAttribute("aria-label", `${data.title}. Drag to pan, scroll to zoom, arrow keys, + and -, 0 for all.`)
-    this.gl = this.canvas.getContext("webgl2", {antialias: true, preserveDrawingBuffer: true})
+    this.gl = this.canvas.getContext("webgl2", {alpha: false, antialias: true, preserveDrawingBuffer: true})
     if (!this.gl) throw new Error("This page needs WebGL2, which this browser does not offer.")
     this.show = {folds: true, boundary: true, anchors: true}
     this.hovered = PICK_NOTHING
