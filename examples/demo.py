@@ -27,7 +27,7 @@ import splinescope as ss
 from splinescope import data, plot
 
 mpl.use("Agg")
-STAGES = ("at initialisation", "after training")
+STAGES = ("before training", "after training")
 
 
 @dataclass
@@ -218,7 +218,7 @@ def main(arguments: list[str] | None = None) -> None:
         case.tiling.to_html(out / f"{case.file}.html", title=f"Digits, {case.name}, {case.stage}")
     figures = {
         "slopes": four_pictures(cases, "slope", "Slope norm of every tile; decision boundary in red"),
-        "classes": four_pictures(cases, "class", "Class of every tile"),
+        "classes": four_pictures(cases, "class", "Class in the middle of every tile; the exact boundary in red"),
         "statistics": statistics(cases),
     }
     for name, figure in figures.items():
