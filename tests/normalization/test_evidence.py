@@ -18,6 +18,7 @@ VERDICTS = {
     "survey-bn-tls": [FIX, NO],
     "essay-jitter": [HOLDS, HOLDS],
     "essay-margin": [NO, OPEN, OPEN],
+    "essay-batch-size": [OPEN, NO],
     "essay-normalizations": [NO, NO],
     "essay-initialization": [HOLDS, HOLDS],
 }

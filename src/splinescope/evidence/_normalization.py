@@ -8,6 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ..tiling import Slice, tessellate
+
 KINDS = ("zero bias", "random bias", "batch")
 
 
@@ -41,3 +43,33 @@ def seeded(make: object, seed: int) -> nn.Module:
         torch.manual_seed(seed)
         module: nn.Module = make()
     return module
+
+
+def moons_network(width: int) -> nn.Sequential:
+    return nn.Sequential(
+        *(nn.Linear(2, width), nn.BatchNorm1d(width), nn.ReLU()),
+        *(nn.Linear(width, width), nn.BatchNorm1d(width), nn.ReLU(), nn.Linear(width, 2)),
+    )
+
+
+def train_moons(
+    net: nn.Module, x: Tensor, y: Tensor, steps: int, batch_size: int, minibatch: bool, generator: torch.Generator
+) -> None:
+    """Adam on minibatches of the loss; statistics come from the same minibatch, or from all points."""
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
+    for _ in range(steps):
+        pick = torch.randperm(len(x), generator=generator)[:batch_size]
+        outputs = net(x[pick]) if minibatch else net(x)[pick]
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(outputs, y[pick]).backward()
+        optimizer.step()
+
+
+def measure_margins(net: nn.Module, x: Tensor, y: Tensor, test_x: Tensor, test_y: Tensor) -> dict[str, float]:
+    """Signed exact margins of the training points with full statistics, and test accuracy."""
+    boundary = tessellate(net, Slice.axes([0.0, 0.0], (0, 1), -2.5, 3.5)).decision_boundary()
+    with torch.no_grad():
+        right = (net(x).argmax(1) == y).numpy()
+        accuracy = float((net(test_x).argmax(1) == test_y).double().mean())
+    margins = boundary.distances(x.numpy()) * np.where(right, 1, -1)
+    return {"smallest": float(margins.min()), "mean": float(margins.mean()), "accuracy": accuracy}

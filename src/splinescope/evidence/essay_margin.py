@@ -6,13 +6,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
 
 from ..normalization import with_statistics
-from ..tiling import Slice, tessellate
 from ._decomposed import subplots
 from ._experiment import Claim, Experiment, Outcome, Progress, Size, Verdict
-from ._normalization import seeded, two_moons
+from ._normalization import measure_margins, moons_network, seeded, train_moons, two_moons
 
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
@@ -26,9 +24,9 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
         x, y = two_moons(n, 0.12, generator)
         test = two_moons(1000, 0.12, generator)
         for kind, found in rows.items():
-            net = seeded(lambda: _network(width), s).double()
-            _train(net, x, y, steps, batch_size, kind == "minibatch", torch.Generator().manual_seed(s))
-            found.append(_measure(with_statistics(net, x), x, y, *test))
+            net = seeded(lambda: moons_network(width), s).double()
+            train_moons(net, x, y, steps, batch_size, kind == "minibatch", torch.Generator().manual_seed(s))
+            found.append(measure_margins(with_statistics(net, x), x, y, *test))
     difference = {
         key: np.array([a[key] - b[key] for a, b in zip(rows["minibatch"], rows["full batch"], strict=True)])
         for key in rows["minibatch"][0]
@@ -50,36 +48,6 @@ def _claim(text: str, what: str, difference: np.ndarray) -> Claim:
     verdict = Verdict.HOLDS if mean > 2 * error else Verdict.FAILS if mean < -2 * error else Verdict.INCONCLUSIVE
     measured = f"{what}, minibatch minus full batch: {mean:+.4f} +- {error:.4f} over {len(difference)} paired seeds"
     return Claim(text, verdict, measured, "holds above +2 standard errors, does not hold below -2, open between")
-
-
-def _network(width: int) -> nn.Sequential:
-    return nn.Sequential(
-        *(nn.Linear(2, width), nn.BatchNorm1d(width), nn.ReLU()),
-        *(nn.Linear(width, width), nn.BatchNorm1d(width), nn.ReLU(), nn.Linear(width, 2)),
-    )
-
-
-def _train(
-    net: nn.Module, x: Tensor, y: Tensor, steps: int, batch_size: int, minibatch: bool, generator: torch.Generator
-) -> None:
-    """Adam on minibatches of the loss; statistics come from the same minibatch, or from all points."""
-    optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
-    for _ in range(steps):
-        pick = torch.randperm(len(x), generator=generator)[:batch_size]
-        outputs = net(x[pick]) if minibatch else net(x)[pick]
-        optimizer.zero_grad()
-        nn.functional.cross_entropy(outputs, y[pick]).backward()
-        optimizer.step()
-
-
-def _measure(net: nn.Module, x: Tensor, y: Tensor, test_x: Tensor, test_y: Tensor) -> dict[str, float]:
-    """Signed exact margins of the training points with full statistics, and test accuracy."""
-    boundary = tessellate(net, Slice.axes([0.0, 0.0], (0, 1), -2.5, 3.5)).decision_boundary()
-    with torch.no_grad():
-        right = (net(x).argmax(1) == y).numpy()
-        accuracy = float((net(test_x).argmax(1) == test_y).double().mean())
-    margins = boundary.distances(x.numpy()) * np.where(right, 1, -1)
-    return {"smallest": float(margins.min()), "mean": float(margins.mean()), "accuracy": accuracy}
 
 
 def draw(numbers: dict[str, Any]) -> Any:

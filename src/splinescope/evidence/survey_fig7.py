@@ -26,8 +26,8 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
         for s in range(seed, seed + seeds):
             if progress is not None:
                 progress(sum(map(len, ratios.values())) / (2 * seeds), kind)
-            model = normalized_mlp((2, *[width] * 4), kind, generator=torch.Generator().manual_seed(s))
-            model = with_statistics(model, x) if kind == "batch" else model.eval()
+            drawn = normalized_mlp((2, *[width] * 4), kind, generator=torch.Generator().manual_seed(s))
+            model = with_statistics(drawn, x) if kind == "batch" else drawn.eval()
             density = fold_density(model, x, view, cells=48)
             found.append([density.ratio(d, near=0.25, far=1.0) for d in sorted(density.rasters)])
             if s == seed:

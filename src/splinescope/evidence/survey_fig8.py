@@ -29,8 +29,8 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             for s in range(seed, seed + seeds):
                 if progress is not None:
                     progress(sum(map(len, ratios.values())) / (2 * len(KINDS)), f"{kind}, star {place}")
-                model = normalized_mlp((2, *[width] * 11), kind, generator=torch.Generator().manual_seed(s))
-                model = with_statistics(model, x) if kind == "batch" else model.eval()
+                random = normalized_mlp((2, *[width] * 11), kind, generator=torch.Generator().manual_seed(s))
+                model = with_statistics(random, x) if kind == "batch" else random.eval()
                 density = sign_changes(model, x, view, cells=cells)
                 ratios[place][kind].append([density.ratio(d, near=0.25, far=1.0) for d in LAYERS])
                 if s == seed and place == "at the origin":

@@ -181,8 +181,10 @@ def compare_normalizations(
     data = torch.as_tensor(x).detach().double()
     rows = []
     for name in names:
-        model = normalized_mlp((data[0].numel(), *[width] * depth), name, generator=torch.Generator().manual_seed(seed))
-        model = with_statistics(model, data) if name == "batch" else model.eval()
+        random = normalized_mlp(
+            (data[0].numel(), *[width] * depth), name, generator=torch.Generator().manual_seed(seed)
+        )
+        model = with_statistics(drawn, data) if name == "batch" else drawn.eval()
         density = sign_changes(model, data, view, cells=cells)
         ratios = np.array([density.ratio(d, near=near, far=far) for d in density.rasters])
         splits = [float(((z > 0).any(0) & (z < 0).any(0)).double().mean()) for z in _relu_inputs(model, data)]

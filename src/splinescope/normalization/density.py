@@ -73,8 +73,7 @@ def nearest_distances(places: np.ndarray, points: np.ndarray) -> np.ndarray:
     """`[...]` distance from each place `[..., d]` to the nearest of the points `[N, d]`."""
     from scipy.spatial import cKDTree
 
-    distance: np.ndarray = cKDTree(points).query(places)[0]
-    return distance
+    return np.asarray(cKDTree(points).query(places)[0])
 
 
 def _edges(raster: Raster) -> list[np.ndarray]:
@@ -163,11 +162,11 @@ def fold_counts(
                 for (every, some), p in zip(seen, positive, strict=True):
                     every &= p
                     some |= p
-        totals = dict.fromkeys(counts, 0)
+        totals = {depth: np.zeros(len(block), np.int64) for depth in counts}
         for site, (every, some) in zip(program.sites, seen, strict=True):
-            totals[site.depth] = totals[site.depth] + (some & ~every).sum(1)
+            totals[site.depth] += (some & ~every).sum(1).numpy()
         for depth, total in totals.items():
-            counts[depth].append(np.asarray(total))
+            counts[depth].append(total)
     return {depth: np.concatenate(parts) for depth, parts in counts.items()}
 
 

@@ -30,7 +30,7 @@ def plot_fold_distances(distances: FoldDistances, ax: Axes | None = None) -> Axe
         low, middle, high = np.array([np.percentile(v[np.isfinite(v)], (25, 50, 75)) for v in values]).T
         ax.plot(places, middle, marker="o", color=colour, label=label)
         ax.fill_between(places, low, high, color=colour, alpha=0.2, linewidth=0)
-    ax.xaxis.get_major_locator().set_params(integer=True)
+    _whole_numbers(ax)
     ax.set_xlabel("site, in order of execution")
     ax.set_ylabel("rms distance of data to a fold")
     ax.set_ylim(bottom=0)
@@ -84,12 +84,17 @@ def plot_comparison(rows: Sequence[Comparison], ax: Axes | None = None) -> Axes:
         values = np.where(np.isfinite(row.ratios), row.ratios, np.nan)
         ax.plot(layers, values, marker=markers[i % len(markers)], label=row.name, markersize=4)
     ax.axhline(1, color="grey", linewidth=0.8)
-    ax.xaxis.get_major_locator().set_params(integer=True)
+    _whole_numbers(ax)
     ax.set_xlabel("layer")
     ax.set_ylabel("fold density near data / far from it")
     ax.set_ylim(bottom=0)
     ax.legend(frameon=False, fontsize="small", ncols=2)
     return ax
+
+
+def _whole_numbers(ax: Axes) -> None:
+    """Tick the x axis at whole numbers only."""
+    ax.xaxis.set_major_locator(require("matplotlib.ticker", "plot").MaxNLocator(integer=True))
 
 
 def _axes(ax: Axes | None) -> Axes:
