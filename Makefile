@@ -47,8 +47,8 @@ docs: $(VENV)/.docs  ## build the documentation offline, warnings are errors, in
 	$(BIN)/python -m sphinx -W --keep-going -q docs docs/_build/html
 
 bench: $(VENV)/.bench  ## measure speed and memory; rewrites docs/benchmarks/*.md
-	$(BIN)/python -m benchmarks.tiling
-	$(BIN)/python -m benchmarks.pictures
+	for part in tiling pictures complexity representation meanfield landscape generative; do \
+		$(BIN)/python -m benchmarks.$$part || exit 1; done
 
 clean:  ## remove what the commands above made
 	rm -rf $(VENV) out docs/_build .pytest_cache .ruff_cache .mypy_cache
