@@ -2,10 +2,12 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from splinescope import evidence
 from splinescope.evidence import Verdict
+from splinescope.evidence._normalization import paired_verdict
 from splinescope.evidence._reproduce import _plain
 
 pytest.importorskip("matplotlib").use("Agg")
@@ -18,7 +20,7 @@ VERDICTS = {
     "survey-bn-tls": [FIX, NO],
     "essay-jitter": [HOLDS, HOLDS],
     "essay-margin": [NO, OPEN, OPEN],
-    "essay-batch-size": [OPEN, NO],
+    "essay-batch-size": [OPEN, OPEN, NO],
     "essay-normalizations": [NO, NO],
     "essay-initialization": [HOLDS, HOLDS],
 }
@@ -33,3 +35,15 @@ def test_verdicts(experiment_id: str) -> None:
     figure = experiment.draw(numbers)
     assert all(ax.get_xlabel() or ax.get_ylabel() for ax in figure.axes)
     pytest.importorskip("matplotlib.pyplot").close(figure)
+
+
+def test_paired_verdicts_count_seeds_and_looks() -> None:
+    """t = 3 is p = .10 with 3 seeds and p = .015 with 10, which is .06 after four looks."""
+    few = np.array([[1.0], [2.0], [3.0]]) - 2 + np.sqrt(3)
+    assert paired_verdict(few)[1] == pytest.approx([0.0955], abs=1e-4)
+    assert paired_verdict(few)[0] == OPEN
+    many = np.linspace(-1, 1, 10)[:, None]
+    many = many + 3 * many.std(ddof=1) / np.sqrt(10)
+    assert paired_verdict(many)[0] == HOLDS
+    assert paired_verdict(-many)[0] == NO
+    assert paired_verdict(np.hstack([many, *[np.linspace(-1, 1, 10)[:, None]] * 3]))[0] == OPEN

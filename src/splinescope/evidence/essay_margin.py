@@ -9,8 +9,8 @@ import torch
 
 from ..normalization import with_statistics
 from ._decomposed import subplots
-from ._experiment import Claim, Experiment, Outcome, Progress, Size, Verdict
-from ._normalization import measure_margins, moons_network, seeded, train_moons, two_moons
+from ._experiment import Claim, Experiment, Outcome, Progress, Size
+from ._normalization import CRITERION, measure_margins, moons_network, paired_verdict, seeded, train_moons, two_moons
 
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
@@ -43,11 +43,10 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
 
 
 def _claim(text: str, what: str, difference: np.ndarray) -> Claim:
-    """Holds if the paired difference is above two standard errors, fails if below minus two."""
     mean, error = float(difference.mean()), float(difference.std(ddof=1) / np.sqrt(len(difference)))
-    verdict = Verdict.HOLDS if mean > 2 * error else Verdict.FAILS if mean < -2 * error else Verdict.INCONCLUSIVE
-    measured = f"{what}, minibatch minus full batch: {mean:+.4f} +- {error:.4f} over {len(difference)} paired seeds"
-    return Claim(text, verdict, measured, "holds above +2 standard errors, does not hold below -2, open between")
+    verdict, (p,) = paired_verdict(difference[:, None])
+    measured = f"{what}, minibatch minus full batch: {mean:+.4f} +- {error:.4f} (p={p:.2g}), {len(difference)} seeds"
+    return Claim(text, verdict, measured, CRITERION)
 
 
 def draw(numbers: dict[str, Any]) -> Any:

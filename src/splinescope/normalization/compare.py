@@ -181,9 +181,7 @@ def compare_normalizations(
     data = torch.as_tensor(x).detach().double()
     rows = []
     for name in names:
-        random = normalized_mlp(
-            (data[0].numel(), *[width] * depth), name, generator=torch.Generator().manual_seed(seed)
-        )
+        drawn = normalized_mlp((data[0].numel(), *[width] * depth), name, generator=torch.Generator().manual_seed(seed))
         model = with_statistics(drawn, data) if name == "batch" else drawn.eval()
         density = sign_changes(model, data, view, cells=cells)
         ratios = np.array([density.ratio(d, near=near, far=far) for d in density.rasters])
