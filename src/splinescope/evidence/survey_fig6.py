@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _DEPTH, _CHANNELS, _SPAN = 16, 8, 1.0
-_STEEPER = 3.0  # how many times more the loss must vary without skips
+_STEEPER = 10.0  # how many times more the loss must vary without skips
 
 
 class DeepConvNet(nn.Module):
