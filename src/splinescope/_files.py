@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from ._errors import InputError
+
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
@@ -20,6 +22,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         ...     partial.write_text("1 2 3")
     """
     target = Path(path)
+    if not target.parent.is_dir():
+        raise InputError(f"{target} cannot be written: the folder {target.parent} does not exist.")
     # the ending stays last: writers such as matplotlib choose the format by it
     partial = target.with_name(f".{secrets.token_hex(4)}.{target.name}")
     try:

@@ -5,6 +5,7 @@ import os
 import pickle
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -55,6 +56,7 @@ def run(*arguments, code=0):
 def refuse(*arguments, match):
     result = run(*arguments, code=2)
     lines = result.stderr.strip().splitlines()
+    assert len(lines) == 1
     assert match in lines[-1]
     assert result.stdout == ""
     return lines
@@ -88,8 +90,9 @@ def test_show_and_stats_read_what_tessellate_wrote(folder):
 def test_show_check_fails_on_a_tiling_with_wrong_outputs(folder):
     run("tessellate", "nets_for_tests:small", *SQUARE, "--out", "a.tiling", "--quiet")
     tiling = ss.load_tiling("a.tiling")
-    tiling.values[:50] += 1.0
-    tiling.save("a.tiling")
+    values = tiling.values.copy()
+    values[:50] += 1.0
+    replace(tiling, values=values).save("a.tiling")
     assert "FAILED" in run("show", "a.tiling", "--check", code=1).stdout
 
 
@@ -193,6 +196,8 @@ def test_bad_input_is_one_clear_line(folder):
     refuse("tessellate", "absent", *SQUARE, match="MODEL must be an .onnx or .nnet file, package.module:factory")
     refuse("tessellate", "absent_module:f", *SQUARE, match="No module named 'absent_module'")
     refuse("tessellate", "nets_for_tests:absent", *SQUARE, match="has no attribute 'absent'")
+    refuse("tessellate", "nets_for_tests:nn", *SQUARE, match="class or function")
+    refuse("tessellate", "nets_for_tests:nn.Linear", *SQUARE, match="has no attribute")
     refuse("tessellate", "nets_for_tests:number", *SQUARE, match="must give a torch.nn.Module, got int")
     refuse(*small, *SQUARE[:-2], match="needs --shape")
     refuse(*small, *SQUARE[:-1], "3", match="")

@@ -35,6 +35,11 @@ def test_slice_of_another_size_is_refused_with_both_shapes() -> None:
         ss.tessellate(ss.trace(network(), torch.zeros(2, 2)), ss.Slice.axes([0.0, 0.0, 0.0], (0, 1), -1, 1))
 
 
+def test_slice_that_the_model_cannot_take_is_named_as_the_reason() -> None:
+    with pytest.raises(ss.InputError, match=r"slice's inputs, of shape \(3,\)"):
+        ss.tessellate(network(), ss.Slice.axes([0.0, 0.0, 0.0], (0, 1), -1, 1))
+
+
 def test_train_mode_batch_norm_is_refused_and_left_alone() -> None:
     model = nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 1))
     before = model[1].running_mean.clone()
@@ -92,6 +97,12 @@ def test_domains_that_are_no_convex_polygons_are_refused(domain: list[list[float
         (lambda: ss.Slice.box([0.0, 0.0], half_width=0.0), "half_width"),
         (lambda: ss.Slice.axes([0.0, 0.0], (0, 0), -1, 1), "different"),
         (lambda: ss.Slice.axes([0.0, 0.0], (0, 2), -1, 1), "indices"),
+        (lambda: ss.Slice.axes([0.0, 0.0], (0.7, 1), -1, 1), "indices"),
+        (lambda: ss.Slice.axes([0.0, 0.0], (1, -1), -1, 1), "different"),
+        (lambda: ss.Slice.axes([0.0, 0.0], (0, 1), [1, 2, 3], 4), "one per axis"),
+        (lambda: ss.Slice.box([0.0, 0.0], [], 1.0), "directions"),
+        (lambda: ss.Slice.box([0.0, 0.0], half_width="1"), "half_width"),
+        (lambda: ss.Slice.box([0.0, 0.0], generator=np.random.default_rng(0)), "torch.Generator"),
         (lambda: ss.Slice.axes([0.0, 0.0], (0, 1), 1, -1), "below"),
         (lambda: ss.Slice([0.0, 0.0], [[1.0, 0.0], [2.0, 0.0]], [[0, 0], [1, 0], [0, 1]]), "independent"),
         (lambda: ss.Slice([0.0, 0.0], [[1.0, 0.0]], [1.0, 0.0]), "left < right"),
@@ -136,6 +147,21 @@ def test_a_limit_on_tiles_hands_over_what_is_finished_and_says_so(threads: int) 
     report = partial.check()
     assert report.ok
     assert any("incomplete" in sentence for sentence in report.skipped)
+
+
+def test_a_limit_before_the_first_tile_leaves_an_empty_result_that_says_so() -> None:
+    with pytest.raises(ss.LimitReached) as caught:
+        ss.tessellate(network(48), SQUARE, max_tiles=1)
+    partial = caught.value.partial
+    assert partial.count == 0
+    assert "incomplete" in str(partial.check())
+
+
+def test_a_tiling_cannot_be_changed_by_accident() -> None:
+    tiling = ss.tessellate(network(), SQUARE)
+    for array in (tiling.vertices, tiling.values, tiling.tiles.corners):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0
 
 
 def test_a_limit_that_is_not_reached_changes_nothing() -> None:

@@ -83,7 +83,13 @@ def read_model(model: str, weights: str | None = None, *, trust: bool = False) -
         raise InputError(f"MODEL {model!r} was not found: {error}.") from error
     finally:
         sys.path.remove("")
-    made = made if isinstance(made, nn.Module) else made()
+    if not isinstance(made, nn.Module):
+        if not callable(made):
+            raise InputError(f"{model} must be a class or function that makes a torch.nn.Module, got {made!r}.")
+        try:
+            made = made()
+        except Exception as error:  # the user's own code: whatever it raises is bad input here
+            raise InputError(f"{model}() failed: {type(error).__name__}: {error}") from error
     if not isinstance(made, nn.Module):
         raise InputError(f"{model} must give a torch.nn.Module, got {type(made).__name__}.")
     if weights is not None:

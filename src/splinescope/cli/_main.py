@@ -40,6 +40,10 @@ class _LazyGroup(click.Group):
             return super().invoke(ctx)
         except BrokenPipeError:
             raise  # the reader of a pipe has left: click ends quietly
+        except click.UsageError as error:
+            where = error.ctx.command_path if error.ctx is not None else "splinescope"
+            click.echo(f"Error: {' '.join(error.format_message().split())} (see {where} --help)", err=True)
+            ctx.exit(2)
         except (SplinescopeError, OSError) as error:
             click.echo(f"Error: {error}", err=True)
             ctx.exit(2)

@@ -49,6 +49,10 @@ def check_tiling(tiling: Tiling) -> Report:
     def record(ok: bool, sentence: str) -> None:
         (passed if ok else failed).append(sentence)
 
+    if tiling.count == 0:
+        return Report(
+            (), (), ("everything: the tiling is incomplete, a limit stopped the work before its first tile.",)
+        )
     if tiling.complete:
         _check_topology(tiling, record)
     else:

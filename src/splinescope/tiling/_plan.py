@@ -12,6 +12,10 @@ from ..network._program import Program
 from ._segments import CUTS, Segment, cut_into_segments
 
 _PROBES = 16
+_ROWS_TOGETHER = 8
+# Blocks are filled up to a multiple of this. The last bits of a row of a matrix product must not depend on the rows
+# beside it: the kernels of a BLAS for whole groups of rows are alike, those for the rest of a matrix are not (and see
+# `network.affine_ops.aligned_product` for the length of rows).
 _KEEP_OUTPUTS_UP_TO = 64  # larger outputs (images) are recomputed from the vertices when asked for
 
 
@@ -22,9 +26,7 @@ class Plan:
     tolerances: Per fold, `[U]`: a pre-activation of at most this size is zero.
     seal_tolerances: Per segment and seal, `[windows]`: the same for ties in a tournament.
     first_labels: Per fold, the label of its first unit; labels number all units of all folds.
-    rows_per_block: Rows that run through the torch ops together. Fixed, because the last bits of a matrix
-        product may depend on how many rows it has, and results must not depend on the chunking (nor do they
-        on the place of a row: see `network.affine_ops.aligned_product`).
+    rows_per_block: Rows that run through the torch ops together, at most.
     row_bytes: Per segment, bytes that one vertex holds while the segment is being worked on.
     """
 
@@ -108,9 +110,10 @@ def run_in_blocks(segment: Segment, values: dict[str, np.ndarray], shapes: dict[
         inputs = {}
         for name, rows in values.items():
             part = torch.from_numpy(rows[start:stop])
-            if stop - start < block:  # always a full block: see Plan.rows_per_block
-                part = torch.cat([part, part.new_zeros(block - (stop - start), part.shape[1])])
-            inputs[name] = part.reshape(block, *shapes[name])
+            missing = -(stop - start) % _ROWS_TOGETHER
+            if missing:
+                part = torch.cat([part, part.new_zeros(missing, part.shape[1])])
+            inputs[name] = part.reshape(len(part), *shapes[name])
         for key, result in segment.run(inputs).items():
             out[key][start:stop] = result[: stop - start].numpy()
 

@@ -165,15 +165,18 @@ class Slice:
             generator: Source of the random directions.
         """
         center = as_float64_array(center, "center")
-        if not (np.isfinite(half_width) and half_width > 0):
+        if isinstance(half_width, str) or not (np.isfinite(half_width) and half_width > 0):
             raise InputError(f"half_width must be a positive number, got {half_width!r}.")
+        if not (generator is None or isinstance(generator, torch.Generator)):
+            raise InputError(f"generator must be a torch.Generator, got {type(generator).__name__}.")
         if directions is None:
             if center.size < 2:
                 raise InputError("a 2-D slice needs inputs of at least 2 numbers; give directions for a 1-D slice.")
             directions = torch.randn(2, center.size, generator=generator, dtype=torch.float64)
         flat = as_float64_array(directions, "directions")
-        flat = flat.reshape(1, -1) if flat.shape == center.shape else flat.reshape(len(flat), -1)
-        if flat.shape[0] not in (1, 2) or flat.shape[1] != center.size:
+        if flat.size:
+            flat = flat.reshape(1, -1) if flat.shape == center.shape else flat.reshape(len(flat), -1)
+        if flat.ndim != 2 or flat.shape[0] not in (1, 2) or flat.shape[1] != center.size:
             expected = f"(1 or 2, {', '.join(map(str, center.shape))})"
             raise InputError(f"directions must have shape {expected}, got {np.shape(directions)}.")
         basis = _orthonormal(flat, "directions must be linearly independent").reshape(-1, *center.shape)
@@ -191,13 +194,13 @@ class Slice:
             high: Upper ends, one number or one per axis.
         """
         center = as_float64_array(center, "center")
-        indices = [int(i) for i in np.atleast_1d(axes)]
+        given = np.atleast_1d(axes)
+        if not np.issubdtype(given.dtype, np.integer) or any(not -center.size <= i < center.size for i in given):
+            raise InputError(f"axes must be indices into an input of {center.size} numbers, got {axes!r}.")
+        indices = [int(i) % center.size for i in given]
         if len(indices) not in (1, 2) or len(set(indices)) != len(indices):
             raise InputError(f"axes must be one or two different indices, got {axes!r}.")
-        if any(not -center.size <= i < center.size for i in indices):
-            raise InputError(f"axes must be indices into an input of {center.size} numbers, got {axes!r}.")
-        lows = np.broadcast_to(as_float64_array(low, "low"), (len(indices),))
-        highs = np.broadcast_to(as_float64_array(high, "high"), (len(indices),))
+        lows, highs = _ends(low, "low", len(indices)), _ends(high, "high", len(indices))
         if not (lows < highs).all():
             raise InputError(f"low must be below high on every axis, got low={low!r}, high={high!r}.")
         origin = center.copy()
@@ -216,8 +219,16 @@ _UNIT_SQUARE = np.array([[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]])
 
 
 def _check_pad(pad: float) -> None:
-    if not (np.isfinite(pad) and pad >= 0):
+    if isinstance(pad, str) or not (np.isfinite(pad) and pad >= 0):
         raise InputError(f"pad must be a number >= 0, got {pad!r}.")
+
+
+def _ends(value: Any, name: str, count: int) -> np.ndarray:
+    """One number per axis, from one for all or one each."""
+    ends = as_float64_array(value, name)
+    if ends.shape not in ((), (1,), (count,)):
+        raise InputError(f"{name} must be one number or one per axis ({count}), got shape {ends.shape}.")
+    return np.broadcast_to(ends, (count,))
 
 
 def _orthonormal(rows: np.ndarray, refusal: str) -> np.ndarray:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from .._errors import InputError, LimitReached
+from .._errors import InputError, LimitReached, UnsupportedModelError
 from ..network import SplineNetwork, trace
 from ._mesh import assemble
 from ._plan import make_plan, probe_points
@@ -112,7 +112,7 @@ def tessellate(
         network=network,
     )
     if work.stopped is not None:
-        raise LimitReached(f"{work.stopped}; the {tiling.count} tiles finished so far are in .partial.", tiling)
+        raise LimitReached(f"{work.stopped}; {tiling.count} tiles were finished.", tiling)
     return tiling
 
 
@@ -238,7 +238,13 @@ def traced(model: object, view: Slice) -> SplineNetwork:
         raise InputError(f"model must be a torch.nn.Module or the result of trace or load, got {type(model).__name__}.")
     parameter = next(model.parameters(), None)
     example = torch.from_numpy(view.inputs(view.domain[:2]))
-    return trace(model, example.to(parameter.dtype if parameter is not None else torch.get_default_dtype()))
+    try:
+        return trace(model, example.to(parameter.dtype if parameter is not None else torch.get_default_dtype()))
+    except UnsupportedModelError as error:
+        if "could not be read with an example" not in str(error):
+            raise
+        # the model did not run: most likely the slice is not of its inputs' size
+        raise InputError(f"the model does not take the slice's inputs, of shape {view.input_shape}: {error}") from error
 
 
 def _check_arguments(

@@ -93,6 +93,11 @@ class Tiling(Measures):
     corner_labels: np.ndarray = field(repr=False)
     network: SplineNetwork | None = field(repr=False)
 
+    def __post_init__(self) -> None:
+        for array in (self.vertices, self.tiles.offsets, self.tiles.corners, self.values, self.corner_labels):
+            if array is not None:
+                array.flags.writeable = False
+
     def __repr__(self) -> str:
         state = "" if self.complete else ", INCOMPLETE"
         what = f"{self.count} tiles, {len(self.vertices)} vertices, {self.dimension}-D, {len(self.sites)} sites"
@@ -211,11 +216,15 @@ class Tiling(Measures):
     def plot(self, color: str | None = "slope", ax: Axes | None = None, **options: Any) -> Axes:
         """Draw the tiles (extra "plot"); `options` are those of `splinescope.plot.plot_tiles`.
 
+        A 1-D tiling is drawn as the graph of its function, with the options of `splinescope.plot.plot_graph`.
+
         Example:
             >>> ax = tiling.plot(color="slope")    # doctest: +SKIP
         """
-        from ..plot import plot_tiles
+        from ..plot import plot_graph, plot_tiles
 
+        if self.dimension == 1:
+            return plot_graph(self, ax=ax, **options)
         return plot_tiles(self, color=color, ax=ax, **options)
 
 
