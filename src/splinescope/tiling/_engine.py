@@ -142,7 +142,8 @@ class Engine:
         split = kernels.split_polygons if dimension == 2 else kernels.split_intervals
         n = len(chunk.names)
         room = pieces - chunk.count
-        vertex_room = tile_room = stack_room = 1
+        vertex_room = stack_room = 1
+        tile_room = 2
         while True:
             # A cut adds at most two vertices, one tile and four corners. If the guess was too small: once more.
             vertices = n + 2 * (room + 4) * vertex_room
