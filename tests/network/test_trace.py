@@ -361,3 +361,12 @@ def test_the_jacobian_of_a_program_is_that_of_the_model():
     program = ss.trace(model, torch.zeros(1, 3)).program()
     ours = torch.func.jacrev(lambda p: program.forward(p[None])[0])(x)
     torch.testing.assert_close(ours, torch.func.jacrev(lambda p: model(p[None])[0])(x), rtol=1e-12, atol=1e-12)
+
+
+def test_all_refused_layers_of_a_transformer_are_named_at_once():
+    """Attention moves the batch axis first; what comes after it is named all the same."""
+    layer = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True).eval()
+    with pytest.raises(ss.UnsupportedModelError) as caught:
+        ss.trace(layer, torch.zeros(1, 3, 4))
+    for word in ("scaled_dot_product_attention", "norm1", "norm2"):
+        assert word in str(caught.value)

@@ -116,7 +116,7 @@ class Lowering:
         arguments = self._arguments(source)
         parts = [leaf for value in arguments.values() for leaf in leaves(value)]
         if any(isinstance(part, Lost) for part in parts):
-            return Lost()
+            return self._beyond(node, source)
         if node.meta.get("val") is None:  # an assertion about shapes or dtypes
             return None
         lives = any(isinstance(part, Live) for part in parts)
@@ -218,6 +218,13 @@ class Lowering:
             raise Refusal("has an output whose size depends on the values or number of its inputs.")
         return tuple(int(n) for n in value.shape[1:])
 
+    def _beyond(self, node: Node, source: Node) -> Any:
+        """What follows a refused node whose value is lost: name what is refused too, pick up where shapes are right."""
+        op = op_name(source.target)
+        if op in _registry.REASONS:
+            return self._refused(node, _registry.REASONS[op], source)
+        return self._resumed(node)
+
     def _refused(self, node: Node, reason: str, source: Node | None = None) -> Any:
         """Note the refusal; go on with a value of the right shape, so that later ones are found too."""
         source = source or node
@@ -228,8 +235,12 @@ class Lowering:
         where = module_path(source)
         kind = module_kind(source)
         self.refusals.append(f"{where or 'model'} ({kind}): {op} {reason}")
+        return self._resumed(node)
+
+    def _resumed(self, node: Node) -> Live | Lost:
+        """A value to go on with after a refusal: only its shape matters, no program is made of it."""
         try:
-            return Live(node.name, self._shape(node), 0) if is_floating(node.meta["val"]) else Lost()
+            return Live(node.name, self._shape(node), 0) if is_floating(node.meta.get("val")) else Lost()
         except Refusal:
             return Lost()
 

@@ -22,7 +22,7 @@ ATTENTION = "multiplies values that both depend on the input; not piecewise affi
 
 refuse(SMOOTH, "gelu", "silu", "mish", "hardswish", "elu", "celu", "selu", "softplus", "softsign", "tanhshrink")
 refuse(SMOOTH, "exp", "expm1", "log", "log1p", "log2", "sqrt", "rsqrt", "sin", "cos", "erf", "atan", "logsumexp")
-refuse(SMOOTH, "pow", "square", "reciprocal", "linalg_vector_norm", "norm", "prod", "lp_pool2d", "normalize")
+refuse(SMOOTH, "pow", "square", "reciprocal", "prod", "lp_pool2d", "normalize")
 refuse(
     SMOOTH,
     "var",
@@ -35,6 +35,12 @@ refuse(
     "cdist",
     "glu",
     "_softmax",
+)
+refuse(
+    "is not supported; an L1 norm is x.abs().sum(), other norms are not piecewise affine.", "norm", "linalg_vector_norm"
+)
+refuse(
+    "is piecewise affine but not supported yet; max, min and pairs that are sorted are.", "median", "kthvalue", "topk"
 )
 refuse(NORM, "layer_norm", "native_layer_norm", "group_norm", "native_group_norm", "instance_norm", "rms_norm")
 refuse(NORM, "_fused_rms_norm", "local_response_norm")
@@ -62,10 +68,7 @@ refuse(
     "fmod",
     "argmin",
     "argsort",
-    "median",
-    "kthvalue",
     "mode",
-    "topk",
     "nonzero",
 )
 refuse(
