@@ -14,7 +14,9 @@ def inline(translator, node: nodes.math) -> None:
 def block(translator, node: nodes.math_block) -> None:
     number = get_node_equation_number(translator, node) if node["number"] else ""
     label = f'<span class="eqno">({number})</span>' if number else ""
-    translator.body.append(f'<div class="math">{label}{convert(node.astext(), display="block")}</div>')
+    formula = convert(node.astext(), display="block")
+    style = "overflow-y: hidden; padding: 0.2em 0"  # the theme would give tall formulas a scroll bar
+    translator.body.append(f'<div class="math" style="{style}">{label}{formula}</div>')
     raise nodes.SkipNode
 
 
