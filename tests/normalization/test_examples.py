@@ -28,7 +28,10 @@ def test_scripts(script: Path) -> None:
     pytest.importorskip("sklearn")
     with torch.random.fork_rng(devices=[]):
         runpy.run_path(str(script))
-    pytest.importorskip("matplotlib.pyplot").close("all")
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    drawn = [axes for number in pyplot.get_fignums() for axes in pyplot.figure(number).axes if axes.has_data()]
+    pyplot.close("all")
+    assert drawn, "the script drew nothing"
 
 
 def test_there_are_scripts() -> None:

@@ -24,7 +24,10 @@ def test_scripts(script: Path) -> None:
     pytest.importorskip("matplotlib").use("Agg")
     pytest.importorskip("sklearn")
     runpy.run_path(str(script))
-    pytest.importorskip("matplotlib.pyplot").close("all")
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    drawn = [axes for number in pyplot.get_fignums() for axes in pyplot.figure(number).axes if axes.has_data()]
+    pyplot.close("all")
+    assert drawn, "the script drew nothing"
 
 
 def test_there_are_scripts() -> None:
