@@ -30,8 +30,9 @@ earlier folds made, at the processor's own speed; 15% is cutting (6% in the kern
 grow); 8% each for the two later linear maps, the first convolution, and the copying between chunks. Vertices that a
 fold makes cost no convolution: their rows follow by delta propagation. Doing the same through a second convolution (one
 unit of the first reaches some 144 units of the second, not all 4096) is what would bring the ratio down further; it is
-not done. The max-pool network is slow because a tournament keeps the values of all its stages until it knows which
-walls are real. A network of a thousand tiles takes a few milliseconds, about half of them to copy the parameters.
+not done. In the max-pool network a third of the time goes into telling which walls of its tournaments are real (the
+values of all stages are compared at all vertices, though only few walls are in question). A network of a thousand
+tiles takes a few milliseconds, about half of them to copy the parameters.
 """
 
 TABLE = Path(__file__).parents[1] / "docs" / "benchmarks" / "tiling.md"

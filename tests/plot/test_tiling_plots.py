@@ -115,8 +115,9 @@ def test_a_graph_runs_through_the_outputs_at_the_vertices(net):
     assert len(ax.lines) == 3
     x, y = ax.lines[2].get_data()
     np.testing.assert_allclose(y, line.outputs(x[:, None])[:, 2], rtol=1e-12, atol=1e-12)  # one forward pass
+    assert len(line.plot().lines) == 3
     with pytest.raises(ss.InputError, match="plot_graph draws those"):
-        line.plot()
+        plot.plot_tiles(line)
 
 
 def test_numbers_of_ones_own_and_nonsense(tiling):
