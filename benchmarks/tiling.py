@@ -33,6 +33,10 @@ unit of the first reaches some 144 units of the second, not all 4096) is what wo
 not done. In the max-pool network a third of the time goes into telling which walls of its tournaments are real (the
 values of all stages are compared at all vertices, though only few walls are in question). A network of a thousand
 tiles takes a few milliseconds, about half of them to copy the parameters.
+
+The MLPs: of 49 ms for 2-64x4-1, 37% is the cutting kernel, 24% matrix products over old vertices in blocks of 256 rows,
+13% delta propagation, 4% numbering the vertices, the rest Python between them; of 68 ms for 784-200x4-10, 45% is matrix
+products, 18% cutting, 10% delta propagation, 13% copying and hashing the parameters.
 """
 
 TABLE = Path(__file__).parents[1] / "docs" / "benchmarks" / "tiling.md"
