@@ -26,15 +26,15 @@ NOTES = """
 ## Where the time goes
 
 A profile of the ConvNet on 10% of its square (one thread): 38% is the 4096 x 160 matrix product over vertices that
-earlier folds made, at the processor's own speed; 15% is cutting (6% in the kernel, the rest copying arrays as they
-grow); 8% each for the two later linear maps, the first convolution, and the copying between chunks. Vertices that a
+earlier folds made (at about 23 GFLOP/s); 15% is cutting (6% in the kernel; what the other 9% is was not measured); 8% and
+4% the two later linear maps; 7% the first convolution; 11% splitting chunks and preparing the next. Vertices that a
 fold makes cost no convolution: their rows follow by delta propagation. Doing the same through a second convolution (one
 unit of the first reaches some 144 units of the second, not all 4096) is what would bring the ratio down further; it is
 not done. In the max-pool network a third of the time goes into telling which walls of its tournaments are real (the
 values of all stages are compared at all vertices, though only few walls are in question). A network of a thousand
-tiles takes a few milliseconds, about half of them to copy the parameters.
+tiles takes a few milliseconds, about a third of them to copy and hash the parameters.
 
-The MLPs: of 49 ms for 2-64x4-1, 37% is the cutting kernel, 24% matrix products over old vertices in blocks of 256 rows,
+The MLPs: of 49 ms for 2-64x4-1, 37% is the cutting kernel, 23% matrix products over old vertices in blocks of 256 rows,
 13% delta propagation, 4% numbering the vertices, the rest Python between them; of 68 ms for 784-200x4-10, 45% is matrix
 products, 18% cutting, 10% delta propagation, 13% copying and hashing the parameters.
 """
