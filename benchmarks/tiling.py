@@ -26,8 +26,9 @@ NOTES = """
 ## Where the time goes
 
 A profile of the ConvNet on 10% of its square (one thread): 38% is the 4096 x 160 matrix product over vertices that
-earlier folds made (at about 23 GFLOP/s); 15% is cutting (6% in the kernel; what the other 9% is was not measured); 8% and
-4% the two later linear maps; 7% the first convolution; 11% splitting chunks and preparing the next. Vertices that a
+earlier folds made (at about 23 GFLOP/s); 15% is cutting (6% in the kernel; what the other 9% is was not measured);
+8% and 4% the two later linear maps; 7% the first convolution; 11% splitting chunks and preparing the next.
+Vertices that a
 fold makes cost no convolution: their rows follow by delta propagation. Doing the same through a second convolution (one
 unit of the first reaches some 144 units of the second, not all 4096) is what would bring the ratio down further; it is
 not done. In the max-pool network a third of the time goes into telling which walls of its tournaments are real (the
