@@ -125,8 +125,8 @@ class Sites:
         like = next((p for p in [*model.parameters(), *model.buffers()] if p.is_floating_point()), example)
         self.dtype, self.device = like.dtype, like.device
         example = example.to(self.device, self.dtype)
-        seen, output = self._look(example)
-        alone, _ = self._look(example[:1])
+        seen, output = self._look(example.clone())  # a model may change its input in place
+        alone, _ = self._look(example[:1].clone())
         if [s.op for s in seen] != [s.op for s in alone]:
             raise UnsupportedModelError(
                 "The model calls different activations for one row and for three; it has no fixed sites."
