@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import numbers
 from types import ModuleType
 from typing import Any
 
@@ -36,10 +37,20 @@ def check_finite(array: np.ndarray, name: str) -> None:
 
 def check_positive(value: float, name: str) -> float:
     """`value` as a float, refused unless it is a finite number > 0."""
-    number = float(value)
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be a positive number, got {value!r}.") from error
     if not (np.isfinite(number) and number > 0):
         raise InputError(f"{name} must be a positive number, got {value!r}.")
     return number
+
+
+def check_count(value: int, name: str) -> int:
+    """`value` as an int, refused unless it is a whole number >= 1."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or int(value) != value or value < 1:
+        raise InputError(f"{name} must be a whole number >= 1, got {value!r}.")
+    return int(value)
 
 
 def check_choice(value: str, name: str, choices: tuple[str, ...]) -> str:

@@ -100,11 +100,10 @@ def test_the_first_map_may_be_split_whatever_the_model_does_with_its_input(how: 
     for i, point in enumerate(x):  # one vertex at a time: nothing to split
         seen: list[list[torch.Tensor]] = [[] for _ in found.sites]
         with pytest.MonkeyPatch.context() as patch:
-            relu = torch.relu
             for s in (1, -1):
                 for v in frame:
                     calls = iter(seen)
-                    patch.setattr(F, "relu", lambda z, calls=calls: (next(calls).append(z > 0), relu(z))[1])
+                    patch.setattr(F, "relu", lambda z, calls=calls: (next(calls).append(z > 0), torch.relu(z))[1])
                     model((point + s * 0.6 * v)[None])
         states = [torch.cat(site) for site in seen]
         assert found.counts[i].tolist() == [int((s.any(0) & ~s.all(0)).sum()) for s in states]
@@ -351,7 +350,7 @@ def test_traced_networks_can_be_measured() -> None:
 
 
 def test_no_points_give_no_counts() -> None:
-    for method in ("frame", "distance"):
+    for method in ("frame", "distance", "exact"):
         assert local_complexity(mlp(3, 4, 1), torch.zeros(0, 3), radius=1.0, method=method).counts.shape == (0, 1)
 
 
@@ -360,7 +359,10 @@ def test_no_points_give_no_counts() -> None:
     [
         ({"radius": 0.0}, "radius must be a positive"),
         ({"radius": 1.0, "method": "magic"}, "method must be one of"),
+        ({"radius": "big"}, "radius must be a positive"),
         ({"radius": 1.0, "directions": 4}, "between 1 and the input size 3"),
+        ({"radius": 1.0, "directions": 1.5}, "whole number"),
+        ({"radius": 1.0, "generator": 0}, "generator must be a torch.Generator"),
         ({"radius": 1.0, "directions": torch.ones(2, 3)}, "orthonormal"),
         ({"radius": 1.0, "directions": torch.ones(2, 4)}, r"shape \(P, 3\)"),
         ({"radius": 1.0, "directions": 2, "method": "distance"}, "belong to"),
@@ -373,7 +375,23 @@ def test_bad_arguments_are_named(arguments: dict, message: str) -> None:
         local_complexity(mlp(3, 4, 1), torch.zeros(1, 3), **arguments)
 
 
+@pytest.mark.parametrize("method", ["frame", "distance", "exact"])
+def test_a_model_in_training_or_inference_mode_counts_as_in_eval_mode(method: str) -> None:
+    model = nn.Sequential(nn.Linear(3, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, 1))
+    x = torch.randn(4, 3, generator=torch.Generator().manual_seed(0))
+    expected = local_complexity(model.eval(), x, radius=0.5, method=method).counts
+    assert expected.sum() > 0
+    assert torch.equal(local_complexity(model.train(), x, radius=0.5, method=method).counts, expected)
+    assert all(module.training for module in model.modules())
+    with torch.inference_mode():
+        assert torch.equal(local_complexity(model, x, radius=0.5, method=method).counts, expected)
+
+
 def test_bad_models_and_points_are_named() -> None:
+    with pytest.raises(ss.InputError, match=r"rows have shape \(5,\)"):
+        local_complexity(mlp(3, 4, 1), torch.zeros(1, 5), radius=1.0)
+    with pytest.raises(ss.InputError, match="at least 2 numbers"):
+        local_complexity(mlp(1, 4, 1), torch.zeros(1, 1), radius=1.0, method="exact")
     with pytest.raises(ss.InputError, match="floating-point"):
         local_complexity(mlp(3, 4, 1), torch.zeros(1, 3, dtype=torch.int64), radius=1.0)
     with pytest.raises(ss.UnsupportedModelError, match="No activation was seen"):

@@ -129,6 +129,15 @@ def test_bad_arguments_are_named() -> None:
         ComplexityMonitor(mlp(3, 4, 2), torch.zeros(2, 3), radius=0.3, budget=2.0)
     with pytest.raises(ss.InputError, match="give out="):
         ComplexityMonitor(mlp(3, 4, 2), torch.zeros(2, 3), radius=0.3, snapshots=True)
+    for wrong, message in (
+        ({"method": "exact"}, "method must be one of 'frame', 'distance'"),
+        ({"schedule": 10}, "schedule must be"),
+        ({"points": torch.zeros(0, 3)}, "got none"),
+        ({"points": {}}, "got none"),
+    ):
+        arguments = {"points": torch.zeros(2, 3), "radius": 0.3, **wrong}
+        with pytest.raises(ss.InputError, match=message):
+            ComplexityMonitor(mlp(3, 4, 2), **arguments)
     for bad in (LogSpaced, Every):
         with pytest.raises(ss.InputError, match="whole number"):
             bad(0)
