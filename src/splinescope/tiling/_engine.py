@@ -280,19 +280,21 @@ class Engine:
         def of(name: str) -> np.ndarray:
             return rows[CUTS] if name in segment.aliases else rows[name]
 
-        cuts, gaps, gap_tol = [], [], []
+        final = of(seal.final)
         before = seal.competitors
-        for fold, (name, windows) in zip(folds, seal.stages, strict=True):
+        rounds = []
+        for i, fold, (name, windows) in zip(stages, folds, seal.stages, strict=True):
             assert fold is not None
-            value = torch.from_numpy(of(before)).reshape(-1, *segment.shapes[before])
-            cuts.append(fold.cuts(value).numpy())
-            gaps.append(np.abs(of(seal.final)[:, windows] - of(name)[:, fold.elements]))
-            gap_tol.append(tol[windows])
+            rounds.append((i, fold, before, (of(name), final, fold.elements, windows, tol)))
             before = name
-        kernels.mark_unreal_walls(
-            offsets, corners, labels, low, np.concatenate(cuts, 1), np.concatenate(gaps, 1),
-            np.concatenate([self._plan.tolerances[i] for i in stages]), np.concatenate(gap_tol),
-        )  # fmt: skip
+        for i, _, _, outcome in rounds:
+            kernels.mark_lost_walls(offsets, corners, labels, self._plan.first_labels[i], *outcome)
+        for i, fold, before, outcome in rounds:
+            value = torch.from_numpy(of(before)).reshape(-1, *segment.shapes[before])
+            cuts = fold.cuts(value).numpy()
+            kernels.keep_shared_walls(
+                offsets, corners, labels, low, high, cuts, self._plan.tolerances[i], *outcome
+            )  # fmt: skip
 
     def _width(self, segment: Segment, key: str) -> int:
         if key == CUTS:

@@ -22,7 +22,8 @@ from .carry import carry as carry
 from .carry import carry_dense as carry_dense
 from .carry import carry_sparse as carry_sparse
 from .carry import conflicting_units as conflicting_units
-from .mesh import mark_unreal_walls as mark_unreal_walls
+from .mesh import keep_shared_walls as keep_shared_walls
+from .mesh import mark_lost_walls as mark_lost_walls
 from .mesh import number_vertices as number_vertices
 from .mesh import polygon_areas as polygon_areas
 from .split import DONE as DONE
