@@ -63,7 +63,7 @@ def test_network_whose_output_is_constant_is_refused(layer: int) -> None:
     model = network()
     with torch.no_grad():
         model[layer].weight.zero_()
-    with pytest.raises(ss.InputError, match="depend on its input.*constant"):
+    with pytest.raises(ss.InputError, match=r"depend on its input.*constant"):
         ss.tessellate(model, SQUARE)
 
 

@@ -226,16 +226,15 @@ class Engine:
         """Fill the rows of the vertices that the fold made."""
         fold = self._plan.segments[chunk.stage].next_fold
         assert fold is not None
-        span = (chunk.old, len(chunk.names))
+        old, total = chunk.old, len(chunk.names)
         if columns is None or columns.count == 0:
-            kernels.carry(*span, chunk.parents, chunk.weights, rows)
+            kernels.carry(old, total, chunk.parents, chunk.weights, rows)
             return
-        span = (*span, *vertices[2:-1], rows)
-        slots = columns.slots[fold.elements]
+        bends = (*vertices[2:-1], rows, fold.gains, columns.slots[fold.elements])
         if columns.dense is not None:
-            kernels.carry_dense(*span, fold.gains, slots, columns.dense)
+            kernels.carry_dense(old, total, *bends, columns.dense)
         else:
-            kernels.carry_sparse(*span, fold.gains, slots, columns.starts, columns.indices, columns.entries)
+            kernels.carry_sparse(old, total, *bends, columns.starts, columns.indices, columns.entries)
 
     def _next_chunk(
         self, path: tuple[int, ...], stage: int, names: np.ndarray, points: np.ndarray,
