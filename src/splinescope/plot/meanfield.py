@@ -136,7 +136,7 @@ def animate_neurons(
     return target
 
 
-_ICONS = {"minus": "\u2212", "plus": "+", "fast-backward": "\u23ee", "fast-forward": "\u23ed", "pause": "\u23f8",
+_ICONS = {"minus": "\u2212", "plus": "+", "fast-backward": "\u00ab", "fast-forward": "\u00bb", "pause": "||",
           "step-backward": "\u2039", "step-forward": "\u203a", "play": "\u25b6"}  # fmt: skip
 _FILM_HEAD = (
     '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>splinescope: neurons</title><style>'
