@@ -8,7 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +16,7 @@ import torch
 from torch import nn
 
 from .._errors import InputError, LimitReached, UnsupportedModelError
+from .._progress import check_progress, reporter
 from ..network import SplineNetwork, trace
 from ._mesh import assemble
 from ._plan import make_plan, probe_points
@@ -79,6 +80,7 @@ def tessellate(
     Reference: Balestriero, Humayun, Baraniuk, "On the Geometry of Deep Learning", equation (5).
     """
     _check_arguments(view, rtol, max_tiles, time_limit, threads, chunk_bytes)
+    check_progress(progress)
     network = model if isinstance(model, SplineNetwork) else traced(model, view)
     if tuple(network.input_shape) != view.input_shape:
         raise InputError(
@@ -291,20 +293,8 @@ def _announced_compilation() -> Iterator[None]:
         timer.cancel()
 
 
-@contextmanager
-def _reporter(progress: Progress | bool | None) -> Iterator[Progress | None]:
-    if callable(progress):
-        yield progress
-        return
-    if progress is False or (progress is None and not sys.stderr.isatty()):
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bar
-
-    columns = ("[progress.description]{task.description}", BarColumn(), "[progress.percentage]{task.percentage:>3.0f}%",
-               TextColumn("{task.fields[tiles]} tiles"), TimeElapsedColumn())  # fmt: skip
-    with Bar(*columns, console=Console(stderr=True), transient=progress is None) as bar:
-        task = bar.add_task("tiling", total=1.0, tiles=0)
-        yield lambda share, tiles: bar.update(task, completed=share, tiles=tiles)
+def _reporter(progress: Progress | bool | None) -> AbstractContextManager[Progress | None]:
+    return reporter(
+        progress, "tiling", lambda bar, task: lambda share, tiles: bar.update(task, completed=share, tiles=tiles),
+        ("{task.fields[tiles]} tiles",), total=1.0, tiles=0,
+    )  # fmt: skip
