@@ -8,7 +8,9 @@ from torch import nn
 
 import splinescope as ss
 from splinescope import plot
+from splinescope.cli._outputs import COLORS
 from splinescope.plot.tiling import filled_tiles, shading
+from splinescope.tiling.quantities import QUANTITIES, available
 
 mpl.use("Agg")
 
@@ -44,7 +46,7 @@ def pixel(ax, image, point):
     return image[image.shape[0] - 1 - int(y), int(x)]
 
 
-@pytest.mark.parametrize("color", ["slope", "area", "depth", "class", "value", "active"])
+@pytest.mark.parametrize("color", COLORS)
 def test_each_tile_has_the_colour_of_its_quantity(tiling, color):
     quantity = plot.tile_quantity(tiling, color)
     cmap, norm = shading(quantity)
@@ -54,6 +56,10 @@ def test_each_tile_has_the_colour_of_its_quantity(tiling, color):
     for tile in roomy:
         expected = 255 * np.array(cmap(norm(quantity.values[tile]))[:3])
         assert np.abs(pixel(ax, image, tiling.centroids()[tile]) - expected).max() <= 4  # 256 shades, 8 bits
+
+
+def test_the_command_line_offers_every_quantity():
+    assert set(COLORS) == set(QUANTITIES)
 
 
 def test_a_colour_bar_names_its_quantity(tiling):
@@ -124,7 +130,7 @@ def test_numbers_of_ones_own_and_nonsense(tiling):
     assert tiling.plot(color=np.arange(tiling.count), label="rank").figure.axes[1].get_ylabel() == "rank"
     with pytest.raises(ss.InputError, match="one number per tile"):
         tiling.plot(color=np.zeros(3))
-    with pytest.raises(ss.InputError, match="color must be one of 'slope'"):
+    with pytest.raises(ss.InputError, match="must be one of 'slope'"):
         tiling.plot(color="flavour")
     with pytest.raises(ss.InputError, match=r"output must be in \[0, 3\)"):
         tiling.plot(color="value", output=3)
@@ -133,10 +139,10 @@ def test_numbers_of_ones_own_and_nonsense(tiling):
 def test_a_network_that_went_on_training_still_draws_what_was_tiled():
     net = nn.Sequential(nn.Linear(2, 6), nn.ReLU(), nn.Linear(6, 2))
     tiling = ss.tessellate(net, ss.Slice.axes([0.0, 0.0], (0, 1), -1, 1))
-    before = plot.quantities.available(tiling)
+    before = available(tiling)
     with torch.no_grad():
         net[0].weight.add_(1.0)
-    assert set(before) - set(plot.quantities.available(tiling)) == {"active"}
+    assert set(before) - set(available(tiling)) == {"active"}
 
 
 def test_one_path_per_colour_whatever_the_number_of_tiles(tiling):

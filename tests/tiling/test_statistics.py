@@ -83,12 +83,47 @@ def test_histograms_count_every_tile_and_all_area(name: str) -> None:
 
 def test_histogram_of_the_wrong_thing_is_refused() -> None:
     tiling = cases.tiling("two layers")
-    with pytest.raises(ss.InputError, match="'area', 'sides'"):
+    with pytest.raises(ss.InputError, match=r"one of 'slope', 'area', .* got 'colour'"):
         tiling.histogram("colour")
     with pytest.raises(ss.InputError, match="one number per tile"):
         tiling.histogram([1.0, 2.0])
     with pytest.raises(ss.InputError, match="positive"):
         tiling.histogram(-tiling.areas, log=True)
+    with pytest.raises(ss.InputError, match="of must be finite, got nan"):
+        tiling.histogram(np.full(tiling.count, np.nan))
+    for bins in (0, -3, 2.5, "many", True):
+        with pytest.raises(ss.InputError, match="bins must be a whole number >= 1"):
+            tiling.histogram("area", bins)
+    for edges in ([1.0], [1.0, 0.0], [[0.0, 1.0]]):
+        with pytest.raises(ss.InputError, match="two edges in ascending order"):
+            tiling.histogram("area", edges)
+    with pytest.raises(ss.InputError, match="2-D"):
+        cases.tiling("line").histogram("eccentricity")
+
+
+@pytest.mark.parametrize("name", ["two layers", "line"])
+def test_quantities_are_the_methods_of_their_names(name: str) -> None:
+    tiling = cases.tiling(name)
+    expected = {
+        "slope": tiling.slope_norms(),
+        "area": tiling.areas,
+        "class": tiling.classes(),
+        "active": tiling.active_units(),
+        "sides": tiling.sides,
+        "inradius": tiling.inradii(),
+    }
+    for of, values in expected.items():
+        np.testing.assert_array_equal(tiling.quantity(of).values, values)
+    middle = tiling.slice.inputs(np.array([tiling.tile(i).mean(0) for i in range(tiling.count)]))
+    outputs = cases.model(name)(torch.from_numpy(middle)).detach().numpy()
+    np.testing.assert_allclose(tiling.quantity("value", output=1).values, outputs[:, 1], atol=1e-12)  # one pass
+    depth_of_unit = np.repeat([site.depth for site in tiling.sites], [site.units for site in tiling.sites])
+    starts = tiling.tiles.offsets
+    for tile in range(0, tiling.count, 7):
+        units = tiling.corner_labels[starts[tile] : starts[tile + 1]]
+        assert tiling.quantity("depth").values[tile] == max([0, *depth_of_unit[units[units >= 0]]])
+    deep = tiling.histogram("depth", [-0.5, 0.5, 1.5, 2.5])
+    assert deep.counts.sum() == tiling.count
 
 
 # ---- counts and bounds
@@ -238,6 +273,8 @@ def test_comparison_gives_ratios() -> None:
     assert ss.compare(a, a).same_network
     with pytest.raises(ss.InputError, match="dimension"):
         ss.compare(a, cases.tiling("line"))
+    with pytest.raises(ss.InputError, match="b must be a Tiling, got int"):
+        ss.compare(a, 3)  # type: ignore[arg-type]
 
 
 def test_an_incomplete_tiling_tells_about_what_it_has() -> None:

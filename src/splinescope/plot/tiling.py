@@ -9,8 +9,8 @@ import numpy as np
 
 from .._checks import require
 from .._errors import InputError
+from ..tiling.quantities import Quantity, tile_quantity
 from ._axes import BOUNDARY_COLOR, CLASS_COLORS, RASTER_FROM, check_plane, frame, new_axes, slice_points
-from .quantities import Quantity, tile_quantity
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,8 +42,8 @@ def plot_tiles(
 
     Args:
         tiling: The tiling.
-        color: "slope", "area", "depth", "class", "value" or "active" (see `tile_quantity`); or `[K]` numbers of
-            your own; or None for white tiles.
+        color: "slope", "area", "depth", "class", "value", "active", "sides", "eccentricity" or "inradius" (see
+            `Tiling.quantity`); or `[K]` numbers of your own; or None for white tiles.
         ax: Where to draw; a new figure by default.
         output: Which output "value" shows.
         cmap: Colour map of numbers.
@@ -246,7 +246,7 @@ def shading(
         return colors.ListedColormap(shades), colors.BoundaryNorm(np.arange(count + 1) - 0.5, count)
     low, high = limits or quantity.limits
     table = require("matplotlib", "plot").colormaps[cmap]
-    if quantity.name == "depth" and 0 < high - low <= 12:
+    if quantity.name in ("depth", "sides") and 0 < high - low <= 12:
         steps = int(high) - int(low) + 1
         norm = colors.BoundaryNorm(np.arange(steps + 1) + int(low) - 0.5, steps)
         return colors.ListedColormap(table(np.linspace(0, 1, steps))), norm
@@ -300,7 +300,7 @@ def _key(ax: Axes, tiles: ScalarMappable, quantity: Quantity) -> None:
     """A colour bar for numbers; for classes, a legend of those that occur."""
     if quantity.categories is None:
         bar = ax.figure.colorbar(tiles, ax=ax, label=quantity.label)
-        if quantity.name == "depth":
+        if np.issubdtype(quantity.values.dtype, np.integer):  # counts
             bar.locator = require("matplotlib.ticker", "plot").MaxNLocator(integer=True, nbins=8)
             bar.update_ticks()
         return

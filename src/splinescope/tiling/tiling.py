@@ -186,8 +186,9 @@ class Tiling(Measures):
     def to_geopandas(self) -> GeoDataFrame:
         """The tiles as a GeoDataFrame (extra "geo"): polygons in slice coordinates (1-D: segments on y = 0).
 
-        Columns: `area`, `sides`, and `value_0`, `value_1`, ... (outputs at the mean of the corners) if outputs
-        are stored.
+        Columns: the quantities of `quantity` that this tiling can give (`slope`, `area`, `depth`, `class`, `sides`,
+        `eccentricity`, `inradius`; `active` with its network), and `value_0`, `value_1`, ... (outputs at the mean of
+        the corners) if outputs are stored.
         """
         from .geometries import to_geopandas
 
