@@ -132,6 +132,8 @@ def test_every_colour_choice_paints_the_tiles_in_its_colours(tiling, tmp_path):
         assert set(colours) == {*QUANTITIES, "folds"}
         assert len({colour for colour, _ in colours.values()}) >= 4
         assert page.inner_text("#legend").startswith("depth of the fold")
+        first = re.search(r"rgb\((\d+), (\d+), (\d+)", page.eval_on_selector("#bar", "bar => bar.style.background"))
+        assert max(map(int, first.groups())) > 120  # seen on the dark ground
 
 
 def test_the_page_has_no_address_of_another_machine(tiling, tmp_path):

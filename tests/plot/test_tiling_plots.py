@@ -1,5 +1,7 @@
 """Drawings show what the tiling says, and refuse what it cannot give."""
 
+import itertools
+
 import matplotlib as mpl
 import numpy as np
 import pytest
@@ -58,6 +60,16 @@ def test_each_tile_has_the_colour_of_its_quantity(tiling, color):
         assert np.abs(pixel(ax, image, tiling.centroids()[tile]) - expected).max() <= 4  # 256 shades, 8 bits
 
 
+def test_colours_of_logarithms_leave_out_one_percent_of_the_picture_at_each_end(tiling):
+    for name in ("slope", "area"):
+        quantity = plot.tile_quantity(tiling, name)
+        low, high = quantity.limits
+        for beyond in (quantity.values < low, quantity.values > high):
+            assert tiling.areas[beyond].sum() <= 0.01 * tiling.slice.size
+        for reached in (quantity.values <= low, quantity.values >= high):
+            assert tiling.areas[reached].sum() >= 0.01 * tiling.slice.size * (1 - 1e-12)
+
+
 def test_the_command_line_offers_every_quantity():
     assert set(COLORS) == set(QUANTITIES)
 
@@ -66,6 +78,20 @@ def test_a_colour_bar_names_its_quantity(tiling):
     ax = tiling.plot(color="area")
     assert ax.figure.axes[1].get_ylabel() == "area"
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("$t_1$", "$t_2$")
+
+
+@pytest.mark.parametrize("layout", ["constrained", "tight", "none"])
+def test_a_colour_bar_is_as_tall_as_its_axes_and_touches_nothing(tiling, layout):
+    figure, axes = mpl.pyplot.subplots(1, 2, figsize=(9, 6), layout=layout)
+    for ax in axes:
+        tiling.plot(color="slope", ax=ax)
+    figure.canvas.draw()
+    boxes = [ax.get_tightbbox() for ax in figure.axes]
+    for ax, bar in zip(axes, figure.axes[2:], strict=True):
+        assert (bar.get_position().y0, bar.get_position().y1) == (ax.get_position().y0, ax.get_position().y1)
+    if layout == "constrained":
+        assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
+        assert all(box.x0 >= 0 and box.x1 <= figure.bbox.x1 for box in boxes)
 
 
 def test_classes_get_a_legend_of_those_that_occur(tiling):
@@ -118,10 +144,10 @@ def test_a_surface_has_a_flat_facet_per_tile_at_the_heights_of_its_corners(tilin
 def test_a_graph_runs_through_the_outputs_at_the_vertices(net):
     line = ss.tessellate(net, ss.Slice.segment([-2.0, 0.0], [2.0, 1.0]))
     ax = plot.plot_graph(line)
-    assert len(ax.lines) == 3
+    assert len(ax.lines) == 3 + len(line.slice.anchors)
     x, y = ax.lines[2].get_data()
     np.testing.assert_allclose(y, line.outputs(x[:, None])[:, 2], rtol=1e-12, atol=1e-12)  # one forward pass
-    assert len(line.plot().lines) == 3
+    assert len(line.plot().lines) == len(ax.lines)
     with pytest.raises(ss.InputError, match="plot_graph draws those"):
         plot.plot_tiles(line)
 

@@ -11,6 +11,9 @@ from .._errors import InputError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colorbar import Colorbar
+    from matplotlib.transforms import Bbox
 
     from ..tiling import Slice, Tiling
 
@@ -29,6 +32,22 @@ def new_axes(ax: Axes | None, **options: Any) -> Axes:
     pyplot = require("matplotlib.pyplot", "plot")
     axes: Axes = pyplot.subplots(layout="constrained", **options)[1]
     return axes
+
+
+def colour_bar(ax: Axes, key: ScalarMappable, label: str) -> Colorbar:
+    """A colour bar beside the axes and as tall as they are, also where an aspect leaves them less than their room."""
+    bar = ax.figure.colorbar(key, ax=ax, label=label)
+    bbox = require("matplotlib.transforms", "plot").Bbox
+
+    def beside(cax: Any, _renderer: object) -> Bbox:
+        ax.apply_aspect()
+        room, box = cax.get_position(original=True), ax.get_position()
+        left = min(room.x0, box.x1 + room.width)
+        return bbox.from_bounds(left, box.y0, room.width, box.height)
+
+    beside.get_subplotspec = bar.ax.get_subplotspec  # type: ignore[attr-defined]  # tight_layout asks locators for it
+    bar.ax.set_axes_locator(beside)
+    return bar
 
 
 def frame(ax: Axes, view: Slice) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from .._checks import require
 from .._errors import InputError
 from ..tiling.quantities import Quantity, tile_quantity
-from ._axes import BOUNDARY_COLOR, CLASS_COLORS, RASTER_FROM, check_plane, frame, new_axes, slice_points
+from ._axes import BOUNDARY_COLOR, CLASS_COLORS, RASTER_FROM, check_plane, colour_bar, frame, new_axes, slice_points
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,7 +48,7 @@ def plot_tiles(
         output: Which output "value" shows.
         cmap: Colour map of numbers.
         log: Colours follow the logarithm; by default for slopes and areas.
-        limits: Ends of the colour range; for logarithms the 1st and 99th percentile by default.
+        limits: Ends of the colour range; for logarithms by default those that leave out 1% of the picture at each end.
         edges: Draw the walls; by default up to 20,000 tiles.
         boundary: Draw the decision boundary in red.
         anchors: Mark the points the slice was laid through.
@@ -118,7 +118,7 @@ def plot_folds(
     if colorbar and deepest > 1:
         norm = colors.BoundaryNorm(np.arange(0.5, deepest + 1), deepest)
         key = cm.ScalarMappable(norm, colors.ListedColormap(shades))
-        bar = ax.figure.colorbar(key, ax=ax, label="depth of the fold")
+        bar = colour_bar(ax, key, "depth of the fold")
         bar.set_ticks(np.unique(np.linspace(1, deepest, min(deepest, 8)).round()).tolist())
     return ax
 
@@ -161,7 +161,13 @@ def plot_points(tiling: Tiling, points: Any, ax: Axes | None = None, *, labels: 
 
 
 def plot_graph(tiling: Tiling, ax: Axes | None = None, *, outputs: Any = None) -> Axes:
-    """The outputs along a 1-D tiling: straight between the vertices, which are marked."""
+    """The outputs along a 1-D tiling: straight between the vertices, which are marked; anchors are dotted lines.
+
+    Args:
+        tiling: The tiling.
+        ax: Where to draw; a new figure by default.
+        outputs: Which outputs; all by default.
+    """
     if tiling.dimension != 1:
         raise InputError(f"plot_graph draws 1-D tilings, got a {tiling.dimension}-D one; plot_surface draws those.")
     if tiling.values is None:
@@ -173,6 +179,8 @@ def plot_graph(tiling: Tiling, ax: Axes | None = None, *, outputs: Any = None) -
     for c in chosen:
         ax.plot(t, tiling.values[order, c], ".-", markersize=4, linewidth=1.2, label=f"output {c}",
                 color=CLASS_COLORS[int(c) % len(CLASS_COLORS)])  # fmt: skip
+    for anchor in tiling.slice.anchors[:, 0]:
+        ax.axvline(anchor, color="black", linestyle=":", linewidth=1.0, zorder=0)
     frame(ax, tiling.slice)
     ax.set_ylabel("output")
     if len(chosen) > 1:
@@ -230,6 +238,8 @@ def plot_surface(
     axes.set_aspect("auto")
     axes.set_zlim(floor, high + 0.05 * room)
     axes.set_zlabel(quantity.label, labelpad=10)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(require("matplotlib.ticker", "plot").MaxNLocator(5, prune="both"))  # corners stay free
     axes.set_box_aspect(None, zoom=0.9)  # room for the labels
     axes.view_init(elevation, azimuth)
     return axes
@@ -299,7 +309,7 @@ def drawn_lines(segments: np.ndarray, colors: Any, which: np.ndarray | None = No
 def _key(ax: Axes, tiles: ScalarMappable, quantity: Quantity) -> None:
     """A colour bar for numbers; for classes, a legend of those that occur."""
     if quantity.categories is None:
-        bar = ax.figure.colorbar(tiles, ax=ax, label=quantity.label)
+        bar = colour_bar(ax, tiles, quantity.label)
         if np.issubdtype(quantity.values.dtype, np.integer):  # counts
             bar.locator = require("matplotlib.ticker", "plot").MaxNLocator(integer=True, nbins=8)
             bar.update_ticks()

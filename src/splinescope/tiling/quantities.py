@@ -24,6 +24,7 @@ class Quantity:
         label: What stands beside a colour bar or an axis.
         values: `[K]`; integers where it counts something.
         log: It is best seen on a logarithmic scale.
+        areas: `[K]` areas of the tiles, for `limits`.
         categories: Names of the values 0, 1, ... if it is a class; None if it is a number.
     """
 
@@ -32,15 +33,21 @@ class Quantity:
     values: np.ndarray
     log: bool = False
     categories: tuple[str, ...] | None = None
+    areas: np.ndarray | None = None
 
     @property
     def limits(self) -> tuple[float, float]:
-        """Ends of the colour range: the 1st and 99th percentile on a logarithmic scale, else the extremes."""
-        values = self.values[self.values > 0] if self.log else self.values
+        """Ends of the colour range: the extremes; on a logarithmic scale, values that 1% of the area is beyond."""
+        seen = self.values > 0 if self.log else np.ones(len(self.values), bool)
+        values = self.values[seen]
         if not len(values):
             return (1.0, 1.0) if self.log else (0.0, 0.0)
-        low, high = np.quantile(values, [0.01, 0.99]) if self.log else (values.min(), values.max())
-        return float(low), float(high)
+        if not self.log or self.areas is None:
+            return float(values.min()), float(values.max())
+        order = np.argsort(values)
+        share = np.cumsum(self.areas[seen][order])
+        low, high = np.searchsorted(share, [0.01 * share[-1], 0.99 * share[-1]])
+        return float(values[order[low]]), float(values[order[high]])
 
 
 def tile_quantity(tiling: Tiling, name: str, *, output: int = 0) -> Quantity:
@@ -81,11 +88,11 @@ def corner_depths(tiling: Tiling) -> np.ndarray:
 
 
 def _slope(tiling: Tiling) -> Quantity:
-    return Quantity("slope", "slope norm ‖A‖₂", tiling.slope_norms(), log=True)
+    return Quantity("slope", "slope norm ‖A‖₂", tiling.slope_norms(), log=True, areas=tiling.areas)
 
 
 def _area(tiling: Tiling) -> Quantity:
-    return Quantity("area", "area" if tiling.dimension == 2 else "length", tiling.areas, log=True)
+    return Quantity("area", "area" if tiling.dimension == 2 else "length", tiling.areas, log=True, areas=tiling.areas)
 
 
 def _depth(tiling: Tiling) -> Quantity:
@@ -113,7 +120,7 @@ def _active(tiling: Tiling) -> Quantity:
 
 
 def _sides(tiling: Tiling) -> Quantity:
-    return Quantity("sides", "corners of the tile", tiling.sides)
+    return Quantity("sides", "corners", tiling.sides)
 
 
 def _eccentricity(tiling: Tiling) -> Quantity:
@@ -121,7 +128,7 @@ def _eccentricity(tiling: Tiling) -> Quantity:
 
 
 def _inradius(tiling: Tiling) -> Quantity:
-    return Quantity("inradius", "inradius", tiling.inradii(), log=True)
+    return Quantity("inradius", "inradius", tiling.inradii(), log=True, areas=tiling.areas)
 
 
 QUANTITIES: dict[str, Callable[[Tiling], Quantity]] = {
