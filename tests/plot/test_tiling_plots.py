@@ -118,8 +118,10 @@ def test_a_highlighted_unit_is_drawn_along_its_fold(tiling):
     mine = tiling.walls.ends[tiling.walls.units == unit]
     for point in tiling.vertices[mine].mean(1)[:5]:
         assert pixel(ax, image, point)[0] > 200
-    with pytest.raises(ss.InputError, match="highlight must be a unit"):
-        plot.plot_folds(tiling, highlight=20)
+    for wrong, words in ((20, r"unit must be in \[0, 20\)"), ((2, 0), r"site must be in \[0, 2\)"),
+                         ((0, 12), r"unit of site 0 must be in \[0, 12\)"), ("a", "unit must be in")):  # fmt: skip
+        with pytest.raises(ss.InputError, match=f"highlight: the {words}"):
+            plot.plot_folds(tiling, highlight=wrong)
 
 
 def test_points_are_drawn_at_their_place_on_the_plane(tiling):
@@ -150,6 +152,8 @@ def test_a_graph_runs_through_the_outputs_at_the_vertices(net):
     assert len(line.plot().lines) == len(ax.lines)
     with pytest.raises(ss.InputError, match="plot_graph draws those"):
         plot.plot_tiles(line)
+    with pytest.raises(ss.InputError, match=r"outputs must be in \[0, 3\), got 3"):
+        line.plot(outputs=3)
 
 
 def test_numbers_of_ones_own_and_nonsense(tiling):
@@ -160,6 +164,13 @@ def test_numbers_of_ones_own_and_nonsense(tiling):
         tiling.plot(color="flavour")
     with pytest.raises(ss.InputError, match=r"output must be in \[0, 3\)"):
         tiling.plot(color="value", output=3)
+    with pytest.raises(ss.InputError, match="color must be finite"):
+        tiling.plot(color=np.full(tiling.count, np.nan))
+    with pytest.raises(ss.InputError, match="cmap must be a colour map of matplotlib"):
+        tiling.plot(cmap="nope")
+    for limits in ((1.0,), (2.0, 1.0), 3.0):
+        with pytest.raises(ss.InputError, match="limits must be two numbers"):
+            tiling.plot(limits=limits)
 
 
 def test_a_network_that_went_on_training_still_draws_what_was_tiled():

@@ -118,6 +118,11 @@ def test_domains_that_are_no_convex_polygons_are_refused(domain: list[list[float
         (lambda: ss.Slice.through([0.0, 0.0], [1e308, 0.0], [0.0, -1e308]), "p1 must have numbers up to 1e100"),
         (lambda: ss.Slice([0.0, 0.0], 1e-200 * np.eye(2), [[0, 0], [1, 0], [0, 1]]), "rows of basis"),
         (lambda: ss.Slice.box([0.0, 0.0], half_width=None), "half_width must be a positive number, got None"),
+        (lambda: ss.Slice.through([0.0, 0.0], [1.0, 0.0], [0.0, 1.0], pad=1e200), "pad must be a number"),
+        (lambda: ss.Slice.through([0.0, 0.0], [1.0, 0.0], [0.0, 1.0], pad=None), "pad must be a number"),
+        (lambda: ss.Slice([0.0, 0.0], np.eye(2), [[0, 0], [1, 0], [0, 1]], [[1, 2, 3]]), "anchors must have shape"),
+        (lambda: ss.Slice([0.0, 0.0], np.eye(2), [[0, 0], [1, 0], [0, 1]], "a"), "anchors must be numbers"),
+        (lambda: ss.Slice([], [], []), "at least one number"),
     ],
 )
 def test_slices_that_are_none_are_refused(make, words: str) -> None:  # type: ignore[no-untyped-def]
@@ -134,6 +139,9 @@ def test_slices_that_are_none_are_refused(make, words: str) -> None:  # type: ig
         ({"threads": 0}, "threads"),
         ({"time_limit": 0.0}, "time_limit"),
         ({"chunk_bytes": 1.5}, "chunk_bytes"),
+        ({"rtol": "small"}, "rtol"),
+        ({"max_tiles": "many"}, "max_tiles must be a whole number"),
+        ({"time_limit": "soon"}, "time_limit"),
         ({"progress": 3}, "progress must be True, False, None or a function, got 3"),
     ],
 )
@@ -166,6 +174,9 @@ def test_things_that_are_no_models_or_slices_are_refused() -> None:
         (lambda t: t.fold_raster(cells="many"), "cells must be a whole number"),
         (lambda t: t.decision_boundary().sample(-1), "count must be a whole number >= 0, got -1"),
         (lambda t: t.decision_boundary().sample(2, generator=np.random.default_rng(0)), "torch.Generator"),
+        (lambda t: t.density_near([[0.0, 0.0]], "near"), "radius must be a positive number"),
+        (lambda t: t.save("."), "cannot be written: it is a folder"),
+        (lambda t: t.save(None), "must be a file name, got NoneType"),
         (lambda t: t.tiles_near([0.0, 0.0], "near"), "radius must be a positive number"),
         (lambda t: t.pieces(rtol=None), "rtol must be a positive number"),
     ],

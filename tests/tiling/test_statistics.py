@@ -122,8 +122,10 @@ def test_quantities_are_the_methods_of_their_names(name: str) -> None:
     for tile in range(0, tiling.count, 7):
         units = tiling.corner_labels[starts[tile] : starts[tile + 1]]
         assert tiling.quantity("depth").values[tile] == max([0, *depth_of_unit[units[units >= 0]]])
-    deep = tiling.histogram("depth", [-0.5, 0.5, 1.5, 2.5])
-    assert deep.counts.sum() == tiling.count
+    for of in ("depth", "class", "sides"):  # one bin per whole number
+        histogram = tiling.histogram(of)
+        middles = (histogram.edges[:-1] + histogram.edges[1:]) / 2
+        assert histogram.counts.tolist() == [(tiling.quantity(of).values == value).sum() for value in middles]
 
 
 # ---- counts and bounds
@@ -137,6 +139,9 @@ def test_bounds_have_their_known_values() -> None:
     assert ss.serra(3, []) == ss.montufar(3, []) == 1
     with pytest.raises(ss.InputError, match="at least"):
         ss.montufar(3, [2])
+    for nonsense in (lambda: ss.zaslavsky(2.5, 2), lambda: ss.serra(0, [3]), lambda: ss.montufar(2, 3)):
+        with pytest.raises(ss.InputError, match="whole number"):
+            nonsense()
 
 
 def test_serra_bound_is_its_sum_written_out() -> None:

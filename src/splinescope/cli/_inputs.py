@@ -186,13 +186,16 @@ def read_array(path: str, shape: tuple[int, ...] | None = None) -> np.ndarray:
     reader = readers.get(Path(file).suffix)
     if reader is None:
         raise InputError(f"data must end in {', '.join(readers)}, got {file!r}.")
+    check_file(file)
     try:
         value = reader(file, name)
     except SplinescopeError:
         raise
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
         raise FileFormatError(f"{file} could not be read: {error}") from error
-    array = np.asarray(as_float64_array(value, file))
+    array = as_float64_array(value, file)
+    if not array.size:
+        raise InputError(f"{file} holds no numbers.")
     if shape is None:
         return array
     if array.ndim == 0 or array[0].size != np.prod(shape):
@@ -208,7 +211,10 @@ def _split_name(path: str) -> tuple[str, str | None]:
 def _read_npy(path: str, _name: str | None) -> Any:
     import numpy as np
 
-    return np.load(path, allow_pickle=False)
+    try:
+        return np.load(path, allow_pickle=False)
+    except ValueError as error:  # numpy's own words advise to unpickle
+        raise FileFormatError(f"{path} is not a .npy file of numbers; nothing in it was run.") from error
 
 
 def _read_npz(path: str, name: str | None) -> Any:
@@ -229,7 +235,9 @@ def _read_csv(path: str, _name: str | None) -> Any:
     with open(path, encoding="utf-8") as file:
         first = file.readline()
     header = any(character.isalpha() and character not in "eE" for character in first)
-    return np.loadtxt(path, delimiter=",", skiprows=int(header), ndmin=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of an empty file, which is refused
+        return np.loadtxt(path, delimiter=",", skiprows=int(header), ndmin=2)
 
 
 def _read_pt(path: str, _name: str | None) -> Any:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.cm import ScalarMappable
     from matplotlib.colorbar import Colorbar
+    from matplotlib.colors import Colormap
     from matplotlib.transforms import Bbox
 
     from ..tiling import Slice, Tiling
@@ -32,6 +33,17 @@ def new_axes(ax: Axes | None, **options: Any) -> Axes:
     pyplot = require("matplotlib.pyplot", "plot")
     axes: Axes = pyplot.subplots(layout="constrained", **options)[1]
     return axes
+
+
+def colour_map(name: str | Colormap) -> Colormap:
+    """A colour map of matplotlib's, by name."""
+    try:
+        table: Colormap = require("matplotlib", "plot").colormaps.get_cmap(name)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"cmap must be a colour map of matplotlib, e.g. 'viridis' or 'cividis'; got {name!r}."
+        ) from error
+    return table
 
 
 def colour_bar(ax: Axes, key: ScalarMappable, label: str) -> Colorbar:

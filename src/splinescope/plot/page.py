@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._checks import check_whole
 from .._errors import InputError
 from .._files import replacing
 from ..tiling.quantities import available, corner_depths, tile_quantity
@@ -49,7 +50,7 @@ def page_data(
     """What the viewer draws, ready for JSON; typed arrays as `{"dtype", "base64"}`."""
     if tiling.dimension != 2:
         raise InputError("a page shows 2-D tilings, got a 1-D one: tiling.plot() draws it as a graph.")
-    if tiling.count > max_tiles:
+    if tiling.count > check_whole(max_tiles, "max_tiles"):
         raise InputError(
             f"the tiling has {tiling.count} tiles, over max_tiles={max_tiles}: tile a smaller slice, draw it with "
             "plot(), or raise max_tiles (the page then takes longer to open)."

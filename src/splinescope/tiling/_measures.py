@@ -229,13 +229,13 @@ class Measures:
         return quantities.tile_quantity(self._tiling, name, output=output)
 
     def histogram(
-        self, of: Any, bins: Any = 50, *, weighted: bool = False, log: bool = False, output: int = 0
+        self, of: Any, bins: Any = None, *, weighted: bool = False, log: bool = False, output: int = 0
     ) -> Histogram:
         """Histogram over tiles, or over the slice.
 
         Args:
             of: Name of a quantity (see `quantity`), or `[K]` numbers.
-            bins: How many, or their edges.
+            bins: How many, or their edges; by default 50, or one per whole number for what is counted or a class.
             weighted: Count area instead of tiles: what a random point of the slice sees.
             log: Bins of equal width on a logarithmic scale; values that are not positive are left out.
             output: Which output "value" is of.

@@ -42,6 +42,8 @@ class Slice:
         domain = _as_coordinates(self.domain, "domain")
         if origin.ndim == 0:
             raise InputError("origin must have the network's input shape (at least one axis), got a single number.")
+        if origin.size == 0:
+            raise InputError(f"origin must be an input of at least one number, got shape {origin.shape}.")
         if basis.shape == origin.shape:
             basis = basis[None]
         if basis.shape[1:] != origin.shape or basis.shape[0] not in (1, 2):
@@ -59,9 +61,11 @@ class Slice:
         if domain.ndim and len(domain) > 1:
             _check_scale(np.ptp(domain, axis=0).max(initial=0.0), "the sides of domain")
         domain = _checked_interval(domain) if len(basis) == 1 else _checked_polygon(domain)
-        anchors = np.asarray(self.anchors, np.float64)
+        anchors = as_float64_array(self.anchors, "anchors")
         if anchors.size == 0:
             anchors = np.zeros((0, len(basis)))
+        if anchors.ndim != 2 or anchors.shape[1] != len(basis):
+            raise InputError(f"anchors must have shape (m, {len(basis)}), got {anchors.shape}.")
         for name, value in (("origin", origin), ("basis", basis), ("domain", domain), ("anchors", anchors)):
             value = value.copy()
             value.flags.writeable = False
@@ -221,7 +225,7 @@ _UNIT_SQUARE = np.array([[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]])
 
 
 def _check_pad(pad: float) -> None:
-    if isinstance(pad, str) or not (np.isfinite(pad) and pad >= 0):
+    if not (isinstance(pad, (int, float, np.number)) and 0 <= pad <= 1e100):
         raise InputError(f"pad must be a number >= 0, got {pad!r}.")
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._checks import as_float64_array, check_finite, check_whole
+from .._checks import as_float64_array, check_finite, check_positive, check_whole
 from .._errors import InputError
 from . import graph, maps, shapes
 from .bounds import zaslavsky
@@ -50,7 +50,7 @@ class Growth:
 
 
 def histogram(
-    tiling: Tiling, of: Any, bins: Any = 50, *, weighted: bool = False, log: bool = False, output: int = 0
+    tiling: Tiling, of: Any, bins: Any = None, *, weighted: bool = False, log: bool = False, output: int = 0
 ) -> Histogram:
     """See `Tiling.histogram`."""
     values = tile_quantity(tiling, of, output=output).values if isinstance(of, str) else as_float64_array(of, "of")
@@ -58,6 +58,9 @@ def histogram(
     if values.shape != (tiling.count,):
         raise InputError(f"of must be one number per tile, shape ({tiling.count},), got {values.shape}.")
     weights = tiling.areas if weighted else None
+    if bins is None:
+        counted = np.issubdtype(values.dtype, np.integer) and not log and len(values) and np.ptp(values) < 1000
+        bins = np.arange(values.min(), values.max() + 2) - 0.5 if counted else 50
     if np.ndim(bins):
         bins = as_float64_array(bins, "bins")
         if bins.ndim != 1 or len(bins) < 2 or (np.diff(bins) <= 0).any():
@@ -77,6 +80,7 @@ def histogram(
 
 def density_near(tiling: Tiling, points: Any, radius: float) -> np.ndarray:
     """See `Tiling.density_near`."""
+    radius = check_positive(radius, "radius")
     size = 2 * radius if tiling.dimension == 1 else np.pi * radius**2
     return counts_near(tiling, points, radius) / size
 

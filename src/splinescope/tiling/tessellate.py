@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from .._checks import check_positive, check_whole
 from .._errors import InputError, LimitReached, UnsupportedModelError
 from .._progress import check_progress, reporter
 from ..network import SplineNetwork, trace
@@ -259,13 +260,13 @@ def _check_arguments(
 ) -> None:
     if not isinstance(view, Slice):
         raise InputError(f"view must be a Slice, got {type(view).__name__}; see Slice.through, .box, .axes, .segment.")
-    if not (np.isfinite(rtol) and 0 <= rtol < 1e-3):
+    if not (isinstance(rtol, (int, float)) and np.isfinite(rtol) and 0 <= rtol < 1e-3):
         raise InputError(f"rtol must be a number in [0, 1e-3), got {rtol!r}.")
     for name, value in (("max_tiles", max_tiles), ("threads", threads), ("chunk_bytes", chunk_bytes)):
-        if value is not None and (int(value) != value or value < 1):
-            raise InputError(f"{name} must be a whole number >= 1 or None, got {value!r}.")
-    if time_limit is not None and not time_limit > 0:
-        raise InputError(f"time_limit must be a positive number of seconds or None, got {time_limit!r}.")
+        if value is not None:
+            check_whole(value, name)
+    if time_limit is not None:
+        check_positive(time_limit, "time_limit")
 
 
 @contextmanager

@@ -160,7 +160,8 @@ class Tiling(Measures):
         """The network the tiling came from; an error that says what needs it if it is not attached."""
         if self.network is None:
             raise InputError(
-                f"{what} needs the network, which a file does not carry: give it to load_tiling(path, network=...)."
+                f"the network is needed for {what}, and a file does not carry it: give it to "
+                "load_tiling(path, network=...)."
             )
         return self.network
 
@@ -169,7 +170,7 @@ class Tiling(Measures):
         network = self.require_network(what)
         if network.fingerprint() != self.fingerprint:
             raise InputError(
-                f"{what} needs the network as it was when it was tiled, but its parameters have changed since: "
+                f"the network is needed for {what} as it was when it was tiled, but its parameters have changed since: "
                 "tile it again, or keep a copy of the model."
             )
         return network.program()
