@@ -19,6 +19,7 @@ from .._checks import check_positive, check_whole
 from .._errors import InputError, LimitReached, UnsupportedModelError
 from .._progress import check_progress, reporter
 from ..network import SplineNetwork, trace
+from ..network._program import depends_on_input
 from ._mesh import assemble
 from ._plan import make_plan, probe_points
 from .slice import Slice
@@ -66,6 +67,7 @@ def tessellate(
 
     Raises:
         LimitReached: With `.partial`, the tiles finished so far, marked incomplete.
+        InputError: An argument is not what is accepted, or no weight connects the network's output to its input.
         UnsupportedModelError: The model is not piecewise affine; all offending layers are named.
 
     Cost: about one to forty microseconds per tile (see the benchmarks), memory bounded by the result plus a few
@@ -89,6 +91,10 @@ def tessellate(
             f"the slice has {view.input_shape}."
         )
     program = network.program()
+    if not depends_on_input(program):
+        raise InputError(
+            "the network's output must depend on its input; no non-zero weight connects them, so it is constant."
+        )
     from ._engine import Engine  # numba loads here, on first use
 
     with _one_torch_thread(), torch.no_grad():
