@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import operator
 from types import ModuleType
 from typing import Any
 
@@ -39,6 +40,17 @@ def check_positive(value: float, name: str) -> float:
     number = float(value)
     if not (np.isfinite(number) and number > 0):
         raise InputError(f"{name} must be a positive number, got {value!r}.")
+    return number
+
+
+def check_integer(value: int, name: str, least: int) -> int:
+    """`value` as an int, refused unless it is a whole number of at least `least`."""
+    try:
+        number = operator.index(value)
+    except TypeError as error:
+        raise InputError(f"{name} must be an integer, got {value!r}.") from error
+    if number < least:
+        raise InputError(f"{name} must be at least {least}, got {value!r}.")
     return number
 
 
