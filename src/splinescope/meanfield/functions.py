@@ -40,6 +40,8 @@ def _from_elementwise(function: Elementwise) -> Activation:
         with torch.enable_grad():
             point = z.clone().requires_grad_()
             value = function(point)
+            if not isinstance(value, Tensor) or value.shape != z.shape:
+                raise InputError(f"activation must return one value for each number, shape {tuple(z.shape)}.")
             slope = torch.autograd.grad(value.sum(), point)[0]
         z.copy_(value.detach())
         return lambda: slope
