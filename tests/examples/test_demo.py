@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import splinescope as ss
+from tests.browser import open_page
 
 DEMO = Path(__file__).parents[2] / "examples" / "demo.py"
 
@@ -29,3 +30,7 @@ def test_the_demo_writes_a_complete_page(tmp_path, capsys, monkeypatch):
     assert ss.load_tiling(tmp_path / "plain-after-training.tiling").check().ok
     assert "tiling seconds" in re.sub(r"\s+", " ", text)
     assert "plain" in capsys.readouterr().out
+    with open_page(tmp_path / "index.html", allow=(tmp_path.as_uri(),)) as page:
+        widths = page.eval_on_selector_all("img", "images => images.map(i => i.naturalWidth)")
+        assert len(widths) > 3
+        assert min(widths) == 8  # the digits; a picture that is missing has none

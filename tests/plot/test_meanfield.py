@@ -29,6 +29,7 @@ from splinescope.meanfield import (  # noqa: E402
     speed_by_direction,
 )
 from splinescope.plot import meanfield as plot  # noqa: E402
+from tests.browser import open_page  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -94,9 +95,13 @@ def test_films_are_written(path: Trajectory, tmp_path: Path) -> None:
         frame = np.asarray(film.convert("L"))
     edges = np.concatenate([frame[:2].ravel(), frame[-2:].ravel(), frame[:, :2].ravel(), frame[:, -2:].ravel()])
     assert (edges == 255).all()  # no label is cut off
-    page = plot.animate_neurons(path, tmp_path / "film.html").read_text(encoding="utf-8")
-    assert "<script" in page
-    assert "data:image/png;base64" in page
+    with open_page(plot.animate_neurons(path, tmp_path / "film.html")) as page:  # asks for nothing outside
+        picture = page.locator("img")
+        assert picture.evaluate("image => image.naturalWidth") > 100
+        page.get_by_role("button", name="Last frame").click()
+        last = picture.get_attribute("src")
+        page.get_by_role("button", name="First frame").click()
+        assert picture.get_attribute("src") != last
 
 
 def test_bad_drawings_are_refused(path: Trajectory, tmp_path: Path) -> None:

@@ -58,13 +58,38 @@ def test_all_layers_that_are_not_piecewise_affine_are_named_at_once() -> None:
         assert word in str(caught.value).lower()
 
 
-def test_network_that_ignores_its_input_is_one_tile_or_refused() -> None:
+@pytest.mark.parametrize("layer", [0, 2, -1])
+def test_network_whose_output_is_constant_is_refused(layer: int) -> None:
     model = network()
     with torch.no_grad():
-        model[0].weight.zero_()
+        model[layer].weight.zero_()
+    with pytest.raises(ss.InputError, match=r"depend on its input.*constant"):
+        ss.tessellate(model, SQUARE)
+
+
+def test_network_that_is_dead_on_the_slice_is_one_tile() -> None:
+    model = network()
+    with torch.no_grad():
+        model[0].bias.fill_(-100.0)
     tiling = ss.tessellate(model, SQUARE)
     assert tiling.count == 1
     assert tiling.check().ok
+
+
+def test_weights_that_are_tiny_beside_the_biases_still_count() -> None:
+    model = network()
+    with torch.no_grad():
+        model[-1].weight.mul_(1e-30)
+    assert ss.tessellate(model, SQUARE).count == ss.tessellate(network(), SQUARE).count
+
+
+@pytest.mark.parametrize("op", [torch.relu, torch.abs, lambda x: x.clamp(max=-1.0), lambda x: torch.minimum(x, -x)])
+def test_values_that_pass_a_fold_on_one_side_only_still_depend_on_the_input(op) -> None:  # type: ignore[no-untyped-def]
+    class Folded(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return op(x)  # type: ignore[no-any-return]
+
+    assert ss.tessellate(Folded(), SQUARE).count > 1
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,11 @@
-"""Runs experiments and writes, for each, numbers (JSON), a figure (PNG), and one page over all of them.
+"""Runs experiments and writes, for each, numbers (JSON), a figure (PNG), and one page and table over all of them.
 
 Each result is written the moment it is there and by atomic replacement, so an interrupted run keeps what it
-had; the page is rebuilt from the JSON files in the folder, so runs of single experiments add up.
+had; the page and the table are rebuilt from the JSON files in the folder, so runs of single experiments add up.
 """
 
 from __future__ import annotations
 
-import html
 import json
 import os
 import time
@@ -15,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from .._checks import check_choice, require
-from ._experiment import DOCUMENTS, Outcome, Size
+from ._experiment import Outcome, Size
+from ._pages import page, read_records, summary
 from ._registry import find, ids
 
 
@@ -27,7 +27,7 @@ def reproduce(
     seed: int = 0,
     progress: Callable[[str, float, str], None] | None = None,
 ) -> dict[str, Outcome]:
-    """Run experiments and write `ID.json`, `ID.png` and `index.html` into `out`.
+    """Run experiments and write `ID.json`, `ID.png`, `index.html` and the table `summary.md` into `out`.
 
     Args:
         experiment_ids: Which ones; all if None.
@@ -70,7 +70,9 @@ def reproduce(
         pyplot.close(figure)
         os.replace(partial, folder / f"{name}.png")
         _write(folder / f"{name}.json", json.dumps(record, indent=1, default=_plain))
-        _write(folder / "index.html", _page(folder))
+        records = read_records(folder)
+        _write(folder / "index.html", page(records))
+        _write(folder / "summary.md", summary(records))
         outcomes[name] = outcome
         report(1.0, "done")
     return outcomes
@@ -87,35 +89,3 @@ def _write(path: Path, text: str) -> None:
     partial = path.with_name(f".{path.name}.partial")
     partial.write_text(text, encoding="utf-8")
     os.replace(partial, path)
-
-
-def _page(folder: Path) -> str:
-    records = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
-    order = list(DOCUMENTS)
-    records = [r for r in records if {"id", "document", "claims"} <= r.keys()]
-    records.sort(key=lambda r: (order.index(r["document"]), r["id"]))
-    parts = [_HEAD]
-    for r in records:
-        rows = "".join(
-            f"<tr><td>{html.escape(c['text'])}</td><td class='{html.escape(c['verdict'].replace(' ', '-'))}'>"
-            f"{html.escape(c['verdict'])}</td><td>{html.escape(c['measured'])}</td>"
-            f"<td>{html.escape(c['criterion'])}</td></tr>"
-            for c in r["claims"]
-        )
-        parts.append(
-            f"<section id='{r['id']}'><h2>{html.escape(r['title'])}</h2>"
-            f"<p class='meta'>{html.escape(r['id'])} · {html.escape(DOCUMENTS[r['document']])} · {r['size']} size · "
-            f"seed {r['seed']} · {r['seconds']} s · <a href='{r['id']}.json'>numbers</a></p>"
-            f"<table><tr><th>claim</th><th>verdict</th><th>measured</th><th>decided by</th></tr>{rows}</table>"
-            f"<img src='{r['id']}.png' alt='{html.escape(r['title'])}'></section>"
-        )
-    return "\n".join([*parts, "</main></body></html>"])
-
-
-_HEAD = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>splinescope: evidence</title><style>
-body{font:16px/1.5 system-ui,sans-serif;margin:0;color:#222;background:#fafafa}main{max-width:70rem;margin:auto;
-padding:1rem}section{background:#fff;border:1px solid #ddd;border-radius:8px;padding:1rem 1.5rem;margin:1.5rem 0}
-img{max-width:100%}table{border-collapse:collapse;width:100%;font-size:.9rem}td,th{text-align:left;
-padding:.35rem .6rem;border-bottom:1px solid #eee;vertical-align:top}.meta{color:#666;font-size:.85rem}
-td:nth-child(2){white-space:nowrap;font-weight:600}.holds{color:#00684a}.holds-with-correction{color:#8a5a00}
-.does-not-hold{color:#a4262c}.inconclusive{color:#555}</style></head><body><main><h1>Evidence</h1>"""

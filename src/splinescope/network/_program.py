@@ -151,6 +151,31 @@ class Program:
                 del values[name]
 
 
+_FAR = 2.0**200  # beside it no constant of a network counts, and sums of it are still finite
+
+
+def depends_on_input(program: Program) -> bool:
+    """Whether any weight connects the output to the input (if none does, the output is constant everywhere).
+
+    Follows which elements can move at all: those whose step answers to elements that can (all absolute weights added
+    up, so that nothing cancels). A network that is constant only because its units are dead still depends on it.
+    """
+    moves = {program.input: torch.ones(1, *program.input_shape, dtype=torch.float64)}
+    for step, needed in zip(program.steps, live_after(program.steps, {program.output}), strict=True):
+        if isinstance(step, Seal):
+            continue
+        given = [_FAR * moves[name] for name in step.inputs]
+        rest = [torch.zeros_like(value) for value in given]
+        if isinstance(step, Affine):
+            moved = step.magnitude(*given) != step.magnitude(*rest)
+        else:
+            still = step.run(*rest)
+            moved = (step.run(*given) != still) | (step.run(*(-value for value in given)) != still)
+        moves[step.output] = moved.to(torch.float64)
+        moves = {name: value for name, value in moves.items() if name in needed}
+    return bool(moves[program.output].any())
+
+
 def live_after(steps: Iterable[Step], keep: Iterable[str]) -> list[set[str]]:
     """For each step, the names still needed once it has run (`keep` is needed at the end)."""
     needed = set(keep)

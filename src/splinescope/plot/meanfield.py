@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -128,9 +129,20 @@ def animate_neurons(
     if target.suffix == ".gif":
         film.save(target, writer=animation.PillowWriter(fps=frames_per_second))
     else:
-        target.write_text(film.to_jshtml(fps=frames_per_second, embed_frames=True), encoding="utf-8")
+        player = film.to_jshtml(fps=frames_per_second, embed_frames=True)
+        player = re.sub(r"<link[^>]*>", "", player)  # matplotlib fetches its icons from the web: ours are letters
+        target.write_text(f"{_FILM_HEAD}{player}</body></html>", encoding="utf-8")
     pyplot.close(figure)
     return target
+
+
+_ICONS = {"minus": "\u2212", "plus": "+", "fast-backward": "\u00ab", "fast-forward": "\u00bb", "pause": "||",
+          "step-backward": "\u2039", "step-forward": "\u203a", "play": "\u25b6"}  # fmt: skip
+_FILM_HEAD = (
+    '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>splinescope: neurons</title><style>'
+    + "".join(f'.fa-{name}::before{{content:"{sign}"}}' for name, sign in _ICONS.items())
+    + ".fa{font-style:normal;display:inline-block}.fa-flip-horizontal{transform:scaleX(-1)}</style></head><body>"
+)
 
 
 def plot_speed_by_direction(speeds: SpeedByDirection, *, ax: Axes | None = None) -> Axes:

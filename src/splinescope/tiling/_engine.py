@@ -19,7 +19,11 @@ from . import kernels
 from ._plan import Plan, run_in_blocks
 from ._segments import CUTS, Columns, Segment
 
-_FEWEST_ROWS = 256  # smaller chunks would repeat the vertices on their outlines too often
+_FEWEST_ROWS = 1024  # smaller chunks would repeat the vertices on their outlines too often
+
+
+_PER_VERTEX = ("names", "points", "parents", "weights", "pos", "neg")
+_WORTH_DROPPING = 0.8  # a smaller share of vertices in use: wide rows are expensive to move
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,6 @@ class Chunk:
         old: How many vertices were there before this fold; the others have `parents` and `weights`.
         rows: Flat values of the old vertices (key to `[old, size]`), without the pre-activations.
         cuts: Pre-activations of the old vertices, `[old, U]`.
-        new_cuts, filled: Those of the others, as far as they were needed (see `kernels`).
         pos, neg: Signs of the pre-activations of all vertices.
         offsets, corners, labels: The tiles as CSR.
     """
@@ -47,8 +50,6 @@ class Chunk:
     weights: np.ndarray
     rows: dict[str, np.ndarray]
     cuts: np.ndarray
-    new_cuts: np.ndarray
-    filled: np.ndarray
     pos: np.ndarray
     neg: np.ndarray
     offsets: np.ndarray
@@ -101,7 +102,7 @@ class Engine:
         n = len(domain)
         segment = self._plan.segments[0]
         rows = _empty_rows(segment, n, self._width)
-        run_in_blocks(segment, {input_name: inputs}, {input_name: input_shape}, self._plan.rows_per_block, rows, n)
+        run_in_blocks(segment, {input_name: inputs}, {input_name: input_shape}, self._plan.rows_per_block[0], rows, n)
         names = np.array([kernels.mix(i + 1, i + 2**33, 0) for i in range(n)], np.uint64)
         return self._next_chunk(
             (), 0, names, domain.copy(), rows,
@@ -132,11 +133,11 @@ class Engine:
             tile = (chunk.offsets, chunk.corners, chunk.pos, chunk.neg)
             last = min(units, int(kernels.nth_cutting_unit(*tile, chunk.first, nth)))
             total = chunk.count + int(_expected_pieces(np.array([nth])).sum())
-        cut = self._cut(chunk, last, total)
-        return [cut] if last < units else [self._cross(cut)]
+        cut, vertices = self._cut(chunk, last, total)
+        return [cut] if last < units else [self._cross(cut, vertices)]
 
-    def _cut(self, chunk: Chunk, last: int, pieces: int) -> Chunk:
-        """The chunk with its tiles cut along units first <= k < last."""
+    def _cut(self, chunk: Chunk, last: int, pieces: int) -> tuple[Chunk, kernels.Vertices]:
+        """The chunk with its tiles cut along units first <= k < last, and what the kernels know of its vertices."""
         base = self._plan.first_labels[chunk.stage]
         dimension = chunk.points.shape[1]
         split = kernels.split_polygons if dimension == 2 else kernels.split_intervals
@@ -146,17 +147,9 @@ class Engine:
         tile_room = 2
         while True:
             # A cut adds at most two vertices, one tile and four corners. If the guess was too small: once more.
-            vertices = n + 2 * (room + 4) * vertex_room
-            names = _grown(chunk.names, vertices)
-            points = _grown(chunk.points, vertices)
-            new_cuts = self._scratch_rows(vertices - chunk.old, chunk.cuts.shape[1])
-            new_cuts[: len(chunk.new_cuts)] = chunk.new_cuts
-            filled = _grown(chunk.filled, vertices - chunk.old)
-            pos = _grown(chunk.pos, vertices)
-            neg = _grown(chunk.neg, vertices)
-            parents = _grown(chunk.parents, vertices)
-            weights = _grown(chunk.weights, vertices)
-            size = 1 << int(np.ceil(np.log2(2 * vertices + 16)))
+            most = n + 2 * (room + 4) * vertex_room
+            vertices = self._with_room(chunk, most)
+            size = 1 << int(np.ceil(np.log2(2 * most + 16)))
             tiles = chunk.count + (room + 2) * tile_room
             corner_room = len(chunk.corners) + 4 * (room + 2) * tile_room
             offsets = np.empty(tiles + 1, np.int64)
@@ -165,8 +158,7 @@ class Engine:
             depth = (256 + chunk.cuts.shape[1]) * stack_room
             status, total, count = split(
                 chunk.offsets, chunk.corners, chunk.labels, chunk.first, last, base, n,
-                chunk.cuts, new_cuts, filled, pos, neg, self._plan.tolerances[chunk.stage],
-                names, points, parents, weights,
+                *vertices, self._plan.tolerances[chunk.stage],
                 np.empty(size, np.uint64), np.full(size, -1, np.int32),
                 offsets, corners, labels,
                 np.empty(16 * depth, np.int32), np.empty(16 * depth, np.int32),
@@ -181,29 +173,34 @@ class Engine:
             else:
                 stack_room *= 2
         end = int(offsets[count])
-        new_cuts = new_cuts[: total - chunk.old]
-        if last < self._units(chunk.stage):  # kept for the units still to come; otherwise used up before the next cut
-            new_cuts = new_cuts.copy()
-        return replace(
-            chunk, first=last, names=names[:total], points=points[:total],
-            new_cuts=new_cuts, filled=filled[: total - chunk.old], pos=pos[:total], neg=neg[:total],
-            parents=parents[:total], weights=weights[:total],
+        cut = replace(
+            chunk, first=last, **{name: getattr(vertices, name)[:total] for name in _PER_VERTEX},
             offsets=offsets[: count + 1].copy(), corners=corners[:end].copy(), labels=labels[:end].copy(),
         )  # fmt: skip
+        return cut, vertices
 
-    def _scratch_rows(self, rows: int, width: int) -> np.ndarray:
-        """This thread's buffer: wide rows in fresh memory cost more in page faults than in arithmetic."""
+    def _with_room(self, chunk: Chunk, most: int) -> kernels.Vertices:
+        """A chunk's vertices with room for more, and for the pre-activations of those that the fold makes.
+
+        These lie in this thread's buffer, good until the next cut: wide rows in fresh memory cost more than they do.
+        """
+        count, width = most - chunk.old, chunk.cuts.shape[1]
         buffer = getattr(self._scratch, "buffer", None)
-        if buffer is None or buffer.size < rows * width:
-            buffer = self._scratch.buffer = np.empty(rows * width)
-        return buffer[: rows * width].reshape(rows, width)
+        if buffer is None or buffer.size < count * width:
+            buffer = self._scratch.buffer = np.empty(count * width)
+        return kernels.Vertices(
+            **{name: _grown(getattr(chunk, name), most) for name in _PER_VERTEX},
+            cuts=chunk.cuts,
+            new_cuts=buffer[: count * width].reshape(count, width),
+            filled=np.zeros((count, chunk.pos.shape[1]), np.bool_),
+        )
 
     def _units(self, stage: int) -> int:
         fold = self._plan.segments[stage].next_fold
         assert fold is not None
         return fold.site.units
 
-    def _cross(self, chunk: Chunk) -> Chunk | Leaf:
+    def _cross(self, chunk: Chunk, vertices: kernels.Vertices) -> Chunk | Leaf:
         """Carry all vertices of a fully cut chunk over the fold to the end of the next segment."""
         stage = chunk.stage + 1
         before, segment = self._plan.segments[chunk.stage], self._plan.segments[stage]
@@ -213,36 +210,31 @@ class Engine:
         rows = _empty_rows(segment, total, self._width)
         old = chunk.old
         live = {name: chunk.cuts if name in before.aliases else chunk.rows[name] for name in before.kept}
-        run_in_blocks(segment, live, before.shapes, self._plan.rows_per_block, rows, old)
+        run_in_blocks(segment, live, before.shapes, self._plan.rows_per_block[stage], rows, old)
         if total > old:
             found = np.zeros(chunk.pos.shape[1], np.uint64)
-            kernels.conflicting_units(old, total, chunk.parents, chunk.pos, chunk.neg, found)
+            kernels.conflicting_units(old, total, *vertices[2:], found)
             units = np.flatnonzero(np.unpackbits(found.view(np.uint8), bitorder="little"))
             columns = segment.columns(before.shapes, np.unique(fold.elements[units])) if segment.bent else {}
             for key in segment.keys:
-                self._carry(chunk, rows[key], columns.get(key))
+                self._carry(chunk, vertices, rows[key], columns.get(key))
         return self._next_chunk(
             chunk.path, stage, chunk.names, chunk.points, rows, chunk.offsets, chunk.corners, chunk.labels
         )
 
-    def _carry(self, chunk: Chunk, rows: np.ndarray, columns: Columns | None) -> None:
+    def _carry(self, chunk: Chunk, vertices: kernels.Vertices, rows: np.ndarray, columns: Columns | None) -> None:
         """Fill the rows of the vertices that the fold made."""
         fold = self._plan.segments[chunk.stage].next_fold
         assert fold is not None
-        span = (chunk.old, len(chunk.names), chunk.parents, chunk.weights, rows)
+        old, total = chunk.old, len(chunk.names)
         if columns is None or columns.count == 0:
-            kernels.carry(*span)
+            kernels.carry(old, total, chunk.parents, chunk.weights, rows)
             return
-        slots = columns.slots[fold.elements]
+        bends = (*vertices[2:-1], rows, fold.gains, columns.slots[fold.elements])
         if columns.dense is not None:
-            kernels.carry_dense(
-                *span, chunk.cuts, chunk.new_cuts, chunk.pos, chunk.neg, fold.gains, slots, columns.dense
-            )
+            kernels.carry_dense(old, total, *bends, columns.dense)
         else:
-            kernels.carry_sparse(
-                *span, chunk.cuts, chunk.new_cuts, chunk.pos, chunk.neg, fold.gains, slots,
-                columns.starts, columns.indices, columns.entries,
-            )  # fmt: skip
+            kernels.carry_sparse(old, total, *bends, columns.starts, columns.indices, columns.entries)
 
     def _next_chunk(
         self, path: tuple[int, ...], stage: int, names: np.ndarray, points: np.ndarray,
@@ -256,7 +248,7 @@ class Engine:
         cuts = rows.pop(CUTS)
         used = np.zeros(len(names), bool)
         used[corners] = True
-        if not used.all():  # ancestors that were only needed to carry others
+        if np.count_nonzero(used) < _WORTH_DROPPING * len(used):  # ancestors that were only needed to carry others
             ids = np.cumsum(used, dtype=np.int32) - np.int32(1)
             names, points, cuts, corners = names[used], points[used], cuts[used], ids[corners]
             rows = {key: row[used] for key, row in rows.items()}
@@ -265,7 +257,7 @@ class Engine:
         kernels.sign_bits(cuts, self._plan.tolerances[stage], 0, n, pos, neg)
         return Chunk(
             path, stage, 0, names, points, n, np.empty((n, 2), np.int32), np.empty((n, 2)),
-            rows, cuts, np.empty((0, cuts.shape[1])), np.empty((0, words), np.bool_), pos, neg,
+            rows, cuts, pos, neg,
             offsets, corners, labels,
         )  # fmt: skip
 
@@ -287,19 +279,21 @@ class Engine:
         def of(name: str) -> np.ndarray:
             return rows[CUTS] if name in segment.aliases else rows[name]
 
-        cuts, gaps, gap_tol = [], [], []
+        final = of(seal.final)
         before = seal.competitors
-        for fold, (name, windows) in zip(folds, seal.stages, strict=True):
+        rounds = []
+        for i, fold, (name, windows) in zip(stages, folds, seal.stages, strict=True):
             assert fold is not None
-            value = torch.from_numpy(of(before)).reshape(-1, *segment.shapes[before])
-            cuts.append(fold.cuts(value).numpy())
-            gaps.append(np.abs(of(seal.final)[:, windows] - of(name)[:, fold.elements]))
-            gap_tol.append(tol[windows])
+            rounds.append((i, fold, before, (of(name), final, fold.elements, windows, tol)))
             before = name
-        kernels.mark_unreal_walls(
-            offsets, corners, labels, low, np.concatenate(cuts, 1), np.concatenate(gaps, 1),
-            np.concatenate([self._plan.tolerances[i] for i in stages]), np.concatenate(gap_tol),
-        )  # fmt: skip
+        for i, _, _, outcome in rounds:
+            kernels.mark_lost_walls(offsets, corners, labels, self._plan.first_labels[i], *outcome)
+        for i, fold, before, outcome in rounds:
+            value = torch.from_numpy(of(before)).reshape(-1, *segment.shapes[before])
+            cuts = fold.cuts(value).numpy()
+            kernels.keep_shared_walls(
+                offsets, corners, labels, low, high, cuts, self._plan.tolerances[i], *outcome
+            )  # fmt: skip
 
     def _width(self, segment: Segment, key: str) -> int:
         if key == CUTS:
@@ -334,7 +328,6 @@ def _part(chunk: Chunk, start: int, stop: int, number: int) -> Chunk:
         chunk, path=(*chunk.path, number), names=chunk.names[used], points=chunk.points[used], old=old,
         parents=parents, weights=chunk.weights[used],
         rows={key: row[used[: chunk.old]] for key, row in chunk.rows.items()},
-        cuts=chunk.cuts[used[: chunk.old]], new_cuts=chunk.new_cuts[used[chunk.old :]],
-        filled=chunk.filled[used[chunk.old :]], pos=chunk.pos[used], neg=chunk.neg[used],
+        cuts=chunk.cuts[used[: chunk.old]], pos=chunk.pos[used], neg=chunk.neg[used],
         offsets=chunk.offsets[start : stop + 1] - low, corners=ids[corners], labels=chunk.labels[low:high],
     )  # fmt: skip

@@ -26,7 +26,7 @@ class Plan:
     tolerances: Per fold, `[U]`: a pre-activation of at most this size is zero.
     seal_tolerances: Per segment and seal, `[windows]`: the same for ties in a tournament.
     first_labels: Per fold, the label of its first unit; labels number all units of all folds.
-    rows_per_block: Rows that run through the torch ops together, at most.
+    rows_per_block: Per segment, how many rows run through the torch ops together, at most.
     row_bytes: Per segment, bytes that one vertex holds while the segment is being worked on.
     """
 
@@ -34,7 +34,7 @@ class Plan:
     tolerances: list[np.ndarray]
     seal_tolerances: list[list[np.ndarray]]
     first_labels: list[int]
-    rows_per_block: int
+    rows_per_block: list[int]
     row_bytes: list[int]
 
     @property
@@ -77,13 +77,13 @@ def make_plan(program: Program, probes: Tensor, rtol: float) -> Plan:
         segment.shapes = {name: tuple(values[name].shape[1:]) for name in segment.kept}
         live = {name: values[name] for name in segment.kept}
     widths = [_width(segment) for segment in segments]
-    wide = max(widths) > 4096
+    entering = [int(np.prod(program.input_shape)), *widths[:-1]]
     return Plan(
         segments,
         tolerances,
         seal_tolerances,
         first_labels[:-1],
-        rows_per_block=32 if wide else 256,
+        rows_per_block=[32 if max(pair) > 4096 else 256 for pair in zip(entering, widths, strict=True)],
         row_bytes=[8 * (a + b) for a, b in zip(widths, [*widths[1:], widths[-1]], strict=True)],
     )
 

@@ -17,6 +17,7 @@ from torch import nn
 
 from .._errors import InputError, LimitReached, UnsupportedModelError
 from ..network import SplineNetwork, trace
+from ..network._program import depends_on_input
 from ._mesh import assemble
 from ._plan import make_plan, probe_points
 from .slice import Slice
@@ -64,6 +65,7 @@ def tessellate(
 
     Raises:
         LimitReached: With `.partial`, the tiles finished so far, marked incomplete.
+        InputError: An argument is not what is accepted, or no weight connects the network's output to its input.
         UnsupportedModelError: The model is not piecewise affine; all offending layers are named.
 
     Cost: about one to forty microseconds per tile (see the benchmarks), memory bounded by the result plus a few
@@ -86,6 +88,10 @@ def tessellate(
             f"the slice has {view.input_shape}."
         )
     program = network.program()
+    if not depends_on_input(program):
+        raise InputError(
+            "the network's output must depend on its input; no non-zero weight connects them, so it is constant."
+        )
     from ._engine import Engine  # numba loads here, on first use
 
     with _one_torch_thread(), torch.no_grad():

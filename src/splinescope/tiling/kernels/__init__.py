@@ -4,8 +4,9 @@ Conventions. A vertex is an index into arrays that grow at the end: `names` (a 6
 vertex came to be), `points`, `pos`/`neg` (two bit-planes of its pre-activations at the current fold: above tol, below
 -tol; neither means exactly zero), `parents` and `weights` (a vertex made at this fold lies at
 `weights[0] * parent0 + weights[1] * parent1`). The pre-activations themselves are `cuts` for the first len(cuts)
-vertices, those that were there before this fold; of the later ones `new_cuts` holds only the words of 64 units that
-were needed so far (`filled`): most units never come close to most vertices. All decisions are made on the bits, and
+vertices, those that were there before this fold; a later one has zero where it has no sign bit, else the combination
+of its parents'. Of these `new_cuts` keeps the words of 64 units that were needed so far (`filled`): most units never
+come close to most vertices. All decisions are made on the bits, and
 every number of a new vertex is a fixed formula of its parents taken in the order of their names, so a result does not
 depend on which tiles happen to be processed together.
 
@@ -21,7 +22,8 @@ from .carry import carry as carry
 from .carry import carry_dense as carry_dense
 from .carry import carry_sparse as carry_sparse
 from .carry import conflicting_units as conflicting_units
-from .mesh import mark_unreal_walls as mark_unreal_walls
+from .mesh import keep_shared_walls as keep_shared_walls
+from .mesh import mark_lost_walls as mark_lost_walls
 from .mesh import number_vertices as number_vertices
 from .mesh import polygon_areas as polygon_areas
 from .split import DONE as DONE
@@ -29,6 +31,7 @@ from .split import STACK_FULL as STACK_FULL
 from .split import TABLE_FULL as TABLE_FULL
 from .split import TILES_FULL as TILES_FULL
 from .split import VERTICES_FULL as VERTICES_FULL
+from .split import Vertices as Vertices
 from .split import keep_ancestors as keep_ancestors
 from .split import split_intervals as split_intervals
 from .split import split_polygons as split_polygons

@@ -5,79 +5,94 @@ from __future__ import annotations
 import numpy as np
 
 from .bits import jit, lowest_bit
-from .split import cut_value
+from .split import cut_value, fill
 
 
 @jit
-def conflicting_units(start, stop, parents, pos, neg, found):
-    """OR into `found` (bit words) the units whose parents' signs are opposite, over new vertices start..stop."""
+def conflict_of(a, b, w, pos, neg):
+    """Bits of the units in word w on which two vertices have opposite signs."""
+    return (pos[a, w] & neg[b, w]) | (neg[a, w] & pos[b, w])
+
+
+@jit
+def conflicting_units(start, stop, parents, weights, pos, neg, cuts, new_cuts, filled, found):
+    """OR into `found` (bit words) the units on which the parents of a new vertex start..stop have opposite signs.
+
+    Their pre-activations there are made available.
+    """
     for q in range(start, stop):
         a = parents[q, 0]
         b = parents[q, 1]
         for w in range(pos.shape[1]):
-            found[w] |= (pos[a, w] & neg[b, w]) | (neg[a, w] & pos[b, w])
+            conflict = conflict_of(a, b, w, pos, neg)
+            if conflict != 0:
+                found[w] |= conflict
+                fill(a, w, parents, weights, pos, neg, cuts, new_cuts, filled)
+                fill(b, w, parents, weights, pos, neg, cuts, new_cuts, filled)
+
+
+@jit
+def _combine(q, parents, weights, rows):
+    a = parents[q, 0]
+    b = parents[q, 1]
+    s = weights[q, 0]
+    t = weights[q, 1]
+    for i in range(rows.shape[1]):
+        rows[q, i] = s * rows[a, i] + t * rows[b, i]
 
 
 @jit
 def carry(start, stop, parents, weights, rows):
     """Rows of new vertices for a value on which the fold has no effect: the convex combination of the parents'."""
     for q in range(start, stop):
-        a = parents[q, 0]
-        b = parents[q, 1]
-        s = weights[q, 0]
-        t = weights[q, 1]
-        for i in range(rows.shape[1]):
-            rows[q, i] = s * rows[a, i] + t * rows[b, i]
+        _combine(q, parents, weights, rows)
 
 
 @jit
-def _bend(j, a, b, q, s, t, cuts, new_cuts, pos):
+def _bend(j, q, parents, weights, pos, cuts, new_cuts):
     """relu(u_q) - s relu(u_a) - t relu(u_b) for a unit that is positive at one parent and negative at the other."""
+    s = weights[q, 0]
+    t = weights[q, 1]
+    za = cut_value(parents[q, 0], j, cuts, new_cuts)
+    zb = cut_value(parents[q, 1], j, cuts, new_cuts)
     z = 0.0
     if pos[q, j // 64] & (np.uint64(1) << np.uint64(j % 64)):
-        z = cut_value(q, j, cuts, new_cuts)
-    za = max(cut_value(a, j, cuts, new_cuts), 0.0)
-    zb = max(cut_value(b, j, cuts, new_cuts), 0.0)
-    return z - s * za - t * zb
+        z = s * za + t * zb
+    return z - s * max(za, 0.0) - t * max(zb, 0.0)
 
 
 @jit
-def carry_dense(start, stop, parents, weights, rows, cuts, new_cuts, pos, neg, gains, slots, columns):
+def carry_dense(
+    start, stop, parents, weights, pos, neg, cuts, new_cuts, rows, gains, slots, columns
+):  # fmt: skip
     """`carry`, plus the fold's effect: sum_j gains[j] * bend_j * columns[slots[j]] over the few units in conflict."""
     for q in range(start, stop):
-        a = parents[q, 0]
-        b = parents[q, 1]
-        s = weights[q, 0]
-        t = weights[q, 1]
-        for i in range(rows.shape[1]):
-            rows[q, i] = s * rows[a, i] + t * rows[b, i]
+        _combine(q, parents, weights, rows)
         for w in range(pos.shape[1]):
-            conflict = (pos[a, w] & neg[b, w]) | (neg[a, w] & pos[b, w])
+            conflict = conflict_of(parents[q, 0], parents[q, 1], w, pos, neg)
             while conflict != 0:
                 j = w * 64 + lowest_bit(conflict)
                 conflict &= conflict - np.uint64(1)
-                c = gains[j] * _bend(j, a, b, q, s, t, cuts, new_cuts, pos)
+                c = gains[j] * _bend(j, q, parents, weights, pos, cuts, new_cuts)
                 slot = slots[j]
                 for i in range(rows.shape[1]):
                     rows[q, i] += c * columns[slot, i]
 
 
 @jit
-def carry_sparse(start, stop, parents, weights, rows, cuts, new_cuts, pos, neg, gains, slots, starts, indices, entries):
+def carry_sparse(
+    start, stop, parents, weights, pos, neg, cuts, new_cuts, rows,
+    gains, slots, starts, indices, entries,
+):  # fmt: skip
     """`carry_dense` with the columns in CSR form (convolutions: a unit reaches few outputs)."""
     for q in range(start, stop):
-        a = parents[q, 0]
-        b = parents[q, 1]
-        s = weights[q, 0]
-        t = weights[q, 1]
-        for i in range(rows.shape[1]):
-            rows[q, i] = s * rows[a, i] + t * rows[b, i]
+        _combine(q, parents, weights, rows)
         for w in range(pos.shape[1]):
-            conflict = (pos[a, w] & neg[b, w]) | (neg[a, w] & pos[b, w])
+            conflict = conflict_of(parents[q, 0], parents[q, 1], w, pos, neg)
             while conflict != 0:
                 j = w * 64 + lowest_bit(conflict)
                 conflict &= conflict - np.uint64(1)
-                c = gains[j] * _bend(j, a, b, q, s, t, cuts, new_cuts, pos)
+                c = gains[j] * _bend(j, q, parents, weights, pos, cuts, new_cuts)
                 slot = slots[j]
                 for e in range(starts[slot], starts[slot + 1]):
                     rows[q, indices[e]] += c * entries[e]

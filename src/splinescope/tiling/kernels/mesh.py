@@ -8,38 +8,61 @@ from .bits import jit
 
 
 @jit
-def mark_unreal_walls(offsets, corners, labels, low, cuts, gaps, cut_tol, gap_tol):
-    """Relabel as -2 - label the walls that only losers of a tournament drew (its units have labels from `low`).
+def _wall(c, start, stop, corners):
+    """The two ends of the wall that starts at corner c of a tile (in 1-D a wall is a point)."""
+    if stop - start == 2:
+        return corners[c], corners[c]
+    return corners[c], corners[c + 1 if c + 1 < stop else start]
 
-    `cuts` and `gaps` `[V, units]`: each unit's pre-activation, and by how much its winner loses in the end. A wall is
-    real if some unit is zero on it, not zero on the rest of the tile, and has no gap there.
+
+@jit
+def _loses(v, j, stage, final, elements, windows, tol):
+    """Whether the winner of a stage's unit j is not the winner of its whole window at vertex v."""
+    return abs(final[v, windows[j]] - stage[v, elements[j]]) > tol[windows[j]]
+
+
+@jit
+def mark_lost_walls(offsets, corners, labels, low, stage, final, elements, windows, tol):
+    """Relabel as -2 - label the walls of one stage of a tournament (labels from `low`) whose winner loses later.
+
+    `stage` and `final` `[V, size]` are the values of the stage and of the whole tournament.
     """
-    units = cuts.shape[1]
     for i in range(offsets.shape[0] - 1):
-        start = offsets[i]
-        stop = offsets[i + 1]
-        for c in range(start, stop):
-            own = labels[c] - low
-            if own < 0 or own >= units:
+        for c in range(offsets[i], offsets[i + 1]):
+            j = labels[c] - low
+            if 0 <= j < elements.shape[0]:
+                u, v = _wall(c, offsets[i], offsets[i + 1], corners)
+                if _loses(u, j, stage, final, elements, windows, tol) or _loses(
+                    v, j, stage, final, elements, windows, tol
+                ):
+                    labels[c] = -2 - labels[c]
+
+
+@jit
+def keep_shared_walls(offsets, corners, labels, low, high, cuts, cut_tol, stage, final, elements, windows, tol):
+    """Give back their labels (low <= label < high) to marked walls that some unit of a stage draws as well and wins.
+
+    `cuts` `[V, units]` are the stage's pre-activations. A unit draws a wall if it is zero on it and not on the rest of
+    the tile.
+    """
+    for i in range(offsets.shape[0] - 1):
+        for c in range(offsets[i], offsets[i + 1]):
+            if not low <= -2 - labels[c] < high:
                 continue
-            u = corners[c]
-            v = u  # in 1-D a wall is a point
-            if stop - start > 2:
-                v = corners[c + 1 if c + 1 < stop else start]
-            if gaps[u, own] <= gap_tol[own] and gaps[v, own] <= gap_tol[own]:
-                continue
-            real = False
-            for j in range(units):
-                if max(gaps[u, j], gaps[v, j]) > gap_tol[j] or max(abs(cuts[u, j]), abs(cuts[v, j])) > cut_tol[j]:
+            u, v = _wall(c, offsets[i], offsets[i + 1], corners)
+            for j in range(cuts.shape[1]):
+                if abs(cuts[u, j]) > cut_tol[j] or abs(cuts[v, j]) > cut_tol[j]:
                     continue
-                for other in range(start, stop):
-                    if abs(cuts[corners[other], j]) > cut_tol[j]:
-                        real = True
-                        break
-                if real:
+                if _loses(u, j, stage, final, elements, windows, tol) or _loses(
+                    v, j, stage, final, elements, windows, tol
+                ):
+                    continue
+                draws = False
+                for other in range(offsets[i], offsets[i + 1]):
+                    draws = draws or abs(cuts[corners[other], j]) > cut_tol[j]
+                if draws:
+                    labels[c] = -2 - labels[c]
                     break
-            if not real:
-                labels[c] = -2 - labels[c]
 
 
 @jit

@@ -5,6 +5,8 @@ Kernels return a status instead of growing arrays: DONE, or what was too small; 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from .bits import jit, lowest_bit, mix, next_cutting_unit, sign_of
@@ -12,9 +14,26 @@ from .bits import jit, lowest_bit, mix, next_cutting_unit, sign_of
 DONE, VERTICES_FULL, TILES_FULL, STACK_FULL, TABLE_FULL = 0, 1, 2, 3, 4
 
 
+class Vertices(NamedTuple):
+    """The vertices of a chunk at one fold (see the package's text); arrays have room beyond those in use.
+
+    The kernels take its fields one by one: numba counts references at every access to a field.
+    """
+
+    names: np.ndarray
+    points: np.ndarray
+    parents: np.ndarray
+    weights: np.ndarray
+    pos: np.ndarray
+    neg: np.ndarray
+    cuts: np.ndarray
+    new_cuts: np.ndarray
+    filled: np.ndarray
+
+
 @jit
-def _fill(vertex, w, cuts, new_cuts, filled, parents, weights):
-    """Make word w of a vertex's pre-activations available, its ancestors' first.
+def fill(vertex, w, parents, weights, pos, neg, cuts, new_cuts, filled):
+    """Make word w of a vertex's pre-activations available in `new_cuts`, its ancestors' first.
 
     (A loop that starts again from the vertex after each ancestor: chains are short, and a recursive function
     does not survive numba's cache.)
@@ -37,23 +56,30 @@ def _fill(vertex, w, cuts, new_cuts, filled, parents, weights):
         row_b = cuts[b] if b < old else new_cuts[b - old]
         s = weights[q, 0]
         t = weights[q, 1]
+        zero = ~(pos[q, w] | neg[q, w])
         for j in range(64 * w, min(64 * w + 64, cuts.shape[1])):
             new_cuts[q - old, j] = s * row_a[j] + t * row_b[j]
+        while zero != 0:
+            j = 64 * w + lowest_bit(zero)
+            zero &= zero - np.uint64(1)
+            if j < cuts.shape[1]:
+                new_cuts[q - old, j] = 0.0
         filled[q - old, w] = True
 
 
 @jit
-def cut_value(v, j, cuts, new_cuts):
-    """Pre-activation j of vertex v (for a new vertex, its word must have been filled)."""
-    return cuts[v, j] if v < cuts.shape[0] else new_cuts[v - cuts.shape[0], j]
+def cut_value(vertex, j, cuts, new_cuts):
+    """Pre-activation j of a vertex (for a new vertex, its word must have been filled)."""
+    old = cuts.shape[0]
+    return cuts[vertex, j] if vertex < old else new_cuts[vertex - old, j]
 
 
 @jit
 def _cut_edge(
-    u, v, k, base, count, cuts, new_cuts, filled, pos, neg, tol, names, points, parents, weights, keys, values
-):
-    """The vertex where unit k is zero on edge (u, v): found in the edge table, or made at index `count`."""
-    a, b = (u, v) if names[u] < names[v] else (v, u)
+    end0, end1, k, base, count, names, points, parents, weights, pos, neg, cuts, new_cuts, filled, tol, keys, values
+):  # fmt: skip
+    """The vertex where unit k is zero on the edge between two others: found in the table, or made at index `count`."""
+    a, b = (end0, end1) if names[end0] < names[end1] else (end1, end0)
     key = (np.uint64(a) << np.uint64(32)) | np.uint64(b)
     mask = np.uint64(keys.shape[0] - 1)
     h = key * np.uint64(0x9E3779B97F4A7C15)
@@ -65,8 +91,8 @@ def _cut_edge(
     keys[slot] = key
     values[slot] = count
     q = count
-    _fill(a, k // 64, cuts, new_cuts, filled, parents, weights)
-    _fill(b, k // 64, cuts, new_cuts, filled, parents, weights)
+    fill(a, k // 64, parents, weights, pos, neg, cuts, new_cuts, filled)
+    fill(b, k // 64, parents, weights, pos, neg, cuts, new_cuts, filled)
     za = cut_value(a, k, cuts, new_cuts)
     zb = cut_value(b, k, cuts, new_cuts)
     s = zb / (zb - za)
@@ -78,9 +104,7 @@ def _cut_edge(
     names[q] = mix(names[a], names[b], base + k)
     for d in range(points.shape[1]):
         points[q, d] = s * points[a, d] + t * points[b, d]
-    i = q - cuts.shape[0]
     for w in range(pos.shape[1]):
-        filled[i, w] = False
         pa = pos[a, w]
         pb = pos[b, w]
         na = neg[a, w]
@@ -89,27 +113,46 @@ def _cut_edge(
         p = (pa | pb) & ~conflict
         n = (na | nb) & ~conflict
         if conflict != 0:
-            _fill(q, w, cuts, new_cuts, filled, parents, weights)
+            fill(a, w, parents, weights, pos, neg, cuts, new_cuts, filled)
+            fill(b, w, parents, weights, pos, neg, cuts, new_cuts, filled)
         while conflict != 0:
             low = conflict & (~conflict + np.uint64(1))
             j = w * 64 + lowest_bit(conflict)
             conflict ^= low
-            z = new_cuts[i, j]
+            z = s * cut_value(a, j, cuts, new_cuts) + t * cut_value(b, j, cuts, new_cuts)
             if j != k and z > tol[j]:
                 p |= low
             elif j != k and z < -tol[j]:
                 n |= low
-            else:
-                new_cuts[i, j] = 0.0
         pos[q, w] = p
         neg[q, w] = n
     return q
 
 
 @jit
+def _crossing(corners, start, stop, at, k, side, pos, neg):
+    """Walk counter-clockwise from corner `at`, on the other side of unit k, to the first corner on `side` (1 or -1).
+
+    Returns that corner, the last one before the crossing (or on it), and whether that one is on it.
+    """
+    zero = -1
+    j = at
+    while True:
+        previous = j
+        j = j + 1 if j + 1 < stop else start
+        sign = side * sign_of(corners[j], k, pos, neg)
+        if sign > 0:
+            return (j, zero, True) if zero >= 0 else (j, previous, False)
+        if sign < 0:
+            zero = -1
+        elif zero < 0:
+            zero = j
+
+
+@jit
 def split_polygons(
     offsets, corners, labels, first, last, base, count,
-    cuts, new_cuts, filled, pos, neg, tol, names, points, parents, weights, keys, values,
+    names, points, parents, weights, pos, neg, cuts, new_cuts, filled, tol, keys, values,
     out_offsets, out_corners, out_labels, stack_corners, stack_labels, stack_starts, stack_units,
 ):  # fmt: skip
     """Cut every polygon along the folds of units first <= k < last, in ascending order of k.
@@ -152,98 +195,33 @@ def split_polygons(
             # room above the polygon for both children: together they have at most n + 4 corners
             if stop + n + 8 > stack_corners.shape[0] or depth + 2 > stack_starts.shape[0]:
                 return STACK_FULL, count, tiles
-            # walk counter-clockwise: from a negative corner to the first positive one, on to the next negative
             minus = start
             while sign_of(stack_corners[minus], k, pos, neg) >= 0:
                 minus += 1
-            zero = -1
-            j = minus
-            previous = minus
-            while True:
-                previous = j
-                j = j + 1 if j + 1 < stop else start
-                sign = sign_of(stack_corners[j], k, pos, neg)
-                if sign > 0:
-                    break
-                if sign < 0:
-                    zero = -1
-                elif zero < 0:
-                    zero = j
-            plus = j
-            if zero >= 0:
-                enter = stack_corners[zero]
-                enter_label = stack_labels[zero]
-                enter_at = zero
-            else:
+            # `enter_at`/`leave_at`: the last corner before (or at) a crossing; the walls that follow keep labels
+            plus, enter_at, at_corner = _crossing(stack_corners, start, stop, minus, k, 1, pos, neg)
+            enter = stack_corners[enter_at]
+            if not at_corner:
                 enter = _cut_edge(
-                    stack_corners[previous], stack_corners[plus], k, base, count,
-                    cuts, new_cuts, filled, pos, neg, tol, names, points, parents, weights, keys, values,
+                    enter, stack_corners[plus], k, base, count,
+                    names, points, parents, weights, pos, neg, cuts, new_cuts, filled, tol, keys, values,
                 )  # fmt: skip
-                if enter == count:
-                    count += 1
-                enter_label = stack_labels[previous]
-                enter_at = previous
-            zero = -1
-            j = plus
-            while True:
-                previous = j
-                j = j + 1 if j + 1 < stop else start
-                sign = sign_of(stack_corners[j], k, pos, neg)
-                if sign < 0:
-                    break
-                if sign > 0:
-                    zero = -1
-                elif zero < 0:
-                    zero = j
-            minus = j
-            if zero >= 0:
-                leave = stack_corners[zero]
-                leave_label = stack_labels[zero]
-                leave_at = zero
-            else:
+                count += enter == count
+            minus, leave_at, at_corner = _crossing(stack_corners, start, stop, plus, k, -1, pos, neg)
+            leave = stack_corners[leave_at]
+            if not at_corner:
                 leave = _cut_edge(
-                    stack_corners[previous], stack_corners[minus], k, base, count,
-                    cuts, new_cuts, filled, pos, neg, tol, names, points, parents, weights, keys, values,
+                    leave, stack_corners[minus], k, base, count,
+                    names, points, parents, weights, pos, neg, cuts, new_cuts, filled, tol, keys, values,
                 )  # fmt: skip
-                if leave == count:
-                    count += 1
-                leave_label = stack_labels[previous]
-                leave_at = previous
-            # `enter_at`/`leave_at`: the last corner before (or at) the crossing; the walls that follow keep labels
-            top = stop
-            stack_corners[top] = enter  # positive child: enter, ..., leave
-            stack_labels[top] = enter_label
-            top += 1
-            j = enter_at
-            while j != leave_at:
-                j = j + 1 if j + 1 < stop else start
-                if stack_corners[j] != leave:
-                    stack_corners[top] = stack_corners[j]
-                    stack_labels[top] = stack_labels[j]
-                    top += 1
-            stack_corners[top] = leave
-            stack_labels[top] = base + k
-            top += 1
-            split = top
-            stack_corners[top] = leave  # negative child: leave, ..., enter
-            stack_labels[top] = leave_label
-            top += 1
-            j = leave_at
-            while j != enter_at:
-                j = j + 1 if j + 1 < stop else start
-                if stack_corners[j] != enter:
-                    stack_corners[top] = stack_corners[j]
-                    stack_labels[top] = stack_labels[j]
-                    top += 1
-            stack_corners[top] = enter
-            stack_labels[top] = base + k
-            top += 1
-            shift = stop - start  # move both children down over their parent
-            for c in range(stop, top):
-                stack_corners[c - shift] = stack_corners[c]
-                stack_labels[c - shift] = stack_labels[c]
-            stack_starts[depth] = split - shift
-            stack_starts[depth + 1] = top - shift
+                count += leave == count
+            split = _child(stack_corners, stack_labels, start, stop, stop, enter, enter_at, leave, leave_at, base + k)
+            top = _child(stack_corners, stack_labels, start, stop, split, leave, leave_at, enter, enter_at, base + k)
+            for c in range(stop, top):  # move both children down over their parent
+                stack_corners[c - n] = stack_corners[c]
+                stack_labels[c - n] = stack_labels[c]
+            stack_starts[depth] = split - n
+            stack_starts[depth + 1] = top - n
             stack_units[depth - 1] = k + 1
             stack_units[depth] = k + 1
             depth += 1
@@ -251,9 +229,30 @@ def split_polygons(
 
 
 @jit
+def _child(corners, labels, start, stop, top, first, first_at, last, last_at, label):
+    """Write at `top` the part of polygon start..stop from the crossing `first` to the crossing `last`.
+
+    Its closing wall, from `last` back to `first`, gets the label. Returns the index behind it.
+    """
+    corners[top] = first
+    labels[top] = labels[first_at]
+    top += 1
+    j = first_at
+    while j != last_at:
+        j = j + 1 if j + 1 < stop else start
+        if corners[j] != last:
+            corners[top] = corners[j]
+            labels[top] = labels[j]
+            top += 1
+    corners[top] = last
+    labels[top] = label
+    return top + 1
+
+
+@jit
 def split_intervals(
     offsets, corners, labels, first, last, base, count,
-    cuts, new_cuts, filled, pos, neg, tol, names, points, parents, weights, keys, values,
+    names, points, parents, weights, pos, neg, cuts, new_cuts, filled, tol, keys, values,
     out_offsets, out_corners, out_labels, stack_corners, stack_labels, stack_starts, stack_units,
 ):  # fmt: skip
     """The 1-D twin of `split_polygons`: intervals (left, right), children from left to right."""
@@ -287,10 +286,9 @@ def split_intervals(
                 return STACK_FULL, count, tiles
             q = _cut_edge(
                 stack_corners[start], stack_corners[start + 1], k, base, count,
-                cuts, new_cuts, filled, pos, neg, tol, names, points, parents, weights, keys, values,
+                names, points, parents, weights, pos, neg, cuts, new_cuts, filled, tol, keys, values,
             )  # fmt: skip
-            if q == count:
-                count += 1
+            count += q == count
             # left child on top of the stack, so that it comes out first
             stack_corners[start + 2] = stack_corners[start]
             stack_labels[start + 2] = stack_labels[start]
