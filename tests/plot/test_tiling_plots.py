@@ -132,6 +132,13 @@ def test_points_are_drawn_at_their_place_on_the_plane(tiling):
         plot.plot_points(tiling, inputs, labels=[0])
 
 
+def test_anchors_of_a_network_of_two_inputs_are_drawn_in_slice_coordinates():
+    points = torch.tensor([[3.0, 1.0], [4.0, 2.5], [2.0, 2.0]], dtype=torch.float64)
+    tiling = ss.tessellate(torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU()), ss.Slice.through(*points))
+    ax = plot.plot_tiles(tiling)
+    np.testing.assert_allclose(ax.collections[-1].get_offsets(), tiling.slice.anchors, atol=1e-12)
+
+
 def test_a_surface_has_a_flat_facet_per_tile_at_the_heights_of_its_corners(tiling):
     ax = plot.plot_surface(tiling, output=1)
     facets = ax.collections[0]._faces

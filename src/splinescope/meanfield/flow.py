@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._checks import as_float64_array, check_choice, check_whole, check_positive
+from .._checks import as_float64_array, check_choice, check_positive, check_whole
 from .._errors import InputError
 from .data import Data
 from .functions import Activation, Loss, LossLike, as_loss

@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 from torch import Tensor
 
-from .._checks import check_whole, check_positive
+from .._checks import check_positive, check_whole
 from .._errors import InputError
 from .data import Data
 from .functions import LossLike, as_loss

@@ -86,7 +86,7 @@ def plot_tiles(
     if boundary:
         plot_boundary(tiling, ax)
     if anchors and len(tiling.slice.anchors):
-        plot_points(tiling, tiling.slice.anchors, ax)
+        plot_points(tiling, tiling.slice.inputs(tiling.slice.anchors), ax)  # a network of two inputs has both forms
     return ax
 
 
@@ -150,8 +150,8 @@ def plot_points(tiling: Tiling, points: Any, ax: Axes | None = None, *, labels: 
 
     Args:
         tiling: The tiling.
-        points: `[N, 2]` slice coordinates, or network inputs `[N, *input_shape]`, drawn at the nearest point of
-            the plane.
+        points: Network inputs `[N, *input_shape]`, drawn at the nearest point of the plane; or, unless the network
+            itself has two inputs, `[N, 2]` slice coordinates.
         ax: Where to draw; a new figure by default.
         labels: `[N]` class numbers, shown as colours.
         size: Area of a mark in square points.

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import as_float64_array, check_choice, check_whole, check_positive
+from .._checks import as_float64_array, check_choice, check_positive, check_whole
 from .._errors import InputError
 from .layers import COMPONENTS, check_components
 
