@@ -59,7 +59,7 @@ def test_edge_distance_is_that_to_the_sides_of_the_own_tile(name: str) -> None:
 @pytest.mark.parametrize("name", ["two layers", "four layers, one output", "residual", "no hidden layer"])
 def test_input_margin_is_exact_or_a_lower_bound_as_it_says(name: str) -> None:
     tiling = cases.tiling(name)
-    points = np.concatenate([POINTS, tiling.decision_boundary().sample(20, np.random.default_rng(0))])
+    points = np.concatenate([POINTS, tiling.decision_boundary().sample(20, generator=torch.Generator().manual_seed(0))])
     points = np.clip(points + 1e-4, -1.9, 1.9)
     found = tiling.input_margin(points)
     in_slice = tiling.margin(points)

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .._checks import check_choice, check_count, check_positive
+from .._checks import check_choice, check_positive, check_whole
 from .._errors import InputError
 from ..network import SplineNetwork
 from ._result import LocalComplexity, Method
@@ -89,7 +89,7 @@ def local_complexity(
     check_choice(region, "region", ("disc", "square"))
     radius = check_positive(radius, "radius")
     if max_bytes is not None:
-        max_bytes = check_count(max_bytes, "max_bytes")
+        max_bytes = check_whole(max_bytes, "max_bytes")
     points = _as_points(x)
     shape, size = tuple(points.shape[1:]), math.prod(points.shape[1:])
     if method == "distance" and directions is not None:

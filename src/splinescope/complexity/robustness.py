@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._checks import check_choice, check_count, check_positive
+from .._checks import check_choice, check_positive, check_whole
 from .._errors import InputError
 from ._attacks import Loss, Norm, Scores, attack_loss, blocks, margins, pgd, random_search
 from ._sites import Forward, evaluating
@@ -119,7 +119,7 @@ def robustness(
     check_choice(loss, "loss", ("margin", "dlr", "cross_entropy"))
     sizes = [check_positive(e, "epsilons") for e in np.atleast_1d(np.asarray(epsilons))]
     steps, restarts, queries, batch = (
-        check_count(value, name)
+        check_whole(value, name)
         for value, name in ((steps, "steps"), (restarts, "restarts"), (queries, "queries"), (batch, "batch"))
     )
     if bounds is not None and not bounds[0] < bounds[1]:

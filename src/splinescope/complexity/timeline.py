@@ -129,7 +129,8 @@ def timeline(
 def _measures(tiling: Tiling, view: Slice, near: float) -> dict[str, float]:
     boundary = tiling.decision_boundary()
     anchors = view.anchors if view.anchors.size else np.zeros((0, 2))
-    on_boundary = boundary.sample(_BOUNDARY_SAMPLES, np.random.default_rng(0)) if len(boundary) else np.zeros((0, 2))
+    generator = torch.Generator().manual_seed(0)
+    on_boundary = boundary.sample(_BOUNDARY_SAMPLES, generator=generator) if len(boundary) else np.zeros((0, 2))
     inside = tiling.locate(anchors)
     inside = inside[inside >= 0]
     return {

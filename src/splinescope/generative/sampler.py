@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from .._checks import check_choice
 from .._errors import InputError
+from .._progress import check_progress, reporter
 from ..network import SplineNetwork
-from ._progress import reporter
 from ._pushforward import Generator
 from .cache import SHARD, Pool, fingerprint, gather
 from .domains import LatentDomain
@@ -123,6 +123,7 @@ class PolaritySampler:
             raise InputError(f"latent_shape must hold the domain's {domain.size} numbers, got {shape}.")
         if conditions is not None and len(conditions) == 0:
             raise InputError("conditions must have at least one row, got none.")
+        check_progress(progress)
         self.generator, self.domain, self.rho, self.divide_prior = generator, domain, float(rho), divide_prior
         self.proposal, self.top_k, self.output = proposal or domain, top_k, output
         self.conditions, self.latent_shape, self.seed = conditions, shape, seed
@@ -135,7 +136,11 @@ class PolaritySampler:
         if self._pool is None:
             settings = (self.domain, self.proposal, self.top_k, self.output, self.latent_shape, self.seed)
             key = fingerprint(self.generator, *settings, None if self.conditions is None else self.conditions.tolist())
-            with reporter(self._progress, "volumes") as report:
+            with reporter(
+                self._progress,
+                "volumes",
+                lambda bar, task: lambda done, total: bar.update(task, completed=done, total=total),
+            ) as report:
                 self._pool = gather(self._size, self._shard, folder=self._cache, key=key, progress=report)
         return self._pool
 

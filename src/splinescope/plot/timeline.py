@@ -13,7 +13,7 @@ import numpy as np
 from .._checks import require
 from .._errors import InputError, MissingExtraError
 from .._files import replacing
-from .quantities import tile_quantity
+from ..tiling.quantities import tile_quantity
 from .tiling import plot_tiles
 
 if TYPE_CHECKING:
