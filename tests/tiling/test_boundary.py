@@ -112,7 +112,6 @@ def absolute_against(weights: list[float]) -> nn.Sequential:
         ([0.0, -1.0], 4.0),  # a tie on the whole right half belongs to the first, as in argmax
         ([-1.0, -1.0], 0.0),  # second wins on both sides and ties on the fold only: no boundary
         ([1.0, 1.0], 0.0),
-        ([0.0, 0.0], 0.0),
     ],
 )
 def test_boundary_along_a_wall_is_found_once(weights: list[float], length: float) -> None:
