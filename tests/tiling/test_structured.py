@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from functools import cache
 
 import numpy as np
 import pytest
@@ -68,6 +69,12 @@ def view() -> ss.Slice:
     return ss.Slice.through(*torch.randn(3, 1, 5, 5, generator=generator, dtype=torch.float64), pad=0.2)
 
 
+@cache
+def tiled(name: str) -> ss.Tiling:
+    """The tiling of a network, made once: treat as read-only."""
+    return ss.tessellate(network(name), view())
+
+
 def patterns(model: nn.Module, x: Tensor) -> np.ndarray:
     """Activation patterns read off the real modules: signs before activations, winners of max-pools. `[N, bits]`"""
     found: list[Tensor] = []
@@ -107,7 +114,7 @@ def sample(tiling: ss.Tiling, count: int) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("name", NETWORKS)
 def test_every_tile_has_one_pattern_and_every_pattern_one_tile(name: str) -> None:
     model, window = network(name), view()
-    tiling = ss.tessellate(model, window)
+    tiling = tiled(name)
     report = tiling.check()
     assert report.ok, str(report)
     assert tiling.count > 20
@@ -127,7 +134,7 @@ def test_every_tile_has_one_pattern_and_every_pattern_one_tile(name: str) -> Non
 def test_no_pattern_is_missing(name: str) -> None:
     """Points drawn without looking at the tiling have only patterns that some tile has."""
     model, window = network(name), view()
-    tiling = ss.tessellate(model, window)
+    tiling = tiled(name)
     low, high = window.domain.min(0), window.domain.max(0)
     points = np.random.default_rng(1).uniform(low, high, (4000, 2))
     seen = {row.tobytes() for row in patterns(model, torch.from_numpy(window.inputs(points)))}
@@ -140,7 +147,7 @@ def test_no_pattern_is_missing(name: str) -> None:
 def test_map_is_affine_on_every_tile(name: str) -> None:
     """Outputs inside a tile are the convex combinations of the outputs at its corners, to 1e-9 relative."""
     model, window = network(name), view()
-    tiling = ss.tessellate(model, window)
+    tiling = tiled(name)
     assert tiling.values is not None
     scale = np.abs(tiling.values).max()
     generator = np.random.default_rng(2)
@@ -190,7 +197,7 @@ def test_a_line_through_the_slice_meets_the_tiles_in_the_same_order(name: str) -
     line = ss.tessellate(model, ss.Slice.segment(a, b))
     assert line.check().ok
     ends = window.coordinates(np.stack([a, b]))
-    plane = ss.tessellate(model, window)
+    plane = tiled(name)
     walls = plane.walls
     p, q = plane.vertices[walls.ends[walls.units >= 0]].transpose(1, 0, 2)
     direction = ends[1] - ends[0]

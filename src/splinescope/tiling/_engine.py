@@ -19,7 +19,8 @@ from . import kernels
 from ._plan import Plan, run_in_blocks
 from ._segments import CUTS, Columns, Segment
 
-_FEWEST_ROWS = 1024  # smaller chunks would repeat the vertices on their outlines too often
+_FEWEST_ROWS = 64  # what a chunk holds at least, however wide its rows
+_ENOUGH_ROWS = 1024  # smaller chunks repeat the vertices on their outlines too often: worth four times the memory
 
 
 _PER_VERTEX = ("names", "points", "parents", "weights", "pos", "neg")
@@ -118,7 +119,8 @@ class Engine:
         counts = np.empty(chunk.count, np.int64)
         kernels.count_cutting_units(chunk.offsets, chunk.corners, chunk.pos, chunk.neg, chunk.first, counts)
         pieces = _expected_pieces(counts)
-        limit = max(_FEWEST_ROWS, self._chunk_bytes // self._plan.row_bytes[chunk.stage])
+        rows = self._chunk_bytes // self._plan.row_bytes[chunk.stage]
+        limit = max(_FEWEST_ROWS, rows, min(4 * rows, _ENOUGH_ROWS))
         total = int(pieces.sum())
         if chunk.count > 1 and (total > limit or split_in > 1):
             share = min(limit, -(-total // split_in))
