@@ -179,7 +179,7 @@ def loss_section(
         The pieces with their coefficients. Exact up to float64 rounding.
 
     Raises:
-        NotOneLayer: The directions move several layers together: use `polynomial_section`.
+        NotOneLayer: The directions move several layers: use `polynomial_section` (a line) or `certified_surface`.
 
     Cost: a 1-D section is about one forward pass of the data for every `batch_size`-th break point; a 2-D one is the
     tiling of the plane plus one pass of the data per piece.

@@ -37,6 +37,11 @@ class Surface:
     path: np.ndarray | None = None
 
     @property
+    def label(self) -> str:
+        """What the picture of it says."""
+        return f"sampled at {self.losses.size} points"
+
+    @property
     def spread(self) -> float:
         """Largest over smallest loss on the grid."""
         least = float(self.losses.min())
