@@ -42,6 +42,13 @@ def check_positive(value: float, name: str) -> float:
     return number
 
 
+def check_count(value: int, name: str) -> int:
+    """`value` as an int, refused unless it is a whole number >= 1."""
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
+        raise InputError(f"{name} must be a whole number >= 1, got {value!r}.")
+    return int(value)
+
+
 def check_choice(value: str, name: str, choices: tuple[str, ...]) -> str:
     """`value`, refused unless it is one of `choices`."""
     if value not in choices:

@@ -105,8 +105,10 @@ def command(
             result = landscape.loss_surface(
                 network, x, y, moves, span=span, points=points, loss=loss, batch_norm=batch_norm,  # type: ignore[arg-type]
             )  # fmt: skip
-        summary |= {"center": float(result.losses[(points // 2,) * dimensions]), "least": float(result.losses.min()),
-                    "largest": float(result.losses.max()), "nonconvex_share": result.nonconvex_fraction}  # fmt: skip
+        if points % 2:
+            summary["center"] = float(result.losses[(points // 2,) * dimensions])
+        summary |= {"least": float(result.losses.min()), "largest": float(result.losses.max()),
+                    "nonconvex_share": result.nonconvex_fraction}  # fmt: skip
     if curvature:
         matrix = landscape.curvature(network, x, y, loss=loss, layer=layer)
         found = asdict(landscape.spectrum_summary(matrix, generator=generator))

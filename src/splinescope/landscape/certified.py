@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._checks import as_float64_array
+from .._checks import as_float64_array, check_count
 from .._errors import InputError
 from ..network import Affine, Fold, Program, Seal, SplineNetwork
 from ..network._program import live_after
@@ -52,7 +52,7 @@ class CertifiedSurface(Surface):
     @property
     def label(self) -> str:
         """What the picture of it says."""
-        return f"certified: within {self.errors.max():.2g} of the loss everywhere"
+        return f"certified: {self.errors.size} quadratics within {self.errors.max():.2g} of the loss"
 
     @cached_property
     def lower(self) -> np.ndarray:
@@ -121,8 +121,7 @@ def certified_surface(
     family = [directions] if not isinstance(directions, (list, tuple)) else list(directions)
     mover = Mover(network, checked_directions(network, family))
     low, high = checked_span(span)
-    if int(cells) != cells or cells < 1:
-        raise InputError(f"cells must be a whole number >= 1, got {cells!r}.")
+    check_count(cells, "cells")
     size = check_batch_size(batch_size, default_batch(network))
     d, half = len(family), 0.5 * (high - low) / cells
     axis = low + half * (2 * np.arange(cells) + 1)
