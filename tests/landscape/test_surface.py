@@ -193,6 +193,9 @@ def test_bad_input_of_certified_surfaces_is_refused():
     model, x, y, layer = case("convnet, slopes of prelu")
     with pytest.raises(ss.InputError, match="slopes of prelu"):
         ss.certified_surface(model, x, y, direction(model, layer), cells=1)
+    plane = ss.certified_surface(model, x, y, [direction(model, "0", seed) for seed in (1, 2)], span=0.01, cells=1)
+    with pytest.raises(ss.InputError, match="bounds"):
+        plane.quadratics([[0.0, 0.0]])
     with pytest.raises(ss.InputError, match="cells must be"):
         ss.certified_surface(model, x, y, direction(model, "0"), cells=0)
     found = ss.certified_surface(model, x, y, direction(model, "0"), span=0.01, cells=1)
