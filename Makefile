@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo test lint types pytest docs bench clean
+.PHONY: help demo test lint types pytest docs bench evidence clean
 
 help:  ## list the commands
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/'
@@ -49,6 +49,10 @@ docs: $(VENV)/.docs  ## build the documentation offline, warnings are errors, in
 bench: $(VENV)/.bench  ## measure speed and memory; rewrites docs/benchmarks/*.md
 	for part in tiling pictures complexity representation meanfield landscape generative; do \
 		$(BIN)/python -m benchmarks.$$part || exit 1; done
+
+evidence: $(VENV)/.base  ## run every experiment at full size (about an hour on one core); rewrites docs/evidence.md
+	$(BIN)/splinescope reproduce --all --out out/evidence
+	cp out/evidence/summary.md docs/evidence.md
 
 clean:  ## remove what the commands above made
 	rm -rf $(VENV) out docs/_build .pytest_cache .ruff_cache .mypy_cache

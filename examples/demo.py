@@ -163,6 +163,10 @@ def thumbnail(image: Tensor) -> str:
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
+def shown(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+
+
 def html_table(head: list[str], rows: list[list[str]]) -> str:
     cells = "".join(f"<tr>{''.join(f'<td>{html.escape(c)}</td>' for c in row)}</tr>" for row in rows)
     return f"<table><tr>{''.join(f'<th>{html.escape(h)}</th>' for h in head)}</tr>{cells}</table>"
@@ -177,7 +181,7 @@ def page(cases: list[Case], anchors: Tensor) -> str:
     for before, after in zip(cases[::2], cases[1::2], strict=True):
         table = ss.compare(before.tiling, after.tiling).as_dict()
         chosen = [n for n, v in table.items() if isinstance(v["ratio"], float) and not n.startswith(("least", "log10"))]
-        lines = [[n, *(f"{table[n][k]:.4g}" for k in ("a", "b", "ratio"))] for n in chosen]
+        lines = [[n, *(shown(table[n][k]) for k in ("a", "b", "ratio"))] for n in chosen]
         changes += f"<h3>{before.name}</h3>" + html_table(["quantity", "before", "after", "after / before"], lines)
     return f"""<!doctype html><html lang="en"><head><meta charset="utf-8"><title>splinescope: demo</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><style>

@@ -28,7 +28,7 @@ for _ in range(120):
 tiling = ss.tessellate(net, ss.Slice.axes([0.0, 0.0], (0, 1), -2, 2))
 print(tiling)
 ax = plot.plot_surface(tiling)
-ax.set_title(f"{tiling.count} tiles, {tiling.count} facets")
+ax.set_title(f"{tiling.count} tiles, {tiling.count} facets", y=0.97)
 
 # %%
 # The same from above: tiles in the colour of their height, the boundary in red, the data as points.

@@ -17,5 +17,5 @@ net = nn.Sequential(nn.Linear(10, 30), nn.ReLU(), nn.Linear(30, 30), nn.ReLU(), 
 a, b = torch.randn(2, 10)
 tiling = ss.tessellate(net, ss.Slice.segment(a, b, pad=0.5))
 ax = plot.plot_graph(tiling)
-ax.set_title(f"{tiling.count} pieces between 10-dimensional points (t = 0 and t = {(b - a).norm():.2f})")
+ax.set_title(f"{tiling.count} tiles on the line through two points (dotted)")
 plt.show()

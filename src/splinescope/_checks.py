@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import importlib
+import os
+from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from ._errors import InputError, MissingExtraError
+
+if TYPE_CHECKING:
+    import torch
 
 
 def as_float64_array(value: Any, name: str) -> np.ndarray:
     """`value` (tensor, array, nested lists) as a finite float64 numpy array."""
+    import torch  # here, not above: help on the command line does without it
+
+    if value is None:
+        raise InputError(f"{name} must be numbers (array, tensor or nested lists), got None.")
     if isinstance(value, torch.Tensor):
         value = value.detach().cpu().numpy() if value.dtype != torch.bfloat16 else value.detach().float().cpu().numpy()
     try:
@@ -36,17 +44,52 @@ def check_finite(array: np.ndarray, name: str) -> None:
 
 def check_positive(value: float, name: str) -> float:
     """`value` as a float, refused unless it is a finite number > 0."""
-    number = float(value)
+    try:
+        number = float(value) if not isinstance(value, str) else np.nan
+    except (TypeError, ValueError):
+        number = np.nan
     if not (np.isfinite(number) and number > 0):
         raise InputError(f"{name} must be a positive number, got {value!r}.")
     return number
 
 
-def check_count(value: int, name: str) -> int:
-    """`value` as an int, refused unless it is a whole number >= 1."""
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
-        raise InputError(f"{name} must be a whole number >= 1, got {value!r}.")
+def check_whole(value: Any, name: str, *, least: int = 1, most: int | None = None) -> int:
+    """`value` as an int, refused unless it is a whole number of at least `least` (and at most `most`)."""
+    try:
+        ok = not isinstance(value, bool) and int(value) == value
+    except (TypeError, ValueError, OverflowError):
+        ok = False
+    if not ok or value < least or (most is not None and value > most):
+        possible = f">= {least}" if most is None else f"from {least} to {most}"
+        raise InputError(f"{name} must be a whole number {possible}, got {value!r}.")
     return int(value)
+
+
+def check_index(value: Any, name: str, count: int) -> int:
+    """`value` as an int in [0, count)."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 0 <= value < count:
+        raise InputError(f"{name} must be in [0, {count}), got {value!r}.")
+    return int(value)
+
+
+def check_generator(generator: Any) -> torch.Generator | None:
+    """`generator`, refused unless it is a `torch.Generator` or None."""
+    import torch
+
+    if not (generator is None or isinstance(generator, torch.Generator)):
+        raise InputError(f"generator must be a torch.Generator, got {type(generator).__name__}.")
+    return generator
+
+
+def check_file(path: str | os.PathLike[str]) -> Path:
+    """`path` as a Path, refused unless a file is there: what every reader does first."""
+    try:
+        file = Path(path)
+    except TypeError as error:
+        raise InputError(f"path must be a file name, got {type(path).__name__}.") from error
+    if not file.is_file():
+        raise InputError(f"path must be an existing file, got {str(file)!r}.")
+    return file
 
 
 def check_choice(value: str, name: str, choices: tuple[str, ...]) -> str:

@@ -21,7 +21,12 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         >>> with replacing("numbers.txt") as partial:    # doctest: +SKIP
         ...     partial.write_text("1 2 3")
     """
-    target = Path(path)
+    try:
+        target = Path(path)
+    except TypeError as error:
+        raise InputError(f"path must be a file name, got {type(path).__name__}.") from error
+    if target.is_dir():
+        raise InputError(f"{target} cannot be written: it is a folder.")
     if not target.parent.is_dir():
         raise InputError(f"{target} cannot be written: the folder {target.parent} does not exist.")
     # the ending stays last: writers such as matplotlib choose the format by it

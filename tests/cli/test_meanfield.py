@@ -80,6 +80,7 @@ def test_asking_for_both_or_neither_is_an_error() -> None:
         ("width", "widht", "'widht' is no key of \\[network\\]; there are: width"),
         ("[network]", "[net]", "'net' is no section"),
         ("width = 8", 'width = "8"', "must be like 50"),
+        ("width = 8", "width = -8", "width of \\[network\\] must be a whole number"),
         ("direction = [1.0, 0.0]", "direction = [1.0]", "must have 2 numbers"),
         ('"relu"\ndirection', '"rleu"\ndirection', "'leaky_relu'"),
         ("rate = 0.02", "batch_size = 5", "needs rate"),

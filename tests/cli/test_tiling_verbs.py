@@ -32,6 +32,10 @@ def images():
 
 def number():
     return 3
+
+class Branching(nn.Module):
+    def forward(self, x):
+        return x if x.sum() > 0 else -x
 """
 SQUARE = ["--slice", "axes", "--low", "-3", "--high", "3", "--shape", "2"]
 
@@ -45,8 +49,8 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def run(*arguments, code=0):
-    result = CliRunner().invoke(main, [str(a) for a in arguments])
+def run(*arguments, code=0, data=None):
+    result = CliRunner().invoke(main, [str(a) for a in arguments], input=data)
     if code != 1:
         assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     assert result.exit_code == code, result.output
@@ -139,8 +143,7 @@ def test_weights_change_the_network(folder, suffix):
 
     net = nets_for_tests.small()
     with torch.no_grad():
-        for parameter in net.parameters():
-            parameter.mul_(0.0)
+        net[0].bias.fill_(-100.0)  # dead on the whole slice
     (save_file if suffix == "safetensors" else torch.save)(net.state_dict(), f"w.{suffix}")
     result = run("tessellate", "nets_for_tests:small", *SQUARE, "--weights", f"w.{suffix}", "--json", "--quiet")
     assert json.loads(result.stdout)["tiles"] == 1
@@ -170,9 +173,20 @@ def test_archives_are_opened_only_when_trusted(folder):
     batch = torch.export.Dim.DYNAMIC
     torch.export.save(torch.export.export(net, (torch.zeros(2, 2),), dynamic_shapes=({0: batch},)), "net.pt2")
     refuse("tessellate", "net.pt2", *SQUARE, match="add --trust")
-    trusted = run("tessellate", "net.pt2", *SQUARE, "--trust", "--json", "--quiet")
+    refuse("tessellate", "absent.pt2", *SQUARE, "--trust", match="must be an existing file")
+    trusted = run("tessellate", "net.pt2", *SQUARE[:-2], "--trust", "--json", "--quiet")  # it knows its input shape
+    assert trusted.stderr == ""
     view = ss.Slice.axes([0.0, 0.0], (0, 1), -3, 3)
     assert json.loads(trusted.stdout)["tiles"] == ss.tessellate(net, view).count
+
+
+def test_archives_of_a_fixed_batch_are_refused_with_the_remedy(folder):
+    torch.export.save(torch.export.export(nn.Linear(2, 4), (torch.zeros(1, 2),)), "one.pt2")
+    refuse("tessellate", "one.pt2", *SQUARE, "--trust", match="batches of 1 only: export it with a free batch")
+
+
+def test_control_flow_on_data_is_one_line(folder):
+    refuse("tessellate", "nets_for_tests:Branching", *SQUARE, match="control flow depends on the values")
 
 
 def test_onnx_files_tell_their_input_shape(folder):
@@ -205,12 +219,37 @@ def test_bad_input_is_one_clear_line(folder):
     refuse(*small, "--slice", "through", "--points", "p.npy", match="--rows must be in [0, 2)")
     refuse(*small, "--slice", "segment", "--points", "p.npy", match="zero length")
     refuse(*small, "--slice", "segment", "--points", "p.npy", "--rows", "a", match="--rows must be numbers")
+    refuse(*small, "--slice", "segment", "--points", "p.npy", "--rows", "0,0.5", match="--rows must be whole numbers")
+    refuse(*small, "--slice", "axes", "--shape", "2", "--axes", "0.5", match="--axes must be whole numbers")
+    refuse(*small, "--slice", "segment", "--points", "absent.npy", match="must be an existing file")
+    (folder / "empty.csv").touch()
+    refuse(*small, "--slice", "segment", "--points", "empty.csv", match="empty.csv holds no numbers")
+    (folder / "text.npy").write_text("hello")
+    refuse(*small, "--slice", "segment", "--points", "text.npy", match="nothing in it was run")
     refuse(*small, *SQUARE, "--plot", "a.gif", match="--plot must end in .png, .svg or .pdf")
     refuse(*small, *SQUARE, "--out", "absent/a.tiling", match="does not exist")
     refuse(*small, *SQUARE, "--max-tiles", "10", "--quiet", "--out", "a.tiling", match="max_tiles=10 reached")
     assert not (folder / "a.tiling").exists()
+    refuse(*small, "--slice", "axes", "--axes", "0", "--shape", "2", "--html", "a.html", "--plot", "a.png",
+           match="--html shows planes, and this slice is a line")  # fmt: skip
+    assert not (folder / "a.png").exists()
+    refuse(*small, *SQUARE, "--out", "-", "--json", match="both write to stdout")
+    refuse("stats", "-", "-", match="only one of FILE and OTHER")
+    refuse("stats", "-", match="standard input is not a tiling")
     refuse("show", "p.npy", match="is not a tiling")
     refuse("stats", "absent.tiling", match="does not exist")
+
+
+def test_a_tiling_goes_through_a_pipe(folder):
+    written = run("tessellate", "nets_for_tests:small", *SQUARE, "--out", "-", "--quiet")
+    assert written.stderr == ""
+    (folder / "a.tiling").write_bytes(written.stdout_bytes)
+    assert ss.load_tiling("a.tiling").count == 1109
+    for verb in ("stats", "show"):
+        assert run(verb, "-", "--json", data=written.stdout_bytes).stdout == run(verb, "a.tiling", "--json").stdout
+    compared = json.loads(run("stats", "a.tiling", "-", "--json", data=written.stdout_bytes).stdout)
+    assert compared["tiles"]["ratio"] == 1
+    assert sorted(path.name for path in folder.glob("*.tiling")) == ["a.tiling"]
 
 
 def test_every_verb_has_help_with_an_example():
@@ -226,5 +265,8 @@ def test_the_module_is_the_command_and_a_closed_pipe_is_quiet(folder):
     whole = subprocess.run(call, shell=True, capture_output=True, text=True, env=environment)
     assert (whole.returncode, whole.stderr) == (0, "")
     assert "1109" in whole.stdout
+    help_only = [sys.executable, "-c", "import sys, splinescope.cli as c\ntry: c.main(['--help'])\nfinally: "
+                 "sys.exit('torch' in sys.modules)"]  # fmt: skip
+    assert subprocess.run(help_only, capture_output=True, env=environment).returncode == 0  # torch takes seconds
     piped = subprocess.run(f"{call} --json | head -c 1", shell=True, capture_output=True, text=True, env=environment)
     assert (piped.stdout, piped.stderr) == ("{", "")

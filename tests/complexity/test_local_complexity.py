@@ -13,6 +13,7 @@ from torch import nn
 import splinescope as ss
 from splinescope.complexity import calibrated_radius, frame_reach, local_complexity, random_frame
 
+from .. import cases
 from .models import CASES, Residual, TinyTransformer, mlp
 
 WATCHED = (nn.ReLU, nn.GELU, nn.LeakyReLU, nn.MaxPool2d)
@@ -50,6 +51,62 @@ def test_frame_equals_a_plain_implementation(name: str, max_bytes: int | None) -
     found = local_complexity(model, x, radius=0.3, directions=frame, max_bytes=max_bytes)
     assert torch.equal(found.counts, plain_frame(model, x, frame, 0.3))
     assert found.counts.sum() > 0
+
+
+@pytest.mark.parametrize("name", [n for n in cases.CASES if n not in ("max-pool", "no hidden layer")])
+def test_frame_equals_the_patterns_of_the_traced_network_on_the_table(name: str) -> None:
+    """Another way to the signs at the vertices: the steps that `trace` reads, in float64, on stored hulls.
+
+    A max-pool has one unit per window here and one per pair there; without a hidden layer there is nothing to count.
+    """
+    model, view = cases.model(name), cases.view(name)
+    x = torch.from_numpy(view.inputs(np.vstack([view.domain, view.domain.mean(0)])))  # corners may lie on folds
+    frame = random_frame(2, tuple(x.shape[1:]))
+    found = local_complexity(model, x, radius=0.7, directions=frame)
+    vertices = x[:, None] + 0.7 * torch.cat([frame, -frame])
+    network = cases.tiling(name).require_network("patterns")
+    patterns = network.program().patterns(vertices.flatten(0, 1))
+    states = [torch.from_numpy(p).reshape(len(x), 4, -1) for p in patterns]
+    assert torch.equal(found.counts, torch.stack([(s.any(1) & ~s.all(1)).sum(1) for s in states], 1))
+    assert found.counts.sum() > 0
+
+
+class EarlyUse(nn.Module):
+    """A first map of the input as it came, of a view of it, or of the input changed in place; and the input again."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.how, self.one, self.two = how, nn.Linear(9, 9), nn.Linear(9, 7)
+        self.conv = nn.Conv2d(1, 2, 2, padding=1, stride=2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.how == "convolution":
+            return F.relu(self.conv(x)).flatten(1)
+        if self.how == "in place":
+            x = x.mul_(0.5).add_(0.1)
+        flat = x.flatten(1)
+        if self.how == "turned":
+            flat = x.transpose(2, 3).flatten(1)
+        return F.relu(self.two(flat + F.relu(self.one(flat))))
+
+
+@pytest.mark.parametrize("how", ["view", "convolution", "in place", "turned"])
+def test_the_first_map_may_be_split_whatever_the_model_does_with_its_input(how: str) -> None:
+    model = EarlyUse(how).double()
+    x = torch.randn(6, 1, 3, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    found = local_complexity(model, x, radius=0.6)
+    frame = random_frame(9, (1, 3, 3))
+    for i, point in enumerate(x):  # one vertex at a time: nothing to split
+        seen: list[list[torch.Tensor]] = [[] for _ in found.sites]
+        with pytest.MonkeyPatch.context() as patch:
+            for s in (1, -1):
+                for v in frame:
+                    calls = iter(seen)
+                    patch.setattr(F, "relu", lambda z, calls=calls: (next(calls).append(z > 0), torch.relu(z))[1])
+                    model((point + s * 0.6 * v)[None])
+        states = [torch.cat(site) for site in seen]
+        assert found.counts[i].tolist() == [int((s.any(0) & ~s.all(0)).sum()) for s in states]
 
 
 def test_functional_activations_are_found_and_a_clamp_has_two_units_per_element() -> None:
@@ -293,7 +350,7 @@ def test_traced_networks_can_be_measured() -> None:
 
 
 def test_no_points_give_no_counts() -> None:
-    for method in ("frame", "distance"):
+    for method in ("frame", "distance", "exact"):
         assert local_complexity(mlp(3, 4, 1), torch.zeros(0, 3), radius=1.0, method=method).counts.shape == (0, 1)
 
 
@@ -302,7 +359,10 @@ def test_no_points_give_no_counts() -> None:
     [
         ({"radius": 0.0}, "radius must be a positive"),
         ({"radius": 1.0, "method": "magic"}, "method must be one of"),
+        ({"radius": "big"}, "radius must be a positive"),
         ({"radius": 1.0, "directions": 4}, "between 1 and the input size 3"),
+        ({"radius": 1.0, "directions": 1.5}, "whole number"),
+        ({"radius": 1.0, "generator": 0}, "generator must be a torch.Generator"),
         ({"radius": 1.0, "directions": torch.ones(2, 3)}, "orthonormal"),
         ({"radius": 1.0, "directions": torch.ones(2, 4)}, r"shape \(P, 3\)"),
         ({"radius": 1.0, "directions": 2, "method": "distance"}, "belong to"),
@@ -315,7 +375,23 @@ def test_bad_arguments_are_named(arguments: dict, message: str) -> None:
         local_complexity(mlp(3, 4, 1), torch.zeros(1, 3), **arguments)
 
 
+@pytest.mark.parametrize("method", ["frame", "distance", "exact"])
+def test_a_model_in_training_or_inference_mode_counts_as_in_eval_mode(method: str) -> None:
+    model = nn.Sequential(nn.Linear(3, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, 1))
+    x = torch.randn(4, 3, generator=torch.Generator().manual_seed(0))
+    expected = local_complexity(model.eval(), x, radius=0.5, method=method).counts
+    assert expected.sum() > 0
+    assert torch.equal(local_complexity(model.train(), x, radius=0.5, method=method).counts, expected)
+    assert all(module.training for module in model.modules())
+    with torch.inference_mode():
+        assert torch.equal(local_complexity(model, x, radius=0.5, method=method).counts, expected)
+
+
 def test_bad_models_and_points_are_named() -> None:
+    with pytest.raises(ss.InputError, match=r"rows have shape \(5,\)"):
+        local_complexity(mlp(3, 4, 1), torch.zeros(1, 5), radius=1.0)
+    with pytest.raises(ss.InputError, match="at least 2 numbers"):
+        local_complexity(mlp(1, 4, 1), torch.zeros(1, 1), radius=1.0, method="exact")
     with pytest.raises(ss.InputError, match="floating-point"):
         local_complexity(mlp(3, 4, 1), torch.zeros(1, 3, dtype=torch.int64), radius=1.0)
     with pytest.raises(ss.UnsupportedModelError, match="No activation was seen"):

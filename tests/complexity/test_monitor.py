@@ -129,6 +129,15 @@ def test_bad_arguments_are_named() -> None:
         ComplexityMonitor(mlp(3, 4, 2), torch.zeros(2, 3), radius=0.3, budget=2.0)
     with pytest.raises(ss.InputError, match="give out="):
         ComplexityMonitor(mlp(3, 4, 2), torch.zeros(2, 3), radius=0.3, snapshots=True)
+    for wrong, message in (
+        ({"method": "exact"}, "method must be one of 'frame', 'distance'"),
+        ({"schedule": 10}, "schedule must be"),
+        ({"points": torch.zeros(0, 3)}, "got none"),
+        ({"points": {}}, "got none"),
+    ):
+        arguments = {"points": torch.zeros(2, 3), "radius": 0.3, **wrong}
+        with pytest.raises(ss.InputError, match=message):
+            ComplexityMonitor(mlp(3, 4, 2), **arguments)
     for bad in (LogSpaced, Every):
         with pytest.raises(ss.InputError, match="whole number"):
             bad(0)
@@ -149,17 +158,25 @@ class Classifier(nn.Module):
 
 def test_callback_of_transformers(tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers", reason="no transformers", exc_type=ImportError)
+    pytest.importorskip("accelerate", reason="no accelerate, which the trainer needs", exc_type=ImportError)
     from splinescope.complexity import trainer_callback
 
-    monitor = ComplexityMonitor(Classifier(), torch.randn(4, 3), radius=0.3, schedule=Every(2))
+    model = Classifier()
+    monitor = ComplexityMonitor(model, torch.randn(4, 3), radius=0.3, schedule=Every(2))
+    rows = [{"x": torch.randn(3), "labels": torch.tensor(i % 2)} for i in range(10)]
+    options = transformers.TrainingArguments(
+        output_dir=str(tmp_path), max_steps=5, per_device_train_batch_size=2, report_to=[], save_strategy="no",
+        disable_tqdm=True, use_cpu=True,
+    )  # fmt: skip
     callback = trainer_callback(monitor)
-    assert isinstance(callback, transformers.TrainerCallback)
-    for step, main in ((0, True), (1, True), (2, False), (3, True)):
-        callback.on_step_end(None, SimpleNamespace(global_step=step, is_world_process_zero=main), None)
-    callback.on_train_end(None, None, None)
-    assert [r["step"] for r in monitor.records] == [0, 3]
+    transformers.Trainer(model, options, train_dataset=rows, callbacks=[callback]).train()
+    assert [r["step"] for r in monitor.records] == [0, 2, 4]
+    assert model.training
+    callback.on_step_end(None, SimpleNamespace(global_step=9, is_world_process_zero=False), None)
+    assert len(monitor.records) == 3  # the main process alone measures
 
 
+@pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")  # lightning's own use of torch
 def test_callback_of_lightning(tmp_path: Path) -> None:
     lightning = pytest.importorskip("lightning.pytorch", reason="no lightning", exc_type=ImportError)
     from splinescope.complexity import lightning_callback

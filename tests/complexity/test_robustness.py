@@ -141,3 +141,13 @@ def test_bad_arguments_are_named() -> None:
         robustness(model, x, torch.zeros(3), epsilons=[-0.1])
     with pytest.raises(ss.InputError, match=r"shape \(N, C\)"):
         robustness(nn.Unflatten(1, (1, 2)), x, torch.zeros(3), epsilons=[0.1])
+    for wrong, message in (
+        ({"labels": torch.tensor([0, 7])}, "labels must be classes 0 to 1, got 0 to 7"),
+        ({"steps": 0}, "steps must be a whole number >= 1"),
+        ({"restarts": 0}, "restarts must be"),
+        ({"queries": 2.5}, "queries must be"),
+        ({"bounds": (1.0, 0.0)}, "low < high"),
+        ({"bounds": (0.0, 0.5)}, "must lie within bounds"),
+    ):
+        with pytest.raises(ss.InputError, match=message):
+            robustness(nn.Linear(3, 2), torch.ones(2, 3), **{"labels": torch.zeros(2), "epsilons": 0.1, **wrong})

@@ -131,9 +131,29 @@ def test_the_commands(run: tuple, tmp_path: Path) -> None:
     assert "radius must be a positive" in result.stderr
 
 
+def test_the_timeline_command_follows_named_sets_and_random_points(run: tuple) -> None:
+    folder, _, _ = run
+    data = str(folder / "x.npy")
+    arguments = ["timeline", str(folder / "snapshots"), "--model", "tests.complexity.test_timeline:build", "--radius",
+                 "0.1", "--slice", "through", "--points", data, "--json"]  # fmt: skip
+    result = CliRunner().invoke(main, [*arguments, "--data", f"train={data}", "--data", f"test={data}"])
+    assert result.exit_code == 0, result.output
+    found = [name for name in json.loads(result.stdout) if name.startswith("complexity/")]
+    assert found == ["complexity/train", "complexity/test", "complexity/random"]
+    assert CliRunner().invoke(main, [*arguments, "--data", data]).exit_code == 2
+
+
 def test_bad_checkpoints_are_named(run: tuple, tmp_path: Path) -> None:
-    _, x, view = run
+    folder, x, view = run
     options = {"points": {"train": x}, "radius": 0.1}
+    for model, checkpoints, points, message in (
+        (build(), {}, {}, "got none"),
+        (build(), folder / "snapshots", x, "sets of inputs by name"),
+        (nn.Linear(2, 3), folder / "snapshots", {}, "does not fit the model"),
+        (nn.Linear(2, 3), {0: build().state_dict()}, {}, "a state dict does not fit"),
+    ):
+        with pytest.raises(ss.InputError, match=message):
+            timeline(model, checkpoints, view, points=points, radius=0.1)
     with pytest.raises(ss.InputError, match="no checkpoints"):
         timeline(build(), tmp_path, view, **options)
     (tmp_path / "model.pt").write_bytes(b"nothing")

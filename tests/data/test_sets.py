@@ -1,5 +1,8 @@
 """The sets have the shapes, classes and places they promise, and follow their generator."""
 
+import gzip
+import struct
+
 import pytest
 import torch
 
@@ -43,3 +46,20 @@ def test_impossible_sizes_are_refused():
         data.two_moons(1)
     with pytest.raises(ss.InputError, match="arms >= 2"):
         data.star(arms=1)
+
+
+def test_fashion_mnist_is_read_from_its_idx_files(tmp_path):
+    images = torch.randint(256, (5, 28, 28), dtype=torch.uint8)
+    head = struct.pack(">4I", 0x803, 5, 28, 28)
+    (tmp_path / "train-images-idx3-ubyte.gz").write_bytes(gzip.compress(head + images.numpy().tobytes()))
+    labels = tmp_path / "train-labels-idx1-ubyte.gz"
+    labels.write_bytes(gzip.compress(struct.pack(">2I", 0x801, 5) + bytes([3, 1, 4, 1, 5])))
+    x, y = data.fashion_mnist(folder=tmp_path)
+    assert torch.equal((x[:, 0] * 255).round().to(torch.uint8), images)
+    assert y.tolist() == [3, 1, 4, 1, 5]
+    with pytest.raises(ss.InputError, match="dataset-fashion-mnist"):
+        data.fashion_mnist("test", tmp_path)
+    for bad in (b"no gzip", gzip.compress(struct.pack(">2I", 0x801, 9) + b"short")):
+        labels.write_bytes(bad)
+        with pytest.raises(ss.FileFormatError, match="not an idx file"):
+            data.fashion_mnist(folder=tmp_path)

@@ -113,6 +113,8 @@ def test_bad_input_is_refused_with_what_is_possible():
         ss.loss_surface(model, x, y, {}, loss="squared")
     with pytest.raises(ss.InputError, match=">= 3"):
         ss.loss_surface(model, x, y, move, loss="squared", points=2)
+    with pytest.raises(ss.InputError, match="count must be a whole number"):
+        ss.random_directions(model, 1.5)
     with pytest.raises(ss.InputError, match="only biases"):
         ss.random_directions(model, layer="1")
 

@@ -32,6 +32,8 @@ def test_data_without_variance_in_a_direction_is_refused() -> None:
         ([1.0, -1.0], [1.0, 1.0], None, r"shape \(N, d\)"),
         ([[1.0], [-1.0]], [1.0, 1.0], [0.5, 0.6], "probabilities"),
         ([[1.0], [float("nan")]], [1.0, 1.0], None, "x must be finite"),
+        ([[1.0, 0.0], [-1.0]], [1.0, 1.0], None, "x must be numbers"),
+        ([[1.0], [-1.0]], ["a", "b"], None, "y must be numbers"),
     ],
 )
 def test_bad_data_is_refused(x: object, y: object, weights: object, words: str) -> None:

@@ -139,6 +139,14 @@ def test_bad_flows_are_refused() -> None:
         flow(problem(0, d=2)[0], data, times=[0, 1])
     with pytest.raises(InputError, match="share dtype"):
         flow(TwoLayerBN(net.a.float(), net.b.float(), "tanh"), data, times=[0, 1])
+    with pytest.raises(InputError, match=r"Data\.of"):
+        flow(net, (data.x, data.y), times=[0, 1])
+    with pytest.raises(InputError, match="iterations must be a whole number"):
+        descend(net, data, rate=0.1, iterations=2.5)
+    with pytest.raises(InputError, match="one value for each"):
+        flow(TwoLayerBN(net.a, net.b, lambda z: z.sum()), data, times=[0, 1])
+    with pytest.raises(InputError, match=r"x must have shape \(N, 3\)"):
+        net(torch.ones(4, 2, dtype=torch.float64))
     with pytest.raises(InputError, match="batch_size"):
         descend(net, data, rate=0.1, iterations=1, batch_size=41)
 

@@ -102,5 +102,9 @@ def test_zero_and_misshapen_vectors_are_refused() -> None:
     manifold = Manifold(torch.eye(2, dtype=torch.float64))
     with pytest.raises(InputError, match="non-zero"):
         manifold.normalise(torch.zeros(3, 2, dtype=torch.float64))
+    with pytest.raises(InputError, match="non-zero"):
+        manifold.distance(torch.zeros(2, dtype=torch.float64), torch.ones(2, dtype=torch.float64))
+    with pytest.raises(InputError, match="covariance must be numbers"):
+        Manifold("round")
     with pytest.raises(InputError, match=r"\(\.\.\., 2\)"):
         manifold.norm(torch.ones(3, dtype=torch.float64))

@@ -80,6 +80,10 @@ def test_sliced_distance_bounds_w2_and_matches_one_dimension() -> None:
 def test_bad_measures_are_refused() -> None:
     with pytest.raises(InputError, match="zero rows"):
         ParticleMeasure.from_arrays([1.0], [[0.0, 0.0]])
+    with pytest.raises(InputError, match="a must be finite"):
+        ParticleMeasure.from_arrays([np.nan], [[1.0, 0.0]])
+    with pytest.raises(InputError, match="slices must be a whole number"):
+        sliced_wasserstein2(measure(3, 0), measure(3, 0), slices=0)
     with pytest.raises(InputError, match="share a dimension"):
         wasserstein2(measure(3, 0, d=2), measure(3, 0, d=3))
     with pytest.raises(InputError, match="'geodesic'"):

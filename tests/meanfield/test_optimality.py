@@ -109,3 +109,11 @@ def test_a_plain_network_off_the_manifold_is_refused() -> None:
     net, data = problem(0)
     with pytest.raises(InputError, match="b\\^T Sigma b = 1"):
         certificate(TwoLayer(net.a, net.b, "tanh"), data)
+
+
+def test_bad_probes_are_refused() -> None:
+    net, data = problem(0)
+    with pytest.raises(InputError, match="starts must be a whole number"):
+        certificate(net, data, starts=0)
+    with pytest.raises(InputError, match=r"\(K,\) and \(K, 3\)"):
+        first_variation(net, data, torch.ones(2, dtype=torch.float64), torch.ones(4, 3, dtype=torch.float64))

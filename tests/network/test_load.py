@@ -298,6 +298,9 @@ def test_bad_files_are_refused(tmp_path):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(ss.FileFormatError):
             ss.load(tmp_path / name)
+    (tmp_path / "two.nnet").write_text("1,2,1,2,\n2,1,\n")
+    with pytest.raises(ss.FileFormatError, match="expected 7 rows of sizes, ranges and means, got 2"):
+        ss.load(tmp_path / "two.nnet")
     with pytest.raises(ss.InputError, match="existing file"):
         ss.load(tmp_path / "absent.onnx")
 

@@ -65,3 +65,6 @@ def test_bad_input_is_told():
         fold_density(cases.model("one layer"), np.zeros((3, 3)), cases.Square)
     with pytest.raises(ss.InputError, match="radius"):
         fold_counts(cases.model("one layer"), blob(), radius=0.0)
+    view = ss.Slice.axes([0.0, 0.0], (0, 1), -1, 1)
+    with pytest.raises(ss.InputError, match="outside the slice's window"):
+        fold_density(cases.model("one layer"), torch.full((3, 2), 9.0), view).alignment(1)

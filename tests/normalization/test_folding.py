@@ -72,13 +72,14 @@ MODELS = {
 }
 
 
+@pytest.mark.parametrize("with_example", [True, False])
 @pytest.mark.parametrize("name", MODELS)
-def test_folding_keeps_the_function(name):
+def test_folding_keeps_the_function(name, with_example):
     make, shape, left = MODELS[name]
     torch.manual_seed(0)
     model, x = ready(make(), *shape)
     before = copy.deepcopy(model.state_dict())
-    folded = fold_batchnorm(model, x)
+    folded = fold_batchnorm(model, x) if with_example else fold_batchnorm(model)
     torch.testing.assert_close(folded(x), model(x), rtol=1e-9, atol=1e-9)
     assert not any(isinstance(m, NORMS) for m in folded.modules())
     assert sum(isinstance(m, ScaleShift) for m in folded.modules()) == left
@@ -94,6 +95,12 @@ def test_folding_keeps_the_tiling():
 
 
 def test_bad_models_are_told():
+    class Branches(nn.Sequential):
+        def forward(self, x):
+            return super().forward(x) if x.sum() > 0 else x
+
+    with pytest.raises(ss.UnsupportedModelError, match="give one"):
+        fold_batchnorm(Branches(nn.Linear(2, 2), nn.BatchNorm1d(2)).eval())
     with pytest.raises(ss.UnsupportedModelError, match="eval"):
         fold_batchnorm(nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)), torch.zeros(1, 2))
     with pytest.raises(ss.InputError, match="running statistics"):
@@ -103,6 +110,6 @@ def test_bad_models_are_told():
 @needs_real_networks
 def test_resnet_is_folded_whole():
     model, x = resnet20().double(), cifar_images()[0][:4].double()
-    folded = fold_batchnorm(model, x)
+    folded = fold_batchnorm(model)
     assert not any(isinstance(m, (ScaleShift, *NORMS)) for m in folded.modules())
     torch.testing.assert_close(folded(x), model(x), rtol=1e-9, atol=1e-9)

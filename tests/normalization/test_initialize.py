@@ -1,6 +1,7 @@
 """Initialisation by data: equal to batch norm, a fixed point, reversible; on the table of networks."""
 
 import copy
+from collections import OrderedDict
 
 import pytest
 import torch
@@ -122,6 +123,31 @@ def test_a_loader_gives_the_same_as_one_batch():
         torch.testing.assert_close(a, b, rtol=1e-11, atol=1e-11)
 
 
+def test_folds_of_sums_are_named():
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner, self.relu = nn.Linear(2, 2), nn.ReLU()
+
+        def forward(self, x):
+            return self.relu(x + self.inner(x))
+
+    done = initialize_(nn.Sequential(nn.Linear(2, 2), nn.ReLU(), Block()).double(), moons())
+    assert done.layers == ("0", "2.inner")
+    assert done.sums == ("2.relu",)
+
+
+class Functional(nn.Module):
+    """A linear map without a module of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3, 2))
+
+    def forward(self, x):
+        return nn.functional.linear(x, self.weight)
+
+
 def test_bad_input_is_told_and_nothing_is_changed():
     x = moons()
     with pytest.raises(ss.InputError, match="fold_batchnorm"):
@@ -130,6 +156,10 @@ def test_bad_input_is_told_and_nothing_is_changed():
         initialize_(nn.Sequential(nn.Linear(2, 3, bias=False), nn.ReLU()).double(), x)
     with pytest.raises(ss.InputError, match="computes its weight"):
         initialize_(nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(2, 3)), nn.ReLU()).double(), x)
+    with pytest.raises(ss.InputError, match="linear in inner is a function"):
+        initialize_(
+            nn.Sequential(OrderedDict(inner=Functional(), relu=nn.ReLU(), last=nn.Linear(3, 3), a=nn.ReLU())), x
+        )
     with pytest.raises(ss.InputError, match="found none"):
         initialize_(cases.model("no hidden layer"), x)
     shared = nn.Linear(2, 2)

@@ -44,6 +44,12 @@ def test_folds_jitter_by_the_rms_distance_over_root_b():
         np.testing.assert_allclose(first.predicted, first.deviation * np.sqrt((100 - batch_size) / 99 / batch_size))
 
 
+def test_deeper_folds_jitter_less_than_the_law_as_the_norm_before_them_takes_the_batch_out():
+    for batch_size in (8, 50):
+        _, second = fold_jitter(network(), points(), batch_size, draws=60, generator=torch.Generator().manual_seed(0))
+        assert 0.1 < (second.measured / second.predicted).mean() < 0.5  # .17 to .28 in wider networks
+
+
 def test_the_whole_population_does_not_jitter():
     found = fold_jitter(network(), points(), 100, draws=3)
     assert max(j.measured.max() for j in found) < 1e-12

@@ -86,6 +86,11 @@ def test_train_mode_and_missing_data_are_told():
         normalization_report(cases.model("batch norm").train(), torch.zeros(4, 2))
     with pytest.raises(ss.InputError, match="None"):
         normalization_report(cases.model("batch norm"), None)
+    with pytest.raises(ss.InputError, match="at least 2 rows"):
+        normalization_report(cases.model("batch norm"), torch.zeros(1, 2))
+    flat = normalization_report(cases.model("batch norm"), torch.ones(5, 2))  # constant features
+    assert {f.kind for f in flat.findings} == {"constant units"}
+    assert "inf" in flat.summary()
 
 
 SOURCE = """

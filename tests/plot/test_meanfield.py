@@ -91,6 +91,10 @@ def test_normalised_neurons_lie_on_the_ellipse_drawn(path: Trajectory) -> None:
 def test_films_are_written(path: Trajectory, tmp_path: Path) -> None:
     with Image.open(plot.animate_neurons(path, tmp_path / "film.gif")) as film:
         assert film.n_frames == 3
+        film.seek(2)
+        frame = np.asarray(film.convert("L"))
+    edges = np.concatenate([frame[:2].ravel(), frame[-2:].ravel(), frame[:, :2].ravel(), frame[:, -2:].ravel()])
+    assert (edges == 255).all()  # no label is cut off
     with open_page(plot.animate_neurons(path, tmp_path / "film.html")) as page:  # asks for nothing outside
         picture = page.locator("img")
         assert picture.evaluate("image => image.naturalWidth") > 100

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 import splinescope as ss
+from splinescope.tiling.quantities import QUANTITIES
 from tests.browser import open_page
 
 TO_CLIENT = """([x, y]) => { const box = view.overlay.getBoundingClientRect(), at = view.toScreen(x, y)
@@ -128,9 +129,11 @@ def test_every_colour_choice_paints_the_tiles_in_its_colours(tiling, tmp_path):
                 list(point),
             )
         assert next(iter(colours)) == "class"
-        assert set(colours) == {"slope", "area", "depth", "class", "value", "active", "folds"}
+        assert set(colours) == {*QUANTITIES, "folds"}
         assert len({colour for colour, _ in colours.values()}) >= 4
         assert page.inner_text("#legend").startswith("depth of the fold")
+        first = re.search(r"rgb\((\d+), (\d+), (\d+)", page.eval_on_selector("#bar", "bar => bar.style.background"))
+        assert max(map(int, first.groups())) > 120  # seen on the dark ground
 
 
 def test_the_page_has_no_address_of_another_machine(tiling, tmp_path):
@@ -141,10 +144,10 @@ def test_the_page_has_no_address_of_another_machine(tiling, tmp_path):
 
 def test_pages_refuse_lines_and_more_tiles_than_asked_for(tiling, tmp_path):
     line = ss.tessellate(tiling.network, ss.Slice.segment([-2.0, 0.0], [2.0, 1.0]))
-    with pytest.raises(ss.InputError, match="a page shows 2-D tilings"):
+    with pytest.raises(ss.InputError, match=r"a page shows 2-D tilings, got a 1-D one: tiling.plot\(\) draws it"):
         line.to_html(tmp_path / "line.html")
     with pytest.raises(ss.InputError, match="over max_tiles=10"):
         tiling.to_html(tmp_path / "many.html", max_tiles=10)
-    with pytest.raises(ss.InputError, match="color must be one of"):
+    with pytest.raises(ss.InputError, match="must be one of 'slope'"):
         tiling.to_html(tmp_path / "odd.html", color="flavour")
     assert list(tmp_path.iterdir()) == []

@@ -1,5 +1,7 @@
 """Drawings show what the tiling says, and refuse what it cannot give."""
 
+import itertools
+
 import matplotlib as mpl
 import numpy as np
 import pytest
@@ -8,7 +10,9 @@ from torch import nn
 
 import splinescope as ss
 from splinescope import plot
+from splinescope.cli._outputs import COLORS
 from splinescope.plot.tiling import filled_tiles, shading
+from splinescope.tiling.quantities import QUANTITIES, available
 
 mpl.use("Agg")
 
@@ -44,7 +48,7 @@ def pixel(ax, image, point):
     return image[image.shape[0] - 1 - int(y), int(x)]
 
 
-@pytest.mark.parametrize("color", ["slope", "area", "depth", "class", "value", "active"])
+@pytest.mark.parametrize("color", COLORS)
 def test_each_tile_has_the_colour_of_its_quantity(tiling, color):
     quantity = plot.tile_quantity(tiling, color)
     cmap, norm = shading(quantity)
@@ -56,10 +60,38 @@ def test_each_tile_has_the_colour_of_its_quantity(tiling, color):
         assert np.abs(pixel(ax, image, tiling.centroids()[tile]) - expected).max() <= 4  # 256 shades, 8 bits
 
 
+def test_colours_of_logarithms_leave_out_one_percent_of_the_picture_at_each_end(tiling):
+    for name in ("slope", "area"):
+        quantity = plot.tile_quantity(tiling, name)
+        low, high = quantity.limits
+        for beyond in (quantity.values < low, quantity.values > high):
+            assert tiling.areas[beyond].sum() <= 0.01 * tiling.slice.size
+        for reached in (quantity.values <= low, quantity.values >= high):
+            assert tiling.areas[reached].sum() >= 0.01 * tiling.slice.size * (1 - 1e-12)
+
+
+def test_the_command_line_offers_every_quantity():
+    assert set(COLORS) == set(QUANTITIES)
+
+
 def test_a_colour_bar_names_its_quantity(tiling):
     ax = tiling.plot(color="area")
     assert ax.figure.axes[1].get_ylabel() == "area"
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("$t_1$", "$t_2$")
+
+
+@pytest.mark.parametrize("layout", ["constrained", "tight", "none"])
+def test_a_colour_bar_is_as_tall_as_its_axes_and_touches_nothing(tiling, layout):
+    figure, axes = mpl.pyplot.subplots(1, 2, figsize=(9, 6), layout=layout)
+    for ax in axes:
+        tiling.plot(color="slope", ax=ax)
+    figure.canvas.draw()
+    boxes = [ax.get_tightbbox() for ax in figure.axes]
+    for ax, bar in zip(axes, figure.axes[2:], strict=True):
+        assert (bar.get_position().y0, bar.get_position().y1) == (ax.get_position().y0, ax.get_position().y1)
+    if layout == "constrained":
+        assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
+        assert all(box.x0 >= 0 and box.x1 <= figure.bbox.x1 for box in boxes)
 
 
 def test_classes_get_a_legend_of_those_that_occur(tiling):
@@ -86,8 +118,10 @@ def test_a_highlighted_unit_is_drawn_along_its_fold(tiling):
     mine = tiling.walls.ends[tiling.walls.units == unit]
     for point in tiling.vertices[mine].mean(1)[:5]:
         assert pixel(ax, image, point)[0] > 200
-    with pytest.raises(ss.InputError, match="highlight must be a unit"):
-        plot.plot_folds(tiling, highlight=20)
+    for wrong, words in ((20, r"unit must be in \[0, 20\)"), ((2, 0), r"site must be in \[0, 2\)"),
+                         ((0, 12), r"unit of site 0 must be in \[0, 12\)"), ("a", "unit must be in")):  # fmt: skip
+        with pytest.raises(ss.InputError, match=f"highlight: the {words}"):
+            plot.plot_folds(tiling, highlight=wrong)
 
 
 def test_points_are_drawn_at_their_place_on_the_plane(tiling):
@@ -96,6 +130,13 @@ def test_points_are_drawn_at_their_place_on_the_plane(tiling):
     np.testing.assert_allclose(ax.collections[-1].get_offsets(), tiling.slice.anchors, atol=1e-12)
     with pytest.raises(ss.InputError, match="one class per point"):
         plot.plot_points(tiling, inputs, labels=[0])
+
+
+def test_anchors_of_a_network_of_two_inputs_are_drawn_in_slice_coordinates():
+    points = torch.tensor([[3.0, 1.0], [4.0, 2.5], [2.0, 2.0]], dtype=torch.float64)
+    tiling = ss.tessellate(torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU()), ss.Slice.through(*points))
+    ax = plot.plot_tiles(tiling)
+    np.testing.assert_allclose(ax.collections[-1].get_offsets(), tiling.slice.anchors, atol=1e-12)
 
 
 def test_a_surface_has_a_flat_facet_per_tile_at_the_heights_of_its_corners(tiling):
@@ -112,31 +153,40 @@ def test_a_surface_has_a_flat_facet_per_tile_at_the_heights_of_its_corners(tilin
 def test_a_graph_runs_through_the_outputs_at_the_vertices(net):
     line = ss.tessellate(net, ss.Slice.segment([-2.0, 0.0], [2.0, 1.0]))
     ax = plot.plot_graph(line)
-    assert len(ax.lines) == 3
+    assert len(ax.lines) == 3 + len(line.slice.anchors)
     x, y = ax.lines[2].get_data()
     np.testing.assert_allclose(y, line.outputs(x[:, None])[:, 2], rtol=1e-12, atol=1e-12)  # one forward pass
-    assert len(line.plot().lines) == 3
+    assert len(line.plot().lines) == len(ax.lines)
     with pytest.raises(ss.InputError, match="plot_graph draws those"):
         plot.plot_tiles(line)
+    with pytest.raises(ss.InputError, match=r"outputs must be in \[0, 3\), got 3"):
+        line.plot(outputs=3)
 
 
 def test_numbers_of_ones_own_and_nonsense(tiling):
     assert tiling.plot(color=np.arange(tiling.count), label="rank").figure.axes[1].get_ylabel() == "rank"
     with pytest.raises(ss.InputError, match="one number per tile"):
         tiling.plot(color=np.zeros(3))
-    with pytest.raises(ss.InputError, match="color must be one of 'slope'"):
+    with pytest.raises(ss.InputError, match="must be one of 'slope'"):
         tiling.plot(color="flavour")
     with pytest.raises(ss.InputError, match=r"output must be in \[0, 3\)"):
         tiling.plot(color="value", output=3)
+    with pytest.raises(ss.InputError, match="color must be finite"):
+        tiling.plot(color=np.full(tiling.count, np.nan))
+    with pytest.raises(ss.InputError, match="cmap must be a colour map of matplotlib"):
+        tiling.plot(cmap="nope")
+    for limits in ((1.0,), (2.0, 1.0), 3.0):
+        with pytest.raises(ss.InputError, match="limits must be two numbers"):
+            tiling.plot(limits=limits)
 
 
 def test_a_network_that_went_on_training_still_draws_what_was_tiled():
     net = nn.Sequential(nn.Linear(2, 6), nn.ReLU(), nn.Linear(6, 2))
     tiling = ss.tessellate(net, ss.Slice.axes([0.0, 0.0], (0, 1), -1, 1))
-    before = plot.quantities.available(tiling)
+    before = available(tiling)
     with torch.no_grad():
         net[0].weight.add_(1.0)
-    assert set(before) - set(plot.quantities.available(tiling)) == {"active"}
+    assert set(before) - set(available(tiling)) == {"active"}
 
 
 def test_one_path_per_colour_whatever_the_number_of_tiles(tiling):

@@ -46,6 +46,7 @@ def test_table_and_json_and_picture(folder: Path) -> None:
 
 
 def test_bad_input_is_one_line_and_exit_code_2(folder: Path) -> None:
+    np.save("narrow.npy", np.ones((20, 5)))
     for arguments, message in [
         (["nowhere:make", "--data", "x.npy"], "nowhere"),
         (["toy_nets_for_cli:number", "--data", "x.npy"], "torch.nn.Module, got int"),
@@ -53,6 +54,9 @@ def test_bad_input_is_one_line_and_exit_code_2(folder: Path) -> None:
         (["toy_nets_for_cli:make", "--data", "x.txt"], "must end in"),
         (["toy_nets_for_cli:make", "--data", "missing.npy"], "missing.npy"),
         (["toy_nets_for_cli:make", "--data", "x.npy", "--shape", "7"], "does not fill"),
+        (["toy_nets_for_cli:make", "--data", "narrow.npy"], "shape (20, 5)"),
+        (["toy_nets_for_cli:make", "--data", "x.npy", "--plot", "depth.xyz"], ".png, .svg or .pdf"),
+        (["toy_nets_for_cli:make", "--data", "x.npy", "--rows", "-1"], "--rows"),
     ]:
         result = CliRunner().invoke(main, ["representation", *arguments])
         assert result.exit_code == 2, (arguments, result.output)

@@ -94,6 +94,13 @@ def test_bounds_enclose_gamma_and_list_every_class() -> None:
     assert all(v <= volume[tuple(s)] for s, v in zip(bounds.signs.tolist(), bounds.volumes, strict=True))
 
 
+@pytest.mark.parametrize("n", [5, 10])
+def test_three_points_bound_gamma_sharply_in_space(n: int) -> None:
+    x = np.random.default_rng(n).standard_normal((n, 3))
+    gamma, bounds = sign_classes(x).gamma, sign_classes(x, method="bounds")
+    assert bounds.lower <= gamma <= bounds.upper < 1.001 * gamma  # the smallest polygons are triangles
+
+
 def test_lemma_2_a_new_row_leaves_any_subspace_with_probability_gamma() -> None:
     rng = np.random.default_rng(0)
     for n in (3, 4, 6):
@@ -146,5 +153,13 @@ def test_bad_arguments_are_named() -> None:
         sign_classes([[1.0, 0.0], [0.0, 0.0]])
     with pytest.raises(InputError, match="rank at most 3, got rank 4"):
         sign_classes(np.eye(4), method="exact")
+    with pytest.raises(InputError, match="confidence must lie"):
+        sign_classes(np.eye(4), method="monte_carlo", confidence=2.0)
+    with pytest.raises(InputError, match="draws must be a whole number"):
+        full_rank_width(np.eye(2), draws=0)
+    with pytest.raises(InputError, match=r"gamma must lie in \(0, 1/2\]"):
+        expected_width_bound(5, 2.0)
+    with pytest.raises(InputError, match="must share n"):
+        new_direction_probability(np.eye(2), np.eye(3), sign_classes(np.eye(2)))
     with pytest.raises(InputError, match="alpha must be above 1"):
         width_tail_bounds(5, 0.1, 1.0)

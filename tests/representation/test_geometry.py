@@ -100,6 +100,11 @@ def test_hooks_measure_every_leaf_and_the_output() -> None:
     assert geometry[1].singular_values == pytest.approx(torch.linalg.svdvals(h).numpy(), rel=1e-5)
 
 
+class Overflow(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * torch.inf
+
+
 class Functional(nn.Module):
     """Non-linearities that no hook sees, a skip connection and a pool."""
 
@@ -162,6 +167,46 @@ def test_summary_and_records_have_a_line_a_layer() -> None:
         geometry[0].angles()
 
 
-def test_bad_batches_are_named() -> None:
-    with pytest.raises(InputError, match="n >= 2"):
-        representation_geometry(nn.Linear(3, 2), torch.randn(1, 3))
+def test_batch_may_be_an_array_of_another_precision() -> None:
+    x = torch.randn(6, 4, generator=seeded())
+    model = nn.Sequential(nn.Linear(4, 5), nn.ReLU())
+    expected = representation_geometry(model, x)[-1]
+    assert representation_geometry(model, x.double().numpy())[-1].gram == pytest.approx(expected.gram)
+
+
+def test_series_knows_the_odd_point() -> None:
+    model = nn.Sequential(nn.Linear(4, 6), nn.ReLU())
+    geometry = representation_geometry(model, torch.randn(8, 4, generator=seeded()), method="hooks")
+    assert geometry.series("norm_ratio").tolist() == [layer.odd.norm_ratio for layer in geometry if layer.odd]
+    with pytest.raises(InputError, match="'norm_ratio'"):
+        geometry.series("norms")
+    pair = representation_geometry(model, torch.randn(2, 4, generator=seeded()), method="hooks")
+    assert np.isnan(pair.series("angle")).all()  # two points have no odd one
+
+
+class Pair(nn.Module):
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return x, x
+
+
+@pytest.mark.parametrize(
+    ("model", "batch", "message"),
+    [
+        (nn.Linear(3, 2), torch.randn(1, 3), "n >= 2"),
+        (nn.Linear(3, 2), torch.randn(5, 4), r"shape \(5, 4\)"),
+        (nn.Linear(3, 2), torch.full((5, 3), torch.nan), "input .* must be finite"),
+        (nn.Linear(3, 2), torch.ones(5, 3, dtype=torch.int64), "embedding"),
+        (nn.Sequential(nn.Linear(3, 2), Overflow()), torch.ones(5, 3), r"at 1 \(Overflow\) must be finite"),
+        (Pair(), torch.randn(5, 3), "got tuple"),
+        (3, torch.randn(5, 3), "model must be"),
+    ],
+)
+def test_bad_models_and_batches_are_named(model: nn.Module, batch: torch.Tensor, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        representation_geometry(model, batch)
+
+
+def test_traced_network_names_the_shape_it_needs() -> None:
+    network = trace(nn.Sequential(nn.Linear(3, 2), nn.ReLU()).eval(), torch.randn(2, 3))
+    with pytest.raises(InputError, match=r"\(n, 3\), got \(5, 4\)"):
+        representation_geometry(network, torch.randn(5, 4))

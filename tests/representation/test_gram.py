@@ -98,6 +98,12 @@ def test_theorem_14_fails_when_the_odd_point_is_near() -> None:
     assert np.nanmax(step.ratios) > 1
 
 
+def test_no_layer_leaves_the_gram_with_trace_one() -> None:
+    gram, log_scale = follow_expected_gram(2 * np.eye(3), 0)
+    assert np.allclose(math.exp(log_scale) * gram, 2 * np.eye(3))
+    assert np.trace(gram) == pytest.approx(1)
+
+
 def test_arc_cosine_kernel_ends_and_middle() -> None:
     assert arc_cosine([-1.0, 0.0, 1.0]) == pytest.approx([0, 1 / math.pi, 1], abs=1e-15)
 
@@ -107,5 +113,9 @@ def test_bad_grams_are_named() -> None:
         expected_gram(np.zeros((2, 3)))
     with pytest.raises(InputError, match="symmetric"):
         expected_gram(np.array([[1.0, 2.0], [0.0, 1.0]]))
+    with pytest.raises(InputError, match="positive semi-definite"):
+        expected_gram(np.array([[1.0, 2.0], [2.0, 1.0]]), ("nl",))
+    with pytest.raises(InputError, match="layers must be a whole number"):
+        follow_expected_gram(np.eye(3), -1)
     with pytest.raises(InputError, match="at least 2"):
         invariant_representation(5, 1)

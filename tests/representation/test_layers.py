@@ -67,8 +67,15 @@ def test_initialisations_have_their_variance(init: str, variance: float) -> None
 def test_bad_arguments_are_named(batch: torch.Tensor) -> None:
     with pytest.raises(InputError, match="'rc', 'rs', 'nl'"):
         NormalizedLayer(2, 2, components=("bn",))
-    with pytest.raises(InputError, match="depth must be at least 1"):
+    with pytest.raises(InputError, match="depth must be a whole number"):
         random_network(0, 3)
+    for wrong in (0, -1, 2.5):
+        with pytest.raises(InputError, match="in_features"):
+            random_network(2, 3, in_features=wrong)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="eps"):
+        BatchStandardize(4, eps=-1.0)
+    with pytest.raises(InputError, match="must be a torch"):
+        one_unit_per_point_(nn.ReLU(), batch)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"shape \(\.\.\., 4\)"):
         BatchStandardize(4)(batch)
     with pytest.raises(InputError, match="at least 2 rows"):

@@ -1,5 +1,7 @@
 """Drawings take a result and an Axes, return the Axes, and label what they show."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -43,9 +45,27 @@ def test_every_drawing_is_labelled_and_on_the_given_axes(geometry) -> None:  # t
 def test_tree_shows_every_row_of_every_layer() -> None:
     ax = plots.plot_tree([0.0, 1.0, 5.0, 6.0], 2)
     texts = [text.get_text() for text in ax.texts]
-    assert texts[0] == "1·1·1·1"
-    assert len(texts) == 1 + 2 + 4
-    assert all(sum(map(int, text.split("·"))) == 4 for text in texts)
+    assert texts == ["1⁴", "2·1²", "2·1²", "2²", "2·1²", "2²", "2·1²"]
+    plt.close(ax.figure)
+
+
+def test_nodes_of_a_tree_do_not_overlap() -> None:
+    ax = plots.plot_tree(np.random.default_rng(0).standard_normal(20), 5)
+    ax.figure.canvas.draw()
+    boxes = [text.get_window_extent() for text in ax.texts]
+    legend = ax.get_legend()
+    assert legend is not None
+    boxes.append(legend.get_window_extent())
+    assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
+    plt.close(ax.figure)
+
+
+def test_angles_of_points_at_the_origin_are_left_out() -> None:
+    x = torch.eye(4)
+    x[0] = 0.0
+    layer = representation_geometry(torch.nn.Linear(4, 3), x, method="hooks")[0]
+    ax = plots.plot_angles(layer, layer)
+    assert np.isfinite(ax.get_xlim()).all()
     plt.close(ax.figure)
 
 

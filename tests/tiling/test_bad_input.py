@@ -6,6 +6,7 @@ import _thread
 import signal
 import threading
 import time
+from functools import cache
 
 import numpy as np
 import pytest
@@ -131,6 +132,22 @@ def test_domains_that_are_no_convex_polygons_are_refused(domain: list[list[float
         (lambda: ss.Slice.axes([0.0, 0.0], (0, 1), 1, -1), "below"),
         (lambda: ss.Slice([0.0, 0.0], [[1.0, 0.0], [2.0, 0.0]], [[0, 0], [1, 0], [0, 1]]), "independent"),
         (lambda: ss.Slice([0.0, 0.0], [[1.0, 0.0]], [1.0, 0.0]), "left < right"),
+        (lambda: ss.Slice(None, np.eye(2), [[0, 0], [1, 0], [0, 1]]), "origin must be numbers .* got None"),
+        (lambda: ss.Slice.axes([0.0, 0.0], (0, 1), -1e200, 1e200), "low must have numbers up to 1e100, got 1e.200"),
+        (lambda: ss.Slice.axes([0.0, 0.0], (0, 1), 0, 1e-200), "sides of domain .* from 1e-100 to 1e100, got 1e-200"),
+        (lambda: ss.Slice.axes([0.0, 0.0], 0, 0, 1e-200), "sides of domain"),
+        (lambda: ss.Slice.box([0.0, 0.0], half_width=1e200), "domain must have numbers up to 1e100"),
+        (lambda: ss.Slice.box([0.0, 0.0], half_width=1e-200), "sides of domain"),
+        (lambda: ss.Slice.segment([0.0], [1e-200]), "distance of a and b .* scale the inputs"),
+        (lambda: ss.Slice.through([0.0, 0.0], [1e-200, 0.0], [0.0, 1e-200]), "a direction of the slice"),
+        (lambda: ss.Slice.through([0.0, 0.0], [1e308, 0.0], [0.0, -1e308]), "p1 must have numbers up to 1e100"),
+        (lambda: ss.Slice([0.0, 0.0], 1e-200 * np.eye(2), [[0, 0], [1, 0], [0, 1]]), "rows of basis"),
+        (lambda: ss.Slice.box([0.0, 0.0], half_width=None), "half_width must be a positive number, got None"),
+        (lambda: ss.Slice.through([0.0, 0.0], [1.0, 0.0], [0.0, 1.0], pad=1e200), "pad must be a number"),
+        (lambda: ss.Slice.through([0.0, 0.0], [1.0, 0.0], [0.0, 1.0], pad=None), "pad must be a number"),
+        (lambda: ss.Slice([0.0, 0.0], np.eye(2), [[0, 0], [1, 0], [0, 1]], [[1, 2, 3]]), "anchors must have shape"),
+        (lambda: ss.Slice([0.0, 0.0], np.eye(2), [[0, 0], [1, 0], [0, 1]], "a"), "anchors must be numbers"),
+        (lambda: ss.Slice([], [], []), "at least one number"),
     ],
 )
 def test_slices_that_are_none_are_refused(make, words: str) -> None:  # type: ignore[no-untyped-def]
@@ -147,6 +164,10 @@ def test_slices_that_are_none_are_refused(make, words: str) -> None:  # type: ig
         ({"threads": 0}, "threads"),
         ({"time_limit": 0.0}, "time_limit"),
         ({"chunk_bytes": 1.5}, "chunk_bytes"),
+        ({"rtol": "small"}, "rtol"),
+        ({"max_tiles": "many"}, "max_tiles must be a whole number"),
+        ({"time_limit": "soon"}, "time_limit"),
+        ({"progress": 3}, "progress must be True, False, None or a function, got 3"),
     ],
 )
 def test_options_out_of_range_are_named(options: dict[str, float], words: str) -> None:
@@ -159,6 +180,40 @@ def test_things_that_are_no_models_or_slices_are_refused() -> None:
         ss.tessellate("model.onnx", SQUARE)  # type: ignore[arg-type]
     with pytest.raises(ss.InputError, match="Slice"):
         ss.tessellate(network(), np.zeros((4, 2)))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [
+        (lambda t: t.level_set(0.0, -1), r"output must be in \[0, 2\), got -1"),
+        (lambda t: t.level_set(0.0, 2), r"output must be in \[0, 2\), got 2"),
+        (lambda t: t.level_set(0.0, 0.5), r"output must be in \[0, 2\), got 0.5"),
+        (lambda t: t.level_set(np.nan), "value must be finite"),
+        (lambda t: t.level_set("high"), "value must be numbers"),
+        (lambda t: t.level_set([0.0, 1.0]), "value must be one number"),
+        (lambda t: t.output_ranges(-1), r"output must be in \[0, 2\)"),
+        (lambda t: t.graph_angles(2), r"output must be in \[0, 2\)"),
+        (lambda t: t.quantity("value", output=-1), r"output must be in \[0, 2\)"),
+        (lambda t: t.fold_raster(depth=9), "depth must be one of the layers 1, 2, got 9"),
+        (lambda t: t.fold_raster(cells=0), "cells must be a whole number from 1 to 16384, got 0"),
+        (lambda t: t.fold_raster(cells="many"), "cells must be a whole number"),
+        (lambda t: t.decision_boundary().sample(-1), "count must be a whole number >= 0, got -1"),
+        (lambda t: t.decision_boundary().sample(2, generator=np.random.default_rng(0)), "torch.Generator"),
+        (lambda t: t.density_near([[0.0, 0.0]], "near"), "radius must be a positive number"),
+        (lambda t: t.save("."), "cannot be written: it is a folder"),
+        (lambda t: t.save(None), "must be a file name, got NoneType"),
+        (lambda t: t.tiles_near([0.0, 0.0], "near"), "radius must be a positive number"),
+        (lambda t: t.pieces(rtol=None), "rtol must be a positive number"),
+    ],
+)
+def test_questions_that_make_no_sense_are_refused_in_words(ask, words: str) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(ss.InputError, match=words):
+        ask(small_tiling())
+
+
+@cache
+def small_tiling() -> ss.Tiling:
+    return ss.tessellate(network(), SQUARE)
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -112,7 +112,6 @@ def absolute_against(weights: list[float]) -> nn.Sequential:
         ([0.0, -1.0], 4.0),  # a tie on the whole right half belongs to the first, as in argmax
         ([-1.0, -1.0], 0.0),  # second wins on both sides and ties on the fold only: no boundary
         ([1.0, 1.0], 0.0),
-        ([0.0, 0.0], 0.0),
     ],
 )
 def test_boundary_along_a_wall_is_found_once(weights: list[float], length: float) -> None:
@@ -139,6 +138,21 @@ def test_a_class_that_ties_only_on_the_boundary_is_not_named(order: tuple[int, .
     boundary = ss.tessellate(net.double(), cases.Square).decision_boundary()
     assert boundary.pairs == [winners]
     assert boundary.length == pytest.approx(4.0, rel=1e-12)
+
+
+def test_boundary_along_a_wall_whose_ends_belong_to_other_classes_is_found() -> None:
+    """min(x, 3x) + 1 and 1 tie on the wall x = 0; 3y and -3y win beyond |y| = 1/3, also at both its ends."""
+    net = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 4)).double()
+    with torch.no_grad():
+        net[0].weight.copy_(torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]]))
+        net[0].bias.copy_(torch.tensor([0.0, 0.0, 9.0]))  # the last one is y + 9, without a fold on the square
+        net[2].weight.copy_(torch.tensor([[1.0, -3.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 3.0], [0.0, 0.0, -3.0]]))
+        net[2].bias.copy_(torch.tensor([1.0, 1.0, -27.0, 27.0]))
+    boundary = ss.tessellate(net, cases.Square).decision_boundary()
+    along = boundary.segments[(boundary.classes == (0, 1)).all(1)]
+    assert len(along) == 1
+    np.testing.assert_allclose(along[0, :, 0], 0.0, atol=1e-12)
+    np.testing.assert_allclose(np.sort(along[0, :, 1]), [-1 / 3, 1 / 3], rtol=1e-9)
 
 
 @pytest.mark.parametrize("name", cases.planes())
@@ -190,7 +204,7 @@ def test_level_set_of_a_distance_has_its_known_length() -> None:
 
 def test_samples_lie_on_the_boundary_in_proportion_to_length() -> None:
     boundary = cases.tiling("two layers").decision_boundary()
-    points = boundary.sample(20_000, np.random.default_rng(0))
+    points = boundary.sample(20_000, generator=torch.Generator().manual_seed(0))
     assert boundary.distances(points[:500]).max() <= 1e-12
     for pair in boundary.pairs:
         share = boundary.lengths[(boundary.classes == pair).all(1)].sum() / boundary.length

@@ -59,7 +59,7 @@ def test_edge_distance_is_that_to_the_sides_of_the_own_tile(name: str) -> None:
 @pytest.mark.parametrize("name", ["two layers", "four layers, one output", "residual", "no hidden layer"])
 def test_input_margin_is_exact_or_a_lower_bound_as_it_says(name: str) -> None:
     tiling = cases.tiling(name)
-    points = np.concatenate([POINTS, tiling.decision_boundary().sample(20, np.random.default_rng(0))])
+    points = np.concatenate([POINTS, tiling.decision_boundary().sample(20, generator=torch.Generator().manual_seed(0))])
     points = np.clip(points + 1e-4, -1.9, 1.9)
     found = tiling.input_margin(points)
     in_slice = tiling.margin(points)
@@ -90,10 +90,10 @@ def test_forward_and_backward_ways_agree() -> None:
 def test_networks_without_folds_or_boundary_are_infinitely_far() -> None:
     tiling = cases.tiling("no hidden layer")
     assert np.isinf(tiling.input_margin(POINTS[:2]).edge).all()
-    net = torch.nn.Sequential(torch.nn.Linear(2, 1)).double()
+    net = torch.nn.Sequential(torch.nn.Linear(2, 2)).double()
     with torch.no_grad():
-        net[0].weight.zero_()
-        net[0].bias.fill_(1.0)
-    constant = ss.tessellate(net, cases.Square)
-    assert np.isinf(constant.margin(POINTS[:2])).all()
-    assert np.isinf(constant.input_margin(POINTS[:2]).margin).all()
+        net[0].weight.fill_(1.0)
+        net[0].bias.copy_(torch.tensor([0.0, 1.0]))  # the second class leads by one everywhere
+    one_class = ss.tessellate(net, cases.Square)
+    assert np.isinf(one_class.margin(POINTS[:2])).all()
+    assert np.isinf(one_class.input_margin(POINTS[:2]).margin).all()

@@ -79,7 +79,7 @@ def test_tiles_of_a_piece_share_their_map_and_neighbours_of_others_do_not(name: 
 def test_a_dead_network_is_one_piece() -> None:
     net = cases.mlp(2, 6, 4, 2).double()
     with torch.no_grad():
-        net[2].weight.zero_()
+        net[2].bias.fill_(-100.0)
     tiling = ss.tessellate(net, cases.Square)
     assert tiling.count > 5
     assert tiling.pieces().count == 1

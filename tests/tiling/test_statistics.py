@@ -83,12 +83,49 @@ def test_histograms_count_every_tile_and_all_area(name: str) -> None:
 
 def test_histogram_of_the_wrong_thing_is_refused() -> None:
     tiling = cases.tiling("two layers")
-    with pytest.raises(ss.InputError, match="'area', 'sides'"):
+    with pytest.raises(ss.InputError, match=r"one of 'slope', 'area', .* got 'colour'"):
         tiling.histogram("colour")
     with pytest.raises(ss.InputError, match="one number per tile"):
         tiling.histogram([1.0, 2.0])
     with pytest.raises(ss.InputError, match="positive"):
         tiling.histogram(-tiling.areas, log=True)
+    with pytest.raises(ss.InputError, match="of must be finite, got nan"):
+        tiling.histogram(np.full(tiling.count, np.nan))
+    for bins in (0, -3, 2.5, "many", True):
+        with pytest.raises(ss.InputError, match="bins must be a whole number >= 1"):
+            tiling.histogram("area", bins)
+    for edges in ([1.0], [1.0, 0.0], [[0.0, 1.0]]):
+        with pytest.raises(ss.InputError, match="two edges in ascending order"):
+            tiling.histogram("area", edges)
+    with pytest.raises(ss.InputError, match="2-D"):
+        cases.tiling("line").histogram("eccentricity")
+
+
+@pytest.mark.parametrize("name", ["two layers", "line"])
+def test_quantities_are_the_methods_of_their_names(name: str) -> None:
+    tiling = cases.tiling(name)
+    expected = {
+        "slope": tiling.slope_norms(),
+        "area": tiling.areas,
+        "class": tiling.classes(),
+        "active": tiling.active_units(),
+        "sides": tiling.sides,
+        "inradius": tiling.inradii(),
+    }
+    for of, values in expected.items():
+        np.testing.assert_array_equal(tiling.quantity(of).values, values)
+    middle = tiling.slice.inputs(np.array([tiling.tile(i).mean(0) for i in range(tiling.count)]))
+    outputs = cases.model(name)(torch.from_numpy(middle)).detach().numpy()
+    np.testing.assert_allclose(tiling.quantity("value", output=1).values, outputs[:, 1], atol=1e-12)  # one pass
+    depth_of_unit = np.repeat([site.depth for site in tiling.sites], [site.units for site in tiling.sites])
+    starts = tiling.tiles.offsets
+    for tile in range(0, tiling.count, 7):
+        units = tiling.corner_labels[starts[tile] : starts[tile + 1]]
+        assert tiling.quantity("depth").values[tile] == max([0, *depth_of_unit[units[units >= 0]]])
+    for of in ("depth", "class", "sides"):  # one bin per whole number
+        histogram = tiling.histogram(of)
+        middles = (histogram.edges[:-1] + histogram.edges[1:]) / 2
+        assert histogram.counts.tolist() == [(tiling.quantity(of).values == value).sum() for value in middles]
 
 
 # ---- counts and bounds
@@ -102,6 +139,9 @@ def test_bounds_have_their_known_values() -> None:
     assert ss.serra(3, []) == ss.montufar(3, []) == 1
     with pytest.raises(ss.InputError, match="at least"):
         ss.montufar(3, [2])
+    for nonsense in (lambda: ss.zaslavsky(2.5, 2), lambda: ss.serra(0, [3]), lambda: ss.montufar(2, 3)):
+        with pytest.raises(ss.InputError, match="whole number"):
+            nonsense()
 
 
 def test_serra_bound_is_its_sum_written_out() -> None:
@@ -238,6 +278,8 @@ def test_comparison_gives_ratios() -> None:
     assert ss.compare(a, a).same_network
     with pytest.raises(ss.InputError, match="dimension"):
         ss.compare(a, cases.tiling("line"))
+    with pytest.raises(ss.InputError, match="b must be a Tiling, got int"):
+        ss.compare(a, 3)  # type: ignore[arg-type]
 
 
 def test_an_incomplete_tiling_tells_about_what_it_has() -> None:

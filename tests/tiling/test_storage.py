@@ -106,9 +106,13 @@ def test_other_safetensors_files_are_refused(tmp_path):
         ss.load_tiling(tmp_path / "weights.safetensors")
 
 
-def test_a_missing_file_is_an_os_error(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        ss.load_tiling(tmp_path / "absent")
+@pytest.mark.parametrize("read", [ss.load_tiling, ss.load_timeline, ss.load])
+def test_every_reader_refuses_a_missing_file_in_the_same_words(tmp_path, read):
+    for path in (tmp_path / "absent.onnx", str(tmp_path)):
+        with pytest.raises(ss.InputError, match="must be an existing file, got"):
+            read(path)
+    with pytest.raises(ss.InputError, match="must be a file name, got int"):
+        read(3)
 
 
 def test_a_file_cut_short_anywhere_is_refused(saved):
@@ -208,10 +212,14 @@ def test_tiles_as_geometries_have_the_areas_of_the_tiles(tiling):
     assert len(frame) == tiling.count
     assert frame.geometry.is_valid.all()
     np.testing.assert_allclose(frame.geometry.area, tiling.areas, rtol=1e-9, atol=1e-15)  # two sums of rounded terms
-    assert {"area", "sides", "value_0", "value_2"} <= set(frame.columns)
+    for name in ("area", "sides", "slope", "class", "depth", "active", "eccentricity", "inradius"):
+        np.testing.assert_array_equal(frame[name], tiling.quantity(name).values)
+    np.testing.assert_array_equal(frame["value_2"], tiling.quantity("value", output=2).values)
 
 
 def test_intervals_as_geometries_have_their_lengths(net):
     pytest.importorskip("geopandas", reason="the extra 'geo' is not installed")
     tiling = ss.tessellate(net, ss.Slice.segment([-2.0, 0.0], [2.0, 1.0]))
-    np.testing.assert_allclose(tiling.to_geopandas().geometry.length, tiling.areas)
+    frame = tiling.to_geopandas()
+    np.testing.assert_allclose(frame.geometry.length, tiling.areas)
+    assert {"slope", "class", "depth", "active", "value_0"} <= set(frame.columns)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import shutil
 import sys
+import tempfile
+import warnings
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from .._checks import check_file
 from .._errors import FileFormatError, InputError, SplinescopeError
 
 if TYPE_CHECKING:
@@ -18,6 +22,7 @@ if TYPE_CHECKING:
     import torch
 
     from ..network import SplineNetwork
+    from ..tiling import Tiling
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -34,6 +39,8 @@ weights_option = click.option(
 trust_option = click.option(
     "--trust", is_flag=True, help="Allow a .pt2 archive: loading one can run code, so only from people you trust."
 )
+tiling_path = click.Path(exists=True, dir_okay=False, allow_dash=True)
+"""A tiling file, or - for standard input; `read_tiling` takes it."""
 shape_option = click.option(
     "--shape",
     callback=lambda _ctx, _param, value: parse_shape(value),
@@ -101,15 +108,48 @@ def read_model(model: str, weights: str | None = None, *, trust: bool = False) -
 
 
 def _read_archive(path: str, trust: bool) -> torch.nn.Module:
-    """The module of a torch.export archive."""
+    """The module of a torch.export archive, with the `input_shape` that the archive tells."""
     if not trust:
         raise InputError(f"{path}: loading a .pt2 archive can run code; add --trust if you trust its author.")
+    check_file(path)
     import torch
 
     try:
-        return torch.export.load(path).module()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # torch's own, of how it reads its own files
+            exported = torch.export.load(path)
+            module = exported.module()
     except (RuntimeError, ValueError, KeyError, zipfile.BadZipFile) as error:
         raise FileFormatError(f"{path} is not a readable .pt2 archive: {' '.join(str(error).split())}") from error
+    names = exported.graph_signature.user_inputs
+    shapes = [n.meta["val"].shape for n in exported.graph.nodes if n.op == "placeholder" and n.name in names]
+    if len(shapes) != 1 or len(shapes[0]) < 2:
+        raise InputError(f"{path} must hold a network of one input, a batch first; got {len(shapes)} inputs.")
+    batch, *shape = shapes[0]
+    if isinstance(batch, int):
+        raise InputError(
+            f"{path} was exported for batches of {batch} only: export it with a free batch, "
+            "torch.export.export(model, (two_rows,), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},))."
+        )
+    if all(isinstance(size, int) for size in shape):
+        vars(module)["input_shape"] = tuple(shape)  # as a SplineNetwork has it
+    return module
+
+
+def read_tiling(file: str) -> Tiling:
+    """A tiling from a file, or from standard input for "-"."""
+    from ..tiling import load_tiling
+
+    if file != "-":
+        return load_tiling(file)
+    with tempfile.TemporaryDirectory() as folder:  # the reader maps the file into memory: a pipe will not do
+        copy = Path(folder, "tiling")
+        with copy.open("wb") as written:
+            shutil.copyfileobj(sys.stdin.buffer, written)
+        try:
+            return load_tiling(copy)
+        except FileFormatError as error:
+            raise FileFormatError(str(error).replace(str(copy), "standard input")) from error
 
 
 def read_state_dict(path: str) -> dict[str, torch.Tensor]:
@@ -146,13 +186,16 @@ def read_array(path: str, shape: tuple[int, ...] | None = None) -> np.ndarray:
     reader = readers.get(Path(file).suffix)
     if reader is None:
         raise InputError(f"data must end in {', '.join(readers)}, got {file!r}.")
+    check_file(file)
     try:
         value = reader(file, name)
     except SplinescopeError:
         raise
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
         raise FileFormatError(f"{file} could not be read: {error}") from error
-    array = np.asarray(as_float64_array(value, file))
+    array = as_float64_array(value, file)
+    if not array.size:
+        raise InputError(f"{file} holds no numbers.")
     if shape is None:
         return array
     if array.ndim == 0 or array[0].size != np.prod(shape):
@@ -168,7 +211,10 @@ def _split_name(path: str) -> tuple[str, str | None]:
 def _read_npy(path: str, _name: str | None) -> Any:
     import numpy as np
 
-    return np.load(path, allow_pickle=False)
+    try:
+        return np.load(path, allow_pickle=False)
+    except ValueError as error:  # numpy's own words advise to unpickle
+        raise FileFormatError(f"{path} is not a .npy file of numbers; nothing in it was run.") from error
 
 
 def _read_npz(path: str, name: str | None) -> Any:
@@ -189,7 +235,9 @@ def _read_csv(path: str, _name: str | None) -> Any:
     with open(path, encoding="utf-8") as file:
         first = file.readline()
     header = any(character.isalpha() and character not in "eE" for character in first)
-    return np.loadtxt(path, delimiter=",", skiprows=int(header), ndmin=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of an empty file, which is refused
+        return np.loadtxt(path, delimiter=",", skiprows=int(header), ndmin=2)
 
 
 def _read_pt(path: str, _name: str | None) -> Any:
@@ -203,7 +251,6 @@ def _read_pt(path: str, _name: str | None) -> Any:
 
 def _torch_load(path: str) -> Any:
     import pickle
-    import warnings
 
     import torch
 

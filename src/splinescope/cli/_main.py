@@ -6,6 +6,7 @@ import importlib
 
 import click
 
+from .. import __version__
 from .._errors import SplinescopeError
 
 VERBS: dict[str, str] = {
@@ -50,6 +51,6 @@ class _LazyGroup(click.Group):
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(package_name="splinescope")
+@click.version_option(__version__, prog_name="splinescope")
 def main() -> None:
     """A microscope for the geometry of deep networks."""

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +18,7 @@ from .._files import replacing
 if TYPE_CHECKING:
     from ..tiling import Tiling
 
-COLORS = ("slope", "area", "depth", "class", "value", "active")
+COLORS = ("slope", "area", "depth", "class", "value", "active", "sides", "eccentricity", "inradius")
 _PICTURES = {".png", ".svg", ".pdf"}
 
 
@@ -40,18 +43,20 @@ def check_outputs(*paths: str | None, plot: str | None = None) -> None:
             raise InputError(f"{path}: the folder {Path(path).parent} does not exist.")
 
 
+def check_page(html: str | None, dimension: int) -> None:
+    """Refuse a page of a line before anything is written."""
+    if html is not None and dimension != 2:
+        raise InputError("--html shows planes, and this slice is a line: --plot draws it as a graph.")
+
+
 def write_pictures(tiling: Tiling, *, plot: str | None, html: str | None, color: str, title: str) -> None:
     """The picture and the page that were asked for."""
     if plot is not None:
         require("matplotlib", "plot").use("Agg")
         from matplotlib import pyplot
 
-        from ..plot import plot_graph
-
-        if tiling.dimension == 1:
-            ax = plot_graph(tiling)
-        else:
-            ax = tiling.plot(color=color, boundary=tiling.values is not None)
+        options: dict[str, Any] = {"boundary": tiling.values is not None} if tiling.dimension == 2 else {}
+        ax = tiling.plot(color=color, **options)
         with replacing(plot) as partial:
             pyplot.figure(ax.get_figure(root=True)).savefig(partial, dpi=200)
         pyplot.close()
@@ -59,6 +64,14 @@ def write_pictures(tiling: Tiling, *, plot: str | None, html: str | None, color:
     if html is not None:
         tiling.to_html(html, title=title, color=color)
         note(f"wrote {html}")
+
+
+def write_to_stdout(tiling: Tiling) -> None:
+    """The tiling's file, for a pipe."""
+    with tempfile.TemporaryDirectory() as folder:
+        tiling.save(Path(folder, "tiling"))
+        with Path(folder, "tiling").open("rb") as file:
+            shutil.copyfileobj(file, sys.stdout.buffer)
 
 
 def note(text: str) -> None:

@@ -63,7 +63,7 @@ def make_slice(
         return Slice.segment(*chosen, pad=pad)
     if kind == "box":
         return Slice.box(chosen[0], half_width=half_width, generator=torch.Generator().manual_seed(seed))
-    numbers = [int(i) for i in _numbers(axes, "--axes")]
+    numbers = _whole_numbers(axes, "--axes")
     ends = [_per_axis(text, name, len(numbers)) for text, name in ((low, "--low"), (high, "--high"))]
     return Slice.axes(chosen[0], numbers, *ends)
 
@@ -81,7 +81,7 @@ def _chosen_points(
     points = read_array(path, shape)
     if points.ndim < 2:
         raise InputError(f"--points must hold one point per row, shape (N, ...), got {points.shape}.")
-    numbers = list(range(needed)) if rows is None else [int(i) for i in _numbers(rows, "--rows")]
+    numbers = list(range(needed)) if rows is None else _whole_numbers(rows, "--rows")
     if len(numbers) != needed:
         raise InputError(f"--rows must be {needed} row numbers for this slice, got {len(numbers)}.")
     if not all(0 <= i < len(points) for i in numbers):
@@ -94,6 +94,13 @@ def _numbers(text: str, option: str) -> list[float]:
         return [float(part) for part in text.split(",")]
     except ValueError:
         raise InputError(f"{option} must be numbers separated by commas, e.g. 0,1; got {text!r}.") from None
+
+
+def _whole_numbers(text: str, option: str) -> list[int]:
+    numbers = _numbers(text, option)
+    if not all(number.is_integer() for number in numbers):
+        raise InputError(f"{option} must be whole numbers separated by commas, e.g. 0,1; got {text!r}.")
+    return [int(number) for number in numbers]
 
 
 def _per_axis(text: str, option: str, count: int) -> list[float]:

@@ -8,7 +8,9 @@ from pathlib import Path
 import click
 
 from .._errors import InputError
+from .._files import replacing
 from ._inputs import model_argument, read_array, read_model, shape_option, weights_option
+from ._outputs import check_outputs, note
 
 
 @click.command("representation")
@@ -16,12 +18,16 @@ from ._inputs import model_argument, read_array, read_model, shape_option, weigh
 @click.option("--data", required=True, help="Batch of inputs: .npy, .npz (or FILE.npz:name), .csv or .pt, one a row.")
 @weights_option
 @shape_option
-@click.option("--rows", default=256, show_default=True, help="Use at most this many rows (0: all).")
+@click.option(
+    "--rows", type=click.IntRange(min=0), default=256, show_default=True, help="Use at most this many rows (0: all)."
+)
 @click.option("--train-mode", is_flag=True, help="Run in train mode: batch norm uses the batch's own statistics.")
 @click.option("--json", "as_json", is_flag=True, help="Numbers as JSON instead of a table.")
 @click.option("--out", type=click.Path(dir_okay=False), help="Write to this file instead of stdout.")
 @click.option(
-    "--plot", type=click.Path(dir_okay=False), help="Also draw ranks, angles and the last layer to this file."
+    "--plot",
+    type=click.Path(dir_okay=False),
+    help="Also draw ranks, angles and the last layer: .png, .svg or .pdf.",
 )
 def command(
     model: str,
@@ -40,6 +46,7 @@ def command(
 
     Example: splinescope representation mypackage.nets:make --weights net.safetensors --data digits.npy --plot depth.png
     """
+    check_outputs(out, plot=plot)
     import torch
     from torch import nn
 
@@ -51,8 +58,6 @@ def command(
     if isinstance(network, nn.Module):
         if train_mode:
             network.train()
-        parameter = next(network.parameters(), batch)
-        batch = batch.to(parameter.dtype)
     elif train_mode:
         raise InputError("--train-mode goes with package.module:factory; files have no train mode.")
     elif batch[0].numel() == torch.Size(network.input_shape).numel():
@@ -67,12 +72,14 @@ def command(
         click.echo(text)
     else:
         Path(out).write_text(text + "\n", encoding="utf-8")
-        click.echo(f"wrote {out}", err=True)
+        note(f"wrote {out}")
     if plot is not None:
         from .._checks import require
         from ..plot.representation import plot_overview
 
+        require("matplotlib", "plot").use("Agg")
         figure = plot_overview(geometry)
-        figure.savefig(plot, dpi=150)
+        with replacing(plot) as partial:
+            figure.savefig(partial, dpi=150)
         require("matplotlib.pyplot", "plot").close(figure)
-        click.echo(f"wrote {plot}", err=True)
+        note(f"wrote {plot}")

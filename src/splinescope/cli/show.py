@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ._outputs import check_outputs, echo_json, picture_options, write_pictures
+from ._inputs import read_tiling, tiling_path
+from ._outputs import check_outputs, check_page, echo_json, picture_options, write_pictures
 
 if TYPE_CHECKING:
     from ..tiling import Tiling
 
 
 @click.command("show")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.argument("file", type=tiling_path)
 @picture_options
 @click.option("--check", is_flag=True, help="Verify the invariants; exit code 1 if one fails.")
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def command(file: str, plot: str | None, html: str | None, color: str, check: bool, as_json: bool) -> None:
-    """Show what is in a tiling FILE; draw it, or write a page to explore it.
+    """Show what is in a tiling FILE (- for standard input); draw it, or write a page to explore it.
 
     \b
     Examples:
@@ -28,10 +29,9 @@ def command(file: str, plot: str | None, html: str | None, color: str, check: bo
       splinescope show net.tiling --plot net.pdf --color class
       splinescope show net.tiling --html net.html --check
     """
-    from ..tiling import load_tiling
-
     check_outputs(html, plot=plot)
-    tiling = load_tiling(file)
+    tiling = read_tiling(file)
+    check_page(html, tiling.dimension)
     facts = _facts(tiling)
     if as_json:
         echo_json({**facts, "sites": [asdict(site) for site in tiling.sites]})
@@ -41,7 +41,7 @@ def command(file: str, plot: str | None, html: str | None, color: str, check: bo
             click.echo(f"{name:<{width}}  {value}")
         for site in tiling.sites:
             click.echo(f"{'site':<{width}}  {site.path or '-'}: {site.op}, {site.units:,} units, depth {site.depth}")
-    write_pictures(tiling, plot=plot, html=html, color=color, title=Path(file).stem)
+    write_pictures(tiling, plot=plot, html=html, color=color, title=Path(file).stem if file != "-" else "tiling")
     if check:
         report = tiling.check()
         click.echo(str(report), err=as_json)

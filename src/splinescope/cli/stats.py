@@ -4,26 +4,33 @@ from __future__ import annotations
 
 import click
 
+from .._errors import InputError
+from ._inputs import read_tiling, tiling_path
 from ._outputs import echo_json
 
 
 @click.command("stats")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False))
-@click.argument("other", type=click.Path(exists=True, dir_okay=False), required=False)
+@click.argument("file", type=tiling_path)
+@click.argument("other", type=tiling_path, required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def command(file: str, other: str | None, as_json: bool) -> None:
     """Statistics of a tiling FILE: counts, areas, shapes, slopes, folds; with OTHER, both and their ratio.
+
+    A dash stands for standard input.
 
     \b
     Examples:
       splinescope stats net.tiling
       splinescope stats before.tiling after.tiling
       splinescope stats net.tiling --json | jq '."mean slope"'
+      splinescope tessellate net.onnx --slice axes --out - | splinescope stats -
     """
-    from ..tiling import compare, load_tiling
+    from ..tiling import compare
 
-    tiling = load_tiling(file)
-    result = tiling.summary() if other is None else compare(tiling, load_tiling(other))
+    if file == other == "-":
+        raise InputError("only one of FILE and OTHER can come from standard input.")
+    tiling = read_tiling(file)
+    result = tiling.summary() if other is None else compare(tiling, read_tiling(other))
     if as_json:
         echo_json(result.as_dict())
     else:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import click
 
+from .._errors import InputError
 from ._inputs import MODEL_HELP, model_arguments, read_model
-from ._outputs import check_outputs, echo_json, note, picture_options, write_pictures
+from ._outputs import check_outputs, check_page, echo_json, note, picture_options, write_pictures, write_to_stdout
 from ._slices import make_slice, slice_options
 
 
@@ -15,7 +17,9 @@ from ._slices import make_slice, slice_options
 @model_arguments
 @slice_options
 @click.option(
-    "--out", type=click.Path(dir_okay=False), help="Write the tiling (safetensors; `show` and `stats` read it)."
+    "--out",
+    type=click.Path(dir_okay=False, allow_dash=True),
+    help="Write the tiling (safetensors; `show` and `stats` read it); - writes it to stdout, in place of the summary.",
 )
 @picture_options
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
@@ -37,21 +41,29 @@ def command(
       splinescope tessellate my_models:mnist_net --weights net.safetensors \\
           --slice through --points digits.npy --rows 3,14,15 --pad 0.1 --plot net.png --html net.html
       splinescope tessellate net.onnx --slice segment --points two.csv --json | jq .tiles
+      splinescope tessellate net.onnx --slice axes --out - | splinescope show - --plot net.png
     """
     from ..tiling import tessellate
 
-    check_outputs(out, html, plot=plot)
+    piped = out == "-"
+    check_outputs(None if piped else out, html, plot=plot)
+    if piped and as_json:
+        raise InputError("--out - and --json both write to stdout: choose one.")
+    if piped and sys.stdout.isatty():
+        raise InputError("--out - writes a file of numbers to stdout: pipe it on, or name a file.")
     network = read_model(model, weights, trust=trust)
     view = make_slice(network, **slice_arguments)
+    check_page(html, view.dimension)
     tiling = tessellate(
         network, view, rtol=rtol, max_tiles=max_tiles, time_limit=time_limit, threads=threads, progress=not quiet
     )
-    if out is not None:
+    if out is not None and not piped:
         tiling.save(out)
         note(f"wrote {out}")
     write_pictures(tiling, plot=plot, html=html, color=color, title=model)
-    summary = tiling.summary()
-    if as_json:
-        echo_json(summary.as_dict())
+    if piped:
+        write_to_stdout(tiling)
+    elif as_json:
+        echo_json(tiling.summary().as_dict())
     else:
-        click.echo(str(summary))
+        click.echo(str(tiling.summary()))

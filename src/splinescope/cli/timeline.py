@@ -16,15 +16,18 @@ from ._slices import make_slice, slice_options
 @click.option("--model", required=True, metavar="package.module:factory",
               help="A function without arguments that returns the module; FOLDER holds its parameters.")  # fmt: skip
 @slice_options
-@click.option("--radius", required=True, type=float, help="Of the local complexity of the points in --points.")
+@click.option("--radius", required=True, type=float, help="Of the local complexity.")
+@click.option("--data", multiple=True, metavar="NAME=FILE",
+              help="Points whose local complexity is followed, e.g. train=x.npy; may be given again. Those of --points "
+                   "by default; random points of the slice are always among them.")  # fmt: skip
 @click.option("--near", type=float, help="Radius of the discs in which tiles are counted; 5% of the side by default.")
 @click.option("--out", type=click.Path(dir_okay=False), help="Write everything to one .timeline file.")
 @click.option("--plot", type=click.Path(dir_okay=False), help="Write curves and tilings: .png, .svg or .pdf.")
 @click.option("--film", "film_path", type=click.Path(dir_okay=False), help="Write a film: .gif, or .mp4 with ffmpeg.")
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def command(
-    folder: str, model: str, radius: float, near: float | None, out: str | None, plot: str | None,
-    film_path: str | None, as_json: bool, **where: Any,
+    folder: str, model: str, radius: float, data: tuple[str, ...], near: float | None, out: str | None,
+    plot: str | None, film_path: str | None, as_json: bool, **where: Any,
 ) -> None:  # fmt: skip
     """Tile one slice at every checkpoint in FOLDER and follow the tiles while the network learns.
 
@@ -33,7 +36,7 @@ def command(
     \b
     Example:
       splinescope timeline run1/snapshots --model mynet:build --slice through --points x.npy --rows 0,1,2 \\
-        --radius 0.05 --out run1.timeline --plot run1.png --film run1.gif
+        --data train=x.npy --data test=xt.npy --radius 0.05 --out run1.timeline --plot run1.png --film run1.gif
     """
     import torch
 
@@ -45,10 +48,14 @@ def command(
         raise click.UsageError("--model must be package.module:factory: checkpoints hold parameters only")
     view = make_slice(network, **where)
     sets = {}
-    if where["points"] is not None:
-        like = next(network.parameters())
-        rows = torch.from_numpy(read_array(where["points"])).to(like)
-        sets["points"] = rows.reshape(len(rows), *view.input_shape)
+    files = [entry.partition("=") for entry in data]
+    if any(not file for _, _, file in files):
+        raise click.UsageError("--data must be NAME=FILE, e.g. train=x.npy")
+    if not files and where["points"] is not None:
+        files = [("points", "=", where["points"])]
+    for name, _, file in files:
+        rows = torch.from_numpy(read_array(file, view.input_shape))
+        sets[name] = rows.to(next(network.parameters()))
     story = timeline(network, folder, view, points=sets, radius=radius, near=near,
                      progress=lambda share, what: note(f"{share:4.0%} {what}"))  # fmt: skip
     if out is not None:

@@ -43,7 +43,7 @@ def sites_of(model: nn.Module | SplineNetwork, example: Tensor, forward: Forward
     if not isinstance(model, nn.Module):
         raise InputError(f"model must be a torch.nn.Module or the result of trace or load, got {type(model).__name__}.")
     model = unwrap(model)
-    with evaluating(model), hooks_detached(model), uncompiled(model), torch.no_grad():
+    with evaluating(model), hooks_detached(model), uncompiled(model), torch.inference_mode(False), torch.no_grad():
         found = Sites(model, example, forward)
         with state_kept(found.device):
             yield found
@@ -125,8 +125,14 @@ class Sites:
         like = next((p for p in [*model.parameters(), *model.buffers()] if p.is_floating_point()), example)
         self.dtype, self.device = like.dtype, like.device
         example = example.to(self.device, self.dtype)
-        seen, output = self._look(example)
-        alone, _ = self._look(example[:1])
+        try:
+            seen, output = self._look(example.clone())  # a model may change its input in place
+        except (RuntimeError, TypeError, ValueError, IndexError) as error:
+            raise InputError(
+                f"the model must run on x, whose rows have shape {tuple(example.shape[1:])} (give forward= if it is "
+                f"called otherwise); {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+            ) from error
+        alone, _ = self._look(example[:1].clone())
         if [s.op for s in seen] != [s.op for s in alone]:
             raise UnsupportedModelError(
                 "The model calls different activations for one row and for three; it has no fixed sites."

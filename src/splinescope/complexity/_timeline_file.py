@@ -10,6 +10,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
+from .._checks import check_file
 from .._errors import FileFormatError
 from .._files import replacing
 from ..network import Site
@@ -51,9 +52,10 @@ def load_timeline(path: str | os.PathLike[str]) -> Timeline:
     """Read a timeline that `Timeline.save` wrote; nothing in the file is executed.
 
     Raises:
+        InputError: There is no such file.
         FileFormatError: The file is corrupt, of an unknown version, or something else altogether.
     """
-    name = os.fspath(path)
+    name = str(check_file(path))
     try:
         with safe_open(name, framework="numpy") as file:
             metadata = file.metadata() or {}

@@ -51,6 +51,8 @@ class TrainingMonitor(ABC):
             raise InputError(f"budget must be a share in (0, 1] or None, got {budget!r}.")
         if snapshots and out is None:
             raise InputError("snapshots need a folder: give out=.")
+        if schedule is not None and not hasattr(schedule, "next_after"):
+            raise InputError(f"schedule must be LogSpaced(...), Every(n) or At([...]), got {schedule!r}.")
         self.model = model
         self._schedule = schedule or LogSpaced()
         self._metrics = dict(metrics or {})

@@ -18,7 +18,9 @@ def exact_counts(
     model: nn.Module | SplineNetwork, x: Tensor, directions: Tensor, radius: float, region: Region
 ) -> tuple[Tensor, Tensor, SplineNetwork]:
     """`[N, S]` folds and `[N]` tiles about each point, and the network that was traced."""
-    network = model if isinstance(model, SplineNetwork) else trace(model, x[:1])
+    network = (
+        model if isinstance(model, SplineNetwork) else trace(model, x[:1] if len(x) else x.new_zeros(1, *x.shape[1:]))
+    )
     counts = torch.zeros(len(x), len(network.sites), dtype=torch.int64)
     tiles = torch.zeros(len(x), dtype=torch.int64)
     for i, point in enumerate(x):

@@ -22,8 +22,9 @@ def random_frame(count: int, shape: tuple[int, ...], *, generator: torch.Generat
         generator: Source of randomness; a fresh one with seed 0 if None, so that two calls agree.
     """
     size = math.prod(shape)
-    if not 1 <= count <= size:
-        raise InputError(f"directions must be between 1 and the input size {size}, got {count}.")
+    if isinstance(count, bool) or int(count) != count or not 1 <= count <= size:
+        raise InputError(f"directions must be a whole number between 1 and the input size {size}, got {count!r}.")
+    count = int(count)
     if generator is None:
         generator = torch.Generator().manual_seed(0)
     gaussian = torch.randn(size, count, generator=generator, dtype=torch.float64, device=generator.device).cpu()

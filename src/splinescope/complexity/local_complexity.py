@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import numbers
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from .._checks import check_choice, check_positive
+from .._checks import check_choice, check_positive, check_whole
 from .._errors import InputError
 from ..network import SplineNetwork
 from ._result import LocalComplexity, Method
-from ._sites import Forward, Sites, sites_of
+from ._sites import Forward, Sites, evaluating, sites_of
 from .frames import random_frame
 from .humayun2024_frame import frame_counts
 from .linear_distance import distance_counts
@@ -86,8 +88,8 @@ def local_complexity(
     check_choice(method, "method", ("frame", "distance", "exact"))
     check_choice(region, "region", ("disc", "square"))
     radius = check_positive(radius, "radius")
-    if max_bytes is not None and (int(max_bytes) != max_bytes or max_bytes < 1):
-        raise InputError(f"max_bytes must be a whole number >= 1 or None, got {max_bytes!r}.")
+    if max_bytes is not None:
+        max_bytes = check_whole(max_bytes, "max_bytes")
     points = _as_points(x)
     shape, size = tuple(points.shape[1:]), math.prod(points.shape[1:])
     if method == "distance" and directions is not None:
@@ -95,10 +97,13 @@ def local_complexity(
     if method == "exact":
         from .exact_tiles import exact_counts
 
+        if size < 2:
+            raise InputError("method 'exact' needs inputs of at least 2 numbers, which a plane has; got 1.")
         plane = _as_frame(2 if directions is None else directions, shape, generator)
         if len(plane) != 2:
             raise InputError(f"directions of method 'exact' must be the 2 that span the plane, got {len(plane)}.")
-        counts, tiles, network = exact_counts(model, points, plane, radius, region)  # type: ignore[arg-type]
+        with evaluating(model) if isinstance(model, nn.Module) else contextlib.nullcontext():
+            counts, tiles, network = exact_counts(model, points, plane, radius, region)  # type: ignore[arg-type]
         where = f"{region} of {'radius' if region == 'disc' else 'half side'} {radius:g}"
         return LocalComplexity(counts, tiles, network.sites, method, radius, 2, size, where)
     frame = None
@@ -138,8 +143,10 @@ def _as_points(x: Any) -> Tensor:
 
 def _as_frame(directions: Any, shape: tuple[int, ...], generator: torch.Generator | None) -> Tensor:
     """Given or random orthonormal directions `[P, *shape]` in float64."""
-    if isinstance(directions, int):
-        return random_frame(directions, shape, generator=generator)
+    if generator is not None and not isinstance(generator, torch.Generator):
+        raise InputError(f"generator must be a torch.Generator or None, got {type(generator).__name__}.")
+    if isinstance(directions, numbers.Real):
+        return random_frame(directions, shape, generator=generator)  # type: ignore[arg-type]
     frame = torch.as_tensor(directions).detach().to("cpu", torch.float64)
     if tuple(frame.shape[1:]) != shape or len(frame) == 0:
         raise InputError(f"directions must have shape (P, {', '.join(map(str, shape))}), got {tuple(frame.shape)}.")

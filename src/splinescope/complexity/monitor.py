@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from .._checks import check_positive
+from .._checks import check_choice, check_positive
+from .._errors import InputError
 from ._journal import Record
 from ._result import LocalComplexity
 from ._sites import Forward
@@ -67,6 +68,9 @@ class ComplexityMonitor(TrainingMonitor):
         forward: Forward | None = None,
     ) -> None:
         self._sets = dict(points) if isinstance(points, Mapping) else {"points": points}
+        if not self._sets or not all(len(x) for x in self._sets.values()):
+            raise InputError("points must be one or more points, or sets of such by name; got none.")
+        check_choice(method, "method", ("frame", "distance"))
         self._how = {"radius": check_positive(radius, "radius"), "method": method, "directions": directions}
         self._forward = forward
         header = {"radius": float(radius), "method": method,

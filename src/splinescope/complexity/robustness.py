@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._checks import check_choice, check_positive
+from .._checks import check_choice, check_positive, check_whole
 from .._errors import InputError
 from ._attacks import Loss, Norm, Scores, attack_loss, blocks, margins, pgd, random_search
 from ._sites import Forward, evaluating
@@ -65,7 +66,7 @@ def robustness(
     x: Any,
     labels: Any,
     *,
-    epsilons: Sequence[float],
+    epsilons: Sequence[float] | float,
     norm: Norm = "linf",
     steps: int = 20,
     restarts: int = 2,
@@ -116,7 +117,13 @@ def robustness(
     """
     check_choice(norm, "norm", ("linf", "l2"))
     check_choice(loss, "loss", ("margin", "dlr", "cross_entropy"))
-    sizes = [check_positive(e, "epsilons") for e in epsilons]
+    sizes = [check_positive(e, "epsilons") for e in np.atleast_1d(np.asarray(epsilons))]
+    steps, restarts, queries, batch = (
+        check_whole(value, name)
+        for value, name in ((steps, "steps"), (restarts, "restarts"), (queries, "queries"), (batch, "batch"))
+    )
+    if bounds is not None and not bounds[0] < bounds[1]:
+        raise InputError(f"bounds must be (low, high) with low < high, got {bounds!r}.")
     order = sorted(range(len(sizes)), key=sizes.__getitem__)
     generator = generator or torch.Generator().manual_seed(0)
     with evaluating(model), torch.no_grad():
@@ -129,6 +136,16 @@ def robustness(
                 f"expected N >= 1 points, as many labels and at least one epsilon, got {tuple(points.shape)}, "
                 f"{tuple(answers.shape)} and {len(sizes)}."
             )
+        classes = scores(points[:1]).shape[1]
+        if not bool(((answers >= 0) & (answers < classes)).all()):
+            raise InputError(
+                f"labels must be classes 0 to {classes - 1}, got {int(answers.min())} to {int(answers.max())}."
+            )
+        if bounds is not None:
+            slack = 1e-6 * (bounds[1] - bounds[0])  # of rounding
+            if not bool(((points >= bounds[0] - slack) & (points <= bounds[1] + slack)).all()):
+                span = f"{float(points.min()):g} to {float(points.max()):g}"
+                raise InputError(f"x must lie within bounds {bounds!r}, got {span}.")
         right = torch.cat([margins(scores(points[b]), answers[b]) > 0 for b in blocks(len(points), batch)])
         by_gradient = torch.zeros(len(sizes), len(points), dtype=torch.bool, device=points.device)
         by_search = by_gradient.clone()

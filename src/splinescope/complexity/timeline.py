@@ -77,7 +77,8 @@ def timeline(
         checkpoints: A folder of .safetensors, .pt, .pth or .ckpt files with the step as the last number in the name
             (such as the monitor's `snapshots`), or state dicts by step. Nothing in a file is executed.
         view: The slice, the same at all steps; its anchors are the data points looked at.
-        points: Sets of inputs by name ("train", "test", "random") for local complexity.
+        points: Sets of inputs by name ("train", "test") for local complexity; "random" is added if it is not among
+            them: 200 random points of the slice.
         radius: r of the local complexity (method "frame").
         near: Radius of the discs in which tiles are counted, in slice coordinates; 5% of the side by default.
         directions: As for `local_complexity`.
@@ -94,12 +95,17 @@ def timeline(
         >>> story.save("run1.timeline")                                                         # doctest: +SKIP
     """
     radius = check_positive(radius, "radius")
+    if not isinstance(points, Mapping):
+        raise InputError(f"points must be sets of inputs by name, {{'train': x}}, got {type(points).__name__}.")
     if view.dimension != 2:
         raise InputError(f"view must be a 2-D slice, got a {view.dimension}-D one.")
     near = 0.05 * float(np.sqrt(view.size)) if near is None else check_positive(near, "near")
     found = dict(checkpoints) if isinstance(checkpoints, Mapping) else _checkpoint_files(checkpoints)
+    if not found:
+        raise InputError("checkpoints must hold at least one, got none.")
     twin = copy.deepcopy(model).eval()
     places = view.inputs(_random_places(view))
+    sets = {**points, "random": points.get("random", places)}
     network = None
     steps, tilings, rows = sorted(found), [], []
     for number, step in enumerate(steps):
@@ -111,7 +117,7 @@ def timeline(
             network = trace(twin, torch.from_numpy(places[:2]).to(like))
         tiling = tessellate(network, view, max_tiles=max_tiles, progress=False)
         row = _measures(tiling, view, near)
-        for name, x in points.items():
+        for name, x in sets.items():
             counts = local_complexity(twin, x, radius=radius, directions=directions)
             row[f"complexity/{name}"] = float(counts.total.double().mean())
         tilings.append(replace(tiling, network=None))  # its parameters move on
@@ -123,7 +129,8 @@ def timeline(
 def _measures(tiling: Tiling, view: Slice, near: float) -> dict[str, float]:
     boundary = tiling.decision_boundary()
     anchors = view.anchors if view.anchors.size else np.zeros((0, 2))
-    on_boundary = boundary.sample(_BOUNDARY_SAMPLES, np.random.default_rng(0)) if len(boundary) else np.zeros((0, 2))
+    generator = torch.Generator().manual_seed(0)
+    on_boundary = boundary.sample(_BOUNDARY_SAMPLES, generator=generator) if len(boundary) else np.zeros((0, 2))
     inside = tiling.locate(anchors)
     inside = inside[inside >= 0]
     return {
@@ -178,20 +185,17 @@ def _load(model: nn.Module, source: Path | Mapping[str, Tensor]) -> None:
     from safetensors import SafetensorError
     from safetensors.torch import load_model
 
-    if not isinstance(source, Path):
-        model.load_state_dict(source)
-        return
     try:
-        if source.suffix == ".safetensors":
-            load_model(model, source)
+        if isinstance(source, Path) and source.suffix == ".safetensors":
+            load_model(model, source)  # knows about tied parameters, which the file holds once
             return
-        state = torch.load(source, map_location="cpu", weights_only=True)
+        state: Any = torch.load(source, map_location="cpu", weights_only=True) if isinstance(source, Path) else source
+        for key in ("state_dict", "model_state_dict", "model"):
+            if isinstance(state, Mapping) and isinstance(state.get(key), Mapping):
+                state = state[key]
+        model.load_state_dict(state)
     except (SafetensorError, UnpicklingError, EOFError) as error:
         raise FileFormatError(f"{source} is not a readable checkpoint: {str(error).splitlines()[0]}") from error
-    for key in ("state_dict", "model_state_dict", "model"):
-        if isinstance(state, Mapping) and isinstance(state.get(key), Mapping):
-            state = state[key]
-    try:
-        model.load_state_dict(state)
     except (RuntimeError, TypeError) as error:
-        raise InputError(f"{source} does not fit the model: {' '.join(str(error).split())}") from error
+        name = source if isinstance(source, Path) else "a state dict"
+        raise InputError(f"{name} does not fit the model: {' '.join(str(error).split())}") from error

@@ -53,9 +53,10 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                 judge(isolated == 1 and min(angle) > 85 and 0.5 < np.median(ratio) / (n - 1) < 1.5),
                 f"{seeds} networks (n = {n}, width {width}, depth {depth}): odd length over median length "
                 f"{spread(ratio)} (n - 1 = {n - 1}), angle {spread(angle)} degrees, cluster within "
-                f"{spread([r['cluster_angle'] for r in runs])} degrees; at depth 10 the longest is only "
-                f"{spread([r['early_isolation'] for r in runs])} times the second",
-                "longest over second above 3, angle above 85 degrees, every time; median ratio within half of n - 1",
+                f"{spread([r['cluster_angle'] for r in runs])} degrees; at depth 10 its length is only "
+                f"{spread([r['early_isolation'] for r in runs])} times the longest of the others",
+                "odd length over the longest of the others above 3, angle above 85 degrees, every time; median ratio "
+                "within half of n - 1",
             ),
             Claim(
                 "The odd point is the input of the largest length: of centred length, and only if it stands out.",
@@ -117,7 +118,7 @@ def draw(numbers: dict[str, Any]) -> Any:
     right.semilogy(range(1, numbers["depth"] + 1), example["isolation"])
     right.axhline(numbers["n"] - 1, color="0.6", linestyle=":", label="n - 1")
     right.set_xlabel("layer")
-    right.set_ylabel("longest / second longest")
+    right.set_ylabel("odd length / longest of the others")
     right.legend(frameon=False)
     return figure
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from ..meanfield import TwoLayerBN, descend, speed_by_length
+from ..meanfield import Data, Manifold, Trajectory, TwoLayerBN, descend, speed_by_length
 from ._experiment import Claim, Experiment, Outcome, Progress, Size
 from ._meanfield import decide, panels, random_neurons, random_problem, relu_data
 
@@ -27,14 +28,14 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
 
     if progress:
         progress(0.1, "descent with short and long neurons")
-    base = random_neurons(m, seed)
-    lengths = torch.where(torch.arange(m) < m // 2, 1.0, 10.0).to(base.b)
-    net = TwoLayerBN(base.a, base.b * lengths[:, None], "relu")
-    path = descend(net, relu_data(n, seed), rate=0.01, iterations=iterations, record_every=iterations // 20)
-    u = path.b / path.b.norm(dim=2, keepdim=True)
-    turned = 2 * torch.atan2((u - u[0]).norm(dim=2), (u + u[0]).norm(dim=2))
-    short, long = turned[:, : m // 2].mean(1), turned[:, m // 2 :].mean(1)
+    base, data = random_neurons(m, seed), relu_data(n, seed)
+    short, long, path = _turns(base, data, iterations)
     ratio = float(short[-1] / long[-1])
+    if progress:
+        progress(0.5, "the same with Gaussian weights")
+    weights = torch.randn(base.b.shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    varied_short, varied_long, _ = _turns(TwoLayerBN(base.a, weights, "relu"), data, iterations)
+    varied = float(varied_short[-1] / varied_long[-1])
     numbers = {
         "factors": factors.tolist(),
         "batch_norm": {k: s.batch_norm.mean(1).tolist() for k, s in speeds.items()},
@@ -42,6 +43,8 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
         "iterations": (path.times / 0.01).round().tolist(),
         "turned_short": short.tolist(),
         "turned_long": long.tolist(),
+        "turned_short_varied": varied_short.tolist(),
+        "turned_long_varied": varied_long.tolist(),
         "law_error": law,
     }
     return Outcome(
@@ -65,11 +68,22 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                 "In training, neurons ten times longer barely turn.",
                 decide(ratio > 5),
                 f"mean turn {float(short[-1]):.2f} rad (length 1) against {float(long[-1]):.3f} rad (length "
-                f"10), ratio {ratio:.1f} after {iterations} steps",
-                "ratio above 5",
+                f"10), ratio {ratio:.1f} after {iterations} steps; with Gaussian weights, whose lengths vary, "
+                f"{float(varied_short[-1]):.2f} against {float(varied_long[-1]):.3f} rad, ratio {varied:.1f}",
+                "ratio above 5 for lengths 1 and 10",
             ),
         ),
     )
+
+
+def _turns(net: TwoLayerBN, data: Data, iterations: int) -> tuple[Tensor, Tensor, Trajectory]:
+    """Mean angle from the start, over time, of the first half of the neurons and of the others, 10 times longer."""
+    half = net.width // 2
+    lengths = torch.where(torch.arange(net.width) < half, 1.0, 10.0).to(net.b)
+    long = TwoLayerBN(net.a, net.b * lengths[:, None], "relu")
+    path = descend(long, data, rate=0.01, iterations=iterations, record_every=iterations // 20)
+    turned = Manifold(data.covariance).distance(path.b, path.b[:1])
+    return turned[:, :half].mean(1), turned[:, half:].mean(1), path
 
 
 def draw(numbers: dict[str, Any]) -> Figure:
@@ -81,8 +95,10 @@ def draw(numbers: dict[str, Any]) -> Figure:
         left.loglog(c, numbers["plain"][kind], style + "--", color=color, ms=4, mfc="none", label=f"plain, {kind}")
     left.set(xlabel="length factor c", ylabel="speed / speed at c = 1")
     left.legend(frameon=False, fontsize="small")
-    right.plot(numbers["iterations"], numbers["turned_short"], "o-", ms=3, color="#0072B2", label="length 1")
-    right.plot(numbers["iterations"], numbers["turned_long"], "s--", ms=3, color="#D55E00", label="length 10")
+    for key, label, style in (("", "", "-"), ("_varied", ", varied", ":")):
+        short, long = numbers[f"turned_short{key}"], numbers[f"turned_long{key}"]
+        right.plot(numbers["iterations"], short, f"o{style}", ms=3, color="#0072B2", label=f"length 1{label}")
+        right.plot(numbers["iterations"], long, f"s{style}", ms=3, color="#D55E00", label=f"length 10{label}")
     right.set(xlabel="iteration", ylabel="mean turn from the start, rad")
     right.legend(frameon=False)
     return figure

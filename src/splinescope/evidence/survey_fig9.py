@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 
 from ..tiling import Slice, Tiling, tessellate
 from ._experiment import Claim, Experiment, Outcome, Progress, Size, Verdict
@@ -51,8 +52,8 @@ def _three_tilings(setting: Setting, trained: Run, keep: bool) -> list[dict[str,
 
 def _row(tiling: Tiling, trained: Run, index: int, radius: float) -> dict[str, Any]:
     boundary = tiling.decision_boundary()
-    generator = np.random.default_rng(0)
-    near_boundary = boundary.sample(200, generator) if len(boundary) else np.zeros((0, 2))
+    generator = torch.Generator().manual_seed(0)
+    near_boundary = boundary.sample(200, generator=generator) if len(boundary) else np.zeros((0, 2))
     anchors = tiling.slice.anchors
     return {
         "step": trained.steps[index],

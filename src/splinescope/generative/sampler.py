@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from .._checks import check_choice, check_count
+from .._checks import check_choice, check_whole
 from .._errors import InputError
+from .._progress import check_progress, reporter
 from ..network import SplineNetwork
-from ._progress import reporter
 from ._pushforward import Generator
 from .cache import SHARD, Pool, fingerprint, gather
 from .domains import LatentDomain
@@ -112,7 +112,7 @@ class PolaritySampler:
             raise InputError(f"generator must be a torch.nn.Module, got {type(generator).__name__}.")
         if not isinstance(domain, LatentDomain):
             raise InputError(f"domain must be a latent domain such as Ball(64, 8.0) or Box(2), got {domain!r}.")
-        check_count(pool, "pool")
+        pool = check_whole(pool, "pool")
         _check_power(rho)
         if divide_prior and not domain.bounded and rho >= 1:
             raise InputError(
@@ -126,6 +126,7 @@ class PolaritySampler:
             raise InputError(f"latent_shape must hold the domain's {domain.size} numbers, got {shape}.")
         if conditions is not None and len(conditions) == 0:
             raise InputError("conditions must have at least one row, got none.")
+        check_progress(progress)
         self.generator, self.domain, self.rho, self.divide_prior = generator, domain, float(rho), divide_prior
         self.proposal, self.top_k, self.output = proposal or domain, top_k, output
         self.conditions, self.latent_shape, self.seed = conditions, shape, seed
@@ -138,7 +139,11 @@ class PolaritySampler:
         if self._pool is None:
             settings = (self.domain, self.proposal, self.top_k, self.output, self.latent_shape, self.seed)
             key = fingerprint(self.generator, *settings, None if self.conditions is None else self.conditions.tolist())
-            with reporter(self._progress, "volumes") as report:
+            with reporter(
+                self._progress,
+                "volumes",
+                lambda bar, task: lambda done, total: bar.update(task, completed=done, total=total),
+            ) as report:
                 self._pool = gather(self._size, self._shard, folder=self._cache, key=key, progress=report)
         return self._pool
 
@@ -184,7 +189,7 @@ class PolaritySampler:
             `Samples`; the same arguments give the same samples.
         """
         check_choice(method, "method", ("resample", "rejection", "metropolis"))
-        check_count(n, "n")
+        n = check_whole(n, "n")
         rho = self.rho if rho is None else _check_power(rho)
         rng = torch.Generator().manual_seed((self.seed * 1_000_003 + 999_983) % 2**32)  # apart from the shards'
         weights = self.log_weights(rho)

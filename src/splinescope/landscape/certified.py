@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._checks import as_float64_array, check_count
+from .._checks import as_float64_array, check_whole
 from .._errors import InputError
 from ..network import Affine, Fold, Program, Seal, SplineNetwork
 from ..network._program import live_after
@@ -121,7 +121,7 @@ def certified_surface(
     family = [directions] if not isinstance(directions, (list, tuple)) else list(directions)
     mover = Mover(network, checked_directions(network, family))
     low, high = checked_span(span)
-    check_count(cells, "cells")
+    cells = check_whole(cells, "cells")
     size = check_batch_size(batch_size, default_batch(network))
     d, half = len(family), 0.5 * (high - low) / cells
     axis = low + half * (2 * np.arange(cells) + 1)

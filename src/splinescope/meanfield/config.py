@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from .._checks import check_whole
 from .._errors import InputError
 from .data import Data, Gaussian
 from .flow import Trajectory, descend, flow
@@ -121,6 +122,7 @@ def _data(section: dict[str, Any], folder: Path) -> Data:
 
 def _network(section: dict[str, Any], d: int) -> TwoLayerBN:
     generator = torch.Generator().manual_seed(section["seed"])
+    check_whole(section["width"], "width of [network]")
     normal = torch.randn(section["width"], 1 + d, generator=generator, dtype=torch.float64)
     b = normal[:, 1:] / normal[:, 1:].norm(dim=1, keepdim=True)
     return TwoLayerBN(section["amplitude"] * normal[:, 0], section["length"] * b, section["activation"])

@@ -24,7 +24,7 @@ this).
 
 def as_covariance(covariance: Any) -> Tensor:
     """A symmetric positive definite matrix of shape (d, d) as a float tensor; anything else is refused."""
-    sigma = float_tensor(covariance)
+    sigma = float_tensor(covariance, "covariance")
     if sigma.ndim != 2 or sigma.shape[0] != sigma.shape[1] or sigma.shape[0] == 0:
         raise InputError(f"covariance must have shape (d, d), got {tuple(sigma.shape)}.")
     if not torch.isfinite(sigma).all():
@@ -75,13 +75,13 @@ class Data:
             [0.0, 0.0]
         """
         check_choice(centre, "centre", ("refuse", "centre"))
-        x = float_tensor(x)
-        y = torch.as_tensor(y).to(x)
+        x = float_tensor(x, "x")
+        y = float_tensor(y, "y").to(x)
         if x.ndim != 2 or 0 in x.shape:
             raise InputError(f"x must have shape (N, d) with N, d >= 1, got {tuple(x.shape)}.")
         if y.shape != x.shape[:1]:
             raise InputError(f"y must have shape ({x.shape[0]},), one target per row of x, got {tuple(y.shape)}.")
-        w = torch.full_like(y, 1 / len(y)) if weights is None else torch.as_tensor(weights).to(x)
+        w = torch.full_like(y, 1 / len(y)) if weights is None else float_tensor(weights, "weights").to(x)
         if w.shape != y.shape or bool((w < 0).any()) or abs(w.sum().item() - 1) > 1e-6:
             raise InputError(f"weights must be {len(y)} probabilities that sum to 1, got shape {tuple(w.shape)}.")
         for name, values in (("x", x), ("y", y)):
@@ -128,9 +128,12 @@ class Data:
         return Data(x, y, w, (w[:, None] * x).T @ x)
 
 
-def float_tensor(values: Any) -> Tensor:
+def float_tensor(values: Any, name: str) -> Tensor:
     """A detached float tensor: tensors and float arrays keep their dtype, numbers, lists become float64."""
-    tensor = torch.as_tensor(np.asarray(values) if isinstance(values, (list, tuple)) else values)
+    try:
+        tensor = torch.as_tensor(np.asarray(values) if isinstance(values, (list, tuple)) else values)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"{name} must be numbers (tensor, array or nested lists): {error}.") from error
     return tensor.detach() if tensor.is_floating_point() else tensor.double()
 
 

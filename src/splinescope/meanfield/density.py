@@ -133,8 +133,7 @@ class _Grid:
         x = data.x.double()
         self.table = activation.value(manifold.normalise(_circle(self.phi)) @ x.T)
         faces = self.phi + self.d_phi / 2
-        slope = torch.empty_like(self.table)
-        activation.evaluate(manifold.normalise(_circle(faces)) @ x.T, slope)
+        slope = activation.evaluate(manifold.normalise(_circle(faces)) @ x.T)()
         turn = manifold.differential(_circle(faces), _circle(faces + np.pi / 2))
         self.face_table = slope * (turn @ x.T)
 

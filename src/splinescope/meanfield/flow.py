@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._checks import as_float64_array, check_choice, check_positive
+from .._checks import as_float64_array, check_choice, check_positive, check_whole
 from .._errors import InputError
 from .data import Data
 from .functions import Activation, Loss, LossLike, as_loss
@@ -110,6 +110,11 @@ def vector_field(
 
 def _system(net: TwoLayer, data: Data, loss: Loss, dynamics: Dynamics, unit_length: bool, project: bool) -> _System:
     check_choice(dynamics, "dynamics", DYNAMICS)
+    if not isinstance(net, TwoLayer) or not isinstance(data, Data):
+        raise InputError(
+            f"net and data must be a TwoLayerBN (or TwoLayer) and a Data, got {type(net).__name__} and "
+            f"{type(data).__name__}; Data.of(x, y) makes one from arrays."
+        )
     if dynamics != "plain" and not isinstance(net, TwoLayerBN):
         raise InputError(f'net must be a TwoLayerBN for dynamics "{dynamics}", got TwoLayer; "plain" takes both.')
     if net.dimension != data.dimension:
@@ -249,8 +254,8 @@ def descend(
     """
     check_choice(dynamics, "dynamics", ("euclidean", "plain"))
     rate = check_positive(rate, "rate")
-    if iterations < 1 or record_every < 1:
-        raise InputError(f"iterations and record_every must be at least 1, got {iterations} and {record_every}.")
+    check_whole(iterations, "iterations")
+    check_whole(record_every, "record_every")
     if batch_size is not None and not 1 < batch_size <= len(data):
         raise InputError(f"batch_size must be between 2 and {len(data)}, the size of the data, got {batch_size}.")
     the_loss = as_loss(loss)

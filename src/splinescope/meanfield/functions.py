@@ -23,57 +23,66 @@ class Activation:
     Attributes:
         name: For messages and pictures.
         value: `z -> sigma(z)`; must be differentiable by torch.
-        evaluate: `(z, slope) -> None`, in place: `z` becomes `sigma(z)`, `slope` receives `sigma'(z)`.
-            In place, because fresh memory for a table of neurons times points costs more than the arithmetic.
+        evaluate: In place: `z` becomes `sigma(z)`; the function returned, called once these values have been used,
+            gives `sigma'(z)`, in the same memory where it can. Passes over a table of neurons times points, and
+            fresh memory for one, cost more than the arithmetic.
     """
 
     name: str
     value: Elementwise
-    evaluate: Callable[[Tensor, Tensor], None]
+    evaluate: Callable[[Tensor], Callable[[], Tensor]]
 
 
 def _from_elementwise(function: Elementwise) -> Activation:
     """Any elementwise torch function; its slope costs one backward pass over the pre-activations."""
 
-    def evaluate(z: Tensor, slope: Tensor) -> None:
+    def evaluate(z: Tensor) -> Callable[[], Tensor]:
         with torch.enable_grad():
             point = z.clone().requires_grad_()
             value = function(point)
-            slope.copy_(torch.autograd.grad(value.sum(), point)[0])
+            if not isinstance(value, Tensor) or value.shape != z.shape:
+                raise InputError(f"activation must return one value for each number, shape {tuple(z.shape)}.")
+            slope = torch.autograd.grad(value.sum(), point)[0]
         z.copy_(value.detach())
+        return lambda: slope
 
     name = type(function).__name__ if isinstance(function, nn.Module) else getattr(function, "__name__", "custom")
     return Activation(name, function, evaluate)
 
 
-def _relu(z: Tensor, slope: Tensor) -> None:
-    torch.sign(z.relu_(), out=slope)
+def _relu(z: Tensor) -> Callable[[], Tensor]:
+    return z.relu_().sign_
 
 
 def _leaky_relu(leak: float) -> Activation:
     def value(z: Tensor) -> Tensor:
         return torch.where(z > 0, z, leak * z)
 
-    def evaluate(z: Tensor, slope: Tensor) -> None:
-        slope.copy_(z > 0).mul_(1 - leak).add_(leak)
+    def evaluate(z: Tensor) -> Callable[[], Tensor]:
+        slope = (z > 0).to(z.dtype).mul_(1 - leak).add_(leak)
         z.mul_(slope)
+        return lambda: slope
 
     return Activation("leaky_relu", value, evaluate)
 
 
-def _tanh(z: Tensor, slope: Tensor) -> None:
-    z.tanh_()
-    torch.addcmul(torch.ones_like(z[:1, :1]), z, z, value=-1, out=slope)
+def _tanh(z: Tensor) -> Callable[[], Tensor]:
+    """By `2 sigmoid(2 z) - 1`: twice as fast as torch's tanh, and as good to absolute rounding (2e-16)."""
+    one = z.new_ones(())
+    torch.add(-one, z.mul_(2).sigmoid_(), alpha=2, out=z)
+    return lambda: torch.addcmul(one, z, z, value=-1, out=z)
 
 
-def _softplus(z: Tensor, slope: Tensor) -> None:
-    torch.sigmoid(z, out=slope)
-    torch.logaddexp(z, torch.zeros_like(z), out=z)
+def _softplus(z: Tensor) -> Callable[[], Tensor]:
+    slope = z.sigmoid()
+    torch.logaddexp(z, z.new_zeros(()), out=z)
+    return lambda: slope
 
 
-def _sin(z: Tensor, slope: Tensor) -> None:
-    torch.cos(z, out=slope)
+def _sin(z: Tensor) -> Callable[[], Tensor]:
+    slope = z.cos()
     z.sin_()
+    return lambda: slope
 
 
 ACTIVATIONS: dict[str, Activation] = {

@@ -55,10 +55,7 @@ class Manifold:
 
     def normalise(self, b: Tensor) -> Tensor:
         """`b / ||b||_Sigma`, the neuron as the network sees it. A zero `b` is refused."""
-        norm = self.norm(b)
-        if not bool((norm > 0).all()):
-            raise InputError("b must be non-zero: a neuron of length 0 has no direction and no normalisation.")
-        return b / norm[..., None]
+        return b / _positive(self.norm(b))[..., None]
 
     retraction = normalise
     """The nearest point of Omega along the ray: used after every integration step."""
@@ -86,7 +83,7 @@ class Manifold:
         eye = torch.eye(self.dimension, dtype=b.dtype, device=b.device)
         normal = b @ self.covariance
         normal = normal / normal.norm(dim=-1, keepdim=True)
-        u = b / b.norm(dim=-1, keepdim=True)
+        u = _unit(b)
         tangent = eye - normal[..., :, None] * normal[..., None, :]
         sphere = eye - u[..., :, None] * u[..., None, :]
         return tangent @ sphere @ tangent * self._weight(b, scale)[..., None, None]
@@ -113,7 +110,7 @@ class Manifold:
         (...).
         """
         self._check(b, v, w)
-        u = b / b.norm(dim=-1, keepdim=True)
+        u = _unit(b)
         return ((v * w).sum(-1) - (u * v).sum(-1) * (u * w).sum(-1)) * self._weight(b, scale)
 
     def distance(self, b: Tensor, c: Tensor, *, scale: Tensor | float = 1.0) -> Tensor:
@@ -121,7 +118,7 @@ class Manifold:
         too.
         """
         self._check(b, c)
-        u, w = b / b.norm(dim=-1, keepdim=True), c / c.norm(dim=-1, keepdim=True)
+        u, w = _unit(b), _unit(c)
         return 2 * torch.atan2((u - w).norm(dim=-1), (u + w).norm(dim=-1)) * scale
 
     def exp(self, b: Tensor, v: Tensor) -> Tensor:
@@ -138,7 +135,7 @@ class Manifold:
     def log(self, b: Tensor, c: Tensor) -> Tensor:
         """The tangent vector `v` at `b` with `exp(b, v) = c`; any of many if `c` is opposite to `b`."""
         self._check(b, c)
-        u, w = b / b.norm(dim=-1, keepdim=True), c / c.norm(dim=-1, keepdim=True)
+        u, w = _unit(b), _unit(c)
         across = w - u * (u * w).sum(-1, keepdim=True)
         turn = across / torch.sinc(self.distance(b, c) / torch.pi)[..., None]
         # from the sphere back to Omega: the differential of normalise at u
@@ -149,3 +146,13 @@ class Manifold:
         """`c^2 / ||b||^2`, shape (...)."""
         weight: Tensor = scale**2 / (b * b).sum(-1)
         return weight
+
+
+def _positive(norm: Tensor) -> Tensor:
+    if not bool((norm > 0).all()):
+        raise InputError("b must be non-zero: a neuron of length 0 has no direction and no normalisation.")
+    return norm
+
+
+def _unit(b: Tensor) -> Tensor:
+    return b / _positive(b.norm(dim=-1, keepdim=True))

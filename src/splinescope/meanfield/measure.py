@@ -9,9 +9,8 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from scipy.optimize import linear_sum_assignment
-from torch import Tensor
 
-from .._checks import check_choice, require
+from .._checks import as_float64_array, check_choice, check_whole, require
 from .._errors import InputError
 from .networks import TwoLayer
 
@@ -45,9 +44,7 @@ class ParticleMeasure:
     @classmethod
     def from_arrays(cls, a: Any, b: Any) -> ParticleMeasure:
         """From amplitudes (m,) and non-zero directions (m, d)."""
-        amplitudes, directions = (
-            np.asarray(t.detach().cpu() if isinstance(t, Tensor) else t, dtype=np.float64) for t in (a, b)
-        )
+        amplitudes, directions = as_float64_array(a, "a"), as_float64_array(b, "b")
         if directions.ndim != 2 or amplitudes.shape != directions.shape[:1]:
             raise InputError(
                 f"a and b must have shapes (m,) and (m, d), got {amplitudes.shape} and {directions.shape}."
@@ -140,6 +137,7 @@ def sliced_wasserstein2(
     """
     if mu.u.shape[1] != nu.u.shape[1]:
         raise InputError(f"measures must share a dimension, got {mu.u.shape[1]} and {nu.u.shape[1]}.")
+    check_whole(slices, "slices")
     theta = torch.randn(1 + mu.u.shape[1], slices, generator=generator, dtype=torch.float64).numpy()
     theta /= np.linalg.norm(theta, axis=0)
     p, q = (np.sort(np.column_stack([r.a, r.u]) @ theta, axis=0) for r in (mu, nu))

@@ -34,8 +34,8 @@ class TwoLayer:
     activation: Activation
 
     def __init__(self, a: Any, b: Any, activation: ActivationLike = "relu") -> None:
-        b = float_tensor(b)
-        a = float_tensor(a).to(b)
+        b = float_tensor(b, "b")
+        a = float_tensor(a, "a").to(b)
         if b.ndim != 2 or 0 in b.shape:
             raise InputError(f"b must have shape (m, d) with m, d >= 1, got {tuple(b.shape)}.")
         if a.shape != b.shape[:1]:
@@ -54,8 +54,13 @@ class TwoLayer:
     def dimension(self) -> int:
         return self.b.shape[1]
 
+    def _check(self, x: Tensor) -> None:
+        if x.ndim != 2 or x.shape[1] != self.dimension:
+            raise InputError(f"x must have shape (N, {self.dimension}), got {tuple(x.shape)}.")
+
     def __call__(self, x: Tensor) -> Tensor:
         """Outputs, shape (N,), for inputs of shape (N, d)."""
+        self._check(x)
         return self.a @ self.activation.value(self.b @ x.T) / self.width
 
 
@@ -81,6 +86,7 @@ class TwoLayerBN(TwoLayer):
         """Outputs, shape (N,). Without `covariance` the batch `x` normalises itself, mean included, as in
         training.
         """
+        self._check(x)
         if covariance is None:
             x = x - x.mean(0)
             covariance = x.T @ x / len(x)

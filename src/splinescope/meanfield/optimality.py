@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 from torch import Tensor
 
-from .._checks import check_positive
+from .._checks import check_positive, check_whole
 from .._errors import InputError
 from .data import Data
 from .functions import LossLike, as_loss
@@ -43,6 +43,10 @@ def first_variation(net: TwoLayer, data: Data, a: Tensor, b: Tensor, loss: LossL
         b: Directions, shape (K, d); normalised here.
         loss: As for `flow`.
     """
+    if a.ndim != 1 or b.shape != (len(a), net.dimension):
+        raise InputError(
+            f"a and b must have shapes (K,) and (K, {net.dimension}), got {tuple(a.shape)} and {tuple(b.shape)}."
+        )
     manifold = Manifold(data.covariance.to(net.b))
     pull = _loss_slope(_on_manifold(net, manifold), data, loss)
     h, _ = field_at(manifold.normalise(b), pull, data, net.activation)
@@ -106,6 +110,7 @@ def certificate(
     def field(b: Tensor) -> tuple[Tensor, Tensor]:
         return field_at(b, pull, data, net.activation)
 
+    check_whole(starts, "starts")
     b = manifold.normalise(_directions(net.dimension, starts, generator).to(net.b))
     h, g = field(b)
     best = h.abs().topk(min(32, len(h))).indices

@@ -20,7 +20,7 @@ In the last two the moving point is `n_k`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -31,9 +31,9 @@ from .data import Data
 from .functions import Activation, Loss
 from .manifold import Manifold
 
-CHUNK_BYTES = 16 * 2**20
-"""Memory for one block of pre-activations (data points x neurons): a few of them fit the last cache."""
-_MIN_ROWS = 128
+CHUNK_BYTES = 8 * 2**20
+"""Memory for one block of pre-activations (data points x neurons): it stays in the last cache while it is used."""
+_MIN_ROWS = 96
 """Below this many data points per block the matrix products become memory-bound."""
 
 
@@ -67,11 +67,11 @@ def forces(a: Tensor, b: Tensor, data: Data, activation: Activation, loss: Loss)
     """
     h, g = torch.zeros_like(a), b.new_zeros(b.shape[::-1])  # g transposed: a third faster to add to
     risk = a.new_zeros(())
-    for (x, y, w), value, slope in _evaluate(b, data, activation):
+    for (x, y, w), value, slope_of in _evaluate(b, data, activation):
         f = value @ a / len(a)
         pull = w * loss.slope(f, y)
         h += pull @ value
-        g.addmm_((pull[:, None] * x).T, slope)
+        g.addmm_((pull[:, None] * x).T, slope_of())  # from here on `value` is gone
         risk += w @ loss.value(f, y)
     return Forces(h, g.T.contiguous(), risk.item())
 
@@ -80,11 +80,11 @@ def field_at(b: Tensor, slope_of_loss: Tensor, data: Data, activation: Activatio
     """`h` (K,) and `g` (K, d) at neurons `b` (K, d) that feel given `l'` (N,) of some other network."""
     h, g = b.new_zeros(len(b)), b.new_zeros(b.shape[::-1])
     start = 0
-    for (x, _, w), value, slope in _evaluate(b, data, activation):
+    for (x, _, w), value, slope_of in _evaluate(b, data, activation):
         pull = w * slope_of_loss[start : start + len(x)]
         start += len(x)
         h += pull @ value
-        g.addmm_((pull[:, None] * x).T, slope)
+        g.addmm_((pull[:, None] * x).T, slope_of())
     return h, g.T.contiguous()
 
 
@@ -102,16 +102,14 @@ def _blocks(b: Tensor, data: Data) -> list[tuple[Tensor, Tensor, Tensor]]:
 
 def _evaluate(
     b: Tensor, data: Data, activation: Activation
-) -> Iterator[tuple[tuple[Tensor, Tensor, Tensor], Tensor, Tensor]]:
-    """Blocks (x, y, w) of the data with `sigma` and `sigma'` there, shape (rows, m): two buffers, reused."""
+) -> Iterator[tuple[tuple[Tensor, Tensor, Tensor], Tensor, Callable[[], Tensor]]]:
+    """Blocks (x, y, w) of the data with `sigma` there and a way to `sigma'`, shape (rows, m): one buffer, reused."""
     blocks = _blocks(b, data)
-    value = b.new_empty(len(blocks[0][0]), len(b))
-    slope = torch.empty_like(value)
+    buffer = b.new_empty(len(blocks[0][0]), len(b))
     for block in blocks:
-        z, s = value[: len(block[0])], slope[: len(block[0])]
+        z = buffer[: len(block[0])]
         torch.mm(block[0], b.T, out=z)
-        activation.evaluate(z, s)
-        yield block, z, s
+        yield block, z, activation.evaluate(z)
 
 
 def plain_velocity(a: Tensor, b: Tensor, force: Forces) -> tuple[Tensor, Tensor]:

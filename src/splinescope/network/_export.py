@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import inspect
+import io
 import logging
 import random
 import warnings
@@ -72,7 +73,7 @@ def check_mode(model: nn.Module) -> None:
 
 def export(model: nn.Module, batch: Tensor) -> Any:
     """The `ExportedProgram` of `model`, in-place ops removed, layers kept whole, the batch size free."""
-    with exportable(model) as twin, state_kept(batch.device), torch.no_grad():
+    with state_kept(batch.device), exportable(model) as twin, torch.no_grad():
         try:
             dynamic: tuple[Any, ...] = ({0: torch.export.Dim.DYNAMIC},)
             first = next(iter(inspect.signature(twin.forward).parameters.values()), None)
@@ -169,13 +170,17 @@ def hooks_detached(model: nn.Module) -> Iterator[None]:
 
 @contextlib.contextmanager
 def state_kept(device: torch.device) -> Iterator[None]:
-    """Random states, warning filters and logging stay as they were."""
+    """Random states, warning filters and logging stay as they were; torch's own reports on stderr are not heard.
+
+    Of a model that it cannot export, torch prints half a graph there; our error says what is wrong.
+    """
     python, disabled = random.getstate(), logging.root.manager.disable
     numpy = np.random.get_state()  # noqa: NPY002  (the state a model's own code may draw from)
     devices = [device] if device.type == "cuda" else []
     try:
         logging.disable(logging.CRITICAL)
-        with torch.random.fork_rng(devices=devices), warnings.catch_warnings():
+        quiet = contextlib.redirect_stderr(io.StringIO())
+        with torch.random.fork_rng(devices=devices), warnings.catch_warnings(), quiet:
             warnings.simplefilter("ignore")
             yield
     finally:

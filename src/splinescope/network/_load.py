@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from os import PathLike
-from pathlib import Path
 
 import torch
 
-from splinescope._errors import FileFormatError, InputError
+from splinescope._checks import check_file
+from splinescope._errors import FileFormatError
 
 from ._network import SplineNetwork, trace
 
@@ -26,6 +26,7 @@ def load(path: str | PathLike[str], *, normalized: bool = False) -> SplineNetwor
             format's clipping of inputs to their minima and maxima is left to the choice of the slice.
 
     Raises:
+        InputError: There is no such file.
         FileFormatError: The file is corrupt or of another kind.
         UnsupportedModelError: It holds operators that are not read or not piecewise affine.
 
@@ -33,9 +34,7 @@ def load(path: str | PathLike[str], *, normalized: bool = False) -> SplineNetwor
         >>> load("acas.nnet").input_shape  # doctest: +SKIP
         (5,)
     """
-    path = Path(path)
-    if not path.is_file():
-        raise InputError(f"path must be an existing file, got {str(path)!r}.")
+    path = check_file(path)
     if path.suffix == ".onnx":
         from ._onnx_file import read_onnx
 

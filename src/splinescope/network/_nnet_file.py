@@ -37,6 +37,10 @@ def read_nnet(path: Path, *, normalized: bool) -> tuple[nn.Module, tuple[int, ..
         lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
         lines = [line for line in lines if not line.lstrip().startswith("//")]
         rows = [[float(cell) for cell in re.split(r"[,\s]+", line.strip().strip(",")) if cell] for line in lines]
+        if len(rows) < 7:
+            raise FileFormatError(
+                f"{path} is not a readable .nnet file: expected 7 rows of sizes, ranges and means, got {len(rows)}."
+            )
         layers, inputs, outputs, _ = (int(value) for value in rows[0][:4])
         sizes = [int(value) for value in rows[1]]
         if len(sizes) != layers + 1 or sizes[0] != inputs or sizes[-1] != outputs:

@@ -125,27 +125,64 @@ def value_shapes(program: Program) -> dict[str, tuple[int, ...]]:
     return {name: tuple(value.shape[1:]) for name, value in values.items()}
 
 
-def owners(network: SplineNetwork, model: nn.Module) -> dict[str, nn.Module]:
-    """Path -> Linear or convolution whose output reaches a fold through nothing but parameter-free affine steps."""
+@dataclass(frozen=True)
+class Owners:
+    """Who sets the folds of a model.
+
+    Attributes:
+        layers: Path -> Linear or convolution whose output reaches a fold through nothing but parameter-free affine
+            steps, in execution order.
+        functions: Maps on the way to a fold that no such module owns, in words.
+        sums: Paths of the folds that a sum goes into: of several such layers, or of one and a skip connection.
+    """
+
+    layers: dict[str, nn.Module]
+    functions: tuple[str, ...]
+    sums: tuple[str, ...]
+
+
+def owners(network: SplineNetwork, model: nn.Module) -> Owners:
+    """The modules that hold each fold's weights and offset."""
     lowering = network._lowering()
     program = lowering.program()
     made_by = {step.output: step for step in program.steps if isinstance(step, Affine)}
+    operation = {node.name: str(node.target).split(".")[1] for node in lowering.nodes if "." in str(node.target)}
     found: dict[str, nn.Module] = {}
+    functions: dict[str, None] = {}
+    sums: dict[str, None] = {}
     for layer in layers(program):
         stack = list(layer.fold.inputs)
+        ends = 0
         while stack:
             name = stack.pop()
-            if name not in made_by:
-                continue
             path = lowering.paths.get(name, "")
             module = model.get_submodule(path)
-            if isinstance(module, WEIGHTED):
+            if name not in made_by:
+                ends += 1
+            elif isinstance(module, WEIGHTED):
                 found[path] = module
+                ends += 1
             else:
+                if operation.get(name) in _MAPS:
+                    functions[f"{operation[name]} in {path or 'the model'}"] = None
                 stack.extend(made_by[name].inputs)
+        if ends > 1:
+            sums[layer.fold.site.path or layer.fold.output] = None
     order = {path: i for i, path in enumerate(lowering.paths[s.output] for s in program.steps if isinstance(s, Affine))}
-    return dict(sorted(found.items(), key=lambda item: order[item[0]]))
+    return Owners(dict(sorted(found.items(), key=lambda item: order[item[0]])), tuple(functions), tuple(sums))
 
+
+_MAPS = (
+    "linear",
+    "addmm",
+    "mm",
+    "bmm",
+    "matmul",
+    "einsum",
+    "convolution",
+    *(f"conv{'_transpose' * transposed}{dims}d" for transposed in (0, 1) for dims in (1, 2, 3)),
+)
+"""Operations that hold weights of their own, as torch names them."""
 
 WEIGHTED = (
     *(nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d),

@@ -14,6 +14,10 @@ def output_channels(module: Any) -> int:
     return int(module.out_features if isinstance(module, nn.Linear) else module.out_channels)
 
 
+def input_channels(module: Any) -> int:
+    return int(module.in_features if isinstance(module, nn.Linear) else module.in_channels)
+
+
 def channel_axis(module: Any, output: Tensor) -> int:
     """The axis of a module's output that holds its channels."""
     return output.dim() - 1 if isinstance(module, nn.Linear) else 1

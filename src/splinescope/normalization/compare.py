@@ -25,7 +25,7 @@ NORMALIZATIONS: dict[str, str] = {
     "random bias": "piecewise affine",
     "batch": "piecewise affine (statistics held)",
     "layer": "no; layer 1: planes z_k = mean z",
-    "instance": "no; layer 1: planes z_k = group's mean z",
+    "instance": "no (4 units stand for positions); layer 1: planes z_k = group's mean z",
     "group": "no; layer 1: planes z_k = group's mean z",
     "RMS": "no; but every fold is that of zero bias",
     "weight": "piecewise affine",

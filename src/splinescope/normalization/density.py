@@ -50,6 +50,9 @@ class FoldDensity:
         """Mean density at the data points over that at uniform points of the data's bounding box; 1 is indifferent."""
         raster = self._raster(depth)
         low, high = self.points.min(0), self.points.max(0)
+        window = np.array([(edges[0], edges[-1]) for edges in _edges(raster)]).T
+        if ((self.points < window[0]) | (self.points > window[1])).any():
+            raise InputError("some data lies outside the slice's window; take a larger one, or ratio(near=, far=).")
         centres = _centres(raster)
         inside = ((centres >= low) & (centres <= high)).all(-1)
         background = raster.density[inside].mean() if inside.any() else 0.0

@@ -134,7 +134,8 @@ class FoldDistances:
         """A table: per site the least-squares objective over its optimum, median distances, units that split data."""
         rows = [("site", "op", "units", "objective/optimum", "offset", "rms", "nearest", "split data")]
         for r in self.records():
-            ratio = r["objective"] / r["optimum"] if r["optimum"] > 0 else np.inf
+            constant = r["optimum"] <= 1e-24 * r["objective"]  # deviations of 1e-12 of the offset are rounding
+            ratio = np.inf if constant else r["objective"] / r["optimum"]
             rows.append(
                 (
                     r["path"] or "-",

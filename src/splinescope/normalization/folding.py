@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+import torch.fx
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from .._errors import InputError
+from .._errors import InputError, UnsupportedModelError
 from ..network import Affine, trace
 from ..network._export import check_mode, unwrap
 from ..network._program import Seal
 from ._data import first_row
 from ._layers import WEIGHTED, value_shapes
-from ._weights import TRANSPOSED, add_to_bias_, input_weight_sums, scale_inputs_, scale_outputs_
+from ._weights import (
+    TRANSPOSED,
+    add_to_bias_,
+    input_channels,
+    input_weight_sums,
+    output_channels,
+    scale_inputs_,
+    scale_outputs_,
+)
 
 
 class ScaleShift(nn.Module):
@@ -31,31 +40,34 @@ class ScaleShift(nn.Module):
 
 
 @torch.no_grad()
-def fold_batchnorm(model: nn.Module, example: Any) -> nn.Module:
+def fold_batchnorm(model: nn.Module, example: Any = None) -> nn.Module:
     r"""A copy of the model without batch norm that computes the same function.
 
     In evaluation mode a batch norm is $y \mapsto s y + t$ per channel, with $s = \gamma / \sqrt{v + \epsilon}$ and
     $t = \beta - s m$. After a linear map or convolution it goes into that one's weight and bias,
     $W \leftarrow s W,\ b \leftarrow s b + t$; before one, $b \leftarrow b + W t,\ W \leftarrow W s$ (for a
     convolution only without zero padding, unless t = 0: zeros stand where the shift would be). One with no
-    such neighbour of its own becomes a `ScaleShift`. Which neighbour is read from the traced graph, so blocks with
+    such neighbour of its own becomes a `ScaleShift`. Which neighbour is read from the graph of calls, so blocks with
     skip connections and modules called from code are handled.
 
     Args:
         model: In evaluation mode; left as found.
-        example: A batch of at least one row; only its shape is used.
+        example: A batch of at least one row; only its shape is used. Without one the calls are read symbolically
+            (`torch.fx`), which needs a model without branches on its input; shapes are then unknown, and a batch norm
+            after a `Linear` is taken to act on its features, as it does on rows `[N, features]`. Give an example
+            where it acts on sequences `[N, channels, features]`.
 
     Returns:
         A copy, in the model's dtype. Equal outputs up to rounding; batch norms turn into `nn.Identity`.
 
     Raises:
         UnsupportedModelError: Batch norm in train mode, or a model that cannot be traced.
-        InputError: A batch norm that is never reached, or keeps no running statistics.
+        InputError: A batch norm keeps no running statistics.
 
     Example:
         >>> net = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.ReLU()).eval()
         >>> x = torch.randn(5, 2)
-        >>> torch.allclose(fold_batchnorm(net, x)(x), net(x), atol=1e-6)
+        >>> torch.allclose(fold_batchnorm(net)(x), net(x), atol=1e-6)
         True
     """
     model = unwrap(model)
@@ -67,10 +79,19 @@ def fold_batchnorm(model: nn.Module, example: Any) -> nn.Module:
             raise InputError(f"{path} keeps no running statistics (track_running_stats=False): nothing to fold.")
     if not norms:
         return folded
-    graph = _Graph(folded, first_row(torch.as_tensor(example)))
+    if example is not None:
+        graph = _exported(folded, first_row(torch.as_tensor(example)))
+    elif isinstance(folded, _BatchNorm):
+        graph = _Graph(folded, [], {}, "")
+    else:
+        graph = _symbolic(folded)
     for path, norm in norms.items():
         scale, shift = scale_and_shift(norm)
         before, after = graph.before(path), graph.after(path)
+        if before is not None and output_channels(before) != len(scale):
+            before = None  # the channels are another axis than the features
+        if after is not None and input_channels(after) != len(scale):
+            after = None
         if before is not None:
             scale_outputs_(before, scale)
             add_to_bias_(before, shift)
@@ -95,51 +116,85 @@ def scale_and_shift(norm: _BatchNorm) -> tuple[Tensor, Tensor]:
     return scale, bias - scale * mean
 
 
+class _Call(NamedTuple):
+    """A value, what it is made of, and the module that makes it; not `whole` if it is only a part of what that does."""
+
+    output: str
+    inputs: tuple[str, ...]
+    path: str
+    whole: bool
+
+
 class _Graph:
     """Who comes right before and right after a module, where that is one module, used once, for this alone."""
 
-    def __init__(self, model: nn.Module, example: Tensor) -> None:
-        lowering = trace(model, example)._lowering()
-        program = lowering.program()
-        self.model = model
-        self.steps = [step for step in program.steps if not isinstance(step, Seal)]
-        self.path_of = {step.output: lowering.paths.get(step.output, "") for step in self.steps}
-        self.output = program.output
-        self.shapes = value_shapes(program)
+    def __init__(self, model: nn.Module, calls: list[_Call], shapes: dict[str, tuple[int, ...]], output: str) -> None:
+        self.model, self.calls, self.shapes, self.output = model, calls, shapes, output
+        self.path_of = {call.output: call.path for call in calls}
         self.used_by: dict[str, list[str]] = {}
-        for step in self.steps:
-            for name in step.inputs:
-                self.used_by.setdefault(name, []).append(step.output)
+        for call in calls:
+            for name in call.inputs:
+                self.used_by.setdefault(name, []).append(call.output)
 
-    def _step_of(self, path: str) -> Affine | None:
-        """The one step that a module makes, if it is called once."""
+    def _call_of(self, path: str) -> _Call | None:
+        """The one call of a module, if it is called once."""
         module = self.model.get_submodule(path)
-        steps = [step for step in self.steps if self.model.get_submodule(self.path_of[step.output]) is module]
-        return steps[0] if len(steps) == 1 and isinstance(steps[0], Affine) else None
+        calls = [call for call in self.calls if self.model.get_submodule(call.path) is module]
+        return calls[0] if len(calls) == 1 and calls[0].whole else None
 
     def _weighted(self, name: str) -> nn.Module | None:
         """The Linear or convolution that makes a value, if it makes nothing else and owns its tensors."""
         path = self.path_of.get(name)
         module = None if path is None else self.model.get_submodule(path)
-        if not isinstance(module, WEIGHTED) or self._step_of(path or "") is None or not owns_weights(module):
+        if not isinstance(module, WEIGHTED) or self._call_of(path or "") is None or not owns_weights(module):
             return None
-        if isinstance(module, nn.Linear) and len(self.shapes[name]) > 1:
+        if isinstance(module, nn.Linear) and len(self.shapes.get(name, ())) > 1:
             return None  # of its many axes, batch norm's channels are not the features
         shared = sum(p is module.weight for m in self.model.modules() for p in m._parameters.values())
         return module if shared == 1 else None
 
     def before(self, path: str) -> nn.Module | None:
-        step = self._step_of(path)
-        if step is None:
+        call = self._call_of(path)
+        if call is None:
             return None
-        (source,) = step.inputs
-        return self._weighted(source) if self.used_by[source] == [step.output] else None
+        (source,) = call.inputs
+        return self._weighted(source) if self.used_by[source] == [call.output] else None
 
     def after(self, path: str) -> nn.Module | None:
-        step = self._step_of(path)
-        if step is None or step.output == self.output or len(self.used_by.get(step.output, [])) != 1:
+        call = self._call_of(path)
+        if call is None or call.output == self.output or len(self.used_by.get(call.output, [])) != 1:
             return None
-        return self._weighted(self.used_by[step.output][0])
+        return self._weighted(self.used_by[call.output][0])
+
+
+def _exported(model: nn.Module, example: Tensor) -> _Graph:
+    """The calls of a model on an example, from its exported program."""
+    lowering = trace(model, example)._lowering()
+    program = lowering.program()
+    steps = [step for step in program.steps if not isinstance(step, Seal)]
+    calls = [_Call(s.output, s.inputs, lowering.paths.get(s.output, ""), isinstance(s, Affine)) for s in steps]
+    return _Graph(model, calls, value_shapes(program), program.output)
+
+
+def _symbolic(model: nn.Module) -> _Graph:
+    """The calls of a model on no input in particular, by `torch.fx`."""
+    try:
+        graph = torch.fx.Tracer().trace(model)
+    except Exception as error:  # the model's own code runs on a stand-in for its input and may fail in any way
+        raise UnsupportedModelError(
+            f"The model's calls could not be read without an example ({type(error).__name__}: "
+            f"{(str(error).splitlines() or [''])[0]}); give one: fold_batchnorm(model, x)."
+        ) from error
+    calls = [
+        _Call(
+            node.name,
+            tuple(source.name for source in node.all_input_nodes),
+            str(node.target) if node.op == "call_module" else "",
+            whole=node.op == "call_module" and len(node.all_input_nodes) == 1,
+        )
+        for node in graph.nodes
+    ]
+    return _Graph(model, calls, {}, "output")  # the result is used by the node "output", which no module is
 
 
 def owns_weights(module: nn.Module) -> bool:

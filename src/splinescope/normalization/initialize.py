@@ -33,11 +33,14 @@ class Initialization:
         method: The method.
         layers: Paths of the layers that were set, in order.
         constant: Path -> units whose pre-activation did not vary over the data: centred, but not scaled.
+        sums: Paths of non-linearities that a sum goes into (a skip connection): the layers in it are set, each on its
+            own, but not the sum, so these folds need not pass through the mean.
     """
 
     method: str
     layers: tuple[str, ...]
     constant: dict[str, tuple[int, ...]]
+    sums: tuple[str, ...]
     _before: tuple[tuple[Tensor, Tensor], ...]
 
     @torch.no_grad()
@@ -86,8 +89,8 @@ def initialize_(
         An `Initialization`; its `undo()` puts everything back.
 
     Limits: a sum that enters a non-linearity (skip connection) has each of its own layers normalised, as batch norm
-    inside a block does, not the sum. Layers written as functions (`F.linear`) are not found; tied or computed
-    weights are refused. The output layer is left alone.
+    inside a block does, not the sum (`sums` of the result names them). Maps written as functions (`F.linear`), tied or
+    computed weights and layers without bias are refused, all at once. The output layer is left alone.
 
     Cost: one forward pass per layer. "quantile" keeps one layer's outputs in memory, the others none.
 
@@ -106,9 +109,9 @@ def initialize_(
     if not eps >= 0:
         raise InputError(f"eps must be a number >= 0, got {eps!r}.")
     model = unwrap(model)
-    targets = _targets(model, data, method)
+    targets, sums = _targets(model, data, method)
     parameters = [p for layer in targets.values() for p in (layer.weight, layer.bias)]
-    done = Initialization(method, tuple(targets), {}, tuple((p, p.clone()) for p in parameters))
+    done = Initialization(method, tuple(targets), {}, sums, tuple((p, p.clone()) for p in parameters))
     try:
         for path, layer in targets.items():
             if method == "one_unit_per_point":
@@ -136,8 +139,8 @@ def initialize_(
     return done
 
 
-def _targets(model: nn.Module, data: Any, method: str) -> dict[str, Any]:
-    """The layers to set, refused all at once with their paths if they cannot be."""
+def _targets(model: nn.Module, data: Any, method: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The layers to set, refused all at once with their paths if they cannot be, and the folds of sums."""
     norms = [path for path, module in model.named_modules() if isinstance(module, _BatchNorm)]
     if norms:
         raise InputError(
@@ -145,15 +148,16 @@ def _targets(model: nn.Module, data: Any, method: str) -> dict[str, Any]:
             "fold_batchnorm makes a plain network of it."
         )
     network = trace(model, first_row(data))
-    targets: dict[str, Any] = owners(network, model)
-    if not targets:
+    owned = owners(network, model)
+    targets: dict[str, Any] = owned.layers
+    if not targets and not owned.functions:
         raise InputError("model must have a Linear or convolution module before a non-linearity, found none.")
     lowering = network._lowering()
     program = lowering.program()
     paths = [lowering.paths.get(step.output, "") for step in program.steps if isinstance(step, Affine)]
     calls = [id(model.get_submodule(path)) for path in paths]
     uses = [id(p) for m in model.modules() for p in m._parameters.values() if p is not None]
-    problems = []
+    problems = [f"{name} is a function: make it a Linear or convolution module" for name in owned.functions]
     for path, layer in targets.items():
         if layer.bias is None:
             problems.append(f"{path} has no bias to hold the offset")
@@ -167,7 +171,7 @@ def _targets(model: nn.Module, data: Any, method: str) -> dict[str, Any]:
             problems.append(f"{path} has groups, which whitening would mix")
     if problems:
         raise InputError("initialize_ cannot set these layers: " + "; ".join(problems) + ".")
-    return targets
+    return targets, owned.sums
 
 
 class _Reached(Exception):

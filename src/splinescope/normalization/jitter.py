@@ -89,8 +89,8 @@ class FoldJitter:
             distance of the data to the fold).
         measured: `[C]` root mean square difference of batch means and full mean, over the draws.
         predicted: `[C]` $s \sqrt{(N-B)/((N-1)B)}$, s the deviation of a row's mean over its positions ($\sigma$
-            where a row has one value). Exact in expectation for the first batch norm; for deeper ones, whose inputs
-            jitter too, the part that their own sampling makes.
+            where a row has one value). Exact in expectation for the first batch norm. Deeper ones usually
+            jitter less: the norm before them takes the batch's mean and scale out of their inputs.
     """
 
     path: str

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from .._errors import InputError
 from ..network import SplineNetwork
 from ..network._export import unwrap
 from ._data import raw_batches, traced
@@ -130,6 +131,8 @@ def normalization_report(
     limits = thresholds or Thresholds()
     network = traced(model, data)
     sizes = [len(batch) for batch in raw_batches(data)]
+    if sum(sizes) < 2:
+        raise InputError(f"data must hold at least 2 rows (one row has no spread), got {sum(sizes)}.")
     distances = fold_distances(network, data)
     findings: list[Finding] = []
     for site in distances:

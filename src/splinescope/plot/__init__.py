@@ -1,5 +1,7 @@
 """Drawings: a function takes a result and an Axes, and returns the Axes. None of them calls `plt.show()`."""
 
+from ..tiling.quantities import Quantity as Quantity
+from ..tiling.quantities import tile_quantity as tile_quantity
 from .generative import image_grid as image_grid
 from .generative import plot_class_shares as plot_class_shares
 from .generative import plot_cloud as plot_cloud
@@ -12,8 +14,6 @@ from .landscape import plot_loss_surface as plot_loss_surface
 from .landscape import plot_spectral_density as plot_spectral_density
 from .landscape import write_surface_page as write_surface_page
 from .page import write_page as write_page
-from .quantities import Quantity as Quantity
-from .quantities import tile_quantity as tile_quantity
 from .tiling import plot_boundary as plot_boundary
 from .tiling import plot_folds as plot_folds
 from .tiling import plot_graph as plot_graph

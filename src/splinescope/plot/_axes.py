@@ -11,6 +11,10 @@ from .._errors import InputError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colorbar import Colorbar
+    from matplotlib.colors import Colormap
+    from matplotlib.transforms import Bbox
 
     from ..tiling import Slice, Tiling
 
@@ -29,6 +33,33 @@ def new_axes(ax: Axes | None, **options: Any) -> Axes:
     pyplot = require("matplotlib.pyplot", "plot")
     axes: Axes = pyplot.subplots(layout="constrained", **options)[1]
     return axes
+
+
+def colour_map(name: str | Colormap) -> Colormap:
+    """A colour map of matplotlib's, by name."""
+    try:
+        table: Colormap = require("matplotlib", "plot").colormaps.get_cmap(name)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"cmap must be a colour map of matplotlib, e.g. 'viridis' or 'cividis'; got {name!r}."
+        ) from error
+    return table
+
+
+def colour_bar(ax: Axes, key: ScalarMappable, label: str) -> Colorbar:
+    """A colour bar beside the axes and as tall as they are, also where an aspect leaves them less than their room."""
+    bar = ax.figure.colorbar(key, ax=ax, label=label)
+    bbox = require("matplotlib.transforms", "plot").Bbox
+
+    def beside(cax: Any, _renderer: object) -> Bbox:
+        ax.apply_aspect()
+        room, box = cax.get_position(original=True), ax.get_position()
+        left = min(room.x0, box.x1 + room.width)
+        return bbox.from_bounds(left, box.y0, room.width, box.height)
+
+    beside.get_subplotspec = bar.ax.get_subplotspec  # type: ignore[attr-defined]  # tight_layout asks locators for it
+    bar.ax.set_axes_locator(beside)
+    return bar
 
 
 def frame(ax: Axes, view: Slice) -> None:

@@ -106,7 +106,7 @@ def animate_neurons(
     animation = require("matplotlib.animation", "plot")
     points, a = _points(trajectory), trajectory.a.cpu().numpy()
     collections = require("matplotlib.collections", "plot")
-    figure, ax = pyplot.subplots(figsize=(5, 4.2), dpi=90)
+    figure, ax = pyplot.subplots(figsize=(5, 4.2), dpi=90, layout="constrained")
     ax.plot(*_ring(trajectory), color="0.8", lw=1, zorder=0)
     reach = float(np.abs(a).max()) or 1.0
     tails = ax.add_collection(collections.LineCollection([], colors="0.6", linewidths=0.7, zorder=1))
@@ -116,7 +116,7 @@ def animate_neurons(
     figure.colorbar(dots, ax=ax, label="amplitude a", shrink=0.8)
     size = 1.08 * max(1.0, float(np.abs(points).max()), float(np.abs(_ring(trajectory)).max()))
     ax.set(aspect="equal", xlabel="$b_1$", ylabel="$b_2$", xlim=(-size, size), ylim=(-size, size))
-    title = ax.set_title("", fontsize="medium")
+    title = ax.set_title("t", fontsize="medium")  # not empty: the layout keeps room for it
 
     def draw(frame: int) -> list[Any]:
         dots.set_offsets(points[frame])

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._checks import check_whole
 from .._errors import InputError
 from .._files import replacing
-from .quantities import available, corner_depths, tile_quantity
+from ..tiling.quantities import available, corner_depths, tile_quantity
 
 if TYPE_CHECKING:
     from ..tiling import Tiling
@@ -48,8 +49,8 @@ def page_data(
 ) -> dict[str, Any]:
     """What the viewer draws, ready for JSON; typed arrays as `{"dtype", "base64"}`."""
     if tiling.dimension != 2:
-        raise InputError(f"a page shows 2-D tilings, got a {tiling.dimension}-D one; plot() draws it.")
-    if tiling.count > max_tiles:
+        raise InputError("a page shows 2-D tilings, got a 1-D one: tiling.plot() draws it as a graph.")
+    if tiling.count > check_whole(max_tiles, "max_tiles"):
         raise InputError(
             f"the tiling has {tiling.count} tiles, over max_tiles={max_tiles}: tile a smaller slice, draw it with "
             "plot(), or raise max_tiles (the page then takes longer to open)."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +47,7 @@ def plot_depth(
     *,
     label: str | None = None,
 ) -> Axes:
-    """One number along depth: "rank", "stable_rank", "effective_rank", "mean_angle", "orthogonality_gap", ..."""
+    """One number along depth: any name or function that `RepresentationGeometry.series` takes."""
     ax = _axes(ax)
     ax.plot(range(len(geometry)), geometry.series(quantity), marker=".", label=label)
     ax.set_xlabel("place in the network (0 = input)")
@@ -69,7 +70,7 @@ def plot_angles(before: LayerGeometry, after: LayerGeometry, ax: Axes | None = N
             linewidth=1,
             label="wide ReLU layer",
         )
-    low, high = min(x.min(), y.min()), max(x.max(), y.max())
+    low, high = np.nanmin([x, y]), np.nanmax([x, y])  # nan: a point at 0 has no angle
     pad = 0.05 * (high - low) + 0.5
     ax.set_xlim(low - pad, high + pad)
     ax.set_ylim(low - pad, high + pad)
@@ -125,7 +126,8 @@ def plot_activity(layer: LayerGeometry, ax: Axes | None = None, *, label: str | 
 def plot_tree(values: Sequence[float] | Any, depth: int = 3, ax: Axes | None = None) -> Axes:
     """The tree model: each node is a row, written as the sizes of its clusters from the zeros upwards.
 
-    Left child: `relu(mean - x)`; right child: `relu(x - mean)`. Colour tells the number of clusters.
+    `4·1³` is a cluster of 4 and three single points. Left child: `relu(mean - x)`; right child:
+    `relu(x - mean)`. Colour tells the number of clusters.
 
     Args:
         values: `[n]` the batch row at the root.
@@ -149,22 +151,37 @@ def plot_tree(values: Sequence[float] | Any, depth: int = 3, ax: Axes | None = N
             color = colors((len(sizes) - 2) / max(most - 2, 1))
             dark = np.dot(color[:3], (0.3, 0.6, 0.1)) < 0.5
             box = {"boxstyle": "round,pad=0.3", "facecolor": color, "edgecolor": "none"}
-            size = 9 if len(rows) <= 8 else 7 if len(rows) <= 16 else 5
-            text = "·".join(map(str, sizes))
-            ax.text(*at, text, ha="center", va="center", fontsize=size, color="w" if dark else "k", bbox=box, zorder=2)
+            ax.text(
+                *at,
+                _composition(sizes.tolist()),
+                ha="center",
+                va="center",
+                rotation=90 if len(rows) > 8 else 0,
+                fontsize=9 if len(rows) <= 8 else 7,
+                color="w" if dark else "k",
+                bbox=box,
+                zorder=2,
+            )
             seen.setdefault(len(sizes), color)
     for count in sorted(seen):
         ax.scatter([], [], color=seen[count], marker="s", label=f"{count} clusters")
-    ax.legend(frameon=False, loc="upper left", fontsize="small")
+    ax.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=min(len(seen), 5), fontsize="small")
     ax.set_xlim(0, 1)
-    ax.set_ylim(-depth - 0.4, 0.4)
+    ax.set_ylim(-depth - 0.5, 0.4)
     ax.set_yticks([-layer for layer in range(depth + 1)], [str(layer) for layer in range(depth + 1)])
     ax.set_ylabel("layer")
     ax.set_xticks([])
-    ax.set_xlabel("left: below the mean, right: above it")
+    ax.set_xlabel("cluster sizes, 1³ for 1·1·1; left: below the mean, right: above it")
     for side in ("top", "right", "bottom", "left"):
         ax.spines[side].set_visible(False)
     return ax
+
+
+def _composition(sizes: list[int]) -> str:
+    """Cluster sizes with runs as powers: [4, 1, 1, 1] is 4·1³."""
+    runs = [(size, len(list(run))) for size, run in itertools.groupby(sizes)]
+    powers = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+    return "·".join(f"{size}{str(count).translate(powers) if count > 1 else ''}" for size, count in runs)
 
 
 def _axes(ax: Axes | None) -> Axes:

@@ -7,10 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._checks import require
+from .._checks import as_float64_array, check_index, require
 from .._errors import InputError
-from ._axes import BOUNDARY_COLOR, CLASS_COLORS, RASTER_FROM, check_plane, frame, new_axes, slice_points
-from .quantities import Quantity, tile_quantity
+from ..tiling.quantities import Quantity, tile_quantity
+from ._axes import (
+    BOUNDARY_COLOR,
+    CLASS_COLORS,
+    RASTER_FROM,
+    check_plane,
+    colour_bar,
+    colour_map,
+    frame,
+    new_axes,
+    slice_points,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,13 +52,13 @@ def plot_tiles(
 
     Args:
         tiling: The tiling.
-        color: "slope", "area", "depth", "class", "value" or "active" (see `tile_quantity`); or `[K]` numbers of
-            your own; or None for white tiles.
+        color: "slope", "area", "depth", "class", "value", "active", "sides", "eccentricity" or "inradius" (see
+            `Tiling.quantity`); or `[K]` numbers of your own; or None for white tiles.
         ax: Where to draw; a new figure by default.
         output: Which output "value" shows.
         cmap: Colour map of numbers.
         log: Colours follow the logarithm; by default for slopes and areas.
-        limits: Ends of the colour range; for logarithms the 1st and 99th percentile by default.
+        limits: Ends of the colour range; for logarithms by default those that leave out 1% of the picture at each end.
         edges: Draw the walls; by default up to 20,000 tiles.
         boundary: Draw the decision boundary in red.
         anchors: Mark the points the slice was laid through.
@@ -76,7 +86,7 @@ def plot_tiles(
     if boundary:
         plot_boundary(tiling, ax)
     if anchors and len(tiling.slice.anchors):
-        plot_points(tiling, tiling.slice.anchors, ax)
+        plot_points(tiling, tiling.slice.inputs(tiling.slice.anchors), ax)  # a network of two inputs has both forms
     return ax
 
 
@@ -107,7 +117,7 @@ def plot_folds(
     depth_of_site = np.array([site.depth for site in tiling.sites] or [1])
     depths = depth_of_site[walls.sites[inner]]
     deepest = int(depth_of_site.max())
-    shades = require("matplotlib", "plot").colormaps[cmap](np.linspace(0, 0.88, deepest))  # brighter ones fade on white
+    shades = colour_map(cmap)(np.linspace(0, 0.88, deepest))  # brighter ones fade on white
     lines = drawn_lines(tiling.vertices[walls.ends[inner]], shades, depths - 1, linewidth=linewidth)
     ax.add_collection(lines, autolim=False)
     if highlight is not None:
@@ -118,7 +128,7 @@ def plot_folds(
     if colorbar and deepest > 1:
         norm = colors.BoundaryNorm(np.arange(0.5, deepest + 1), deepest)
         key = cm.ScalarMappable(norm, colors.ListedColormap(shades))
-        bar = ax.figure.colorbar(key, ax=ax, label="depth of the fold")
+        bar = colour_bar(ax, key, "depth of the fold")
         bar.set_ticks(np.unique(np.linspace(1, deepest, min(deepest, 8)).round()).tolist())
     return ax
 
@@ -140,8 +150,8 @@ def plot_points(tiling: Tiling, points: Any, ax: Axes | None = None, *, labels: 
 
     Args:
         tiling: The tiling.
-        points: `[N, 2]` slice coordinates, or network inputs `[N, *input_shape]`, drawn at the nearest point of
-            the plane.
+        points: Network inputs `[N, *input_shape]`, drawn at the nearest point of the plane; or, unless the network
+            itself has two inputs, `[N, 2]` slice coordinates.
         ax: Where to draw; a new figure by default.
         labels: `[N]` class numbers, shown as colours.
         size: Area of a mark in square points.
@@ -151,7 +161,7 @@ def plot_points(tiling: Tiling, points: Any, ax: Axes | None = None, *, labels: 
     t = slice_points(tiling.slice, points)
     colors = ["white"] * len(t)
     if labels is not None:
-        numbers = np.asarray(labels).reshape(-1).astype(int)
+        numbers = as_float64_array(labels, "labels").reshape(-1).astype(int)
         if len(numbers) != len(t):
             raise InputError(f"labels must be one class per point: {len(t)} expected, got {len(numbers)}.")
         colors = [CLASS_COLORS[i % len(CLASS_COLORS)] for i in numbers]
@@ -161,7 +171,13 @@ def plot_points(tiling: Tiling, points: Any, ax: Axes | None = None, *, labels: 
 
 
 def plot_graph(tiling: Tiling, ax: Axes | None = None, *, outputs: Any = None) -> Axes:
-    """The outputs along a 1-D tiling: straight between the vertices, which are marked."""
+    """The outputs along a 1-D tiling: straight between the vertices, which are marked; anchors are dotted lines.
+
+    Args:
+        tiling: The tiling.
+        ax: Where to draw; a new figure by default.
+        outputs: Which outputs; all by default.
+    """
     if tiling.dimension != 1:
         raise InputError(f"plot_graph draws 1-D tilings, got a {tiling.dimension}-D one; plot_surface draws those.")
     if tiling.values is None:
@@ -169,10 +185,15 @@ def plot_graph(tiling: Tiling, ax: Axes | None = None, *, outputs: Any = None) -
     ax = new_axes(ax, figsize=(6, 4))
     order = np.argsort(tiling.vertices[:, 0])
     t = tiling.vertices[order, 0]
-    chosen = range(tiling.values.shape[1]) if outputs is None else np.atleast_1d(outputs)
+    count = tiling.values.shape[1]
+    chosen = (
+        range(count) if outputs is None else [check_index(c, "outputs", count) for c in np.atleast_1d(outputs).tolist()]
+    )
     for c in chosen:
         ax.plot(t, tiling.values[order, c], ".-", markersize=4, linewidth=1.2, label=f"output {c}",
                 color=CLASS_COLORS[int(c) % len(CLASS_COLORS)])  # fmt: skip
+    for anchor in tiling.slice.anchors[:, 0]:
+        ax.axvline(anchor, color="black", linestyle=":", linewidth=1.0, zorder=0)
     frame(ax, tiling.slice)
     ax.set_ylabel("output")
     if len(chosen) > 1:
@@ -230,6 +251,8 @@ def plot_surface(
     axes.set_aspect("auto")
     axes.set_zlim(floor, high + 0.05 * room)
     axes.set_zlabel(quantity.label, labelpad=10)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(require("matplotlib.ticker", "plot").MaxNLocator(5, prune="both"))  # corners stay free
     axes.set_box_aspect(None, zoom=0.9)  # room for the labels
     axes.view_init(elevation, azimuth)
     return axes
@@ -244,9 +267,9 @@ def shading(
         count = len(quantity.categories)
         shades = [CLASS_COLORS[i % len(CLASS_COLORS)] for i in range(count)]
         return colors.ListedColormap(shades), colors.BoundaryNorm(np.arange(count + 1) - 0.5, count)
-    low, high = limits or quantity.limits
-    table = require("matplotlib", "plot").colormaps[cmap]
-    if quantity.name == "depth" and 0 < high - low <= 12:
+    low, high = quantity.limits if limits is None else _ends(limits)
+    table = colour_map(cmap)
+    if quantity.name in ("depth", "sides") and 0 < high - low <= 12:
         steps = int(high) - int(low) + 1
         norm = colors.BoundaryNorm(np.arange(steps + 1) + int(low) - 0.5, steps)
         return colors.ListedColormap(table(np.linspace(0, 1, steps))), norm
@@ -299,8 +322,8 @@ def drawn_lines(segments: np.ndarray, colors: Any, which: np.ndarray | None = No
 def _key(ax: Axes, tiles: ScalarMappable, quantity: Quantity) -> None:
     """A colour bar for numbers; for classes, a legend of those that occur."""
     if quantity.categories is None:
-        bar = ax.figure.colorbar(tiles, ax=ax, label=quantity.label)
-        if quantity.name == "depth":
+        bar = colour_bar(ax, tiles, quantity.label)
+        if np.issubdtype(quantity.values.dtype, np.integer):  # counts
             bar.locator = require("matplotlib.ticker", "plot").MaxNLocator(integer=True, nbins=8)
             bar.update_ticks()
         return
@@ -311,15 +334,25 @@ def _key(ax: Axes, tiles: ScalarMappable, quantity: Quantity) -> None:
 
 
 def _own(tiling: Tiling, values: np.ndarray, label: str | None) -> Quantity:
-    numbers = np.asarray(values, float)
+    numbers = as_float64_array(values, "color")
     if numbers.shape != (tiling.count,):
         raise InputError(f"color must be a name or one number per tile, shape ({tiling.count},); got {numbers.shape}.")
     return Quantity("own", label or "", numbers)
 
 
 def _unit_number(tiling: Tiling, unit: int | tuple[int, int]) -> int:
+    """The number over all sites of a unit given so, or as (site, unit of the site)."""
     starts = np.cumsum([0, *(site.units for site in tiling.sites)])
-    number = int(starts[unit[0]] + unit[1]) if isinstance(unit, tuple) else int(unit)
-    if not 0 <= number < starts[-1]:
-        raise InputError(f"highlight must be a unit in [0, {starts[-1]}) or (site, unit), got {unit!r}.")
-    return number
+    if not isinstance(unit, tuple):
+        return check_index(unit, "highlight: the unit", int(starts[-1]))
+    if len(unit) != 2:
+        raise InputError(f"highlight must be a unit or (site, unit), got {unit!r}.")
+    site = check_index(unit[0], "highlight: the site", len(tiling.sites))
+    return int(starts[site]) + check_index(unit[1], f"highlight: the unit of site {site}", tiling.sites[site].units)
+
+
+def _ends(limits: tuple[float, float]) -> tuple[float, float]:
+    ends = as_float64_array(limits, "limits")
+    if ends.shape != (2,) or not ends[0] <= ends[1]:
+        raise InputError(f"limits must be two numbers, the lower first; got {limits!r}.")
+    return float(ends[0]), float(ends[1])

@@ -13,7 +13,7 @@ import numpy as np
 from .._checks import require
 from .._errors import InputError, MissingExtraError
 from .._files import replacing
-from .quantities import tile_quantity
+from ..tiling.quantities import tile_quantity
 from .tiling import plot_tiles
 
 if TYPE_CHECKING:
@@ -28,18 +28,21 @@ _COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 def plot_curves(story: Timeline, names: Sequence[str], ax: Axes, *, label: str) -> Axes:
     """Measures over training steps, on an axis that is linear up to 1 and logarithmic beyond."""
     for name, color in zip(names, _COLORS, strict=False):
-        ax.plot(story.steps, story.measures[name], color=color, marker=".", label=name.split("/")[-1].replace("_", " "))
+        text = name.split("/")[-1].removeprefix("tiles_near_").replace("_", " ")
+        ax.plot(story.steps, story.measures[name], color=color, marker=".", label=text)
     ax.set_xscale("symlog", linthresh=1)
     ax.set_xlim(left=0)
     ax.set_ylim(bottom=0)
     ax.set_xlabel("training step")
     ax.set_ylabel(label)
-    ax.legend(frameon=False, fontsize="small")
+    if len(names) > 1:
+        ax.legend(frameon=False, fontsize="small")
     return ax
 
 
 def plot_timeline(story: Timeline, *, at: Sequence[int] | None = None) -> Figure:
-    """Like the survey's Figure 9: local complexity, tiles near data and boundary, and tilings at some steps.
+    """Like the survey's Figure 9: local complexity, tiles near data and boundary, the boundary's length, slopes at the
+    data, and tilings at some steps.
 
     Args:
         story: The timeline.
@@ -49,13 +52,14 @@ def plot_timeline(story: Timeline, *, at: Sequence[int] | None = None) -> Figure
     chosen = list(dict.fromkeys(at if at is not None else (0, len(story.steps) // 2, len(story.steps) - 1)))
     figure = pyplot.figure(figsize=(4.2 * max(2, len(chosen)), 7.6), layout="constrained")
     top, bottom = figure.subfigures(2, 1, height_ratios=(3, 4))
-    left, middle, right = top.subplots(1, 3)
-    sets = [name for name in story.measures if name.startswith("complexity/")]
-    if sets:
-        plot_curves(story, sets, left, label=f"folds near points, r = {story.radius:g}")
-    near = ("tiles_near_data", "tiles_near_boundary", "tiles_near_random")
-    plot_curves(story, near, middle, label=f"tiles within {story.near:.3g}")
-    plot_curves(story, ["boundary_length"], right, label="length of the decision boundary")
+    panels = {
+        f"folds near points, r = {story.radius:g}": [name for name in story.measures if name.startswith("complexity/")],
+        f"tiles within {story.near:.3g} of": ["tiles_near_data", "tiles_near_boundary", "tiles_near_random"],
+        "length of the decision boundary": ["boundary_length"],
+        "slope norm at the data": ["slope_at_data"],
+    }
+    for ax, (label, names) in zip(top.subplots(1, len(panels)), panels.items(), strict=True):
+        plot_curves(story, names, ax, label=label)
     limits = _limits(story)
     for ax, index in zip(np.atleast_1d(bottom.subplots(1, len(chosen))), chosen, strict=True):
         last = index == chosen[-1]

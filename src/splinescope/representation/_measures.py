@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from .._checks import as_float64_array
+from .._errors import InputError
 
 ANGLE_BINS = np.linspace(0, 180, 91)
 """Edges of the angle histogram, in degrees."""
@@ -100,7 +104,7 @@ class LayerGeometry:
     def angles(self) -> np.ndarray:
         """`[n (n-1) / 2]` pairwise angles in degrees (needs the Gram matrix); good to about 1e-6."""
         if self.gram is None:
-            raise ValueError("the Gram matrix was not kept: call representation_geometry(..., keep_gram=True).")
+            raise InputError("the Gram matrix was not kept: call representation_geometry(..., keep_gram=True).")
         return pairwise_angles(self.gram)
 
 
@@ -113,8 +117,11 @@ def pairwise_angles(gram: np.ndarray) -> np.ndarray:
     return np.degrees(np.arccos(np.clip(cosine, -1, 1)))
 
 
-def odd_point(gram: np.ndarray) -> OddPoint | None:
-    """The odd point and its cluster, from the Gram matrix alone; None for fewer than three points."""
+def odd_point(gram: Any) -> OddPoint | None:
+    """The odd point and its cluster, from the `[n, n]` Gram matrix alone; None for fewer than three points."""
+    gram = as_float64_array(gram, "gram")
+    if gram.ndim != 2 or gram.shape[0] != gram.shape[1]:
+        raise InputError(f"gram must have shape (n, n), got {gram.shape}.")
     n = len(gram)
     if n < 3:
         return None
@@ -152,6 +159,8 @@ def measure(name: str, op: str, value: Tensor, *, keep_gram: bool, seed: int) ->
     """Measure one representation `[n, ...]`, flattened to `[n, d]`, in float64. Cost: O(n^2 d)."""
     h = value.detach().reshape(len(value), -1).to("cpu", torch.float64)
     n, d = h.shape
+    if not torch.isfinite(h).all():
+        raise InputError(f"the representation at {name} ({op}) must be finite, got nan or infinite values.")
     gram = (h @ h.T).numpy()
     singular_values = torch.linalg.svdvals(h).numpy()
     trace = float(np.trace(gram))

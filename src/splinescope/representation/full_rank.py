@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import as_float64_array, check_positive
+from .._checks import as_float64_array, check_whole
 from .._errors import InputError
 from .gamma import SignClasses
 
@@ -39,7 +39,9 @@ class FullRankWidth:
 
     @property
     def standard_error(self) -> float:
-        """Standard error of the mean."""
+        """Standard error of the mean; nan for a single draw."""
+        if len(self.widths) < 2:
+            return math.nan
         return float(self.widths.std(ddof=1) / math.sqrt(len(self.widths)))
 
 
@@ -74,8 +76,10 @@ def full_rank_width(
         0.0
     """
     x = as_float64_array(points, "points")
-    if x.ndim != 2:
+    if x.ndim != 2 or x.size == 0:
         raise InputError(f"points must have shape (n, D), got {x.shape}.")
+    check_whole(draws, "draws")
+    check_whole(limit, "limit")
     if recentre:
         x = x - x.mean(axis=0)  # centring the rows of W X is centring the points
     generator = generator or np.random.default_rng(0)
@@ -107,7 +111,7 @@ def full_rank_width(
 
 def expected_width_bound(n: int, gamma: float) -> float:
     """Theorem 3.1: the expected width for full rank is at most `n / gamma` (no point zero, no two collinear)."""
-    return n / check_positive(gamma, "gamma")
+    return check_whole(n, "n") / _check_gamma(gamma)
 
 
 def width_tail_bounds(n: int, gamma: float, alpha: float) -> tuple[float, float]:
@@ -120,15 +124,15 @@ def width_tail_bounds(n: int, gamma: float, alpha: float) -> tuple[float, float]
 
     Args:
         n: Batch size.
-        gamma: Smallest volume of a sign class, in (0, 1).
+        gamma: Smallest volume of a sign class, in (0, 1/2]; a lower bound on it gives valid bounds too.
         alpha: Excess over the expectation's bound, above 1.
 
     Example:
         >>> [round(p, 3) for p in width_tail_bounds(5, 0.1, 2.0)]
         [0.188, 0.216]
     """
-    if not 0 < gamma < 1:
-        raise InputError(f"gamma must lie in (0, 1), got {gamma}.")
+    check_whole(n, "n")
+    _check_gamma(gamma)
     if not alpha > 1:
         raise InputError(f"alpha must be above 1, got {alpha}.")
     share = gamma / alpha
@@ -149,6 +153,11 @@ def new_direction_probability(points: Any, subspace: Any, classes: SignClasses) 
     """
     x = as_float64_array(points, "points")
     rows = as_float64_array(subspace, "subspace")
+    if x.ndim != 2 or rows.ndim != 2 or rows.shape[1] != len(x) or classes.signs.shape[1] != len(x):
+        raise InputError(
+            f"points [n, D], subspace [r, n] and classes must share n, got {x.shape}, {rows.shape} and classes of "
+            f"{classes.signs.shape[1]} points."
+        )
     _, s, basis = np.linalg.svd(rows, full_matrices=True)
     rank = int(np.sum(s > 1e-10 * s[0])) if len(s) and s[0] > 0 else 0
     if rank >= len(x):
@@ -157,3 +166,9 @@ def new_direction_probability(points: Any, subspace: Any, classes: SignClasses) 
     image = np.einsum("rn,cn,nd->crd", outside, classes.signs.astype(np.float64), x)
     leaves = np.linalg.norm(image, axis=(1, 2)) > 1e-9 * np.linalg.norm(x)
     return float(classes.volumes[leaves].sum())
+
+
+def _check_gamma(gamma: float) -> float:
+    if not 0 < gamma <= 0.5:
+        raise InputError(f"gamma must lie in (0, 1/2] (a class and its opposite have one volume), got {gamma}.")
+    return gamma

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy import optimize, special, stats
 
-from .._checks import as_float64_array, check_choice
+from .._checks import as_float64_array, check_choice, check_whole
 from .._errors import InputError
 
 _TOLERANCE = 1e-12
@@ -32,7 +32,7 @@ class SignClasses:
         signs: `[C, n]` booleans, `w . x_i > 0`, one row for each class found.
         volumes: `[C]` exact volumes (`kind="exact"`), lower bounds (`"bounds"`) or estimates (`"monte_carlo"`).
         gamma: Smallest volume: exact, or the middle of what is known (geometric mean of the bounds; the
-            estimate for the class that looked smallest).
+            estimate for the class that looked smallest). Put `lower`, not this, into a bound on the width.
         lower, upper: Bounds on gamma; equal when exact; rigorous for `"bounds"`; for `"monte_carlo"` the lower
             end is 0 (a class may have escaped) and the upper end holds with the stated confidence.
         kind: How they were found.
@@ -68,8 +68,8 @@ def sign_classes(
     Args:
         points: `[n, D]`, none zero. Collinear points are allowed here (they share a great circle).
         method: "exact" (rank up to 3); "bounds": all classes are listed, each is bounded below by the cap
-            inscribed in it, and gamma above by one over their number and by the smallest angle between two
-            points over 2 pi; "monte_carlo": half of the draws pick the rarest class, the other half measure
+            inscribed in it, and gamma above by one over their number and by the smallest class of any two or
+            three of the points; "monte_carlo": half of the draws pick the rarest class, the other half measure
             it. "auto" takes the first that is possible (bounds if there are at most `max_classes`).
         max_classes: Limit for "bounds".
         draws: Random directions for "monte_carlo".
@@ -197,12 +197,25 @@ def _bounds(x: np.ndarray) -> SignClasses:
     signs = np.array(classes)
     margins = np.array([_margin(x, code) for code in classes])
     volumes = _cap_volume(np.arcsin(np.minimum(margins, 1.0)), x.shape[1])
-    angles = np.arccos(np.clip(np.abs(x @ x.T)[np.triu_indices(len(x), 1)], 0, 1))  # between lines
     lower = float(volumes.min())
-    upper = 1 / len(classes)
-    if len(angles) and angles.min() > 0:  # signs that tell two lines apart one way have volume angle / 2 pi together
-        upper = min(upper, float(angles.min()) / (2 * np.pi))
+    upper = min(1 / len(classes), _smallest_of_two_or_three(x))
     return SignClasses(signs, volumes, math.sqrt(lower * upper), lower, upper, "bounds")
+
+
+def _smallest_of_two_or_three(x: np.ndarray) -> float:
+    r"""Smallest class of any two or three of the points: every class of all of them lies in one of those.
+
+    With `a_ij = arcsin(x_i . x_j)`, signs `s` have volume `1/4 + s_i s_j a_ij / 2 pi` for two points and
+    `1/8 + (s_i s_j a_ij + s_i s_k a_ik + s_j s_k a_jk) / 4 pi` for three. Volumes below the tolerance are those of
+    signs that do not occur (points on a line or in a plane).
+    """
+    a = np.arcsin(np.clip(x @ x.T, -1, 1))
+    i, j = np.triu_indices(len(x), 1)
+    first, second, third = np.array(list(itertools.combinations(range(len(x)), 3))).reshape(-1, 3).T
+    sides = np.stack([a[first, second], a[first, third], a[second, third]])
+    patterns = np.array([[1, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]])
+    volumes = np.concatenate([0.25 - np.abs(a[i, j]) / (2 * np.pi), (0.125 + patterns @ sides / (4 * np.pi)).ravel()])
+    return float(volumes[volumes > _TOLERANCE].min(initial=0.5)) + 1e-15  # the differences above round by less
 
 
 def _margin(x: np.ndarray, code: list[bool]) -> float:
@@ -222,8 +235,9 @@ def _cap_volume(angle: np.ndarray, dimension: int) -> np.ndarray:
 
 
 def _monte_carlo(x: np.ndarray, draws: int, confidence: float, generator: np.random.Generator) -> SignClasses:
-    if draws < 2:
-        raise InputError(f"draws must be at least 2, got {draws}.")
+    check_whole(draws, "draws", least=2)
+    if not 0 < confidence < 1:
+        raise InputError(f"confidence must lie in (0, 1), got {confidence}.")
     half = draws // 2
     seen = generator.standard_normal((half, x.shape[1])) @ x.T > 0
     signs, counts = np.unique(seen, axis=0, return_counts=True)

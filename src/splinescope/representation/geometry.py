@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import numpy as np
@@ -15,7 +15,14 @@ from .._checks import check_choice
 from .._errors import InputError, UnsupportedModelError
 from ..network import Fold, Seal, SplineNetwork, trace
 from ..network._program import live_after
-from ._measures import LayerGeometry, measure
+from ._measures import LayerGeometry, OddPoint, measure
+
+_ODD_QUANTITIES = tuple(field.name for field in fields(OddPoint) if field.name != "index")
+QUANTITIES: tuple[str, ...] = (
+    *("rank", "stable_rank", "effective_rank", "mean_angle", "orthogonality_gap", "sparsity"),
+    *_ODD_QUANTITIES,
+)
+"""Numbers of a place that `series` and `plot_depth` know by name."""
 
 
 @dataclass(frozen=True)
@@ -40,22 +47,28 @@ class RepresentationGeometry:
         return iter(self.layers)
 
     def series(self, quantity: str | Callable[[LayerGeometry], float]) -> np.ndarray:
-        """`[layers]` one number for each place: an attribute's name, "rank", or a function of a layer."""
+        """`[layers]` one number for each place: a name in `QUANTITIES`, or a function of a layer.
+
+        Those of the odd point ("norm_ratio", "angle", ...) are nan where there is none.
+        """
         if callable(quantity):
             return np.array([quantity(layer) for layer in self.layers], dtype=np.float64)
+        check_choice(quantity, "quantity", QUANTITIES)
         if quantity == "rank":
             return np.array([layer.rank() for layer in self.layers], dtype=np.float64)
-        return np.array([getattr(layer, quantity) for layer in self.layers], dtype=np.float64)
+        of_odd_point = quantity in _ODD_QUANTITIES
+        places = [layer.odd if of_odd_point else layer for layer in self.layers]
+        return np.array([getattr(place, quantity, np.nan) for place in places], dtype=np.float64)
 
     def summary(self) -> str:
         """A table, one line for each place."""
-        head = f"{'layer':28} {'op':12} {'units':>7} {'rank':>5} {'stable':>7} {'effect.':>7} {'angle':>6} " + (
+        head = f"{'layer':28} {'op':16} {'units':>7} {'rank':>5} {'stable':>7} {'effect.':>7} {'angle':>6} " + (
             f"{'gap':>6} {'sparse':>6} {'odd':>5} {'ratio':>7} {'at':>6} {'cluster':>7}"
         )
         lines = [head]
         for layer in self.layers:
             line = (
-                f"{_shorten(layer.name, 28):28} {_shorten(layer.op, 12):12} {layer.d:7d} {layer.rank():5d} "
+                f"{_shorten(layer.name, 28):28} {_shorten(layer.op, 16):16} {layer.d:7d} {layer.rank():5d} "
                 f"{layer.stable_rank:7.2f} {layer.effective_rank:7.2f} {layer.mean_angle:6.1f} "
                 f"{layer.orthogonality_gap:6.3f} {layer.sparsity:6.1%}"
             )
@@ -88,7 +101,7 @@ class RepresentationGeometry:
 
 def representation_geometry(
     model: nn.Module | SplineNetwork,
-    batch: Tensor,
+    batch: Any,
     *,
     method: Literal["auto", "trace", "hooks"] = "auto",
     keep_gram: bool = True,
@@ -103,7 +116,7 @@ def representation_geometry(
     Args:
         model: Any module that maps a batch tensor to a tensor, or a traced network. Left as found: parameters,
             running statistics, mode, hooks, random state.
-        batch: `[n, ...]`, at least 2 rows.
+        batch: `[n, ...]`, tensor or array, at least 2 rows; brought to the model's own precision and device.
         method: "trace" reads the places from the traced network: input, every non-linearity (functional ones
             too), output. "hooks" runs the model as it is, in its own mode, and measures the output of every
             leaf module (but `nn.Identity`): the way for batch norm in train mode and for what cannot be traced.
@@ -124,9 +137,21 @@ def representation_geometry(
         ['input', '0', '1', '2']
     """
     check_choice(method, "method", ("auto", "trace", "hooks"))
+    if not isinstance(model, nn.Module | SplineNetwork):
+        raise InputError(f"model must be a torch.nn.Module or a traced network, got {type(model).__name__}.")
+    if isinstance(batch, np.ndarray):
+        batch = torch.from_numpy(batch)
     if not isinstance(batch, Tensor) or batch.ndim < 2 or len(batch) < 2:
         received = tuple(batch.shape) if isinstance(batch, Tensor) else type(batch).__name__
-        raise InputError(f"batch must be a tensor [n, ...] with n >= 2, got {received}.")
+        raise InputError(f"batch must be a tensor or array [n, ...] with n >= 2, got {received}.")
+    if isinstance(model, SplineNetwork) and tuple(batch.shape[1:]) != tuple(model.input_shape):
+        raise InputError(
+            f"batch must have shape (n, {', '.join(map(str, model.input_shape))}), got {tuple(batch.shape)}."
+        )
+    if not batch.is_floating_point():
+        raise InputError(
+            f"batch must hold floating-point numbers, got {batch.dtype}; give the part after an embedding."
+        )
     layers: list[LayerGeometry] = []
 
     def record(name: str, op: str, value: Tensor) -> None:
@@ -178,6 +203,7 @@ def _by_trace(network: SplineNetwork, batch: Tensor, record: Record) -> None:
 
 
 def _by_hooks(model: nn.Module, batch: Tensor, record: Record) -> None:
+    batch = batch.to(next((p for p in model.parameters() if p.is_floating_point()), batch))
     record("input", "input", batch)
     last: list[Tensor] = []
 
@@ -198,11 +224,18 @@ def _by_hooks(model: nn.Module, batch: Tensor, record: Record) -> None:
     try:
         with _left_as_found(model), torch.no_grad():
             output = model(batch)
+    except RuntimeError as error:
+        raise InputError(f"model failed on a batch of shape {tuple(batch.shape)}: {error}") from error
     finally:
         for handle in handles:
             handle.remove()
     if _is_representation(output, len(batch)) and not (last and last[0] is output):
         record("output", "output", output)
+    elif not last:
+        raise InputError(
+            f"model must give, or have a module that gives, a tensor [{len(batch)}, ...], got {type(output).__name__}; "
+            "wrap it in a module that returns the tensor to measure."
+        )
 
 
 def _is_representation(value: Any, n: int) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import as_float64_array, check_choice, check_positive
+from .._checks import as_float64_array, check_choice, check_positive, check_whole
 from .._errors import InputError
 from .layers import COMPONENTS, check_components
 
@@ -75,7 +75,7 @@ def expected_gram(
     Returns:
         `[n, n]`.
 
-    Cost: O(n^2) without RS, O(n^3) for each of some 200 nodes with it.
+    Cost: O(n^3) to check the input, then O(n^2) without RS, O(n^3) for each of some 200 nodes with it.
 
     Example:
         >>> expected_gram(np.eye(2), ("rc", "nl")).round(9)    # recentred, two points are opposite: never both active
@@ -86,7 +86,11 @@ def expected_gram(
     """
     chosen = check_components(components)
     check_choice(spread, "spread", ("std", "rms"))
-    g = check_gram(gram) * check_positive(weight_variance, "weight_variance")
+    return _layer(_check_gram(gram), chosen, check_positive(weight_variance, "weight_variance"), spread)
+
+
+def _layer(g: np.ndarray, chosen: frozenset[str], weight_variance: float, spread: str) -> np.ndarray:
+    g = weight_variance * g
     if "rc" in chosen:
         g = recentred_gram(g)
     if "rs" in chosen:
@@ -117,28 +121,34 @@ def follow_expected_gram(
         >>> bool(abs(g[0, 1] / g[0, 0] - arc_cosine(-1 / 2)) < 1e-6)    # all angles become arccos J(-1/(n-1))
         True
     """
-    g = check_gram(gram)
-    log_scale = 0.0
-    for _ in range(layers):
-        g = expected_gram(g, components, weight_variance=weight_variance, spread=spread)
-        trace = float(np.trace(g))
-        if trace <= 0:
-            raise InputError("the batch has collapsed to one point: nothing is left after recentring.")
-        g = g / trace
-        log_scale += math.log(trace)
+    chosen = check_components(components)
+    check_choice(spread, "spread", ("std", "rms"))
+    check_positive(weight_variance, "weight_variance")
+    g, log_scale = _trace_one(_check_gram(gram), 0.0)
+    for _ in range(check_whole(layers, "layers", least=0)):
+        g, log_scale = _trace_one(_layer(g, chosen, weight_variance, spread), log_scale)
     return g, log_scale
 
 
-def check_gram(gram: Any) -> np.ndarray:
-    """`gram` as a symmetric float64 `[n, n]` array, refused otherwise."""
+def _trace_one(g: np.ndarray, log_scale: float) -> tuple[np.ndarray, float]:
+    trace = float(np.trace(g))
+    if trace <= 0:
+        raise InputError("the batch has collapsed to one point: nothing is left after recentring.")
+    return g / trace, log_scale + math.log(trace)
+
+
+def _check_gram(gram: Any) -> np.ndarray:
+    """`gram` as a symmetric positive semi-definite float64 `[n, n]` array, refused otherwise."""
     g = as_float64_array(gram, "gram")
-    if g.ndim != 2 or g.shape[0] != g.shape[1]:
+    if g.ndim != 2 or g.shape[0] != g.shape[1] or g.size == 0:
         raise InputError(f"gram must have shape (n, n), got {g.shape}.")
     if np.abs(g - g.T).max() > 1e-8 * np.abs(g).max():
         raise InputError("gram must be symmetric.")
-    if (np.diagonal(g) < 0).any():
-        raise InputError("gram must have a diagonal of squared lengths, got a negative entry.")
-    return (g + g.T) / 2
+    g = (g + g.T) / 2
+    values = np.linalg.eigvalsh(g)
+    if values[0] < -1e-8 * np.abs(values).max():
+        raise InputError(f"gram must be positive semi-definite, got the eigenvalue {values[0]:.3g}.")
+    return g
 
 
 def _rescaled(g: np.ndarray, *, centred: bool, rectified: bool) -> np.ndarray:

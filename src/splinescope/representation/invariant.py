@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import as_float64_array
+from .._checks import as_float64_array, check_whole
 from .._errors import InputError
 from .gram import relu_gram
 
@@ -38,8 +38,8 @@ def invariant_representation(n: int, k: int = 2) -> np.ndarray:
                [0. , 0.5],
                [0. , 0.5]])
     """
-    if n < 2 or k < 2:
-        raise InputError(f"n and k must be at least 2, got n={n}, k={k}.")
+    check_whole(n, "n", least=2)
+    check_whole(k, "k", least=2)
     x = np.zeros((n, k))
     x[0, 0] = 1.0
     x[1:, 1] = 1 / (n - 1)
@@ -95,19 +95,24 @@ def odd_point_step(points: Any) -> OddPointStep:
     return OddPointStep(distance, gain, gain < 1, gram, _ratios(gram[1:n, 1:n], x[1:]))
 
 
-def sample_odd_point_step(points: Any, width: int, draws: int, generator: np.random.Generator) -> np.ndarray:
+def sample_odd_point_step(
+    points: Any, width: int, draws: int, generator: np.random.Generator | None = None
+) -> np.ndarray:
     """The same layer by Monte Carlo.
 
     Args:
         points: `[n, k]` with the odd point first.
         width: Units of the layer.
         draws: Independent layers.
-        generator: Source of the weights.
+        generator: Source of the weights (a fixed seed if None).
 
     Returns:
         `[draws, n+1, width]` representations, the last point being the image of the cluster's mean.
     """
     x = _odd_first(points)
+    check_whole(width, "width")
+    check_whole(draws, "draws")
+    generator = generator or np.random.default_rng(0)
     n = len(x)
     nu = x[1:].mean(axis=0)
     y = np.vstack([x, nu]) - x.mean(axis=0)

@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from .._checks import check_choice
+from .._checks import check_choice, check_whole
 from .._errors import InputError
 
 Component = Literal["rc", "rs", "nl"]
@@ -71,13 +71,16 @@ class BatchStandardize(nn.Module):
     ) -> None:
         super().__init__()
         check_choice(spread, "spread", ("std", "rms"))
+        check_whole(features, "features")
+        if not eps >= 0:
+            raise InputError(f"eps must be a number >= 0, got {eps!r}.")
         self.features, self.recentre, self.rescale = features, recentre, rescale
         self.spread, self.eps, self.momentum = spread, eps, momentum
         self.register_buffer("running_mean", torch.zeros(features))
         self.register_buffer("running_square", torch.ones(features))
 
     def forward(self, z: Tensor) -> Tensor:
-        if z.shape[-1] != self.features:
+        if z.ndim < 1 or z.shape[-1] != self.features:
             raise InputError(f"z must have shape (..., {self.features}), got {tuple(z.shape)}.")
         mean, square = (self.running_mean, self.running_square) if not self.training else self._batch_statistics(z)
         if self.recentre:
@@ -145,6 +148,8 @@ class NormalizedLayer(nn.Module):
     ) -> None:
         super().__init__()
         chosen = check_components(components)
+        check_whole(in_features, "in_features")
+        check_whole(out_features, "out_features")
         self.linear = nn.Linear(in_features, out_features, bias=bias)
         self.standardize: nn.Module = nn.Identity()
         if chosen & {"rc", "rs"}:
@@ -197,11 +202,10 @@ def random_network(
         >>> net(torch.randn(10, 4)).shape
         torch.Size([10, 16])
     """
-    for name, value in (("depth", depth), ("width", width)):
-        if value < 1:
-            raise InputError(f"{name} must be at least 1, got {value}.")
+    check_whole(depth, "depth")
+    check_whole(width, "width")
     check_choice(init, "init", ("he", "lecun", "default"))
-    sizes = [in_features or width] + [width] * depth
+    sizes = [width if in_features is None else in_features] + [width] * depth
     with torch.random.fork_rng(devices=[]):  # nn.Linear draws from the global stream; those draws are replaced
         layers: list[nn.Module] = [
             NormalizedLayer(a, b, components=components, spread=spread, eps=eps, bias=bias)

@@ -43,6 +43,8 @@ def one_unit_per_point_(linear: nn.Linear, points: Tensor, *, centre: bool = Tru
 
     Reference: the closing discussion of "Batch Normalization Decomposed", made an exact construction.
     """
+    if not isinstance(linear, nn.Linear):
+        raise InputError(f"linear must be a torch.nn.Linear, got {type(linear).__name__}.")
     x = torch.from_numpy(as_float64_array(points, "points"))
     if x.ndim != 2 or tuple(linear.weight.shape) != tuple(x.shape):
         raise InputError(

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import as_float64_array
+from .._checks import as_float64_array, check_whole
 from .._errors import InputError
 
 _RESCALE_EVERY = 64
@@ -49,8 +49,8 @@ def tree_rows(values: Any, depth: int) -> np.ndarray:
         array([[0., 0., 3.],
                [2., 1., 0.]])
     """
-    if not 0 <= depth <= 20:
-        raise InputError(f"depth must lie in 0..20 for the literal model, got {depth}; see tree_representation.")
+    if check_whole(depth, "depth", least=0) > 20:
+        raise InputError(f"depth must be at most 20 for the literal model, got {depth}; see tree_representation.")
     rows = _numbers(values)[None, :]
     for _ in range(depth):
         offset = rows - (rows.sum(axis=1) / rows.shape[1])[:, None]
@@ -116,8 +116,7 @@ class TreeRepresentation:
 
     def advance(self, layers: int = 1) -> TreeRepresentation:
         """The representation `layers` layers further on. Cost: O(n) a layer once no interval is wide."""
-        if layers < 0:
-            raise InputError(f"layers must be at least 0, got {layers}.")
+        check_whole(layers, "layers", least=0)
         state = self
         for _ in range(layers):
             if not state.wide:
@@ -182,8 +181,8 @@ def tree_representation(values: Any, depth: int, *, exact: bool = False) -> Tree
     """A batch of `n` numbers after `depth` layers of the tree model.
 
     Args:
-        values: `[n]` numbers, at least two of them distinct. For a batch of vectors, add the Gram matrices of
-            the coordinates (`tree_gram`).
+        values: `[n]` numbers, at least two of them distinct, their range between 1e-100 and 1e100 (the tree
+            commutes with scaling). For a batch of vectors, add the Gram matrices of the coordinates (`tree_gram`).
         depth: Number of layers; 100,000 take seconds.
         exact: Compute in rational arithmetic (small cases: the fractions' digits grow with every layer).
 
@@ -202,17 +201,18 @@ def tree_representation(values: Any, depth: int, *, exact: bool = False) -> Tree
     Reference: "Batch Normalization Decomposed", section IV (Definition 5, Theorems 10 and 11); the intervals
     are our own shortcut.
     """
-    if exact:
-        numbers = _numbers([v if isinstance(v, Fraction) else Fraction(v) for v in np.asarray(values, dtype=object)])
-    else:
-        numbers = as_float64_array(values, "values")
+    numbers = _fractions(values) if exact else as_float64_array(values, "values")
     if numbers.ndim != 1:
         raise InputError(f"values must have shape (n,), got {numbers.shape}; tree_gram takes (n, d).")
     distinct, place, count = np.unique(numbers, return_inverse=True, return_counts=True)
     if len(distinct) < 2:
         raise InputError(f"values must hold at least two distinct numbers, got {len(distinct)}.")
-    if depth < 0:
-        raise InputError(f"depth must be at least 0, got {depth}.")
+    if not exact and not 1e-100 < distinct[-1] - distinct[0] < 1e100:
+        raise InputError(
+            f"values must span between 1e-100 and 1e100 (squares must be numbers), got "
+            f"{distinct[-1] - distinct[0]:.3g}: rescale them, or take exact=True."
+        )
+    check_whole(depth, "depth", least=0)
     below = np.cumsum(count) - count
     zeros = np.zeros(len(distinct), dtype=numbers.dtype) if not exact else np.full(len(distinct), Fraction(0))
     root = TreeRepresentation(
@@ -246,6 +246,7 @@ def tree_gram(points: Any, depth: int) -> tuple[np.ndarray, float]:
     x = as_float64_array(points, "points")
     if x.ndim != 2:
         raise InputError(f"points must have shape (n, d), got {x.shape}.")
+    check_whole(depth, "depth")
     trees = [tree_representation(column, depth) for column in x.T if np.ptp(column) > 0]
     if not trees:
         raise InputError("points must not all be equal.")
@@ -263,6 +264,8 @@ def three_cluster_depth_bound(values: Any) -> int:
     strictly inside. A rigorous bound, loose for random batches.
     """
     x = np.sort(as_float64_array(values, "values"))
+    if x.ndim != 1 or len(x) == 0:
+        raise InputError(f"values must have shape (n,), got {x.shape}.")
     inner = np.unique(x[(x > x[0]) & (x < x[-1])])
     if len(inner) < 2:
         return 0
@@ -273,6 +276,15 @@ def three_cluster_depth_bound(values: Any) -> int:
 def _numbers(values: Any) -> np.ndarray:
     array = np.asarray(values)
     return array if array.dtype == object else as_float64_array(array, "values")
+
+
+def _fractions(values: Any) -> np.ndarray:
+    array = np.asarray(values, dtype=object)
+    try:
+        exact = [v if isinstance(v, Fraction) else Fraction(v) for v in array.ravel()]
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"values must be finite numbers or fractions: {error}.") from error
+    return np.array(exact, dtype=object).reshape(array.shape)
 
 
 def _wide_layer(state: TreeRepresentation) -> TreeRepresentation:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from . import _patterns, boundary, folds, graph, locate, maps, margin, pieces, shapes, statistics
+from . import _patterns, boundary, folds, graph, locate, maps, margin, pieces, quantities, shapes, statistics
 
 if TYPE_CHECKING:
     from .boundary import Boundary
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .locate import Grid
     from .margin import InputMargin
     from .pieces import Pieces
+    from .quantities import Quantity
     from .statistics import Growth, Histogram, Summary
     from .tiling import Tiling
 
@@ -215,16 +216,31 @@ class Measures:
         """`[K]` radius of the largest disc in each tile (Chebyshev radius; 1-D: half the length). Exact."""
         return shapes.inradii(self._tiling)
 
-    def histogram(self, of: Any, bins: Any = 50, *, weighted: bool = False, log: bool = False) -> Histogram:
+    def quantity(self, name: str, *, output: int = 0) -> Quantity:
+        """One number per tile by name, with its label and scale.
+
+        Args:
+            name: "slope" (spectral norm of the map on the slice: the local Lipschitz constant), "area" (1-D:
+                length), "depth" (of the deepest fold along the tile's walls; 0 if none), "class" (largest output at
+                the mean of the corners; the sign of a single output), "value" (that of `output` there), "active"
+                (units on their positive side; needs the network), "sides", "eccentricity" (2-D) or "inradius".
+            output: Which output "value" is of.
+        """
+        return quantities.tile_quantity(self._tiling, name, output=output)
+
+    def histogram(
+        self, of: Any, bins: Any = None, *, weighted: bool = False, log: bool = False, output: int = 0
+    ) -> Histogram:
         """Histogram over tiles, or over the slice.
 
         Args:
-            of: "area", "sides", "eccentricity", "inradius", "slope" (spectral norm), or `[K]` numbers.
-            bins: How many, or their edges.
+            of: Name of a quantity (see `quantity`), or `[K]` numbers.
+            bins: How many, or their edges; by default 50, or one per whole number for what is counted or a class.
             weighted: Count area instead of tiles: what a random point of the slice sees.
             log: Bins of equal width on a logarithmic scale; values that are not positive are left out.
+            output: Which output "value" is of.
         """
-        return statistics.histogram(self._tiling, of, bins, weighted=weighted, log=log)
+        return statistics.histogram(self._tiling, of, bins, weighted=weighted, log=log, output=output)
 
     def counts_by_depth(self) -> dict[int, int]:
         """Depth l -> number of tiles of the first l layers on the slice (0: one per connected part). Exact.

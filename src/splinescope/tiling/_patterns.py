@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from .._errors import InputError
+from .._checks import check_index
 from . import maps
 from ._differentiate import block_rows, blocks, outputs
 from .locate import as_points
@@ -26,11 +26,10 @@ def outputs_at(tiling: Tiling, points: Any) -> np.ndarray:
 
 def output_ranges(tiling: Tiling, output: int = 0) -> np.ndarray:
     """See `Tiling.output_ranges`."""
+    check_index(output, "output", maps.output_count(tiling))
     parts = []
     for block in blocks(len(tiling.vertices), 1 << 16):
         values = maps.vertex_values(tiling, np.arange(block.start, block.stop))
-        if not -values.shape[1] <= output < values.shape[1]:
-            raise InputError(f"output must be in [0, {values.shape[1]}), got {output}.")
         parts.append(values[:, output].copy())
     if not parts:
         return np.zeros((0, 2))

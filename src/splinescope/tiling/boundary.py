@@ -13,8 +13,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 
-from .._checks import as_float64_array
+from .._checks import as_float64_array, check_generator, check_index, check_whole
 from .._errors import InputError
 from . import maps
 from .kernels.ties import chain, distances, trace_tiles, trace_walls
@@ -71,20 +72,26 @@ class Boundary:
             raise InputError(f"points must have shape (N, {dimension}), got {points.shape}.")
         return distances(points, self.segments)
 
-    def sample(self, count: int, generator: np.random.Generator | None = None) -> np.ndarray:
-        """`[count, d]` points drawn uniformly by length from the boundary (1-D: uniformly from its points)."""
+    def sample(self, count: int, *, generator: torch.Generator | None = None) -> np.ndarray:
+        """`[count, d]` points drawn uniformly by length from the boundary (1-D: uniformly from its points).
+
+        Args:
+            count: How many.
+            generator: Source of the random numbers; torch's own by default.
+        """
+        check_whole(count, "count", least=0)
+        check_generator(generator)
         if not len(self):
             raise InputError("there is no boundary to sample from: one class wins on the whole slice.")
-        generator = np.random.default_rng() if generator is None else generator
-        weights = self.lengths if self.length > 0 else np.ones(len(self))
-        chosen = generator.choice(len(self), count, p=weights / weights.sum())
-        s = generator.random((count, 1))
+        until = np.cumsum(self.lengths if self.length > 0 else np.ones(len(self)))
+        place, s = torch.rand(2, count, 1, generator=generator, dtype=torch.float64).numpy()
+        chosen = np.searchsorted(until, place[:, 0] * until[-1], side="right").clip(max=len(self) - 1)
         return (1 - s) * self.segments[chosen, 0] + s * self.segments[chosen, 1]
 
 
 def decision_boundary(tiling: Tiling) -> Boundary:
     """See `Tiling.decision_boundary`."""
-    if _output_count(tiling) == 1:
+    if maps.output_count(tiling) == 1:
         return level_set(tiling, 0.0)
     tolerance = tiling.rtol * max((float(np.abs(values).max()) for _, values in _value_blocks(tiling)), default=0.0)
     winners = np.empty(len(tiling.vertices), np.int64)
@@ -96,13 +103,12 @@ def decision_boundary(tiling: Tiling) -> Boundary:
 
 def level_set(tiling: Tiling, value: float, output: int = 0) -> Boundary:
     """See `Tiling.level_set`."""
-    count = _output_count(tiling)
-    if not -count <= output < count:
-        raise InputError(f"output must be in [0, {count}), got {output}.")
-    if not np.isfinite(value):
-        raise InputError(f"value must be a finite number, got {value!r}.")
+    check_index(output, "output", maps.output_count(tiling))
+    height = as_float64_array(value, "value")
+    if height.ndim:
+        raise InputError(f"value must be one number, got shape {height.shape}.")
     heights = np.concatenate([values[:, output] for _, values in _value_blocks(tiling)] or [np.zeros(0)])
-    two = np.stack([np.full(len(heights), float(value)), heights], 1)
+    two = np.stack([np.full(len(heights), float(height)), heights], 1)
     tolerance = tiling.rtol * float(np.abs(two).max(initial=0))
     return _trace(tiling, *_winners(two, tolerance), two, tolerance)
 
@@ -111,12 +117,6 @@ def _winners(values: np.ndarray, tolerance: float) -> tuple[np.ndarray, np.ndarr
     """The lowest class within the tolerance of the largest output, and whether there are several."""
     top = values >= values.max(1, keepdims=True) - tolerance
     return top.argmax(1), top.sum(1) > 1
-
-
-def _output_count(tiling: Tiling) -> int:
-    if tiling.values is not None:
-        return tiling.values.shape[1]
-    return int(np.prod(tiling.program("outputs").output_shape))
 
 
 def _value_blocks(tiling: Tiling):  # type: ignore[no-untyped-def]
@@ -130,19 +130,23 @@ def _value_blocks(tiling: Tiling):  # type: ignore[no-untyped-def]
 def _trace(
     tiling: Tiling, winners: np.ndarray, tied: np.ndarray, values: np.ndarray | None, tolerance: float
 ) -> Boundary:
-    """The boundary inside the tiles whose corners do not all have one winner, and along walls with a tie at an end."""
+    """The boundary inside the tiles whose corners do not all have one winner, and along walls.
+
+    Two classes that tie all along a wall either win at one of its ends, which is a tie there, or lose to one class at
+    one end and to another at the other (a class ahead of them at both ends is ahead all along).
+    """
     offsets, corners = tiling.tiles.offsets, tiling.tiles.corners
     if not tiling.count:
         nowhere = np.zeros((0, 2, tiling.dimension))
         return Boundary(nowhere, np.zeros((0, 2), np.int64), np.zeros(0, np.int64))
     at_corner = winners[corners]
     tiles = np.flatnonzero(np.minimum.reduceat(at_corner, offsets[:-1]) != np.maximum.reduceat(at_corner, offsets[:-1]))
-    walls = np.flatnonzero(tied[tiling.walls.ends].any(1) & (tiling.walls.tiles >= 0).all(1))
+    ends = tiling.walls.ends
+    worth = tied[ends].any(1) | (winners[ends[:, 0]] != winners[ends[:, 1]])
+    walls = np.flatnonzero(worth & (tiling.walls.tiles >= 0).all(1))
     sides = tiling.walls.tiles[walls].astype(np.int64)
     lists = [maps.gather_tiles(offsets, corners, chosen) for chosen in (tiles, sides[:, 0], sides[:, 1])]
-    used, ids = np.unique(
-        np.concatenate([tiling.walls.ends[walls].reshape(-1), *(c for _, c in lists)]), return_inverse=True
-    )
+    used, ids = np.unique(np.concatenate([ends[walls].reshape(-1), *(c for _, c in lists)]), return_inverse=True)
     parts = np.split(ids.reshape(-1), np.cumsum([2 * len(walls), *(len(c) for _, c in lists)])[:-1])
     chosen = np.ascontiguousarray(maps.vertex_values(tiling, used) if values is None else values[used])
     points = np.ascontiguousarray(tiling.vertices[used])

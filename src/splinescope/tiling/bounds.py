@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 from math import comb
 
+from .._checks import check_whole
 from .._errors import InputError
 
 
@@ -21,7 +22,7 @@ def zaslavsky(n: int, d: int, *, central: bool = False) -> int:
 
     Reference: Zaslavsky, "Facing up to arrangements", 1975.
     """
-    _check(d, n)
+    [n] = _check(d, [n])
     if central:
         return 2 * sum(comb(n - 1, j) for j in range(d)) if n else 1
     return sum(comb(n, j) for j in range(d + 1))
@@ -39,7 +40,7 @@ def montufar(d: int, widths: Sequence[int]) -> int:
 
     Reference: Montufar, Pascanu, Cho, Bengio, "On the number of linear regions of deep neural networks", 2014.
     """
-    _check(d, *widths)
+    widths = _check(d, widths)
     if not widths:
         return 1
     if min(widths) < d:
@@ -62,7 +63,7 @@ def serra(d: int, widths: Sequence[int]) -> int:
 
     Reference: Serra, Tjandraatmadja, Ramalingam, "Bounding and counting linear regions", 2018, theorem 1.
     """
-    _check(d, *widths)
+    widths = _check(d, widths)
 
     @cache
     def count(layer: int, dimension: int) -> int:
@@ -74,6 +75,11 @@ def serra(d: int, widths: Sequence[int]) -> int:
     return count(0, d)
 
 
-def _check(d: int, *widths: int) -> None:
-    if d < 1 or any(width < 0 for width in widths):
-        raise InputError(f"the dimension must be at least 1 and widths at least 0, got {d} and {list(widths)}.")
+def _check(d: int, widths: Sequence[int]) -> list[int]:
+    """The widths, refused unless they are whole numbers, like the dimension."""
+    check_whole(d, "the dimension")
+    try:
+        given = list(widths)
+    except TypeError as error:
+        raise InputError(f"widths must be a list of whole numbers, got {widths!r}.") from error
+    return [check_whole(width, "a number of units", least=0) for width in given]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numba
 import numpy as np
 
+from .._checks import check_index, check_whole
 from .._errors import InputError
 from . import maps
 from ._differentiate import block_rows, blocks, unit_gradients
@@ -163,12 +164,11 @@ def input_dihedrals(tiling: Tiling, found: Bends) -> np.ndarray:
 
 def graph_angles(tiling: Tiling, output: int = 0) -> np.ndarray:
     """See `Tiling.graph_angles`."""
+    check_index(output, "output", maps.output_count(tiling))
     angles = np.full(len(tiling.walls), np.nan)
     inner = np.flatnonzero((tiling.walls.tiles >= 0).all(1))
     gradients = np.empty((tiling.count, tiling.dimension))
     for tiles, slopes in maps.iterate_slopes(tiling):
-        if not -slopes.shape[1] <= output < slopes.shape[1]:
-            raise InputError(f"output must be in [0, {slopes.shape[1]}), got {output}.")
         gradients[tiles] = slopes[:, output]
     normals = np.concatenate([-gradients, np.ones((tiling.count, 1))], 1)
     sides = tiling.walls.tiles[inner]
@@ -185,8 +185,11 @@ def _angles(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def fold_raster(tiling: Tiling, cells: int = 256, depth: int | None = None) -> Raster:
     """See `Tiling.fold_raster`."""
-    if int(cells) != cells or not 1 <= cells <= 1 << 14:
-        raise InputError(f"cells must be a whole number from 1 to {1 << 14}, got {cells!r}.")
+    check_whole(cells, "cells", most=1 << 14)
+    layers = sorted({site.depth for site in tiling.sites})
+    if depth is not None and depth not in layers:
+        possible = f"one of the layers {', '.join(map(str, layers))}" if layers else "None: the network has no folds"
+        raise InputError(f"depth must be {possible}, got {depth!r}.")
     table = folds(tiling)
     segments = table.segments if depth is None else table.segments[table.depths == depth]
     low, high = tiling.slice.domain.min(0), tiling.slice.domain.max(0)

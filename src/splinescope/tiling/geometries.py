@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._checks import require
+from .quantities import available, mean_values, tile_quantity
 
 if TYPE_CHECKING:
     from geopandas import GeoDataFrame
@@ -28,8 +29,7 @@ def to_geopandas(tiling: Tiling) -> GeoDataFrame:
         ends = np.concatenate([[0], np.cumsum(sizes + 1)])
         polygon = shapely.GeometryType.POLYGON
         geometry = shapely.from_ragged_array(polygon, tiling.vertices[rings], (ends, np.arange(tiling.count + 1)))
-    columns = {"area": tiling.areas, "sides": sizes}
+    columns = {name: tile_quantity(tiling, name).values for name in available(tiling) if name != "value"}
     if tiling.values is not None:
-        means = np.add.reduceat(tiling.values[corners], offsets[:-1]) / sizes[:, None]
-        columns |= {f"value_{c}": means[:, c] for c in range(means.shape[1])}
+        columns |= {f"value_{c}": mean_values(tiling, c) for c in range(tiling.values.shape[1])}
     return geopandas.GeoDataFrame(columns, geometry=geometry)

@@ -52,6 +52,13 @@ def vertex_values(tiling: Tiling, rows: np.ndarray) -> np.ndarray:
     )
 
 
+def output_count(tiling: Tiling) -> int:
+    """C, the numbers in one output of the network."""
+    if tiling.values is not None:
+        return tiling.values.shape[1]
+    return int(np.prod(tiling.program("outputs").output_shape))
+
+
 def inner_points(tiling: Tiling, tiles: np.ndarray | None = None) -> np.ndarray:
     """`[k, d]` a point inside each tile: the mean of its corners."""
     offsets, corners = tiling.tiles.offsets, tiling.tiles.corners

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from .._checks import as_float64_array, check_choice, check_finite
+from .._checks import as_float64_array, check_choice, check_finite, check_generator, check_positive
 from .._errors import InputError
 
 
@@ -37,11 +37,13 @@ class Slice:
     anchors: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
 
     def __post_init__(self) -> None:
-        origin = as_float64_array(self.origin, "origin")
+        origin = _as_coordinates(self.origin, "origin")
         basis = as_float64_array(self.basis, "basis")
-        domain = as_float64_array(self.domain, "domain")
+        domain = _as_coordinates(self.domain, "domain")
         if origin.ndim == 0:
             raise InputError("origin must have the network's input shape (at least one axis), got a single number.")
+        if origin.size == 0:
+            raise InputError(f"origin must be an input of at least one number, got shape {origin.shape}.")
         if basis.shape == origin.shape:
             basis = basis[None]
         if basis.shape[1:] != origin.shape or basis.shape[0] not in (1, 2):
@@ -50,15 +52,20 @@ class Slice:
                 f"got {basis.shape}."
             )
         flat = basis.reshape(len(basis), -1)
+        _check_scale(np.abs(flat).max(initial=0.0), "the rows of basis")
         singular = np.linalg.svd(flat, compute_uv=False)
         if singular[-1] <= 1e-12 * singular[0] or singular[0] == 0.0:
             raise InputError(
                 "basis must have linearly independent, non-zero rows; these span too little to be a slice."
             )
+        if domain.ndim and len(domain) > 1:
+            _check_scale(np.ptp(domain, axis=0).max(initial=0.0), "the sides of domain")
         domain = _checked_interval(domain) if len(basis) == 1 else _checked_polygon(domain)
-        anchors = np.asarray(self.anchors, np.float64)
+        anchors = as_float64_array(self.anchors, "anchors")
         if anchors.size == 0:
             anchors = np.zeros((0, len(basis)))
+        if anchors.ndim != 2 or anchors.shape[1] != len(basis):
+            raise InputError(f"anchors must have shape (m, {len(basis)}), got {anchors.shape}.")
         for name, value in (("origin", origin), ("basis", basis), ("domain", domain), ("anchors", anchors)):
             value = value.copy()
             value.flags.writeable = False
@@ -117,7 +124,7 @@ class Slice:
             shape: "square": a square about the three points; "triangle": the triangle they span.
         """
         check_choice(shape, "shape", ("square", "triangle"))
-        points = [as_float64_array(p, name) for p, name in ((p0, "p0"), (p1, "p1"), (p2, "p2"))]
+        points = [_as_coordinates(p, name) for p, name in ((p0, "p0"), (p1, "p1"), (p2, "p2"))]
         if not points[0].shape == points[1].shape == points[2].shape:
             raise InputError(f"p0, p1, p2 must have one shape, got {', '.join(str(p.shape) for p in points)}.")
         _check_pad(pad)
@@ -138,10 +145,11 @@ class Slice:
     @classmethod
     def segment(cls, a: Any, b: Any, *, pad: float = 0.0) -> Slice:
         """The line from input a (t = 0) to input b (t = their distance), longer by `pad` times that on both ends."""
-        a, b = as_float64_array(a, "a"), as_float64_array(b, "b")
+        a, b = _as_coordinates(a, "a"), _as_coordinates(b, "b")
         if a.shape != b.shape:
             raise InputError(f"a and b must have one shape, got {a.shape} and {b.shape}.")
         _check_pad(pad)
+        _check_scale(np.abs(b - a).max(initial=0.0), "the distance of a and b")
         length = float(np.linalg.norm((b - a).reshape(-1)))
         if length == 0.0:
             raise InputError("a and b must be different points, got the same point twice (a slice of zero length).")
@@ -164,11 +172,9 @@ class Slice:
             half_width: Half the side, in units of the input space.
             generator: Source of the random directions.
         """
-        center = as_float64_array(center, "center")
-        if isinstance(half_width, str) or not (np.isfinite(half_width) and half_width > 0):
-            raise InputError(f"half_width must be a positive number, got {half_width!r}.")
-        if not (generator is None or isinstance(generator, torch.Generator)):
-            raise InputError(f"generator must be a torch.Generator, got {type(generator).__name__}.")
+        center = _as_coordinates(center, "center")
+        half_width = check_positive(half_width, "half_width")
+        check_generator(generator)
         if directions is None:
             if center.size < 2:
                 raise InputError("a 2-D slice needs inputs of at least 2 numbers; give directions for a 1-D slice.")
@@ -193,7 +199,7 @@ class Slice:
             low: Lower ends, one number or one per axis.
             high: Upper ends, one number or one per axis.
         """
-        center = as_float64_array(center, "center")
+        center = _as_coordinates(center, "center")
         given = np.atleast_1d(axes)
         if not np.issubdtype(given.dtype, np.integer) or any(not -center.size <= i < center.size for i in given):
             raise InputError(f"axes must be indices into an input of {center.size} numbers, got {axes!r}.")
@@ -219,13 +225,27 @@ _UNIT_SQUARE = np.array([[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]])
 
 
 def _check_pad(pad: float) -> None:
-    if isinstance(pad, str) or not (np.isfinite(pad) and pad >= 0):
+    if not (isinstance(pad, (int, float, np.number)) and 0 <= pad <= 1e100):
         raise InputError(f"pad must be a number >= 0, got {pad!r}.")
+
+
+def _as_coordinates(value: Any, name: str) -> np.ndarray:
+    """Numbers whose squares and their sums are numbers, too."""
+    array = as_float64_array(value, name)
+    if (largest := np.abs(array).max(initial=0.0)) > 1e100:
+        raise InputError(f"{name} must have numbers up to 1e100, got {largest:.3g}: scale the inputs.")
+    return array
+
+
+def _check_scale(size: float, name: str) -> None:
+    """Refuse sizes whose squares vanish or overflow; zero is for the caller to refuse in its own words."""
+    if size != 0.0 and not 1e-100 <= size <= 1e100:
+        raise InputError(f"{name} must have sizes from 1e-100 to 1e100, got {size:.3g}: scale the inputs.")
 
 
 def _ends(value: Any, name: str, count: int) -> np.ndarray:
     """One number per axis, from one for all or one each."""
-    ends = as_float64_array(value, name)
+    ends = _as_coordinates(value, name)
     if ends.shape not in ((), (1,), (count,)):
         raise InputError(f"{name} must be one number or one per axis ({count}), got shape {ends.shape}.")
     return np.broadcast_to(ends, (count,))
@@ -233,6 +253,8 @@ def _ends(value: Any, name: str, count: int) -> np.ndarray:
 
 def _orthonormal(rows: np.ndarray, refusal: str) -> np.ndarray:
     """Gram-Schmidt on one or two rows (each keeps its sense), refused if they are dependent."""
+    for size in np.abs(rows).max(1, initial=0.0):
+        _check_scale(size, "a direction of the slice")
     first = np.linalg.norm(rows[0])
     if first == 0.0:
         raise InputError(f"{refusal}: a direction of length zero came.")

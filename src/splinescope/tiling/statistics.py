@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._checks import check_choice
+from .._checks import as_float64_array, check_finite, check_positive, check_whole
 from .._errors import InputError
 from . import graph, maps, shapes
 from .bounds import zaslavsky
 from .folds import folds
 from .locate import counts_near
+from .quantities import tile_quantity
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from .tiling import Tiling
-
-QUANTITIES = ("area", "sides", "eccentricity", "inradius", "slope")
 
 
 @dataclass(frozen=True)
@@ -50,26 +49,24 @@ class Growth:
     per_unit: float
 
 
-def quantity(tiling: Tiling, name: str) -> np.ndarray:
-    """`[K]` one number per tile, by name."""
-    check_choice(name, "quantity", QUANTITIES)
-    if name == "area":
-        return tiling.areas
-    if name == "sides":
-        return tiling.sides
-    if name == "eccentricity":
-        return shapes.eccentricities(tiling)
-    if name == "inradius":
-        return shapes.inradii(tiling)
-    return maps.slope_norms(tiling)
-
-
-def histogram(tiling: Tiling, of: Any, bins: Any = 50, *, weighted: bool = False, log: bool = False) -> Histogram:
+def histogram(
+    tiling: Tiling, of: Any, bins: Any = None, *, weighted: bool = False, log: bool = False, output: int = 0
+) -> Histogram:
     """See `Tiling.histogram`."""
-    values = quantity(tiling, of) if isinstance(of, str) else np.asarray(of, np.float64)
+    values = tile_quantity(tiling, of, output=output).values if isinstance(of, str) else as_float64_array(of, "of")
+    check_finite(values, "of")
     if values.shape != (tiling.count,):
         raise InputError(f"of must be one number per tile, shape ({tiling.count},), got {values.shape}.")
     weights = tiling.areas if weighted else None
+    if bins is None:
+        counted = np.issubdtype(values.dtype, np.integer) and not log and len(values) and np.ptp(values) < 1000
+        bins = np.arange(values.min(), values.max() + 2) - 0.5 if counted else 50
+    if np.ndim(bins):
+        bins = as_float64_array(bins, "bins")
+        if bins.ndim != 1 or len(bins) < 2 or (np.diff(bins) <= 0).any():
+            raise InputError("bins must be a number of bins, or at least two edges in ascending order.")
+    else:
+        bins = check_whole(bins, "bins")
     if log and isinstance(bins, int):
         positive = values[values > 0]
         if not len(positive):
@@ -83,6 +80,7 @@ def histogram(tiling: Tiling, of: Any, bins: Any = 50, *, weighted: bool = False
 
 def density_near(tiling: Tiling, points: Any, radius: float) -> np.ndarray:
     """See `Tiling.density_near`."""
+    radius = check_positive(radius, "radius")
     size = 2 * radius if tiling.dimension == 1 else np.pi * radius**2
     return counts_near(tiling, points, radius) / size
 
@@ -199,6 +197,11 @@ def compare(a: Tiling, b: Tiling) -> Comparison:
     Example:
         >>> print(compare(before, after))    # doctest: +SKIP
     """
+    from .tiling import Tiling
+
+    for name, given in (("a", a), ("b", b)):
+        if not isinstance(given, Tiling):
+            raise InputError(f"{name} must be a Tiling, got {type(given).__name__}.")
     if a.dimension != b.dimension:
         raise InputError(f"tilings must have one dimension to be compared, got {a.dimension} and {b.dimension}.")
     parts = ("origin", "basis", "domain")

@@ -8,14 +8,16 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import nn
 
+from .._checks import check_positive, check_whole
 from .._errors import InputError, LimitReached, UnsupportedModelError
+from .._progress import check_progress, reporter
 from ..network import SplineNetwork, trace
 from ..network._program import depends_on_input
 from ._mesh import assemble
@@ -81,6 +83,7 @@ def tessellate(
     Reference: Balestriero, Humayun, Baraniuk, "On the Geometry of Deep Learning", equation (5).
     """
     _check_arguments(view, rtol, max_tiles, time_limit, threads, chunk_bytes)
+    check_progress(progress)
     network = model if isinstance(model, SplineNetwork) else traced(model, view)
     if tuple(network.input_shape) != view.input_shape:
         raise InputError(
@@ -263,13 +266,13 @@ def _check_arguments(
 ) -> None:
     if not isinstance(view, Slice):
         raise InputError(f"view must be a Slice, got {type(view).__name__}; see Slice.through, .box, .axes, .segment.")
-    if not (np.isfinite(rtol) and 0 <= rtol < 1e-3):
+    if not (isinstance(rtol, (int, float)) and np.isfinite(rtol) and 0 <= rtol < 1e-3):
         raise InputError(f"rtol must be a number in [0, 1e-3), got {rtol!r}.")
     for name, value in (("max_tiles", max_tiles), ("threads", threads), ("chunk_bytes", chunk_bytes)):
-        if value is not None and (int(value) != value or value < 1):
-            raise InputError(f"{name} must be a whole number >= 1 or None, got {value!r}.")
-    if time_limit is not None and not time_limit > 0:
-        raise InputError(f"time_limit must be a positive number of seconds or None, got {time_limit!r}.")
+        if value is not None:
+            check_whole(value, name)
+    if time_limit is not None:
+        check_positive(time_limit, "time_limit")
 
 
 @contextmanager
@@ -297,20 +300,8 @@ def _announced_compilation() -> Iterator[None]:
         timer.cancel()
 
 
-@contextmanager
-def _reporter(progress: Progress | bool | None) -> Iterator[Progress | None]:
-    if callable(progress):
-        yield progress
-        return
-    if progress is False or (progress is None and not sys.stderr.isatty()):
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bar
-
-    columns = ("[progress.description]{task.description}", BarColumn(), "[progress.percentage]{task.percentage:>3.0f}%",
-               TextColumn("{task.fields[tiles]} tiles"), TimeElapsedColumn())  # fmt: skip
-    with Bar(*columns, console=Console(stderr=True), transient=progress is None) as bar:
-        task = bar.add_task("tiling", total=1.0, tiles=0)
-        yield lambda share, tiles: bar.update(task, completed=share, tiles=tiles)
+def _reporter(progress: Progress | bool | None) -> AbstractContextManager[Progress | None]:
+    return reporter(
+        progress, "tiling", lambda bar, task: lambda share, tiles: bar.update(task, completed=share, tiles=tiles),
+        ("{task.fields[tiles]} tiles",), total=1.0, tiles=0,
+    )  # fmt: skip

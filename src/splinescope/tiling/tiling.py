@@ -160,7 +160,8 @@ class Tiling(Measures):
         """The network the tiling came from; an error that says what needs it if it is not attached."""
         if self.network is None:
             raise InputError(
-                f"{what} needs the network, which a file does not carry: give it to load_tiling(path, network=...)."
+                f"the network is needed for {what}, and a file does not carry it: give it to "
+                "load_tiling(path, network=...)."
             )
         return self.network
 
@@ -169,7 +170,7 @@ class Tiling(Measures):
         network = self.require_network(what)
         if network.fingerprint() != self.fingerprint:
             raise InputError(
-                f"{what} needs the network as it was when it was tiled, but its parameters have changed since: "
+                f"the network is needed for {what} as it was when it was tiled, but its parameters have changed since: "
                 "tile it again, or keep a copy of the model."
             )
         return network.program()
@@ -186,8 +187,9 @@ class Tiling(Measures):
     def to_geopandas(self) -> GeoDataFrame:
         """The tiles as a GeoDataFrame (extra "geo"): polygons in slice coordinates (1-D: segments on y = 0).
 
-        Columns: `area`, `sides`, and `value_0`, `value_1`, ... (outputs at the mean of the corners) if outputs
-        are stored.
+        Columns: the quantities of `quantity` that this tiling can give (`slope`, `area`, `depth`, `class`, `sides`,
+        `eccentricity`, `inradius`; `active` with its network), and `value_0`, `value_1`, ... (outputs at the mean of
+        the corners) if outputs are stored.
         """
         from .geometries import to_geopandas
 

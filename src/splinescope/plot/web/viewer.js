@@ -15,6 +15,7 @@ const CATEGORIES = ["#88ccee", "#cc6677", "#ddcc77", "#117733", "#332288", "#aa4
   "#661100", "#6699cc", "#888888"]
 const BOX = 4, DEEPEST = 64 // the box is 4 times the view; a view 64 times smaller than its box gets a new one
 const PICK_NOTHING = -1
+export const FIRST_FOLD = 0.35 // of the table: darker colours are lost on the dark ground that folds are drawn on
 
 const VERTEX = `#version 300 es
 precision highp float; precision highp int;
@@ -25,7 +26,7 @@ void main() {
   gl_Position = vec4((position - shift) * scale, 0., 1.);
   id = tile + 1u;
   int width = textureSize(values, 0).x;
-  level = mode == 2 ? float(int(depth) - 1) / max(1., deepest - 1.)
+  level = mode == 2 ? mix(${FIRST_FOLD}, 1., float(int(depth) - 1) / max(1., deepest - 1.))
                     : texelFetch(values, ivec2(int(tile) % width, int(tile) / width), 0).r;
 }`
 const FRAGMENT = `#version 300 es
@@ -217,7 +218,7 @@ class TilingView {
     gl.bindFramebuffer(gl.FRAMEBUFFER, null)
     this.aim()
     if (this.quantity) gl.clearColor(1, 1, 1, 1)
-    else gl.clearColor(0.06, 0.08, 0.11, 1) // every colour of the table is visible on it
+    else gl.clearColor(0.06, 0.08, 0.11, 1)
     gl.clear(gl.COLOR_BUFFER_BIT)
     if (this.quantity) this.pass(0)
     if (this.show.folds || !this.quantity) {
@@ -429,8 +430,9 @@ function colorAt(q, level) {
 
 export function colorOf(q, value) { return `rgb(${colorAt(q, Math.min(1, Math.max(0, levelOf(q, value)))).join(",")})` }
 
-export function gradient() {
-  return `linear-gradient(to right, ${Array.from({length: 17}, (_, i) => `rgb(${colorAt(null, i / 16).join(",")})`).join(",")})`
+export function gradient(from = 0) {
+  const color = i => `rgb(${colorAt(null, from + (1 - from) * i / 16).join(",")})`
+  return `linear-gradient(to right, ${Array.from({length: 17}, (_, i) => color(i)).join(",")})`
 }
 
 function link(gl, vertex, fragment) {
