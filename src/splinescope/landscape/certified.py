@@ -107,7 +107,8 @@ def certified_surface(
         Quadratics and their error bounds: interval arithmetic with linear forms. They are tight for few layers and
         small cells and grow with depth: halve the cells until `errors` is small enough.
 
-    Cost: per cell about `3 + d` forward passes of the data, and `d^2 + 2 d` more for the layers that move.
+    Cost: per cell the matrix products of about `3 + d` forward passes of the data, of `4 d + 2 d^2` more in layers that
+    move, and elementwise work (measured: see the benchmarks).
 
     Example:
         >>> import torch, splinescope as ss
