@@ -81,6 +81,16 @@ def surfaces() -> list[str]:
             lambda mode=mode: ss.loss_surface(model, x, y, moves, points=5, loss="squared", batch_norm=mode), 1
         )
         rows.append(f"| grid point of a surface, statistics {mode} | {took / 25 / unit:.1f} |")
+    model, x, y = model.double(), x.double(), y.double()
+    with torch.no_grad():
+        unit = seconds(lambda: [model(x[i : i + 256]) for i in range(0, len(x), 256)])
+    start = time.process_time()
+    found = ss.certified_surface(model, x, y, moves, span=0.1, cells=6)
+    took = time.process_time() - start
+    rows.append(
+        f"| cell of a certified surface (float64), {2 * found.half:.2g} wide: error at most "
+        f"{found.errors.max() / found.losses.min():.2g} of the least loss | {took / found.losses.size / unit:.0f} |"
+    )
     return rows
 
 

@@ -121,6 +121,8 @@ _PUBLIC: dict[str, str] = {
     "extreme_eigenvalues": "landscape",
     "spectral_density": "landscape",
     "spectrum_summary": "landscape",
+    "CertifiedSurface": "landscape",
+    "certified_surface": "landscape",
     "Surface": "landscape",
     "loss_surface": "landscape",
 }

@@ -73,3 +73,12 @@ def test_bad_input_is_refused() -> None:
         class_histogram(torch.zeros(5, 2), lambda x: x[:, 0])
     with pytest.raises(ss.InputError, match="at least one row"):
         class_histogram(torch.zeros(0, 2), lambda x: x)
+
+
+def test_measures_refuse_values_that_are_not_finite() -> None:
+    x = torch.randn(20, 3, generator=torch.Generator().manual_seed(0))
+    for measure in (fidelity, frechet_distance):
+        with pytest.raises(ss.InputError, match="samples must be finite"):
+            measure(x, x / 0.0)
+    with pytest.raises(ss.InputError, match="finite scores"):
+        class_histogram(x * torch.nan, lambda scores: scores)

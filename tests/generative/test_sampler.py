@@ -225,3 +225,31 @@ def test_bad_samplers_are_refused(surface: nn.Sequential) -> None:
         PolaritySampler(flat, BOX, pool=10, progress=False).sample(1)
     assert PolaritySampler(flat, BOX, top_k=1, pool=10, progress=False).sample(1).outputs.shape == (1, 3)
     assert PolaritySampler(flat, BOX, rho=0.0, pool=10, progress=False).sample(1).outputs.shape == (1, 3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"pool": 10.5}, "pool must be a whole number"),
+        ({"rho": float("nan")}, "rho must be a finite number"),
+        ({"rho": "1"}, "rho must be a finite number"),
+        ({"domain": "ball"}, "such as Ball"),
+    ],
+)
+def test_arguments_of_the_wrong_kind_are_refused(arguments, message) -> None:
+    with pytest.raises(ss.InputError, match=message):
+        PolaritySampler(nn.Linear(2, 3), **{"domain": Box(2), **arguments})
+
+
+def test_counts_of_samples_must_be_whole_and_draws_without_replacement_do_not_claim_to_repeat() -> None:
+    sampler = PolaritySampler(
+        nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 3)), Box(2), pool=50, progress=False
+    )
+    with pytest.raises(ss.InputError, match="n must be a whole number"):
+        sampler.sample(2.5)
+    with pytest.raises(ss.InputError, match="finite number"):
+        sampler.sample(2, rho=float("inf"))
+    with pytest.raises(ss.InputError, match="at most the 50 proposals"):  # an error alone, no warning before it
+        sampler.sample(51, rho=0.0, replacement=False)
+    with pytest.warns(EffectiveSizeWarning, match="light proposals"):
+        sampler.sample(50, rho=3.0, replacement=False)

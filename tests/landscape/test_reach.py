@@ -118,6 +118,15 @@ def test_the_command_gives_exact_pieces(files):
     assert "degree                   4" in joint.stdout
 
 
+def test_the_command_certifies_planes_of_all_layers(files):
+    result = command("--data", "data.npz", "--certified", "--span", "0.1", "--points", "4", "--plot", "c.png", "--json")
+    assert result.exit_code == 0, result.output
+    summary = json.loads(result.stdout)
+    assert 0 < summary["largest_error"] < 0.1
+    assert summary["proven_least"] <= summary["least"]
+    assert (files / "c.png").stat().st_size > 1000
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -125,6 +134,8 @@ def test_the_command_gives_exact_pieces(files):
         (["--data", "landscape_model.py"], ".npz"),
         (["--data", "data.npz", "--exact"], "needs --layer"),
         (["--data", "data.npz", "--exact", "--loss", "cross_entropy"], "only the squared error"),
+        (["--data", "data.npz", "--certified", "--loss", "cross_entropy"], "only the squared error"),
+        (["--data", "data.npz", "--certified", "--exact"], "exclude each other"),
         (["--data", "data.npz", "--layer", "nope"], "module path"),
         (["--data", "data.npz", "--dimensions", "1", "--html", "x.html"], "sampled 2-D"),
     ],

@@ -113,5 +113,98 @@ def test_bad_input_is_refused_with_what_is_possible():
         ss.loss_surface(model, x, y, {}, loss="squared")
     with pytest.raises(ss.InputError, match=">= 3"):
         ss.loss_surface(model, x, y, move, loss="squared", points=2)
+    with pytest.raises(ss.InputError, match="count must be a whole number"):
+        ss.random_directions(model, 1.5)
     with pytest.raises(ss.InputError, match="only biases"):
         ss.random_directions(model, layer="1")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "mlp, first layer",
+        "dead and duplicate units",
+        "scale 1e8",
+        "convnet, convolution",
+        "resnet, convolution in a branch",
+    ],
+)
+def test_certified_bounds_hold_between_the_grid_points_when_all_layers_move(name):
+    model, x, y, _ = case(name)
+    moves = ss.random_directions(model, 2, normalize="none", generator=seeded())  # biases and norms, too
+    moves = [{k: 0.3 * v for k, v in move.items() if k != "6.weight"} for move in moves]  # slopes of a PReLU stay
+    found = ss.certified_surface(model, x, y, moves, span=(-0.3, 0.5), cells=4, batch_size=4)
+    t = np.random.default_rng(0).uniform(-0.3, 0.5, (60, 2))
+    loss = np.array([autograd_loss(model, x, y, moves, v) for v in t])
+    low, high = found.bounds(t)
+    assert (low <= loss * (1 + 1e-12)).all()  # rounding
+    assert (loss <= high * (1 + 1e-12)).all()
+    assert found.lower.min() <= low.min()
+    assert found.upper.max() >= high.max()
+    corner = [autograd_loss(model, x, y, moves, (axis, found.axes[1][0])) for axis in found.axes[0]]
+    np.testing.assert_allclose(found.losses[:, 0], corner, rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("moves", "error"),
+    [  # of w2 relu(w1 x + b) at w1 = 0, b = 0, w2 = 1, x = 1, on t in [-1, 1]: computed by hand
+        ({"0.bias": [1.0]}, 0.25),  # relu(t) = 1/4 + t/2 +- 1/4
+        ({"0.bias": [1.0], "2.weight": [[1.0]]}, 0.75),  # (1 + t) relu(t) = 1/2 + 3t/4 +- 3/4
+        ({"0.bias": [-1.0], "2.weight": [[-1.0]]}, 0.75),
+    ],
+)
+def test_the_certified_form_of_one_hinge_is_the_one_by_hand_and_attained(moves, error):
+    from splinescope.landscape._moved import Mover
+    from splinescope.landscape.certified import _enclose
+
+    model = nn.Sequential(nn.Linear(1, 1), nn.ReLU(), nn.Linear(1, 1, bias=False)).double()
+    with torch.no_grad():
+        for parameter, value in zip(model.parameters(), (0.0, 0.0, 1.0), strict=True):
+            parameter.fill_(value)
+    x = torch.ones(1, 1).double()
+    direction = {name: torch.tensor(change).double() for name, change in moves.items()}
+    mover = Mover(ss.trace(model, x), [direction])
+    form = _enclose(mover, mover.program_at(np.zeros(1)), 1.0, x, check=True)
+    off = []
+    for t in np.linspace(-1, 1, 21):
+        moved = {**parameters(model), **{k: parameters(model)[k] + t * v for k, v in direction.items()}}
+        off.append(float(torch.func.functional_call(model, moved, (x,)) - form.center - t * form.slopes[0]))
+    assert float(form.error) == pytest.approx(error)
+    assert np.abs(off).max() == pytest.approx(error)
+
+
+def test_certified_errors_fall_with_the_square_of_the_cells():
+    model, x, y, _ = case("mlp, first layer")
+    moves = ss.random_directions(model, 1, generator=seeded())
+    coarse, fine = (ss.certified_surface(model, x, y, moves, span=0.1, cells=n).errors for n in (4, 32))
+    assert fine.mean() < coarse.mean() / 30  # 64 for pure squares
+    assert fine.max() < 1e-3
+
+
+def test_one_layer_without_folds_is_certified_without_error():
+    model, x, y, layer = case("mlp, last layer")
+    moves = [direction(model, layer, seed) for seed in (1, 2)]
+    found = ss.certified_surface(model, x, y, moves, cells=2)
+    assert found.errors.max() < 1e-12
+    assert found.upper.max() == pytest.approx(
+        max(autograd_loss(model, x, y, moves, v) for v in [(-1, -1), (-1, 1), (1, -1), (1, 1)])
+    )
+
+
+def test_bad_input_of_certified_surfaces_is_refused():
+    model, x, y, layer = case("convnet, slopes of prelu")
+    with pytest.raises(ss.InputError, match="slopes of prelu"):
+        ss.certified_surface(model, x, y, direction(model, layer), cells=1)
+    plane = ss.certified_surface(model, x, y, [direction(model, "0", seed) for seed in (1, 2)], span=0.01, cells=1)
+    with pytest.raises(ss.InputError, match="bounds"):
+        plane.quadratics([[0.0, 0.0]])
+    with pytest.raises(ss.InputError, match="cells must be"):
+        ss.certified_surface(model, x, y, direction(model, "0"), cells=0)
+    found = ss.certified_surface(model, x, y, direction(model, "0"), span=0.01, cells=1)
+    with pytest.raises(ss.InputError, match="section's domain"):
+        found.bounds([[0.02]])
+    normed = nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(3, 2))).double()
+    with pytest.raises(ss.InputError, match="not affine in the moved parameters"):
+        ss.certified_surface(
+            normed, *case("mlp, first layer")[1:3], {"0.parametrizations.weight.original1": torch.ones(2, 3)}
+        )

@@ -36,9 +36,10 @@ if TYPE_CHECKING:
 )
 @click.option("--layer", help="Module path or parameter that moves, e.g. 2 or layer1.0.conv1; all by default.")
 @click.option("--exact", is_flag=True, help="Exact pieces of the squared error along random directions of --layer.")
+@click.option("--certified", is_flag=True, help="Squared error with a proven error on every grid cell; any layers.")
 @click.option("--dimensions", type=click.IntRange(1, 2), default=2, show_default=True, help="Directions: 1 or 2.")
 @click.option("--span", default=1.0, show_default=True, help="The section reaches from -span to span.")
-@click.option("--points", default=41, show_default=True, help="Grid points per axis of a sampled surface.")
+@click.option("--points", default=41, show_default=True, help="Grid points, or certified cells, per axis.")
 @click.option(
     "--batch-norm",
     type=click.Choice(["fixed", "reestimate"]),
@@ -53,17 +54,18 @@ if TYPE_CHECKING:
 @click.option("--html", type=click.Path(dir_okay=False), help="Write a page to turn the sampled 2-D surface.")
 @click.option("--json", "as_json", is_flag=True, help="Print the numbers as JSON.")
 def command(
-    model: str, weights: str | None, trust: bool, data: str, loss: str, layer: str | None, exact: bool, dimensions: int,
-    span: float, points: int, batch_norm: str, curvature: bool, seed: int, max_tiles: int | None, plot: str | None,
-    html: str | None, as_json: bool,
+    model: str, weights: str | None, trust: bool, data: str, loss: str, layer: str | None, exact: bool, certified: bool,
+    dimensions: int, span: float, points: int, batch_norm: str, curvature: bool, seed: int, max_tiles: int | None,
+    plot: str | None, html: str | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """The loss around MODEL's parameters: a sampled surface, or exact pieces along one layer.
+    """The loss around MODEL's parameters: a sampled or certified surface, or exact pieces.
 
     \b
     Examples:
       splinescope landscape my_models:net --weights net.safetensors --data train.npz --loss cross_entropy \\
           --plot surface.png --html surface.html
       splinescope landscape my_models:net --data train.npz --exact --layer 2 --dimensions 1 --plot line.png
+      splinescope landscape my_models:net --data train.npz --certified --span 0.2 --points 16 --html surface.html
       splinescope landscape my_models:net --data train.npz --layer 2 --curvature --json | jq .curvature
     """
     import torch
@@ -73,17 +75,22 @@ def command(
     check_outputs(html, plot=plot)
     if html is not None and (exact or dimensions == 1):
         raise InputError("--html shows sampled 2-D surfaces; leave out --exact and --dimensions 1, or use --plot.")
-    if exact and loss != "squared":
-        raise InputError("--exact needs --loss squared: only the squared error has quadratic pieces.")
+    if exact and certified:
+        raise InputError("--exact and --certified exclude each other: leave one out.")
+    if (exact or certified) and loss != "squared":
+        raise InputError("--exact and --certified need --loss squared: only the squared error has quadratic pieces.")
     network = _module(read_model(model, weights, trust=trust))
     x, y = _load_data(data, loss, network)
     generator = torch.Generator().manual_seed(seed)
     moves = landscape.random_directions(network, dimensions, layer=layer, generator=generator)
-    summary: dict[str, Any] = {"points": len(x), "loss": loss, "dimensions": dimensions, "exact": exact}
+    summary: dict[str, Any] = {"points": len(x), "loss": loss, "dimensions": dimensions, "exact": exact,
+                               "certified": certified}  # fmt: skip
     result: Any
     if exact:
         if layer is None and dimensions == 2:
-            raise InputError("--exact in 2-D needs --layer: when all layers move the pieces are not quadratic.")
+            raise InputError(
+                "--exact in 2-D needs --layer: when all layers move the pieces are not quadratic; use --certified."
+            )
         if layer is None:
             result = landscape.polynomial_section(network, x, y, moves[0], span=span)
         else:
@@ -91,11 +98,17 @@ def command(
         value, where = result.minimum
         summary |= {"pieces": result.count, "degree": result.degree, "minimum": value, "at": where.tolist()}
     else:
-        result = landscape.loss_surface(
-            network, x, y, moves, span=span, points=points, loss=loss, batch_norm=batch_norm,  # type: ignore[arg-type]
-        )  # fmt: skip
-        summary |= {"center": float(result.losses[(points // 2,) * dimensions]), "least": float(result.losses.min()),
-                    "largest": float(result.losses.max()), "nonconvex_share": result.nonconvex_fraction}  # fmt: skip
+        if certified:
+            result = landscape.certified_surface(network, x, y, moves, span=span, cells=points)
+            summary |= {"largest_error": float(result.errors.max()), "proven_least": float(result.lower.min())}
+        else:
+            result = landscape.loss_surface(
+                network, x, y, moves, span=span, points=points, loss=loss, batch_norm=batch_norm,  # type: ignore[arg-type]
+            )  # fmt: skip
+        if points % 2:
+            summary["center"] = float(result.losses[(points // 2,) * dimensions])
+        summary |= {"least": float(result.losses.min()), "largest": float(result.losses.max()),
+                    "nonconvex_share": result.nonconvex_fraction}  # fmt: skip
     if curvature:
         matrix = landscape.curvature(network, x, y, loss=loss, layer=layer)
         found = asdict(landscape.spectrum_summary(matrix, generator=generator))

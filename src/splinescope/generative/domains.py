@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -16,6 +16,7 @@ from .._checks import check_positive
 from .._errors import InputError
 
 
+@runtime_checkable
 class LatentDomain(Protocol):
     """What the samplers ask of a domain; write your own with these members.
 

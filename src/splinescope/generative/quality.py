@@ -96,8 +96,10 @@ def class_histogram(samples: Tensor, labeller: Callable[[Tensor], Tensor], *, ba
         scores = torch.cat([labeller(samples[i : i + batch]) for i in range(0, len(samples), batch)])
     if scores.dim() != 2 or scores.shape[1] < 2:
         raise InputError(f"labeller must return scores of shape (n, classes), got {tuple(scores.shape)}.")
+    if not bool(scores.isfinite().all()):
+        raise InputError("labeller must return finite scores, got NaN or infinite values.")
     shares = torch.bincount(scores.argmax(1).cpu(), minlength=scores.shape[1]).double() / len(scores)
-    entropy = float(-torch.special.xlogy(shares, shares).sum())
+    entropy = float(torch.special.entr(shares).sum())
     return ClassHistogram(shares, entropy, entropy / math.log(len(shares)))
 
 
@@ -144,6 +146,9 @@ def _through(features: Callable[[Tensor], Tensor] | None, data: Tensor, batch: i
 def _pair(real: Tensor, samples: Tensor) -> tuple[Tensor, Tensor]:
     """Both sets as float64 rows on the CPU, of one width."""
     x, y = (t.detach().to("cpu", torch.float64).flatten(1) for t in (real, samples))
+    for name, rows in (("real", x), ("samples", y)):
+        if not bool(rows.isfinite().all()):
+            raise InputError(f"{name} must be finite, got {int((~rows.isfinite()).sum())} NaN or infinite values.")
     if x.shape[1] != y.shape[1]:
         raise InputError(f"real and samples must have rows of one size, got {x.shape[1]} and {y.shape[1]} numbers.")
     return x, y

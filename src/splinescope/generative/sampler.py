@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from .._checks import check_choice
+from .._checks import check_choice, check_whole
 from .._errors import InputError
 from .._progress import check_progress, reporter
 from ..network import SplineNetwork
@@ -109,8 +110,10 @@ class PolaritySampler:
             generator = generator._model  # with the ending that its tiling leaves out
         if not isinstance(generator, nn.Module):
             raise InputError(f"generator must be a torch.nn.Module, got {type(generator).__name__}.")
-        if pool < 1:
-            raise InputError(f"pool must be a whole number >= 1, got {pool!r}.")
+        if not isinstance(domain, LatentDomain):
+            raise InputError(f"domain must be a latent domain such as Ball(64, 8.0) or Box(2), got {domain!r}.")
+        pool = check_whole(pool, "pool")
+        _check_power(rho)
         if divide_prior and not domain.bounded and rho >= 1:
             raise InputError(
                 f"rho={rho} has no law on an unbounded latent domain (uniform on an infinite manifold): use rho < 1, a "
@@ -186,23 +189,23 @@ class PolaritySampler:
             `Samples`; the same arguments give the same samples.
         """
         check_choice(method, "method", ("resample", "rejection", "metropolis"))
-        if n < 1:
-            raise InputError(f"n must be a whole number >= 1, got {n!r}.")
-        rho = self.rho if rho is None else float(rho)
+        n = check_whole(n, "n")
+        rho = self.rho if rho is None else _check_power(rho)
         rng = torch.Generator().manual_seed((self.seed * 1_000_003 + 999_983) % 2**32)  # apart from the shards'
         weights = self.log_weights(rho)
         size = effective_size(weights)
-        if size < n and method == "resample":
-            warnings.warn(
-                f"{n} samples are asked of a pool of {len(weights)} whose effective size at rho={rho:g} is {size:.1f}: "
-                "samples will repeat. Use a larger pool, a smaller |rho|, top_k, or method='metropolis'.",
-                EffectiveSizeWarning,
-                stacklevel=2,
-            )
         if method == "rejection":
             chosen, acceptance = rejected(weights, n, rng)
         else:
             chosen, acceptance = resampled(weights, n, replacement or method == "metropolis", rng), 1.0
+        if size < n and method == "resample":
+            effect = "samples will repeat" if replacement else "light proposals make up for heavy ones drawn already"
+            warnings.warn(
+                f"{n} samples are asked of a pool of {len(weights)} whose effective size at rho={rho:g} is {size:.1f}: "
+                f"{effect}. Use a larger pool, a smaller |rho|, top_k, or method='metropolis'.",
+                EffectiveSizeWarning,
+                stacklevel=2,
+            )
         pool = self.pool
         z, condition, volume = pool.latents[chosen], pool.condition[chosen], pool.log_volume[chosen]
         if method == "metropolis":
@@ -263,6 +266,12 @@ class PolaritySampler:
 
     def _rows(self, condition: Tensor) -> Tensor | None:
         return None if self.conditions is None else self.conditions[condition.to(self.conditions.device)]
+
+
+def _check_power(rho: float) -> float:
+    if not isinstance(rho, (int, float)) or not math.isfinite(rho):
+        raise InputError(f"rho must be a finite number, got {rho!r}.")
+    return float(rho)
 
 
 class MagnetSampler(PolaritySampler):

@@ -2,6 +2,8 @@
 
 from ._minima import Minima as Minima
 from ._moved import NotOneLayer as NotOneLayer
+from .certified import CertifiedSurface as CertifiedSurface
+from .certified import certified_surface as certified_surface
 from .conditioning import Conditioning as Conditioning
 from .conditioning import condition_number as condition_number
 from .conditioning import layer_conditioning as layer_conditioning

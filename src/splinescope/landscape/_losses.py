@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .._checks import check_whole
 from .._errors import InputError
 from ..network._export import check_mode
 
@@ -96,9 +97,7 @@ def batches(x: Tensor, y: Tensor, size: int) -> Iterator[tuple[Tensor, Tensor]]:
 def check_batch_size(batch_size: int | None, default: int) -> int:
     if batch_size is None:
         return default
-    if int(batch_size) != batch_size or batch_size < 1:
-        raise InputError(f"batch_size must be a whole number >= 1 or None, got {batch_size!r}.")
-    return int(batch_size)
+    return check_whole(batch_size, "batch_size")
 
 
 def along(function: Callable[[Any], Any], at: Any, tangent: Any) -> tuple[Any, Any]:

@@ -155,7 +155,8 @@ class Mover:
                     if lives:
                         raise NotOneLayer(
                             "the directions move several layers together (or one that is used twice), so the pieces of "
-                            "the loss are polynomials of higher degree: use polynomial_section, or move one layer."
+                            "the loss are polynomials of higher degree: use polynomial_section (a line) or "
+                            "certified_surface (a plane), or move one layer."
                         )
                     steps.append(self._entry(i, step, [fixed[name] for name in step.inputs], tag))
                     moving.add(step.output)
@@ -177,13 +178,7 @@ class Mover:
 
         origin = at(self._base)
         slopes = torch.stack([at(program) - at(self._zero) for program in self._along])
-        error = (at(self._all) - origin - slopes.sum(0)).abs().amax()
-        size = origin.abs().amax() + slopes.abs().sum(0).amax()
-        if not float(error) <= _AFFINE_RTOL * float(size):  # NaN is not affine either
-            raise InputError(
-                f"{step.output} is not affine in the moved parameters (relative error {float(error / size):.2g}): a "
-                "parametrised weight (weight_norm)? Move the parameters of a plain layer."
-            )
+        self.check_affine(i, inputs, slopes)
         sizes, origin_size = slopes.abs(), origin.abs()
         return Affine(
             f"{step.output}@{tag}",
@@ -191,6 +186,28 @@ class Mover:
             lambda t: origin + torch.tensordot(t, slopes, 1),
             lambda t: origin_size + torch.tensordot(t, sizes, 1),
         )
+
+    def along(self, direction: int, i: int) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
+        """What a unit of a direction adds to step i, an affine function of its inputs, and a bound of its magnitude."""
+        moved, zero = self._along[direction].steps[i], self._zero.steps[i]
+        assert isinstance(moved, Affine)
+        assert isinstance(zero, Affine)
+        return (
+            lambda *inputs: moved.run(*inputs) - zero.run(*inputs),
+            lambda *sizes: moved.magnitude(*sizes) + zero.magnitude(*sizes),
+        )
+
+    def check_affine(self, i: int, inputs: Sequence[Tensor], slopes: Tensor) -> None:
+        """An error unless step i, moved along all directions, is its value at theta0 plus all slopes `[d, ...]`."""
+        origin, moved = (program.steps[i].run(*inputs) for program in (self._base, self._all))  # type: ignore[union-attr]
+        error = (moved - origin - slopes.sum(0)).abs().amax()
+        size = origin.abs().amax() + slopes.abs().sum(0).amax()
+        if not float(error) <= _AFFINE_RTOL * float(size):  # NaN is not affine either
+            name = self._all.steps[i].output  # type: ignore[union-attr]
+            raise InputError(
+                f"{name} is not affine in the moved parameters (relative error {float(error / size):.2g}): a "
+                "parametrised weight (weight_norm)? Move the parameters of a plain layer."
+            )
 
 
 def parameter_of(network: SplineNetwork, path: str) -> Tensor:

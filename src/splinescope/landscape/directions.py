@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._checks import check_choice
+from .._checks import check_choice, check_whole
 from .._errors import InputError
 from .hessian import Layers, chosen_parameters
 
@@ -45,8 +45,7 @@ def random_directions(
     Reference: Li, Xu, Taylor, Studer, Goldstein, "Visualizing the Loss Landscape of Neural Nets", section 4.
     """
     check_choice(normalize, "normalize", ("filter", "layer", "none"))
-    if count < 1:
-        raise InputError(f"count must be at least 1, got {count!r}.")
+    count = check_whole(count, "count")
     named = dict(model.named_parameters())
     result = []
     for _ in range(count):

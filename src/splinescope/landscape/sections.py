@@ -43,7 +43,8 @@ class LossSection:
         gradients: `[K, d]` its gradient there.
         hessians: `[K, d, d]` its constant Hessian on the piece, positive semi-definite.
         points: Number of data points the loss is a mean over.
-        tiling: The tiling of the plane (d = 2), with walls that name what folds there; None if d = 1.
+        tiling: The tiling of the plane (d = 2), with walls that name what folds there; None if d = 1, and in
+            a `CertifiedSurface`.
 
     The degree is 2 on every piece. Calling it evaluates the loss at coordinates `[M, d]`.
     """
@@ -98,7 +99,8 @@ class LossSection:
             found = np.searchsorted(self.breaks, t[:, 0], side="right") - 1
             found[t[:, 0] == self.breaks[-1]] = self.count - 1
             return np.where((found < 0) | (found >= self.count), -1, found)
-        assert self.tiling is not None
+        if self.tiling is None:
+            raise InputError("the quadratics of a certified surface do not locate points; ask its bounds(t).")
         return self.tiling.locate(t)
 
     def __call__(self, t: Any) -> np.ndarray:
@@ -179,7 +181,7 @@ def loss_section(
         The pieces with their coefficients. Exact up to float64 rounding.
 
     Raises:
-        NotOneLayer: The directions move several layers together: use `polynomial_section`.
+        NotOneLayer: The directions move several layers: use `polynomial_section` (a line) or `certified_surface`.
 
     Cost: a 1-D section is about one forward pass of the data for every `batch_size`-th break point; a 2-D one is the
     tiling of the plane plus one pass of the data per piece.

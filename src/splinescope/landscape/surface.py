@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from .._checks import check_choice
+from .._checks import check_choice, check_whole
 from .._errors import InputError
 from ._losses import Loss, batches, check_batch_size, check_model, summed
 from ._moved import Direction
@@ -35,6 +35,11 @@ class Surface:
     axes: tuple[np.ndarray, ...]
     losses: np.ndarray
     path: np.ndarray | None = None
+
+    @property
+    def label(self) -> str:
+        """What the picture of it says."""
+        return f"sampled at {self.losses.size} points"
 
     @property
     def spread(self) -> float:
@@ -97,8 +102,7 @@ def loss_surface(
     Cost: one forward pass of the data per grid point (two with re-estimation), several points at a time by `vmap`.
     """
     check_choice(batch_norm, "batch_norm", ("fixed", "reestimate"))
-    if int(points) != points or points < 3:
-        raise InputError(f"points must be a whole number >= 3, got {points!r}.")
+    points = check_whole(points, "points", least=3)
     model = check_model(model)
     given: list[Any] = list(directions) if isinstance(directions, (list, tuple)) else [directions]
     if len(given) not in (1, 2):
@@ -108,7 +112,7 @@ def loss_surface(
     moving, frozen, inputs, targets = prepare(model, x, y, loss, None, precision)
     family = [_fitting(direction, moving) for direction in given]
     size = check_batch_size(batch_size, 256)
-    axis = np.linspace(low, high, int(points))
+    axis = np.linspace(low, high, points)
     grid = np.stack(np.meshgrid(*[axis] * len(family), indexing="ij"), -1).reshape(-1, len(family))
     total = summed(loss)
     losses = np.empty(len(grid))

@@ -93,7 +93,7 @@ def plot_loss_surface(
     """A sampled loss: a curve (1-D), contours, or a surface in 3-D (on axes with `projection="3d"`).
 
     Args:
-        surface: From `loss_surface`.
+        surface: From `loss_surface` or `certified_surface`; the title says which.
         ax: Where to draw; a new figure by default.
         kind: "contour" or "surface".
         log: Show the logarithm of the loss.
@@ -104,7 +104,7 @@ def plot_loss_surface(
     if surface.losses.ndim == 1:
         ax = new_axes(ax)
         ax.plot(surface.axes[0], surface.losses, color="#332288")
-        ax.set(xlabel="$t$", ylabel="loss", yscale="log" if log else "linear")
+        ax.set(xlabel="$t$", ylabel="loss", yscale="log" if log else "linear", title=surface.label)
         return ax
     label = "$\\log_{10}$ loss" if log else "loss"
     z = np.log10(surface.losses) if log else surface.losses
@@ -122,7 +122,7 @@ def plot_loss_surface(
         if surface.path is not None:
             ax.plot(*surface.path[:, :2].T, ".-", color=BOUNDARY_COLOR, lw=1, ms=4, label="training path")
             ax.legend(loc="upper right")
-    ax.set(xlabel="$t_1$", ylabel="$t_2$")
+    ax.set(xlabel="$t_1$", ylabel="$t_2$", title=surface.label)
     return ax
 
 
