@@ -110,8 +110,7 @@ def study(width: int, epochs: int, seed: int, console: Console) -> tuple[list[Ca
                 train(net, *train_set, epochs, torch.Generator().manual_seed(seed))
             console.print(f"tiling: {name}, {stage}")
             network = ss.trace(copy.deepcopy(net), anchors)  # a copy: this one goes on training
-            if not cases:
-                ss.tessellate(network, ss.Slice.box(anchors[0], half_width=1e-3))  # compiles the kernels, once
+            ss.tessellate(network, view)  # not timed: the first run compiles the kernels, once per machine
             start = time.perf_counter()
             tiling = ss.tessellate(network, view)
             seconds = time.perf_counter() - start
@@ -136,14 +135,21 @@ def four_pictures(cases: list[Case], color: str, title: str) -> plt.Figure:
     return figure
 
 
+def shared_bins(cases: list[Case], name: str) -> np.ndarray:
+    """Logarithmic bins over the values of all cases: only with equal bins can heights be compared."""
+    values = np.concatenate([case.tiling.quantity(name).values for case in cases])
+    return np.geomspace(values[values > 0].min() * (1 - 1e-9), values.max() * (1 + 1e-9), 41)
+
+
 def statistics(cases: list[Case]) -> plt.Figure:
     """Areas and slopes as distributions, and fold length by layer."""
     figure, (areas, slopes, folds) = plt.subplots(1, 3, figsize=(13, 4), layout="constrained")
+    edges = {name: shared_bins(cases, name) for name in ("area", "slope")}
     styles = [("#0072b2", "--"), ("#0072b2", "-"), ("#d55e00", "--"), ("#d55e00", "-")]
     for case, (color, line) in zip(cases, styles, strict=True):
         label, tiling = f"{case.name}, {case.stage}", case.tiling
         for ax, name, weighted in ((areas, "area", False), (slopes, "slope", True)):
-            histogram = tiling.histogram(name, 40, weighted=weighted, log=True)
+            histogram = tiling.histogram(name, edges[name], weighted=weighted)
             ax.stairs(histogram.counts / histogram.counts.sum(), histogram.edges, color=color, ls=line, label=label)
         lengths = tiling.folds().lengths_by_layer()
         folds.plot(list(lengths), list(lengths.values()), color=color, ls=line, marker="o", label=label)

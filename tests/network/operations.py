@@ -79,6 +79,8 @@ AFFINE: dict[str, tuple[Callable[[Tensor], Tensor], tuple[int, ...]]] = {
     "batch_norm1d": (batch_norm(nn.BatchNorm1d(6)), VECTOR),
     "batch_norm1d series": (batch_norm(nn.BatchNorm1d(4)), SERIES),
     "batch_norm2d": (batch_norm(nn.BatchNorm2d(4)), IMAGE),
+    "instance_norm1d tracked": (batch_norm(nn.InstanceNorm1d(4, affine=True, track_running_stats=True)), SERIES),
+    "instance_norm2d tracked": (batch_norm(nn.InstanceNorm2d(4, track_running_stats=True)), IMAGE),
     "batch_norm2d plain": (batch_norm(nn.BatchNorm2d(4, affine=False)), IMAGE),
     "matmul": (lambda x: x @ W63, IMAGE),
     "matmul from the left": (lambda x: W66 @ x, IMAGE),

@@ -201,7 +201,7 @@ def test_all_unsupported_parts_are_listed_at_once():
 
 
 REFUSED = [
-    (lambda x: F.hardswish(x) + 1, "hardswish is smooth"),
+    (lambda x: F.hardswish(x) + 1, "hardswish is piecewise quadratic"),
     (lambda x: torch.tanh(x) + 1, "tanh is smooth and allowed only"),
     (lambda x: F.elu(x), "elu is smooth"),
     (lambda x: F.celu(x), "celu is smooth"),
@@ -334,6 +334,18 @@ def test_bad_models_and_inputs_are_refused():
         ss.trace(small(), torch.zeros(1, 3))(torch.zeros(4, 2))
     with pytest.raises(ss.UnsupportedModelError, match="not initialised"):
         ss.trace(nn.LazyLinear(3), torch.zeros(1, 3))
+    with pytest.raises(ss.UnsupportedModelError, match="batch axis first"):
+        ss.trace(small(), torch.zeros(3))
+    with pytest.raises(ss.UnsupportedModelError, match="load its weights"):
+        ss.trace(nn.Linear(3, 3, device="meta"), torch.zeros(1, 3))
+    with pytest.raises(ss.UnsupportedModelError, match="returns none"):
+        ss.trace(Lambda(lambda x: None), torch.zeros(1, 3))
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+def test_script_modules_are_refused():
+    with pytest.raises(ss.UnsupportedModelError, match="ScriptModule"):
+        ss.trace(torch.jit.script(nn.Linear(3, 3)), torch.zeros(1, 3))
 
 
 def test_a_changed_structure_is_noticed():

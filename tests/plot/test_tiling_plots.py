@@ -161,6 +161,12 @@ def test_a_graph_runs_through_the_outputs_at_the_vertices(net):
         plot.plot_tiles(line)
     with pytest.raises(ss.InputError, match=r"outputs must be in \[0, 3\), got 3"):
         line.plot(outputs=3)
+    points = line.decision_boundary().segments[:, 0, 0]
+    assert len(points) > 0
+    drawn = [x.get_xdata()[0] for x in line.plot(color="slope", boundary=True).lines[-len(points) :]]
+    np.testing.assert_array_equal(drawn, points)
+    with pytest.raises(ss.InputError, match="takes ax, outputs and boundary, got color, edges"):
+        line.plot(color="area", edges=False)
 
 
 def test_numbers_of_ones_own_and_nonsense(tiling):

@@ -155,6 +155,7 @@ DAMAGE = {
     "values of other length": _put("values", np.zeros((2, 3))),
     "vertices in float32": _put("vertices", np.zeros((5, 2), np.float32)),
     "vertices flat": _put("vertices", np.zeros(5)),
+    "domain without a corner": lambda arrays, _: arrays.update(slice_domain=arrays["slice_domain"][:-1].copy()),
     "domain clockwise": _put("slice_domain", np.array([[0.0, 0], [0, 1], [1, 1], [1, 0]])),
     "unknown array": _put("code", np.zeros(1)),
     "missing array": lambda arrays, _: arrays.pop("tile_corners"),

@@ -50,6 +50,8 @@ def as_batch(model: nn.Module, example: Any) -> Tensor:
     if batch.dim() == 0 or batch.shape[0] == 0:
         raise InputError(f"example must be a batch of at least one row, got shape {tuple(batch.shape)}.")
     like = next((p for p in [*model.parameters(), *model.buffers()] if p.is_floating_point()), batch)
+    if like.device.type == "meta":
+        raise UnsupportedModelError("The model has shapes but no numbers (device 'meta'): load its weights first.")
     return batch[[0, 0]].to(dtype=like.dtype, device=like.device)
 
 
@@ -107,13 +109,15 @@ def explain(error: Exception, batch: Tensor) -> str:
     if "DataDependent" in kind or "data-dependent" in text:
         return (
             "The model's control flow depends on the values of its input (an `if` on a tensor, `.item()`, a mask "
-            f"of unknown size), so there is no one network to read. {first}"
+            "of unknown size), so there is no one network to read."
         )
+    if batch.dim() == 1:
+        return "The model does not take rows of single numbers: the example needs a batch axis first, example[None]."
     if "Constraints violated" in text or "specialized" in text:
-        return f"The model fixes the batch size in its code; use x.shape[0] or -1 instead of a number. {first}"
+        return "The model fixes the batch size in its code; use x.shape[0] or -1 instead of a number."
     if isinstance(error, TypeError) and "argument" in text:
         return (
-            f"The model cannot be called with one input: {first} Wrap it in a module that takes one "
+            f"The model cannot be called with one input: {first.rstrip('.')}. Wrap it in a module that takes one "
             "tensor and fixes the rest."
         )
     return (

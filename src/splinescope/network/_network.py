@@ -47,6 +47,8 @@ def trace(model: nn.Module, example: Any) -> SplineNetwork:
         return model
     if not isinstance(model, nn.Module):
         raise InputError(f"model must be a torch.nn.Module, got {type(model).__name__}.")
+    if isinstance(model, torch.jit.ScriptModule):
+        raise UnsupportedModelError("A ScriptModule cannot be read: give the torch.nn.Module that it was made from.")
     model = unwrap(model)
     check_mode(model)
     exported = export(model, as_batch(model, example))
@@ -76,7 +78,9 @@ class SplineNetwork:
             raise UnsupportedModelError(
                 f"The model must take one tensor, got {len(inputs)} inputs; wrap it in a module."
             )
-        if len(outputs) != 1 or outputs[0] not in nodes:
+        if len(outputs) == 1 and outputs[0] not in nodes:
+            raise UnsupportedModelError("The model must return a tensor that depends on its input; it returns none.")
+        if len(outputs) != 1:
             raise UnsupportedModelError(
                 f"The model must return one tensor, got {len(outputs)} outputs; wrap it in a module that returns "
                 "the one to be tiled."

@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from ._call import Call, Live, Refusal, Rows, absolute
 from ._registry import affine
+from .refused import NORM
 
 _ALIGNED = 8  # numbers of float64 in a cache line
 
@@ -150,8 +151,20 @@ def average(call: Call) -> Live:
 @affine("_native_batch_norm_legit_no_training")
 def batch_norm(call: Call) -> Live:
     """Batch norm in eval: `scale * x + shift` per channel, from the running statistics."""
-    x = call.live("input")
     call.values_only()
+    return _normalised(call)
+
+
+@affine("instance_norm")
+def instance_norm(call: Call) -> Live:
+    """Instance norm in eval with running statistics: the same formula as batch norm."""
+    if call["use_input_stats"]:
+        raise Refusal(NORM)
+    return _normalised(call)
+
+
+def _normalised(call: Call) -> Live:
+    x = call.live("input")
     mean, variance = call["running_mean"], call["running_var"]
     weight = torch.ones_like(mean) if call["weight"] is None else call["weight"]
     bias = torch.zeros_like(mean) if call["bias"] is None else call["bias"]

@@ -8,6 +8,10 @@ SMOOTH = (
     "is smooth, not piecewise affine, so it has no exact tiles; use a piecewise-affine activation (ReLU, "
     "LeakyReLU, Hardtanh...) or trace the part before it."
 )
+QUADRATIC = (
+    "is piecewise quadratic, not piecewise affine, so it has no exact tiles; use a piecewise-affine activation (ReLU, "
+    "LeakyReLU, Hardtanh...) or trace the part before it."
+)
 NORM = (
     "divides by statistics of its own input, which is not piecewise affine; freeze_statistics(model, x) gives a "
     "copy whose statistics, measured on x, stay fixed."
@@ -20,7 +24,8 @@ TRAINING = (
 )
 ATTENTION = "multiplies values that both depend on the input; not piecewise affine, and no exact tiles exist."
 
-refuse(SMOOTH, "gelu", "silu", "mish", "hardswish", "elu", "celu", "selu", "softplus", "softsign", "tanhshrink")
+refuse(QUADRATIC, "hardswish")
+refuse(SMOOTH, "gelu", "silu", "mish", "elu", "celu", "selu", "softplus", "softsign", "tanhshrink")
 refuse(SMOOTH, "exp", "expm1", "log", "log1p", "log2", "sqrt", "rsqrt", "sin", "cos", "erf", "atan", "logsumexp")
 refuse(SMOOTH, "pow", "square", "reciprocal", "prod", "lp_pool2d", "normalize")
 refuse(
@@ -42,7 +47,7 @@ refuse(
 refuse(
     "is piecewise affine but not supported yet; max, min and pairs that are sorted are.", "median", "kthvalue", "topk"
 )
-refuse(NORM, "layer_norm", "native_layer_norm", "group_norm", "native_group_norm", "instance_norm", "rms_norm")
+refuse(NORM, "layer_norm", "native_layer_norm", "group_norm", "native_group_norm", "rms_norm")
 refuse(NORM, "_fused_rms_norm", "local_response_norm")
 refuse(
     JUMP,

@@ -170,13 +170,14 @@ def plot_points(tiling: Tiling, points: Any, ax: Axes | None = None, *, labels: 
     return ax
 
 
-def plot_graph(tiling: Tiling, ax: Axes | None = None, *, outputs: Any = None) -> Axes:
+def plot_graph(tiling: Tiling, ax: Axes | None = None, *, outputs: Any = None, boundary: bool = False) -> Axes:
     """The outputs along a 1-D tiling: straight between the vertices, which are marked; anchors are dotted lines.
 
     Args:
         tiling: The tiling.
         ax: Where to draw; a new figure by default.
         outputs: Which outputs; all by default.
+        boundary: Draw the points of the decision boundary as red lines.
     """
     if tiling.dimension != 1:
         raise InputError(f"plot_graph draws 1-D tilings, got a {tiling.dimension}-D one; plot_surface draws those.")
@@ -194,6 +195,8 @@ def plot_graph(tiling: Tiling, ax: Axes | None = None, *, outputs: Any = None) -
                 color=CLASS_COLORS[int(c) % len(CLASS_COLORS)])  # fmt: skip
     for anchor in tiling.slice.anchors[:, 0]:
         ax.axvline(anchor, color="black", linestyle=":", linewidth=1.0, zorder=0)
+    for point in tiling.decision_boundary().segments[:, 0, 0] if boundary else ():
+        ax.axvline(point, color=BOUNDARY_COLOR, linewidth=1.2, zorder=0)
     frame(ax, tiling.slice)
     ax.set_ylabel("output")
     if len(chosen) > 1:

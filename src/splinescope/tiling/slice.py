@@ -200,9 +200,12 @@ class Slice:
             high: Upper ends, one number or one per axis.
         """
         center = _as_coordinates(center, "center")
-        given = np.atleast_1d(axes)
-        if not np.issubdtype(given.dtype, np.integer) or any(not -center.size <= i < center.size for i in given):
-            raise InputError(f"axes must be indices into an input of {center.size} numbers, got {axes!r}.")
+        given = np.atleast_1d(np.array(axes, dtype=object))
+        whole = given.ndim == 1 and all(isinstance(i, (int, np.integer)) and not isinstance(i, bool) for i in given)
+        if not whole or any(not -center.size <= i < center.size for i in given):
+            raise InputError(
+                f"axes must be one or two indices into the flattened input of {center.size} numbers, got {axes!r}."
+            )
         indices = [int(i) % center.size for i in given]
         if len(indices) not in (1, 2) or len(set(indices)) != len(indices):
             raise InputError(f"axes must be one or two different indices, got {axes!r}.")

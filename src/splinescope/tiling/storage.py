@@ -195,7 +195,13 @@ def _check_arrays(name: str, arrays: Mapping[str, np.ndarray], view: Slice, unit
     for sentence, ok in checks.items():
         if not ok:
             raise FileFormatError(f"{name} is damaged: {sentence}.")
-    if not bool(((vertices >= low - slack) & (vertices <= high + slack)).all()):  # NaN fails too
+    if view.dimension == 1:
+        inside = ((vertices >= low - slack) & (vertices <= high + slack)).all()
+    else:  # on the left of every side, for NaN is not
+        start, side = view.domain, np.roll(view.domain, -1, 0) - view.domain
+        inward = np.stack([-side[:, 1], side[:, 0]]) / np.linalg.norm(side, axis=1)
+        inside = ((vertices @ inward - np.einsum("id,di->i", start, inward)) >= -slack).all()
+    if not bool(inside):
         raise FileFormatError(f"{name} is damaged: vertices must lie in the slice's domain.")
 
 

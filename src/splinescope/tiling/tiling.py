@@ -226,6 +226,12 @@ class Tiling(Measures):
         from ..plot import plot_graph, plot_tiles
 
         if self.dimension == 1:
+            given = options if color in (None, "slope") else {"color": color, **options}
+            if odd := sorted(given.keys() - {"outputs", "boundary"}):
+                raise InputError(
+                    "a 1-D tiling is drawn as the graph of its function: plot takes ax, outputs and boundary, "
+                    f"got {', '.join(odd)}."
+                )
             return plot_graph(self, ax=ax, **options)
         return plot_tiles(self, color=color, ax=ax, **options)
 
