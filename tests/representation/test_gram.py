@@ -117,5 +117,5 @@ def test_bad_grams_are_named() -> None:
         expected_gram(np.array([[1.0, 2.0], [2.0, 1.0]]), ("nl",))
     with pytest.raises(InputError, match="layers must be a whole number"):
         follow_expected_gram(np.eye(3), -1)
-    with pytest.raises(InputError, match="at least 2"):
+    with pytest.raises(InputError, match="k must be a whole number >= 2"):
         invariant_representation(5, 1)
