@@ -98,7 +98,7 @@ _PUBLIC: dict[str, str] = {
     "layer_map": "landscape",
     "random_conditioning": "landscape",
     "skip_bound": "landscape",
-    "tile_condition_numbers": "landscape",
+    "tile_spectra": "landscape",
     "PathPlane": "landscape",
     "direction_between": "landscape",
     "principal_directions": "landscape",

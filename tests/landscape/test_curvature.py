@@ -171,15 +171,22 @@ def test_a_block_with_skip_obeys_the_bound_and_without_is_singular():
     assert np.isinf(without.condition).all()
 
 
-def test_the_condition_number_of_a_tile_is_that_of_any_of_its_points():
+def test_the_spectrum_of_a_tile_is_that_of_any_of_its_points():
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(2, 5), nn.ReLU(), nn.Linear(5, 3), nn.LeakyReLU(), nn.Linear(3, 2)).double()
     tiling = ss.tessellate(model, ss.Slice.axes([0.0, 0.0], (0, 1), -2, 2))
-    found = ss.tile_condition_numbers(tiling, "2")
-    assert found.shape == (tiling.count,)
+    found = ss.tile_spectra(tiling, "2")
+    assert found.condition_numbers.shape == (tiling.count,)
     points = np.random.default_rng(0).uniform(-2, 2, (50, 2))
-    at_points = ss.condition_number(ss.downstream_jacobians(model, points, "2"))
-    np.testing.assert_allclose(found[tiling.locate(points)], at_points, rtol=1e-9)
+    at_points = ss.downstream_jacobians(model, points, "2")
+    eigenvalues = np.linalg.eigvalsh(at_points @ at_points.transpose(0, 2, 1))
+    tiles = tiling.locate(points)
+    np.testing.assert_allclose(found.condition_numbers[tiles], ss.condition_number(at_points), rtol=1e-9)
+    np.testing.assert_allclose(
+        found.traces[tiles], np.trace(at_points @ at_points.transpose(0, 2, 1), axis1=1, axis2=2)
+    )
+    participation = eigenvalues.sum(1) ** 2 / (eigenvalues**2).sum(1)
+    np.testing.assert_allclose(found.effective_ranks[tiles], participation, rtol=1e-9)
 
 
 def test_bad_input_is_refused_with_what_is_possible():

@@ -10,7 +10,7 @@ from .conditioning import layer_conditioning as layer_conditioning
 from .conditioning import layer_map as layer_map
 from .conditioning import random_conditioning as random_conditioning
 from .conditioning import skip_bound as skip_bound
-from .conditioning import tile_condition_numbers as tile_condition_numbers
+from .conditioning import tile_spectra as tile_spectra
 from .directions import PathPlane as PathPlane
 from .directions import direction_between as direction_between
 from .directions import principal_directions as principal_directions

@@ -64,9 +64,13 @@ def condition_number(matrices: Any) -> np.ndarray:
     matrices = as_float64_array(matrices, "matrices")
     if matrices.ndim < 2 or 0 in matrices.shape[-2:]:
         raise InputError(f"matrices must have shape (..., m, n), got {matrices.shape}.")
-    singular = np.linalg.svd(matrices, compute_uv=False)
+    return _condition(np.linalg.svd(matrices, compute_uv=False), max(matrices.shape[-2:]))
+
+
+def _condition(singular: np.ndarray, size: int) -> np.ndarray:
+    """Largest over smallest of singular values `[..., r]` in descending order, of matrices with longest side `size`."""
     large, small = singular[..., 0], singular[..., -1]
-    regular = small > max(matrices.shape[-2:]) * np.finfo(float).eps * large
+    regular = small > size * np.finfo(float).eps * large
     return np.where(regular, large / np.where(regular, small, 1.0), np.inf)
 
 
@@ -160,19 +164,50 @@ def random_conditioning(
     return Conditioning(condition_number(product), layers.norm.max(1), layers.bound.prod(1))
 
 
-def tile_condition_numbers(tiling: Tiling, layer: str) -> np.ndarray:
-    """`[K]` condition number of the map from a layer's output to the network's output, on every tile of a tiling.
+@dataclass(frozen=True)
+class TileSpectra:
+    """Spectra of one matrix M per tile.
 
-    On a tile all slopes are fixed, so this Jacobian is one matrix: exact, not a sample.
+    Attributes:
+        singular_values: `[K, r]` descending; the curvature that the rest of the network gives a layer has their squares
+            as eigenvalues.
+    """
+
+    singular_values: np.ndarray
+    _size: int
+
+    @property
+    def condition_numbers(self) -> np.ndarray:
+        """`[K]` largest over smallest singular value; inf where numerically singular."""
+        return _condition(self.singular_values, self._size)
+
+    @property
+    def traces(self) -> np.ndarray:
+        """`[K]` sum of the eigenvalues of `M^T M`."""
+        return (self.singular_values**2).sum(1)
+
+    @property
+    def effective_ranks(self) -> np.ndarray:
+        """`[K]` `(sum of eigenvalues)^2 / sum of their squares` of `M^T M`; 0 where M is zero."""
+        fourth = (self.singular_values**4).sum(1)
+        return np.divide(self.traces**2, fourth, out=np.zeros_like(fourth), where=fourth > 0)
+
+
+def tile_spectra(tiling: Tiling, layer: str) -> TileSpectra:
+    """Spectra of the map from a layer's output to the network's output, on every tile of a tiling.
+
+    On a tile all slopes are fixed, so this Jacobian is one matrix: exact, not a sample. Cost: one Jacobian a tile.
 
     Args:
         tiling: A tiling of the module's input space, with its network attached.
         layer: Module path.
     """
-    network = tiling.require_network("the condition number of its tiles")
+    network = tiling.require_network("the spectra of its tiles")
     centers = tiling.slice.inputs(corner_means(tiling))
-    blocks = [
-        condition_number(downstream_jacobians(network.module, centers[i : i + 256], layer))
-        for i in range(0, len(centers), 256)
-    ]
-    return np.concatenate(blocks)
+    blocks = []
+    size = 1
+    for i in range(0, len(centers), 256):
+        matrices = downstream_jacobians(network.module, centers[i : i + 256], layer)
+        size = max(matrices.shape[-2:])
+        blocks.append(np.linalg.svd(matrices, compute_uv=False))
+    return TileSpectra(np.concatenate(blocks) if blocks else np.zeros((0, 1)), size)

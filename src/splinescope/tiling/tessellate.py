@@ -37,7 +37,7 @@ _WORTH_SHARING = 2048  # tiles of a chunk that is split for an idle thread
 
 def tessellate(
     model: nn.Module | SplineNetwork,
-    view: Slice,
+    slice: Slice,
     *,
     rtol: float = 1e-12,
     max_tiles: int | None = None,
@@ -55,7 +55,7 @@ def tessellate(
 
     Args:
         model: A torch module (in eval mode if it has batch norm or dropout), or the result of `trace` or `load`.
-        view: The slice.
+        slice: Where: a line or plane of the input space, with its domain.
         rtol: A pre-activation is zero if it is below rtol times the sum of the absolute terms it is made of.
         max_tiles: Stop with `LimitReached` beyond this many tiles (counted before walls between losers of a
             max-pool are taken out).
@@ -82,6 +82,7 @@ def tessellate(
 
     Reference: Balestriero, Humayun, Baraniuk, "On the Geometry of Deep Learning", equation (5).
     """
+    view = slice
     _check_arguments(view, rtol, max_tiles, time_limit, threads, chunk_bytes)
     check_progress(progress)
     network = model if isinstance(model, SplineNetwork) else traced(model, view)
@@ -265,7 +266,7 @@ def _check_arguments(
     chunk_bytes: int,
 ) -> None:
     if not isinstance(view, Slice):
-        raise InputError(f"view must be a Slice, got {type(view).__name__}; see Slice.through, .box, .axes, .segment.")
+        raise InputError(f"slice must be a Slice, got {type(view).__name__}; see Slice.through, .box, .axes, .segment.")
     if not (isinstance(rtol, (int, float)) and np.isfinite(rtol) and 0 <= rtol < 1e-3):
         raise InputError(f"rtol must be a number in [0, 1e-3), got {rtol!r}.")
     for name, value in (("max_tiles", max_tiles), ("threads", threads), ("chunk_bytes", chunk_bytes)):
