@@ -1,14 +1,11 @@
 """The claims on normalisation at quick size: the verdicts are these."""
 
-import json
-
 import numpy as np
 import pytest
 
-from splinescope import evidence
 from splinescope.evidence import Verdict
 from splinescope.evidence._normalization import paired_verdict
-from splinescope.evidence._reproduce import _plain
+from tests.checks import check_verdicts
 
 pytest.importorskip("matplotlib").use("Agg")
 pytest.importorskip("sklearn")
@@ -28,13 +25,7 @@ VERDICTS = {
 
 @pytest.mark.parametrize("experiment_id", VERDICTS)
 def test_verdicts(experiment_id: str) -> None:
-    experiment = evidence.find(experiment_id)
-    outcome = experiment.run(size="quick", seed=0)
-    assert [claim.verdict for claim in outcome.claims] == VERDICTS[experiment_id], outcome.claims
-    numbers = json.loads(json.dumps(outcome.numbers, default=_plain))  # the figure is drawn from the file alone
-    figure = experiment.draw(numbers)
-    assert all(ax.get_xlabel() or ax.get_ylabel() for ax in figure.axes)
-    pytest.importorskip("matplotlib.pyplot").close(figure)
+    check_verdicts(experiment_id, VERDICTS[experiment_id])
 
 
 def test_paired_verdicts_count_seeds_and_looks() -> None:

@@ -1,8 +1,5 @@
 """The examples in the docstrings and under examples/ run; the plots draw what they are given."""
 
-import doctest
-import importlib
-import runpy
 from pathlib import Path
 
 import pytest
@@ -10,6 +7,7 @@ import torch
 
 from splinescope import Slice
 from splinescope.normalization import compare_normalizations
+from tests.checks import check_docstrings, check_script
 
 MODULES = ["density", "fold_distances", "folding", "initialize", "jitter", "report"]
 SCRIPTS = sorted((Path(__file__).parents[2] / "examples" / "normalization").glob("plot_*.py"))
@@ -17,21 +15,12 @@ SCRIPTS = sorted((Path(__file__).parents[2] / "examples" / "normalization").glob
 
 @pytest.mark.parametrize("name", MODULES)
 def test_docstrings(name: str) -> None:
-    result = doctest.testmod(importlib.import_module(f"splinescope.normalization.{name}"))
-    assert result.attempted > 0
-    assert result.failed == 0
+    check_docstrings(f"splinescope.normalization.{name}")
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_scripts(script: Path) -> None:
-    pytest.importorskip("matplotlib").use("Agg")
-    pytest.importorskip("sklearn")
-    with torch.random.fork_rng(devices=[]):
-        runpy.run_path(str(script))
-    pyplot = pytest.importorskip("matplotlib.pyplot")
-    drawn = [axes for number in pyplot.get_fignums() for axes in pyplot.figure(number).axes if axes.has_data()]
-    pyplot.close("all")
-    assert drawn, "the script drew nothing"
+    check_script(script)
 
 
 def test_there_are_scripts() -> None:

@@ -1,12 +1,10 @@
 """Every claim of "Batch Normalization Decomposed" at quick size: the verdicts are these."""
 
-import json
-
 import pytest
 
 from splinescope import evidence
 from splinescope.evidence import Verdict
-from splinescope.evidence._reproduce import _plain
+from tests.checks import check_verdicts
 
 pytest.importorskip("matplotlib").use("Agg")
 pytest.importorskip("sklearn")
@@ -35,10 +33,4 @@ def test_every_experiment_on_this_document_is_in_the_table() -> None:
 
 @pytest.mark.parametrize("experiment_id", VERDICTS)
 def test_verdicts(experiment_id: str) -> None:
-    experiment = evidence.find(experiment_id)
-    outcome = experiment.run(size="quick", seed=0)
-    assert [claim.verdict for claim in outcome.claims] == VERDICTS[experiment_id], outcome.claims
-    numbers = json.loads(json.dumps(outcome.numbers, default=_plain))  # the figure is drawn from the file alone
-    figure = experiment.draw(numbers)
-    assert all(ax.get_xlabel() or ax.get_ylabel() for ax in figure.axes)
-    pytest.importorskip("matplotlib.pyplot").close(figure)
+    check_verdicts(experiment_id, VERDICTS[experiment_id])

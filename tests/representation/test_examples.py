@@ -1,11 +1,10 @@
 """The examples in the docstrings and under examples/ run and say what they print."""
 
-import doctest
-import importlib
-import runpy
 from pathlib import Path
 
 import pytest
+
+from tests.checks import check_docstrings, check_script
 
 MODULES = ["gamma", "full_rank", "geometry", "gram", "invariant", "layers", "one_unit_per_point", "tree"]
 SCRIPTS = sorted((Path(__file__).parents[2] / "examples" / "representation").glob("plot_*.py"))
@@ -13,21 +12,12 @@ SCRIPTS = sorted((Path(__file__).parents[2] / "examples" / "representation").glo
 
 @pytest.mark.parametrize("name", MODULES)
 def test_docstrings(name: str) -> None:
-    module = importlib.import_module(f"splinescope.representation.{name}")
-    result = doctest.testmod(module)
-    assert result.attempted > 0
-    assert result.failed == 0
+    check_docstrings(f"splinescope.representation.{name}")
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_scripts(script: Path) -> None:
-    pytest.importorskip("matplotlib").use("Agg")
-    pytest.importorskip("sklearn")
-    runpy.run_path(str(script))
-    pyplot = pytest.importorskip("matplotlib.pyplot")
-    drawn = [axes for number in pyplot.get_fignums() for axes in pyplot.figure(number).axes if axes.has_data()]
-    pyplot.close("all")
-    assert drawn, "the script drew nothing"
+    check_script(script)
 
 
 def test_there_are_scripts() -> None:
