@@ -147,6 +147,7 @@ def test_weights_change_the_network(folder, suffix):
     (save_file if suffix == "safetensors" else torch.save)(net.state_dict(), f"w.{suffix}")
     result = run("tessellate", "nets_for_tests:small", *SQUARE, "--weights", f"w.{suffix}", "--json", "--quiet")
     assert json.loads(result.stdout)["tiles"] == 1
+    assert "one tile: no fold meets this slice" in result.stderr
 
 
 class _Code:

@@ -57,7 +57,7 @@ def command(
     tiling = tessellate(
         network, view, rtol=rtol, max_tiles=max_tiles, time_limit=time_limit, threads=threads, progress=not quiet
     )
-    if tiling.count == 1 and network.sites:
+    if tiling.count == 1 and tiling.sites:
         note("one tile: no fold meets this slice (inputs of a .nnet file are in their own units, such as feet)")
     if out is not None and not piped:
         tiling.save(out)
