@@ -13,6 +13,7 @@ mpl.use("Agg")
 import splinescope
 
 project = "splinescope"
+copyright = "the splinescope authors"
 author = "The splinescope developers"
 version = release = splinescope.__version__
 
