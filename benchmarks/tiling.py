@@ -35,9 +35,9 @@ vertex would then need the ancestors of two folds in its chunk for its last bits
 ratio is further from the design's than the time: the plain forward pass it is measured by is twice as fast here
 (370 microseconds a vertex, not 700).
 
-The max-pool network, on a third of its square: 61% is the torch ops over vertices of earlier folds, 10% splitting
-chunks, 7% telling which walls of the tournaments are real, 6% delta propagation, 5% cutting. It is another
-architecture than the prototype's, which was not given.
+The max-pool network, on a third of its square: 57% is the torch ops over vertices of earlier folds, 9 to 13%
+splitting chunks, 8% telling which walls of the tournaments are real, 7 to 8% delta propagation, 4 to 6% cutting.
+It is another architecture than the prototype's, which was not given.
 
 The MLPs: of 50 ms for 2-64x4-1, 35% is the cutting kernel, 22% matrix products over old vertices in blocks of 256
 rows, 13% delta propagation, 4% numbering the vertices, the rest Python between them; of 63 ms for 784-200x4-10,
