@@ -2,23 +2,26 @@
 
 One evaluation of the batch-norm velocity of all neurons at m = 10^4, d = 50, N = 10^4, against
 
-* the two matrix products in it and nothing else: no closed form can do with less;
-* an autograd loop over neurons: one backward pass per neuron, given the outputs of the network (timed on a
-  few neurons, the rest extrapolated, as all neurons cost the same);
-* vectorised autograd: one backward pass through the whole network, torch's own batch norm.
+* an autograd loop over neurons: one backward pass per neuron, given the outputs of the network (timed on some
+  neurons, the rest extrapolated, as all neurons cost the same);
+* vectorised autograd: one backward pass through the whole network, torch's own batch norm;
+* the two matrix products of a closed form and nothing else.
 
-All in CPU seconds of one process with one thread, so that ratios mean something on a busy machine. A second
-table has the largest size, 10^5 neurons in 100 dimensions, each run in a fresh process for its peak memory.
+All take turns in each round, so that they meet the same neighbours on a busy machine; a ratio is the median over
+rounds of the ratio within a round. Wall-clock seconds, once with one thread and once with all cores, for all alike. A
+second table has the largest size, 10^5 neurons in 100 dimensions, each run in a fresh process for its peak memory.
 """
 
 from __future__ import annotations
 
 import argparse
 import multiprocessing
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 
@@ -70,37 +73,42 @@ def autograd_loop(net: TwoLayerBN, data: Data, f: torch.Tensor, neurons: int) ->
     return out
 
 
-def cpu_seconds(*works: Callable[[], object], rounds: int = 5) -> list[float]:
-    """The best time of each, after one round to warm up; taken in turn, so that all meet the same neighbours."""
-    best = [float("inf")] * len(works)
-    for i in range(rounds + 1):
+def seconds(*works: Callable[[], object], rounds: int = 7) -> np.ndarray:
+    """Wall-clock time of each (columns) in each round (rows), after one round to warm up."""
+    times = np.empty((rounds + 1, len(works)))
+    for row in times:
         for k, work in enumerate(works):
-            start = time.process_time()
+            start = time.perf_counter()
             work()
-            if i:
-                best[k] = min(best[k], time.process_time() - start)
-    return best
+            row[k] = time.perf_counter() - start
+    return times[1:]
 
 
-def compare(m: int, d: int, n: int, activation: str, dtype: torch.dtype) -> str:
+def compare(m: int, d: int, n: int, activation: str, dtype: torch.dtype) -> tuple[str, float, float]:
+    """A row of the table, and the seconds of the closed form and of the loop."""
     net, data = problem(m, d, n, activation, dtype)
-    some = min(m, 50)
+    some = min(m, 500)
     f = net(data.x, data.covariance)
     reference = autograd_loop(net, data, f, 3)
     ours = closed_form(net, data)
     worst = max((ours[1][k] - reference[k][1]).abs().max().item() for k in range(3))
     assert worst < 5000 * torch.finfo(dtype).eps, worst  # 1e-12 in float64
-    closed, bare, loop, whole = cpu_seconds(
+    times = seconds(
         lambda: closed_form(net, data),
-        lambda: products(net, data),
         lambda: autograd_loop(net, data, f, some),
         lambda: vectorised_autograd(net, data),
+        lambda: products(net, data),
     )
-    loop *= m / some
-    return (
-        f"| {activation}, {str(dtype).split('.')[-1]} | {closed:.2f} | {bare:.2f} | {loop:.1f} "
-        f"| **{loop / closed:.0f}x** | {loop / bare:.0f}x | {whole:.2f} | {whole / closed:.1f}x |"
+    times[:, 1] *= m / some
+    closed, loop, whole, bare = np.median(times, axis=0)
+    gains = times / times[:, :1]
+    loop_gain, whole_gain = np.median(gains[:, 1]), np.median(gains[:, 2])
+    row = (
+        f"| {torch.get_num_threads()} | {activation}, {str(dtype).split('.')[-1]} | {closed:.2f} | {loop:.1f} "
+        f"| **{loop_gain:.0f}x** ({gains[:, 1].min():.0f} to {gains[:, 1].max():.0f}) "
+        f"| {whole:.2f} | {whole_gain:.1f}x | {bare:.2f} | {np.median(times[:, 1] / times[:, 3]):.0f}x |"
     )
+    return row, closed, loop
 
 
 def peak_memory() -> float:
@@ -110,12 +118,11 @@ def peak_memory() -> float:
 
 
 def _peak(m: int, d: int, n: int, activation: str, send: object) -> None:
-    torch.set_num_threads(1)
     net, data = problem(m, d, n, activation)
     before = peak_memory()
-    start = time.process_time()
+    start = time.perf_counter()
     closed_form(net, data)
-    spent = time.process_time() - start
+    spent = time.perf_counter() - start
     send.send((spent, before, peak_memory()))
 
 
@@ -134,33 +141,45 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--scale", type=float, default=1.0, help="shrink m and N by this factor for a trial run")
     scale = parser.parse_args().scale
-    torch.set_num_threads(1)
     m = n = int(10_000 * scale)
-    rows = [
-        compare(m, 50, n, activation, dtype)
-        for dtype in (torch.float64, torch.float32)
-        for activation in ("relu", "tanh")
-    ]
+    cases = [(activation, dtype) for dtype in (torch.float64, torch.float32) for activation in ("relu", "tanh")]
+    rows, times = [], []
+    for threads in sorted({1, os.cpu_count() or 1}):
+        torch.set_num_threads(threads)
+        for case in cases:
+            row, *both = compare(m, 50, n, *case)
+            rows.append(row)
+            times.append(both)
+            print(row, flush=True)
+    closed, loop = np.reshape(times, (-1, len(cases), 2)).min(0).T
+    best = ", ".join(
+        f"{activation} {str(dtype).split('.')[-1]} {gain:.0f}x"
+        for (activation, dtype), gain in zip(cases, loop / closed, strict=True)
+    )
     large = [memory(int(100_000 * scale), 100, n, activation) for activation in ("relu", "tanh")]
     head = (
-        "activation, precision | closed form, s | its two products alone, s | autograd loop, s "
-        "| closed form against it | products against it | vectorised autograd, s | closed form against it"
+        "threads | activation, precision | closed form, s | autograd loop, s | closed form against it (all rounds) "
+        "| vectorised autograd, s | closed form against it | two products alone, s | products against the loop"
     )
     text = f"""# Mean field: speed of the particle velocities
 
-Written by `python -m benchmarks.meanfield`: one thread, CPU seconds for one velocity of {m:,} neurons in 50
-dimensions on {n:,} points, the best of five rounds in which all take turns. "Loop" is one backward pass per neuron
-with the network's outputs given; "vectorised" is one backward pass through the whole network with torch's batch
-norm. The closed form is first compared with the loop, to 1e-12 in float64.
+Written by `python -m benchmarks.meanfield`: wall-clock seconds for one velocity of {m:,} neurons in 50 dimensions on
+{n:,} points, medians of seven rounds in which all take turns; ratios are medians of the ratios within a round. "Loop"
+is one backward pass per neuron with the network's outputs given; "vectorised" is one backward pass through the whole
+network with torch's batch norm. The closed form is first compared with the loop, to 1e-12 in float64.
 
 | {head} |
-|---|---|---|---|---|---|---|---|
+|---|---|---|---|---|---|---|---|---|
 {chr(10).join(rows)}
 
-The gain over the loop comes from matrix products in place of matrix-vector products, and they bound it: no closed
-form can be faster than its two products alone, so a factor of 20 is out of reach where "products against it" is less.
-Vectorised autograd makes the same two products; the closed form saves passes over stored intermediates, and their
-memory: it holds one block, not several tables of neurons times points.
+The loop's small steps gain nothing from a second thread. Each at its best number of threads: {best}.
+
+A closed form makes two matrix products (the pre-activations, and their slopes times the data) where the loop makes
+matrix-vector products; "products against the loop" is what is gained if all else is free. With a ReLU in float64 the
+closed form does better than that: slopes are bits, so the second product is made by looking up sums of eight points
+in tables. With other activations, tanh here, the products and the activation itself set the limit. Vectorised autograd
+makes the same two products; the closed form saves passes over stored intermediates, and their memory: it holds one
+block per core, not several tables of neurons times points.
 
 | activation | neurons | d | points | closed form, s | memory added, MB | one table of pre-activations, MB |
 |---|---|---|---|---|---|---|

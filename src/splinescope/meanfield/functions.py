@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .._errors import InputError
@@ -26,11 +27,13 @@ class Activation:
         evaluate: In place: `z` becomes `sigma(z)`; the function returned, called once these values have been used,
             gives `sigma'(z)`, in the same memory where it can. Passes over a table of neurons times points, and
             fresh memory for one, cost more than the arithmetic.
+        leak: If `sigma(z)` is `z` for positive and `leak z` for other `z` (0 for ReLU), that slope; else None.
     """
 
     name: str
     value: Elementwise
     evaluate: Callable[[Tensor], Callable[[], Tensor]]
+    leak: float | None = None
 
 
 def _from_elementwise(function: Elementwise) -> Activation:
@@ -63,7 +66,7 @@ def _leaky_relu(leak: float) -> Activation:
         z.mul_(slope)
         return lambda: slope
 
-    return Activation("leaky_relu", value, evaluate)
+    return Activation("leaky_relu", value, evaluate, leak)
 
 
 def _tanh(z: Tensor) -> Callable[[], Tensor]:
@@ -86,12 +89,23 @@ def _sin(z: Tensor) -> Callable[[], Tensor]:
 
 
 ACTIVATIONS: dict[str, Activation] = {
-    "relu": Activation("relu", torch.relu, _relu),
+    "relu": Activation("relu", torch.relu, _relu, leak=0.0),
     "leaky_relu": _leaky_relu(0.01),
     "tanh": Activation("tanh", torch.tanh, _tanh),
     "softplus": Activation("softplus", lambda z: torch.logaddexp(z, torch.zeros_like(z)), _softplus),
     "sin": Activation("sin", torch.sin, _sin),
 }
+
+_KNOWN: tuple[tuple[Elementwise, str], ...] = (
+    (torch.relu, "relu"),
+    (F.relu, "relu"),
+    (F.leaky_relu, "leaky_relu"),
+    (torch.tanh, "tanh"),
+    (F.tanh, "tanh"),
+    (F.softplus, "softplus"),
+    (torch.sin, "sin"),
+)
+"""Functions of torch whose slopes need no differentiation."""
 
 
 def as_activation(activation: ActivationLike) -> Activation:
@@ -108,16 +122,17 @@ def as_activation(activation: ActivationLike) -> Activation:
         return activation
     if isinstance(activation, str):
         if activation not in ACTIVATIONS:
-            known = ", ".join(map(repr, ACTIVATIONS))
-            raise InputError(f"activation must be one of {known}, or an elementwise function, got {activation!r}.")
+            names = ", ".join(map(repr, ACTIVATIONS))
+            raise InputError(f"activation must be one of {names}, or an elementwise function, got {activation!r}.")
         return ACTIVATIONS[activation]
     if isinstance(activation, nn.LeakyReLU):
         return _leaky_relu(activation.negative_slope)
-    if isinstance(activation, (nn.ReLU, nn.Tanh)) or activation in (torch.relu, torch.tanh):
-        return ACTIVATIONS["relu" if isinstance(activation, nn.ReLU) or activation is torch.relu else "tanh"]
+    if isinstance(activation, (nn.ReLU, nn.Tanh)):
+        return ACTIVATIONS["relu" if isinstance(activation, nn.ReLU) else "tanh"]
     if not callable(activation):
         raise InputError(f"activation must be a name or an elementwise function, got {type(activation).__name__}.")
-    return _from_elementwise(activation)
+    known = next((name for function, name in _KNOWN if function is activation), None)
+    return _from_elementwise(activation) if known is None else ACTIVATIONS[known]
 
 
 @dataclass(frozen=True)

@@ -20,21 +20,15 @@ In the last two the moving point is `n_k`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from .._errors import InputError
 from .data import Data
 from .functions import Activation, Loss
 from .manifold import Manifold
-
-CHUNK_BYTES = 8 * 2**20
-"""Memory for one block of pre-activations (data points x neurons): it stays in the last cache while it is used."""
-_MIN_ROWS = 96
-"""Below this many data points per block the matrix products become memory-bound."""
+from .sweep import block_starts, sweep
 
 
 @dataclass(frozen=True)
@@ -55,9 +49,6 @@ class Forces:
 def forces(a: Tensor, b: Tensor, data: Data, activation: Activation, loss: Loss) -> Forces:
     """Forces on the neurons of the plain network (a, b), in one pass over the data.
 
-    A block of data points meets all neurons at once, so its outputs, and with them `l'`, are complete before
-    the block is left: two matrix products per block, O(m N d) in total, memory O(m (d + rows)).
-
     Args:
         a: Shape (m,).
         b: Shape (m, d): for a batch-norm network the *normalised* neurons.
@@ -65,51 +56,25 @@ def forces(a: Tensor, b: Tensor, data: Data, activation: Activation, loss: Loss)
         activation: Of the network.
         loss: `l(f, y)`.
     """
-    h, g = torch.zeros_like(a), b.new_zeros(b.shape[::-1])  # g transposed: a third faster to add to
-    risk = a.new_zeros(())
-    for (x, y, w), value, slope_of in _evaluate(b, data, activation):
-        f = value @ a / len(a)
-        pull = w * loss.slope(f, y)
-        h += pull @ value
-        g.addmm_((pull[:, None] * x).T, slope_of())  # from here on `value` is gone
-        risk += w @ loss.value(f, y)
-    return Forces(h, g.T.contiguous(), risk.item())
+
+    def pull(points: slice, f: Tensor) -> Tensor:
+        return data.weights[points] * loss.slope(f, data.y[points])
+
+    f, h, g = sweep(a, b, data, activation, pull)
+    return Forces(h, g, (data.weights @ loss.value(f, data.y)).item())
 
 
 def field_at(b: Tensor, slope_of_loss: Tensor, data: Data, activation: Activation) -> tuple[Tensor, Tensor]:
     """`h` (K,) and `g` (K, d) at neurons `b` (K, d) that feel given `l'` (N,) of some other network."""
-    h, g = b.new_zeros(len(b)), b.new_zeros(b.shape[::-1])
-    start = 0
-    for (x, _, w), value, slope_of in _evaluate(b, data, activation):
-        pull = w * slope_of_loss[start : start + len(x)]
-        start += len(x)
-        h += pull @ value
-        g.addmm_((pull[:, None] * x).T, slope_of())
-    return h, g.T.contiguous()
+    pulls = data.weights * slope_of_loss
+    _, h, g = sweep(b.new_zeros(len(b)), b, data, activation, lambda points, _: pulls[points])
+    return h, g
 
 
 def outputs(a: Tensor, b: Tensor, data: Data, activation: Activation) -> Tensor:
     """`f(x) = (1/m) sum_k a_k sigma(b_k . x)` at all data points, shape (N,), in blocks."""
-    return torch.cat([activation.value(x @ b.T) @ a / len(a) for x, _, _ in _blocks(b, data)])
-
-
-def _blocks(b: Tensor, data: Data) -> list[tuple[Tensor, Tensor, Tensor]]:
-    if b.shape[1] != data.dimension:
-        raise InputError(f"b must have {data.dimension} columns, like the data, got shape {tuple(b.shape)}.")
-    rows = max(_MIN_ROWS, CHUNK_BYTES // (len(b) * b.element_size()))
-    return list(zip(data.x.split(rows), data.y.split(rows), data.weights.split(rows), strict=True))
-
-
-def _evaluate(
-    b: Tensor, data: Data, activation: Activation
-) -> Iterator[tuple[tuple[Tensor, Tensor, Tensor], Tensor, Callable[[], Tensor]]]:
-    """Blocks (x, y, w) of the data with `sigma` there and a way to `sigma'`, shape (rows, m): one buffer, reused."""
-    blocks = _blocks(b, data)
-    buffer = b.new_empty(len(blocks[0][0]), len(b))
-    for block in blocks:
-        z = buffer[: len(block[0])]
-        torch.mm(block[0], b.T, out=z)
-        yield block, z, activation.evaluate(z)
+    starts = block_starts(b, data)
+    return torch.cat([activation.value(x @ b.T) @ a / len(a) for x in data.x.split(starts.step)])
 
 
 def plain_velocity(a: Tensor, b: Tensor, force: Forces) -> tuple[Tensor, Tensor]:
