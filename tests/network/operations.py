@@ -118,6 +118,7 @@ AFFINE: dict[str, tuple[Callable[[Tensor], Tensor], tuple[int, ...]]] = {
     "upsample_linear1d": (nn.Upsample(scale_factor=2, mode="linear"), SERIES),
     "upsample_bilinear2d": (nn.Upsample(size=(9, 4), mode="bilinear", align_corners=True), IMAGE),
     "upsample_bilinear2d free corners": (nn.Upsample(scale_factor=2, mode="bilinear"), IMAGE),
+    "_upsample_bilinear2d_aa": (lambda x: F.interpolate(x, size=(3, 4), mode="bilinear", antialias=True), IMAGE),
     "upsample_trilinear3d": (nn.Upsample(scale_factor=2, mode="trilinear"), VOLUME),
     "view": (lambda x: x.view(x.shape[0], 12, -1), IMAGE),
     "flatten": (nn.Flatten(), IMAGE),

@@ -141,7 +141,7 @@ def blend(call: Call) -> Live:
 @affine("sum", "mean", "cumsum", "avg_pool1d", "avg_pool2d", "avg_pool3d")
 @affine("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d")
 @affine("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d")
-@affine("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d")
+@affine("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d", "_upsample_bilinear2d_aa")
 def average(call: Call) -> Live:
     """Sums with weights that are not negative: the op is its own magnitude."""
     run = call.runner()
