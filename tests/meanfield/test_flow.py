@@ -158,3 +158,17 @@ def test_too_many_steps_raise_with_the_state_so_far() -> None:
     time, state = caught.value.partial
     assert 0 < time < 100
     assert state.shape == (net.width, 1 + net.dimension)
+
+
+@pytest.mark.parametrize("step", [None, 0.1])
+def test_velocities_that_are_not_finite_stop_the_flow_at_once(step: float | None) -> None:
+    net, data = problem(0)
+    with pytest.raises(InputError, match="velocity must be finite, got NaN or infinity at time 0"):
+        flow(net, data, lambda f, y: (f - y).sqrt(), times=[0, 1], step=step)
+
+
+def test_a_flow_that_explodes_stops_where_it_explodes() -> None:
+    net, data = problem(0)
+    with pytest.raises(LimitReached, match="grows without bound") as caught:
+        flow(net, data, lambda f, y: -torch.exp(20 * f), times=[0, 100], rtol=1e-3, atol=1e-3)
+    assert 0 < caught.value.partial[0] < 1
