@@ -13,7 +13,7 @@ from splinescope.meanfield import Data, TwoLayer, sweep
 from splinescope.meanfield.functions import Activation, as_activation, as_loss
 from splinescope.meanfield.velocity import field_at, forces, outputs
 
-from .problems import ACTIVATIONS, problem
+from .problems import ACTIVATIONS, problem, quartic
 
 
 @pytest.fixture
@@ -116,3 +116,16 @@ def test_a_failing_loss_in_a_thread_is_reported_and_the_threads_are_as_before(
         forces(net.a, net.b, data, net.activation, as_loss(broken))
     assert torch.get_num_threads() == 2
     assert torch.is_grad_enabled()
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh", torch.nn.GELU()])
+def test_inference_mode_changes_nothing(activation: object, monkeypatch: pytest.MonkeyPatch, threads: None) -> None:
+    """It is a mode of one thread, and forbids others to write into its tensors; gradients are needed in it too."""
+    net, data = problem(0, n=300, m=300, activation=activation)
+    monkeypatch.setattr(sweep, "CHUNK_BYTES", 1)
+    torch.set_num_threads(2)
+    force = forces(net.a, net.b, data, net.activation, as_loss(quartic))
+    with torch.inference_mode():
+        same = forces(net.a.clone(), net.b.clone(), data.batch(torch.arange(300)), net.activation, as_loss(quartic))
+    assert agree(same.g, force.g)
+    assert agree(same.h, force.h)
