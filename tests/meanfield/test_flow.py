@@ -145,10 +145,26 @@ def test_bad_flows_are_refused() -> None:
         descend(net, data, rate=0.1, iterations=2.5)
     with pytest.raises(InputError, match="one value for each"):
         flow(TwoLayerBN(net.a, net.b, lambda z: z.sum()), data, times=[0, 1])
+    with pytest.raises(InputError, match="activation must be differentiable"):
+        flow(TwoLayerBN(net.a, net.b, lambda z: (z > 0).double()), data, times=[0, 1])
+    with pytest.raises(InputError, match="loss must be differentiable"):
+        flow(net, data, lambda f, y: y, times=[0, 1])
+    with pytest.raises(InputError, match="one value per point, .* got float"):
+        flow(net, data, lambda f, y: 1.0, times=[0, 1])
     with pytest.raises(InputError, match=r"x must have shape \(N, 3\)"):
         net(torch.ones(4, 2, dtype=torch.float64))
     with pytest.raises(InputError, match="batch_size"):
         descend(net, data, rate=0.1, iterations=1, batch_size=41)
+    with pytest.raises(InputError, match="batch_size must be a whole number"):
+        descend(net, data, rate=0.1, iterations=1, batch_size=2.5)
+
+
+def test_activations_may_work_in_place() -> None:
+    runs = [
+        descend(problem(0, activation=torch.nn.ELU(inplace=i))[0], problem(0)[1], rate=0.1, iterations=2)
+        for i in (False, True)
+    ]
+    assert torch.allclose(runs[0].b, runs[1].b, rtol=1e-13)  # its slope is then computed from the value
 
 
 def test_too_many_steps_raise_with_the_state_so_far() -> None:

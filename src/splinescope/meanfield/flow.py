@@ -256,8 +256,8 @@ def descend(
     rate = check_positive(rate, "rate")
     check_whole(iterations, "iterations")
     check_whole(record_every, "record_every")
-    if batch_size is not None and not 1 < batch_size <= len(data):
-        raise InputError(f"batch_size must be between 2 and {len(data)}, the size of the data, got {batch_size}.")
+    if batch_size is not None:
+        check_whole(batch_size, "batch_size", least=2, most=len(data))
     the_loss = as_loss(loss)
     system = _system(net, data, the_loss, dynamics, unit_length=False, project=False)
     marks = sorted({*range(0, iterations, record_every), iterations})
