@@ -149,7 +149,7 @@ def test_bad_flows_are_refused() -> None:
         flow(TwoLayerBN(net.a, net.b, lambda z: (z > 0).double()), data, times=[0, 1])
     with pytest.raises(InputError, match="loss must be differentiable"):
         flow(net, data, lambda f, y: y, times=[0, 1])
-    with pytest.raises(InputError, match="one value per point, .* got float"):
+    with pytest.raises(InputError, match=r"one value per point, .* got float"):
         flow(net, data, lambda f, y: 1.0, times=[0, 1])
     with pytest.raises(InputError, match=r"x must have shape \(N, 3\)"):
         net(torch.ones(4, 2, dtype=torch.float64))
