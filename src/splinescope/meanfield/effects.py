@@ -15,7 +15,7 @@ from .data import Data
 from .flow import descend
 from .functions import LossLike, as_loss
 from .manifold import Manifold
-from .networks import TwoLayer, TwoLayerBN
+from .networks import TwoLayer, TwoLayerBN, check_pair
 from .velocity import Forces, euclidean_velocity, field_at
 
 
@@ -98,7 +98,8 @@ class SpeedByLength:
 def speed_by_length(net: TwoLayerBN, data: Data, *, factors: ArrayLike, loss: LossLike = "squared") -> SpeedByLength:
     """The 1/c law (section 4.2): the velocity of each neuron when it alone is lengthened by c."""
     scales = np.atleast_1d(as_float64_array(factors, "factors"))
-    manifold = Manifold(data.covariance.to(net.b))
+    check_pair(net, data)
+    manifold = Manifold(data.covariance)
     twin = net.twin(manifold.covariance)
     pull = as_loss(loss).slope(twin(data.x), data.y)
     force = Forces(*field_at(twin.b, pull, data, net.activation), 0.0)
@@ -199,7 +200,8 @@ def learning_rate_study(
     steps = np.atleast_1d(as_float64_array(rates, "rates"))
     if steps.ndim > 1 or len(steps) < 2 or bool((np.diff(steps) <= 0).any()):
         raise InputError(f"rates must be at least two increasing numbers, got {steps.tolist()}.")
-    twin = net.twin(data.covariance.to(net.b))
+    check_pair(net, data)
+    twin = net.twin(data.covariance)
     ends: dict[str, list[float]] = {"euclidean": [], "plain": []}
     start = 0.0
     for rate in steps:
