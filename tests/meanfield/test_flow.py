@@ -8,7 +8,7 @@ import torch
 from scipy.integrate import solve_ivp
 
 from splinescope import InputError, LimitReached
-from splinescope.meanfield import Manifold, TwoLayer, TwoLayerBN, descend, flow
+from splinescope.meanfield import Data, Manifold, TwoLayer, TwoLayerBN, certificate, density_flow, descend, flow
 from splinescope.meanfield.flow import vector_field
 from splinescope.meanfield.functions import as_loss
 
@@ -157,6 +157,19 @@ def test_bad_flows_are_refused() -> None:
         descend(net, data, rate=0.1, iterations=1, batch_size=41)
     with pytest.raises(InputError, match="batch_size must be a whole number"):
         descend(net, data, rate=0.1, iterations=1, batch_size=2.5)
+
+
+def test_labels_of_the_logistic_loss_are_minus_and_plus_one() -> None:
+    net, data = problem(0, d=2)
+    zeros = Data.of(data.x, (data.y + 1) / 2)
+    for run in (
+        lambda: flow(net, zeros, "logistic", times=[0, 1]),
+        lambda: descend(net, zeros, "logistic", rate=0.1, iterations=1),
+        lambda: certificate(net, zeros, "logistic"),
+        lambda: density_flow(zeros, lambda phi, a: 1.0, loss="logistic", times=[0, 1]),
+    ):
+        with pytest.raises(InputError, match="labels -1 and"):
+            run()
 
 
 def test_activations_may_work_in_place() -> None:

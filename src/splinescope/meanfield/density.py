@@ -22,7 +22,7 @@ from torch import Tensor
 from .._checks import as_float64_array, check_positive
 from .._errors import InputError
 from .data import Data
-from .functions import ActivationLike, LossLike, as_activation, as_loss
+from .functions import ActivationLike, LossLike, as_activation, as_loss, check_labels
 from .manifold import Manifold
 
 
@@ -107,6 +107,7 @@ def density_flow(
     rho /= rho.sum() * grid.d_phi * grid.d_a
 
     the_loss = as_loss(loss)
+    check_labels(the_loss, data.y)
     edge = 0.0
     states = [rho]
     time = moments[0]

@@ -13,7 +13,7 @@ from torch import Tensor
 from .._checks import as_float64_array, check_choice, check_positive, check_whole
 from .._errors import InputError
 from .data import Data
-from .functions import Activation, Loss, LossLike, as_loss
+from .functions import Activation, Loss, LossLike, as_loss, check_labels
 from .integrate import dormand_prince, runge_kutta
 from .manifold import Manifold
 from .networks import TwoLayer, TwoLayerBN, check_pair
@@ -111,6 +111,7 @@ def vector_field(
 def _system(net: TwoLayer, data: Data, loss: Loss, dynamics: Dynamics, unit_length: bool, project: bool) -> _System:
     check_choice(dynamics, "dynamics", DYNAMICS)
     check_pair(net, data)
+    check_labels(loss, data.y)
     if dynamics != "plain" and not isinstance(net, TwoLayerBN):
         raise InputError(f'net must be a TwoLayerBN for dynamics "{dynamics}", got TwoLayer; "plain" takes both.')
     manifold = Manifold(data.covariance)

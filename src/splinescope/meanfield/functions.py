@@ -187,6 +187,15 @@ LOSSES: dict[str, Loss] = {
 }
 
 
+def check_labels(loss: Loss, y: Tensor) -> None:
+    """Refuse targets that make the logistic loss mean something else: labels 0 would feel no force at all."""
+    if loss is LOSSES["logistic"] and not bool((y.abs() == 1).all()):
+        other = y[y.abs() != 1][0].item()
+        raise InputError(
+            f"y must be labels -1 and +1 for the logistic loss, got {other:g}; from labels 0 and 1 make 2 * y - 1."
+        )
+
+
 def as_loss(loss: LossLike) -> Loss:
     """A `Loss` from "squared" (half the square), "logistic" (labels -1, +1), a `Loss`, or a function `(f, y)
     -> l`.

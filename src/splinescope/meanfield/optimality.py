@@ -15,7 +15,7 @@ from torch import Tensor
 from .._checks import check_positive, check_whole
 from .._errors import InputError
 from .data import Data, float_tensor
-from .functions import LossLike, as_loss
+from .functions import LossLike, as_loss, check_labels
 from .manifold import Manifold
 from .measure import ParticleMeasure
 from .networks import TwoLayer, TwoLayerBN, check_pair
@@ -57,7 +57,9 @@ def first_variation(net: TwoLayer, data: Data, a: Any, b: Any, loss: LossLike = 
 
 
 def _loss_slope(net: TwoLayer, data: Data, loss: LossLike) -> Tensor:
-    return as_loss(loss).slope(outputs(net.a, net.b, data, net.activation), data.y)
+    the_loss = as_loss(loss)
+    check_labels(the_loss, data.y)
+    return the_loss.slope(outputs(net.a, net.b, data, net.activation), data.y)
 
 
 @dataclass(frozen=True)
