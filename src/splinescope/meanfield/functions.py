@@ -139,10 +139,11 @@ def as_activation(activation: ActivationLike) -> Activation:
             names = ", ".join(map(repr, ACTIVATIONS))
             raise InputError(f"activation must be one of {names}, or an elementwise function, got {activation!r}.")
         return ACTIVATIONS[activation]
-    if isinstance(activation, nn.LeakyReLU):
+    # exactly these: a subclass may do something else
+    if type(activation) is nn.LeakyReLU:
         return _leaky_relu(activation.negative_slope)
-    if isinstance(activation, (nn.ReLU, nn.Tanh)):
-        return ACTIVATIONS["relu" if isinstance(activation, nn.ReLU) else "tanh"]
+    if type(activation) in (nn.ReLU, nn.Tanh):
+        return ACTIVATIONS["relu" if type(activation) is nn.ReLU else "tanh"]
     if not callable(activation):
         raise InputError(f"activation must be a name or an elementwise function, got {type(activation).__name__}.")
     known = next((name for function, name in _KNOWN if function is activation), None)
