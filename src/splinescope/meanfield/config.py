@@ -111,8 +111,10 @@ def _data(section: dict[str, Any], folder: Path) -> Data:
         direction = torch.as_tensor(as_float64_array(term.get("direction", ()), "direction of [[data.teacher]]"))
         if direction.shape != (d,):
             raise InputError(f"direction must have {d} numbers, like the covariance, got {direction.tolist()}.")
-        amplitude = as_float64_array(term.get("amplitude", 1.0), "amplitude of [[data.teacher]]").item()
-        terms.append((as_activation(term.get("function", "relu")), direction, amplitude))
+        amplitude = as_float64_array(term.get("amplitude", 1.0), "amplitude of [[data.teacher]]")
+        if amplitude.ndim:
+            raise InputError(f"amplitude of [[data.teacher]] must be one number, got {amplitude.tolist()}.")
+        terms.append((as_activation(term.get("function", "relu")), direction, amplitude.item()))
 
     def target(x: torch.Tensor) -> torch.Tensor:
         return torch.stack([amplitude * f.value(x @ direction) for f, direction, amplitude in terms]).sum(0)
