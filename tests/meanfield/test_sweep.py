@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from splinescope.meanfield import Data, TwoLayer, sweep
@@ -39,6 +39,7 @@ def agree(p: torch.Tensor, q: torch.Tensor) -> bool:
 
 
 @settings(max_examples=60, deadline=None)
+@example(m=1, n=29, d=126, leak=1.0, rows=1, seed=0)  # h is what is left of terms far larger
 @given(
     m=st.integers(1, 40),
     n=st.integers(1, 150),
@@ -62,8 +63,11 @@ def test_sums_by_table_are_sums_by_definition(m: int, n: int, d: int, leak: floa
         patch.setattr(sweep, "_MIN_ROWS", rows)
         force = forces(a, b, data, activation, as_loss("squared"))
     h, g = by_definition(a, b, data, activation)
-    assert agree(force.h, h)
-    assert agree(force.g, g)
+    # rounding errors are small against the terms of a sum, not against what is left when they cancel
+    terms = x.abs() @ b.abs().T
+    pull = w.abs() * (terms @ a.abs() / m + y.abs())
+    assert ((force.h - h).abs() <= 1e-13 * (pull @ terms)).all()
+    assert ((force.g - g).abs() <= 1e-13 * (pull @ x.abs())).all()
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
