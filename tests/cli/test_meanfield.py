@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from splinescope import InputError
 from splinescope.cli import main
-from splinescope.meanfield.config import run_config
+from splinescope.meanfield.config import Setup, run_config
 
 CONFIG = """
 [data]
@@ -60,7 +60,18 @@ def test_the_flow_of_points_from_a_file(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 0, result.output
     assert "dynamics: manifold" in result.stdout
-    assert CliRunner().invoke(main, [*arguments, "--film", "gif"]).exit_code == 2  # three dimensions
+
+
+def test_a_film_of_three_dimensions_is_refused_before_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ran(self: Setup) -> None:
+        raise AssertionError("the flow was run")
+
+    monkeypatch.setattr(Setup, "run", ran)
+    np.savetxt(tmp_path / "points.csv", np.random.default_rng(0).standard_normal((30, 4)), delimiter=",")
+    config = write(tmp_path, '[data]\nfile = "points.csv"\ncentre = "centre"\n')
+    result = CliRunner().invoke(main, ["meanfield", "--config", config, "--film", "gif", "--out", str(tmp_path)])
+    assert result.exit_code == 2
+    assert "two-dimensional data, got d = 3" in result.stderr
 
 
 def test_a_figure_is_reproduced(tmp_path: Path) -> None:

@@ -62,12 +62,13 @@ def _figure(figure: int, quick: bool, json_: bool, out: str) -> None:
 def _config(config: str, film: str | None, json_: bool, out: str) -> None:
     import numpy as np
 
-    from ..meanfield.config import run_config
+    from ..meanfield.config import read_config
 
-    run = run_config(config)
-    flat = run.b.shape[2] == 2
+    setup = read_config(config)
+    flat = setup.data.dimension == 2
     if film is not None and not flat:
-        raise click.UsageError(f"--film needs two-dimensional data, got d = {run.b.shape[2]}")
+        raise click.UsageError(f"--film needs two-dimensional data, got d = {setup.data.dimension}")
+    run = setup.run()
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     np.savez(folder / "trajectory.npz", times=run.times, a=run.a.numpy(), b=run.b.numpy(), risks=run.risks)

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import os
 import tomllib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +59,26 @@ SECTIONS: dict[str, dict[str, Any]] = {
 """Every key with its default; None means absent. `data` needs `file`, or `covariance` and `teacher`."""
 
 
+@dataclass(frozen=True)
+class Setup:
+    """What a config file describes, ready to run."""
+
+    net: TwoLayerBN
+    data: Data
+    settings: dict[str, Any]
+
+    def run(self) -> Trajectory:
+        """The flow or descent that the file asks for."""
+        return _run(self.settings["flow"], self.net, self.data)
+
+
 def run_config(path: str | os.PathLike[str]) -> Trajectory:
-    """Read a TOML file as described above and run it; file names in it are relative to it.
+    """Read a TOML file as described above and run it; see `read_config`."""
+    return read_config(path).run()
+
+
+def read_config(path: str | os.PathLike[str]) -> Setup:
+    """Read a TOML file as described above; file names in it are relative to it.
 
     Amplitudes are normal with standard deviation `amplitude`, directions uniform, lengths all `length`.
     Unknown sections and keys are errors that list the known ones.
@@ -81,7 +100,7 @@ def run_config(path: str | os.PathLike[str]) -> Trajectory:
                 raise InputError(f"{key} of [{name}] must be like {default!r}, got {value!r}.")
     data = _data(settings["data"], source.parent)
     net = _network(settings["network"], data.dimension)
-    return _run(settings["flow"], net, data)
+    return Setup(net, data, settings)
 
 
 def _known(given: Any, known: dict[str, Any], what: str) -> None:
