@@ -44,6 +44,13 @@ def test_folds_jitter_by_the_rms_distance_over_root_b():
         np.testing.assert_allclose(first.predicted, first.deviation * np.sqrt((100 - batch_size) / 99 / batch_size))
 
 
+def test_batches_without_a_generator_leave_the_global_one():
+    net, state = network(), torch.get_rng_state()
+    first, second = (fold_jitter(net, points(), 10, draws=2)[0].measured for _ in range(2))
+    assert (first == second).all()
+    assert torch.equal(state, torch.get_rng_state())
+
+
 def test_deeper_folds_jitter_less_than_the_law_as_the_norm_before_them_takes_the_batch_out():
     for batch_size in (8, 50):
         _, second = fold_jitter(network(), points(), batch_size, draws=60, generator=torch.Generator().manual_seed(0))

@@ -83,7 +83,7 @@ def initialize_(
         eps: Added to the variance, as batch norm does. With 0 the result is a fixed point: a second call with
             "mean" or "standard" changes nothing (up to rounding).
         quantiles: Lowest and highest quantile for "quantile".
-        generator: Order of the quantiles, choice of the points.
+        generator: Order of the quantiles, choice of the points; torch's global one if None, as in `torch.nn.init`.
 
     Returns:
         An `Initialization`; its `undo()` puts everything back.

@@ -70,11 +70,15 @@ def with_statistics(model: nn.Module, batch: Any) -> nn.Module:
 def minibatch_networks(
     model: nn.Module, x: Tensor, batch_size: int, draws: int, *, generator: torch.Generator | None = None
 ) -> Iterator[nn.Module]:
-    """`with_statistics` for `draws` random batches of `batch_size` rows of x, drawn without replacement."""
+    """`with_statistics` for `draws` random batches of `batch_size` rows of x, drawn without replacement.
+
+    Without a generator a fresh one with seed 0 is used: the global random state is untouched.
+    """
     if not 2 <= batch_size <= len(x):
         raise InputError(f"batch_size must lie in [2, {len(x)}] (the rows of x), got {batch_size}.")
     if draws < 1:
         raise InputError(f"draws must be at least 1, got {draws}.")
+    generator = generator or torch.Generator().manual_seed(0)
     for _ in range(draws):
         yield with_statistics(model, x[torch.randperm(len(x), generator=generator)[:batch_size]])
 
@@ -113,7 +117,7 @@ def fold_jitter(
         x: `[N, ...]` all data.
         batch_size: B.
         draws: Number of minibatches; the measured spread has a relative error of about 1/sqrt(2 draws) a channel.
-        generator: Source of the batches.
+        generator: Source of the batches; a fresh one with seed 0 if None.
 
     Returns:
         One `FoldJitter` per batch norm, in the model's order. Cost: draws + 1 forward passes of B rows.
@@ -209,7 +213,7 @@ def boundary_jitter(
         view: The slice.
         points: `[M, d]` slice coordinates of the points whose margins and classes are followed.
         draws: Number of minibatches.
-        generator: Their source.
+        generator: Their source; a fresh one with seed 0 if None.
 
     Returns:
         `BoundaryJitter`. Cost: one tiling per draw.
