@@ -117,7 +117,7 @@ def robustness(
     """
     check_choice(norm, "norm", ("linf", "l2"))
     check_choice(loss, "loss", ("margin", "dlr", "cross_entropy"))
-    sizes = [check_positive(e, "epsilons") for e in np.atleast_1d(np.asarray(epsilons))]
+    sizes = [check_positive(e, "epsilons") for e in np.atleast_1d(np.asarray(epsilons)).tolist()]
     steps, restarts, queries, batch = (
         check_whole(value, name)
         for value, name in ((steps, "steps"), (restarts, "restarts"), (queries, "queries"), (batch, "batch"))
@@ -126,7 +126,7 @@ def robustness(
         raise InputError(f"bounds must be (low, high) with low < high, got {bounds!r}.")
     order = sorted(range(len(sizes)), key=sizes.__getitem__)
     generator = generator or torch.Generator().manual_seed(0)
-    with evaluating(model), torch.no_grad():
+    with evaluating(model), torch.inference_mode(False), torch.no_grad():  # the attack switches gradients on
         scores = _scores(model, forward)
         like = next((p for p in [*model.parameters(), *model.buffers()] if p.is_floating_point()), torch.zeros(0))
         points = torch.as_tensor(x).detach().to(like.device, like.dtype)
@@ -178,7 +178,7 @@ def _signs(found: Robustness, hidden: Tensor, spread: float) -> tuple[str, ...]:
     worst = int(hidden.argmax())
     if float(hidden[worst]) > _HIDDEN:
         share, size = float(hidden[worst]), float(found.epsilons[worst])
-        signs.append(f"random search breaks {share:.1%} of the points that the gradient attack misses at {size:g}")
+        signs.append(f"random search breaks {share:.1%} of all points, which the gradient attack misses, at {size:g}")
     if found.zero_gradients > _HIDDEN:
         signs.append(f"the loss has no gradient at {found.zero_gradients:.1%} of the rightly classified points")
     largest = int(found.epsilons.argmax())
