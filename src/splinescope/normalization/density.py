@@ -31,6 +31,9 @@ class FoldDensity:
     points: np.ndarray
     tiles: int
 
+    def __repr__(self) -> str:
+        return f"FoldDensity(layers {', '.join(map(str, self.rasters))} about {len(self.points)} points)"
+
     def ratio(self, depth: int, *, near: float, far: float) -> float:
         """Mean density of cells nearer than `near` to a data point over that of cells further than `far`.
 

@@ -53,6 +53,9 @@ class SiteDistances:
     input_closest: np.ndarray | None
     input_mean: np.ndarray | None
 
+    def __repr__(self) -> str:
+        return f"SiteDistances({self.site.path or '-'} {self.site.op}, {len(self)} units)"
+
     def __len__(self) -> int:
         return len(self.norms)
 
@@ -102,6 +105,9 @@ class FoldDistances:
     """`SiteDistances` for every site, in execution order, and their summary."""
 
     sites: tuple[SiteDistances, ...]
+
+    def __repr__(self) -> str:
+        return f"FoldDistances({len(self)} sites, {sum(len(site) for site in self)} units)"
 
     def __len__(self) -> int:
         return len(self.sites)

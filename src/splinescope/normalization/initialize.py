@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
@@ -41,7 +41,7 @@ class Initialization:
     layers: tuple[str, ...]
     constant: dict[str, tuple[int, ...]]
     sums: tuple[str, ...]
-    _before: tuple[tuple[Tensor, Tensor], ...]
+    _before: tuple[tuple[Tensor, Tensor], ...] = field(repr=False)
 
     @torch.no_grad()
     def undo(self) -> None:

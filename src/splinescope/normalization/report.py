@@ -68,6 +68,9 @@ class NormalizationReport:
     rows: int
     batch_sizes: tuple[int, int] | None
 
+    def __repr__(self) -> str:
+        return f"NormalizationReport({self.rows} points, {self.distances!r}, {len(self.findings)} findings)"
+
     @property
     def ok(self) -> bool:
         """No findings."""
