@@ -110,7 +110,8 @@ def fold_jitter(
 
     A fold at offset $\mu_B$, the mean over B of N rows drawn without replacement, has standard deviation
     $\frac{\sigma}{\|w\| \sqrt B} \sqrt{\frac{N-B}{N-1}}$ in the layer's input space: the rms distance of the data to
-    the fold, over $\sqrt B$, with the correction for a finite population.
+    the fold, over $\sqrt B$, with the correction for a finite population. Both sides are given times $\|w\|$, in units
+    of the pre-activations: divide by the norm of a unit's weights for distances.
 
     Args:
         model: With batch norm; left as found.
