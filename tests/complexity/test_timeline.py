@@ -79,6 +79,12 @@ def test_state_dicts_and_torch_files_give_the_same_story(run: tuple, story: Time
         assert all(np.array_equal(again.measures[k], v, equal_nan=True) for k, v in story.measures.items())
 
 
+def test_a_timeline_needs_a_module(run: tuple) -> None:
+    folder, x, view = run
+    with pytest.raises(ss.InputError, match=r"model must be a torch\.nn\.Module, got str"):
+        timeline("net", folder / "snapshots", view, points={"train": x}, radius=0.1)
+
+
 def test_a_timeline_survives_its_file(story: Timeline, tmp_path: Path) -> None:
     story.save(tmp_path / "a.timeline")
     again = load_timeline(tmp_path / "a.timeline")

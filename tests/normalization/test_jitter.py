@@ -54,6 +54,20 @@ def test_predicted_spread_over_the_norm_of_the_weights_is_the_rms_distance_over_
     np.testing.assert_allclose(predicted / net[0].weight.detach().norm(dim=1).numpy(), law, rtol=1e-9)
 
 
+def test_data_may_be_arrays():
+    net, x = network(), points()
+    found, again = (fold_jitter(net, data, 10, draws=3)[1].measured for data in (x, x.numpy()))
+    assert (found == again).all()
+
+
+@pytest.mark.parametrize(
+    "call", [ss.fold_batchnorm, lambda m: ss.initialize_(m, points()), lambda m: with_statistics(m, points())]
+)
+def test_what_is_no_module_is_named(call):
+    with pytest.raises(ss.InputError, match=r"model must be a torch\.nn\.Module, got str"):
+        call("net")
+
+
 def test_batches_without_a_generator_leave_the_global_one():
     net, state = network(), torch.get_rng_state()
     first, second = (fold_jitter(net, points(), 10, draws=2)[0].measured for _ in range(2))

@@ -95,6 +95,8 @@ def timeline(
         >>> story = timeline(model, "run1/snapshots", view, points={"train": x}, radius=0.05)    # doctest: +SKIP
         >>> story.save("run1.timeline")                                                         # doctest: +SKIP
     """
+    if not isinstance(model, nn.Module):
+        raise InputError(f"model must be a torch.nn.Module, got {type(model).__name__}.")
     radius = check_positive(radius, "radius")
     if not isinstance(points, Mapping):
         raise InputError(f"points must be sets of inputs by name, {{'train': x}}, got {type(points).__name__}.")

@@ -68,12 +68,13 @@ def with_statistics(model: nn.Module, batch: Any) -> nn.Module:
 
 
 def minibatch_networks(
-    model: nn.Module, x: Tensor, batch_size: int, draws: int, *, generator: torch.Generator | None = None
+    model: nn.Module, x: Any, batch_size: int, draws: int, *, generator: torch.Generator | None = None
 ) -> Iterator[nn.Module]:
     """`with_statistics` for `draws` random batches of `batch_size` rows of x, drawn without replacement.
 
     Without a generator a fresh one with seed 0 is used: the global random state is untouched.
     """
+    x = torch.as_tensor(x)
     if not 2 <= batch_size <= len(x):
         raise InputError(f"batch_size must lie in [2, {len(x)}] (the rows of x), got {batch_size}.")
     if draws < 1:
@@ -104,7 +105,7 @@ class FoldJitter:
 
 
 def fold_jitter(
-    model: nn.Module, x: Tensor, batch_size: int, *, draws: int = 100, generator: torch.Generator | None = None
+    model: nn.Module, x: Any, batch_size: int, *, draws: int = 100, generator: torch.Generator | None = None
 ) -> list[FoldJitter]:
     r"""How much the folds of each batch norm move with the minibatch, measured and predicted.
 
@@ -129,6 +130,7 @@ def fold_jitter(
         >>> found[0].path, found[0].predicted.shape
         ('1', (3,))
     """
+    x = torch.as_tensor(x)
     full = with_statistics(model, x)
     population = len(x)
     row_spread = _row_spread(full, x)
@@ -197,7 +199,7 @@ class BoundaryJitter:
 
 def boundary_jitter(
     model: nn.Module,
-    x: Tensor,
+    x: Any,
     batch_size: int,
     view: Slice,
     points: Any,
