@@ -161,6 +161,7 @@ def table(rows: Sequence[tuple[str, ...]]) -> str:
     return "\n".join("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows)
 
 
+@torch.inference_mode(False)  # gradients are taken
 def fold_distances(model: nn.Module | SplineNetwork, data: Any, *, input_space: bool = False) -> FoldDistances:
     r"""Distances from data to the fold of every unit, and how far each fold is from its total-least-squares optimum.
 
@@ -202,6 +203,7 @@ def fold_distances(model: nn.Module | SplineNetwork, data: Any, *, input_space: 
     return FoldDistances(tuple(statistics.result(shapes) for statistics in running))
 
 
+@torch.inference_mode(False)  # gradients are taken
 def point_distances(model: nn.Module | SplineNetwork, x: Any, *, space: str = "layer") -> list[np.ndarray]:
     """Distances from each point to each unit's fold: per site of `fold_distances`, `[N, U]` over single units.
 

@@ -100,6 +100,7 @@ class NormalizationReport:
         return f"{head}\n{self.distances.summary()}\n\n{table(rows)}"
 
 
+@torch.inference_mode(False)  # gradients are taken
 def normalization_report(
     model: nn.Module | SplineNetwork, data: Any, *, thresholds: Thresholds | None = None
 ) -> NormalizationReport:
