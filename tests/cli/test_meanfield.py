@@ -74,6 +74,14 @@ def test_asking_for_both_or_neither_is_an_error() -> None:
     assert CliRunner().invoke(main, ["meanfield"]).exit_code == 2
 
 
+def test_options_that_would_do_nothing_are_errors(tmp_path: Path) -> None:
+    film = CliRunner().invoke(main, ["meanfield", "--figure", "2", "--film", "gif", "--out", str(tmp_path)])
+    quick = CliRunner().invoke(main, ["meanfield", "--config", write(tmp_path, CONFIG), "--quick"])
+    assert (film.exit_code, quick.exit_code) == (2, 2)
+    assert "--film goes with --config" in film.output
+    assert "--quick goes with --figure" in quick.output
+
+
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
@@ -84,6 +92,14 @@ def test_asking_for_both_or_neither_is_an_error() -> None:
         ("direction = [1.0, 0.0]", "direction = [1.0]", "must have 2 numbers"),
         ('"relu"\ndirection', '"rleu"\ndirection', "'leaky_relu'"),
         ("rate = 0.02", "batch_size = 5", "needs rate"),
+        ("rate = 0.02", 'rate = "fast"', "rate of \\[flow\\] must be a positive number"),
+        ("rate = 0.02", "rate = 0", "rate of \\[flow\\] must be a positive number"),
+        ("time = 0.4", "time = -1.0", "time of \\[flow\\] must be a positive number"),
+        ("frames = 4", "frames = 0", "frames of \\[flow\\] must be a whole number"),
+        ("direction = [1.0, 0.0]", 'direction = ["a", 0.0]', "direction of .* must be numbers"),
+        ("direction = [1.0, 0.0]", "direction = 3", "must have 2 numbers"),
+        ("amplitude = 0.5", "amplitude = [0.5, 1.0]", "amplitude of .* must be one number"),
+        ("amplitude = 0.5", 'amplitude = "half"', "amplitude of .* must be numbers"),
         ("[data]", "[data", "TOML"),
         ("covariance", "#", "needs either file"),
     ],

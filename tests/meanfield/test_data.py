@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
@@ -20,6 +23,19 @@ def test_uncentred_data_is_refused_or_centred_as_asked() -> None:
     assert torch.allclose(data.covariance, torch.cov(x.T, correction=0), rtol=1e-12)
 
 
+def test_centring_is_judged_by_the_spread_and_the_precision_of_the_data() -> None:
+    x = torch.randn(1000, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    x -= x.mean(0)
+    y = torch.zeros(1000)
+    for scale in (1e-9, 1.0, 1e9):
+        assert Data.of(scale * x, y).x.shape == x.shape
+        with pytest.raises(InputError, match="mean zero"):
+            Data.of(scale * (x + 1e-3), y)
+    rounded = (100 * x + 7).float()
+    rounded -= rounded.mean(0)
+    assert Data.of(rounded, y).x.dtype == torch.float32
+
+
 def test_data_without_variance_in_a_direction_is_refused() -> None:
     with pytest.raises(InputError, match="positive definite"):
         Data.of([[1.0, 2.0], [-1.0, -2.0], [3.0, 6.0], [-3.0, -6.0]], [0, 0, 0, 0])
@@ -34,6 +50,8 @@ def test_data_without_variance_in_a_direction_is_refused() -> None:
         ([[1.0], [float("nan")]], [1.0, 1.0], None, "x must be finite"),
         ([[1.0, 0.0], [-1.0]], [1.0, 1.0], None, "x must be numbers"),
         ([[1.0], [-1.0]], ["a", "b"], None, "y must be numbers"),
+        (torch.tensor([[1.0], [-1.0]]).half(), [1.0, 1.0], None, "x must be float32 or float64"),
+        ([[1.0j], [-1.0j]], [1.0, 1.0], None, "x must be float32 or float64"),
     ],
 )
 def test_bad_data_is_refused(x: object, y: object, weights: object, words: str) -> None:
@@ -72,6 +90,34 @@ def test_gaussian_refuses_what_it_cannot_do() -> None:
         Gaussian(torch.eye(5)).quadrature(lambda x: x[:, 0])
     with pytest.raises(InputError, match="exceed the dimension"):
         Gaussian(SIGMA).sample(2, lambda x: x[:, 0])
+    with pytest.raises(InputError, match="n must be a whole number"):
+        Gaussian(SIGMA).sample(10.5, lambda x: x[:, 0])
+    with pytest.raises(InputError, match="order must be a whole number"):
+        Gaussian(SIGMA).quadrature(lambda x: x[:, 0], order=0)
+
+
+def test_targets_may_be_a_network_or_numpy() -> None:
+    teacher = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Tanh(), torch.nn.Linear(3, 1)).double()
+    data = Gaussian(SIGMA).sample(9, lambda x: teacher(x)[:, 0])
+    assert torch.equal(data.y, teacher(data.x)[:, 0])
+    assert not data.y.requires_grad
+    signs = Gaussian(SIGMA).quadrature(lambda x: x[:, 0].numpy() > 0, order=3)
+    assert signs.y.dtype == torch.float64
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        (lambda x: x[:, :1], r"one number per row, shape \(9,\), got \(9, 1\)"),
+        (lambda x: x[:3, 0], r"got \(3,\)"),
+        (lambda x: x[:, 0].log(), "finite"),
+        (lambda x: "sin", "must be numbers"),
+    ],
+)
+def test_bad_targets_are_refused(target: Callable[[torch.Tensor], object], words: str) -> None:
+    for make in (partial(Gaussian(SIGMA).sample, 9), partial(Gaussian(SIGMA).quadrature, order=3)):
+        with pytest.raises(InputError, match=words):
+            make(target)
 
 
 def test_a_batch_normalises_itself() -> None:

@@ -101,8 +101,27 @@ def test_rate_recovers_a_power_law() -> None:
     assert covered == pytest.approx(0.95, abs=0.035)  # 3 standard errors of 400 trials
 
 
+def test_two_distances_say_nothing_about_the_error_of_a_rate() -> None:
+    rate = Rate.fit(np.array([8, 16]), np.array([[0.4, 0.2]]))
+    assert rate.slope == pytest.approx(-1)
+    assert (rate.low, rate.high) == (-np.inf, np.inf)
+
+
+def test_one_number_serves_as_a_list_of_one() -> None:
+    net, data = problem(0)
+    assert speed_by_length(net, data, factors=2.0).batch_norm == pytest.approx(0.5, rel=1e-13)
+    assert first_step(net, data, lengths=0.1, rate=0.1).after.shape == (1, net.width)
+
+
 def test_bad_studies_are_refused() -> None:
     net, data = problem(0)
+    for rates in (0.1, [0.1], [1.0, 0.1]):
+        with pytest.raises(InputError, match="rates must be at least two increasing"):
+            learning_rate_study(net, data, rates=rates, iterations=1)
+    with pytest.raises(InputError, match="widths must be a whole number"):
+        convergence_study([8.5, 16, 32], data, circle_start, time=1.0)
+    with pytest.raises(InputError, match="seeds"):
+        convergence_study([8, 16, 32], data, circle_start, time=1.0, seeds=())
     with pytest.raises(InputError, match="three increasing"):
         convergence_study([8, 16], data, circle_start, time=1.0)
     with pytest.raises(InputError, match="two-dimensional"):

@@ -8,7 +8,7 @@ import torch
 from scipy.integrate import solve_ivp
 
 from splinescope import InputError, LimitReached
-from splinescope.meanfield import Manifold, TwoLayer, TwoLayerBN, descend, flow
+from splinescope.meanfield import Data, Manifold, TwoLayer, TwoLayerBN, certificate, density_flow, descend, flow
 from splinescope.meanfield.flow import vector_field
 from splinescope.meanfield.functions import as_loss
 
@@ -145,10 +145,39 @@ def test_bad_flows_are_refused() -> None:
         descend(net, data, rate=0.1, iterations=2.5)
     with pytest.raises(InputError, match="one value for each"):
         flow(TwoLayerBN(net.a, net.b, lambda z: z.sum()), data, times=[0, 1])
+    with pytest.raises(InputError, match="activation must be differentiable"):
+        flow(TwoLayerBN(net.a, net.b, lambda z: (z > 0).double()), data, times=[0, 1])
+    with pytest.raises(InputError, match="loss must be differentiable"):
+        flow(net, data, lambda f, y: y, times=[0, 1])
+    with pytest.raises(InputError, match=r"one value per point, .* got float"):
+        flow(net, data, lambda f, y: 1.0, times=[0, 1])
     with pytest.raises(InputError, match=r"x must have shape \(N, 3\)"):
         net(torch.ones(4, 2, dtype=torch.float64))
     with pytest.raises(InputError, match="batch_size"):
         descend(net, data, rate=0.1, iterations=1, batch_size=41)
+    with pytest.raises(InputError, match="batch_size must be a whole number"):
+        descend(net, data, rate=0.1, iterations=1, batch_size=2.5)
+
+
+def test_labels_of_the_logistic_loss_are_minus_and_plus_one() -> None:
+    net, data = problem(0, d=2)
+    zeros = Data.of(data.x, (data.y + 1) / 2)
+    for run in (
+        lambda: flow(net, zeros, "logistic", times=[0, 1]),
+        lambda: descend(net, zeros, "logistic", rate=0.1, iterations=1),
+        lambda: certificate(net, zeros, "logistic"),
+        lambda: density_flow(zeros, lambda phi, a: 1.0, loss="logistic", times=[0, 1]),
+    ):
+        with pytest.raises(InputError, match="labels -1 and"):
+            run()
+
+
+def test_activations_may_work_in_place() -> None:
+    runs = [
+        descend(problem(0, activation=torch.nn.ELU(inplace=i))[0], problem(0)[1], rate=0.1, iterations=2)
+        for i in (False, True)
+    ]
+    assert torch.allclose(runs[0].b, runs[1].b, rtol=1e-13)  # its slope is then computed from the value
 
 
 def test_too_many_steps_raise_with_the_state_so_far() -> None:
@@ -158,3 +187,17 @@ def test_too_many_steps_raise_with_the_state_so_far() -> None:
     time, state = caught.value.partial
     assert 0 < time < 100
     assert state.shape == (net.width, 1 + net.dimension)
+
+
+@pytest.mark.parametrize("step", [None, 0.1])
+def test_velocities_that_are_not_finite_stop_the_flow_at_once(step: float | None) -> None:
+    net, data = problem(0)
+    with pytest.raises(InputError, match="velocity must be finite, got NaN or infinity at time 0"):
+        flow(net, data, lambda f, y: (f - y).sqrt(), times=[0, 1], step=step)
+
+
+def test_a_flow_that_explodes_stops_where_it_explodes() -> None:
+    net, data = problem(0)
+    with pytest.raises(LimitReached, match="grows without bound") as caught:
+        flow(net, data, lambda f, y: -torch.exp(20 * f), times=[0, 100], rtol=1e-3, atol=1e-3)
+    assert 0 < caught.value.partial[0] < 1

@@ -108,3 +108,5 @@ def test_zero_and_misshapen_vectors_are_refused() -> None:
         Manifold("round")
     with pytest.raises(InputError, match=r"\(\.\.\., 2\)"):
         manifold.norm(torch.ones(3, dtype=torch.float64))
+    with pytest.raises(InputError, match=r"torch\.float64 tensors, like the covariance, got torch\.float32"):
+        manifold.norm(torch.ones(2))

@@ -88,3 +88,7 @@ def test_bad_measures_are_refused() -> None:
         wasserstein2(measure(3, 0, d=2), measure(3, 0, d=3))
     with pytest.raises(InputError, match="'geodesic'"):
         wasserstein2(measure(3, 0), measure(3, 0), cost="euclidean")
+    with pytest.raises(InputError, match=r"ParticleMeasure\.of\(net\)"):
+        wasserstein2(measure(3, 0), "measure")
+    with pytest.raises(InputError, match="m, d >= 1"):
+        ParticleMeasure.from_arrays(np.zeros(0), np.zeros((0, 2)))

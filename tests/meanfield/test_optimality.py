@@ -117,3 +117,9 @@ def test_bad_probes_are_refused() -> None:
         certificate(net, data, starts=0)
     with pytest.raises(InputError, match=r"\(K,\) and \(K, 3\)"):
         first_variation(net, data, torch.ones(2, dtype=torch.float64), torch.ones(4, 3, dtype=torch.float64))
+    with pytest.raises(InputError, match="probes must be a whole number >= 7"):
+        separates(net, radius=0.1, probes=2)
+    small = TwoLayerBN(net.a.float(), net.b.float(), "tanh")
+    for check in (certificate, lambda net, data: first_variation(net, data, [1.0], [[1.0, 0.0, 0.0]])):
+        with pytest.raises(InputError, match="share dtype"):
+            check(small, data)

@@ -138,6 +138,26 @@ def test_bad_networks_are_refused(a: list[float], b: list[float], words: str) ->
         TwoLayerBN(a, b, "relu")
 
 
+def test_a_module_derived_from_relu_is_what_it_computes() -> None:
+    class Shifted(torch.nn.ReLU):
+        def forward(self, z: torch.Tensor) -> torch.Tensor:
+            return torch.relu(z - 1)
+
+    net = TwoLayer([1.0], [[1.0]], Shifted())
+    assert net(torch.tensor([[0.5], [3.0]], dtype=torch.float64)).tolist() == [0.0, 2.0]
+    assert net.activation.leak is None
+
+
+def test_networks_refuse_inputs_that_they_cannot_normalise() -> None:
+    net, data = problem(0)
+    with pytest.raises(InputError, match=r"x must be a torch\.float64 tensor, like the weights, got torch\.float32"):
+        net(data.x.float())
+    with pytest.raises(InputError, match="at least 2 rows"):
+        net(data.x[:1])
+    with pytest.raises(InputError, match=r"shape \(\.\.\., 2\)"):
+        net(data.x, torch.eye(2, dtype=torch.float64))
+
+
 def test_unknown_functions_are_refused() -> None:
     with pytest.raises(InputError, match="'relu'"):
         TwoLayer([1.0], [[1.0]], "rleu")

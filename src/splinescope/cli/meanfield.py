@@ -30,6 +30,10 @@ def command(config: str | None, figure: int | None, quick: bool, film: str | Non
     """
     if (config is None) == (figure is None):
         raise click.UsageError("give --config FILE or --figure N (one of the two)")
+    if film is not None and config is None:
+        raise click.UsageError("--film goes with --config")
+    if quick and figure is None:
+        raise click.UsageError("--quick goes with --figure")
     if figure is not None:
         _figure(figure, quick, json_, out)
     else:

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from .._checks import check_whole
+from .._checks import as_float64_array, check_positive, check_whole
 from .._errors import InputError
 from .data import Data, Gaussian
 from .flow import Trajectory, descend, flow
@@ -108,10 +108,13 @@ def _data(section: dict[str, Any], folder: Path) -> Data:
     terms = []
     for term in section["teacher"]:
         _known(term, {"function": "", "direction": (), "amplitude": 1.0}, "key of [[data.teacher]]")
-        direction = torch.tensor(term.get("direction", ()), dtype=torch.float64)
+        direction = torch.as_tensor(as_float64_array(term.get("direction", ()), "direction of [[data.teacher]]"))
         if direction.shape != (d,):
             raise InputError(f"direction must have {d} numbers, like the covariance, got {direction.tolist()}.")
-        terms.append((as_activation(term.get("function", "relu")), direction, term.get("amplitude", 1.0)))
+        amplitude = as_float64_array(term.get("amplitude", 1.0), "amplitude of [[data.teacher]]")
+        if amplitude.ndim:
+            raise InputError(f"amplitude of [[data.teacher]] must be one number, got {amplitude.tolist()}.")
+        terms.append((as_activation(term.get("function", "relu")), direction, amplitude.item()))
 
     def target(x: torch.Tensor) -> torch.Tensor:
         return torch.stack([amplitude * f.value(x @ direction) for f, direction, amplitude in terms]).sum(0)
@@ -129,7 +132,8 @@ def _network(section: dict[str, Any], d: int) -> TwoLayerBN:
 
 
 def _run(section: dict[str, Any], net: TwoLayerBN, data: Data) -> Trajectory:
-    time, frames = section["time"], section["frames"]
+    time = check_positive(section["time"], "time of [flow]")
+    frames = check_whole(section["frames"], "frames of [flow]")
     if section["rate"] is None:
         if section["batch_size"] is not None:
             raise InputError("batch_size needs rate: mini-batches belong to gradient descent, not to the flow.")
@@ -143,7 +147,7 @@ def _run(section: dict[str, Any], net: TwoLayerBN, data: Data) -> Trajectory:
             atol=section["rtol"] / 100,
             step=section["step"],
         )
-    iterations = max(1, round(time / section["rate"]))
+    iterations = max(1, round(time / check_positive(section["rate"], "rate of [flow]")))
     return descend(
         net,
         data,

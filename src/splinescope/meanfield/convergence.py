@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from scipy import stats
 
+from .._checks import check_choice, check_whole
 from .._errors import InputError
 from .data import Data
 from .flow import flow
@@ -23,7 +24,10 @@ Start = Callable[[int, torch.Generator], TwoLayerBN]
 
 @dataclass(frozen=True)
 class Rate:
-    """A power law `distance ~ width^slope`, least squares on logarithms, with its 95% confidence interval."""
+    """A power law `distance ~ width^slope`, least squares on logarithms, with its 95% confidence interval.
+
+    The interval takes the distances as independent; of two distances it is the whole line.
+    """
 
     slope: float
     low: float
@@ -34,7 +38,8 @@ class Rate:
         """Fit to `distances` of shape (seeds, len(widths))."""
         x = np.log(np.broadcast_to(widths, distances.shape)).ravel()
         line = stats.linregress(x, np.log(distances).ravel())
-        reach = float(stats.t.ppf(0.975, max(1, x.size - 2)) * line.stderr)
+        # a line through two points leaves no residual to judge it by
+        reach = float(stats.t.ppf(0.975, x.size - 2) * line.stderr) if x.size > 2 else np.inf
         return cls(float(line.slope), float(line.slope) - reach, float(line.slope) + reach)
 
 
@@ -58,6 +63,7 @@ class ConvergenceStudy:
 
     def rate(self, quantity: str = "end") -> Rate:
         """The fitted rate of "start", "end", "lipschitz" or "outputs"."""
+        check_choice(quantity, "quantity", ("start", "end", "lipschitz", "outputs"))
         return Rate.fit(self.widths, getattr(self, quantity))
 
 
@@ -87,9 +93,12 @@ def convergence_study(
         rtol: Of the integrator; keep it far below the distances.
         progress: Called with (fraction done, what is being done).
     """
+    widths = [check_whole(width, "widths") for width in widths]
+    if len(seeds) == 0:
+        raise InputError("seeds must hold at least one number, got none.")
     sizes = np.array(widths)
     if len(sizes) < 3 or bool((np.diff(sizes) <= 0).any()):
-        raise InputError(f"widths must be at least three increasing numbers, got {list(widths)}.")
+        raise InputError(f"widths must be at least three increasing numbers, got {widths}.")
     rows: dict[str, list[list[float]]] = {"start": [], "end": [], "lipschitz": [], "outputs": []}
     for count, seed in enumerate(seeds):
         generator = torch.Generator().manual_seed(seed)

@@ -12,14 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._checks import check_choice
+from .._checks import check_choice, check_whole
 from .._errors import InputError
 
 Centring = Literal["refuse", "centre"]
-_ROUNDING = 1e-8
-"""Largest mean, relative to the standard deviation, that counts as centred (float32 data averages to about
-this).
-"""
+_ROUNDING = {torch.float32: 1e-5, torch.float64: 1e-8}
+"""Largest mean, relative to the standard deviation, that counts as centred: some hundred roundings for float32."""
 
 
 def as_covariance(covariance: Any) -> Tensor:
@@ -91,7 +89,7 @@ class Data:
         spread = (w @ (x - mean) ** 2).sqrt()
         if centre == "centre":
             x = x - mean
-        elif bool((mean.abs() > _ROUNDING * (1 + spread)).any()):
+        elif bool((mean.abs() > _ROUNDING[x.dtype] * spread).any()):
             raise InputError(
                 f"x must have mean zero, got a mean of up to {mean.abs().max().item():.3g}; "
                 'pass centre="centre" to subtract it.'
@@ -129,12 +127,24 @@ class Data:
 
 
 def float_tensor(values: Any, name: str) -> Tensor:
-    """A detached float tensor: tensors and float arrays keep their dtype, numbers, lists become float64."""
+    """A detached tensor: float32 and float64 tensors and arrays keep their dtype, other real numbers become float64."""
     try:
         tensor = torch.as_tensor(np.asarray(values) if isinstance(values, (list, tuple)) else values)
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(f"{name} must be numbers (tensor, array or nested lists): {error}.") from error
+    if tensor.is_complex() or (tensor.is_floating_point() and tensor.dtype not in _ROUNDING):
+        raise InputError(f"{name} must be float32 or float64, got {tensor.dtype}.")
     return tensor.detach() if tensor.is_floating_point() else tensor.double()
+
+
+def _population_data(x: Tensor, target: Callable[[Tensor], Any], weights: Tensor, covariance: Tensor) -> Data:
+    """`Data` for a population, from whatever the user's `target` gives for `x`."""
+    y = float_tensor(target(x), "target(x)").to(x)
+    if y.shape != x.shape[:1]:
+        raise InputError(f"target must give one number per row, shape ({len(x)},), got {tuple(y.shape)}.")
+    if not torch.isfinite(y).all():
+        raise InputError("target must give finite numbers, got NaN or infinity.")
+    return Data(x, y, weights, covariance)
 
 
 @dataclass(frozen=True)
@@ -168,11 +178,11 @@ class Gaussian:
         d = self.covariance.shape[0]
         if d > 4:
             raise InputError(f"quadrature needs at most 4 dimensions (order**d points), got {d}; use sample.")
+        check_whole(order, "order")
         nodes, weights = np.polynomial.hermite_e.hermegauss(order)
         z = torch.as_tensor(np.array(list(itertools.product(nodes, repeat=d)))).to(self.covariance)
         w = torch.as_tensor(np.array([np.prod(c) for c in itertools.product(weights, repeat=d)])).to(self.covariance)
-        x = z @ self._root.T
-        return Data(x, target(x), w / w.sum(), self.covariance)
+        return _population_data(z @ self._root.T, target, w / w.sum(), self.covariance)
 
     def sample(
         self,
@@ -188,11 +198,10 @@ class Gaussian:
         and Sigma; without, `covariance` is the population's and the mean is zero up to sampling error.
         """
         d = self.covariance.shape[0]
-        if n <= d:
+        if check_whole(n, "n") <= d:
             raise InputError(f"n must exceed the dimension {d}, got {n}.")
         z = torch.randn(n, d, generator=generator, dtype=torch.float64).to(self.covariance)
         if match:
             z = z - z.mean(0)
             z = torch.linalg.solve_triangular(torch.linalg.cholesky(z.T @ z / n), z.T, upper=False).T
-        x = z @ self._root.T
-        return Data(x, target(x), torch.full_like(x[:, 0], 1 / n), self.covariance)
+        return _population_data(z @ self._root.T, target, torch.full_like(z[:, 0], 1 / n), self.covariance)

@@ -22,7 +22,7 @@ from torch import Tensor
 from .._checks import as_float64_array, check_positive
 from .._errors import InputError
 from .data import Data
-from .functions import ActivationLike, LossLike, as_activation, as_loss
+from .functions import ActivationLike, LossLike, as_activation, as_loss, check_labels
 from .manifold import Manifold
 
 
@@ -75,13 +75,13 @@ def density_flow(
     reach].
 
     Args:
-        data: Two-dimensional.
+        data: Two-dimensional, of any precision and device; computed in float64 on the CPU.
         initial: `(phi, a) -> density`, broadcast over arrays (P, 1) and (1, Q); scaled to mass 1.
         activation, loss: As for `flow`.
         times: Increasing, in mean-field time, starting with that of `initial`.
         angles, amplitudes: Cells in each direction.
         reach: Half-width of the window in `a`; no mass passes its ends.
-        cfl: Largest fraction of a cell crossed in one step.
+        cfl: Largest fraction of a cell crossed in one step; up to 0.5 the density stays non-negative.
 
     Returns:
         The path. Error O(cell^2) for smooth densities; a step costs O(P Q + P N).
@@ -91,14 +91,23 @@ def density_flow(
     moments = as_float64_array(times, "times")
     if moments.ndim != 1 or len(moments) < 2 or bool((np.diff(moments) <= 0).any()):
         raise InputError(f"times must be at least two increasing numbers, got shape {moments.shape}.")
+    if not 0 < cfl <= 0.5:
+        raise InputError(f"cfl must be above 0 and at most 0.5, got {cfl!r}.")
+    x, y, weights, sigma = (t.to("cpu", torch.float64) for t in (data.x, data.y, data.weights, data.covariance))
+    data = Data(x, y, weights, sigma)
     grid = _Grid(data, as_activation(activation), angles, amplitudes, check_positive(reach, "reach"))
     rho = torch.as_tensor(initial(grid.phi.numpy()[:, None], grid.a.numpy()[None, :])).double()
-    rho = rho.expand(angles, amplitudes).clone()
+    try:
+        rho = rho.expand(angles, amplitudes).clone()
+    except RuntimeError as error:
+        shape = f"({angles}, {amplitudes})"
+        raise InputError(f"initial must give an array that broadcasts to {shape}, got {tuple(rho.shape)}.") from error
     if bool((rho < 0).any()) or not bool(rho.sum() > 0):
         raise InputError("initial must be non-negative with positive mass on the grid.")
     rho /= rho.sum() * grid.d_phi * grid.d_a
 
     the_loss = as_loss(loss)
+    check_labels(the_loss, data.y)
     edge = 0.0
     states = [rho]
     time = moments[0]
@@ -129,8 +138,7 @@ class _Grid:
         self.d_phi, self.d_a = 2 * np.pi / angles, 2 * reach / amplitudes
         self.phi = (torch.arange(angles, dtype=torch.float64) + 0.5) * self.d_phi
         self.a = (torch.arange(amplitudes, dtype=torch.float64) + 0.5) * self.d_a - reach
-        manifold = Manifold(data.covariance.double())
-        x = data.x.double()
+        manifold, x = Manifold(data.covariance), data.x
         self.table = activation.value(manifold.normalise(_circle(self.phi)) @ x.T)
         faces = self.phi + self.d_phi / 2
         slope = activation.evaluate(manifold.normalise(_circle(faces)) @ x.T)()

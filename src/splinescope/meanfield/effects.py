@@ -15,7 +15,7 @@ from .data import Data
 from .flow import descend
 from .functions import LossLike, as_loss
 from .manifold import Manifold
-from .networks import TwoLayer, TwoLayerBN
+from .networks import TwoLayer, TwoLayerBN, check_pair
 from .velocity import Forces, euclidean_velocity, field_at
 
 
@@ -97,8 +97,9 @@ class SpeedByLength:
 
 def speed_by_length(net: TwoLayerBN, data: Data, *, factors: ArrayLike, loss: LossLike = "squared") -> SpeedByLength:
     """The 1/c law (section 4.2): the velocity of each neuron when it alone is lengthened by c."""
-    scales = as_float64_array(factors, "factors")
-    manifold = Manifold(data.covariance.to(net.b))
+    scales = np.atleast_1d(as_float64_array(factors, "factors"))
+    check_pair(net, data)
+    manifold = Manifold(data.covariance)
     twin = net.twin(manifold.covariance)
     pull = as_loss(loss).slope(twin(data.x), data.y)
     force = Forces(*field_at(twin.b, pull, data, net.activation), 0.0)
@@ -141,7 +142,7 @@ def first_step(
     """One step from neurons of each of `lengths` (section 4.3): shorter than `sqrt(push)` means longer
     afterwards.
     """
-    before = as_float64_array(lengths, "lengths")
+    before = np.atleast_1d(as_float64_array(lengths, "lengths"))
     unit = net.b / net.lengths[:, None]
 
     def step(length: float) -> Tensor:
@@ -159,7 +160,7 @@ class LearningRateStudy:
     """Final losses of gradient descent against the learning rate.
 
     Attributes:
-        rates: Shape (R,).
+        rates: Shape (R,), increasing.
         batch_norm: Loss at the end, shape (R,); infinite where descent diverged.
         plain: The same without batch norm, from the same function.
         start: Loss at the beginning.
@@ -171,7 +172,10 @@ class LearningRateStudy:
     start: float
 
     def workable_decades(self, *, share: float = 1.0) -> tuple[float, float]:
-        """(batch norm, plain): decades of learning rate that end below `share` of the starting loss."""
+        """(batch norm, plain): decades of learning rate that end below `share` of the starting loss.
+
+        An estimate for rates evenly spaced on a logarithmic scale: each counts for one spacing.
+        """
         per_rate = np.log10(self.rates[-1] / self.rates[0]) / (len(self.rates) - 1)
         return tuple(  # type: ignore[return-value]
             float((risks < share * self.start).sum() * per_rate) for risks in (self.batch_norm, self.plain)
@@ -193,8 +197,11 @@ def learning_rate_study(
     slow); the amplitudes have the same limit `rate < 2 / curvature` in both networks, so they bound the rates
     of both unless `train_amplitudes` is False.
     """
-    steps = as_float64_array(rates, "rates")
-    twin = net.twin(data.covariance.to(net.b))
+    steps = np.atleast_1d(as_float64_array(rates, "rates"))
+    if steps.ndim > 1 or len(steps) < 2 or bool((np.diff(steps) <= 0).any()):
+        raise InputError(f"rates must be at least two increasing numbers, got {steps.tolist()}.")
+    check_pair(net, data)
+    twin = net.twin(data.covariance)
     ends: dict[str, list[float]] = {"euclidean": [], "plain": []}
     start = 0.0
     for rate in steps:

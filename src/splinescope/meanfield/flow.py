@@ -13,10 +13,10 @@ from torch import Tensor
 from .._checks import as_float64_array, check_choice, check_positive, check_whole
 from .._errors import InputError
 from .data import Data
-from .functions import Activation, Loss, LossLike, as_loss
+from .functions import Activation, Loss, LossLike, as_loss, check_labels
 from .integrate import dormand_prince, runge_kutta
 from .manifold import Manifold
-from .networks import TwoLayer, TwoLayerBN
+from .networks import TwoLayer, TwoLayerBN, check_pair
 from .velocity import (
     euclidean_velocity,
     forces,
@@ -110,20 +110,10 @@ def vector_field(
 
 def _system(net: TwoLayer, data: Data, loss: Loss, dynamics: Dynamics, unit_length: bool, project: bool) -> _System:
     check_choice(dynamics, "dynamics", DYNAMICS)
-    if not isinstance(net, TwoLayer) or not isinstance(data, Data):
-        raise InputError(
-            f"net and data must be a TwoLayerBN (or TwoLayer) and a Data, got {type(net).__name__} and "
-            f"{type(data).__name__}; Data.of(x, y) makes one from arrays."
-        )
+    check_pair(net, data)
+    check_labels(loss, data.y)
     if dynamics != "plain" and not isinstance(net, TwoLayerBN):
         raise InputError(f'net must be a TwoLayerBN for dynamics "{dynamics}", got TwoLayer; "plain" takes both.')
-    if net.dimension != data.dimension:
-        raise InputError(f"net must take {data.dimension} inputs, like the data, got {net.dimension}.")
-    if (net.b.dtype, net.b.device) != (data.x.dtype, data.x.device):
-        raise InputError(
-            f"net and data must share dtype and device, got {net.b.dtype} on {net.b.device} "
-            f"and {data.x.dtype} on {data.x.device}."
-        )
     manifold = Manifold(data.covariance)
     lengths = net.b.norm(dim=1)
     if unit_length:
@@ -256,8 +246,8 @@ def descend(
     rate = check_positive(rate, "rate")
     check_whole(iterations, "iterations")
     check_whole(record_every, "record_every")
-    if batch_size is not None and not 1 < batch_size <= len(data):
-        raise InputError(f"batch_size must be between 2 and {len(data)}, the size of the data, got {batch_size}.")
+    if batch_size is not None:
+        check_whole(batch_size, "batch_size", least=2, most=len(data))
     the_loss = as_loss(loss)
     system = _system(net, data, the_loss, dynamics, unit_length=False, project=False)
     marks = sorted({*range(0, iterations, record_every), iterations})

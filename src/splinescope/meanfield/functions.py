@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -36,16 +37,29 @@ class Activation:
     leak: float | None = None
 
 
+@contextmanager
+def _differentiable() -> Iterator[None]:
+    """Gradients are recorded, whatever mode the caller is in; tensors from outside must be cloned."""
+    with torch.inference_mode(False), torch.enable_grad():
+        yield
+
+
+def _slope(value: Tensor, point: Tensor, name: str) -> Tensor:
+    if not value.requires_grad:
+        raise InputError(f"{name} must be differentiable by torch, got a value that does not depend on its argument.")
+    return torch.autograd.grad(value.sum(), point)[0]
+
+
 def _from_elementwise(function: Elementwise) -> Activation:
     """Any elementwise torch function; its slope costs one backward pass over the pre-activations."""
 
     def evaluate(z: Tensor) -> Callable[[], Tensor]:
-        with torch.enable_grad():
+        with _differentiable():
             point = z.clone().requires_grad_()
-            value = function(point)
+            value = function(point.clone())  # a copy, which the function may change in place
             if not isinstance(value, Tensor) or value.shape != z.shape:
                 raise InputError(f"activation must return one value for each number, shape {tuple(z.shape)}.")
-            slope = torch.autograd.grad(value.sum(), point)[0]
+            slope = _slope(value, point, "activation")
         z.copy_(value.detach())
         return lambda: slope
 
@@ -125,10 +139,11 @@ def as_activation(activation: ActivationLike) -> Activation:
             names = ", ".join(map(repr, ACTIVATIONS))
             raise InputError(f"activation must be one of {names}, or an elementwise function, got {activation!r}.")
         return ACTIVATIONS[activation]
-    if isinstance(activation, nn.LeakyReLU):
+    # exactly these: a subclass may do something else
+    if type(activation) is nn.LeakyReLU:
         return _leaky_relu(activation.negative_slope)
-    if isinstance(activation, (nn.ReLU, nn.Tanh)):
-        return ACTIVATIONS["relu" if isinstance(activation, nn.ReLU) else "tanh"]
+    if type(activation) in (nn.ReLU, nn.Tanh):
+        return ACTIVATIONS["relu" if type(activation) is nn.ReLU else "tanh"]
     if not callable(activation):
         raise InputError(f"activation must be a name or an elementwise function, got {type(activation).__name__}.")
     known = next((name for function, name in _KNOWN if function is activation), None)
@@ -152,14 +167,13 @@ class Loss:
 
 def _from_pointwise(function: Callable[[Tensor, Tensor], Tensor]) -> Loss:
     def slope(f: Tensor, y: Tensor) -> Tensor:
-        with torch.enable_grad():
-            f = f.detach().requires_grad_()
-            value = function(f, y)
-            if value.shape != f.shape:
-                raise InputError(
-                    f"loss must return one value per point, shape {tuple(f.shape)}, got {tuple(value.shape)}."
-                )
-            return torch.autograd.grad(value.sum(), f)[0]
+        with _differentiable():
+            f = f.detach().clone().requires_grad_()
+            value = function(f, y.clone())
+            if not isinstance(value, Tensor) or value.shape != f.shape:
+                received = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
+                raise InputError(f"loss must return one value per point, shape {tuple(f.shape)}, got {received}.")
+            return _slope(value, f, "loss")
 
     return Loss(getattr(function, "__name__", "custom"), function, slope)
 
@@ -172,6 +186,15 @@ LOSSES: dict[str, Loss] = {
         lambda f, y: -y * torch.sigmoid(-y * f),
     ),
 }
+
+
+def check_labels(loss: Loss, y: Tensor) -> None:
+    """Refuse targets that make the logistic loss mean something else: labels 0 would feel no force at all."""
+    if loss is LOSSES["logistic"] and not bool((y.abs() == 1).all()):
+        other = y[y.abs() != 1][0].item()
+        raise InputError(
+            f"y must be labels -1 and +1 for the logistic loss, got {other:g}; from labels 0 and 1 make 2 * y - 1."
+        )
 
 
 def as_loss(loss: LossLike) -> Loss:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-from .._errors import LimitReached
+from .._errors import InputError, LimitReached
 
 Field = Callable[[Tensor], Tensor]
 Projection = Callable[[Tensor], Tensor]
@@ -50,10 +50,11 @@ def dormand_prince(
     """Yield (state, steps so far) at each of the increasing `times`, the first being the start.
 
     A step is accepted when the root mean square of `error / (atol + rtol |state|)` is at most 1 (estimate of
-    the local error). More than `max_steps` steps, rejected ones included, raise `LimitReached`.
+    the local error). More than `max_steps` steps, rejected ones included, raise `LimitReached`; a velocity
+    that is not finite, which no smaller step mends, raises `InputError`.
     """
     time, steps = times[0], 0
-    slopes = [field(state)]
+    slopes = [_finite(field(state), time)]
     step = _first_step(field, state, slopes[0], times[-1] - times[0], rtol, atol)
     yield state, 0
     for goal in times[1:]:
@@ -66,6 +67,12 @@ def dormand_prince(
                     partial=(time, state),
                 )
             trial = min(step, goal - time)
+            if time + trial == time:
+                raise LimitReached(
+                    f"the flow needs steps too small for float64: it grows without bound near time {time:.6g} of "
+                    f"{times[-1]:.6g}.",
+                    partial=(time, state),
+                )
             slopes = slopes[:1]
             for weights in _STAGES:
                 proposal = _combine(state, trial, weights, slopes)
@@ -77,11 +84,20 @@ def dormand_prince(
             if ratio <= 1:
                 time = goal if trial == goal - time else time + trial
                 state = project(proposal)
-                slopes = [field(state)]
+                slopes = [_finite(field(state), time)]
             factor = min(5.0, max(0.2, 0.9 * max(ratio, 1e-10) ** -0.2))
             # a step cut short by a goal says nothing against the longer one
             step = max(step, trial * factor) if ratio <= 1 and trial < step else trial * factor
         yield state, steps
+
+
+def _finite(velocity: Tensor, time: float) -> Tensor:
+    if not bool(torch.isfinite(velocity).all()):
+        raise InputError(
+            f"the velocity must be finite, got NaN or infinity at time {time:.6g}: loss or activation overflow there, "
+            "or are not differentiable."
+        )
+    return velocity
 
 
 def _first_step(field: Field, state: Tensor, slope: Tensor, span: float, rtol: float, atol: float) -> float:
@@ -108,11 +124,12 @@ def runge_kutta(
     for start, goal in itertools.pairwise(times):
         count = max(1, int(-(-(goal - start) // step)))
         size = (goal - start) / count
-        for _ in range(count):
+        for number in range(count):
             k1 = field(state)
             k2 = field(state + size / 2 * k1)
             k3 = field(state + size / 2 * k2)
             k4 = field(state + size * k3)
-            state = project(state + size / 6 * (k1 + 2 * k2 + 2 * k3 + k4))
+            change = _finite(k1 + 2 * k2 + 2 * k3 + k4, start + number * size)
+            state = project(state + size / 6 * change)
         steps += count
         yield state, steps

@@ -45,6 +45,11 @@ class Manifold:
 
     def _check(self, *vectors: Tensor) -> None:
         for vector in vectors:
+            if not isinstance(vector, Tensor) or vector.dtype != self.covariance.dtype:
+                received = vector.dtype if isinstance(vector, Tensor) else type(vector).__name__
+                raise InputError(
+                    f"vectors must be {self.covariance.dtype} tensors, like the covariance, got {received}."
+                )
             if vector.ndim == 0 or vector.shape[-1] != self.dimension:
                 raise InputError(f"vectors must have shape (..., {self.dimension}), got {tuple(vector.shape)}.")
 

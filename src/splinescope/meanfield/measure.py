@@ -45,9 +45,10 @@ class ParticleMeasure:
     def from_arrays(cls, a: Any, b: Any) -> ParticleMeasure:
         """From amplitudes (m,) and non-zero directions (m, d)."""
         amplitudes, directions = as_float64_array(a, "a"), as_float64_array(b, "b")
-        if directions.ndim != 2 or amplitudes.shape != directions.shape[:1]:
+        if directions.ndim != 2 or amplitudes.shape != directions.shape[:1] or directions.size == 0:
             raise InputError(
-                f"a and b must have shapes (m,) and (m, d), got {amplitudes.shape} and {directions.shape}."
+                f"a and b must have shapes (m,) and (m, d) with m, d >= 1, got {amplitudes.shape} and "
+                f"{directions.shape}."
             )
         lengths = np.linalg.norm(directions, axis=1, keepdims=True)
         if not (lengths > 0).all():
@@ -58,13 +59,22 @@ class ParticleMeasure:
         return len(self.a)
 
 
+def _check_pair(mu: ParticleMeasure, nu: ParticleMeasure) -> None:
+    for measure in (mu, nu):
+        if not isinstance(measure, ParticleMeasure):
+            raise InputError(
+                f"measures must be ParticleMeasures, got {type(measure).__name__}; ParticleMeasure.of(net) makes one."
+            )
+    if mu.u.shape[1] != nu.u.shape[1]:
+        raise InputError(f"measures must share a dimension, got {mu.u.shape[1]} and {nu.u.shape[1]}.")
+
+
 def pairwise_distance(mu: ParticleMeasure, nu: ParticleMeasure, *, cost: Cost = "geodesic") -> np.ndarray:
     """Distances between atoms, shape (m, n): `sqrt(da^2 + du^2)`, `du` the angle ("geodesic") or chord
     ("chordal").
     """
     check_choice(cost, "cost", ("geodesic", "chordal"))
-    if mu.u.shape[1] != nu.u.shape[1]:
-        raise InputError(f"measures must share a dimension, got {mu.u.shape[1]} and {nu.u.shape[1]}.")
+    _check_pair(mu, nu)
     chord = np.sqrt(np.maximum(2 - 2 * mu.u @ nu.u.T, 0.0))
     # the inner product loses half of the digits for near neighbours: there take the difference itself
     near = np.nonzero(chord < 1e-3)
@@ -135,8 +145,7 @@ def sliced_wasserstein2(
     `SW2^2 = E_theta W2^2(theta . mu, theta . nu) <= W2^2 / (1 + d)` for the chordal W2. Costs
     O(slices (m log m + n log n)), so it serves where `wasserstein2` is too large.
     """
-    if mu.u.shape[1] != nu.u.shape[1]:
-        raise InputError(f"measures must share a dimension, got {mu.u.shape[1]} and {nu.u.shape[1]}.")
+    _check_pair(mu, nu)
     check_whole(slices, "slices")
     theta = torch.randn(1 + mu.u.shape[1], slices, generator=generator, dtype=torch.float64).numpy()
     theta /= np.linalg.norm(theta, axis=0)

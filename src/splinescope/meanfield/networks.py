@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from .._errors import InputError
-from .data import float_tensor
+from .data import Data, float_tensor
 from .functions import Activation, ActivationLike, as_activation
 from .manifold import Manifold
 
@@ -55,6 +55,9 @@ class TwoLayer:
         return self.b.shape[1]
 
     def _check(self, x: Tensor) -> None:
+        if not isinstance(x, Tensor) or x.dtype != self.b.dtype:
+            received = x.dtype if isinstance(x, Tensor) else type(x).__name__
+            raise InputError(f"x must be a {self.b.dtype} tensor, like the weights, got {received}.")
         if x.ndim != 2 or x.shape[1] != self.dimension:
             raise InputError(f"x must have shape (N, {self.dimension}), got {tuple(x.shape)}.")
 
@@ -87,10 +90,13 @@ class TwoLayerBN(TwoLayer):
         training.
         """
         self._check(x)
-        if covariance is None:
+        if covariance is not None:
+            norm = Manifold(covariance).norm(self.b)
+        elif len(x) > 1:
             x = x - x.mean(0)
-            covariance = x.T @ x / len(x)
-        norm = ((self.b @ covariance) * self.b).sum(1).sqrt()
+            norm = (self.b @ x.T).square().mean(1).sqrt()
+        else:
+            raise InputError(f"x must have at least 2 rows to normalise itself, got {len(x)}; give a covariance.")
         return self.a @ self.activation.value((self.b / norm[:, None]) @ x.T) / self.width
 
     @property
@@ -113,6 +119,22 @@ class TwoLayerBN(TwoLayer):
             first.weight.copy_(twin.b)
             last.weight.copy_(twin.a[None] / twin.width)
         return nn.Sequential(first, _module_of(self.activation), last)
+
+
+def check_pair(net: TwoLayer, data: Data) -> None:
+    """Refuse what is no network and data, or does not go together."""
+    if not isinstance(net, TwoLayer) or not isinstance(data, Data):
+        raise InputError(
+            f"net and data must be a TwoLayerBN (or TwoLayer) and a Data, got {type(net).__name__} and "
+            f"{type(data).__name__}; Data.of(x, y) makes one from arrays."
+        )
+    if net.dimension != data.dimension:
+        raise InputError(f"net must take {data.dimension} inputs, like the data, got {net.dimension}.")
+    if (net.b.dtype, net.b.device) != (data.x.dtype, data.x.device):
+        raise InputError(
+            f"net and data must share dtype and device, got {net.b.dtype} on {net.b.device} "
+            f"and {data.x.dtype} on {data.x.device}."
+        )
 
 
 def _module_of(activation: Activation) -> nn.Module:

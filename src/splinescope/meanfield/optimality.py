@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,11 +14,11 @@ from torch import Tensor
 
 from .._checks import check_positive, check_whole
 from .._errors import InputError
-from .data import Data
-from .functions import LossLike, as_loss
+from .data import Data, float_tensor
+from .functions import LossLike, as_loss, check_labels
 from .manifold import Manifold
 from .measure import ParticleMeasure
-from .networks import TwoLayer, TwoLayerBN
+from .networks import TwoLayer, TwoLayerBN, check_pair
 from .velocity import field_at, outputs
 
 
@@ -33,7 +34,7 @@ def _on_manifold(net: TwoLayer, manifold: Manifold) -> TwoLayer:
     return net
 
 
-def first_variation(net: TwoLayer, data: Data, a: Tensor, b: Tensor, loss: LossLike = "squared") -> Tensor:
+def first_variation(net: TwoLayer, data: Data, a: Any, b: Any, loss: LossLike = "squared") -> Tensor:
     """`dL/drho (a, b) = a E[l'(f(x), y) sigma(b . x)]` at neurons (a, b), shape (K,); `f` being the net.
 
     Args:
@@ -43,18 +44,22 @@ def first_variation(net: TwoLayer, data: Data, a: Tensor, b: Tensor, loss: LossL
         b: Directions, shape (K, d); normalised here.
         loss: As for `flow`.
     """
+    check_pair(net, data)
+    a, b = float_tensor(a, "a").to(net.b), float_tensor(b, "b").to(net.b)
     if a.ndim != 1 or b.shape != (len(a), net.dimension):
         raise InputError(
             f"a and b must have shapes (K,) and (K, {net.dimension}), got {tuple(a.shape)} and {tuple(b.shape)}."
         )
-    manifold = Manifold(data.covariance.to(net.b))
+    manifold = Manifold(data.covariance)
     pull = _loss_slope(_on_manifold(net, manifold), data, loss)
     h, _ = field_at(manifold.normalise(b), pull, data, net.activation)
     return a * h
 
 
 def _loss_slope(net: TwoLayer, data: Data, loss: LossLike) -> Tensor:
-    return as_loss(loss).slope(outputs(net.a, net.b, data, net.activation), data.y)
+    the_loss = as_loss(loss)
+    check_labels(the_loss, data.y)
+    return the_loss.slope(outputs(net.a, net.b, data, net.activation), data.y)
 
 
 @dataclass(frozen=True)
@@ -103,7 +108,8 @@ def certificate(
     In two dimensions `starts` points of an even grid of angles, otherwise random directions; the best 32 of
     them are improved by `refine` steps of Riemannian gradient ascent. Costs O((starts + 32 refine) N d).
     """
-    manifold = Manifold(data.covariance.to(net.b))
+    check_pair(net, data)
+    manifold = Manifold(data.covariance)
     twin = _on_manifold(net, manifold)
     pull = _loss_slope(twin, data, loss)
 
@@ -111,6 +117,7 @@ def certificate(
         return field_at(b, pull, data, net.activation)
 
     check_whole(starts, "starts")
+    check_whole(refine, "refine", least=0)
     b = manifold.normalise(_directions(net.dimension, starts, generator).to(net.b))
     h, g = field(b)
     best = h.abs().topk(min(32, len(h))).indices
@@ -165,6 +172,8 @@ def separates(
         (True, False)
     """
     radius = check_positive(radius, "radius")
+    check_whole(probes, "probes", least=2 * net.dimension + 1)
+    check_whole(levels, "levels")
     rho = ParticleMeasure.of(net)
     u = _directions(net.dimension, probes, generator).numpy()
     u /= np.linalg.norm(u, axis=1, keepdims=True)

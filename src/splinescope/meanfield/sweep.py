@@ -80,9 +80,11 @@ def _in_threads(work: Callable[[int, int], _Forces], pieces: int) -> list[_Force
     if count == 1:
         return [work(0, 1)]
 
+    inference = torch.is_inference_mode_enabled()  # known to this thread alone, like no_grad
+
     def alone(i: int) -> _Forces:
         torch.set_num_threads(cores // count)  # in this thread, and in those that start later
-        with torch.no_grad():
+        with torch.inference_mode(inference), torch.no_grad():
             return work(i, count)
 
     try:
