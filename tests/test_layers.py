@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -67,3 +69,10 @@ def test_no_part_imports_a_higher_one(path):
 def test_every_part_has_a_level():
     parts = {part_of(path) for path in ROOT.rglob("*.py")}
     assert parts - LEVEL.keys() <= {"__init__", "__main__"}
+
+
+def test_parts_are_attributes_whatever_has_been_loaded():
+    command = "import splinescope as ss; ss.data, ss.normalization.fold_counts, ss.plot.film"
+    subprocess.run([sys.executable, "-c", command], check=True)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        splinescope.nothing  # noqa: B018

@@ -129,8 +129,12 @@ _PUBLIC: dict[str, str] = {
 
 __all__ = ["__version__", *_PUBLIC]
 
+_PARTS = {*_PUBLIC.values(), "data", "plot", "evidence"} - {"_errors"}
+
 
 def __getattr__(name: str) -> Any:
+    if name in _PARTS:  # `ss.plot.film`, whatever has been loaded before
+        return importlib.import_module(f"{__name__}.{name}")
     if name not in _PUBLIC:
         raise AttributeError(f"module 'splinescope' has no attribute {name!r}")
     value = getattr(importlib.import_module(f"{__name__}.{_PUBLIC[name]}"), name)

@@ -245,6 +245,65 @@ def test_dead_units_are_never_near() -> None:
     assert int(huge.counts) == 2
 
 
+@pytest.mark.parametrize("name", [n for n in cases.CASES if n != "no hidden layer"])
+def test_second_derivatives_vanish_on_the_table(name: str) -> None:
+    view = cases.view(name)
+    x = view.inputs(view.domain[:2] / 3)
+    assert all(local_complexity(cases.model(name), x, radius=0.1).affine)
+
+
+class Product(nn.Module):
+    """Quadratic before its only site."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left, self.right = nn.Linear(4, 6), nn.Linear(4, 6)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.relu(self.left(x) * self.right(x))
+
+
+class WithoutGradients(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.map = nn.Linear(4, 6)
+
+    @torch.no_grad()
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.relu(self.map(x))
+
+
+@pytest.mark.parametrize(
+    ("model", "shape", "affine"),
+    [
+        (mlp(4, 6, 6, 2), (4,), (True, True)),
+        (mlp(4, 6, 6, 2, activation=nn.GELU), (4,), (True, False)),
+        (
+            nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.LayerNorm(6), nn.ReLU(True), nn.Linear(6, 1)),
+            (4,),
+            (True, False),
+        ),
+        (nn.TransformerEncoderLayer(4, 2, 8, batch_first=True), (3, 4), (False,)),
+        (Product(), (4,), (False,)),
+    ],
+    ids=["relu", "gelu", "layer norm", "attention", "product"],
+)
+@pytest.mark.parametrize("method", ["frame", "distance"])
+def test_counts_are_called_exact_only_where_the_network_is_affine(
+    model: nn.Module, shape: tuple[int, ...], affine: tuple[bool, ...], method: str
+) -> None:
+    x = torch.zeros(3, *shape)
+    found = local_complexity(model, x, radius=1e-9, method=method)
+    assert found.affine == affine
+    assert torch.equal(found.exact, torch.tensor([affine] * 3) & (found.counts.cumsum(1) == found.counts))
+    assert bool(found.bound_holds.any()) <= all(affine)
+    assert all(p.grad is None for p in model.parameters())
+
+
+def test_what_has_no_derivative_is_not_certain() -> None:
+    assert local_complexity(WithoutGradients(), torch.zeros(1, 4), radius=0.1).affine == (False,)
+
+
 @pytest.mark.parametrize("region", ["disc", "square"])
 def test_exact_equals_the_count_of_a_fine_grid(region: str) -> None:
     """Distinct patterns on a fine grid of the region are tiles (a few slivers may be missed, none invented)."""

@@ -84,6 +84,16 @@ def test_an_interrupted_run_is_continued(tmp_path: Path) -> None:
         ComplexityMonitor(mlp(3, 4, 2), torch.zeros(2, 3), radius=0.5, out=tmp_path)
 
 
+@pytest.mark.parametrize("text", ["my notes", "my notes\nof two lines", "3\n"])
+def test_files_of_others_are_not_written_over(tmp_path: Path, text: str) -> None:
+    (tmp_path / "complexity.jsonl").write_text(text)
+    with pytest.raises(ss.FileFormatError, match="line 1 is not"):
+        ComplexityMonitor(mlp(3, 4, 2), torch.zeros(2, 3), radius=0.3, out=tmp_path)
+    assert (tmp_path / "complexity.jsonl").read_text() == text
+    with pytest.raises(ss.InputError, match="out must be a folder"):
+        ComplexityMonitor(mlp(3, 4, 2), torch.zeros(2, 3), radius=0.3, out=tmp_path / "complexity.jsonl")
+
+
 def test_a_budget_bounds_the_share_of_time() -> None:
     model = mlp(20, 64, 64, 2)
     monitor = ComplexityMonitor(model, torch.randn(50, 20), radius=0.3, schedule=Every(1), budget=0.1)

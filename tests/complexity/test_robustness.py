@@ -121,6 +121,19 @@ def test_one_score_means_two_classes_and_modes_are_kept() -> None:
     assert not x.requires_grad
 
 
+def test_gradients_are_switched_on_wherever_the_attack_is_called(rings: tuple) -> None:
+    model, x, labels, _ = rings
+    found = robustness(model, x, labels, epsilons=[0.2]).gradient
+    with torch.inference_mode():
+        assert torch.equal(robustness(model, x + 0, labels + 0, epsilons=[0.2]).gradient, found)
+
+
+def test_traced_networks_are_attacked_like_their_modules(rings: tuple) -> None:
+    model, x, labels, _ = rings
+    found = robustness(ss.trace(model, x[:1]), x, labels, epsilons=[0.2])
+    assert torch.equal(found.survived, robustness(model, x, labels, epsilons=[0.2]).survived)
+
+
 def test_bounds_hold() -> None:
     model = nn.Linear(2, 1)
     with torch.no_grad():
@@ -132,6 +145,10 @@ def test_bounds_hold() -> None:
 
 
 def test_bad_arguments_are_named() -> None:
+    with pytest.raises(ss.InputError, match="epsilons must be a positive number, got 0"):
+        robustness(mlp(2, 4, 2), torch.zeros(1, 2), torch.zeros(1), epsilons=[0.0])
+    with pytest.raises(ss.InputError, match=r"model must be a torch\.nn\.Module or"):
+        robustness("net", torch.zeros(1, 2), torch.zeros(1), epsilons=[0.1])
     model, x = nn.Linear(2, 2), torch.zeros(3, 2)
     with pytest.raises(ss.InputError, match="as many labels"):
         robustness(model, x, torch.zeros(2), epsilons=[0.1])

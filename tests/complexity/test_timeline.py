@@ -79,6 +79,12 @@ def test_state_dicts_and_torch_files_give_the_same_story(run: tuple, story: Time
         assert all(np.array_equal(again.measures[k], v, equal_nan=True) for k, v in story.measures.items())
 
 
+def test_a_timeline_needs_a_module(run: tuple) -> None:
+    folder, x, view = run
+    with pytest.raises(ss.InputError, match=r"model must be a torch\.nn\.Module, got str"):
+        timeline("net", folder / "snapshots", view, points={"train": x}, radius=0.1)
+
+
 def test_a_timeline_survives_its_file(story: Timeline, tmp_path: Path) -> None:
     story.save(tmp_path / "a.timeline")
     again = load_timeline(tmp_path / "a.timeline")
@@ -108,6 +114,9 @@ def test_pictures_and_films_are_written(story: Timeline, tmp_path: Path) -> None
     film(story, tmp_path / "story.gif", dpi=40)
     with Image.open(tmp_path / "story.gif") as image:
         assert image.n_frames == 3
+        image.seek(2)
+        right = np.asarray(image.convert("L"))[:, -image.width // 9 :]
+        assert (right < 128).any(), "no colour bar"
     with pytest.raises(ss.InputError, match=r"\.gif or \.mp4"):
         film(story, tmp_path / "story.avi")
 
@@ -116,6 +125,10 @@ def test_the_commands(run: tuple, tmp_path: Path) -> None:
     folder, _, _ = run
     model, data = "tests.complexity.test_timeline:build", str(folder / "x.npy")
     arguments = ["timeline", str(folder / "snapshots"), "--model", model, "--slice", "through", "--points", data]
+    films = ["--radius", "0.1", "--out", str(tmp_path / "no.timeline"), "--film", str(tmp_path / "r.avi")]
+    result = CliRunner().invoke(main, [*arguments, *films])
+    assert result.exit_code == 2
+    assert not (tmp_path / "no.timeline").exists(), "the film's name is looked at last"
     result = CliRunner().invoke(main, [*arguments, "--radius", "0.1", "--out", str(tmp_path / "r.timeline"), "--json"])
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["step"] == [0, 20, 40]

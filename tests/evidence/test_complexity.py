@@ -17,6 +17,13 @@ def agg() -> None:
     matplotlib.use("Agg")
 
 
+def test_a_single_seed_has_no_range() -> None:
+    from splinescope.evidence._grokking import spread
+
+    assert spread([0.5]) == "0.50 (1 seed)"
+    assert spread([0.25, 0.75]) == "0.50 (0.25 to 0.75, 2 seeds)"
+
+
 def run_quick(experiment_id: str) -> dict:
     from matplotlib import pyplot
 

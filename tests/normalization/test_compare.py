@@ -14,6 +14,8 @@ from splinescope.normalization import (
     sign_changes,
 )
 
+from .. import cases
+
 VIEW = ss.Slice.axes([0.0, 0.0], (0, 1), -3.0, 3.0)
 
 
@@ -62,6 +64,17 @@ def test_sign_changes_never_exceed_the_folds_of_the_exact_tiling():
     grid, exact = sign_changes(model, blob(), VIEW, cells=16), fold_density(model, blob(), VIEW, cells=16)
     for depth, raster in grid.rasters.items():
         assert (exact.rasters[depth].values[raster.values > 0] > 0).all()
+
+
+def test_sign_changes_neither_change_a_network_nor_miss_all_of_it():
+    view = cases.view("batch norm")
+    net = cases.model("batch norm").train()
+    state = {k: v.clone() for k, v in net.state_dict().items()}
+    with pytest.raises(ss.UnsupportedModelError, match="eval"):
+        sign_changes(net, torch.zeros(1, 2), view, cells=4)
+    assert all(torch.equal(v, state[k]) for k, v in net.state_dict().items())
+    with pytest.raises(ss.InputError, match="found none"):
+        sign_changes(cases.model("residual"), torch.zeros(1, 2), cases.view("residual"), cells=4)
 
 
 def test_bad_input_is_told():

@@ -60,6 +60,14 @@ def test_counts_are_those_of_the_planes_within_reach():
     assert (counts >= (distances < 0.4 * 0.99).sum(1)).all()  # 800 points leave caps below 1 % of the radius
 
 
+def test_counts_without_a_generator_are_comparable_and_leave_the_global_one():
+    net, state = cases.model("one layer"), torch.get_rng_state()
+    first, second = (fold_counts(net, blob(), radius=0.2, directions=2)[1] for _ in range(2))
+    assert (first == second).all()
+    assert fold_alignment(net, blob(), radius=0.2) == fold_alignment(net, blob(), radius=0.2)
+    assert torch.equal(state, torch.get_rng_state())
+
+
 def test_bad_input_is_told():
     with pytest.raises(ss.InputError, match="x must have shape"):
         fold_density(cases.model("one layer"), np.zeros((3, 3)), cases.Square)

@@ -112,6 +112,18 @@ def test_model_and_data_are_left_as_found():
     assert not model.training
 
 
+def test_distances_are_the_same_in_inference_mode():
+    net, x = cases.model("two layers"), data("two layers")
+    found, places = fold_distances(net, x, input_space=True), point_distances(net, x, space="input")
+    with torch.inference_mode():
+        again = fold_distances(net, x + 0, input_space=True)
+        assert all((a == b).all() for a, b in zip(point_distances(net, x + 0, space="input"), places, strict=True))
+        assert ss.normalization_report(net, x + 0).rows == len(x)
+    for a, b in zip(found, again, strict=True):
+        assert (a.rms == b.rms).all()
+        assert (a.input_mean == b.input_mean).all()
+
+
 def test_bad_input_is_told():
     model = cases.model("two layers")
     with pytest.raises(ss.InputError, match="got None"):

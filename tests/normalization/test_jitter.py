@@ -44,6 +44,37 @@ def test_folds_jitter_by_the_rms_distance_over_root_b():
         np.testing.assert_allclose(first.predicted, first.deviation * np.sqrt((100 - batch_size) / 99 / batch_size))
 
 
+def test_predicted_spread_over_the_norm_of_the_weights_is_the_rms_distance_over_root_b():
+    net, x = network(), points()
+    with torch.no_grad():
+        net[0].weight *= torch.linspace(0.5, 4, 16)[:, None]
+    distances = ss.fold_distances(with_statistics(net, x), x)[0].best_rms
+    law = distances / np.sqrt(10) * np.sqrt(90 / 99)
+    predicted = fold_jitter(net, x, 10, draws=1)[0].predicted
+    np.testing.assert_allclose(predicted / net[0].weight.detach().norm(dim=1).numpy(), law, rtol=1e-9)
+
+
+def test_data_may_be_arrays():
+    net, x = network(), points()
+    found, again = (fold_jitter(net, data, 10, draws=3)[1].measured for data in (x, x.numpy()))
+    assert (found == again).all()
+
+
+@pytest.mark.parametrize(
+    "call", [ss.fold_batchnorm, lambda m: ss.initialize_(m, points()), lambda m: with_statistics(m, points())]
+)
+def test_what_is_no_module_is_named(call):
+    with pytest.raises(ss.InputError, match=r"model must be a torch\.nn\.Module, got str"):
+        call("net")
+
+
+def test_batches_without_a_generator_leave_the_global_one():
+    net, state = network(), torch.get_rng_state()
+    first, second = (fold_jitter(net, points(), 10, draws=2)[0].measured for _ in range(2))
+    assert (first == second).all()
+    assert torch.equal(state, torch.get_rng_state())
+
+
 def test_deeper_folds_jitter_less_than_the_law_as_the_norm_before_them_takes_the_batch_out():
     for batch_size in (8, 50):
         _, second = fold_jitter(network(), points(), batch_size, draws=60, generator=torch.Generator().manual_seed(0))

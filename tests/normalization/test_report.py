@@ -50,6 +50,25 @@ def test_planted_faults_are_found():
     assert json.loads(json.dumps(report.records()))["rows"] == 200
 
 
+def test_batch_norm_is_not_advised_to_networks_that_have_it():
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6, momentum=1.0), nn.ReLU()).double()
+    net.train()(points())
+    with torch.no_grad():
+        net[1].bias[:2] = torch.tensor([-50.0, 50.0])  # a learnt shift
+    found = normalization_report(net.eval(), points()).findings
+    assert {f.kind for f in found} == {"dead units", "always on", "far folds"}
+    assert all("shift" in f.advice and "normalise" not in f.advice for f in found)
+
+
+def test_results_print_in_a_line():
+    net, x = network(), points()
+    report = normalization_report(net, x)
+    density = ss.fold_density(net, x, ss.Slice.axes(x[0], (0, 1), -1, 1), cells=4)
+    shown = [repr(r) for r in (report, report.distances, report.distances[0], density, ss.initialize_(net, x))]
+    assert all("\n" not in text and len(text) < 120 for text in shown), shown
+
+
 def test_a_layer_of_another_scale_is_found():
     net = network()
     with torch.no_grad():

@@ -20,7 +20,9 @@ from ._slices import make_slice, slice_options
 @click.option("--data", multiple=True, metavar="NAME=FILE",
               help="Points whose local complexity is followed, e.g. train=x.npy; may be given again. Those of --points "
                    "by default; random points of the slice are always among them.")  # fmt: skip
-@click.option("--near", type=float, help="Radius of the discs in which tiles are counted; 5% of the side by default.")
+@click.option("--near", type=float,
+              help="Radius of the discs in which tiles are counted; 5% of the side by default. The slice's edge cuts "
+                   "them: leave a margin with --pad.")  # fmt: skip
 @click.option("--out", type=click.Path(dir_okay=False), help="Write everything to one .timeline file.")
 @click.option("--plot", type=click.Path(dir_okay=False), help="Write curves and tilings: .png, .svg or .pdf.")
 @click.option("--film", "film_path", type=click.Path(dir_okay=False), help="Write a film: .gif, or .mp4 with ffmpeg.")
@@ -35,7 +37,7 @@ def command(
 
     \b
     Example:
-      splinescope timeline run1/snapshots --model mynet:build --slice through --points x.npy --rows 0,1,2 \\
+      splinescope timeline run1/snapshots --model mynet:build --slice through --points x.npy --rows 0,1,2 --pad 0.2 \\
         --data train=x.npy --data test=xt.npy --radius 0.05 --out run1.timeline --plot run1.png --film run1.gif
     """
     import torch
@@ -43,6 +45,10 @@ def command(
     from ..complexity import timeline
 
     check_outputs(out, film_path, plot=plot)
+    if film_path is not None:
+        from ..plot.timeline import check_film
+
+        check_film(film_path)
     network = read_model(model)
     if not isinstance(network, torch.nn.Module):
         raise click.UsageError("--model must be package.module:factory: checkpoints hold parameters only")

@@ -26,7 +26,10 @@ class Journal:
 
     def __init__(self, folder: str | os.PathLike[str], header: dict[str, Any], name: str = "complexity") -> None:
         self.folder = Path(folder)
-        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError) as error:
+            raise InputError(f"out must be a folder, got the path {str(folder)!r} of or below a file.") from error
         self._lines = self.folder / f"{name}.jsonl"
         self._table = self.folder / f"{name}.csv"
         self._header = header
@@ -75,10 +78,14 @@ class Journal:
         for number, line in enumerate(lines):
             try:
                 record = json.loads(line)
+                if not isinstance(record, dict):
+                    raise FileFormatError(
+                        f"{self._lines}: line {number + 1} is not a record by name: {line.strip()!r}."
+                    )
                 records.append({k: math.nan if v is None and number else v for k, v in record.items()})
             except json.JSONDecodeError as error:
-                if number == len(lines) - 1:
-                    break  # cut short by a crash
+                if 0 < number == len(lines) - 1:
+                    break  # cut short by a crash (the first line is never: it is written as a whole)
                 raise FileFormatError(f"{self._lines}: line {number + 1} is not JSON: {error}") from error
         if not records:
             return []

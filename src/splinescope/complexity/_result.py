@@ -19,7 +19,7 @@ _WHAT = {
     "frame": "units whose sign is not constant over the 2P vertices x +- r v_p: no false positives; an undercount "
     "where earlier folds meet the neighbourhood or a fold passes between the vertices",
     "distance": "units with |z| / ||grad z|| <= r: the linearised distance to the fold; exact where no earlier "
-    "fold meets the ball, an estimate otherwise",
+    "fold meets the ball and the network is affine up to there, an estimate otherwise",
     "exact": "units with a wall inside the region of the 2-D slice, and tiles that meet it, from the exact tiling",
 }
 
@@ -37,6 +37,8 @@ class LocalComplexity:
         dimension: Dimension of the neighbourhood: P directions (frame), D (distance), 2 (exact).
         input_size: D. Frame counts with different D, P or r are not comparable (see `frame_reach`).
         region: The neighbourhood, in words.
+        affine: Per site, whether the network up to there is affine as long as no fold is crossed: not so behind layer
+            norm, attention, products or smooth activations.
     """
 
     counts: Tensor
@@ -47,6 +49,7 @@ class LocalComplexity:
     dimension: int
     input_size: int
     region: str
+    affine: tuple[bool, ...]
 
     def __repr__(self) -> str:
         mean = f"{float(self.total.double().mean()):.4g}" if len(self.counts) else "none"
@@ -67,14 +70,14 @@ class LocalComplexity:
 
     @cached_property
     def exact(self) -> Tensor:
-        """`[N, S]` bool: where a count is exact for its neighbourhood, if the network is affine between its sites.
+        """`[N, S]` bool: where a count is exact for its neighbourhood.
 
-        For "frame" and "distance": sites before which no fold meets the neighbourhood (the first site always). Not
-        so behind layer norm, attention or smooth activations, which are not affine.
+        For "frame" and "distance": sites before which no fold meets the neighbourhood (the first site always), as far
+        as the network is `affine`.
         """
         if self.method == "exact":
             return torch.ones_like(self.counts, dtype=torch.bool)
-        return self.counts.cumsum(1) - self.counts == 0
+        return (self.counts.cumsum(1) - self.counts == 0) & torch.tensor(self.affine)
 
     @cached_property
     def log2_tile_bound(self) -> Tensor:
@@ -97,9 +100,9 @@ class LocalComplexity:
 
         A fold bends only where it meets a fold of an earlier site. So the condition holds if folds of one site at
         most meet the neighbourhood; for "frame" and "distance", whose counts behind the first fold met are no longer
-        exact, if that site is the last one. Elsewhere more tiles are possible: the sawtooth of depth 3 makes 8 with
-        3 folds, where the bound says 4.
+        exact, if that site is the last one and the network is `affine`. Elsewhere more tiles are possible: the
+        sawtooth of depth 3 makes 8 with 3 folds, where the bound says 4.
         """
         if self.method == "exact":
             return (self.counts > 0).sum(1) <= 1
-        return (self.counts[:, :-1] == 0).all(1)
+        return (self.counts[:, :-1] == 0).all(1) & all(self.affine)

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
 
@@ -115,6 +116,7 @@ class Sites:
     Attributes:
         sites: In the order in which they run.
         winner: Per site, whether its state is the place of a winner (a max over a window).
+        affine: Per site, whether it and all before it are affine in the input as long as no fold is crossed.
         dtype: Of the model; inputs must have it.
         device: Of the model.
     """
@@ -160,6 +162,7 @@ class Sites:
             )
         self._calls = calls
         self.sites, self.winner = tuple(sites), tuple(winner)
+        self.affine = self._affine(example)
 
     def run(self, x: Tensor, visit: Visit, *, cuts: bool = False) -> None:
         """Run a batch; visit every site with its state `[N, ...]`, or its cuts if asked."""
@@ -192,6 +195,43 @@ class Sites:
             raise UnsupportedModelError(
                 f"The model's activations depend on its input: {len(self._calls)} calls at first, now {number}."
             )
+
+    def _affine(self, x: Tensor) -> tuple[bool, ...]:
+        """Where the second derivatives by the input vanish: exactly 0 for affine steps and folds, and for them alone.
+
+        Seen on a random combination of a site's values at the rows of x; what cannot be differentiated is not certain.
+        """
+        heights: list[Tensor] = [x.new_zeros(())] * len(self.sites)
+        generator = torch.Generator().manual_seed(0)
+
+        def random_like(value: Tensor) -> Tensor:
+            return torch.randn(value.shape, generator=generator).to(value)
+
+        def visit(site: int, z: Tensor) -> None:
+            heights[site] = (z * random_like(z)).sum()
+
+        def straight(height: Tensor) -> bool:
+            try:
+                (slope,) = torch.autograd.grad(height, rows, create_graph=True)
+                if not slope.requires_grad:
+                    return True
+                (bend,) = torch.autograd.grad(slope, rows, random_like(slope), retain_graph=True, allow_unused=True)
+            except RuntimeError:  # no (second) derivative
+                return False
+            return bend is None or not bool(bend.any())
+
+        rows = x.clone().requires_grad_()
+        with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
+            try:
+                self.run(rows * 1, visit, cuts=True)  # a leaf could not be changed in place
+            except (RuntimeError, UnsupportedModelError):  # it does not run, or runs otherwise, with gradients
+                return (False,) * len(self.sites)
+            first_bent = 0
+            if straight(torch.stack(heights).sum()):
+                first_bent = len(heights)
+            while first_bent < len(heights) and straight(heights[first_bent]):
+                first_bent += 1
+        return tuple(site < first_bent for site in range(len(heights)))
 
     def _look(self, x: Tensor) -> tuple[list[_Seen], Any]:
         seen: list[_Seen] = []

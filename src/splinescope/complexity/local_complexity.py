@@ -42,11 +42,12 @@ def local_complexity(
 
     - "frame": P random orthonormal directions, shared by all points. A unit counts if its sign is not constant over
       the 2P vertices `x +- r v_p`. Never counts a fold that is not there; exact for the first site on the
-      cross-polytope those vertices span, an undercount deeper where earlier folds bend. It reaches only
+      cross-polytope those vertices span (if what comes before it is affine), an undercount deeper where earlier folds
+      bend. It reaches only
       `r * frame_reach(D, P)` along a fold's normal (0.080 r for D = 784, P = 25): values with different D, P or r are
       not comparable; `calibrated_radius` gives the radius that reaches a stated distance.
     - "distance": a unit counts if `|z| / ||grad_x z|| <= r`, the linearised distance to its fold; the ball of radius r,
-      independent of P and D. Exact for the first site, an estimate deeper.
+      independent of P and D. Exact for the first site (if what comes before it is affine), an estimate deeper.
     - "exact": tiles and folds in a disc or square about the point in a 2-D plane, from the exact tiling
       (piecewise-affine networks only).
 
@@ -105,7 +106,7 @@ def local_complexity(
         with evaluating(model) if isinstance(model, nn.Module) else contextlib.nullcontext():
             counts, tiles, network = exact_counts(model, points, plane, radius, region)  # type: ignore[arg-type]
         where = f"{region} of {'radius' if region == 'disc' else 'half side'} {radius:g}"
-        return LocalComplexity(counts, tiles, network.sites, method, radius, 2, size, where)
+        return LocalComplexity(counts, tiles, network.sites, method, radius, 2, size, where, (True,) * counts.shape[1])
     frame = None
     if method == "frame":
         frame = _as_frame(min(size, _DIRECTIONS) if directions is None else directions, shape, generator)
@@ -124,7 +125,7 @@ def local_complexity(
 def _result(
     net: Sites, counts: Tensor, method: Method, radius: float, dimension: int, size: int, region: str
 ) -> LocalComplexity:
-    return LocalComplexity(counts, None, net.sites, method, radius, dimension, size, region)
+    return LocalComplexity(counts, None, net.sites, method, radius, dimension, size, region, net.affine)
 
 
 def _as_points(x: Any) -> Tensor:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from .._checks import check_choice, check_positive, check_whole
 from .._errors import InputError
+from ..network import SplineNetwork
 from ._attacks import Loss, Norm, Scores, attack_loss, blocks, margins, pgd, random_search
 from ._sites import Forward, evaluating
 
@@ -62,7 +63,7 @@ class Robustness:
 
 
 def robustness(
-    model: nn.Module,
+    model: nn.Module | SplineNetwork,
     x: Any,
     labels: Any,
     *,
@@ -85,7 +86,8 @@ def robustness(
     which every epsilon merges with clean accuracy) are not robustness.
 
     Args:
-        model: Gives scores `[N, C]`; the class is the largest (one score: 1 where it is positive). Its mode is kept.
+        model: A torch module, or the result of `trace` or `load`. Gives scores `[N, C]`; the class is
+            the largest (one score: 1 where it is positive). Its mode is kept.
         x: `[N, *input shape]`.
         labels: `[N]` right classes.
         epsilons: Sizes, each > 0.
@@ -115,9 +117,13 @@ def robustness(
     References: Madry et al. 2018 (PGD); Croce, Hein 2020 (DLR); Andriushchenko et al. 2020 (Square); Athalye, Carlini,
     Wagner 2018 (masked gradients).
     """
+    if isinstance(model, SplineNetwork):
+        model = model._model
+    if not isinstance(model, nn.Module):
+        raise InputError(f"model must be a torch.nn.Module or the result of trace or load, got {type(model).__name__}.")
     check_choice(norm, "norm", ("linf", "l2"))
     check_choice(loss, "loss", ("margin", "dlr", "cross_entropy"))
-    sizes = [check_positive(e, "epsilons") for e in np.atleast_1d(np.asarray(epsilons))]
+    sizes = [check_positive(e, "epsilons") for e in np.atleast_1d(np.asarray(epsilons)).tolist()]
     steps, restarts, queries, batch = (
         check_whole(value, name)
         for value, name in ((steps, "steps"), (restarts, "restarts"), (queries, "queries"), (batch, "batch"))
@@ -126,7 +132,7 @@ def robustness(
         raise InputError(f"bounds must be (low, high) with low < high, got {bounds!r}.")
     order = sorted(range(len(sizes)), key=sizes.__getitem__)
     generator = generator or torch.Generator().manual_seed(0)
-    with evaluating(model), torch.no_grad():
+    with evaluating(model), torch.inference_mode(False), torch.no_grad():  # the attack switches gradients on
         scores = _scores(model, forward)
         like = next((p for p in [*model.parameters(), *model.buffers()] if p.is_floating_point()), torch.zeros(0))
         points = torch.as_tensor(x).detach().to(like.device, like.dtype)
@@ -178,7 +184,7 @@ def _signs(found: Robustness, hidden: Tensor, spread: float) -> tuple[str, ...]:
     worst = int(hidden.argmax())
     if float(hidden[worst]) > _HIDDEN:
         share, size = float(hidden[worst]), float(found.epsilons[worst])
-        signs.append(f"random search breaks {share:.1%} of the points that the gradient attack misses at {size:g}")
+        signs.append(f"random search breaks {share:.1%} of all points, which the gradient attack misses, at {size:g}")
     if found.zero_gradients > _HIDDEN:
         signs.append(f"the loss has no gradient at {found.zero_gradients:.1%} of the rightly classified points")
     largest = int(found.epsilons.argmax())

@@ -80,7 +80,8 @@ def timeline(
         points: Sets of inputs by name ("train", "test") for local complexity; "random" is added if it is not among
             them: 200 random points of the slice.
         radius: r of the local complexity (method "frame").
-        near: Radius of the discs in which tiles are counted, in slice coordinates; 5% of the side by default.
+        near: Radius of the discs in which tiles are counted, in slice coordinates; 5% of the side by default. The
+            slice's edge cuts discs, which then hold fewer tiles: leave a margin about the data (`pad=`).
         directions: As for `local_complexity`.
         max_tiles: Stop with `LimitReached` beyond this many tiles in one tiling.
         progress: Called with (share done, what is being done).
@@ -94,6 +95,8 @@ def timeline(
         >>> story = timeline(model, "run1/snapshots", view, points={"train": x}, radius=0.05)    # doctest: +SKIP
         >>> story.save("run1.timeline")                                                         # doctest: +SKIP
     """
+    if not isinstance(model, nn.Module):
+        raise InputError(f"model must be a torch.nn.Module, got {type(model).__name__}.")
     radius = check_positive(radius, "radius")
     if not isinstance(points, Mapping):
         raise InputError(f"points must be sets of inputs by name, {{'train': x}}, got {type(points).__name__}.")

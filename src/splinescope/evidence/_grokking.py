@@ -145,6 +145,8 @@ def train_all(settings: list[Setting], progress: Progress | None, share: float =
 def spread(values: list[float]) -> str:
     """A mean with its range over seeds, as text."""
     array = np.asarray(values)
+    if len(array) == 1:
+        return f"{array[0]:.2f} (1 seed)"
     return f"{array.mean():.2f} ({array.min():.2f} to {array.max():.2f}, {len(array)} seeds)"
 
 

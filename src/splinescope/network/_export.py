@@ -22,6 +22,8 @@ from splinescope._errors import InputError, UnsupportedModelError
 
 def unwrap(model: nn.Module) -> nn.Module:
     """The module inside DataParallel, DistributedDataParallel and torch.compile wrappers."""
+    if not isinstance(model, nn.Module):
+        raise InputError(f"model must be a torch.nn.Module, got {type(model).__name__}.")
     while True:
         if isinstance(model, (nn.DataParallel, nn.parallel.DistributedDataParallel)):
             model = model.module

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from .._checks import as_float64_array, check_choice
 from .._errors import InputError
+from ..network._export import check_mode, unwrap
 from ..tiling import Raster, Slice
 from .density import FoldDensity
 from .fold_distances import table
@@ -100,6 +101,7 @@ def sign_changes(model: nn.Module, x: Any, view: Slice, *, cells: int = 96) -> F
     """
     if view.dimension != 2:
         raise InputError(f"sign changes need a 2-D slice, got a {view.dimension}-D one.")
+    check_mode(unwrap(model))
     low, high = view.domain.min(0), view.domain.max(0)
     xs, ys = (np.linspace(low[i], high[i], cells + 1) for i in (0, 1))
     grid = np.stack(np.meshgrid(xs, ys), -1).reshape(-1, 2)
@@ -110,6 +112,8 @@ def sign_changes(model: nn.Module, x: Any, view: Slice, *, cells: int = 96) -> F
         every = corners[0] & corners[1] & corners[2] & corners[3]
         some = corners[0] | corners[1] | corners[2] | corners[3]
         rasters[depth] = Raster((some & ~every).sum(-1).double().numpy(), xs, ys)
+    if not rasters:
+        raise InputError("model must have nn.ReLU modules that run, found none; fold_density reads functions, too.")
     data = as_float64_array(x, "x")
     offsets = (data - view.origin).reshape(len(data), -1)
     points = np.linalg.lstsq(view.basis.reshape(2, -1).T, offsets.T, rcond=None)[0].T

@@ -31,6 +31,9 @@ class FoldDensity:
     points: np.ndarray
     tiles: int
 
+    def __repr__(self) -> str:
+        return f"FoldDensity(layers {', '.join(map(str, self.rasters))} about {len(self.points)} points)"
+
     def ratio(self, depth: int, *, near: float, far: float) -> float:
         """Mean density of cells nearer than `near` to a data point over that of cells further than `far`.
 
@@ -141,7 +144,7 @@ def fold_counts(
         x: `[N, ...]`.
         radius: Of the ball.
         directions: Random directions, the same for all points.
-        generator: Their source.
+        generator: Their source; a fresh one with seed 0 if None, so that calls are comparable.
 
     Returns:
         Depth of a layer -> `[N]` counts. Cost: 2 * directions + 1 forward passes.
@@ -151,6 +154,7 @@ def fold_counts(
         raise InputError(f"directions must be at least 1, got {directions}.")
     data = torch.from_numpy(as_float64_array(x, "x"))
     program = traced(model, data).program()
+    generator = generator or torch.Generator().manual_seed(0)
     steps = torch.randn(directions, *program.input_shape, generator=generator, dtype=torch.float64)
     steps = radius * steps / steps.flatten(1).norm(dim=1).reshape(-1, *(1,) * len(program.input_shape))
     steps = torch.cat([torch.zeros_like(steps[:1]), steps, -steps])
@@ -188,6 +192,7 @@ def fold_alignment(
     """
     data = torch.from_numpy(as_float64_array(x, "x"))
     low, high = data.amin(0), data.amax(0)
+    generator = generator or torch.Generator().manual_seed(0)
     background = low + (high - low) * torch.rand(data.shape, generator=generator, dtype=torch.float64)
     seed = int(torch.randint(2**62, (1,), generator=generator))
     near, anywhere = (

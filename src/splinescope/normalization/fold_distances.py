@@ -53,6 +53,9 @@ class SiteDistances:
     input_closest: np.ndarray | None
     input_mean: np.ndarray | None
 
+    def __repr__(self) -> str:
+        return f"SiteDistances({self.site.path or '-'} {self.site.op}, {len(self)} units)"
+
     def __len__(self) -> int:
         return len(self.norms)
 
@@ -102,6 +105,9 @@ class FoldDistances:
     """`SiteDistances` for every site, in execution order, and their summary."""
 
     sites: tuple[SiteDistances, ...]
+
+    def __repr__(self) -> str:
+        return f"FoldDistances({len(self)} sites, {sum(len(site) for site in self)} units)"
 
     def __len__(self) -> int:
         return len(self.sites)
@@ -155,6 +161,7 @@ def table(rows: Sequence[tuple[str, ...]]) -> str:
     return "\n".join("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows)
 
 
+@torch.inference_mode(False)  # gradients are taken
 def fold_distances(model: nn.Module | SplineNetwork, data: Any, *, input_space: bool = False) -> FoldDistances:
     r"""Distances from data to the fold of every unit, and how far each fold is from its total-least-squares optimum.
 
@@ -196,6 +203,7 @@ def fold_distances(model: nn.Module | SplineNetwork, data: Any, *, input_space: 
     return FoldDistances(tuple(statistics.result(shapes) for statistics in running))
 
 
+@torch.inference_mode(False)  # gradients are taken
 def point_distances(model: nn.Module | SplineNetwork, x: Any, *, space: str = "layer") -> list[np.ndarray]:
     """Distances from each point to each unit's fold: per site of `fold_distances`, `[N, U]` over single units.
 

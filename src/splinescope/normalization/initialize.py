@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
@@ -41,7 +41,7 @@ class Initialization:
     layers: tuple[str, ...]
     constant: dict[str, tuple[int, ...]]
     sums: tuple[str, ...]
-    _before: tuple[tuple[Tensor, Tensor], ...]
+    _before: tuple[tuple[Tensor, Tensor], ...] = field(repr=False)
 
     @torch.no_grad()
     def undo(self) -> None:
@@ -83,7 +83,7 @@ def initialize_(
         eps: Added to the variance, as batch norm does. With 0 the result is a fixed point: a second call with
             "mean" or "standard" changes nothing (up to rounding).
         quantiles: Lowest and highest quantile for "quantile".
-        generator: Order of the quantiles, choice of the points.
+        generator: Order of the quantiles, choice of the points; torch's global one if None, as in `torch.nn.init`.
 
     Returns:
         An `Initialization`; its `undo()` puts everything back.

@@ -68,13 +68,18 @@ def with_statistics(model: nn.Module, batch: Any) -> nn.Module:
 
 
 def minibatch_networks(
-    model: nn.Module, x: Tensor, batch_size: int, draws: int, *, generator: torch.Generator | None = None
+    model: nn.Module, x: Any, batch_size: int, draws: int, *, generator: torch.Generator | None = None
 ) -> Iterator[nn.Module]:
-    """`with_statistics` for `draws` random batches of `batch_size` rows of x, drawn without replacement."""
+    """`with_statistics` for `draws` random batches of `batch_size` rows of x, drawn without replacement.
+
+    Without a generator a fresh one with seed 0 is used: the global random state is untouched.
+    """
+    x = torch.as_tensor(x)
     if not 2 <= batch_size <= len(x):
         raise InputError(f"batch_size must lie in [2, {len(x)}] (the rows of x), got {batch_size}.")
     if draws < 1:
         raise InputError(f"draws must be at least 1, got {draws}.")
+    generator = generator or torch.Generator().manual_seed(0)
     for _ in range(draws):
         yield with_statistics(model, x[torch.randperm(len(x), generator=generator)[:batch_size]])
 
@@ -100,20 +105,21 @@ class FoldJitter:
 
 
 def fold_jitter(
-    model: nn.Module, x: Tensor, batch_size: int, *, draws: int = 100, generator: torch.Generator | None = None
+    model: nn.Module, x: Any, batch_size: int, *, draws: int = 100, generator: torch.Generator | None = None
 ) -> list[FoldJitter]:
     r"""How much the folds of each batch norm move with the minibatch, measured and predicted.
 
     A fold at offset $\mu_B$, the mean over B of N rows drawn without replacement, has standard deviation
     $\frac{\sigma}{\|w\| \sqrt B} \sqrt{\frac{N-B}{N-1}}$ in the layer's input space: the rms distance of the data to
-    the fold, over $\sqrt B$, with the correction for a finite population.
+    the fold, over $\sqrt B$, with the correction for a finite population. Both sides are given times $\|w\|$, in units
+    of the pre-activations: divide by the norm of a unit's weights for distances.
 
     Args:
         model: With batch norm; left as found.
         x: `[N, ...]` all data.
         batch_size: B.
         draws: Number of minibatches; the measured spread has a relative error of about 1/sqrt(2 draws) a channel.
-        generator: Source of the batches.
+        generator: Source of the batches; a fresh one with seed 0 if None.
 
     Returns:
         One `FoldJitter` per batch norm, in the model's order. Cost: draws + 1 forward passes of B rows.
@@ -124,6 +130,7 @@ def fold_jitter(
         >>> found[0].path, found[0].predicted.shape
         ('1', (3,))
     """
+    x = torch.as_tensor(x)
     full = with_statistics(model, x)
     population = len(x)
     row_spread = _row_spread(full, x)
@@ -192,7 +199,7 @@ class BoundaryJitter:
 
 def boundary_jitter(
     model: nn.Module,
-    x: Tensor,
+    x: Any,
     batch_size: int,
     view: Slice,
     points: Any,
@@ -209,7 +216,7 @@ def boundary_jitter(
         view: The slice.
         points: `[M, d]` slice coordinates of the points whose margins and classes are followed.
         draws: Number of minibatches.
-        generator: Their source.
+        generator: Their source; a fresh one with seed 0 if None.
 
     Returns:
         `BoundaryJitter`. Cost: one tiling per draw.

@@ -68,6 +68,9 @@ class NormalizationReport:
     rows: int
     batch_sizes: tuple[int, int] | None
 
+    def __repr__(self) -> str:
+        return f"NormalizationReport({self.rows} points, {self.distances!r}, {len(self.findings)} findings)"
+
     @property
     def ok(self) -> bool:
         """No findings."""
@@ -97,6 +100,7 @@ class NormalizationReport:
         return f"{head}\n{self.distances.summary()}\n\n{table(rows)}"
 
 
+@torch.inference_mode(False)  # gradients are taken
 def normalization_report(
     model: nn.Module | SplineNetwork, data: Any, *, thresholds: Thresholds | None = None
 ) -> NormalizationReport:
@@ -134,13 +138,13 @@ def normalization_report(
     if sum(sizes) < 2:
         raise InputError(f"data must hold at least 2 rows (one row has no spread), got {sum(sizes)}.")
     distances = fold_distances(network, data)
+    inner = unwrap(model) if isinstance(model, nn.Module) else nn.Identity()
+    norms = {path: m for path, m in inner.named_modules() if isinstance(m, _BatchNorm)}
     findings: list[Finding] = []
     for site in distances:
-        findings += _unit_findings(site, limits)
+        findings += _unit_findings(site, limits, _ADVICE_WITH_BATCH_NORM if norms else _ADVICE)
     findings += _balance_findings(distances, limits)
     if isinstance(model, nn.Module):
-        inner = unwrap(model)
-        norms = {path: m for path, m in inner.named_modules() if isinstance(m, _BatchNorm)}
         findings += _stale_findings(inner, norms, data, limits)
         if norms and not isinstance(data, (Tensor, np.ndarray)):
             findings += _batch_findings(min(sizes[:-1] or sizes), limits)
@@ -148,24 +152,32 @@ def normalization_report(
     return NormalizationReport(tuple(findings), distances, sum(sizes), span)
 
 
-def _unit_findings(site: SiteDistances, limits: Thresholds) -> list[Finding]:
+_ADVICE = {
+    "constant units": "check for zero weights or constant inputs; such a unit only adds a number",
+    "dead units": "normalise (batch norm, or initialize_ before training), or lower the learning rate",
+    "always on": "no fold on the data: normalise, or accept a linear unit",
+    "far folds": "the offset is off by more than the data's spread: initialize_ or batch norm moves it",
+}
+_ADVICE_WITH_BATCH_NORM = _ADVICE | {
+    "dead units": "stale statistics, if listed below, or a learnt shift: refresh them, lower the rate, or prune",
+    "always on": "stale statistics, if listed below, or a learnt shift: refresh them, or accept a linear unit",
+    "far folds": "batch norm's shift or stale statistics hold the fold off by more than the data's spread",
+}
+
+
+def _unit_findings(site: SiteDistances, limits: Thresholds, advice: dict[str, str]) -> list[Finding]:
     constant = site.deviation <= 1e-12 * np.maximum(np.abs(site.mean), np.finfo(float).tiny)
     dead, on = (site.highest <= 0) & ~constant, (site.lowest >= 0) & ~constant
     far = (dead | on) & (site.nearest > limits.far * site.best_rms)
-    kinds = [
-        ("constant units", constant, "check for zero weights or constant inputs; such a unit only adds a number"),
-        ("dead units", dead, "normalise (batch norm, or initialize_ before training), or lower the learning rate"),
-        ("always on", on, "no fold on the data: normalise, or accept a linear unit"),
-        ("far folds", far, "the offset is off by more than the data's spread: initialize_ or batch norm moves it"),
-    ]
     found = []
-    for kind, where, advice in kinds:
-        if kind == "dead units" and site.site.op not in ("relu", "relu6", "threshold", "clamp_min"):
-            kind = "always off"
-        if where.any():
-            offset = np.median(site.offset[where] / np.maximum(site.best_rms[where], np.finfo(float).tiny))
-            share = f"offset {offset:.3g} deviations (median)" if kind != "constant units" else "deviation 0"
-            found.append(Finding(kind, site.site.path, int(where.sum()), len(site), share, advice))
+    for kind, where in (("constant units", constant), ("dead units", dead), ("always on", on), ("far folds", far)):
+        if not where.any():
+            continue
+        offset = np.median(site.offset[where] / np.maximum(site.best_rms[where], np.finfo(float).tiny))
+        share = f"offset {offset:.3g} deviations (median)" if kind != "constant units" else "deviation 0"
+        off = kind == "dead units" and site.site.op not in ("relu", "relu6", "threshold", "clamp_min")
+        name = "always off" if off else kind
+        found.append(Finding(name, site.site.path, int(where.sum()), len(site), share, advice[kind]))
     return found
 
 

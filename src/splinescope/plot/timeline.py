@@ -77,21 +77,28 @@ def film(story: Timeline, path: str | os.PathLike[str], *, frames_per_second: in
     pyplot = require("matplotlib.pyplot", "plot")
     from matplotlib.animation import FFMpegWriter, PillowWriter
 
+    ending = check_film(path)
+    figure = pyplot.figure(figsize=(7, 5.4))
+    limits = _limits(story)
+    writer = (PillowWriter if ending == ".gif" else FFMpegWriter)(fps=frames_per_second)
+    with replacing(path) as partial, writer.saving(figure, str(partial), dpi):
+        for step, tiling in zip(story.steps, story.tilings, strict=True):
+            figure.clear()
+            ax = figure.add_subplot()
+            plot_tiles(tiling, "slope", ax, boundary=True, limits=limits)
+            ax.set_title(f"step {step}: {tiling.count} tiles")
+            writer.grab_frame()
+    pyplot.close(figure)
+
+
+def check_film(path: str | os.PathLike[str]) -> str:
+    """The ending of a film that can be written here."""
     ending = Path(path).suffix.lower()
     if ending not in (".gif", ".mp4"):
         raise InputError(f"a film must end in .gif or .mp4, got {os.fspath(path)!r}.")
     if ending == ".mp4" and shutil.which("ffmpeg") is None:
         raise MissingExtraError("an .mp4 film needs the program ffmpeg, which is not on the path; write a .gif.")
-    figure, ax = pyplot.subplots(figsize=(6, 5.4))
-    limits = _limits(story)
-    writer = (PillowWriter if ending == ".gif" else FFMpegWriter)(fps=frames_per_second)
-    with replacing(path) as partial, writer.saving(figure, str(partial), dpi):
-        for step, tiling in zip(story.steps, story.tilings, strict=True):
-            ax.clear()
-            plot_tiles(tiling, "slope", ax, boundary=True, limits=limits, colorbar=False)
-            ax.set_title(f"step {step}: {tiling.count} tiles")
-            writer.grab_frame()
-    pyplot.close(figure)
+    return ending
 
 
 def _limits(story: Timeline) -> tuple[float, float]:
