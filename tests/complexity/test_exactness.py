@@ -1,0 +1,139 @@
+"""What is called exact is: against a fine grid, the tiling, second derivatives and Zaslavsky."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import splinescope as ss
+from splinescope.complexity import local_complexity, random_frame
+
+from .. import cases
+from .models import mlp
+
+
+@pytest.mark.parametrize("name", [n for n in cases.CASES if n != "no hidden layer"])
+def test_second_derivatives_vanish_on_the_table(name: str) -> None:
+    view = cases.view(name)
+    x = view.inputs(view.domain[:2] / 3)
+    assert all(local_complexity(cases.model(name), x, radius=0.1).affine)
+
+
+class Product(nn.Module):
+    """Quadratic before its only site."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left, self.right = nn.Linear(4, 6), nn.Linear(4, 6)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.relu(self.left(x) * self.right(x))
+
+
+class WithoutGradients(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.map = nn.Linear(4, 6)
+
+    @torch.no_grad()
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.relu(self.map(x))
+
+
+@pytest.mark.parametrize(
+    ("model", "shape", "affine"),
+    [
+        (mlp(4, 6, 6, 2), (4,), (True, True)),
+        (mlp(4, 6, 6, 2, activation=nn.GELU), (4,), (True, False)),
+        (
+            nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.LayerNorm(6), nn.ReLU(True), nn.Linear(6, 1)),
+            (4,),
+            (True, False),
+        ),
+        (nn.TransformerEncoderLayer(4, 2, 8, batch_first=True), (3, 4), (False,)),
+        (Product(), (4,), (False,)),
+    ],
+    ids=["relu", "gelu", "layer norm", "attention", "product"],
+)
+@pytest.mark.parametrize("method", ["frame", "distance"])
+def test_counts_are_called_exact_only_where_the_network_is_affine(
+    model: nn.Module, shape: tuple[int, ...], affine: tuple[bool, ...], method: str
+) -> None:
+    x = torch.zeros(3, *shape)
+    found = local_complexity(model, x, radius=1e-9, method=method)
+    assert found.affine == affine
+    assert torch.equal(found.exact, torch.tensor([affine] * 3) & (found.counts.cumsum(1) == found.counts))
+    assert bool(found.bound_holds.any()) <= all(affine)
+    assert all(p.grad is None for p in model.parameters())
+
+
+def test_what_has_no_derivative_is_not_certain() -> None:
+    assert local_complexity(WithoutGradients(), torch.zeros(1, 4), radius=0.1).affine == (False,)
+
+
+@pytest.mark.parametrize("region", ["disc", "square"])
+def test_exact_equals_the_count_of_a_fine_grid(region: str) -> None:
+    """Distinct patterns on a fine grid of the region are tiles (a few slivers may be missed, none invented)."""
+    model = mlp(3, 8, 8, 2, seed=5).double()
+    x = torch.randn(4, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(6))
+    plane = random_frame(2, (3,), generator=torch.Generator().manual_seed(7))
+    found = local_complexity(model, x, radius=0.8, method="exact", directions=plane, region=region)
+    t = torch.linspace(-0.8, 0.8, 601, dtype=torch.float64)
+    grid = torch.cartesian_prod(t, t)
+    if region == "disc":
+        grid = grid[grid.norm(dim=1) < 0.8]
+    for i, point in enumerate(x):
+        rows = point + grid @ plane
+        first = model[0](rows) > 0
+        second = model[2](model[1](model[0](rows))) > 0
+        patterns = torch.cat([first, second], 1)
+        tiles = len(torch.unique(patterns.long() @ (2 ** torch.arange(16))))
+        folds = [int((p.any(0) & ~p.all(0)).sum()) for p in (first, second)]
+        assert found.tiles is not None
+        assert tiles <= found.tiles[i] <= tiles + 2
+        assert all(0 <= int(f) - g <= 1 for f, g in zip(found.counts[i], folds, strict=True))
+
+
+def test_exact_on_a_square_equals_the_tiling() -> None:
+    model = mlp(2, 10, 10, 1).double()
+    found = local_complexity(
+        model, torch.zeros(1, 2), radius=1.0, method="exact", region="square", directions=torch.eye(2)
+    )
+    tiling = ss.tessellate(model, ss.Slice.axes([0.0, 0.0], (0, 1), -1, 1))
+    assert found.tiles is not None
+    assert int(found.tiles) == tiling.count
+    assert int(found.total) == len(np.unique(tiling.walls.units[tiling.walls.units >= 0]))
+
+
+def test_zaslavsky_bounds_tiles_where_no_fold_bends() -> None:
+    model = mlp(2, 12, 12, 1, seed=3).double()
+    x = torch.randn(60, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(9))
+    found = local_complexity(model, x, radius=0.12, method="exact")
+    assert found.tiles is not None
+    holds = found.bound_holds
+    assert 5 < holds.sum() < 60
+    assert (found.tiles[holds] <= found.tile_bound[holds].round()).all()
+    assert (found.tiles >= found.total + 1)[holds].all()
+
+
+def test_the_sawtooth_breaks_the_bound_where_folds_bend() -> None:
+    """Depth 3, |2x - 1| thrice: 8 tiles from 3 folds per site, beyond Zaslavsky's 4."""
+
+    class Sawtooth(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = x[:, :1]
+            for _ in range(3):
+                x = (2 * x - 1).abs()
+            return x
+
+    found = local_complexity(
+        Sawtooth(), torch.tensor([[0.5, 0.0]]), radius=0.5, method="exact", region="square", directions=torch.eye(2)
+    )
+    assert found.tiles is not None
+    assert int(found.tiles) == 8
+    assert int(found.total) == 3
+    assert int(found.tile_bound.round()) == 7  # sum_{j <= 2} C(3, j)
+    assert not bool(found.bound_holds)
