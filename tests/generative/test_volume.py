@@ -113,8 +113,10 @@ def test_a_traced_network_has_the_volumes_of_its_module() -> None:
     torch.manual_seed(0)
     generator = nn.Sequential(nn.Linear(3, 16), nn.ReLU(), nn.Linear(16, 8), nn.Tanh()).double()
     z = torch.randn(5, 3, dtype=torch.float64)
-    traced = log_volume(ss.trace(generator, z), z)
-    assert torch.allclose(traced.log, log_volume(generator, z, output="before").log, rtol=0, atol=1e-12)
+    network = ss.trace(generator, z)
+    for output in ("after", "before"):
+        want = log_volume(generator, z, output=output).log
+        assert torch.allclose(log_volume(network, z, output=output).log, want, rtol=0, atol=1e-12)
 
 
 def test_float32_generators_keep_float32_digits() -> None:
