@@ -123,6 +123,16 @@ def test_skip_bound_holds_and_is_attained():
         assert deep.violations == 0
 
 
+def test_a_deep_stack_that_is_singular_to_float64_breaks_no_bound():
+    generator = torch.Generator().manual_seed(0)
+    deep = ss.random_conditioning(32, 1.4, "leaky", skip=False, depth=12, draws=20, generator=generator)
+    assert np.isinf(deep.condition).any()  # true condition numbers beyond 1e15
+    assert np.isfinite(deep.bound).all()
+    assert deep.violations == 0
+    broken = ss.landscape.Conditioning(np.array([3.1, np.inf, np.inf]), np.zeros(3), np.array([3.0, 1e6, np.inf]))
+    assert broken.violations == 2
+
+
 def test_no_skip_bound_holds_without_a_small_branch():
     for e in (1e-2, 1e-6):
         near = ss.layer_conditioning(np.diag([-(1 - e), 0.0, 0.0]), np.ones(3), skip=True)
