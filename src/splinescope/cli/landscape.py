@@ -132,6 +132,8 @@ def _module(network: Any) -> nn.Module:
 def _load_data(path: str, loss: str, model: nn.Module) -> tuple[Tensor, Tensor]:
     import torch
 
+    from ..landscape._losses import output_shape
+
     if Path(path).suffix.lower() != ".npz":
         raise InputError(f'--data must be a .npz file with arrays "x" and "y", got {Path(path).name!r}.')
     try:
@@ -150,8 +152,7 @@ def _load_data(path: str, loss: str, model: nn.Module) -> tuple[Tensor, Tensor]:
         return x, y.to(dtype) if y.is_floating_point() else y.long()
     if len(x) == 0:
         return x, y
-    with torch.no_grad():
-        classes = model(x[:1]).shape[-1]
+    classes = output_shape(model, x)[-1]
     if int(y.min()) < 0 or int(y.max()) >= classes:
         raise InputError(
             f"--data: class numbers must be from 0 to {classes - 1}, got {int(y.min())} to {int(y.max())}."

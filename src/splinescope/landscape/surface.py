@@ -144,6 +144,8 @@ def _fitting(direction: Any, moving: dict[str, Tensor]) -> dict[str, Tensor]:
             raise InputError(
                 f"the direction of {name} must have its shape {tuple(moving[name].shape)}, got {tuple(change.shape)}."
             )
+        if not bool(change.isfinite().all()):
+            raise InputError(f"the direction of {name} must be finite.")
         result[name] = change
     if not result:
         raise InputError("each direction must move at least one parameter, got an empty mapping.")
