@@ -190,6 +190,8 @@ def test_bad_input_is_refused_in_words() -> None:
     net, z = nn.Sequential(nn.Linear(3, 8), nn.BatchNorm1d(8), nn.Linear(8, 4)).eval(), torch.zeros(2, 3)
     with pytest.raises(ss.InputError, match=r"latents of shape \(5,\)"):
         log_volume(net, torch.zeros(2, 5))
+    with pytest.raises(ss.InputError, match=r"latents of shape \(1, 4, 3\): expected 2D"):  # torch: a ValueError
+        log_volume(net, torch.zeros(2, 1, 4, 3))
     with pytest.raises(ss.UnsupportedModelError, match="training mode"):
         log_volume(net.train(), z)
     net.eval()
@@ -219,3 +221,18 @@ def test_bad_input_is_refused_in_words() -> None:
         net[0].weight.fill_(torch.inf)
     with pytest.raises(ss.InputError, match="finite"):
         log_volume(net, torch.randn(2, 3))
+
+
+class Steep(nn.Module):
+    """Finite at zero, where its slope is not."""
+
+    def forward(self, z: Tensor) -> Tensor:
+        return z.sqrt()
+
+
+@pytest.mark.parametrize("options", [{}, {"top_k": 1}, {"projection": 200}])
+def test_infinite_slopes_are_refused_in_words(options: dict[str, int]) -> None:
+    z = torch.ones(5, 120, dtype=torch.float64)
+    z[1:3, 7] = 0.0
+    with pytest.raises(ss.InputError, match="Jacobian must be finite, got NaN or infinite values at 2 of 5 latents"):
+        log_volume(Steep(), z, **options)

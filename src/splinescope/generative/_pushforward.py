@@ -144,7 +144,7 @@ def _check_rows(function: Callable[..., Any], probe: Tensor, condition: Tensor |
         try:
             whole = run(slice(None))
             alone = [run(slice(i, i + 1)) for i in range(len(probe))]
-        except (RuntimeError, TypeError, IndexError) as error:
+        except (RuntimeError, TypeError, ValueError, IndexError) as error:
             if isinstance(error, InputError):
                 raise
             reason = str(error).strip().splitlines()[0]
