@@ -182,9 +182,7 @@ class _Reestimating:
     def __init__(self, model: nn.Module, frozen: dict[str, Tensor]) -> None:
         self._frozen = frozen
         self._model = copy.deepcopy(model)
-        norms = {
-            path: m for path, m in self._model.named_modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)
-        }
+        norms = {path: m for path, m in self._model.named_modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)}
         if not norms:
             raise InputError("batch_norm='reestimate' needs a model with batch norm; this one has none: use 'fixed'.")
         self._norms = list(norms.values())
