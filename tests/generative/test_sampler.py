@@ -182,6 +182,34 @@ def test_the_cache_resumes_after_interruption(surface: nn.Sequential, tmp_path: 
     assert len(larger.pool) == 1300
 
 
+class Corner:
+    """A domain of one's own, without a repr: uniform on [0, side]^2."""
+
+    size, bounded = 2, True
+
+    def __init__(self, side: float) -> None:
+        self.side, self.origin = side, torch.zeros(2)
+
+    def draw(self, n: int, rng: torch.Generator) -> Tensor:
+        return self.side * torch.rand(n, 2, generator=rng, dtype=torch.float64)
+
+    def log_density(self, z: Tensor) -> Tensor:
+        return torch.zeros(len(z), dtype=torch.float64)
+
+    def tangents(self, z: Tensor) -> None:
+        return None
+
+    def step(self, z: Tensor, size: float, rng: torch.Generator) -> Tensor:
+        return z + size * torch.randn(z.shape, generator=rng, dtype=z.dtype)
+
+
+def test_a_domain_of_ones_own_finds_its_cache_again(surface: nn.Sequential, tmp_path: Path) -> None:
+    first, second = (PolaritySampler(surface, Corner(1.0), pool=10, cache=tmp_path, progress=False) for _ in range(2))
+    assert torch.equal(first.pool.latents, second.pool.latents)
+    with pytest.raises(ss.InputError, match="another generator, domain"):
+        _ = PolaritySampler(surface, Corner(2.0), pool=10, cache=tmp_path, progress=False).pool
+
+
 def test_a_foreign_cache_is_refused(surface: nn.Sequential, tmp_path: Path) -> None:
     _ = PolaritySampler(surface, BOX, pool=10, cache=tmp_path, progress=False).pool
     with pytest.raises(ss.InputError, match="another generator"):
