@@ -248,6 +248,10 @@ def test_bad_samplers_are_refused(surface: nn.Sequential) -> None:
         PolaritySampler(surface, BOX, latent_shape=(3, 1))
     with pytest.raises(ss.InputError, match="method must be one of"):
         PolaritySampler(surface, BOX, progress=False).sample(1, method="guess")
+    with pytest.raises(ss.InputError, match="finite number"):
+        PolaritySampler(surface, BOX, pool=10, progress=False).effective_size(float("nan"))
+    with pytest.raises(ss.InputError, match=r"no proposal lies in the domain Box\(size=2, low=2"):
+        PolaritySampler(surface, Box(2, 2.0, 3.0), proposal=BOX, pool=10, progress=False).sample(1)
     flat = nn.Sequential(nn.Linear(2, 1), nn.Linear(1, 3))
     with pytest.raises(ss.InputError, match="Use top_k"):
         PolaritySampler(flat, BOX, pool=10, progress=False).sample(1)
