@@ -63,6 +63,7 @@ def test_the_page_shows_every_cell_turns_and_reads_values(tmp_path):
     assert "http" not in target.read_text().replace("http-equiv", "")
     with open_page(target) as page:
         assert page.title() == "a <bowl>"
+        assert page.locator("#label").inner_text() == "sampled at 441 points"
         assert page.locator("body").get_attribute("data-quads") == "400"
         before = page.locator("#view").screenshot()
         page.mouse.move(500, 400)
@@ -77,6 +78,13 @@ def test_the_page_shows_every_cell_turns_and_reads_values(tmp_path):
         assert float(page.locator("#high").inner_text()) == pytest.approx(4.1)
     with pytest.raises(ss.InputError, match="2-D surfaces"):
         plot.write_surface_page(ss.Surface((bowl().axes[0],), bowl().losses[0]), target)
+
+
+def test_the_page_of_a_large_surface_opens(tmp_path):
+    axis = np.linspace(-1, 1, 450)  # more numbers than JavaScript takes as arguments of one call
+    plot.write_surface_page(ss.Surface((axis, axis), 1 + axis[:, None] ** 2 + axis**2), tmp_path / "large.html")
+    with open_page(tmp_path / "large.html") as page:
+        assert float(page.locator("#high").inner_text()) == pytest.approx(3.0)
 
 
 @pytest.fixture

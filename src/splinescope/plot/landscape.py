@@ -160,7 +160,10 @@ def plot_conditioning(found: Mapping[str, Conditioning], ax: Axes | None = None)
 
 
 def write_surface_page(surface: Surface, path: str | os.PathLike[str], *, title: str = "Loss surface") -> None:
-    """A 2-D surface as one self-contained page: turn by dragging, zoom by wheel, hover for values. No links out."""
+    """A 2-D surface as one self-contained page: turn by dragging, zoom by wheel, hover for values. No links out.
+
+    The page says whether the surface is sampled or certified, and within what.
+    """
     if surface.losses.ndim != 2:
         raise InputError("a page shows 2-D surfaces, got a 1-D one; plot_loss_surface draws it.")
     data = {
@@ -170,7 +173,7 @@ def write_surface_page(surface: Surface, path: str | os.PathLike[str], *, title:
         "path": None if surface.path is None else surface.path[:, :2].tolist(),
     }
     page = (resources.files(__package__) / "web" / "surface.html").read_text(encoding="utf-8")
-    page = page.replace("{{title}}", html.escape(title))
+    page = page.replace("{{title}}", html.escape(title)).replace("{{label}}", html.escape(surface.label))
     page = page.replace("{{data}}", json.dumps(data).replace("<", "\\u003c"))
     with replacing(path) as partial:
         partial.write_text(page, encoding="utf-8")
