@@ -43,6 +43,20 @@ def test_sections_are_drawn_with_their_pieces_and_minimum():
     assert len(ax.collections[0].get_paths()) == plane.count
 
 
+@pytest.mark.parametrize("corner", [(-1.0, 1.0), (1.0, 1.0)])
+def test_a_minimum_in_a_corner_is_seen(corner):
+    model = nn.Linear(1, 2).double()  # outputs 0 move to (t1, t2); the target lies beyond the corner
+    with torch.no_grad():
+        model.weight.zero_(), model.bias.zero_()
+    moves = [{"bias": torch.tensor([1.0, 0.0])}, {"bias": torch.tensor([0.0, 1.0])}]
+    section = ss.loss_section(model, torch.zeros(1, 1), torch.tensor([corner]) * 2, moves)
+    assert section.minimum[1] == pytest.approx(corner)
+    ax = plot.plot_loss_section(section)
+    ax.figure.canvas.draw()
+    assert not ax.get_legend().get_window_extent().contains(*ax.transData.transform(corner))
+    assert not ax.lines[-1].get_clip_on()
+
+
 def test_surfaces_spectra_and_conditioning_are_drawn():
     assert plot.plot_loss_surface(bowl()).get_xlabel() == "$t_1$"
     assert plot.plot_loss_surface(bowl(), kind="surface").get_zlabel() == "$\\log_{10}$ loss"
@@ -81,8 +95,10 @@ def test_the_page_shows_every_cell_turns_and_reads_values(tmp_path):
 
 
 def test_the_page_of_a_large_surface_opens(tmp_path):
-    axis = np.linspace(-1, 1, 450)  # more numbers than JavaScript takes as arguments of one call
-    plot.write_surface_page(ss.Surface((axis, axis), 1 + axis[:, None] ** 2 + axis**2), tmp_path / "large.html")
+    axis = np.linspace(-1, 1, 550)  # half of it are more numbers than JavaScript takes as arguments of one call
+    losses = 1 + axis[:, None] ** 2 + axis**2
+    losses[np.indices(losses.shape).sum(0) % 2 == 1] = np.nan  # no cell has all its corners: nothing to wait for
+    plot.write_surface_page(ss.Surface((axis, axis), losses), tmp_path / "large.html")
     with open_page(tmp_path / "large.html") as page:
         assert float(page.locator("#high").inner_text()) == pytest.approx(3.0)
 

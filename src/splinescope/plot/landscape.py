@@ -48,8 +48,11 @@ def plot_loss_section(
     else:
         _plot_plane(section, ax, color, breaks)  # type: ignore[arg-type]
     at = (where[0], value) if len(where) == 1 else tuple(where)
-    ax.plot(*at, "o", color=BOUNDARY_COLOR, mec="white", ms=7, label=f"minimum {value:.4g}", zorder=5)
-    ax.legend(loc="upper right", framealpha=0.9)
+    ax.plot(
+        *at, "o", color=BOUNDARY_COLOR, mec="white", ms=7, label=f"minimum {value:.4g}", zorder=5, clip_on=False
+    )  # may lie on the edge of the axes
+    right = where[0] > 0.5 * sum(ax.get_xlim())
+    ax.legend(loc="upper left" if right else "upper right", framealpha=0.9)  # never over the minimum
     return ax
 
 
