@@ -49,9 +49,11 @@ class Surface:
 
     @property
     def nonconvex_fraction(self) -> float:
-        """Share of inner grid points where the second differences have a negative eigenvalue.
+        """Share of inner grid points where the second differences have a negative eigenvalue; an estimate.
 
-        Negative means below -1e-3 times the largest eigenvalue (in size) at that point: rounding does not count.
+        Negative means below -1e-3 times the largest eigenvalue in size: in 2-D of those at the point, in 1-D of those
+        on the whole grid. Where the surface is flat to float32 in all directions this counts rounding: sample such
+        surfaces with `dtype=torch.float64`.
         """
         steps = [axis[1] - axis[0] for axis in self.axes]
         f = self.losses
