@@ -112,6 +112,7 @@ def files(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     np.savez(tmp_path / "data.npz", x=rng.normal(size=(8, 2)), y=rng.integers(0, 3, 8))
     np.savez(tmp_path / "only_x.npz", x=np.zeros((3, 2)))
+    np.savez(tmp_path / "wide.npz", x=np.zeros((8, 3)), y=rng.integers(0, 3, 8))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -142,6 +143,12 @@ def test_the_command_gives_exact_pieces(files):
     assert "degree                   4" in joint.stdout
 
 
+def test_the_command_says_inf_where_json_has_null(files):
+    arguments = ["--data", "data.npz", "--points", "3", "--curvature"]
+    assert "curvature condition      inf" in command(*arguments).stdout
+    assert json.loads(command(*arguments, "--json").stdout)["curvature"]["condition"] is None
+
+
 def test_the_command_certifies_planes_of_all_layers(files):
     result = command("--data", "data.npz", "--certified", "--span", "0.1", "--points", "4", "--plot", "c.png", "--json")
     assert result.exit_code == 0, result.output
@@ -156,6 +163,9 @@ def test_the_command_certifies_planes_of_all_layers(files):
     [
         (["--data", "only_x.npz"], '"x" and "y"'),
         (["--data", "landscape_model.py"], ".npz"),
+        (["--data", "wide.npz"], "points of shape (3,)"),
+        (["--data", "wide.npz", "--loss", "cross_entropy"], "points of shape (3,)"),
+        (["--data", "data.npz", "--certified", "--batch-norm", "reestimate"], "goes with sampled surfaces"),
         (["--data", "data.npz", "--exact"], "needs --layer"),
         (["--data", "data.npz", "--exact", "--loss", "cross_entropy"], "only the squared error"),
         (["--data", "data.npz", "--certified", "--loss", "cross_entropy"], "only the squared error"),

@@ -79,6 +79,8 @@ def command(
         raise InputError("--exact and --certified exclude each other: leave one out.")
     if (exact or certified) and loss != "squared":
         raise InputError("--exact and --certified need --loss squared: only the squared error has quadratic pieces.")
+    if (exact or certified) and batch_norm != "fixed":
+        raise InputError("--batch-norm reestimate goes with sampled surfaces: leave out --exact and --certified.")
     network = _module(read_model(model, weights, trust=trust))
     x, y = _load_data(data, loss, network)
     generator = torch.Generator().manual_seed(seed)
@@ -111,12 +113,12 @@ def command(
                     "nonconvex_share": result.nonconvex_fraction}  # fmt: skip
     if curvature:
         matrix = landscape.curvature(network, x, y, loss=loss, layer=layer)
-        found = asdict(landscape.spectrum_summary(matrix, generator=generator))
-        summary["curvature"] = {
-            k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in found.items()
-        }
+        summary["curvature"] = asdict(landscape.spectrum_summary(matrix, generator=generator))
     _pictures(result, exact, plot, html, title=model)
     if as_json:
+        for name, value in summary.get("curvature", {}).items():  # JSON has no infinity
+            if isinstance(value, float) and not math.isfinite(value):
+                summary["curvature"][name] = None
         echo_json(summary)
         return
     for name, value in _flat(summary):
