@@ -21,6 +21,10 @@ def generator():
     torch.manual_seed(0)
     return nn.Sequential(nn.Linear(3, 20), nn.ReLU(), nn.Linear(20, 64), nn.Sigmoid())
 
+def convolutional():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.ConvTranspose2d(3, 2, 4), nn.ReLU(), nn.Conv2d(2, 5, 1))
+
 def flat():
     return nn.Sequential(nn.Linear(3, 1), nn.Linear(1, 4))
 """
@@ -54,6 +58,34 @@ def test_volume_prints_a_summary_and_writes_arrays(folder: Path) -> None:
     again = run("volume", "generators_for_tests:generator", "--latents", "z.npy", "--json")
     assert json.loads(again.stdout) == summary
     assert "zero volumes" in run("volume", "generators_for_tests:flat", "--latent-shape", 3).stdout
+
+
+def test_rows_of_latents_take_the_shape_asked_for(folder: Path) -> None:
+    model, shape = "generators_for_tests:convolutional", ["--latent-shape", "3,1,1"]
+    drawn = run("volume", model, *shape, "-n", 7, "--out", "v.npz", "--json")
+    assert json.loads(run("volume", model, *shape, "--latents", "v.npz:latents", "--json").stdout) == json.loads(
+        drawn.stdout
+    )
+    with np.load("v.npz") as file:
+        np.save("rows.npy", file["latents"].reshape(7, 3))
+    assert run("volume", model, *shape, "--latents", "rows.npy", "--json").stdout == drawn.stdout
+    wrong = run("volume", model, "--latent-shape", "4,1,1", "--latents", "rows.npy", code=2)
+    assert "does not fill the shape (4, 1, 1)" in wrong.stderr
+
+
+def test_volume_on_a_sphere_is_that_of_its_tangent_spaces(folder: Path) -> None:
+    import torch
+
+    run(
+        "volume", "generators_for_tests:generator", "--latent-shape", 3, "--domain", "sphere", "-n", 9, "--out", "v.npz"
+    )
+    generator = __import__("generators_for_tests").generator().double()
+    with np.load("v.npz") as file:
+        assert file["singular_values"].shape == (9, 2)
+        for z, log in zip(torch.from_numpy(file["latents"]), file["log"], strict=True):
+            along = torch.eye(3, dtype=z.dtype) - torch.outer(z, z) / z.square().sum()
+            across = torch.linalg.svdvals(torch.autograd.functional.jacobian(generator, z) @ along)[:2]
+            assert abs(float(across.log().sum()) - log) < 1e-4  # the generator is float32
 
 
 def test_sample_writes_latents_outputs_and_a_grid(folder: Path) -> None:

@@ -133,7 +133,7 @@ def test_flat_points_take_the_input_shape(folder):
     ]
     assert json.loads(run(*arguments, "--shape", "1,4,4").stdout)["dimension"] == 1
     refuse(
-        *arguments, "--shape", "3,4,4", match="rows of p.csv have shape (16,), which does not fill --shape (3, 4, 4)"
+        *arguments, "--shape", "3,4,4", match="rows of p.csv have shape (16,), which does not fill the shape (3, 4, 4)"
     )
 
 

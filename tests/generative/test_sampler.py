@@ -182,6 +182,34 @@ def test_the_cache_resumes_after_interruption(surface: nn.Sequential, tmp_path: 
     assert len(larger.pool) == 1300
 
 
+class Corner:
+    """A domain of one's own, without a repr: uniform on [0, side]^2."""
+
+    size, bounded = 2, True
+
+    def __init__(self, side: float) -> None:
+        self.side, self.origin = side, torch.zeros(2)
+
+    def draw(self, n: int, rng: torch.Generator) -> Tensor:
+        return self.side * torch.rand(n, 2, generator=rng, dtype=torch.float64)
+
+    def log_density(self, z: Tensor) -> Tensor:
+        return torch.zeros(len(z), dtype=torch.float64)
+
+    def tangents(self, z: Tensor) -> None:
+        return None
+
+    def step(self, z: Tensor, size: float, rng: torch.Generator) -> Tensor:
+        return z + size * torch.randn(z.shape, generator=rng, dtype=z.dtype)
+
+
+def test_a_domain_of_ones_own_finds_its_cache_again(surface: nn.Sequential, tmp_path: Path) -> None:
+    first, second = (PolaritySampler(surface, Corner(1.0), pool=10, cache=tmp_path, progress=False) for _ in range(2))
+    assert torch.equal(first.pool.latents, second.pool.latents)
+    with pytest.raises(ss.InputError, match="another generator, domain"):
+        _ = PolaritySampler(surface, Corner(2.0), pool=10, cache=tmp_path, progress=False).pool
+
+
 def test_a_foreign_cache_is_refused(surface: nn.Sequential, tmp_path: Path) -> None:
     _ = PolaritySampler(surface, BOX, pool=10, cache=tmp_path, progress=False).pool
     with pytest.raises(ss.InputError, match="another generator"):
@@ -220,6 +248,10 @@ def test_bad_samplers_are_refused(surface: nn.Sequential) -> None:
         PolaritySampler(surface, BOX, latent_shape=(3, 1))
     with pytest.raises(ss.InputError, match="method must be one of"):
         PolaritySampler(surface, BOX, progress=False).sample(1, method="guess")
+    with pytest.raises(ss.InputError, match="finite number"):
+        PolaritySampler(surface, BOX, pool=10, progress=False).effective_size(float("nan"))
+    with pytest.raises(ss.InputError, match=r"no proposal lies in the domain Box\(size=2, low=2"):
+        PolaritySampler(surface, Box(2, 2.0, 3.0), proposal=BOX, pool=10, progress=False).sample(1)
     flat = nn.Sequential(nn.Linear(2, 1), nn.Linear(1, 3))
     with pytest.raises(ss.InputError, match="Use top_k"):
         PolaritySampler(flat, BOX, pool=10, progress=False).sample(1)

@@ -113,8 +113,10 @@ def test_a_traced_network_has_the_volumes_of_its_module() -> None:
     torch.manual_seed(0)
     generator = nn.Sequential(nn.Linear(3, 16), nn.ReLU(), nn.Linear(16, 8), nn.Tanh()).double()
     z = torch.randn(5, 3, dtype=torch.float64)
-    traced = log_volume(ss.trace(generator, z), z)
-    assert torch.allclose(traced.log, log_volume(generator, z, output="before").log, rtol=0, atol=1e-12)
+    network = ss.trace(generator, z)
+    for output in ("after", "before"):
+        want = log_volume(generator, z, output=output).log
+        assert torch.allclose(log_volume(network, z, output=output).log, want, rtol=0, atol=1e-12)
 
 
 def test_float32_generators_keep_float32_digits() -> None:
@@ -188,6 +190,8 @@ def test_bad_input_is_refused_in_words() -> None:
     net, z = nn.Sequential(nn.Linear(3, 8), nn.BatchNorm1d(8), nn.Linear(8, 4)).eval(), torch.zeros(2, 3)
     with pytest.raises(ss.InputError, match=r"latents of shape \(5,\)"):
         log_volume(net, torch.zeros(2, 5))
+    with pytest.raises(ss.InputError, match=r"latents of shape \(1, 4, 3\): expected 2D"):  # torch: a ValueError
+        log_volume(net, torch.zeros(2, 1, 4, 3))
     with pytest.raises(ss.UnsupportedModelError, match="training mode"):
         log_volume(net.train(), z)
     net.eval()
@@ -217,3 +221,18 @@ def test_bad_input_is_refused_in_words() -> None:
         net[0].weight.fill_(torch.inf)
     with pytest.raises(ss.InputError, match="finite"):
         log_volume(net, torch.randn(2, 3))
+
+
+class Steep(nn.Module):
+    """Finite at zero, where its slope is not."""
+
+    def forward(self, z: Tensor) -> Tensor:
+        return z.sqrt()
+
+
+@pytest.mark.parametrize("options", [{}, {"top_k": 1}, {"projection": 200}])
+def test_infinite_slopes_are_refused_in_words(options: dict[str, int]) -> None:
+    z = torch.ones(5, 120, dtype=torch.float64)
+    z[1:3, 7] = 0.0
+    with pytest.raises(ss.InputError, match="Jacobian must be finite, got NaN or infinite values at 2 of 5 latents"):
+        log_volume(Steep(), z, **options)

@@ -123,6 +123,27 @@ def test_skip_bound_holds_and_is_attained():
         assert deep.violations == 0
 
 
+def test_a_layer_whose_units_are_all_off_has_no_curvature():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 2)).double()
+    with torch.no_grad():
+        model[0].bias.fill_(-100.0)
+    x, y = torch.randn(6, 5).double(), torch.randn(6, 2).double()
+    found = ss.spectrum_summary(ss.curvature(model, x, y, layer="0"), dense_up_to=1)
+    assert (found.largest, found.smallest, found.trace, found.effective_rank) == (0.0, 0.0, 0.0, 0.0)
+    assert ss.landscape.CurvatureMonitor(model, x, y, layers=("0",)).measure(0)["0/largest"] == 0.0
+
+
+def test_a_deep_stack_that_is_singular_to_float64_breaks_no_bound():
+    generator = torch.Generator().manual_seed(0)
+    deep = ss.random_conditioning(32, 1.4, "leaky", skip=False, depth=12, draws=20, generator=generator)
+    assert np.isinf(deep.condition).any()  # true condition numbers beyond 1e15
+    assert np.isfinite(deep.bound).all()
+    assert deep.violations == 0
+    broken = ss.landscape.Conditioning(np.array([3.1, np.inf, np.inf]), np.zeros(3), np.array([3.0, 1e6, np.inf]))
+    assert broken.violations == 2
+
+
 def test_no_skip_bound_holds_without_a_small_branch():
     for e in (1e-2, 1e-6):
         near = ss.layer_conditioning(np.diag([-(1 - e), 0.0, 0.0]), np.ones(3), skip=True)
@@ -195,6 +216,8 @@ def test_bad_input_is_refused_with_what_is_possible():
         ss.curvature(model, x, y, layer="nope")
     with pytest.raises(ss.InputError, match="which has none"):
         ss.curvature(model, x, y, layer="2")
+    with pytest.raises(ss.InputError, match="probes must be a whole number"):
+        ss.spectrum_summary(ss.curvature(model, x, y), dense_up_to=1, probes=0)
     with pytest.raises(ss.InputError, match="class numbers"):
         ss.curvature(model, x, y, loss="cross_entropy")
     with pytest.raises(ss.InputError, match="from 0 to 1"):

@@ -43,6 +43,20 @@ def test_sections_are_drawn_with_their_pieces_and_minimum():
     assert len(ax.collections[0].get_paths()) == plane.count
 
 
+@pytest.mark.parametrize("corner", [(-1.0, 1.0), (1.0, 1.0)])
+def test_a_minimum_in_a_corner_is_seen(corner):
+    model = nn.Linear(1, 2).double()  # outputs 0 move to (t1, t2); the target lies beyond the corner
+    with torch.no_grad():
+        model.weight.zero_(), model.bias.zero_()
+    moves = [{"bias": torch.tensor([1.0, 0.0])}, {"bias": torch.tensor([0.0, 1.0])}]
+    section = ss.loss_section(model, torch.zeros(1, 1), torch.tensor([corner]) * 2, moves)
+    assert section.minimum[1] == pytest.approx(corner)
+    ax = plot.plot_loss_section(section)
+    ax.figure.canvas.draw()
+    assert not ax.get_legend().get_window_extent().contains(*ax.transData.transform(corner))
+    assert not ax.lines[-1].get_clip_on()
+
+
 def test_surfaces_spectra_and_conditioning_are_drawn():
     assert plot.plot_loss_surface(bowl()).get_xlabel() == "$t_1$"
     assert plot.plot_loss_surface(bowl(), kind="surface").get_zlabel() == "$\\log_{10}$ loss"
@@ -63,6 +77,7 @@ def test_the_page_shows_every_cell_turns_and_reads_values(tmp_path):
     assert "http" not in target.read_text().replace("http-equiv", "")
     with open_page(target) as page:
         assert page.title() == "a <bowl>"
+        assert page.locator("#label").inner_text() == "sampled at 441 points"
         assert page.locator("body").get_attribute("data-quads") == "400"
         before = page.locator("#view").screenshot()
         page.mouse.move(500, 400)
@@ -79,6 +94,15 @@ def test_the_page_shows_every_cell_turns_and_reads_values(tmp_path):
         plot.write_surface_page(ss.Surface((bowl().axes[0],), bowl().losses[0]), target)
 
 
+def test_the_page_of_a_large_surface_opens(tmp_path):
+    axis = np.linspace(-1, 1, 550)  # half of it are more numbers than JavaScript takes as arguments of one call
+    losses = 1 + axis[:, None] ** 2 + axis**2
+    losses[np.indices(losses.shape).sum(0) % 2 == 1] = np.nan  # no cell has all its corners: nothing to wait for
+    plot.write_surface_page(ss.Surface((axis, axis), losses), tmp_path / "large.html")
+    with open_page(tmp_path / "large.html") as page:
+        assert float(page.locator("#high").inner_text()) == pytest.approx(3.0)
+
+
 @pytest.fixture
 def files(tmp_path, monkeypatch):
     (tmp_path / "landscape_model.py").write_text(
@@ -88,6 +112,7 @@ def files(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     np.savez(tmp_path / "data.npz", x=rng.normal(size=(8, 2)), y=rng.integers(0, 3, 8))
     np.savez(tmp_path / "only_x.npz", x=np.zeros((3, 2)))
+    np.savez(tmp_path / "wide.npz", x=np.zeros((8, 3)), y=rng.integers(0, 3, 8))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -118,6 +143,12 @@ def test_the_command_gives_exact_pieces(files):
     assert "degree                   4" in joint.stdout
 
 
+def test_the_command_says_inf_where_json_has_null(files):
+    arguments = ["--data", "data.npz", "--points", "3", "--curvature"]
+    assert "curvature condition      inf" in command(*arguments).stdout
+    assert json.loads(command(*arguments, "--json").stdout)["curvature"]["condition"] is None
+
+
 def test_the_command_certifies_planes_of_all_layers(files):
     result = command("--data", "data.npz", "--certified", "--span", "0.1", "--points", "4", "--plot", "c.png", "--json")
     assert result.exit_code == 0, result.output
@@ -132,6 +163,9 @@ def test_the_command_certifies_planes_of_all_layers(files):
     [
         (["--data", "only_x.npz"], '"x" and "y"'),
         (["--data", "landscape_model.py"], ".npz"),
+        (["--data", "wide.npz"], "points of shape (3,)"),
+        (["--data", "wide.npz", "--loss", "cross_entropy"], "points of shape (3,)"),
+        (["--data", "data.npz", "--certified", "--batch-norm", "reestimate"], "goes with sampled surfaces"),
         (["--data", "data.npz", "--exact"], "needs --layer"),
         (["--data", "data.npz", "--exact", "--loss", "cross_entropy"], "only the squared error"),
         (["--data", "data.npz", "--certified", "--loss", "cross_entropy"], "only the squared error"),

@@ -188,3 +188,30 @@ def test_bad_input_is_refused_with_what_is_possible():
     v = "0.parametrizations.weight.original1"
     with pytest.raises(ss.InputError, match="not affine in the moved parameters"):
         ss.loss_section(normed, x, y, {v: torch.ones(2, 3)})
+
+
+class TiedWeights(nn.Module):
+    """Two layers with one weight, of which `named_parameters` knows the first name and export may use the other."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(3, 3), nn.Linear(3, 3)
+        self.second.weight = self.first.weight
+
+    def forward(self, x):
+        return self.second(torch.relu(self.first(x)))
+
+
+def test_a_tied_weight_moves_in_all_its_places():
+    torch.manual_seed(0)
+    model, x, y = TiedWeights().double(), torch.randn(5, 3).double(), torch.randn(5, 3).double()
+    move = {"first.weight": torch.randn(3, 3).double(), "second.bias": torch.randn(3).double()}
+    t = np.linspace(-0.5, 0.5, 9)
+    want = np.array([autograd_loss(model, x, y, [move], [v]) for v in t])
+    section = ss.polynomial_section(model, x, y, move, span=0.5)
+    assert section.degree == 4
+    np.testing.assert_allclose(section(t), want, rtol=RTOL)
+    low, high = ss.certified_surface(model, x, y, move, span=0.5, cells=8).bounds(t[:, None])
+    assert ((low <= want) & (want <= high)).all()
+    with pytest.raises(ss.landscape.NotOneLayer, match="used twice"):
+        ss.loss_section(model, x, y, {"first.weight": move["first.weight"]})

@@ -63,6 +63,40 @@ def test_statistics_are_taken_anew_at_every_point():
         ss.loss_surface(plain, *data, direction(plain, "0"), loss="squared", batch_norm="reestimate")
 
 
+def test_reestimation_leaves_other_norms_alone():
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        *(nn.Conv1d(2, 3, 1), nn.BatchNorm1d(3), nn.InstanceNorm1d(3, track_running_stats=True)),
+        *(nn.Flatten(), nn.Linear(12, 2)),
+    ).double()
+    model[2].running_mean.normal_()
+    model[2].running_var.uniform_(1.0, 2.0)
+    model.eval()
+    x, y = torch.randn(9, 2, 4).double(), torch.randn(9, 2).double()
+    move = ss.random_directions(model, 1, generator=seeded())[0]
+    found = ss.loss_surface(model, x, y, move, loss="squared", points=3, batch_norm="reestimate").losses[1]
+    with torch.no_grad():
+        model[1].running_mean.copy_(model[0](x).mean((0, 2)))
+        model[1].running_var.copy_(model[0](x).var((0, 2)))
+        assert found == pytest.approx(float((model(x) - y).square().sum() / len(x)), rel=1e-12)
+
+
+def test_reestimation_has_no_last_batch_of_a_few_rows():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 2)).double().eval()
+    x, y = torch.randn(9, 3).double(), torch.randn(9, 2).double()
+    move = ss.random_directions(model, 1, generator=seeded())[0]
+    how = {"loss": "squared", "points": 3, "batch_norm": "reestimate"}
+    found = ss.loss_surface(model, x, y, move, batch_size=8, **how).losses[1]
+    with torch.no_grad():
+        halves = model[0](x)[:5], model[0](x)[5:]
+        model[1].running_mean.copy_(sum(rows.mean(0) for rows in halves) / 2)
+        model[1].running_var.copy_(sum(rows.var(0) for rows in halves) / 2)
+        assert found == pytest.approx(float((model(x) - y).square().sum() / len(x)), rel=1e-12)
+    with pytest.raises(ss.InputError, match="at least 2 points"):
+        ss.loss_surface(model, x[:1], y[:1], move, **how)
+
+
 def test_bowls_are_convex_and_saddles_are_not():
     axis = np.linspace(-1, 1, 11)
     u, v = np.meshgrid(axis, axis, indexing="ij")
@@ -113,6 +147,13 @@ def test_bad_input_is_refused_with_what_is_possible():
         ss.loss_surface(model, x, y, {}, loss="squared")
     with pytest.raises(ss.InputError, match=">= 3"):
         ss.loss_surface(model, x, y, move, loss="squared", points=2)
+    with pytest.raises(ss.InputError, match="must be finite"):
+        ss.loss_surface(model, x, y, {"0.weight": move["0.weight"] * torch.nan}, loss="squared")
+    with pytest.raises(ss.InputError, match=r"got points of shape \(2,\)"):
+        ss.loss_surface(model, x.flatten(1)[:, :2], y, move, loss="squared")
+    unsteady = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2, track_running_stats=False)).eval()
+    with pytest.raises(ss.UnsupportedModelError, match="1 normalises by the statistics of the batch"):
+        ss.loss_surface(unsteady, torch.zeros(4, 3), torch.zeros(4, 2), {"0.bias": torch.ones(2)}, loss="squared")
     with pytest.raises(ss.InputError, match="count must be a whole number"):
         ss.random_directions(model, 1.5)
     with pytest.raises(ss.InputError, match="only biases"):

@@ -199,7 +199,7 @@ def read_array(path: str, shape: tuple[int, ...] | None = None) -> np.ndarray:
     if shape is None:
         return array
     if array.ndim == 0 or array[0].size != np.prod(shape):
-        raise InputError(f"rows of {file} have shape {array.shape[1:]}, which does not fill --shape {shape}.")
+        raise InputError(f"rows of {file} have shape {array.shape[1:]}, which does not fill the shape {shape}.")
     return array.reshape(len(array), *shape)
 
 

@@ -79,6 +79,8 @@ def command(
         raise InputError("--exact and --certified exclude each other: leave one out.")
     if (exact or certified) and loss != "squared":
         raise InputError("--exact and --certified need --loss squared: only the squared error has quadratic pieces.")
+    if (exact or certified) and batch_norm != "fixed":
+        raise InputError("--batch-norm reestimate goes with sampled surfaces: leave out --exact and --certified.")
     network = _module(read_model(model, weights, trust=trust))
     x, y = _load_data(data, loss, network)
     generator = torch.Generator().manual_seed(seed)
@@ -111,12 +113,12 @@ def command(
                     "nonconvex_share": result.nonconvex_fraction}  # fmt: skip
     if curvature:
         matrix = landscape.curvature(network, x, y, loss=loss, layer=layer)
-        found = asdict(landscape.spectrum_summary(matrix, generator=generator))
-        summary["curvature"] = {
-            k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in found.items()
-        }
+        summary["curvature"] = asdict(landscape.spectrum_summary(matrix, generator=generator))
     _pictures(result, exact, plot, html, title=model)
     if as_json:
+        for name, value in summary.get("curvature", {}).items():  # JSON has no infinity
+            if isinstance(value, float) and not math.isfinite(value):
+                summary["curvature"][name] = None
         echo_json(summary)
         return
     for name, value in _flat(summary):
@@ -131,6 +133,8 @@ def _module(network: Any) -> nn.Module:
 
 def _load_data(path: str, loss: str, model: nn.Module) -> tuple[Tensor, Tensor]:
     import torch
+
+    from ..landscape._losses import output_shape
 
     if Path(path).suffix.lower() != ".npz":
         raise InputError(f'--data must be a .npz file with arrays "x" and "y", got {Path(path).name!r}.')
@@ -150,8 +154,7 @@ def _load_data(path: str, loss: str, model: nn.Module) -> tuple[Tensor, Tensor]:
         return x, y.to(dtype) if y.is_floating_point() else y.long()
     if len(x) == 0:
         return x, y
-    with torch.no_grad():
-        classes = model(x[:1]).shape[-1]
+    classes = output_shape(model, x)[-1]
     if int(y.min()) < 0 or int(y.max()) >= classes:
         raise InputError(
             f"--data: class numbers must be from 0 to {classes - 1}, got {int(y.min())} to {int(y.max())}."

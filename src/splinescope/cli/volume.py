@@ -13,7 +13,7 @@ from ._outputs import check_outputs, echo_json, note
 @model_arguments
 @latent_options
 @click.option("-n", "count", default=256, show_default=True, help="How many latents to draw.")
-@click.option("--latents", type=click.Path(exists=True, dir_okay=False), help="Take latents from a file: one per row.")
+@click.option("--latents", help="Take latents from a file, one per row: .npy, .npz, FILE.npz:name, .csv or .pt.")
 @click.option("--top-k", type=int, help="Only the k largest singular values.")
 @click.option("--output", type=click.Choice(["after", "before"]), default="after", show_default=True,
               help="After or before the final tanh, sigmoid or softmax.")  # fmt: skip
@@ -42,13 +42,16 @@ def command(
     if count < 1:
         raise InputError(f"-n must be at least 1, got {count}.")
     generator = read_model(model, weights, trust=trust)
+    tangents = None
     if latents is not None:
-        z = torch.from_numpy(read_array(latents)).double()
+        known = latent_shape is not None or hasattr(generator, "input_shape")
+        z = torch.from_numpy(read_array(latents, shape_of_latent(generator, latent_shape) if known else None))
     else:
         shape = shape_of_latent(generator, latent_shape)
         place = make_domain(domain, int(torch.Size(shape).numel()), radius)
-        z = place.draw(count, torch.Generator().manual_seed(seed)).unflatten(1, shape)
-    found = log_volume(generator, z, top_k=top_k, output=output)
+        z = place.draw(count, torch.Generator().manual_seed(seed))
+        z, tangents = z.unflatten(1, shape), place.tangents(z)
+    found = log_volume(generator, z, top_k=top_k, output=output, tangents=tangents)
     finite = found.log[found.log.isfinite()]
     quantiles = torch.quantile(finite, torch.tensor([0.05, 0.5, 0.95]).double()).tolist() if len(finite) else []
     summary = {

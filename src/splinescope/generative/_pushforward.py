@@ -84,7 +84,7 @@ def latent_map(
 ) -> LatentMap:
     """Check a generator against latents and bind it. See `log_volume` for the arguments."""
     check_choice(output, "output", ("after", "before"))
-    function, like = _callable(generator)
+    function, like = _callable(generator, output)
     if not isinstance(z, Tensor) or not z.is_floating_point() or z.dim() < 2:
         what = f"{z.dtype} of shape {tuple(z.shape)}" if isinstance(z, Tensor) else type(z).__name__
         raise InputError(f"z must be a floating-point tensor of shape (N, ...latent shape), got {what}.")
@@ -105,10 +105,12 @@ def latent_map(
     return LatentMap(flat, tuple(z.shape[1:]), outputs, dtype, device)
 
 
-def _callable(generator: Generator) -> tuple[Callable[..., Any], Tensor | None]:
+def _callable(generator: Generator, output: str) -> tuple[Callable[..., Any], Tensor | None]:
     """What to call, and a tensor whose dtype and device the latents take."""
     if isinstance(generator, SplineNetwork):
-        return generator.program().forward, torch.zeros((), dtype=torch.float64)
+        if output == "before" or generator.ending is None:
+            return generator.program().forward, torch.zeros((), dtype=torch.float64)
+        generator = generator.module  # the program leaves the ending out
     if not isinstance(generator, nn.Module):
         raise InputError(
             f"generator must be a torch.nn.Module (or the result of trace or load), got {type(generator).__name__}."
@@ -142,7 +144,7 @@ def _check_rows(function: Callable[..., Any], probe: Tensor, condition: Tensor |
         try:
             whole = run(slice(None))
             alone = [run(slice(i, i + 1)) for i in range(len(probe))]
-        except (RuntimeError, TypeError, IndexError) as error:
+        except (RuntimeError, TypeError, ValueError, IndexError) as error:
             if isinstance(error, InputError):
                 raise
             reason = str(error).strip().splitlines()[0]

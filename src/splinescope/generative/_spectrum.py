@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from .._errors import InputError
 from ._pushforward import LatentMap
 
 _SQUARING_LIMIT = 1e-6  # eigenvalue ratio of A^T A below which float64 squaring costs more than 1e-9 of a value
@@ -18,7 +19,7 @@ def singular_values_of(columns: Tensor) -> Tensor:
     condition themselves, beyond what the squaring adds for any condition under 1e8.
     """
     wide = columns.to(torch.float64)
-    gram = wide @ wide.mT
+    gram = _finite(wide @ wide.mT)
     values = torch.linalg.eigvalsh(gram).clamp_min(0.0)
     result = values.sqrt().flip(-1)
     if columns.dtype == torch.float64 and columns.shape[1] and columns.shape[2]:
@@ -38,7 +39,7 @@ def gram_by_blocks(mapping: LatentMap, z: Tensor, basis: Tensor, condition: Tens
     for start in range(0, len(basis), block):
         images = pull(mapping.columns(z, basis[start : start + block], condition)).to(torch.float64)
         parts.append(images @ every.mT)
-    gram = torch.cat(parts, 1)
+    gram = _finite(torch.cat(parts, 1))
     return (gram + gram.mT) / 2
 
 
@@ -69,7 +70,7 @@ def krylov_top(
     space = _orthonormal(start, None)
     images = apply(space)
     while True:
-        projected = space @ images.mT
+        projected = _finite(space @ images.mT)
         theta, turn = torch.linalg.eigh((projected + projected.mT) / 2)
         theta, turn = theta[:, -k:].flip(-1).clamp_min(0.0), turn[:, :, -k:].flip(-1)
         residual = turn.mT @ images - theta[..., None] * (turn.mT @ space)
@@ -83,6 +84,17 @@ def krylov_top(
         fresh = _orthonormal(images[:, -min(width, left) :], space)
         space = torch.cat([space, fresh], 1)
         images = torch.cat([images, apply(fresh)], 1)
+
+
+def _finite(gram: Tensor) -> Tensor:
+    """Gram matrices `[n, b, b]` as given; an error where a Jacobian was not finite, before LAPACK trips over it."""
+    bad = int((~gram.isfinite().flatten(1).all(1)).sum())
+    if bad:
+        raise InputError(
+            f"the generator's Jacobian must be finite, got NaN or infinite values at {bad} of {len(gram)} latents that "
+            "went through together."
+        )
+    return gram
 
 
 def _orthonormal(rows: Tensor, against: Tensor | None) -> Tensor:

@@ -92,12 +92,20 @@ def gather(
 
 def fingerprint(generator: nn.Module, *settings: object) -> str:
     """SHA-256 of a module's structure and tensors and of the settings."""
-    digest = hashlib.sha256(f"{generator}\n{settings!r}".encode())
+    digest = hashlib.sha256(f"{generator}\n{[_lasting(setting) for setting in settings]}".encode())
     for name, tensor in sorted(generator.state_dict().items()):
         if isinstance(tensor, Tensor):
             digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
             digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
+
+
+def _lasting(setting: object) -> str:
+    """The repr; of objects whose repr is an address, which the next run does not have, their class and attributes."""
+    if type(setting).__repr__ is not object.__repr__:
+        return repr(setting)
+    attributes = {k: v.tolist() if hasattr(v, "tolist") else _lasting(v) for k, v in sorted(vars(setting).items())}
+    return f"{type(setting).__qualname__}({attributes})"
 
 
 def _write(path: Path, pool: Pool, key: str) -> None:

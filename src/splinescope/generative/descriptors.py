@@ -37,8 +37,8 @@ def effective_rank(singular_values: Tensor) -> Tensor:
 
     Example:
         >>> import torch
-        >>> effective_rank(torch.tensor([[1.0, 1.0, 0.0]]))
-        tensor([2.0000])
+        >>> round(float(effective_rank(torch.tensor([1.0, 1.0, 0.0]))), 6)
+        2.0
     """
     total = singular_values.sum(-1, keepdim=True)
     p = torch.where(total > 0, singular_values / total, torch.zeros_like(singular_values))

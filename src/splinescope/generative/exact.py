@@ -112,7 +112,7 @@ def tiled_manifold(tiling: Tiling) -> TiledManifold:
     network = tiling.require_network("the volume of tiles")
     points = torch.from_numpy(tiling.slice.inputs(inner_points(tiling)))
     basis = torch.from_numpy(tiling.slice.basis.reshape(2, -1).T.copy())
-    volumes = log_volume(network, points, tangents=basis.expand(tiling.count, -1, -1))
+    volumes = log_volume(network, points, output="before", tangents=basis.expand(tiling.count, -1, -1))
     return TiledManifold(tiling, volumes.log.numpy(), volumes.singular_values.numpy())
 
 

@@ -149,10 +149,14 @@ class PolaritySampler:
 
     def log_weights(self, rho: float | None = None) -> Tensor:
         """`[N]` log weights of the pool, their largest 0; -inf for latents whose volume is zero (at rho != 0)."""
-        rho = self.rho if rho is None else float(rho)
+        rho = self.rho if rho is None else _check_power(rho)
         pool = self.pool
         weights = self._log_target(pool.latents, pool.log_volume, rho) - self.proposal.log_density(pool.latents)
         if not bool(weights.isfinite().any()):
+            if bool(pool.log_volume.isfinite().any()):
+                raise InputError(
+                    f"no proposal lies in the domain {self.domain}: draw them elsewhere than {self.proposal}."
+                )
             raise InputError(
                 f"all {len(pool)} volumes are zero: the manifold has fewer dimensions than the latent's "
                 f"{self.domain.size}. Use top_k (ranks here: {int(pool.rank.min())} to {int(pool.rank.max())})."

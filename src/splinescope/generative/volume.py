@@ -185,11 +185,6 @@ def _summary(
     rtol: float | None,
 ) -> Volumes:
     tolerance = rtol if rtol is not None else max(mapping.outputs, directions) * torch.finfo(mapping.dtype).eps
-    if not bool(values.isfinite().all()):
-        bad = int((~values.isfinite().all(1)).sum())
-        raise InputError(
-            f"the generator's Jacobian must be finite, got NaN or infinite values at {bad} of {len(values)} latents."
-        )
     nonzero = values > tolerance * values.amax(1, keepdim=True) if values.shape[1] else values > 0
     log_pseudo = torch.where(nonzero, values.log(), torch.zeros_like(values)).sum(1)
     if projection is not None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from .._checks import check_whole
-from .._errors import InputError
+from .._errors import InputError, UnsupportedModelError
 from ..network._export import check_mode
 
 Loss = str | Callable[[Tensor, Tensor], Tensor]
@@ -42,10 +42,16 @@ def summed(loss: Loss) -> Callable[[Tensor, Tensor], Tensor]:
 
 
 def check_model(model: object) -> nn.Module:
-    """The module, refused in training mode where its layers would then be random or mix rows."""
+    """The module, refused where its layers are random or mix rows: in training mode, or without running statistics."""
     if not isinstance(model, nn.Module):
         raise InputError(f"model must be a torch.nn.Module, got {type(model).__name__}.")
     check_mode(model)
+    for path, module in model.named_modules():
+        if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.running_mean is None:
+            raise UnsupportedModelError(
+                f"{path or 'the model'} normalises by the statistics of the batch, so its rows are mixed: give it "
+                "running statistics (track_running_stats=True)."
+            )
     return model
 
 
@@ -62,6 +68,18 @@ def check_data(x: Any, y: Any, dtype: torch.dtype, device: torch.device | str = 
             raise InputError(f"{name} must be finite, got {bad} NaN or infinite values.")
     targets = targets.to(device, dtype) if targets.is_floating_point() else targets.to(device)
     return inputs.to(device, dtype), targets
+
+
+def output_shape(model: Callable[[Tensor], Tensor], x: Tensor) -> tuple[int, ...]:
+    """Shape of one output, by running the first point of `x` `[N, ...]`, which must fit."""
+    try:
+        with torch.no_grad():
+            return tuple(model(x[:1]).shape[1:])
+    except (RuntimeError, ValueError, IndexError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise InputError(
+            f"x must hold points that the model takes, got points of shape {tuple(x.shape[1:])}: {reason}"
+        ) from error
 
 
 def check_targets(loss: Loss, outputs: tuple[int, ...], targets: Tensor) -> Tensor:

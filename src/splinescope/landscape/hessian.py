@@ -20,7 +20,17 @@ from torch.func import functional_call, grad, vjp, vmap
 
 from .._checks import check_choice
 from .._errors import InputError
-from ._losses import Loss, along, batches, check_batch_size, check_data, check_model, check_targets, summed
+from ._losses import (
+    Loss,
+    along,
+    batches,
+    check_batch_size,
+    check_data,
+    check_model,
+    check_targets,
+    output_shape,
+    summed,
+)
 
 Layers = str | Sequence[str] | None
 """A module path ("layer1.0.conv1"), parameter paths, or None for all parameters."""
@@ -257,9 +267,8 @@ def prepare(
     state = float64_state(model, dtype)
     chosen = chosen_parameters(model, layer)
     moving = {name: state.pop(name) for name in chosen}
-    with torch.no_grad():
-        shape = functional_call(model, {**state, **moving}, (inputs[:1],)).shape[1:]
-    targets = check_targets(loss, tuple(shape), targets)
+    shape = output_shape(lambda rows: functional_call(model, {**state, **moving}, (rows,)), inputs)
+    targets = check_targets(loss, shape, targets)
     return moving, state, inputs, targets.to(dtype) if targets.is_floating_point() else targets
 
 

@@ -9,6 +9,7 @@ import torch
 from scipy.linalg import eigh_tridiagonal
 from scipy.sparse.linalg import LinearOperator, eigsh
 
+from .._checks import check_whole
 from .._errors import InputError
 from .hessian import Curvature
 
@@ -78,6 +79,7 @@ def spectrum_summary(
     Cost: P products if dense; else about 30 to 100 products for the extremes and `probes` for the rest.
     """
     size = operator.shape[0]
+    probes = check_whole(probes, "probes")
     if size <= dense_up_to:
         values = np.linalg.eigvalsh(operator.dense())
         large, small = float(values[-1]), float(values[0])
@@ -114,6 +116,8 @@ def extreme_eigenvalues(
         values = np.linalg.eigvalsh(operator @ np.eye(size))
         return values[::-1][:count] if largest else values[:count]
     start = torch.randn(size, generator=generator, dtype=torch.float64).numpy()
+    if not np.any(operator @ start):  # the zero matrix (a layer whose units are all off), on which ARPACK fails
+        return np.zeros(count)
     top = eigsh(operator, k=count if largest else 1, which="LA", v0=start, return_eigenvectors=False, tol=1e-10)
     if largest:
         return np.sort(top)[::-1]

@@ -49,9 +49,11 @@ class Surface:
 
     @property
     def nonconvex_fraction(self) -> float:
-        """Share of inner grid points where the second differences have a negative eigenvalue.
+        """Share of inner grid points where the second differences have a negative eigenvalue; an estimate.
 
-        Negative means below -1e-3 times the largest eigenvalue (in size) at that point: rounding does not count.
+        Negative means below -1e-3 times the largest eigenvalue in size: in 2-D of those at the point, in 1-D of those
+        on the whole grid. Where the surface is flat to float32 in all directions this counts rounding: sample such
+        surfaces with `dtype=torch.float64`.
         """
         steps = [axis[1] - axis[0] for axis in self.axes]
         f = self.losses
@@ -93,7 +95,7 @@ def loss_surface(
         points: Grid points per axis.
         loss: "cross_entropy", "squared", or a function (outputs, targets) -> mean over rows.
         batch_norm: "fixed" keeps the running statistics; "reestimate" takes, at each grid point, the mean and variance
-            of each normalisation layer's input over this data (batches averaged), as after a training epoch there.
+            of each batch norm's input over this data (batches of one size averaged), as after a training epoch there.
         batch_size: Data points per pass; memory grows with it, not with N. Default 256.
         dtype: Precision; that of the parameters by default.
         path: `[T, d]` coordinates of a training path to carry along (see `principal_directions`).
@@ -144,6 +146,8 @@ def _fitting(direction: Any, moving: dict[str, Tensor]) -> dict[str, Tensor]:
             raise InputError(
                 f"the direction of {name} must have its shape {tuple(moving[name].shape)}, got {tuple(change.shape)}."
             )
+        if not bool(change.isfinite().all()):
+            raise InputError(f"the direction of {name} must be finite.")
         result[name] = change
     if not result:
         raise InputError("each direction must move at least one parameter, got an empty mapping.")
@@ -180,9 +184,11 @@ class _Reestimating:
     def __init__(self, model: nn.Module, frozen: dict[str, Tensor]) -> None:
         self._frozen = frozen
         self._model = copy.deepcopy(model)
-        self._norms = [m for m in self._model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
-        if not self._norms:
+        norms = {path: m for path, m in self._model.named_modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)}
+        if not norms:
             raise InputError("batch_norm='reestimate' needs a model with batch norm; this one has none: use 'fixed'.")
+        self._norms = list(norms.values())
+        self._statistics = [f"{path}.{name}".lstrip(".") for path, m in norms.items() for name, _ in m.named_buffers()]
         for norm in self._norms:
             norm.momentum = None  # running statistics become the plain average over batches
 
@@ -190,13 +196,18 @@ class _Reestimating:
         self, parameters: dict[str, Tensor], x: Tensor, y: Tensor, size: int, total: Callable[[Tensor, Tensor], Tensor]
     ) -> Tensor:
         state = {name: value.clone() for name, value in self._frozen.items()}
-        for name, value in state.items():
-            if name.endswith(("running_mean", "running_var", "num_batches_tracked")):
-                value.zero_()
+        for name in self._statistics:
+            state[name].zero_()
         for norm in self._norms:
             norm.training = True
-        for xs, _ in batches(x, y, size):
-            functional_call(self._model, {**state, **parameters}, (xs,))
+        for xs in x.tensor_split(-(-len(x) // size)):  # of nearly one size: the last rows must not count for a batch
+            try:
+                functional_call(self._model, {**state, **parameters}, (xs,))
+            except ValueError as error:  # torch: more than 1 value per channel
+                raise InputError(
+                    f"batch_norm='reestimate' needs batches of at least 2 points for their variance, got {len(xs)}: "
+                    f"{error}"
+                ) from error
         for norm in self._norms:
             norm.training = False
         parts = [

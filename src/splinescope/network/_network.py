@@ -70,7 +70,9 @@ class SplineNetwork:
         self._model = model
         self._graph = exported.graph
         self._constants = dict(exported.constants)
-        self._parameters = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
+        first = _first_paths(model)  # export names a tied parameter by any of its paths
+        parameters = {name: first.get(path, path) for name, path in signature.inputs_to_parameters.items()}
+        self._parameters = {**parameters, **signature.inputs_to_buffers}
         self._lifted = dict(signature.inputs_to_lifted_tensor_constants)
         nodes = {node.name: node for node in self._graph.nodes}
         inputs, outputs = signature.user_inputs, signature.user_outputs
@@ -219,6 +221,12 @@ def check_rows(program: Program, paths: dict[str, str]) -> None:
 
 def _scale(tensor: Tensor) -> float:
     return float(tensor.abs().max()) if tensor.numel() else 1.0
+
+
+def _first_paths(model: nn.Module) -> dict[str, str]:
+    """Every path of a parameter -> the one that `named_parameters()` gives it: tied parameters have several."""
+    names = {id(parameter): path for path, parameter in model.named_parameters()}
+    return {path: names[id(parameter)] for path, parameter in model.named_parameters(remove_duplicate=False)}
 
 
 def _attribute(model: nn.Module, path: str) -> Tensor:

@@ -48,8 +48,11 @@ def plot_loss_section(
     else:
         _plot_plane(section, ax, color, breaks)  # type: ignore[arg-type]
     at = (where[0], value) if len(where) == 1 else tuple(where)
-    ax.plot(*at, "o", color=BOUNDARY_COLOR, mec="white", ms=7, label=f"minimum {value:.4g}", zorder=5)
-    ax.legend(loc="upper right", framealpha=0.9)
+    ax.plot(
+        *at, "o", color=BOUNDARY_COLOR, mec="white", ms=7, label=f"minimum {value:.4g}", zorder=5, clip_on=False
+    )  # may lie on the edge of the axes
+    right = where[0] > 0.5 * sum(ax.get_xlim())
+    ax.legend(loc="upper left" if right else "upper right", framealpha=0.9)  # never over the minimum
     return ax
 
 
@@ -160,7 +163,10 @@ def plot_conditioning(found: Mapping[str, Conditioning], ax: Axes | None = None)
 
 
 def write_surface_page(surface: Surface, path: str | os.PathLike[str], *, title: str = "Loss surface") -> None:
-    """A 2-D surface as one self-contained page: turn by dragging, zoom by wheel, hover for values. No links out."""
+    """A 2-D surface as one self-contained page: turn by dragging, zoom by wheel, hover for values. No links out.
+
+    The page says whether the surface is sampled or certified, and within what.
+    """
     if surface.losses.ndim != 2:
         raise InputError("a page shows 2-D surfaces, got a 1-D one; plot_loss_surface draws it.")
     data = {
@@ -170,7 +176,7 @@ def write_surface_page(surface: Surface, path: str | os.PathLike[str], *, title:
         "path": None if surface.path is None else surface.path[:, :2].tolist(),
     }
     page = (resources.files(__package__) / "web" / "surface.html").read_text(encoding="utf-8")
-    page = page.replace("{{title}}", html.escape(title))
+    page = page.replace("{{title}}", html.escape(title)).replace("{{label}}", html.escape(surface.label))
     page = page.replace("{{data}}", json.dumps(data).replace("<", "\\u003c"))
     with replacing(path) as partial:
         partial.write_text(page, encoding="utf-8")
