@@ -1,38 +1,14 @@
-"""Checks that several parts share: docstrings run, scripts draw, experiments come out as expected."""
+"""A check that several parts share: experiments come out as expected."""
 
 from __future__ import annotations
 
-import doctest
-import importlib
 import json
-import runpy
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
-import torch
 
 from splinescope import evidence
 from splinescope.evidence._reproduce import _plain
-
-
-def check_docstrings(module: str) -> None:
-    """The examples in a module's docstrings exist and print what they say."""
-    result = doctest.testmod(importlib.import_module(module))
-    assert result.attempted > 0
-    assert result.failed == 0
-
-
-def check_script(script: Path) -> None:
-    """A script of the gallery runs and draws something."""
-    pytest.importorskip("matplotlib").use("Agg")
-    pytest.importorskip("sklearn")
-    pyplot = pytest.importorskip("matplotlib.pyplot")
-    with torch.random.fork_rng(devices=[]):
-        runpy.run_path(str(script))
-    drawn = [axes for number in pyplot.get_fignums() for axes in pyplot.figure(number).axes if axes.has_data()]
-    pyplot.close("all")
-    assert drawn, "the script drew nothing"
 
 
 def check_verdicts(experiment_id: str, verdicts: Sequence[evidence.Verdict]) -> None:

@@ -40,12 +40,12 @@ def frame_reach(size: int, count: int) -> float:
 
         E max_p |v_p . n| = E max_{p <= P} |g_p| / E ||g||,   g ~ N(0, I_D),
 
-    since length and direction of a Gaussian are independent. 0.080 for D = 784, P = 25: frame values with different
+    since length and direction of a Gaussian are independent. 0.0805 for D = 784, P = 25: frame values with different
     D, P or r are not comparable unless the radius is calibrated. Exact (one-dimensional quadrature).
 
     Example:
         >>> round(frame_reach(784, 25), 3)
-        0.08
+        0.081
     """
     if not 1 <= count <= size:
         raise InputError(f"count must be between 1 and the input size {size}, got {count}.")
@@ -66,6 +66,6 @@ def calibrated_radius(distance: float, size: int, count: int) -> float:
 
     Example:
         >>> round(calibrated_radius(0.01, 784, 25), 3)
-        0.125
+        0.124
     """
     return check_positive(distance, "distance") / frame_reach(size, count)

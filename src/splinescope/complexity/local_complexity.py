@@ -44,7 +44,7 @@ def local_complexity(
       the 2P vertices `x +- r v_p`. Never counts a fold that is not there; exact for the first site on the
       cross-polytope those vertices span (if what comes before it is affine), an undercount deeper where earlier folds
       bend. It reaches only
-      `r * frame_reach(D, P)` along a fold's normal (0.080 r for D = 784, P = 25): values with different D, P or r are
+      `r * frame_reach(D, P)` along a fold's normal (0.0805 r for D = 784, P = 25): values with different D, P or r are
       not comparable; `calibrated_radius` gives the radius that reaches a stated distance.
     - "distance": a unit counts if `|z| / ||grad_x z|| <= r`, the linearised distance to its fold; the ball of radius r,
       independent of P and D. Exact for the first site (if what comes before it is affine), an estimate deeper.

@@ -1,0 +1,27 @@
+"""The examples in all docstrings print what they say."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+from pathlib import Path
+
+import pytest
+
+import splinescope
+
+ROOT = Path(splinescope.__file__).parent
+MODULES = [
+    ".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__")
+    for path in sorted(ROOT.rglob("*.py"))
+    if ">>>" in path.read_text(encoding="utf-8")
+]
+
+
+def test_there_are_examples() -> None:
+    assert len(MODULES) > 40
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_examples_in_the_docstrings_are_true(name: str) -> None:
+    assert doctest.testmod(importlib.import_module(name)).failed == 0
