@@ -48,5 +48,9 @@ def test_the_vae_reconstructs_better_than_the_mean_image() -> None:
 def test_bad_images_are_refused() -> None:
     with pytest.raises(ss.InputError, match=r"values in \[0, 1\]"):
         train_vae(2 * torch.ones(3, 1, 8, 8))
+    with pytest.raises(ss.InputError, match=r"got shape \(0, 1, 8, 8\)"):
+        train_vae(torch.ones(0, 1, 8, 8))
+    with pytest.raises(ss.InputError, match=r"shape \(n, 2\), got \(256, 3\)"):
+        train_planar_wgan(lambda n, rng: torch.randn(n, 3, generator=rng))
     with pytest.raises(ss.InputError, match="multiples of 4"):
         train_vae(torch.ones(3, 1, 7, 7))

@@ -134,6 +134,13 @@ def test_a_layer_whose_units_are_all_off_has_no_curvature():
     assert ss.landscape.CurvatureMonitor(model, x, y, layers=("0",)).measure(0)["0/largest"] == 0.0
 
 
+def test_conditioning_of_what_does_not_fit_is_refused():
+    with pytest.raises(ss.InputError, match="draws must be a whole number"):
+        ss.random_conditioning(6, 0.4, skip=True, draws=2.5)
+    with pytest.raises(ss.InputError, match="one number per row"):
+        ss.layer_conditioning(torch.ones(2, 3), torch.ones(3), skip=True)
+
+
 def test_a_deep_stack_that_is_singular_to_float64_breaks_no_bound():
     generator = torch.Generator().manual_seed(0)
     deep = ss.random_conditioning(32, 1.4, "leaky", skip=False, depth=12, draws=20, generator=generator)

@@ -30,7 +30,9 @@ def test_a_line_of_one_layer_is_the_autograd_loss_everywhere(name):
 def test_a_plane_of_one_layer_is_the_autograd_loss_everywhere(name):
     model, x, y, layer = case(name, points=2)
     moves = [direction(model, layer, seed) for seed in (1, 2)]
-    section = ss.loss_section(model, x, y, moves, batch_size=1)
+    shares = []
+    section = ss.loss_section(model, x, y, moves, batch_size=1, progress=lambda share, tiles: shares.append(share))
+    assert shares[-1] == pytest.approx(1)
     assert section.tiling.check().ok, str(section.tiling.check())
     t = np.random.default_rng(0).uniform(-1, 1, (40, 2))
     np.testing.assert_allclose(section(t), [autograd_loss(model, x, y, moves, v) for v in t], rtol=RTOL)

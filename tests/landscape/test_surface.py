@@ -131,6 +131,8 @@ def test_a_path_in_a_plane_is_found_back():
         ss.principal_directions(path[:2])
     with pytest.raises(ss.InputError, match="lie on fewer"):
         ss.principal_directions([path[0], path[-1], path[-1]])
+    with pytest.raises(ss.InputError, match="shapes of parameters differ"):
+        ss.principal_directions([{"w": torch.zeros(2)}, {"w": torch.zeros(3)}, {"w": torch.ones(3)}])
 
 
 def test_bad_input_is_refused_with_what_is_possible():

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .._checks import check_whole
 from .._errors import InputError
 from ..network import SplineNetwork, trace
 from ..tiling import Slice
@@ -104,6 +105,7 @@ def geometry_map(
     """
     if view.dimension != 2:
         raise InputError(f"a map needs a 2-D slice, got a {view.dimension}-D one.")
+    check_whole(resolution, "resolution")
     low, high = view.domain.min(0), view.domain.max(0)
     across = low[0] + (high[0] - low[0]) * (np.arange(resolution) + 0.5) / resolution
     along = low[1] + (high[1] - low[1]) * (np.arange(resolution) + 0.5) / resolution

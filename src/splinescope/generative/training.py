@@ -9,6 +9,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
+from .._checks import check_whole
 from .._errors import InputError
 
 T = TypeVar("T")
@@ -55,7 +56,7 @@ def train_planar_wgan(
 
     Args:
         data: `data(n, rng)` draws `[n, 2]` points.
-        steps: Generator steps; each after `critic_steps` critic steps.
+        steps: Generator steps; each after `critic_steps` critic steps. With 0 the generator is untrained.
         width: Of the three hidden layers of both networks.
         critic_steps: Critic steps per generator step.
         penalty: Weight of `(|grad critic| - 1)^2` on segments between data and samples.
@@ -69,7 +70,12 @@ def train_planar_wgan(
 
     Reference: Gulrajani et al., "Improved Training of Wasserstein GANs" (2017).
     """
+    check_whole(steps, "steps", least=0)
+    check_whole(batch, "batch")
     rng = torch.Generator().manual_seed(seed)
+    points = data(batch, torch.Generator().manual_seed(seed))
+    if points.shape != (batch, 2):
+        raise InputError(f"data(n, rng) must give points of shape (n, 2), got {tuple(points.shape)} for n = {batch}.")
     generator, critic = _seeded(seed, lambda: (relu_mlp(2, *[width] * 3, 2), relu_mlp(2, *[width] * 3, 1)))
     optimizers = [torch.optim.Adam(net.parameters(), learning_rate, (0.5, 0.9)) for net in (generator, critic)]
 
@@ -164,8 +170,10 @@ def train_vae(
     Returns:
         The autoencoder, in eval mode; `.decoder` is the generator.
     """
-    if images.dim() != 4 or not bool(((images >= 0) & (images <= 1)).all()):
+    if images.dim() != 4 or images.numel() == 0 or not bool(((images >= 0) & (images <= 1)).all()):
         raise InputError(f"images must have shape (N, C, H, W) and values in [0, 1], got shape {tuple(images.shape)}.")
+    check_whole(epochs, "epochs")
+    check_whole(batch, "batch")
     rng = torch.Generator().manual_seed(seed)
     shape = (images.shape[1], images.shape[2], images.shape[3])
     model = _seeded(seed, lambda: SmallVAE(shape, latent=latent, width=width, convolutional=convolutional))

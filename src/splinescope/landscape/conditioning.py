@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from .._checks import as_float64_array, check_positive
+from .._checks import as_float64_array, check_positive, check_whole
 from .._errors import InputError
 from ..tiling import Tiling
 from ._minima import corner_means
@@ -88,6 +88,11 @@ def skip_bound(norm: Any) -> np.ndarray:
 def layer_map(weight: Any, slopes: Any, *, skip: bool) -> np.ndarray:
     """`D W` or, with a skip connection, `I + D W`, for weights `[..., m, n]` and slopes `[..., m]`."""
     weight, slopes = as_float64_array(weight, "weight"), as_float64_array(slopes, "slopes")
+    if weight.ndim < 2 or slopes.ndim < 1 or slopes.shape[-1] != weight.shape[-2]:
+        raise InputError(
+            f"slopes must have one number per row of weight, shapes [..., m] and [..., m, n], "
+            f"got {slopes.shape} and {weight.shape}."
+        )
     branch = slopes[..., :, None] * weight
     if not skip:
         return branch
@@ -152,8 +157,8 @@ def random_conditioning(
     """
     if activation not in SLOPES:
         raise InputError(f"activation must be one of {', '.join(map(repr, SLOPES))}, got {activation!r}.")
-    if width < 1 or depth < 1 or draws < 1:
-        raise InputError(f"width, depth and draws must be at least 1, got {width!r}, {depth!r}, {draws!r}.")
+    for name, value in (("width", width), ("depth", depth), ("draws", draws)):
+        check_whole(value, name)
     sigma = check_positive(scale, "scale") / np.sqrt(width)
     left, right = SLOPES[activation]
     shape = (draws, depth, width)

@@ -104,8 +104,8 @@ def principal_directions(path: Sequence[State], count: int = 2) -> PathPlane:
     if count not in (1, 2) or len(states) <= count:
         raise InputError(f"path must hold more than {count} checkpoints (count 1 or 2), got {len(states)}.")
     names = list(states[-1])
-    if any(list(state) != names for state in states):
-        raise InputError("path must hold checkpoints of one model: parameter names differ.")
+    if any(list(state) != names or any(state[n].shape != states[-1][n].shape for n in names) for state in states):
+        raise InputError("path must hold checkpoints of one model: names or shapes of parameters differ.")
     rows = torch.stack([torch.cat([s[n].reshape(-1).double() for n in names]) for s in states])
     rows = rows - rows[-1]
     _, singular, basis = torch.linalg.svd(rows, full_matrices=False)

@@ -22,6 +22,7 @@ from .._checks import as_float64_array
 from .._errors import InputError
 from ..network import SplineNetwork
 from ..tiling import Cells, Slice, Tiling, tessellate
+from ..tiling.tessellate import Progress
 from ._losses import along, batches, check_batch_size
 from ._minima import Minima, corner_means, interval_minima, polygon_minima
 from ._moved import Block, Direction, Mover, ParameterNetwork
@@ -157,6 +158,7 @@ def loss_section(
     max_tiles: int | None = None,
     time_limit: float | None = None,
     rtol: float = 1e-12,
+    progress: Progress | bool | None = None,
 ) -> LossSection:
     """The exact pieces of the squared error along directions in one layer's parameters.
 
@@ -176,6 +178,7 @@ def loss_section(
             about (N H)^2 / 2 of them.
         time_limit: Seconds, per call of the tiling engine.
         rtol: Tolerance of the tiling, see `tessellate`.
+        progress: 2-D only: of the tiling, see `tessellate`.
 
     Returns:
         The pieces with their coefficients. Exact up to float64 rounding.
@@ -209,7 +212,7 @@ def loss_section(
         size = check_batch_size(batch_size, _line_batch(mover))
         return _line(mover, inputs, targets, low, high, size, rtol, time_limit)
     size = check_batch_size(batch_size, default_batch(network))
-    return _plane(mover, inputs, targets, low, high, size, rtol, max_tiles, time_limit)
+    return _plane(mover, inputs, targets, low, high, size, rtol, max_tiles, time_limit, progress)
 
 
 def _line_batch(mover: Mover) -> int:
@@ -262,14 +265,14 @@ def _line(
 
 def _plane(
     mover: Mover, x: Tensor, y: Tensor, low: float, high: float, size: int, rtol: float,
-    max_tiles: int | None, time_limit: float | None,
+    max_tiles: int | None, time_limit: float | None, progress: Progress | bool | None,
 ) -> LossSection:  # fmt: skip
     """One tiling of the plane by all data, batch after batch; then the quadratics, batch after batch."""
     corners = np.array([[low, low], [high, low], [high, high], [low, high]])
     blocks = [mover.block(inputs, str(i)) for i, (inputs, _) in enumerate(batches(x, y, size))]
     network = ParameterNetwork(mover.network, blocks, 2)
     view = Slice(np.zeros(2), np.eye(2), corners)
-    tiling = tessellate(network, view, rtol=rtol, max_tiles=max_tiles, time_limit=time_limit)
+    tiling = tessellate(network, view, rtol=rtol, max_tiles=max_tiles, time_limit=time_limit, progress=progress)
     centers = corner_means(tiling)
     value, gradient, hessian = np.zeros(len(centers)), np.zeros((len(centers), 2)), np.zeros((len(centers), 2, 2))
     for block, (_, targets) in zip(blocks, batches(x, y, size), strict=True):

@@ -30,7 +30,8 @@ class SpectrumSummary:
         condition: largest / smallest; inf if the smallest is below 1e-10 (matrix-free: 1e-6) of the largest.
         trace: Sum of the eigenvalues.
         trace_error: Standard error of the trace; 0 if exact.
-        effective_rank: `(sum of eigenvalues)^2 / sum of their squares`, between 1 and P.
+        effective_rank: `(sum of eigenvalues)^2 / sum of their squares`: between 1 and P if none is negative, less
+            (down to 0) where signs cancel.
         rank: Eigenvalues above 1e-10 of the largest; None if the matrix was not written down.
         method: "dense" (exact) or "matrix-free" (trace and effective rank are estimates).
     """
