@@ -38,6 +38,7 @@ def test_signs_of_markdown_in_a_claim_stay_in_their_cell() -> None:
 def test_page_shows_every_figure_and_verdict(folder: Path) -> None:
     with open_page(folder / "index.html", allow=(folder.as_uri(),)) as page:
         assert page.locator("section").count() == 2
+        assert page.get_by_text("quick size: a first look, full size decides").count() == 2
         widths = page.eval_on_selector_all("img", "images => images.map(i => i.naturalWidth)")
         assert len(widths) == 2
         assert min(widths) > 100

@@ -12,6 +12,8 @@ from ._experiment import DOCUMENTS
 
 Record = dict[str, Any]
 
+_SIZES = {"quick": "quick size: a first look, full size decides", "full": "full size"}
+
 
 def read_records(folder: Path) -> list[Record]:
     """The results in a folder, by document and id."""
@@ -33,7 +35,7 @@ def page(records: list[Record]) -> str:
         )
         parts.append(
             f"<section id='{r['id']}'><h2>{html.escape(r['title'])}</h2>"
-            f"<p class='meta'>{html.escape(r['id'])} · {html.escape(DOCUMENTS[r['document']])} · {r['size']} size · "
+            f"<p class='meta'>{html.escape(r['id'])} · {html.escape(DOCUMENTS[r['document']])} · {_SIZES[r['size']]} · "
             f"seed {r['seed']} · {r['seconds']} s · <a href='{r['id']}.json'>numbers</a></p>"
             f"<table><tr><th>claim</th><th>verdict</th><th>measured</th><th>decided by</th></tr>{rows}</table>"
             f"<img src='{r['id']}.png' alt='{html.escape(r['title'])}'></section>"
