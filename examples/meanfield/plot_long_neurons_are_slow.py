@@ -23,10 +23,11 @@ lengths = torch.where(torch.arange(40) < 20, 1.0, 3.0).double()[:, None]
 net = TwoLayerBN(normal[:, 0], lengths * unit, "relu")
 
 run = descend(net, data, rate=0.01, iterations=1000, record_every=20)
-figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.5), layout="constrained")
-plot_neurons(run, ax=left)
+figure, ax = plt.subplots(figsize=(5.5, 4.5), layout="constrained")
+plot_neurons(run, ax=ax)
 
 # %%
 # Very short neurons do the opposite: their first step is so long that it makes them long at once. From then
 # on they are slow, which is how batch norm forgives a learning rate that is too large.
-plot_first_step(first_step(net, data, lengths=np.geomspace(1e-3, 10, 13), rate=0.05), ax=right)
+figure, ax = plt.subplots(figsize=(5.5, 4.5), layout="constrained")
+plot_first_step(first_step(net, data, lengths=np.geomspace(1e-3, 10, 13), rate=0.05), ax=ax)

@@ -14,8 +14,8 @@ from splinescope.plot.representation import plot_tree
 from splinescope.representation import tree_representation
 
 x = np.sort(np.random.default_rng(2).standard_normal(8))
-figure, (tree_axes, angle_axes) = plt.subplots(1, 2, figsize=(12, 4), layout="constrained")
-plot_tree(x, 3, tree_axes)
+figure, ax = plt.subplots(figsize=(6.5, 4), layout="constrained")
+plot_tree(x, 3, ax)
 
 # %%
 # The inner points collapse onto one direction, the extremes stay apart at a right angle.
@@ -27,11 +27,12 @@ for _ in range(60):
     inner.append(angles[1, -2])
     outer.append(angles[0, -1])
     tree = tree.advance(3)
-angle_axes.semilogy(depths, inner, label="between the second and the last but one")
-angle_axes.semilogy(depths, outer, label="between smallest and largest")
-angle_axes.set_xlabel("layer")
-angle_axes.set_ylabel("angle (degrees)")
-angle_axes.legend(frameon=False)
+figure, ax = plt.subplots(figsize=(6.5, 4), layout="constrained")
+ax.semilogy(depths, inner, label="between the second and the last but one")
+ax.semilogy(depths, outer, label="between smallest and largest")
+ax.set_xlabel("layer")
+ax.set_ylabel("angle (degrees)")
+ax.legend(frameon=False)
 
 deep = tree_representation(x, 10_000)
 ratio = deep.norms()[1:-1].max() / deep.norms().max()

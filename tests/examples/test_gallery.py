@@ -1,8 +1,8 @@
-"""Every script of the gallery runs and draws something."""
+"""Every script of the gallery runs, and each of its blocks draws what it opens, as the gallery shows it."""
 
 from __future__ import annotations
 
-import runpy
+import re
 from pathlib import Path
 
 import pytest
@@ -23,8 +23,13 @@ def test_the_script_draws(script: Path, tmp_path: Path, monkeypatch: pytest.Monk
     pytest.importorskip("sklearn")
     pyplot = pytest.importorskip("matplotlib.pyplot")
     monkeypatch.chdir(tmp_path)  # some write files
-    with torch.random.fork_rng(devices=[]):
-        runpy.run_path(str(script))
-    drawn = [axes for number in pyplot.get_fignums() for axes in pyplot.figure(number).axes if axes.has_data()]
-    pyplot.close("all")
+    drawn = 0
+    names = {"__name__": "__main__", "__file__": str(script)}
+    for block in re.split(r"^# %%.*$", script.read_text(encoding="utf-8"), flags=re.MULTILINE):
+        with torch.random.fork_rng(devices=[]):
+            exec(compile(block, script, "exec"), names)
+        axes = [axes for number in pyplot.get_fignums() for axes in pyplot.figure(number).axes]
+        pyplot.close("all")  # as the gallery does after every block
+        drawn += len(axes)
+        assert all(ax.has_data() for ax in axes), "a block leaves axes empty"
     assert drawn, "the script drew nothing"
