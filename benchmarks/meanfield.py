@@ -172,11 +172,11 @@ network with torch's batch norm. The closed form is first compared with the loop
 |---|---|---|---|---|---|---|---|---|
 {chr(10).join(rows)}
 
-The loop's small steps gain nothing from a second thread. Each at its best number of threads: {best}.
+Each at its best number of threads: {best}.
 
 A closed form makes two matrix products (the pre-activations, and their slopes times the data) where the loop makes
 matrix-vector products; "products against the loop" is what is gained if all else is free. With a ReLU in float64 the
-closed form does better than that: slopes are bits, so the second product is made by looking up sums of eight points
+closed form need not stop there: slopes are bits, so the second product is made by looking up sums of eight points
 in tables. With other activations, tanh here, the products and the activation itself set the limit. Vectorised autograd
 makes the same two products; the closed form saves passes over stored intermediates, and their memory: it holds one
 block per core, not several tables of neurons times points.
