@@ -10,7 +10,7 @@ from safetensors.numpy import save_file
 from torch import nn
 
 import splinescope as ss
-from splinescope.tiling import storage
+from splinescope import _archive
 
 PARTS = ("origin", "basis", "domain", "anchors")
 
@@ -136,7 +136,7 @@ def _put(name, array):
 
 def _header(**fields):
     def change(_, metadata):
-        metadata["tiling"] = json.dumps({**json.loads(metadata["tiling"]), **fields})
+        metadata["header"] = json.dumps({**json.loads(metadata["header"]), **fields})
 
     return change
 
@@ -161,8 +161,8 @@ DAMAGE = {
     "missing array": lambda arrays, _: arrays.pop("tile_corners"),
     "anchors of other width": _put("slice_anchors", np.zeros((1, 5))),
     "version": lambda _, metadata: metadata.update(version="99"),
-    "header not JSON": lambda _, metadata: metadata.update(tiling="{"),
-    "header a list": lambda _, metadata: metadata.update(tiling="[]"),
+    "header not JSON": lambda _, metadata: metadata.update(header="{"),
+    "header a list": lambda _, metadata: metadata.update(header="[]"),
     "rtol a string": _header(rtol="1e-12"),
     "rtol out of range": _header(rtol=2.0),
     "sites a number": _header(sites=3),
@@ -170,6 +170,12 @@ DAMAGE = {
         sites=[{"path": "", "op": "relu", "shape": [20], "units": 20, "depth": 1, "x": 1}]
     ),
     "site with negative units": _header(sites=[{"path": "", "op": "relu", "shape": [20], "units": -1, "depth": 1}]),
+    "site deeper than there are sites": _header(
+        sites=[{"path": "", "op": "relu", "shape": [20], "units": 20, "depth": 10**9}]
+    ),
+    "more units than labels can name": _header(
+        sites=[{"path": "", "op": "relu", "shape": [20], "units": 2**31, "depth": 1}]
+    ),
     "complete missing": _header(complete=None),
 }
 
@@ -178,8 +184,18 @@ DAMAGE = {
 def test_damage_is_refused(saved, damage):
     arrays, metadata = read(saved)
     DAMAGE[damage](arrays, metadata)
+    metadata["sha256"] = _archive._digest(arrays, metadata["header"])  # as a forger would: not the checksum refuses it
     save_file(arrays, saved, metadata)
-    with pytest.raises(ss.FileFormatError):
+    with pytest.raises(ss.FileFormatError) as refusal:
+        ss.load_tiling(saved)
+    assert "checksum" not in str(refusal.value)
+
+
+def test_a_number_changed_on_the_disk_is_noticed(saved):
+    content = bytearray(saved.read_bytes())
+    content[-1] ^= 1  # a last bit of some array: nothing but the checksum can tell
+    saved.write_bytes(content)
+    with pytest.raises(ss.FileFormatError, match="checksum"):
         ss.load_tiling(saved)
 
 
@@ -191,7 +207,7 @@ def test_an_interrupted_save_leaves_the_old_file(tiling, saved, monkeypatch, fai
         path.write_bytes(b"half")
         raise failure
 
-    monkeypatch.setattr(storage, "save_file", interrupted)
+    monkeypatch.setattr(_archive, "save_file", interrupted)
     with pytest.raises(failure):
         tiling.save(saved)
     assert saved.read_bytes() == before

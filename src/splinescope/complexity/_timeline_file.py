@@ -1,51 +1,47 @@
-"""Timelines on disk: one safetensors file with every tiling's arrays, no pickle."""
+"""Timelines on disk: the tilings in the layout of tilings (see `splinescope.tiling.storage`), with what was measured.
+
+Besides the slice once and `i/vertices`, `i/tile_offsets`, ... for checkpoint i: `steps` `[T]` int64 and
+`measures/NAME` `[T]` float64. The header holds the tilings' headers, the names of the measures, `radius` and `near`.
+"""
 
 from __future__ import annotations
 
-import json
 import os
-from dataclasses import asdict
+from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 
-from .._checks import check_file
+from .._archive import Kind, Layout, read_archive, require, write_archive
 from .._errors import FileFormatError
-from .._files import replacing
-from ..network import Site
-from ..tiling import Slice, Tiling
-from ..tiling.tiling import Cells
+from ..tiling.storage import (
+    MESH_LAYOUT,
+    OPTIONAL,
+    SLICE_LAYOUT,
+    check_header,
+    mesh_arrays,
+    read_slice,
+    read_tiling,
+    slice_arrays,
+    tiling_header,
+)
 from .timeline import Timeline
 
-FORMAT = "splinescope.timeline"
-VERSION = 1
-_SLICE = ("origin", "basis", "domain", "anchors")
+KIND = Kind("timeline", 2)
 
 
 def save_timeline(story: Timeline, path: str | os.PathLike[str]) -> None:
-    """Arrays `steps`, `measures/NAME`, `slice/PART` and, per checkpoint i, `i/vertices`, `i/offsets`, `i/corners`,
-    `i/labels` and `i/values`; the rest as JSON in the header."""
-    first = story.tilings[0]
-    arrays = {"steps": story.steps}
-    arrays |= {f"measures/{name}": values for name, values in story.measures.items()}
-    arrays |= {f"slice/{part}": getattr(first.slice, part) for part in _SLICE}
+    """Write a timeline by atomic replacement; see `Timeline.save`."""
+    arrays = {"steps": np.asarray(story.steps, np.int64), **slice_arrays(story.tilings[0].slice)}
+    arrays |= {f"measures/{name}": np.asarray(values, np.float64) for name, values in story.measures.items()}
     for i, tiling in enumerate(story.tilings):
-        arrays |= {f"{i}/vertices": tiling.vertices, f"{i}/offsets": tiling.tiles.offsets,
-                   f"{i}/corners": tiling.tiles.corners, f"{i}/labels": tiling.corner_labels}  # fmt: skip
-        if tiling.values is not None:
-            arrays[f"{i}/values"] = tiling.values
+        arrays |= {f"{i}/{name}": array for name, array in mesh_arrays(tiling).items()}
     header = {
-        "sites": [asdict(site) for site in first.sites],
-        "rtol": first.rtol,
-        "ending": first.ending,
-        "fingerprints": [tiling.fingerprint for tiling in story.tilings],
+        "tilings": [tiling_header(tiling) for tiling in story.tilings],
+        "measures": list(story.measures),
         "radius": story.radius,
         "near": story.near,
     }
-    metadata = {"format": FORMAT, "version": str(VERSION), "timeline": json.dumps(header)}
-    with replacing(path) as partial:
-        save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, partial, metadata)
+    write_archive(path, KIND, arrays, header)
 
 
 def load_timeline(path: str | os.PathLike[str]) -> Timeline:
@@ -55,38 +51,31 @@ def load_timeline(path: str | os.PathLike[str]) -> Timeline:
         InputError: There is no such file.
         FileFormatError: The file is corrupt, of an unknown version, or something else altogether.
     """
-    name = str(check_file(path))
-    try:
-        with safe_open(name, framework="numpy") as file:
-            metadata = file.metadata() or {}
-            if metadata.get("format") != FORMAT or metadata.get("version") != str(VERSION):
-                raise FileFormatError(f"{name} is not a timeline of version {VERSION}.")
-            arrays = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-        header = json.loads(metadata["timeline"])
-        return _assemble(arrays, header)
-    except (SafetensorError, KeyError, TypeError, json.JSONDecodeError) as error:
-        raise FileFormatError(f"{name} is not a readable timeline: {error}") from error
+    optional: set[str] = set()
 
+    def layout(header: dict[str, Any]) -> Layout:
+        require(isinstance(header["tilings"], list) and len(header["tilings"]) > 0, "list of tilings")
+        require(all(isinstance(measure, str) for measure in header["measures"]), "names of measures")
+        for key in ("radius", "near"):
+            require(type(header[key]) is float and 0 < header[key] < np.inf, f"{key} {header[key]!r}")
+        for tiling in header["tilings"]:
+            check_header(tiling)
+        count = len(header["tilings"])
+        optional.update(f"{i}/{OPTIONAL}" for i in range(count))
+        meshes = {f"{i}/{key}": kind for i in range(count) for key, kind in MESH_LAYOUT.items()}
+        measures = {f"measures/{measure}": (np.float64, 1) for measure in header["measures"]}
+        return {"steps": (np.int64, 1), **measures, **meshes, **SLICE_LAYOUT}
 
-def _assemble(arrays: dict[str, np.ndarray], header: dict) -> Timeline:
-    origin, basis, domain, anchors = (arrays[f"slice/{part}"] for part in _SLICE)
-    view = Slice(origin, basis, domain, anchors)
-    sites = tuple(Site(**{**site, "shape": tuple(site["shape"])}) for site in header["sites"])
-    tilings = tuple(
-        Tiling(
-            slice=view,
-            vertices=arrays[f"{i}/vertices"],
-            tiles=Cells(arrays[f"{i}/offsets"], arrays[f"{i}/corners"]),
-            values=arrays.get(f"{i}/values"),
-            sites=sites,
-            rtol=header["rtol"],
-            ending=header["ending"],
-            fingerprint=fingerprint,
-            complete=True,
-            corner_labels=arrays[f"{i}/labels"],
-            network=None,
-        )
-        for i, fingerprint in enumerate(header["fingerprints"])
-    )
-    measures = {key.split("/", 1)[1]: value for key, value in arrays.items() if key.startswith("measures/")}
-    return Timeline(arrays["steps"], tilings, measures, header["radius"], header["near"])
+    name, header, arrays = read_archive(path, KIND, layout, optional)
+    view = read_slice(name, arrays)
+    tilings = []
+    for i, tiling in enumerate(header["tilings"]):
+        own = {key: arrays[f"{i}/{key}"] for key in MESH_LAYOUT if f"{i}/{key}" in arrays}
+        tilings.append(read_tiling(f"{name}, tiling {i}", own, view, tiling, None))
+    measures = {measure: arrays[f"measures/{measure}"] for measure in header["measures"]}
+    for key, values in {"steps": arrays["steps"], **measures}.items():
+        if len(values) != len(tilings):
+            raise FileFormatError(f"{name}: {key} must be one number per tiling, {len(tilings)}, got {len(values)}.")
+    if (np.diff(arrays["steps"]) <= 0).any():
+        raise FileFormatError(f"{name}: steps must ascend.")
+    return Timeline(arrays["steps"], tuple(tilings), measures, header["radius"], header["near"])

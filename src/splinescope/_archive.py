@@ -1,0 +1,122 @@
+"""Named arrays with a header in one safetensors file, sealed by a checksum: what every result on disk is written in.
+
+The file is readable with any safetensors library. Its metadata: `format`, `version`, `header` (a JSON object) and
+`sha256`, the digest of the header and of every array's name, dtype, shape and bytes. Nothing in it is executed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from ._checks import check_file
+from ._errors import FileFormatError
+from ._files import replacing
+
+Layout = Mapping[str, tuple[type, int | None]]
+"""Name of an array -> its dtype and number of axes (None: any)."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of file: `name` for people ("tiling"), and the version this program writes and reads."""
+
+    name: str
+    version: int
+
+    @property
+    def format(self) -> str:
+        return f"splinescope.{self.name}"
+
+
+def write_archive(
+    path: str | os.PathLike[str], kind: Kind, arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]
+) -> None:
+    """Write arrays and a header by atomic replacement."""
+    plain = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    text = json.dumps(header)
+    metadata = {"format": kind.format, "version": str(kind.version), "header": text, "sha256": _digest(plain, text)}
+    with replacing(path) as partial:
+        save_file(plain, partial, metadata)
+
+
+def read_archive(
+    path: str | os.PathLike[str], kind: Kind, layout: Callable[[dict[str, Any]], Layout], optional: set[str]
+) -> tuple[str, dict[str, Any], dict[str, np.ndarray]]:
+    """The file's name, header and arrays.
+
+    Format, version, names, dtypes, numbers of axes and the checksum have been looked at: the file is as it was written.
+    Whoever wrote it may still have meant harm, so readers check that the arrays fit together.
+
+    Args:
+        path: The file.
+        kind: What it must be.
+        layout: From the header, the arrays that may be there; raises KeyError, TypeError or ValueError if it is wrong.
+        optional: Those of them that need not be.
+    """
+    name = str(check_file(path))
+    try:
+        with safe_open(name, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            _check_kind(name, kind, metadata)
+            text = metadata.get("header", "")
+            header, expected = _read_header(name, text, layout)
+            names = set(file.keys())
+            if wrong := sorted((expected.keys() - optional - names) | (names - expected.keys())):
+                raise FileFormatError(f"{name}: arrays missing or unknown: {', '.join(wrong)}.")
+            arrays = {key: file.get_tensor(key) for key in sorted(names)}
+    except (SafetensorError, KeyError, TypeError) as error:  # the last two: a dtype that numpy does not know
+        raise FileFormatError(f"{name} is not a {kind.name}, or is damaged: {error}.") from error
+    for key, array in arrays.items():
+        dtype, axes = expected[key]
+        if array.dtype != dtype or (axes is not None and array.ndim != axes):
+            raise FileFormatError(
+                f"{name}: {key} must be {np.dtype(dtype)}{'' if axes is None else f' with {axes} axes'}, "
+                f"got {array.dtype} of shape {array.shape}."
+            )
+    if metadata.get("sha256") != _digest(arrays, text):
+        raise FileFormatError(f"{name} is damaged: its contents do not have the checksum they were written with.")
+    return name, header, arrays
+
+
+def require(ok: bool, what: str) -> None:
+    """For checks of a header: a ValueError, which `read_archive` turns into words about the file."""
+    if not ok:
+        raise ValueError(f"unexpected {what}")
+
+
+def _check_kind(name: str, kind: Kind, metadata: Mapping[str, str]) -> None:
+    if metadata.get("format") != kind.format:
+        found = metadata.get("format") or "none"
+        raise FileFormatError(f"{name} is not a {kind.name}: format {kind.format!r} expected, got {found!r}.")
+    if metadata.get("version") != str(kind.version):
+        raise FileFormatError(
+            f"{name} has version {metadata.get('version')!r} of the {kind.name} format; "
+            f"this splinescope reads version {kind.version}."
+        )
+
+
+def _read_header(name: str, text: str, layout: Callable[[dict[str, Any]], Layout]) -> tuple[dict[str, Any], Layout]:
+    try:
+        header = json.loads(text)
+        require(isinstance(header, dict), f"header {type(header).__name__}")
+        return header, layout(header)
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise FileFormatError(f"{name}: the header is damaged: {type(error).__name__}: {error}.") from error
+
+
+def _digest(arrays: Mapping[str, np.ndarray], header: str) -> str:
+    digest = hashlib.sha256(header.encode())
+    for name in sorted(arrays):
+        array = arrays[name]
+        digest.update(f"\n{name} {array.dtype.str} {array.shape}\n".encode())
+        digest.update(hashlib.sha256(array.data if array.size else b"").digest())  # each array can be hashed on its own
+    return digest.hexdigest()

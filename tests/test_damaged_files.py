@@ -1,0 +1,167 @@
+"""Files of tilings and timelines, damaged at random: an error each, or nothing was lost; never a crash.
+
+FUZZ_TRIALS sets how many of each kind are tried.
+"""
+
+import contextlib
+import json
+import os
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load, save
+from torch import nn
+
+import splinescope as ss
+from splinescope import _archive
+from splinescope.complexity import Timeline
+from splinescope.tiling.quantities import available
+
+TRIALS = int(os.environ.get("FUZZ_TRIALS", "300"))
+EXTREME = [0, 1, -1, 2, 3, 7, 10**6, 2**31 - 1, -(2**31), 2**62, -(2**63), 1e-300, 1e300, np.inf, -np.inf, np.nan]
+TEXTS = [None, True, -1, 0, 1, 10**12, 1e400, "", "x", [], [0], {}, {"path": 0}]
+
+
+def small_tiling(seed: int, view: ss.Slice) -> ss.Tiling:
+    torch.manual_seed(seed)
+    return ss.tessellate(nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 2)), view)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory) -> dict[str, tuple]:
+    """Kind -> (its reader, the bytes of a small file of it)."""
+    folder = tmp_path_factory.mktemp("whole")
+    plane = ss.Slice.through([0.0, 0.0], [1.0, 0.2], [0.3, 1.0], pad=0.5)
+    small_tiling(0, plane).save(folder / "tiling")
+    small_tiling(0, ss.Slice.segment([-2.0, 0.0], [2.0, 1.0])).save(folder / "line")
+    tilings = tuple(small_tiling(seed, plane) for seed in range(2))
+    measures = {"tiles": np.array([float(t.count) for t in tilings])}
+    Timeline(np.array([0, 10]), tilings, measures, 0.1, 0.2).save(folder / "timeline")
+    readers = {"tiling": ss.load_tiling, "line": ss.load_tiling, "timeline": ss.load_timeline}
+    return {kind: (reader, (folder / kind).read_bytes()) for kind, reader in readers.items()}
+
+
+def tilings_in(result) -> tuple[ss.Tiling, ...]:
+    return result.tilings if isinstance(result, Timeline) else (result,)
+
+
+def damaged(content: bytes, random: np.random.Generator) -> bytes:
+    """Bytes changed, taken out, put in, cut off, blanked or moved."""
+    a, b = sorted(random.integers(0, len(content), 2).tolist())
+    match random.integers(0, 6):
+        case 0:
+            changed = bytearray(content)
+            for place in random.integers(0, len(content), random.integers(1, 4)):
+                changed[place] ^= 1 << int(random.integers(0, 8))
+            return bytes(changed)
+        case 1:
+            return content[:a] + content[b:]
+        case 2:
+            return content[:a] + random.bytes(int(random.integers(1, 40))) + content[a:]
+        case 3:
+            return content[:b]
+        case 4:
+            return content[:a] + bytes(min(b - a, 64)) + content[min(b, a + 64) :]
+        case _:
+            return content[:a] + content[b : b + 16] + content[a + 16 : b] + content[a : a + 16] + content[b + 16 :]
+
+
+@pytest.mark.parametrize("kind", ["tiling", "line", "timeline"])
+def test_damage_to_the_bytes_is_refused(files, kind, tmp_path):
+    read, content = files[kind]
+    path = tmp_path / kind
+    path.write_bytes(content)
+    whole = [t.vertices for t in tilings_in(read(path))]
+    random = np.random.default_rng(0)
+    refused = 0
+    for _ in range(TRIALS):
+        bad = damaged(content, random)
+        path.write_bytes(bad)
+        try:
+            found = tilings_in(read(path))
+        except ss.FileFormatError:
+            refused += 1
+        else:  # the blanks that fill up a header were hit, or nothing at all
+            size = 8 + int.from_bytes(content[:8], "little")
+            assert bad[size:] == content[size:]
+            assert json.loads(bad[8:size]) == json.loads(content[8:size])
+            assert all(np.array_equal(t.vertices, v) for t, v in zip(found, whole, strict=True))
+    assert refused > 0.98 * TRIALS
+
+
+def forged(content: bytes, random: np.random.Generator) -> bytes:
+    """The same file with one array or one field of the header changed, and the checksum of what is there now."""
+    arrays = {name: array.copy() for name, array in load(content).items()}
+    size = int.from_bytes(content[:8], "little")
+    metadata = json.loads(content[8 : 8 + size])["__metadata__"]
+    if random.random() < 0.3:
+        header = json.loads(metadata["header"])
+        place, key = random_place(header, random)
+        place[key] = TEXTS[random.integers(0, len(TEXTS))]
+        metadata["header"] = json.dumps(header)
+    else:
+        name = sorted(arrays)[random.integers(0, len(arrays))]
+        array = arrays[name]
+        if random.random() < 0.2:
+            arrays[name] = np.ascontiguousarray(np.roll(array, 1, 0)[: random.integers(0, len(array) + 1)])
+        else:
+            for place in random.integers(0, max(array.size, 1), random.integers(1, 3)) if array.size else []:
+                value = EXTREME[random.integers(0, len(EXTREME))] if random.random() < 0.7 else array.flat[place - 1]
+                if np.issubdtype(array.dtype, np.integer):
+                    ends = np.iinfo(array.dtype)
+                    value = int(min(max(value, ends.min), ends.max)) if np.isfinite(value) else -5
+                array.flat[place] = value
+    metadata["sha256"] = _archive._digest(arrays, metadata["header"])
+    return save(arrays, metadata)
+
+
+def random_place(node, random):
+    """A container of the header and the key of one of its entries."""
+    while True:
+        keys = list(node) if isinstance(node, dict) else list(range(len(node)))
+        key = keys[random.integers(0, len(keys))]
+        deeper = isinstance(node[key], (dict, list)) and len(node[key])
+        if not deeper or random.random() < 0.2:
+            return node, key
+        node = node[key]
+
+
+def use(tiling: ss.Tiling) -> None:
+    """Everything that runs compiled code over a tiling's arrays. Tiles without an area divide by zero, and say so."""
+    points = tiling.slice.domain.mean(0, keepdims=True)
+    boundary = tiling.decision_boundary if tiling.values is not None else None
+    uses = [tiling.check, tiling.summary, tiling.counts_by_depth, tiling.dual_graph, tiling.growth]
+    uses += [
+        lambda: tiling.locate(points),
+        lambda: tiling.counts_near(points, 0.3),
+        lambda: tiling.tiles_near(points, 9),
+    ]
+    uses += [lambda name=name: tiling.quantity(name) for name in available(tiling)]
+    if boundary is not None:
+        uses += [lambda: boundary().distances(points), lambda: boundary().polylines, tiling.slopes, tiling.pieces]
+    if tiling.dimension == 2:
+        uses += [tiling.bends, lambda: tiling.fold_raster(8)]
+    for measure in uses:
+        with contextlib.suppress(ArithmeticError, RuntimeWarning, ss.SplinescopeError):
+            measure()
+
+
+@pytest.mark.parametrize("kind", ["tiling", "line", "timeline"])
+def test_a_forged_file_is_refused_or_can_be_used(files, kind, tmp_path):
+    read, content = files[kind]
+    path = tmp_path / kind
+    random = np.random.default_rng(0)
+    refused: list[str] = []
+    for _ in range(TRIALS):
+        path.write_bytes(forged(content, random))
+        try:
+            found = tilings_in(read(path))
+        except ss.FileFormatError as error:
+            refused.append(str(error))
+            continue
+        if random.random() < 0.2:  # slower by far than reading
+            for tiling in found:
+                use(tiling)
+    assert len(refused) > 0.3 * TRIALS
+    assert not any("checksum" in reason for reason in refused), "the forgery itself is wrong"
