@@ -11,10 +11,8 @@ from scipy.sparse.csgraph import connected_components
 
 from .._errors import SplinescopeError
 from . import kernels
-from ._engine import Leaf
-
-OUTSIDE = -1
-"""Label of a wall that is the boundary of the domain."""
+from ._chunk import Leaf
+from ._tiles import OUTSIDE
 
 
 @dataclass(frozen=True)
@@ -40,9 +38,9 @@ def assemble(leaves: list[Leaf], domain: np.ndarray) -> Mesh:
     leaves = sorted(leaves, key=lambda leaf: leaf.path)
     starts = np.cumsum([0, *(len(leaf.names) for leaf in leaves)])
     names = np.concatenate([leaf.names for leaf in leaves])
-    corners = np.concatenate([leaf.corners + np.int64(s) for leaf, s in zip(leaves, starts, strict=False)])
-    sizes = np.concatenate([np.diff(leaf.offsets) for leaf in leaves])
-    labels = np.concatenate([leaf.labels for leaf in leaves])
+    corners = np.concatenate([leaf.tiles.corners + np.int64(s) for leaf, s in zip(leaves, starts, strict=False)])
+    sizes = np.concatenate([np.diff(leaf.tiles.offsets) for leaf in leaves])
+    labels = np.concatenate([leaf.tiles.labels for leaf in leaves])
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     table = 1 << int(np.ceil(np.log2(2 * len(names) + 16)))
     ids = np.empty(len(corners), np.int32)

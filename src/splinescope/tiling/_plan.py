@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..network._program import Program
-from ._segments import CUTS, Segment, cut_into_segments
+from ..network._program import Fold, Program
+from ._segments import Segment, cut_into_segments
 
 _PROBES = 16
 _ROWS_TOGETHER = 8
@@ -26,8 +26,10 @@ class Plan:
     tolerances: Per fold, `[U]`: a pre-activation of at most this size is zero.
     seal_tolerances: Per segment and seal, `[windows]`: the same for ties in a tournament.
     first_labels: Per fold, the label of its first unit; labels number all units of all folds.
+    labels: Per fold, `[U]` the labels of its units.
     rows_per_block: Per segment, how many rows run through the torch ops together, at most.
     row_bytes: Per segment, bytes that one vertex holds while the segment is being worked on.
+    folds: The folds in order: fold i ends segment i and starts segment i + 1.
     """
 
     segments: list[Segment]
@@ -36,6 +38,15 @@ class Plan:
     first_labels: list[int]
     rows_per_block: list[int]
     row_bytes: list[int]
+
+    labels: list[np.ndarray] = field(init=False)
+    folds: list[Fold] = field(init=False)
+
+    def __post_init__(self) -> None:
+        folds = [segment.next_fold for segment in self.segments if segment.next_fold is not None]
+        object.__setattr__(self, "folds", folds)
+        labels = [np.arange(a, a + f.site.units, dtype=np.int32) for a, f in zip(self.first_labels, folds, strict=True)]
+        object.__setattr__(self, "labels", labels)
 
     @property
     def keeps_output(self) -> bool:
@@ -76,7 +87,7 @@ def make_plan(program: Program, probes: Tensor, rtol: float) -> Plan:
         seal_tolerances.append([rtol * sizes[s.final].flatten(1).amax(0).numpy() for s in segment.seals])
         segment.shapes = {name: tuple(values[name].shape[1:]) for name in segment.kept}
         live = {name: values[name] for name in segment.kept}
-    widths = [_width(segment) for segment in segments]
+    widths = [sum(segment.width(key) for key in segment.keys) for segment in segments]
     entering = [int(np.prod(program.input_shape)), *widths[:-1]]
     return Plan(
         segments,
@@ -86,13 +97,6 @@ def make_plan(program: Program, probes: Tensor, rtol: float) -> Plan:
         rows_per_block=[32 if max(pair) > 4096 else 256 for pair in zip(entering, widths, strict=True)],
         row_bytes=[8 * (a + b) for a, b in zip(widths, [*widths[1:], widths[-1]], strict=True)],
     )
-
-
-def _width(segment: Segment) -> int:
-    """Numbers that one vertex holds at the segment's end."""
-    sizes = {name: int(np.prod(shape)) for name, shape in segment.shapes.items()}
-    total = sum(size for name, size in sizes.items() if name not in segment.aliases)
-    return total + (0 if segment.next_fold is None else segment.next_fold.site.units)
 
 
 def probe_points(domain: np.ndarray) -> np.ndarray:
@@ -116,6 +120,3 @@ def run_in_blocks(segment: Segment, values: dict[str, np.ndarray], shapes: dict[
             inputs[name] = part.reshape(len(part), *shapes[name])
         for key, result in segment.run(inputs).items():
             out[key][start:stop] = result[: stop - start].numpy()
-
-
-__all__ = ["CUTS", "Plan", "make_plan", "probe_points", "run_in_blocks"]

@@ -105,6 +105,13 @@ class Segment:
         names = [name for name in self.kept if name not in self.aliases]
         return names if self.next_fold is None else [CUTS, *names]
 
+    def width(self, key: str) -> int:
+        """How many numbers a row of this key has."""
+        if key == CUTS:
+            assert self.next_fold is not None
+            return self.next_fold.site.units
+        return int(np.prod(self.shapes[key]))
+
     def run(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The rows `[N, size]` of every key, from the shaped values live at the segment's start."""
         live = dict(values)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .bits import jit, lowest_bit
-from .split import cut_value, fill
+from .edges import cut_value, fill
 
 
 @jit

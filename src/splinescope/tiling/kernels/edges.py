@@ -1,0 +1,136 @@
+"""Vertices on edges: where a unit is zero between two vertices of a tile, shared by all tiles around."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .bits import jit, lowest_bit, mix
+
+DONE, VERTICES_FULL, TILES_FULL, STACK_FULL, TABLE_FULL = 0, 1, 2, 3, 4
+"""What a cutting kernel returns instead of growing arrays: done, or what was too small; the caller repeats it."""
+
+
+class Vertices(NamedTuple):
+    """The vertices of a chunk at one fold (see the package's text); arrays have room beyond those in use.
+
+    The kernels take its fields one by one: numba counts references at every access to a field.
+    """
+
+    names: np.ndarray
+    points: np.ndarray
+    parents: np.ndarray
+    weights: np.ndarray
+    pos: np.ndarray
+    neg: np.ndarray
+    cuts: np.ndarray
+    new_cuts: np.ndarray
+    filled: np.ndarray
+
+
+@jit
+def fill(vertex, w, parents, weights, pos, neg, cuts, new_cuts, filled):
+    """Make word w of a vertex's pre-activations available in `new_cuts`, its ancestors' first.
+
+    (A loop that starts again from the vertex after each ancestor: chains are short, and a recursive function
+    does not survive numba's cache.)
+    """
+    old = cuts.shape[0]
+    if vertex < old:
+        return
+    while not filled[vertex - old, w]:
+        q = vertex
+        while True:
+            a = parents[q, 0]
+            b = parents[q, 1]
+            if a >= old and not filled[a - old, w]:
+                q = a
+            elif b >= old and not filled[b - old, w]:
+                q = b
+            else:
+                break
+        row_a = cuts[a] if a < old else new_cuts[a - old]
+        row_b = cuts[b] if b < old else new_cuts[b - old]
+        s = weights[q, 0]
+        t = weights[q, 1]
+        zero = ~(pos[q, w] | neg[q, w])
+        for j in range(64 * w, min(64 * w + 64, cuts.shape[1])):
+            new_cuts[q - old, j] = s * row_a[j] + t * row_b[j]
+        while zero != 0:
+            j = 64 * w + lowest_bit(zero)
+            zero &= zero - np.uint64(1)
+            if j < cuts.shape[1]:
+                new_cuts[q - old, j] = 0.0
+        filled[q - old, w] = True
+
+
+@jit
+def cut_value(vertex, j, cuts, new_cuts):
+    """Pre-activation j of a vertex (for a new vertex, its word must have been filled)."""
+    old = cuts.shape[0]
+    return cuts[vertex, j] if vertex < old else new_cuts[vertex - old, j]
+
+
+@jit
+def cut_edge(
+    end0, end1, k, label, count, names, points, parents, weights, pos, neg, cuts, new_cuts, filled, tol, keys, values
+):  # fmt: skip
+    """The vertex where unit k is zero on the edge between two others: found in the table, or made at index `count`."""
+    a, b = (end0, end1) if names[end0] < names[end1] else (end1, end0)
+    key = (np.uint64(a) << np.uint64(32)) | np.uint64(b)
+    mask = np.uint64(keys.shape[0] - 1)
+    h = key * np.uint64(0x9E3779B97F4A7C15)
+    slot = (h >> np.uint64(24)) & mask
+    while values[slot] >= 0:
+        if keys[slot] == key:
+            return values[slot]
+        slot = (slot + np.uint64(1)) & mask
+    keys[slot] = key
+    values[slot] = count
+    q = count
+    fill(a, k // 64, parents, weights, pos, neg, cuts, new_cuts, filled)
+    fill(b, k // 64, parents, weights, pos, neg, cuts, new_cuts, filled)
+    za = cut_value(a, k, cuts, new_cuts)
+    zb = cut_value(b, k, cuts, new_cuts)
+    s = zb / (zb - za)
+    t = za / (za - zb)
+    parents[q, 0] = a
+    parents[q, 1] = b
+    weights[q, 0] = s
+    weights[q, 1] = t
+    names[q] = mix(names[a], names[b], label)
+    for d in range(points.shape[1]):
+        points[q, d] = s * points[a, d] + t * points[b, d]
+    for w in range(pos.shape[1]):
+        pa = pos[a, w]
+        pb = pos[b, w]
+        na = neg[a, w]
+        nb = neg[b, w]
+        conflict = (pa & nb) | (na & pb)
+        p = (pa | pb) & ~conflict
+        n = (na | nb) & ~conflict
+        if conflict != 0:
+            fill(a, w, parents, weights, pos, neg, cuts, new_cuts, filled)
+            fill(b, w, parents, weights, pos, neg, cuts, new_cuts, filled)
+        while conflict != 0:
+            low = conflict & (~conflict + np.uint64(1))
+            j = w * 64 + lowest_bit(conflict)
+            conflict ^= low
+            z = s * cut_value(a, j, cuts, new_cuts) + t * cut_value(b, j, cuts, new_cuts)
+            if j != k and z > tol[j]:
+                p |= low
+            elif j != k and z < -tol[j]:
+                n |= low
+        pos[q, w] = p
+        neg[q, w] = n
+    return q
+
+
+@jit
+def keep_ancestors(used, first_new, parents):
+    """Mark the parents, within this fold, of every marked vertex (new vertices come after their parents)."""
+    for q in range(used.shape[0] - 1, first_new - 1, -1):
+        if used[q]:
+            used[parents[q, 0]] = True
+            used[parents[q, 1]] = True
