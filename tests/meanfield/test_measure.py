@@ -14,7 +14,18 @@ from splinescope.meanfield.measure import pairwise_distance
 
 def measure(m: int, seed: int, d: int = 3) -> ParticleMeasure:
     rng = np.random.default_rng(seed)
-    return ParticleMeasure.from_arrays(rng.standard_normal(m), rng.standard_normal((m, d)))
+    return ParticleMeasure(rng.standard_normal(m), rng.standard_normal((m, d)))
+
+
+def test_a_measure_is_the_same_from_tensors_arrays_and_lists() -> None:
+    a, b = torch.tensor([1.0, -2.0], requires_grad=True), torch.tensor([[3.0, 4.0], [0.0, -2.0]])
+    from_tensors, from_lists = ParticleMeasure(a, b), ParticleMeasure(a.tolist(), b.tolist())
+    assert from_tensors.u.tolist() == [[0.6, 0.8], [0.0, -1.0]]
+    assert wasserstein2(from_tensors, from_lists) == 0
+    with pytest.raises(InputError, match="zero rows"):
+        ParticleMeasure(a, 0 * b)
+    with pytest.raises(InputError, match="must be numbers"):
+        ParticleMeasure("a", b)
 
 
 def test_w2_is_the_best_of_all_permutations() -> None:
@@ -44,10 +55,7 @@ def test_w2_is_a_distance() -> None:
 
 def test_w2_of_a_small_rotation_is_its_angle() -> None:
     angles = np.linspace(0, 2 * np.pi, 7, endpoint=False)
-    mu, nu = (
-        ParticleMeasure.from_arrays(np.zeros(7), np.column_stack([np.cos(p), np.sin(p)]))
-        for p in (angles, angles + 1e-7)
-    )
+    mu, nu = (ParticleMeasure(np.zeros(7), np.column_stack([np.cos(p), np.sin(p)])) for p in (angles, angles + 1e-7))
     assert wasserstein2(mu, nu) == pytest.approx(1e-7, rel=1e-6)
 
 
@@ -72,16 +80,16 @@ def test_sliced_distance_bounds_w2_and_matches_one_dimension() -> None:
     full = wasserstein2(mu, nu, cost="chordal")
     assert 0.2 * full < sliced * np.sqrt(4) <= full * 1.03  # 4000 slices: 1% standard error
     # two point masses at distance delta: SW2^2 = delta^2 / dimension
-    one = ParticleMeasure.from_arrays([0.0], [[1.0, 0.0, 0.0]])
-    two = ParticleMeasure.from_arrays([2.0], [[1.0, 0.0, 0.0]])
+    one = ParticleMeasure([0.0], [[1.0, 0.0, 0.0]])
+    two = ParticleMeasure([2.0], [[1.0, 0.0, 0.0]])
     assert sliced_wasserstein2(one, two, slices=20_000, generator=generator) == pytest.approx(1, rel=0.03)
 
 
 def test_bad_measures_are_refused() -> None:
     with pytest.raises(InputError, match="zero rows"):
-        ParticleMeasure.from_arrays([1.0], [[0.0, 0.0]])
+        ParticleMeasure([1.0], [[0.0, 0.0]])
     with pytest.raises(InputError, match="a must be finite"):
-        ParticleMeasure.from_arrays([np.nan], [[1.0, 0.0]])
+        ParticleMeasure([np.nan], [[1.0, 0.0]])
     with pytest.raises(InputError, match="slices must be a whole number"):
         sliced_wasserstein2(measure(3, 0), measure(3, 0), slices=0)
     with pytest.raises(InputError, match="share a dimension"):
@@ -91,4 +99,4 @@ def test_bad_measures_are_refused() -> None:
     with pytest.raises(InputError, match=r"ParticleMeasure\.of\(net\)"):
         wasserstein2(measure(3, 0), "measure")
     with pytest.raises(InputError, match="m, d >= 1"):
-        ParticleMeasure.from_arrays(np.zeros(0), np.zeros((0, 2)))
+        ParticleMeasure(np.zeros(0), np.zeros((0, 2)))

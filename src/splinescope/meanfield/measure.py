@@ -26,34 +26,35 @@ class ParticleMeasure:
     Directions stand for points of Omega through the isometry with the round sphere, so that distances need no
     Sigma.
 
+    Made from arrays, tensors or lists; neurons `b_k` of any length but 0 may be given for the directions.
+
     Attributes:
         a: Shape (m,), float64.
         u: Shape (m, d), rows of length 1.
     """
 
-    a: np.ndarray
-    u: np.ndarray
+    a: Any
+    u: Any
+
+    def __post_init__(self) -> None:
+        amplitudes, directions = as_float64_array(self.a, "a"), as_float64_array(self.u, "u")
+        if directions.ndim != 2 or amplitudes.shape != directions.shape[:1] or directions.size == 0:
+            raise InputError(
+                f"a and u must have shapes (m,) and (m, d) with m, d >= 1, got {amplitudes.shape} and "
+                f"{directions.shape}."
+            )
+        lengths = np.linalg.norm(directions, axis=1, keepdims=True)
+        if not (lengths > 0).all():
+            raise InputError("u must have no zero rows: a neuron of length 0 has no direction.")
+        object.__setattr__(self, "a", amplitudes)
+        object.__setattr__(self, "u", directions / lengths)
 
     @classmethod
     def of(cls, net: TwoLayer) -> ParticleMeasure:
         """The measure of a network's neurons (their lengths are not part of it: the function does not see
         them).
         """
-        return cls.from_arrays(net.a, net.b)
-
-    @classmethod
-    def from_arrays(cls, a: Any, b: Any) -> ParticleMeasure:
-        """From amplitudes (m,) and non-zero directions (m, d)."""
-        amplitudes, directions = as_float64_array(a, "a"), as_float64_array(b, "b")
-        if directions.ndim != 2 or amplitudes.shape != directions.shape[:1] or directions.size == 0:
-            raise InputError(
-                f"a and b must have shapes (m,) and (m, d) with m, d >= 1, got {amplitudes.shape} and "
-                f"{directions.shape}."
-            )
-        lengths = np.linalg.norm(directions, axis=1, keepdims=True)
-        if not (lengths > 0).all():
-            raise InputError("b must have no zero rows: a neuron of length 0 has no direction.")
-        return cls(amplitudes, directions / lengths)
+        return cls(net.a, net.b)
 
     def __len__(self) -> int:
         return len(self.a)
@@ -114,8 +115,8 @@ def wasserstein2(
             simplex of the extra `transport`), or "auto": assignment up to 2048 atoms. Memory O(m n).
 
     Example:
-        >>> one = ParticleMeasure.from_arrays([0.0], [[1.0, 0.0]])
-        >>> round(wasserstein2(one, ParticleMeasure.from_arrays([0.0], [[0.0, 2.0]])), 6)
+        >>> one = ParticleMeasure([0.0], [[1.0, 0.0]])
+        >>> round(wasserstein2(one, ParticleMeasure([0.0], [[0.0, 2.0]])), 6)
         1.570796
     """
     return math.sqrt(max(0.0, _transport(pairwise_distance(mu, nu, cost=cost) ** 2, method)))
