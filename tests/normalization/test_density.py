@@ -38,6 +38,42 @@ def test_one_fold_has_the_ratio_computed_by_hand():
         at_line.ratio(1, near=1e-9, far=1.0)
 
 
+def one_line(at: float, size: int = 2) -> nn.Sequential:
+    """A single fold, the plane x_0 = at."""
+    net = nn.Sequential(nn.Linear(size, 1), nn.ReLU()).double()
+    with torch.no_grad():
+        net[0].weight.copy_(torch.eye(1, size))
+        net[0].bias.fill_(-at)
+    return net
+
+
+def test_data_off_the_slice_are_as_far_as_they_are():
+    """The shadow of a far point does not make the cells under it near."""
+    view = ss.Slice.axes(np.zeros(3), (0, 1), -2.0, 2.0)
+    on, above = np.array([[1.5, 0.0, 0.0]]), np.array([[-1.5, 0.0, 1.0]])
+    here, there = (fold_density(one_line(at, 3), np.concatenate([on, above]), view, cells=16) for at in (1.5, -1.5))
+    assert here.offsets.tolist() == [0.0, 1.0]
+    assert here.ratio(1, near=0.5, far=2.0) == np.inf  # the fold through the datum on the slice
+    assert there.ratio(1, near=0.5, far=1.2) < 0.01  # the fold under the other one: nothing near, something far
+    assert there.ratio(1, near=1.1, far=1.5) > 1  # wide enough to reach it
+    assert "1 on the slice, 1 off it by 1 to 1" in here.summary()
+    assert there.alignment(1, near=0.5) != there.alignment(1, near=1.1)  # one datum, or two
+    with pytest.raises(ss.InputError, match=r"distances from .* 0 on the slice, 1 off it by 1 to 1"):
+        fold_density(one_line(1.5, 3), above, view, cells=16).ratio(1, near=0.5, far=2.0)
+
+
+def test_near_is_measured_in_the_input_space_whatever_the_basis():
+    data = np.array([[1.0, 0.0], [-1.0, 0.5], [0.3, -0.2], [0.7, 0.9]])
+    unit = ss.Slice.axes([0.0, 0.0], (0, 1), -2.0, 2.0)
+    stretched = ss.Slice(np.zeros(2), np.diag([4.0, 4.0]), unit.domain / 4)
+    one, other = (fold_density(one_line(0.9), data, view, cells=32) for view in (unit, stretched))
+    assert one.ratio(1, near=0.4, far=1.0) == pytest.approx(other.ratio(1, near=0.4, far=1.0))
+    assert (
+        one.spacing == pytest.approx(other.spacing) == pytest.approx(np.median([1.17, 0.922, 0.728, 0.728]), rel=1e-1)
+    )
+    assert one.ratio(1) == pytest.approx(one.ratio(1, near=one.spacing, far=2 * one.spacing))
+
+
 def test_data_aware_folds_favour_the_data_and_are_counted_alike():
     torch.manual_seed(0)
     net = cases.mlp(2, 40, 40, 2).double()

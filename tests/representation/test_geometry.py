@@ -160,7 +160,7 @@ def test_model_is_left_as_found() -> None:
 def test_summary_and_records_have_a_line_a_layer() -> None:
     model = nn.Sequential(nn.Linear(4, 6), nn.ReLU())
     geometry = representation_geometry(model, torch.randn(8, 4, generator=seeded()), keep_gram=False, method="hooks")
-    assert len(geometry.summary().splitlines()) == 1 + len(geometry) == 1 + len(geometry.records())
+    assert len(geometry.summary().splitlines()) == 2 + len(geometry) == 2 + len(geometry.records())  # head and foot
     assert geometry.series("rank")[:2].tolist() == [4, 5]  # float32 noise is no rank; the bias is
     assert geometry[0].gram is None
     with pytest.raises(ValueError, match="keep_gram"):

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import Tensor
 
+from .._display import Certainty, Result, table
+
 if TYPE_CHECKING:
     from ..network import Site
 
@@ -24,8 +26,8 @@ _WHAT = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class LocalComplexity:
+@dataclass(frozen=True, eq=False, repr=False)
+class LocalComplexity(Result):
     """How many folds pass near each point.
 
     Attributes:
@@ -57,6 +59,23 @@ class LocalComplexity:
             f"LocalComplexity({len(self.counts)} points, mean {mean} folds of {sum(s.units for s in self.sites)} units "
             f"in the {self.region}, {self.method})"
         )
+
+    @property
+    def certainty(self) -> Certainty:
+        """ "exact" if every count is, else "bound" (frame: nothing is counted that is not there) or "estimate"."""
+        if bool(self.exact.all()):
+            return "exact"
+        return "bound" if self.method == "frame" else "estimate"
+
+    def summary(self) -> str:
+        """How many folds, a table by site, what was counted and how sure it is."""
+        rows = [("site", "op", "units", "mean folds", "most", "exact at")]
+        means = self.counts.double().mean(0).tolist() if len(self.counts) else [math.nan] * len(self.sites)
+        for i, site in enumerate(self.sites):
+            most = str(int(self.counts[:, i].max())) if len(self.counts) else "-"
+            share = f"{float(self.exact[:, i].double().mean()):.0%} of points" if len(self.counts) else "-"
+            rows.append((site.path or "-", site.op, str(site.units), f"{means[i]:.4g}", most, share))
+        return f"{self!r}\n{table(rows)}\nCounted: {self.what}."
 
     @property
     def what(self) -> str:

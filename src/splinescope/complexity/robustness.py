@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from .._checks import check_choice, check_positive, check_whole
+from .._display import Result, table
 from .._errors import InputError
 from ..network import SplineNetwork
 from ._attacks import Loss, Norm, Scores, attack_loss, blocks, margins, pgd, random_search
@@ -21,8 +22,8 @@ _HIDDEN = 0.1
 5% where exact distances tell (2-D, four starts); masked gradients cost tens of percent."""
 
 
-@dataclass(frozen=True, eq=False)
-class Robustness:
+@dataclass(frozen=True, eq=False, repr=False)
+class Robustness(Result):
     """Accuracy under attack. Upper bounds: a better attack may break more points, never fewer.
 
     Attributes:
@@ -44,6 +45,7 @@ class Robustness:
     survived: Tensor
     zero_gradients: float
     signs: tuple[str, ...]
+    certainty = "bound"
 
     @property
     def accuracy(self) -> Tensor:
@@ -54,6 +56,18 @@ class Robustness:
     def masked(self) -> bool:
         """Whether the gradient hides weakness: then accuracy under PGD alone is not robustness."""
         return bool(self.signs)
+
+    def summary(self) -> str:
+        """A table by size of the perturbation, and any signs of masking."""
+        rows = [("epsilon", "accuracy", "gradient attack", "random search")]
+        for values in zip(self.epsilons, self.accuracy, self.gradient, self.search, strict=True):
+            e, *shares = (float(value) for value in values)
+            rows.append((f"{e:g}", *(f"{share:.3f}" for share in shares)))  # type: ignore[arg-type]
+        masked = "".join(f"\nSign of masked gradients: {sign}." for sign in self.signs)
+        return (
+            f"{self.norm}, {self.survived.shape[1]} points, clean accuracy {self.clean:.3f}\n{table(rows)}{masked}\n"
+            + ("Upper bounds: a better attack may break more points, never fewer.")
+        )
 
     def __repr__(self) -> str:
         under = ", ".join(

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from .._checks import check_positive
+from .._display import Result, table
 from .._errors import FileFormatError, InputError
 from ..network import trace
 from ..tiling import Slice, Tiling, tessellate
@@ -25,8 +26,8 @@ _ENDINGS = (".safetensors", ".pt", ".pth", ".ckpt")
 _BOUNDARY_SAMPLES = 200
 
 
-@dataclass(frozen=True, eq=False)
-class Timeline:
+@dataclass(frozen=True, eq=False, repr=False)
+class Timeline(Result):
     """A slice through training.
 
     Attributes:
@@ -46,10 +47,18 @@ class Timeline:
     measures: dict[str, np.ndarray]
     radius: float
     near: float
+    certainty = "estimate"
 
     def __repr__(self) -> str:
         span = f"steps {self.steps[0]} to {self.steps[-1]}"
         return f"Timeline({len(self.steps)} checkpoints, {span}, {len(self.measures)} measures)"
+
+    def summary(self) -> str:
+        """A table: the measures at the first, the middle and the last step."""
+        shown = sorted({0, len(self.steps) // 2, len(self.steps) - 1})
+        rows = [("measure", *(f"step {self.steps[i]}" for i in shown))]
+        rows += [(name, *(f"{values[i]:.4g}" for i in shown)) for name, values in self.measures.items()]
+        return f"{table(rows)}\nTilings are exact; means over sampled points and counts by frames are estimates."
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything into one safetensors file, by atomic replacement."""

@@ -11,6 +11,7 @@ import torch
 from scipy import stats
 
 from .._checks import check_choice, check_whole
+from .._display import Result
 from .._errors import InputError
 from .data import Data
 from .flow import flow
@@ -22,8 +23,8 @@ from .velocity import outputs
 Start = Callable[[int, torch.Generator], TwoLayerBN]
 
 
-@dataclass(frozen=True)
-class Rate:
+@dataclass(frozen=True, repr=False)
+class Rate(Result):
     """A power law `distance ~ width^slope`, least squares on logarithms, with its 95% confidence interval.
 
     The interval takes the distances as independent; of two distances it is the whole line.
@@ -32,6 +33,11 @@ class Rate:
     slope: float
     low: float
     high: float
+    certainty = "estimate"
+
+    def summary(self) -> str:
+        """The rate in a sentence."""
+        return f"distance ~ width^{self.slope:.3f}, 95% interval {self.low:.3f} to {self.high:.3f}. {self.assurance}"
 
     @classmethod
     def fit(cls, widths: np.ndarray, distances: np.ndarray) -> Rate:
@@ -43,8 +49,8 @@ class Rate:
         return cls(float(line.slope), float(line.slope) - reach, float(line.slope) + reach)
 
 
-@dataclass(frozen=True)
-class ConvergenceStudy:
+@dataclass(frozen=True, repr=False)
+class ConvergenceStudy(Result):
     """Distances between the measures of consecutive widths.
 
     Attributes:
@@ -60,6 +66,7 @@ class ConvergenceStudy:
     end: np.ndarray
     lipschitz: np.ndarray
     outputs: np.ndarray
+    certainty = "estimate"
 
     def rate(self, quantity: str = "end") -> Rate:
         """The fitted rate of "start", "end", "lipschitz" or "outputs"."""
@@ -108,7 +115,7 @@ def convergence_study(
                 progress((count + number / len(sizes)) / len(seeds), f"seed {seed}, width {width}")
             run = flow(start(width, generator), data, loss, times=[0.0, time], rtol=rtol, atol=rtol * 1e-2)
             f = outputs(run.a[-1], run.b[-1], data, run.activation)
-            measures = [ParticleMeasure.from_arrays(run.a[i], run.b[i]) for i in (0, -1)]
+            measures = [ParticleMeasure(run.a[i], run.b[i]) for i in (0, -1)]
             runs.append((measures[0], measures[1], f))
         pairs = list(itertools.pairwise(runs))
         rows["start"].append([wasserstein2(p[0], q[0]) for p, q in pairs])

@@ -20,14 +20,15 @@ import torch
 from torch import Tensor
 
 from .._checks import as_float64_array, check_positive
+from .._display import Result
 from .._errors import InputError
 from .data import Data
 from .functions import ActivationLike, LossLike, as_activation, as_loss, check_labels
 from .manifold import Manifold
 
 
-@dataclass(frozen=True)
-class DensityPath:
+@dataclass(frozen=True, repr=False)
+class DensityPath(Result):
     """The density of neurons over time.
 
     Attributes:
@@ -48,6 +49,7 @@ class DensityPath:
     outputs: np.ndarray
     risks: np.ndarray
     edge_mass: float
+    certainty = "estimate"
 
     @property
     def cell_area(self) -> float:

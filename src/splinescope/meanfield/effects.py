@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from .._checks import as_float64_array, check_positive
+from .._display import Result
 from .._errors import InputError
 from .data import Data
 from .flow import descend
@@ -19,8 +20,8 @@ from .networks import TwoLayer, TwoLayerBN, check_pair
 from .velocity import Forces, euclidean_velocity, field_at
 
 
-@dataclass(frozen=True)
-class SpeedByDirection:
+@dataclass(frozen=True, repr=False)
+class SpeedByDirection(Result):
     """Angular speed of a neuron of length 1 and amplitude 1 against its angle, for one state of training.
 
     Attributes:
@@ -34,6 +35,7 @@ class SpeedByDirection:
     batch_norm: np.ndarray
     plain: np.ndarray
     axis: float
+    certainty = "exact"
 
     def anisotropy(self, *, within: float = np.radians(25)) -> tuple[float, float]:
         """(batch norm, plain): mean speed near the low-variance axis over mean speed near the high-variance
@@ -78,8 +80,8 @@ def speed_by_direction(
     return SpeedByDirection(phi.numpy(), turning.norm(dim=1).numpy(), across.norm(dim=1).numpy(), axis)
 
 
-@dataclass(frozen=True)
-class SpeedByLength:
+@dataclass(frozen=True, repr=False)
+class SpeedByLength(Result):
     """Speeds of neurons lengthened by `factors`, relative to the unchanged neuron.
 
     Attributes:
@@ -93,6 +95,7 @@ class SpeedByLength:
     factors: np.ndarray
     batch_norm: np.ndarray
     plain: np.ndarray
+    certainty = "exact"
 
 
 def speed_by_length(net: TwoLayerBN, data: Data, *, factors: ArrayLike, loss: LossLike = "squared") -> SpeedByLength:
@@ -116,8 +119,8 @@ def speed_by_length(net: TwoLayerBN, data: Data, *, factors: ArrayLike, loss: Lo
     return SpeedByLength(scales, batch_norm, plain)
 
 
-@dataclass(frozen=True)
-class FirstStep:
+@dataclass(frozen=True, repr=False)
+class FirstStep(Result):
     """Lengths before and after one step of gradient descent.
 
     Attributes:
@@ -129,6 +132,7 @@ class FirstStep:
     before: np.ndarray
     after: np.ndarray
     push: np.ndarray
+    certainty = "exact"
 
     @property
     def predicted(self) -> np.ndarray:
@@ -155,8 +159,8 @@ def first_step(
     return FirstStep(before, after, push)
 
 
-@dataclass(frozen=True)
-class LearningRateStudy:
+@dataclass(frozen=True, repr=False)
+class LearningRateStudy(Result):
     """Final losses of gradient descent against the learning rate.
 
     Attributes:
@@ -170,6 +174,7 @@ class LearningRateStudy:
     batch_norm: np.ndarray
     plain: np.ndarray
     start: float
+    certainty = "exact"
 
     def workable_decades(self, *, share: float = 1.0) -> tuple[float, float]:
         """(batch norm, plain): decades of learning rate that end below `share` of the starting loss.

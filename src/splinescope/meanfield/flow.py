@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from .._checks import as_float64_array, check_choice, check_positive, check_whole
+from .._display import Result
 from .._errors import InputError
 from .data import Data
 from .functions import Activation, Loss, LossLike, as_loss, check_labels
@@ -31,8 +32,8 @@ DYNAMICS: tuple[Dynamics, ...] = ("euclidean", "normalised", "manifold", "plain"
 Clock = Literal["meanfield", "parameter"]
 
 
-@dataclass(frozen=True)
-class Trajectory:
+@dataclass(frozen=True, repr=False)
+class Trajectory(Result):
     """A recorded flow or descent.
 
     Attributes:
@@ -54,6 +55,7 @@ class Trajectory:
     steps: int
     activation: Activation
     covariance: Tensor
+    certainty = "estimate"
 
     @property
     def directions(self) -> Tensor:

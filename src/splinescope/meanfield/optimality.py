@@ -13,6 +13,7 @@ from scipy.spatial import cKDTree
 from torch import Tensor
 
 from .._checks import check_positive, check_whole
+from .._display import Result
 from .._errors import InputError
 from .data import Data, float_tensor
 from .functions import LossLike, as_loss, check_labels
@@ -62,8 +63,8 @@ def _loss_slope(net: TwoLayer, data: Data, loss: LossLike) -> Tensor:
     return the_loss.slope(outputs(net.a, net.b, data, net.activation), data.y)
 
 
-@dataclass(frozen=True)
-class Certificate:
+@dataclass(frozen=True, repr=False)
+class Certificate(Result):
     """How far a network is from global optimality.
 
     The first variation is `a h(b)` with `h(b) = E[l' sigma(b . x)]`, linear in the free amplitude `a`: it is
@@ -84,6 +85,7 @@ class Certificate:
     on_support: float
     slack: float
     risk: float
+    certainty = "bound"
 
     def gap_bound(self, budget: float) -> float:
         """`L(f) - L(f*) <= slack + budget * largest` if the mean absolute amplitude of `f*` is `budget`.

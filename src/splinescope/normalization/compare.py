@@ -12,12 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._checks import as_float64_array, check_choice
+from .._checks import check_choice
+from .._display import Result, table
 from .._errors import InputError
 from ..network._export import check_mode, unwrap
 from ..tiling import Raster, Slice
 from .density import FoldDensity
-from .fold_distances import table
 from .jitter import with_statistics
 
 NORMALIZATIONS: dict[str, str] = {
@@ -114,10 +114,7 @@ def sign_changes(model: nn.Module, x: Any, view: Slice, *, cells: int = 96) -> F
         rasters[depth] = Raster((some & ~every).sum(-1).double().numpy(), xs, ys)
     if not rasters:
         raise InputError("model must have nn.ReLU modules that run, found none; fold_density reads functions, too.")
-    data = as_float64_array(x, "x")
-    offsets = (data - view.origin).reshape(len(data), -1)
-    points = np.linalg.lstsq(view.basis.reshape(2, -1).T, offsets.T, rcond=None)[0].T
-    return FoldDensity(rasters, points, 0)
+    return FoldDensity.about(x, view, rasters, "estimate", None)
 
 
 def _relu_inputs(model: nn.Module, x: Tensor) -> Iterator[Tensor]:
@@ -134,8 +131,8 @@ def _relu_inputs(model: nn.Module, x: Tensor) -> Iterator[Tensor]:
     yield from seen
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, repr=False)
+class Comparison(Result):
     """One normalisation's row.
 
     Attributes:
@@ -149,6 +146,7 @@ class Comparison:
     exact: str
     ratios: np.ndarray
     splits: np.ndarray
+    certainty = "estimate"
 
 
 def compare_normalizations(

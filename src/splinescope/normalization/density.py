@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from .._checks import as_float64_array, check_positive
+from .._display import Certainty, Result, table
 from .._errors import InputError
 from ..network import SplineNetwork
 from ..tiling import Raster, Slice, tessellate
@@ -17,54 +18,130 @@ from ..tiling._differentiate import cuts
 from ._data import row_blocks, traced
 
 
-@dataclass(frozen=True, eq=False)
-class FoldDensity:
-    """Exact fold lengths per cell of a raster on a slice, layer by layer.
+@dataclass(frozen=True, eq=False, repr=False)
+class FoldDensity(Result):
+    """Fold lengths per cell of a raster on a slice, layer by layer, and where the data lie.
+
+    A cell's distance to the data is that of the input space: a point off the slice is as far from the cell as it
+    really is, not as far as its shadow on the slice. Lengths are exact (`fold_density`) or sign changes counted on a
+    grid, an estimate (`sign_changes`).
 
     Attributes:
         rasters: Depth of a layer -> its folds' lengths; `.density` is length per area.
         points: `[N, d]` the data in slice coordinates (projected, if it lies off the slice).
-        tiles: Number of tiles of the slice.
+        offsets: `[N]` how far each data point lies off the slice, in the input space; 0 on it.
+        spacing: Median distance from a data point to the nearest other one, in the input space; NaN for a single one.
+        scale: `[d, d]`: slice coordinates times it are lengths of the input space (1 for an orthonormal basis).
+        certainty: "exact" or "estimate".
+        tiles: Number of tiles of the slice; None where it was not tiled.
     """
 
     rasters: dict[int, Raster]
     points: np.ndarray
-    tiles: int
+    offsets: np.ndarray
+    spacing: float
+    scale: np.ndarray
+    certainty: Certainty
+    tiles: int | None
+
+    @classmethod
+    def about(
+        cls, x: Any, view: Slice, rasters: dict[int, Raster], certainty: Certainty, tiles: int | None
+    ) -> FoldDensity:
+        """Rasters on a slice, with the data `x` `[N, *input shape]` put beside them."""
+        data = as_float64_array(x, "x")
+        if data.ndim == 0 or data.shape[1:] != view.input_shape or not len(data):
+            raise InputError(f"x must have shape (N, {', '.join(map(str, view.input_shape))}), got {data.shape}.")
+        points = view.coordinates(data)
+        flat = data.reshape(len(data), -1)
+        offsets = np.linalg.norm(flat - view.inputs(points).reshape(flat.shape), axis=1)
+        offsets[offsets <= 1e-9 * max(1.0, float(np.abs(flat).max()))] = 0.0  # rounding of the projection
+        basis = view.basis.reshape(view.dimension, -1)
+        scale = np.linalg.cholesky(basis @ basis.T)
+        return cls(rasters, points, offsets, _spacing(flat), scale, certainty, tiles)
 
     def __repr__(self) -> str:
-        return f"FoldDensity(layers {', '.join(map(str, self.rasters))} about {len(self.points)} points)"
+        layers = ", ".join(map(str, self.rasters))
+        return f"FoldDensity(layers {layers} about {len(self.points)} points, {self.where}, {self.certainty})"
 
-    def ratio(self, depth: int, *, near: float, far: float) -> float:
-        """Mean density of cells nearer than `near` to a data point over that of cells further than `far`.
+    @property
+    def where(self) -> str:
+        """How far the data lie off the slice, in words."""
+        on, furthest = int((self.offsets == 0).sum()), float(self.offsets.max())
+        if not furthest:
+            return "all on the slice"
+        nearest = float(self.offsets[self.offsets > 0].min())
+        return f"{on} on the slice, {len(self.offsets) - on} off it by {nearest:.3g} to {furthest:.3g}"
 
-        Infinite if folds pass near the data only, NaN if they pass nowhere.
+    def summary(self) -> str:
+        """How far the data lie, and a table: per layer, the density near the data and far from it."""
+        near, far = self._limits(None, None)
+        rows: list[tuple[str, ...]] = [("layer", f"near (< {near:.3g})", f"far (> {far:.3g})", "ratio")]
+        for depth, raster in self.rasters.items():
+            close, distant = self._near_and_far(raster, near, far)
+            means = [f"{part.mean():.4g}" if part.size else "no cells" for part in (close, distant)]
+            rows.append((str(depth), *means, f"{_ratio(close, distant):.3g}" if close.size and distant.size else "-"))
+        data = (
+            f"{len(self.points)} data points, {self.where}; the nearest other one is {self.spacing:.3g} away (median)."
+        )
+        return f"{data}\n{table(rows)}\n{self.assurance}"
+
+    def ratio(self, depth: int, *, near: float | None = None, far: float | None = None) -> float:
+        """Mean density of cells nearer than `near` to a data point over that of cells further than `far` from all.
+
+        Distances are those of the input space (see above). `near` is the data's `spacing` by default (a cell's
+        diagonal, if that is longer), `far` twice that. Infinite if folds pass near the data only, NaN if they pass
+        nowhere; an error that says how far the data lie if no cell is near, or none far.
         """
         raster = self._raster(depth)
-        distance = self._distances(raster)
-        close, distant = raster.density[distance < near], raster.density[distance > far]
+        near, far = self._limits(near, far)
+        close, distant = self._near_and_far(raster, near, far)
         if not close.size or not distant.size:
-            raise InputError(f"no cells nearer than {near} or none further than {far} from the data.")
-        inside, outside = close.mean(), distant.mean()
-        if outside == 0:
-            return float("inf") if inside > 0 else float("nan")
-        return float(inside / outside)
+            distance = self._distances(raster)
+            raise InputError(
+                f"no cells nearer than {near:.4g} or none further than {far:.4g} from the data, to which cells have "
+                f"distances from {distance.min():.4g} to {distance.max():.4g} (data: {self.where}); choose near= and "
+                "far= between them, or a slice through data."
+            )
+        return _ratio(close, distant)
 
-    def alignment(self, depth: int) -> float:
-        """Mean density at the data points over that at uniform points of the data's bounding box; 1 is indifferent."""
+    def alignment(self, depth: int, *, near: float | None = None) -> float:
+        """Mean density at the data points over that at uniform points of their bounding box; 1 is indifferent.
+
+        Of data off the slice only what lies within `near` of it counts (its `spacing` by default).
+        """
         raster = self._raster(depth)
-        low, high = self.points.min(0), self.points.max(0)
+        near, _ = self._limits(near, None)
+        points = self.points[self.offsets <= near]
+        if not len(points):
+            raise InputError(f"no data within near = {near:.4g} of the slice ({self.where}).")
+        low, high = points.min(0), points.max(0)
         window = np.array([(edges[0], edges[-1]) for edges in _edges(raster)]).T
-        if ((self.points < window[0]) | (self.points > window[1])).any():
+        if ((points < window[0]) | (points > window[1])).any():
             raise InputError("some data lies outside the slice's window; take a larger one, or ratio(near=, far=).")
         centres = _centres(raster)
         inside = ((centres >= low) & (centres <= high)).all(-1)
         background = raster.density[inside].mean() if inside.any() else 0.0
         index = [
-            np.clip(np.searchsorted(edges, self.points[:, i], side="right") - 1, 0, len(edges) - 2)
+            np.clip(np.searchsorted(edges, points[:, i], side="right") - 1, 0, len(edges) - 2)
             for i, edges in enumerate(_edges(raster))
         ]
         at_data = raster.density[tuple(reversed(index))].mean()
         return float(at_data / background) if background > 0 else float("nan")
+
+    def _limits(self, near: float | None, far: float | None) -> tuple[float, float]:
+        if near is None:
+            diagonal = max(
+                float(np.linalg.norm(np.array([e[1] - e[0] for e in _edges(r)]) @ self.scale))
+                for r in self.rasters.values()
+            )
+            near = max(diagonal, self.spacing) if np.isfinite(self.spacing) else diagonal
+        near = check_positive(near, "near")
+        return near, 2 * near if far is None else check_positive(far, "far")
+
+    def _near_and_far(self, raster: Raster, near: float, far: float) -> tuple[np.ndarray, np.ndarray]:
+        distance = self._distances(raster)
+        return raster.density[distance < near], raster.density[distance > far]
 
     def _raster(self, depth: int) -> Raster:
         if depth not in self.rasters:
@@ -72,14 +149,30 @@ class FoldDensity:
         return self.rasters[depth]
 
     def _distances(self, raster: Raster) -> np.ndarray:
-        return nearest_distances(_centres(raster), self.points)
+        """From each cell's centre to the nearest data point, in the input space: the offset is one more coordinate."""
+        from scipy.spatial import cKDTree
+
+        data = np.column_stack([self.points @ self.scale, self.offsets])
+        places = _centres(raster) @ self.scale
+        return np.asarray(cKDTree(data).query(np.concatenate([places, np.zeros((*places.shape[:-1], 1))], -1))[0])
 
 
-def nearest_distances(places: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """`[...]` distance from each place `[..., d]` to the nearest of the points `[N, d]`."""
+def _spacing(points: np.ndarray) -> float:
     from scipy.spatial import cKDTree
 
-    return np.asarray(cKDTree(points).query(places)[0])
+    distinct = np.unique(points, axis=0)
+    return (
+        float(np.median(np.asarray(cKDTree(distinct).query(distinct, k=2)[0])[:, 1]))
+        if len(distinct) > 1
+        else float("nan")
+    )
+
+
+def _ratio(close: np.ndarray, distant: np.ndarray) -> float:
+    inside, outside = close.mean(), distant.mean()
+    if outside == 0:
+        return float("inf") if inside > 0 else float("nan")
+    return float(inside / outside)
 
 
 def _edges(raster: Raster) -> list[np.ndarray]:
@@ -99,7 +192,7 @@ def fold_density(
 
     Args:
         model: In evaluation mode, or traced; for norms that depend on the input, `freeze_statistics` first.
-        x: `[N, *input shape]` data, projected onto the slice.
+        x: `[N, *input shape]` data; they need not lie on the slice (see `FoldDensity`).
         view: A 1-D or 2-D slice (in 1-D, folds are counted).
         cells: Cells along the longer side.
         max_tiles: See `tessellate`.
@@ -115,15 +208,10 @@ def fold_density(
 
     Reference: "On the Geometry of Deep Learning", Figure 8.
     """
-    data = as_float64_array(x, "x")
-    if data.ndim == 0 or data.shape[1:] != view.input_shape or not len(data):
-        raise InputError(f"x must have shape (N, {', '.join(map(str, view.input_shape))}), got {data.shape}.")
-    basis = view.basis.reshape(view.dimension, -1)
-    offsets = (data - view.origin).reshape(len(data), -1)
-    points = np.linalg.lstsq(basis.T, offsets.T, rcond=None)[0].T
+    empty = FoldDensity.about(x, view, {}, "exact", None)  # refuses x before the work
     tiling = tessellate(model, view, max_tiles=max_tiles)
     depths = sorted({site.depth for site in tiling.sites})
-    return FoldDensity({d: tiling.fold_raster(cells, d) for d in depths}, points, tiling.count)
+    return replace(empty, rasters={d: tiling.fold_raster(cells, d) for d in depths}, tiles=tiling.count)
 
 
 def fold_counts(

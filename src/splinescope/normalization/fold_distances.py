@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from .._checks import check_choice
+from .._display import Result, table
 from .._errors import InputError
 from ..network import Program, Site, SplineNetwork
 from ..tiling._differentiate import cuts, unit_distances
@@ -19,8 +20,8 @@ from ._data import row_blocks, traced
 from ._layers import Layer, layers, value_shapes
 
 
-@dataclass(frozen=True, eq=False)
-class SiteDistances:
+@dataclass(frozen=True, eq=False, repr=False)
+class SiteDistances(Result):
     r"""Distances from data to the folds of one site, unit by unit; a channel's positions count as one unit's data.
 
     With pre-activation $z = \langle w, a\rangle + b$ over the layer's inputs $a$, the distance of a point to the
@@ -52,6 +53,7 @@ class SiteDistances:
     active: np.ndarray
     input_closest: np.ndarray | None
     input_mean: np.ndarray | None
+    certainty = "exact"
 
     def __repr__(self) -> str:
         return f"SiteDistances({self.site.path or '-'} {self.site.op}, {len(self)} units)"
@@ -100,11 +102,12 @@ class SiteDistances:
         return (self.lowest < 0) & (self.highest > 0)
 
 
-@dataclass(frozen=True, eq=False)
-class FoldDistances:
+@dataclass(frozen=True, eq=False, repr=False)
+class FoldDistances(Result):
     """`SiteDistances` for every site, in execution order, and their summary."""
 
     sites: tuple[SiteDistances, ...]
+    certainty = "exact"
 
     def __repr__(self) -> str:
         return f"FoldDistances({len(self)} sites, {sum(len(site) for site in self)} units)"
@@ -152,13 +155,7 @@ class FoldDistances:
                     f"{r['splits']:.0%}",
                 )
             )
-        return table(rows)
-
-
-def table(rows: Sequence[tuple[str, ...]]) -> str:
-    """Rows of cells, the first being the head, in columns."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return "\n".join("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows)
+        return f"{table(rows)}\n{self.assurance}"
 
 
 @torch.inference_mode(False)  # gradients are taken

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from .._checks import check_choice
+from .._display import Result
 from .._errors import InputError
 from ..network import Affine, trace
 from ..network._export import unwrap
@@ -25,8 +26,8 @@ METHODS = ("mean", "standard", "whiten", "quantile", "one_unit_per_point")
 _CONSTANT = 1e-12  # a deviation below this share of the largest value is rounding: float64 sums of a million terms
 
 
-@dataclass(frozen=True, eq=False)
-class Initialization:
+@dataclass(frozen=True, eq=False, repr=False)
+class Initialization(Result):
     """What `initialize_` did.
 
     Attributes:
@@ -42,6 +43,7 @@ class Initialization:
     constant: dict[str, tuple[int, ...]]
     sums: tuple[str, ...]
     _before: tuple[tuple[Tensor, Tensor], ...] = field(repr=False)
+    certainty = "exact"
 
     @torch.no_grad()
     def undo(self) -> None:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from .._display import Result
 from .._errors import InputError
 from ..network import trace
 from ..network._export import unwrap
@@ -84,8 +85,8 @@ def minibatch_networks(
         yield with_statistics(model, x[torch.randperm(len(x), generator=generator)[:batch_size]])
 
 
-@dataclass(frozen=True, eq=False)
-class FoldJitter:
+@dataclass(frozen=True, eq=False, repr=False)
+class FoldJitter(Result):
     r"""Spread of one batch norm's offsets from batch to batch, in units of its pre-activations.
 
     Attributes:
@@ -102,6 +103,7 @@ class FoldJitter:
     deviation: np.ndarray
     measured: np.ndarray
     predicted: np.ndarray
+    certainty = "estimate"
 
 
 def fold_jitter(
@@ -178,8 +180,8 @@ def _row_spread(full: nn.Module, x: Tensor) -> dict[str, np.ndarray]:
     return found
 
 
-@dataclass(frozen=True, eq=False)
-class BoundaryJitter:
+@dataclass(frozen=True, eq=False, repr=False)
+class BoundaryJitter(Result):
     """An ensemble of exact decision boundaries over minibatches, on a slice.
 
     Attributes:
@@ -195,6 +197,7 @@ class BoundaryJitter:
     margins: np.ndarray
     full_margins: np.ndarray
     flips: np.ndarray
+    certainty = "estimate"
 
 
 def boundary_jitter(

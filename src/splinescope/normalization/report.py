@@ -11,11 +11,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from .._display import Result, table
 from .._errors import InputError
 from ..network import SplineNetwork
 from ..network._export import unwrap
 from ._data import raw_batches, traced
-from .fold_distances import FoldDistances, SiteDistances, fold_distances, table
+from .fold_distances import FoldDistances, SiteDistances, fold_distances
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,8 @@ class Thresholds:
     jitter: float = 0.25
 
 
-@dataclass(frozen=True)
-class Finding:
+@dataclass(frozen=True, repr=False)
+class Finding(Result):
     """One thing to look at: where, what, how many units of how many, what to do."""
 
     kind: str
@@ -50,10 +51,11 @@ class Finding:
     of: int
     detail: str
     advice: str
+    certainty = "exact"
 
 
-@dataclass(frozen=True, eq=False)
-class NormalizationReport:
+@dataclass(frozen=True, eq=False, repr=False)
+class NormalizationReport(Result):
     """Findings and the distances they come from.
 
     Attributes:
@@ -67,6 +69,7 @@ class NormalizationReport:
     distances: FoldDistances
     rows: int
     batch_sizes: tuple[int, int] | None
+    certainty = "exact"
 
     def __repr__(self) -> str:
         return f"NormalizationReport({self.rows} points, {self.distances!r}, {len(self.findings)} findings)"

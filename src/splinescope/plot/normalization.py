@@ -44,7 +44,11 @@ def plot_fold_density(density: FoldDensity, depth: int, ax: Axes | None = None) 
     raster = density.rasters[depth]
     assert raster.y_edges is not None
     image = ax.pcolormesh(raster.x_edges, raster.y_edges, raster.density, cmap="viridis", rasterized=True)
-    ax.plot(density.points[:, 0], density.points[:, 1], ".", color="white", markersize=3)
+    on = density.offsets == 0
+    ax.plot(*density.points[on].T, ".", color="white", markersize=3)
+    ax.plot(
+        *density.points[~on].T, ".", markerfacecolor="none", markeredgecolor="white", markeredgewidth=0.4, alpha=0.5
+    )
     ax.set_xlim(raster.x_edges[0], raster.x_edges[-1])
     ax.set_ylim(raster.y_edges[0], raster.y_edges[-1])
     ax.set(aspect="equal", xlabel="$t_1$", ylabel="$t_2$")

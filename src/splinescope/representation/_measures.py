@@ -11,14 +11,15 @@ import torch
 from torch import Tensor
 
 from .._checks import as_float64_array
+from .._display import Result
 from .._errors import InputError
 
 ANGLE_BINS = np.linspace(0, 180, 91)
 """Edges of the angle histogram, in degrees."""
 
 
-@dataclass(frozen=True)
-class OddPoint:
+@dataclass(frozen=True, repr=False)
+class OddPoint(Result):
     """The point that stands furthest from the mean of the batch.
 
     Attributes:
@@ -36,10 +37,11 @@ class OddPoint:
     angle: float
     cluster_angle: float
     cluster_spread: float
+    certainty = "exact"
 
 
-@dataclass(frozen=True)
-class LayerGeometry:
+@dataclass(frozen=True, repr=False)
+class LayerGeometry(Result):
     """The representation `H` of a batch at one place of a network, `n` points in `d` units.
 
     Attributes:
@@ -77,6 +79,10 @@ class LayerGeometry:
     sparsity: float
     projection: np.ndarray
     gram: np.ndarray | None
+    certainty = "exact"
+
+    def __repr__(self) -> str:
+        return f"LayerGeometry({self.name} {self.op}, {self.n} points in {self.d} units, rank {self.rank()})"
 
     def rank(self, rtol: float | None = None) -> int:
         """Number of singular values above `rtol` times the largest (default: rounding, as in torch)."""

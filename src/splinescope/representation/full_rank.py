@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from .._checks import as_float64_array, check_whole
+from .._display import Result
 from .._errors import InputError
 from .gamma import SignClasses
 
 
-@dataclass(frozen=True)
-class FullRankWidth:
+@dataclass(frozen=True, repr=False)
+class FullRankWidth(Result):
     """Widths at which a random ReLU layer first reached full rank, one for each draw.
 
     Attributes:
@@ -26,6 +27,13 @@ class FullRankWidth:
     widths: np.ndarray
     limit: int
     n: int
+    certainty = "estimate"
+
+    def summary(self) -> str:
+        """Mean width with its error, in a sentence."""
+        mean = f"mean width {self.mean:.4g} +- {self.standard_error:.2g}" if self.reached == 1 else "no mean width"
+        reached = f"{self.reached:.0%} of {len(self.widths)} draws reached rank {self.n} within {self.limit} units"
+        return f"{reached}; {mean}. {self.assurance}"
 
     @property
     def reached(self) -> float:

@@ -16,6 +16,7 @@ import numpy as np
 from scipy import optimize, special, stats
 
 from .._checks import as_float64_array, check_choice, check_whole
+from .._display import Certainty, Result
 from .._errors import InputError
 
 _TOLERANCE = 1e-12
@@ -24,8 +25,8 @@ _TOLERANCE = 1e-12
 Method = Literal["auto", "exact", "bounds", "monte_carlo"]
 
 
-@dataclass(frozen=True)
-class SignClasses:
+@dataclass(frozen=True, repr=False)
+class SignClasses(Result):
     """The sign classes of a batch and the smallest of their volumes.
 
     Attributes:
@@ -44,6 +45,17 @@ class SignClasses:
     lower: float
     upper: float
     kind: Literal["exact", "bounds", "monte_carlo"]
+
+    @property
+    def certainty(self) -> Certainty:
+        """By `kind`: "exact", "bound" or "estimate"."""
+        return {"exact": "exact", "bounds": "bound", "monte_carlo": "estimate"}[self.kind]  # type: ignore[return-value]
+
+    def summary(self) -> str:
+        """Number of classes and the smallest volume with its bounds, in a sentence."""
+        found = f"{self.count} sign classes of {self.signs.shape[1]} points; the smallest has volume {self.gamma:.4g}"
+        between = "" if self.kind == "exact" else f" (between {self.lower:.4g} and {self.upper:.4g})"
+        return f"{found}{between}. {self.assurance}"
 
     @property
     def count(self) -> int:

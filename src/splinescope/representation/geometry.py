@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from .._checks import check_choice
+from .._display import Result, table
 from .._errors import InputError, UnsupportedModelError
 from ..network import Fold, Seal, SplineNetwork, trace
 from ..network._program import live_after
@@ -25,8 +26,8 @@ QUANTITIES: tuple[str, ...] = (
 """Numbers of a place that `series` and `plot_depth` know by name."""
 
 
-@dataclass(frozen=True)
-class RepresentationGeometry:
+@dataclass(frozen=True, repr=False)
+class RepresentationGeometry(Result):
     """What `representation_geometry` returns: one `LayerGeometry` for each place, in order of execution.
 
     Attributes:
@@ -36,6 +37,12 @@ class RepresentationGeometry:
 
     layers: tuple[LayerGeometry, ...]
     method: Literal["trace", "hooks"]
+    certainty = "exact"
+
+    def __repr__(self) -> str:
+        points = self.layers[0].n if self.layers else 0
+        ranks = f", ranks {' '.join(str(layer.rank()) for layer in self.layers)}" if 0 < len(self) <= 12 else ""
+        return f"RepresentationGeometry({points} points at {len(self)} places by {self.method}{ranks})"
 
     def __len__(self) -> int:
         return len(self.layers)
@@ -62,21 +69,37 @@ class RepresentationGeometry:
 
     def summary(self) -> str:
         """A table, one line for each place."""
-        head = f"{'layer':28} {'op':16} {'units':>7} {'rank':>5} {'stable':>7} {'effect.':>7} {'angle':>6} " + (
-            f"{'gap':>6} {'sparse':>6} {'odd':>5} {'ratio':>7} {'at':>6} {'cluster':>7}"
+        head = (
+            "layer",
+            "op",
+            "units",
+            "rank",
+            "stable",
+            "effect.",
+            "angle",
+            "gap",
+            "sparse",
+            "odd",
+            "ratio",
+            "at",
+            "cluster",
         )
-        lines = [head]
+        rows = [head]
         for layer in self.layers:
-            line = (
-                f"{_shorten(layer.name, 28):28} {_shorten(layer.op, 16):16} {layer.d:7d} {layer.rank():5d} "
-                f"{layer.stable_rank:7.2f} {layer.effective_rank:7.2f} {layer.mean_angle:6.1f} "
-                f"{layer.orthogonality_gap:6.3f} {layer.sparsity:6.1%}"
+            odd = layer.odd
+            rows.append(
+                (
+                    *(_shorten(layer.name, 28), _shorten(layer.op, 16), str(layer.d), str(layer.rank())),
+                    *(f"{layer.stable_rank:.2f}", f"{layer.effective_rank:.2f}", f"{layer.mean_angle:.1f}"),
+                    *(f"{layer.orthogonality_gap:.3f}", f"{layer.sparsity:.1%}"),
+                    *(
+                        ("-", "-", "-", "-")
+                        if odd is None
+                        else (f"{odd.index}", f"{odd.norm_ratio:.2f}", f"{odd.angle:.1f}", f"{odd.cluster_angle:.1f}")
+                    ),
+                )
             )
-            if layer.odd is not None:
-                odd = layer.odd
-                line += f" {odd.index:5d} {odd.norm_ratio:7.2f} {odd.angle:6.1f} {odd.cluster_angle:7.1f}"
-            lines.append(line)
-        return "\n".join(lines)
+        return f"{table(rows)}\nAngles in degrees; odd: the point furthest from the mean. {self.assurance}"
 
     def records(self) -> list[dict[str, Any]]:
         """One JSON-ready dictionary of numbers for each place."""

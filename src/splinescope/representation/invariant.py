@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from .._checks import as_float64_array, check_whole
+from .._display import Result
 from .._errors import InputError
 from .gram import relu_gram
 
@@ -46,8 +47,8 @@ def invariant_representation(n: int, k: int = 2) -> np.ndarray:
     return x
 
 
-@dataclass(frozen=True)
-class OddPointStep:
+@dataclass(frozen=True, repr=False)
+class OddPointStep(Result):
     """One layer of recentring and ReLU applied to an odd point and a cluster, in expectation.
 
     Attributes:
@@ -63,6 +64,7 @@ class OddPointStep:
     contracts: bool
     gram: np.ndarray
     ratios: np.ndarray
+    certainty = "exact"
 
 
 def odd_point_step(points: Any) -> OddPointStep:

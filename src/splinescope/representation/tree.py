@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from .._checks import as_float64_array, check_whole
+from .._display import Result
 from .._errors import InputError
 
 _RESCALE_EVERY = 64
@@ -58,8 +59,8 @@ def tree_rows(values: Any, depth: int) -> np.ndarray:
     return rows
 
 
-@dataclass(frozen=True)
-class TreeRepresentation:
+@dataclass(frozen=True, repr=False)
+class TreeRepresentation(Result):
     """The batch after some layers of the tree model, without its `2^depth` rows.
 
     All lengths are in units of `exp(log_scale)`. Indices run over the `K` distinct values, in ascending order;
@@ -88,6 +89,10 @@ class TreeRepresentation:
     _place: np.ndarray
     _below: np.ndarray
     _above: np.ndarray
+    certainty = "exact"
+
+    def __repr__(self) -> str:
+        return f"TreeRepresentation({self.n} points, depth {self.depth}, {self.singles} rows with three clusters)"
 
     @property
     def n(self) -> int:

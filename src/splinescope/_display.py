@@ -1,0 +1,96 @@
+"""How results show themselves: a line in a prompt, sentences or a small table on request, a box in a notebook."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+Certainty = Literal["exact", "bound", "estimate"]
+"""What a result's numbers are: "exact" (up to rounding in float64), a proven "bound", or an "estimate"."""
+
+CERTAINTIES: tuple[Certainty, ...] = ("exact", "bound", "estimate")
+
+_SAYS: dict[str, str] = {
+    "exact": "Exact, up to rounding.",
+    "bound": "A bound: proven, not necessarily attained.",
+    "estimate": "An estimate.",
+}
+
+
+class Result:
+    """Base of every public result: it says how sure it is and prints itself in one line.
+
+    A result class is a dataclass with `repr=False` that sets `certainty` (a class attribute, a field, or a property
+    where it depends on how the result was made) and, where the table of its fields is not what a reader wants,
+    overrides `summary`; its words for how sure it is then come from `assurance`.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> @dataclass(frozen=True, eq=False, repr=False)
+        ... class Mean(Result):
+        ...     value: float
+        ...     rows: int
+        ...     certainty = "estimate"
+        >>> Mean(0.5, 40)
+        Mean(value=0.5, rows=40, estimate)
+    """
+
+    if TYPE_CHECKING:  # at run time there is none: a dataclass would take it for the default of a field of that name
+
+        @property
+        def certainty(self) -> Certainty: ...
+
+    @property
+    def assurance(self) -> str:
+        """How sure the result is, as a sentence."""
+        return _SAYS[self.certainty]
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={brief(value)}" for name, value in _fields(self))
+        return f"{type(self).__name__}({shown}{', ' if shown else ''}{self.certainty})"
+
+    def summary(self) -> str:
+        """The result in words: a small table, and how sure it is."""
+        return f"{table([(name, brief(value)) for name, value in _fields(self)])}\n{self.assurance}"
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        head = f"<b>{html.escape(type(self).__name__)}</b> <i>({html.escape(self.certainty)})</i>"
+        return f"<div>{head}<pre>{html.escape(self.summary())}</pre></div>"
+
+
+def _fields(result: Any) -> list[tuple[str, Any]]:
+    if not is_dataclass(result):
+        return []
+    return [
+        (f.name, getattr(result, f.name))
+        for f in fields(result)
+        if f.name != "certainty" and not f.name.startswith("_")
+    ]
+
+
+def brief(value: Any, size: int = 60) -> str:
+    """A value in a few characters: numbers to four figures, arrays by type and shape, collections by length."""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        if not value.shape:
+            return brief(value.item())
+        return f"{str(value.dtype).removeprefix('torch.')}[{', '.join(map(str, value.shape))}]"
+    if isinstance(value, Mapping):
+        return f"{{{len(value)} entries}}"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        text = f"({', '.join(brief(v) for v in value[:4])})" if len(value) <= 4 else ""
+        return text if text and len(text) <= size else f"({len(value)} items)"
+    text = repr(value) if not is_dataclass(value) or isinstance(value, Result) else f"{type(value).__name__}(...)"
+    return text if len(text) <= size and "\n" not in text else f"{type(value).__name__}(...)"
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Rows of cells in aligned columns; the first row may be the head."""
+    if not rows:
+        return ""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)

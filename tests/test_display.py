@@ -1,0 +1,106 @@
+"""Every public result says in one line what it is, in words what it found, and whether it is exact."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import splinescope as ss
+from splinescope._display import CERTAINTIES, Result, brief, table
+
+PARTS = ("complexity", "normalization", "representation", "meanfield")
+# dataclasses a user makes and gives: no answers
+GIVEN = {"LogSpaced", "Every", "At", "Thresholds", "Data", "Gaussian", "Activation", "Loss", "Manifold",
+         "ParticleMeasure", "TwoLayer", "TwoLayerBN"}  # fmt: skip
+
+
+def result_classes() -> list[type]:
+    found = []
+    for part in PARTS:
+        module = importlib.import_module(f"splinescope.{part}")
+        found += [c for _, c in inspect.getmembers(module, inspect.isclass) if dataclasses.is_dataclass(c)]
+    return [c for c in dict.fromkeys(found) if c.__name__ not in GIVEN]
+
+
+@pytest.mark.parametrize("kind", result_classes(), ids=lambda c: c.__name__)
+def test_every_public_result_says_how_sure_it_is(kind):
+    assert issubclass(kind, Result)
+    stated = inspect.getattr_static(kind, "certainty", None)
+    by_instance = isinstance(stated, property) or "certainty" in {f.name for f in dataclasses.fields(kind)}
+    assert by_instance or stated in CERTAINTIES
+    assert not kind.__repr__.__qualname__.startswith("__create_fn__")  # dataclass's own fills the screen
+    assert "object.__repr__" not in repr(kind.__repr__)
+
+
+def results() -> dict[str, Result]:
+    from splinescope import meanfield
+
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(2, 9), nn.ReLU(), nn.Linear(9, 9), nn.ReLU(), nn.Linear(9, 2)).double()
+    x = torch.randn(40, 2, dtype=torch.float64)
+    view = ss.Slice.axes([0.0, 0.0], (0, 1), -3, 3)
+    generator = torch.Generator().manual_seed(0)
+    data = meanfield.Data.of(x, x[:, 0], centre="centre")
+    start = meanfield.TwoLayerBN(
+        torch.zeros(8, dtype=torch.float64), torch.randn(8, 2, generator=generator, dtype=torch.float64), "tanh"
+    )
+    return {
+        "frame": ss.local_complexity(net, x, radius=0.1),
+        "distance": ss.local_complexity(net, x, radius=0.1, method="distance"),
+        "exact": ss.local_complexity(net, x[:2], radius=0.1, method="exact"),
+        "robustness": ss.robustness(net, x, net(x).argmax(1), epsilons=0.1, steps=2, restarts=1, queries=2),
+        "distances": ss.fold_distances(net, x),
+        "density": ss.fold_density(net, x, view, cells=12),
+        "report": ss.normalization_report(net, x),
+        "comparison": ss.compare_normalizations(x, view, depth=2, width=8, cells=8, names=("batch",))[0],
+        "geometry": ss.representation_geometry(net, x),
+        "layer": ss.representation_geometry(net, x)[0],
+        "signs": ss.sign_classes(x[:4]),
+        "width": ss.full_rank_width(x[:4], draws=3),
+        "step": ss.odd_point_step(np.eye(4)),
+        "tree": ss.tree_representation(np.arange(5.0), 3),
+        "certificate": meanfield.certificate(start, data, starts=8, refine=1),
+        "trajectory": meanfield.flow(start, data, times=[0.0, 0.1]),
+        "speeds": meanfield.speed_by_length(start, data, factors=[1.0, 2.0]),
+    }
+
+
+@pytest.fixture(scope="module")
+def made() -> dict[str, Result]:
+    return results()
+
+
+def test_a_result_is_one_line_in_a_prompt_and_a_page_in_a_notebook(made):
+    for name, result in made.items():
+        line, words = repr(result), result.summary()
+        assert "\n" not in line, name
+        assert len(line) < 250, name
+        assert type(result).__name__ in line, name
+        assert max(map(len, words.splitlines())) < 260, name
+        assert len(words.splitlines()) < 40, name
+        assert result.certainty in CERTAINTIES, name
+        assert f"({result.certainty})" in result._repr_html_(), name
+        assert "<pre>" in result._repr_html_(), name
+
+
+def test_how_sure_a_count_is_depends_on_how_it_was_made(made):
+    """A frame sees no fold that is not there; the linearised distance may err both ways."""
+    assert [made[m].certainty for m in ("frame", "distance", "exact")] == ["bound", "estimate", "exact"]
+    shallow = nn.Sequential(nn.Linear(2, 9), nn.ReLU(), nn.Linear(9, 2)).double()
+    one = ss.local_complexity(shallow, torch.zeros(3, 2, dtype=torch.float64), radius=0.1)
+    assert one.certainty == "exact"  # one layer: the frame's cross-polytope is read exactly
+
+
+def test_values_are_told_briefly():
+    assert brief(np.zeros((3, 4))) == "float64[3, 4]"
+    assert brief(torch.zeros(2)) == "float32[2]"
+    assert brief(0.123456) == "0.1235"
+    assert brief(list(range(100))) == "(100 items)"
+    assert brief({"a": 1}) == "{1 entries}"
+    assert table([("a", "bb"), ("ccc", "d")]) == "a    bb\nccc  d"
