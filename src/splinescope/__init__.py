@@ -32,6 +32,7 @@ _PUBLIC: dict[str, str] = {
     # tiling
     "Slice": "tiling",
     "tessellate": "tiling",
+    "Retiler": "tiling",
     "Tiling": "tiling",
     # generative
     "log_volume": "generative",

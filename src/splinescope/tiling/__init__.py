@@ -10,6 +10,7 @@ from .folds import Raster as Raster
 from .graph import DualGraph as DualGraph
 from .margin import InputMargin as InputMargin
 from .pieces import Pieces as Pieces
+from .retile import Retiler as Retiler
 from .slice import Slice as Slice
 from .statistics import Comparison as Comparison
 from .statistics import Summary as Summary

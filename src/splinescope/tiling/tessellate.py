@@ -116,6 +116,7 @@ def tessellate(
 
 def traced(model: object, view: Slice) -> SplineNetwork:
     """A module traced on inputs of the slice, in the module's own dtype."""
+    _check_slice(view)
     if not isinstance(model, nn.Module):
         raise InputError(f"model must be a torch.nn.Module or the result of trace or load, got {type(model).__name__}.")
     parameter = next(model.parameters(), None)
@@ -137,8 +138,7 @@ def _check_arguments(
     threads: int | None,
     chunk_bytes: int,
 ) -> None:
-    if not isinstance(view, Slice):
-        raise InputError(f"slice must be a Slice, got {type(view).__name__}; see Slice.through, .box, .axes, .segment.")
+    _check_slice(view)
     if not (isinstance(rtol, (int, float)) and np.isfinite(rtol) and 0 <= rtol < 1e-3):
         raise InputError(f"rtol must be a number in [0, 1e-3), got {rtol!r}.")
     for name, value in (("max_tiles", max_tiles), ("threads", threads), ("chunk_bytes", chunk_bytes)):
@@ -146,6 +146,11 @@ def _check_arguments(
             check_whole(value, name)
     if time_limit is not None:
         check_positive(time_limit, "time_limit")
+
+
+def _check_slice(view: object) -> None:
+    if not isinstance(view, Slice):
+        raise InputError(f"slice must be a Slice, got {type(view).__name__}; see Slice.through, .box, .axes, .segment.")
 
 
 @contextmanager

@@ -1,0 +1,63 @@
+"""Tilings made again and again equal those made once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import splinescope as ss
+
+
+@pytest.fixture(scope="module")
+def net() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(2, 12), nn.ReLU(), nn.Linear(12, 8), nn.ReLU(), nn.Linear(8, 2))
+
+
+SQUARE = ss.Slice.axes([0.0, 0.0], (0, 1), -3.0, 3.0)
+
+
+def assert_same(one: ss.Tiling, other: ss.Tiling) -> None:
+    assert one.fingerprint == other.fingerprint
+    for a, b in (
+        (one.vertices, other.vertices), (one.tiles.offsets, other.tiles.offsets),
+        (one.tiles.corners, other.tiles.corners), (one.corner_labels, other.corner_labels), (one.values, other.values),
+    ):  # fmt: skip
+        np.testing.assert_array_equal(a, b)
+
+
+def test_every_tiling_is_that_of_the_weights_of_the_moment(net: nn.Sequential) -> None:
+    retiler = ss.Retiler(net, SQUARE)
+    seen = []
+    for _ in range(3):
+        tiling = retiler.tile()
+        assert_same(tiling, ss.tessellate(net, SQUARE))
+        seen.append(tiling.fingerprint)
+        with torch.no_grad():
+            for parameter in net.parameters():
+                parameter.data.mul_(1.1)  # behind autograd's back, as optimisers written by hand do
+    assert len(set(seen)) == 3
+
+
+def test_another_window_is_tiled_as_if_it_were_the_first(net: nn.Sequential) -> None:
+    retiler = ss.Retiler(net, SQUARE)
+    retiler.tile()
+    for corner in (-2.0, -1.9, 0.5):
+        window = ss.Slice.axes([0.0, 0.0], (0, 1), corner, corner + 2.0)
+        assert_same(retiler.tile(window), ss.tessellate(net, window))
+    assert_same(retiler.tile(), ss.tessellate(net, SQUARE))
+
+
+def test_limits_hold_for_every_tiling(net: nn.Sequential) -> None:
+    with pytest.raises(ss.LimitReached) as caught:
+        ss.Retiler(net, SQUARE, max_tiles=3).tile()
+    assert not caught.value.partial.complete
+
+
+def test_a_slice_of_another_space_is_refused(net: nn.Sequential) -> None:
+    with pytest.raises(ss.InputError, match="input space"):
+        ss.Retiler(net, SQUARE).tile(ss.Slice.axes([0.0, 0.0, 0.0], (0, 1), -1.0, 1.0))
+    with pytest.raises(ss.InputError, match="slice must be a Slice"):
+        ss.Retiler(net, "square")  # type: ignore[arg-type]
