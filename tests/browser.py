@@ -1,8 +1,10 @@
 """A page in a real browser: `open_page(path_or_address)` gives a playwright page that has seen no error.
 
-Uses the system's chromium with software rendering; where there is none, the test is skipped with that reason.
+Uses the system's chromium with software rendering. Where there is none the test is skipped with that reason, but never
+under CI=true. `open_browser()` keeps one browser for several pages.
 """
 
+import os
 import shutil
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,25 +16,47 @@ ARGUMENTS = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftsh
 
 
 @contextmanager
-def open_page(target, *, width=1000, height=700, allow=()):
-    """A loaded page; on leaving, fails if it logged an error or asked for an address not in `allow` (prefixes)."""
+def open_browser():
+    """One browser; `opened(...)` takes it as `browser`."""
     if CHROMIUM is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail("no chromium on this machine, and CI=true skips nothing")
         pytest.skip("no chromium on this machine")
     from playwright.sync_api import sync_playwright
 
-    address = target.as_uri() if isinstance(target, Path) else target
-    errors, requests = [], []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         try:
-            page = browser.new_page(viewport={"width": width, "height": height})
-            page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-            page.on("pageerror", lambda error: errors.append(str(error)))
-            page.on("request", lambda request: requests.append(request.url))
-            page.goto(address)
-            yield page
+            yield browser
         finally:
             browser.close()
-    assert errors == []
-    foreign = [url for url in requests if not url.startswith((address, "data:", *allow))]
+
+
+@contextmanager
+def opened(browser, target, *, width=1000, height=700, allow=(), expect=(), **context):
+    """A loaded page; on leaving, fails if it logged an error or asked for an address not in `allow` (prefixes).
+
+    `expect` are parts of error messages that the test provokes; `context` goes to the browser's context.
+    """
+    address = target.as_uri() if isinstance(target, Path) else target
+    errors, requests = [], []
+    inner = browser.new_context(viewport={"width": width, "height": height}, **context)
+    try:
+        page = inner.new_page()
+        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("request", lambda request: requests.append(request.url))
+        page.goto(address)
+        yield page
+    finally:
+        inner.close()
+    assert [error for error in errors if not any(part in error for part in expect)] == []
+    foreign = [url for url in requests if not url.startswith((address, "data:", "blob:", *allow))]
     assert foreign == []
+
+
+@contextmanager
+def open_page(target, **options):
+    """A page in a browser of its own; see `opened`."""
+    with open_browser() as browser, opened(browser, target, **options) as page:
+        yield page

@@ -195,25 +195,21 @@ class Tiling(Measures):
 
         return to_geopandas(self)
 
-    def to_html(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        title: str = "Tiling",
-        color: str | None = None,
-        max_tiles: int = 200_000,
-    ) -> None:
+    def to_html(self, path: str | os.PathLike[str], *, title: str = "Tiling", color: str | None = None) -> None:
         """Write one self-contained page with pan, zoom and hover; it opens without a network connection.
+
+        Every tile is in the file (some 60 to 100 bytes each), however many there are; those below two pixels are
+        drawn together as the mean of their colours, and one by one as the reader zooms in.
 
         Args:
             path: The file, written by atomic replacement.
             title: Heading of the page.
-            color: What tiles are coloured by at first, as in `plot`; all others can be chosen on the page.
-            max_tiles: Refuse more tiles than this: some 60 bytes each in the file, and time to open it.
+            color: What tiles are coloured by at first, as in `plot`; the others can be chosen on the page, but for
+                "active" beyond 20,000 tiles, which runs the network on each of them and is only there if named here.
         """
         from ..plot.page import write_page
 
-        write_page(self, path, title=title, color=color, max_tiles=max_tiles)
+        write_page(self, path, title=title, color=color)
 
     def plot(self, color: str | None = "slope", ax: Axes | None = None, **options: Any) -> Axes:
         """Draw the tiles (extra "plot"); `options` are those of `splinescope.plot.plot_tiles`.

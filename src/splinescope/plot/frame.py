@@ -1,0 +1,127 @@
+"""Frames: what the viewer draws, as bytes. `web/frame.js` reads them."""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._errors import InputError
+from ..tiling.quantities import available, corner_depths, tile_quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..tiling import Tiling
+
+RUNS_THE_NETWORK = ("active",)
+"""Quantities that take a pass through the network per tile: minutes for a large tiling of a convolutional network."""
+FEW = 20_000
+"""Up to this many tiles a frame has those quantities, too."""
+_DTYPES = ("float64", "float32", "uint32", "int32", "uint16", "uint8")
+
+
+def pack(content: Any) -> bytes:
+    """Nested dicts and lists as JSON, with the numpy arrays among them as raw little-endian bytes.
+
+    Layout: uint32 length of the JSON text, the text padded to a multiple of 8, then the arrays, each 8-aligned. In
+    the text an array is `{"$": [dtype, first byte after the text, count]}`; its shape is not kept.
+    """
+    parts: list[bytes] = []
+    size = 0
+
+    def plain(value: Any) -> Any:
+        nonlocal size
+        if not isinstance(value, np.ndarray):
+            return value.item() if isinstance(value, np.generic) else _not_json(value)
+        if value.dtype.name not in _DTYPES:
+            raise TypeError(f"arrays of a frame are {', '.join(_DTYPES)}, got {value.dtype}")
+        raw = np.ascontiguousarray(value, value.dtype.newbyteorder("<")).tobytes()
+        place = {"$": [value.dtype.name, size, value.size]}
+        parts.extend([raw, b"\0" * (-len(raw) % 8)])
+        size += len(raw) + -len(raw) % 8
+        return place
+
+    text = json.dumps(content, default=plain, allow_nan=False).encode()
+    return b"".join([struct.pack("<I", len(text)), text, b"\0" * (-(4 + len(text)) % 8), *parts])
+
+
+def tiling_frame(
+    tiling: Tiling, *, title: str = "Tiling", color: str | None = None, only: Sequence[str] | None = None
+) -> dict[str, Any]:
+    """What the viewer draws of a tiling, ready for `pack`.
+
+    Args:
+        tiling: A 2-D tiling.
+        title: Its name.
+        color: The quantity it is coloured by first.
+        only: Names of the quantities to send; by default all that this tiling can give, but those that run the
+            network on every tile only where there are few tiles, or where `color` asks for them.
+    """
+    if tiling.dimension != 2:
+        what = f"got a {tiling.dimension}-D one: tiling.plot() draws it as a graph."
+        raise InputError(f"a page shows 2-D tilings, {what}")
+    names = available(tiling)
+    if color is not None:
+        tile_quantity(tiling, color)  # refuses unknown names and what this tiling cannot give
+        names.sort(key=lambda name: name != color)
+    if only is not None:
+        names = [name for name in names if name in only]
+    elif tiling.count > FEW:
+        names = [name for name in names if name == color or name not in RUNS_THE_NETWORK]
+    values = tiling.values
+    boundary = np.zeros((0, 2, 2)) if values is None else tiling.decision_boundary().segments
+    return {
+        "title": title,
+        "notes": _notes(tiling),
+        "vertices": tiling.vertices,
+        "offsets": tiling.tiles.offsets.astype(np.uint32),
+        "corners": tiling.tiles.corners.astype(np.uint32),
+        "depths": np.minimum(corner_depths(tiling), 254).astype(np.uint8),
+        "domain": tiling.slice.domain.ravel().tolist(),
+        "anchors": tiling.slice.anchors.ravel().tolist(),
+        "boundary": np.asarray(boundary, np.float64),
+        "values": np.zeros(0, np.float32) if values is None else values.astype(np.float32),
+        "quantities": [_quantity(tiling, name) for name in names],
+    }
+
+
+def _quantity(tiling: Tiling, name: str) -> dict[str, Any]:
+    quantity = tile_quantity(tiling, name)
+    low, high = quantity.limits
+    values = quantity.values
+    counts = np.issubdtype(values.dtype, np.integer) and values.size and values.min() >= 0 and values.max() < 1 << 16
+    return {
+        "name": name,
+        "label": quantity.label,
+        "log": quantity.log,
+        "low": low,
+        "high": high,
+        "categories": quantity.categories,
+        "values": values.astype(np.uint16 if counts else np.float32),
+    }
+
+
+def _notes(tiling: Tiling) -> list[tuple[str, str]]:
+    areas = tiling.areas
+    notes = [
+        ("tiles", f"{tiling.count:,}"),
+        ("vertices", f"{len(tiling.vertices):,}"),
+        ("folding sites", str(len(tiling.sites))),
+        ("units", f"{sum(site.units for site in tiling.sites):,}"),
+        ("area", f"{tiling.slice.size:.5g}"),
+        ("median tile", f"{np.median(areas):.3g}" if len(areas) else "none"),
+        ("input shape", " × ".join(map(str, tiling.slice.input_shape))),
+        ("tolerance", f"{tiling.rtol:g}"),
+    ]
+    if tiling.ending is not None:
+        notes.append(("before", tiling.ending))
+    if not tiling.complete:
+        notes.append(("INCOMPLETE", "a limit stopped the work"))
+    return notes
+
+
+def _not_json(value: Any) -> Any:
+    raise TypeError(f"a frame holds JSON and arrays, got {type(value).__name__}")

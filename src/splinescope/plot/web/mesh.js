@@ -1,0 +1,187 @@
+// Geometry of tiles for drawing and looking up, all in float64 until positions are handed to the GPU.
+//
+// A tile of over a pixel or two becomes a polygon; smaller ones are "dust", drawn as the mean of their colours in the
+// cells of a raster: what the exact picture looks like from that far. Nothing is left out at any zoom.
+
+const DUST = 2 // pixels: side of a raster cell, and extent below which a tile goes into it
+
+export function extent(points) {
+  let x0 = Infinity, y0 = Infinity, x1 = -Infinity, y1 = -Infinity
+  for (let i = 0; i < points.length; i += 2) {
+    x0 = Math.min(x0, points[i]); x1 = Math.max(x1, points[i])
+    y0 = Math.min(y0, points[i + 1]); y1 = Math.max(y1, points[i + 1])
+  }
+  return [x0, y0, x1, y1]
+}
+
+export function tileBounds({vertices, offsets, corners}) { // x0, y0, x1, y1 of each tile
+  const count = offsets.length - 1, bounds = new Float64Array(4 * count)
+  for (let t = 0; t < count; t++) {
+    let x0 = Infinity, y0 = Infinity, x1 = -Infinity, y1 = -Infinity
+    for (let c = offsets[t]; c < offsets[t + 1]; c++) {
+      const x = vertices[2 * corners[c]], y = vertices[2 * corners[c] + 1]
+      if (x < x0) x0 = x
+      if (x > x1) x1 = x
+      if (y < y0) y0 = y
+      if (y > y1) y1 = y
+    }
+    bounds[4 * t] = x0; bounds[4 * t + 1] = y0; bounds[4 * t + 2] = x1; bounds[4 * t + 3] = y1
+  }
+  return bounds
+}
+
+export function areaOf({vertices, offsets, corners}, tile) {
+  let twice = 0
+  const first = offsets[tile], x0 = vertices[2 * corners[first]], y0 = vertices[2 * corners[first] + 1]
+  for (let c = first + 1; c + 1 < offsets[tile + 1]; c++) {
+    const a = 2 * corners[c], b = 2 * corners[c + 1]
+    twice += (vertices[a] - x0) * (vertices[b + 1] - y0) - (vertices[b] - x0) * (vertices[a + 1] - y0)
+  }
+  return twice / 2
+}
+
+export function locate(data, bounds, x, y) { // the tile at a point, -1 outside; on a wall, one of its tiles
+  const {vertices, offsets, corners} = data, count = offsets.length - 1
+  const [x0, y0, x1, y1] = extent(data.domain), hair = 1e-12 * Math.max(x1 - x0, y1 - y0)
+  let best = -hair, found = -1
+  for (let t = 0, b = 0; t < count; t++, b += 4) {
+    if (x < bounds[b] || x > bounds[b + 2] || y < bounds[b + 1] || y > bounds[b + 3]) continue
+    let least = Infinity // signed distance to the nearest side
+    for (let c = offsets[t], last = offsets[t + 1] - 1; c <= last && least > best; c++) {
+      const p = 2 * corners[c], q = 2 * corners[c < last ? c + 1 : offsets[t]]
+      const dx = vertices[q] - vertices[p], dy = vertices[q + 1] - vertices[p + 1]
+      least = Math.min(least, (dx * (y - vertices[p + 1]) - dy * (x - vertices[p])) / Math.hypot(dx, dy))
+    }
+    if (least > best) { best = least; found = t }
+  }
+  return found
+}
+
+export function outputsAt(data, tile, x, y) { // all outputs at a point of a tile, by the tile's own affine map
+  const {vertices, offsets, corners, values} = data
+  if (!values?.length || tile < 0) return []
+  const size = values.length / (vertices.length / 2), at = c => [vertices[2 * c], vertices[2 * c + 1]]
+  const a = corners[offsets[tile]], [ax, ay] = at(a)
+  let widest = 0, chosen = null
+  for (let c = offsets[tile] + 1; c < offsets[tile + 1]; c++) for (let d = c + 1; d < offsets[tile + 1]; d++) {
+    const [bx, by] = at(corners[c]), [ex, ey] = at(corners[d]), cross = (bx - ax) * (ey - ay) - (ex - ax) * (by - ay)
+    if (Math.abs(cross) > widest) { widest = Math.abs(cross); chosen = [corners[c], corners[d], cross] }
+  }
+  if (!chosen) return []
+  const [b, e, cross] = chosen, [bx, by] = at(b), [ex, ey] = at(e)
+  const s = ((x - ax) * (ey - ay) - (ex - ax) * (y - ay)) / cross, u = ((bx - ax) * (y - ay) - (x - ax) * (by - ay)) / cross
+  return Array.from({length: size}, (_, k) => (1 - s - u) * values[size * a + k] + s * values[size * b + k] + u * values[size * e + k])
+}
+
+// What the GPU draws of the box x +- half, y +- half at `scale` pixels per unit, positions relative to (x, y).
+export function buildMesh(data, bounds, x, y, half, scale) {
+  const {vertices, offsets, corners, depths} = data, count = offsets.length - 1, speck = DUST / scale
+  const left = x - half, right = x + half, low = y - half, high = y + half
+  const whole = new Uint32Array(count), cut = [], dust = new Uint32Array(count)
+  let wholes = 0, dusts = 0, room = 0
+  for (let t = 0, b = 0; t < count; t++, b += 4) {
+    const x0 = bounds[b], y0 = bounds[b + 1], x1 = bounds[b + 2], y1 = bounds[b + 3]
+    if (x0 > right || x1 < left || y0 > high || y1 < low) continue
+    if (x1 - x0 < speck && y1 - y0 < speck) dust[dusts++] = t
+    else if (x0 < left || x1 > right || y0 < low || y1 > high) cut.push([t, clipRing(ring(data, t, x, y), half)])
+    else { whole[wholes++] = t; room += offsets[t + 1] - offsets[t] }
+  }
+  for (const [, points] of cut) room += points.length
+  const mesh = {x, y, half, scale, dust: dust.subarray(0, dusts), position: new Float32Array(2 * room), tile: new Uint32Array(room),
+    depth: new Uint8Array(room), size: new Float32Array(room), triangles: new Uint32Array(3 * room), lines: new Uint32Array(2 * room)}
+  let n = 0, triangles = 0, lines = 0
+  const add = (t, length, size, at) => {
+    const first = n
+    for (let i = 0; i < length; i++, n++) {
+      mesh.tile[n] = t
+      mesh.size[n] = size
+      const depth = at(i)
+      mesh.depth[n] = depth
+      if (depth !== 255) { // the line has the colour of its last vertex (flat shading): from the next corner to this one
+        mesh.lines[lines++] = i + 1 < length ? n + 1 : first
+        mesh.lines[lines++] = n
+      }
+      if (i > 1) { mesh.triangles[triangles++] = first; mesh.triangles[triangles++] = n - 1; mesh.triangles[triangles++] = n }
+    }
+  }
+  for (let i = 0; i < wholes; i++) {
+    const t = whole[i], first = offsets[t]
+    add(t, offsets[t + 1] - first, Math.sqrt(areaOf(data, t)), j => {
+      mesh.position[2 * n] = vertices[2 * corners[first + j]] - x
+      mesh.position[2 * n + 1] = vertices[2 * corners[first + j] + 1] - y
+      return depths[first + j]
+    })
+  }
+  for (const [t, points] of cut) {
+    if (points.length < 3) continue
+    add(t, points.length, Math.sqrt(areaOf(data, t)), j => {
+      mesh.position[2 * n] = points[j][0]
+      mesh.position[2 * n + 1] = points[j][1]
+      return points[j][2]
+    })
+  }
+  mesh.triangles = mesh.triangles.subarray(0, triangles)
+  mesh.lines = mesh.lines.subarray(0, lines)
+  return mesh
+}
+
+// The dust of a mesh as an RGBA image of its box: area-weighted mean of `color(tile)`; alpha 0 where there is none.
+export function dustImage(data, bounds, mesh, color) {
+  const side = Math.max(1, Math.ceil(2 * mesh.half * mesh.scale / DUST)), cell = 2 * mesh.half / side
+  const sums = new Float32Array(4 * side * side), pixels = new Uint8Array(4 * side * side)
+  const clamp = v => Math.min(side - 1, Math.max(0, Math.floor(v)))
+  for (const t of mesh.dust) {
+    const cx = (bounds[4 * t] + bounds[4 * t + 2]) / 2, cy = (bounds[4 * t + 1] + bounds[4 * t + 3]) / 2
+    const at = 4 * (clamp((cy - mesh.y + mesh.half) / cell) * side + clamp((cx - mesh.x + mesh.half) / cell))
+    const weight = areaOf(data, t), [r, g, b] = color(t)
+    sums[at] += weight * r; sums[at + 1] += weight * g; sums[at + 2] += weight * b; sums[at + 3] += weight
+  }
+  for (let i = 0; i < sums.length; i += 4) {
+    if (!(sums[i + 3] > 0)) continue
+    for (let k = 0; k < 3; k++) pixels[i + k] = sums[i + k] / sums[i + 3]
+    pixels[i + 3] = 255
+  }
+  closeGaps(pixels, side)
+  return {side, pixels}
+}
+
+function closeGaps(pixels, side) { // a cell without the middle of a tile, among cells with: as the cell before it
+  const seen = pixels.slice()
+  for (let i = 1; i + 1 < side * side; i++) {
+    const around = [4 * (i - 1), 4 * (i + 1), 4 * (i - side), 4 * (i + side)].filter(j => seen[j + 3])
+    if (!seen[4 * i + 3] && around.length > 1) pixels.set(seen.subarray(around[0], around[0] + 4), 4 * i)
+  }
+}
+
+export function ring({vertices, offsets, corners, depths}, tile, x, y) { // corners of a tile relative to (x, y)
+  const points = []
+  for (let c = offsets[tile]; c < offsets[tile + 1]; c++) points.push([vertices[2 * corners[c]] - x, vertices[2 * corners[c] + 1] - y, depths[c]])
+  return points
+}
+
+export function clipRing(points, half) { // Sutherland-Hodgman; an edge along the box gets depth 255: not drawn
+  for (const [axis, sign] of [[0, 1], [0, -1], [1, 1], [1, -1]]) {
+    const out = [], room = p => half - sign * p[axis]
+    points.forEach((p, i) => {
+      const q = points[(i + 1) % points.length], a = room(p), b = room(q)
+      if (a >= 0) out.push(p)
+      if ((a >= 0) !== (b >= 0)) {
+        const s = a / (a - b)
+        out.push([p[0] + s * (q[0] - p[0]), p[1] + s * (q[1] - p[1]), a >= 0 ? 255 : p[2]])
+      }
+    })
+    points = out
+  }
+  return points
+}
+
+export function clipSegment([ax, ay, bx, by], x, y, half) { // Liang-Barsky
+  let low = 0, high = 1
+  const dx = bx - ax, dy = by - ay
+  for (const [p, q] of [[-dx, ax - x + half], [dx, x + half - ax], [-dy, ay - y + half], [dy, y + half - ay]]) {
+    if (p === 0) { if (q < 0) return null; continue }
+    if (p < 0) low = Math.max(low, q / p)
+    else high = Math.min(high, q / p)
+  }
+  return low > high ? null : [ax + low * dx, ay + low * dy, ax + high * dx, ay + high * dy]
+}

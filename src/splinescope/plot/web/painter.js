@@ -1,0 +1,155 @@
+// The GPU's side of the viewer: one program that fills tiles, draws walls, and spreads an image of dust.
+
+import {FIRST_FOLD} from "./colors.js"
+
+const VERTEX = `#version 300 es
+precision highp float; precision highp int;
+layout(location=0) in vec2 position; layout(location=1) in uint tile; layout(location=2) in uint depth;
+layout(location=3) in float size;
+uniform vec2 shift, scale; uniform highp sampler2D values; uniform float deepest, pixels, faintest; uniform int mode, layers;
+flat out float level; flat out float strength; out vec2 place;
+void main() {
+  if (mode == 3) { // two triangles over the box of the mesh
+    place = vec2(gl_VertexID & 1, gl_VertexID >> 1);
+    gl_Position = vec4((mix(vec2(-pixels), vec2(pixels), place) - shift) * scale, 0., 1.);
+    level = 0.; strength = 1.;
+    return;
+  }
+  place = vec2(0.);
+  gl_Position = vec4((position - shift) * scale, 0., 1.);
+  if (mode != 0 && int(depth) > layers) gl_Position = vec4(2., 2., 2., 1.); // a deeper fold than asked for: off the picture
+  int width = textureSize(values, 0).x;
+  level = mode == 2 ? mix(${FIRST_FOLD}, 1., float(int(depth) - 1) / max(1., deepest - 1.))
+                    : texelFetch(values, ivec2(int(tile) % width, int(tile) / width), 0).r;
+  strength = clamp((size * pixels - 2.) / 12., faintest, .75); // walls of small tiles are faint, or nothing else is seen
+}`
+const FRAGMENT = `#version 300 es
+precision highp float; precision highp int;
+flat in float level; flat in float strength; in vec2 place;
+uniform int mode; uniform sampler2D colors, dust; uniform float dim; uniform vec3 ink; uniform vec4 rim;
+out vec4 color;
+void main() { // modes: 0 fill, 1 plain walls, 2 walls by depth, 3 dust
+  if (mode == 3) {
+    vec4 mean = texture(dust, place);
+    if (mean.a < .5 || any(lessThan(place, rim.xy)) || any(greaterThan(place, rim.zw))) discard;
+    color = vec4(mean.rgb * dim, 1.);
+  }
+  else if (mode == 1) color = vec4(ink, strength);
+  else color = vec4(texture(colors, vec2(clamp(level, 0., 1.) * (255./256.) + .5/256., .5)).rgb, mode == 2 ? strength : 1.);
+}`
+const UNIFORMS = ["shift", "scale", "values", "deepest", "pixels", "faintest", "mode", "layers", "colors", "dust", "dim", "ink", "rim"]
+
+export class Painter {
+  constructor(canvas) {
+    const gl = this.gl = canvas.getContext("webgl2", {alpha: false, antialias: true, preserveDrawingBuffer: true})
+    if (!gl) throw new Error("This page needs WebGL2, which this browser does not offer.")
+    this.program = link(gl)
+    gl.useProgram(this.program)
+    this.at = Object.fromEntries(UNIFORMS.map(name => [name, gl.getUniformLocation(this.program, name)]))
+    this.textures = ["values", "colors", "dust"].map((name, unit) => {
+      gl.uniform1i(this.at[name], unit)
+      const made = gl.createTexture()
+      gl.bindTexture(gl.TEXTURE_2D, made)
+      for (const key of [gl.TEXTURE_MIN_FILTER, gl.TEXTURE_MAG_FILTER]) gl.texParameteri(gl.TEXTURE_2D, key, gl.NEAREST)
+      for (const key of [gl.TEXTURE_WRAP_S, gl.TEXTURE_WRAP_T]) gl.texParameteri(gl.TEXTURE_2D, key, gl.CLAMP_TO_EDGE)
+      return made
+    })
+    this.array = gl.createVertexArray()
+    gl.bindVertexArray(this.array)
+    this.buffers = ["position", "tile", "depth", "size"].map((name, i) => {
+      const buffer = gl.createBuffer()
+      gl.bindBuffer(gl.ARRAY_BUFFER, buffer)
+      if (name === "position") gl.vertexAttribPointer(i, 2, gl.FLOAT, false, 0, 0)
+      else if (name === "size") gl.vertexAttribPointer(i, 1, gl.FLOAT, false, 0, 0)
+      else gl.vertexAttribIPointer(i, 1, name === "tile" ? gl.UNSIGNED_INT : gl.UNSIGNED_BYTE, 0, 0)
+      gl.enableVertexAttribArray(i)
+      return {name, buffer}
+    })
+    this.triangles = gl.createBuffer()
+    this.lines = gl.createBuffer()
+  }
+
+  setMesh(mesh) {
+    const gl = this.gl
+    gl.bindVertexArray(this.array)
+    const upload = (target, buffer, content) => { gl.bindBuffer(target, buffer); gl.bufferData(target, content, gl.DYNAMIC_DRAW) }
+    for (const {name, buffer} of this.buffers) upload(gl.ARRAY_BUFFER, buffer, mesh[name])
+    upload(gl.ELEMENT_ARRAY_BUFFER, this.triangles, mesh.triangles)
+    upload(gl.ELEMENT_ARRAY_BUFFER, this.lines, mesh.lines)
+    this.counts = [mesh.triangles.length, mesh.lines.length]
+  }
+
+  setLevels(levels) { // one number per tile, on the colour table
+    const gl = this.gl, width = Math.min(2048, Math.max(1, levels.length)), height = Math.max(1, Math.ceil(levels.length / width))
+    const padded = levels.length === width * height ? levels : new Float32Array(width * height)
+    if (padded !== levels) padded.set(levels)
+    this.texture(0, () => gl.texImage2D(gl.TEXTURE_2D, 0, gl.R32F, width, height, 0, gl.RED, gl.FLOAT, padded))
+  }
+
+  setColors(table) {
+    const gl = this.gl
+    this.texture(1, () => gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGBA, 256, 1, 0, gl.RGBA, gl.UNSIGNED_BYTE, table))
+  }
+
+  setDust(image) {
+    const gl = this.gl
+    this.hasDust = image !== null
+    if (image) this.texture(2, () => gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGBA, image.side, image.side, 0, gl.RGBA, gl.UNSIGNED_BYTE, image.pixels))
+  }
+
+  texture(unit, fill) {
+    this.gl.activeTexture(this.gl.TEXTURE0 + unit)
+    this.gl.bindTexture(this.gl.TEXTURE_2D, this.textures[unit])
+    fill()
+  }
+
+  // view: {x, y, scale, width, height}; how: {fill, walls, byDepth, layers, deepest, ground, ink, domain (its extent)}
+  draw(view, mesh, how) {
+    const gl = this.gl, {at} = this
+    gl.viewport(0, 0, gl.drawingBufferWidth, gl.drawingBufferHeight)
+    gl.clearColor(...how.ground, 1)
+    gl.clear(gl.COLOR_BUFFER_BIT)
+    gl.bindVertexArray(this.array)
+    this.textures.forEach((_, unit) => this.texture(unit, () => {}))
+    gl.uniform2f(at.shift, view.x - mesh.x, view.y - mesh.y)
+    gl.uniform2f(at.scale, 2 * view.scale / view.width, 2 * view.scale / view.height)
+    gl.uniform1f(at.deepest, how.deepest)
+    gl.uniform1i(at.layers, how.layers)
+    gl.uniform3f(at.ink, ...how.ink)
+    if (this.hasDust) {
+      gl.uniform1f(at.pixels, mesh.half)
+      gl.uniform1f(at.dim, how.fill && how.walls ? 0.8 : 1)
+      gl.uniform4f(at.rim, ...how.domain.map((v, i) => (v - (i % 2 ? mesh.y : mesh.x) + mesh.half) / (2 * mesh.half)))
+      gl.uniform1i(at.mode, 3)
+      gl.drawArrays(gl.TRIANGLE_STRIP, 0, 4)
+    }
+    gl.uniform1f(at.pixels, view.scale)
+    if (how.fill) this.pass(0, gl.TRIANGLES, this.triangles, this.counts[0])
+    if (!how.walls) return
+    gl.uniform1f(at.faintest, how.byDepth ? 0.35 : 0.12)
+    gl.enable(gl.BLEND)
+    gl.blendFunc(gl.SRC_ALPHA, gl.ONE_MINUS_SRC_ALPHA)
+    this.pass(how.byDepth ? 2 : 1, gl.LINES, this.lines, this.counts[1])
+    gl.disable(gl.BLEND)
+  }
+
+  pass(mode, kind, indices, count) {
+    this.gl.uniform1i(this.at.mode, mode)
+    this.gl.bindBuffer(this.gl.ELEMENT_ARRAY_BUFFER, indices)
+    this.gl.drawElements(kind, count, this.gl.UNSIGNED_INT, 0)
+  }
+}
+
+function link(gl) {
+  const program = gl.createProgram()
+  for (const [kind, source] of [[gl.VERTEX_SHADER, VERTEX], [gl.FRAGMENT_SHADER, FRAGMENT]]) {
+    const shader = gl.createShader(kind)
+    gl.shaderSource(shader, source)
+    gl.compileShader(shader)
+    if (!gl.getShaderParameter(shader, gl.COMPILE_STATUS)) throw new Error(gl.getShaderInfoLog(shader))
+    gl.attachShader(program, shader)
+  }
+  gl.linkProgram(program)
+  if (!gl.getProgramParameter(program, gl.LINK_STATUS)) throw new Error(gl.getProgramInfoLog(program))
+  return program
+}
