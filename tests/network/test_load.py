@@ -272,6 +272,17 @@ def test_nnet_files_equal_a_plain_reading_in_both_units(path):
     np.testing.assert_allclose(received, expected * ranges[-1] + means[-1], rtol=1e-9, atol=1e-9)
 
 
+def test_nnet_units_by_hand(tmp_path):
+    """y = relu(2 u - v + 1) * 3 + 7 with u = (a - 10) / 4 and v = (b + 2) / 5: the means of inputs go off, that of the
+    output is added."""
+    path = tmp_path / "hand.nnet"
+    path.write_text("2,2,1,2,\n2,1,1,\n0,\n0,0,\n1,1,\n10,-2,7,\n4,5,3,\n2,-1,\n1,\n1,\n0,\n")
+    x = np.array([[10.0, -2.0], [14.0, 8.0], [0.0, 0.0]])
+    expected = np.maximum(2 * (x[:, :1] - 10) / 4 - (x[:, 1:] + 2) / 5 + 1, 0) * 3 + 7
+    np.testing.assert_allclose(ss.load(path)(x), expected, rtol=1e-14)
+    assert expected.ravel().tolist() == [10.0, 10.0, 7.0]
+
+
 @needs_data
 def test_the_two_forms_of_one_network_agree():
     x = torch.rand(4, 5, dtype=torch.float64) - 0.5

@@ -71,6 +71,46 @@ def test_snapshots_follow_training_and_stay_as_taken():
     assert network.fingerprint() != mark
 
 
+def test_a_snapshot_is_whole_without_the_module():
+    """It owns its numbers, integer ones too, and knows its fingerprint."""
+    model = small()
+    model.register_buffer("order", torch.tensor([2, 0, 1]))
+    picks = nn.Sequential(Lambda(lambda x: x[:, model.order]), model)
+    network = ss.trace(picks, torch.zeros(1, 3))
+    program, x = network.program(), torch.randn(4, 3)
+    before, mark = program.forward(x), network.fingerprint()
+    with torch.no_grad():
+        model.order.copy_(torch.tensor([0, 0, 0]))
+        model[0].weight.data.mul_(2)
+    assert torch.equal(program.forward(x), before)
+    assert program.fingerprint == mark != network.fingerprint()
+    assert (program.paths[program.folds[0].output], program.ops[program.folds[0].output]) == ("1.2", "relu")
+    assert program.ending is None
+
+
+def test_snapshots_share_what_did_not_change():
+    model = small()
+    network = ss.trace(model, torch.zeros(1, 3))
+    first = network.program()
+    assert network.program() is first
+    model[3].weight.data.mul_(2)  # which leaves the version counter as it is
+    second = network.program()
+    assert sum(a is not b for a, b in zip(first.constants, second.constants, strict=True)) == 1
+    replaced = network.program({"3.weight": torch.zeros(2, 5)})
+    assert torch.equal(replaced.forward(torch.zeros(1, 3))[0], model[3].bias.detach().double())
+    assert network.program() is second
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [((nn.ReLU(), (2, 3)), (nn.ReLU(), (3, 2))), ((nn.Softmax(1), (2, 3)), (nn.Sigmoid(), (2, 3)))],
+    ids=["input shape", "ending"],
+)
+def test_fingerprints_differ_by_input_shape_and_ending(first, second):
+    marks = [ss.trace(model, torch.zeros(1, *shape)).fingerprint() for model, shape in (first, second)]
+    assert marks[0] != marks[1]
+
+
 def test_fingerprint_is_one_for_equal_networks_of_any_dtype():
     model = small()
     mark = ss.trace(model, torch.zeros(1, 3)).fingerprint()
@@ -113,6 +153,23 @@ def test_the_user_finds_everything_as_it_was():
     assert torch.equal(model[0].weight.grad, torch.ones(5, 3))
     model(torch.zeros(2, 3))
     assert fired == ["forward"]
+
+
+def test_random_numbers_a_model_draws_while_it_is_read_are_given_back():
+    """Its code runs once on stand-ins; the states it draws from are those of the user."""
+
+    def drawing(x: Tensor) -> Tensor:
+        drawn.append((np.random.rand(), random.random()))  # noqa: NPY002
+        return x.relu()
+
+    drawn: list[tuple[float, float]] = []
+    np.random.seed(5), random.seed(5)  # noqa: NPY002
+    states = np.random.get_state()[1:3], random.getstate()  # noqa: NPY002
+    ss.trace(Lambda(drawing), torch.zeros(1, 3))
+    assert drawn
+    after = np.random.get_state()[1:3]  # noqa: NPY002
+    assert np.array_equal(after[0], states[0][0])
+    assert (after[1], random.getstate()) == (states[0][1], states[1])
 
 
 def test_attributes_written_in_forward_stay_with_the_user():

@@ -50,11 +50,11 @@ class ParameterNetwork(SplineNetwork):
     """
 
     def __init__(self, network: SplineNetwork, blocks: Sequence[Block], dimension: int) -> None:
-        self._network = network
         self.blocks = tuple(blocks)
         last = blocks[-1].program
         steps = tuple(step for block in blocks for step in block.program.steps)
-        self._program = Program("t", (dimension,), last.output, last.output_shape, steps)
+        identity = network.program().identity
+        self._program = Program("t", (dimension,), last.output, last.output_shape, steps, identity=identity)
         self.input_shape = (dimension,)
         self.output_shape = last.output_shape
         self.sites = self._program.sites
@@ -67,8 +67,8 @@ class ParameterNetwork(SplineNetwork):
         return self._program
 
     def fingerprint(self) -> str:
-        """The fingerprint of the network whose parameters move."""
-        return self._network.fingerprint()
+        """The fingerprint of the network whose parameters move, as it was when they began to."""
+        return self._program.fingerprint
 
     def __repr__(self) -> str:
         points = sum(block.count for block in self.blocks)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -64,39 +65,81 @@ def ancestors(node: Node) -> set[Node]:
     return seen
 
 
+class Source:
+    """What is read once from an exported graph: the nodes that matter, in order, and their text.
+
+    Attributes:
+        input: The node of the network's input.
+        output: The last node before any ending.
+        ending: Name of the ending, or None.
+        nodes: All that the output is computed from.
+        text: One line per node, alike for all dtypes and devices.
+    """
+
+    def __init__(self, graph: Graph, input_node: Node, output: Node) -> None:
+        _registry.load_rules()
+        self.input = input_node
+        self.output, self.ending = find_ending(output)
+        used = ancestors(self.output)
+        self.nodes = [node for node in graph.nodes if node in used]
+        self.input_shape = tuple(int(n) for n in input_node.meta["val"].shape[1:])
+        self.text = {node: _text(node) for node in self.nodes}
+
+
+def _text(node: Node) -> str:
+    kwargs = {key: value for key, value in node.kwargs.items() if key not in {"dtype", "device"}}
+    return f"{node.name} {node.target} {node.args} {kwargs}\n"
+
+
 class Lowering:
     """Walks the graph once: constants are computed, live nodes become steps, refusals are collected."""
 
-    def __init__(self, graph: Graph, input_node: Node, output: Node, constants: Callable[[Node], Tensor]) -> None:
-        _registry.load_rules()
-        self.input, self.output, self.constants = input_node, output, constants
-        self.batch = input_node.meta["val"].shape[0]
-        used = ancestors(output)
-        self.nodes = [node for node in graph.nodes if node in used]
+    def __init__(self, source: Source, constants: Mapping[Node, Tensor]) -> None:
+        self.source, self.constants = source, constants
+        self.batch = source.input.meta["val"].shape[0]
         self.values: dict[Node, Any] = {}
         self.steps: list[Step] = []
         self.paths: dict[str, str] = {}
+        self.ops: dict[str, str] = {}
         self.refusals: list[str] = []
 
     def program(self) -> Program:
         """Lower everything; one error lists all that cannot be."""
-        for node in self.nodes:
+        source = self.source
+        for node in source.nodes:
             self.values[node] = self._lower(node)
-        result = self.values[self.output]
+        result = self.values[source.output]
         if self.refusals:
             lines = "\n".join(f"  - {line}" for line in dict.fromkeys(self.refusals))
             raise UnsupportedModelError(f"The model has parts that cannot be tiled exactly:\n{lines}")
         if not isinstance(result, Live):
             raise UnsupportedModelError("The model's output does not depend on its input: there is nothing to tile.")
-        input_shape = tuple(int(n) for n in self.input.meta["val"].shape[1:])
-        steps = needed(self.steps, result.name)
-        return Program(self.input.name, input_shape, result.name, result.shape, steps)
+        return Program(
+            source.input.name,
+            source.input_shape,
+            result.name,
+            result.shape,
+            needed(self.steps, result.name),
+            source.ending,
+            MappingProxyType(self.paths),
+            MappingProxyType(self.ops),
+            self._identity(),
+        )
+
+    def _identity(self) -> tuple[str | Tensor, ...]:
+        """Structure and constants, as the fingerprint is taken of them."""
+        parts: list[str | Tensor] = [f"{self.source.input_shape} {self.source.ending}\n"]
+        for node in self.source.nodes:
+            parts.append(self.source.text[node])
+            if node in self.constants:
+                parts.append(self.constants[node])
+        return tuple(parts)
 
     def _lower(self, node: Node) -> Any:
-        if node is self.input:
-            return Live(node.name, tuple(int(n) for n in node.meta["val"].shape[1:]), 0)
+        if node is self.source.input:
+            return Live(node.name, self.source.input_shape, 0)
         if node.op == "placeholder":
-            return self.constants(node)
+            return self.constants[node]
         if node.op != "call_function":
             return self._refused(node, UNKNOWN_OP)
         value = node.meta.get("val")
@@ -153,7 +196,9 @@ class Lowering:
             raise Refusal(_registry.REASONS.get(call.op, UNKNOWN_OP))
         result = rule(call)
         self.steps.extend(call.steps)
-        self.paths.update((step.output, call.path) for step in call.steps if not isinstance(step, Seal))
+        made = [step.output for step in call.steps if not isinstance(step, Seal)]
+        self.paths.update(dict.fromkeys(made, call.path))
+        self.ops.update(dict.fromkeys(made, call.op))
         return result
 
     def _arguments(self, node: Node) -> dict[str, Any]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import operator
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -15,7 +13,7 @@ from torch.fx import Node
 from splinescope._errors import InputError, UnsupportedModelError
 
 from ._export import as_batch, check_mode, export, unwrap
-from ._lower import Lowering, ancestors, find_ending
+from ._lower import Lowering, Source
 from ._program import Program, Seal, Site
 
 
@@ -87,14 +85,12 @@ class SplineNetwork:
                 f"The model must return one tensor, got {len(outputs)} outputs; wrap it in a module that returns "
                 "the one to be tiled."
             )
-        from ._registry import load_rules
-
-        load_rules()
-        self._input: Node = nodes[inputs[0]]
-        self._output, self.ending = find_ending(nodes[outputs[0]])
-        lowering = self._lowering()
-        program = lowering.program()
-        check_rows(program, lowering.paths)
+        self._source = Source(self._graph, nodes[inputs[0]], nodes[outputs[0]])
+        self._kept: dict[Node, Tensor] = {}
+        self._latest: Program | None = None
+        program = self.program()
+        check_rows(program)
+        self.ending = program.ending
         self.input_shape = program.input_shape
         self.output_shape = program.output_shape
         self.sites: tuple[Site, ...] = program.sites
@@ -107,18 +103,28 @@ class SplineNetwork:
     def program(self, replace: Mapping[str, Tensor] | None = None) -> Program:
         """A float64 snapshot of the network with the parameters of this moment.
 
+        It owns its constants, knows its fingerprint and runs without the module. Tensors that have not changed since
+        the last snapshot are shared with it, and where none has it is the same snapshot.
+
         Args:
             replace: Parameters, by path, that get other values (of the same shapes) in the snapshot. The steps
                 and their names are the same whatever the values.
         """
-        return self._lowering(replace or {}).program()
+        constants = self._constants_now(replace or {})
+        latest = self._latest
+        if latest is not None and all(a is b for a, b in zip(constants.values(), latest.constants, strict=True)):
+            return latest
+        program = Lowering(self._source, constants).program()
+        if not replace:
+            self._latest, self._kept = program, constants
+        return program
 
     def steps_using(self, parameters: Iterable[str]) -> frozenset[str]:
         """Names of the program's steps whose own constants are made from any of these parameters (by path)."""
         paths = set(parameters)
         reached = {node for node in self._graph.nodes if self._parameters.get(node.name) in paths}
         users: set[Node] = set()
-        live = {self._input}
+        live = {self._source.input}
         for node in self._graph.nodes:
             if live & set(node.all_input_nodes):
                 live.add(node)
@@ -144,18 +150,7 @@ class SplineNetwork:
 
     def fingerprint(self) -> str:
         """SHA-256 of structure and parameters: equal for equal networks, whatever their dtype or device."""
-        digest = hashlib.sha256()
-        used = ancestors(self._output)
-        digest.update(f"{self.input_shape} {self.ending}\n".encode())
-        for node in self._graph.nodes:
-            if node not in used:
-                continue
-            digest.update(f"{node.name} {node.target} {node.args} {_plain(node.kwargs)}\n".encode())
-            if node.op == "placeholder" and node is not self._input:
-                tensor = self._constant(node)
-                digest.update(f"{tuple(tensor.shape)}".encode())
-                digest.update(tensor.contiguous().numpy().tobytes())
-        return digest.hexdigest()
+        return self.program().fingerprint
 
     def summary(self) -> str:
         """A table of the sites: path, op, shape, units, depth."""
@@ -175,32 +170,36 @@ class SplineNetwork:
             f"{units:,} units at {len(self.sites)} sites{ending})"
         )
 
-    def _lowering(self, replace: Mapping[str, Tensor] = MappingProxyType({})) -> Lowering:
-        def constant(node: Node) -> Tensor:
-            given = replace.get(self._parameters.get(node.name, ""))
-            return self._constant(node) if given is None else given.detach().to("cpu", torch.float64)
+    def _constants_now(self, replace: Mapping[str, Tensor]) -> dict[Node, Tensor]:
+        """Every parameter, buffer and constant as it is now, or as replaced; what has not changed is not copied."""
+        found: dict[Node, Tensor] = {}
+        for node in self._source.nodes:
+            if node.op == "placeholder" and node is not self._source.input:
+                path, tensor = self._lookup(node)
+                found[node] = snapshot(replace.get(path, tensor).detach(), self._kept.get(node), path)
+        return found
 
-        return Lowering(self._graph, self._input, self._output, constant)
-
-    def _constant(self, node: Node) -> Tensor:
-        """A parameter, buffer or constant as it is now, on the CPU, in float64 if it is floating."""
+    def _lookup(self, node: Node) -> tuple[str, Tensor]:
+        """Path and live tensor of a placeholder."""
         path = self._parameters.get(node.name)
         if path is None:
             path = self._lifted[node.name]
-            tensor = self._constants[path]
-        else:
-            tensor = _attribute(self._model, path)
-        tensor = tensor.detach().to("cpu")
-        if not tensor.is_floating_point():
-            return tensor
-        tensor = tensor.to(torch.float64, copy=True)
-        if not bool(tensor.isfinite().all()):
-            bad = int((~tensor.isfinite()).sum())
-            raise InputError(f"{path} must be finite, got {bad} NaN or infinite values among {tensor.numel()}.")
-        return tensor
+            return path, self._constants[path]
+        return path, _attribute(self._model, path)
 
 
-def check_rows(program: Program, paths: dict[str, str]) -> None:
+def snapshot(tensor: Tensor, kept: Tensor | None, path: str) -> Tensor:
+    """A copy on the CPU, in float64 if floating and then finite; `kept`, an earlier copy, if that is equal."""
+    if kept is not None and torch.equal(kept, tensor.to("cpu", kept.dtype)):
+        return kept
+    copy = tensor.to("cpu", torch.float64 if tensor.is_floating_point() else tensor.dtype, copy=True)
+    if copy.is_floating_point() and not bool(copy.isfinite().all()):
+        bad = int((~copy.isfinite()).sum())
+        raise InputError(f"{path} must be finite, got {bad} NaN or infinite values among {copy.numel()}.")
+    return copy
+
+
+def check_rows(program: Program) -> None:
     """Refuse programs in which a row sees another one (a sum over the batch): each step is run row by row."""
     generator = torch.Generator().manual_seed(0)
     values = {program.input: torch.randn(3, *program.input_shape, generator=generator, dtype=torch.float64)}
@@ -213,7 +212,7 @@ def check_rows(program: Program, paths: dict[str, str]) -> None:
             alone = torch.cat([step.run(*(value[i : i + 1] for value in given)) for i in range(3)])
             if whole.shape != alone.shape or not torch.allclose(whole, alone, rtol=1e-6, atol=1e-9 * _scale(whole)):
                 raise UnsupportedModelError(
-                    f"{paths.get(step.output) or 'model'} ({step.output}): mixes the rows of a batch; every "
+                    f"{program.paths.get(step.output) or 'model'} ({step.output}): mixes the rows of a batch; every "
                     "operation must act on each row by itself."
                 )
             values[step.output] = whole
@@ -238,8 +237,3 @@ def _attribute(model: nn.Module, path: str) -> Tensor:
     if not isinstance(value, Tensor):
         raise UnsupportedModelError(f"The model has changed since it was traced: {path} is gone; trace it again.")
     return value
-
-
-def _plain(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Keyword arguments without those that depend on dtype and device."""
-    return {key: value for key, value in kwargs.items() if key not in {"dtype", "device"}}

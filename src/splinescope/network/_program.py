@@ -15,8 +15,10 @@ the stage's winner is also the winner of the whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -106,9 +108,9 @@ class Seal:
 Step = Affine | Fold | Seal
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Program:
-    """A float64 snapshot of a network, ready to run on batches.
+    """A float64 snapshot of a network, ready to run on batches: it owns its constants and needs no module.
 
     Attributes:
         input: Name of the input value.
@@ -116,6 +118,10 @@ class Program:
         output: Name of the last value (before any ending such as softmax).
         output_shape: Its shape without the batch axis.
         steps: In execution order.
+        ending: Name of what follows the last affine piece ("softmax") and is left out; or None.
+        paths: Name of a step's output -> path of the module that computes it.
+        ops: Name of a step's output -> name of the operation that it is (part of).
+        identity: What the fingerprint is taken of: lines of text and the constants, in order.
     """
 
     input: str
@@ -123,6 +129,10 @@ class Program:
     output: str
     output_shape: tuple[int, ...]
     steps: tuple[Step, ...]
+    ending: str | None = None
+    paths: Mapping[str, str] = field(default_factory=dict, repr=False)
+    ops: Mapping[str, str] = field(default_factory=dict, repr=False)
+    identity: tuple[str | Tensor, ...] = field(default=(), repr=False)
     folds: tuple[Fold, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -132,6 +142,23 @@ class Program:
     def sites(self) -> tuple[Site, ...]:
         """The places where the network folds, in execution order."""
         return tuple(fold.site for fold in self.folds)
+
+    @property
+    def constants(self) -> tuple[Tensor, ...]:
+        """The tensors it was made from, in order."""
+        return tuple(part for part in self.identity if isinstance(part, Tensor))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of structure and constants: equal for equal networks, whatever their dtype or device."""
+        digest = hashlib.sha256()
+        for part in self.identity:
+            if isinstance(part, Tensor):
+                digest.update(f"{tuple(part.shape)}".encode())
+                digest.update(part.contiguous().numpy().tobytes())
+            else:
+                digest.update(part.encode())
+        return digest.hexdigest()
 
     def forward(self, x: Tensor) -> Tensor:
         """The network on a batch `[N, *input_shape]`, in float64."""

@@ -143,10 +143,8 @@ class Owners:
 
 def owners(network: SplineNetwork, model: nn.Module) -> Owners:
     """The modules that hold each fold's weights and offset."""
-    lowering = network._lowering()
-    program = lowering.program()
+    program = network.program()
     made_by = {step.output: step for step in program.steps if isinstance(step, Affine)}
-    operation = {node.name: str(node.target).split(".")[1] for node in lowering.nodes if "." in str(node.target)}
     found: dict[str, nn.Module] = {}
     functions: dict[str, None] = {}
     sums: dict[str, None] = {}
@@ -155,7 +153,7 @@ def owners(network: SplineNetwork, model: nn.Module) -> Owners:
         ends = 0
         while stack:
             name = stack.pop()
-            path = lowering.paths.get(name, "")
+            path = program.paths.get(name, "")
             module = model.get_submodule(path)
             if name not in made_by:
                 ends += 1
@@ -163,12 +161,13 @@ def owners(network: SplineNetwork, model: nn.Module) -> Owners:
                 found[path] = module
                 ends += 1
             else:
-                if operation.get(name) in _MAPS:
-                    functions[f"{operation[name]} in {path or 'the model'}"] = None
+                operation = program.ops[name]
+                if operation in _MAPS:
+                    functions[f"{operation} in {path or 'the model'}"] = None
                 stack.extend(made_by[name].inputs)
         if ends > 1:
             sums[layer.fold.site.path or layer.fold.output] = None
-    order = {path: i for i, path in enumerate(lowering.paths[s.output] for s in program.steps if isinstance(s, Affine))}
+    order = {path: i for i, path in enumerate(program.paths[s.output] for s in program.steps if isinstance(s, Affine))}
     return Owners(dict(sorted(found.items(), key=lambda item: order[item[0]])), tuple(functions), tuple(sums))
 
 

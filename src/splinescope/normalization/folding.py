@@ -169,10 +169,9 @@ class _Graph:
 
 def _exported(model: nn.Module, example: Tensor) -> _Graph:
     """The calls of a model on an example, from its exported program."""
-    lowering = trace(model, example)._lowering()
-    program = lowering.program()
+    program = trace(model, example).program()
     steps = [step for step in program.steps if not isinstance(step, Seal)]
-    calls = [_Call(s.output, s.inputs, lowering.paths.get(s.output, ""), isinstance(s, Affine)) for s in steps]
+    calls = [_Call(s.output, s.inputs, program.paths.get(s.output, ""), isinstance(s, Affine)) for s in steps]
     return _Graph(model, calls, value_shapes(program), program.output)
 
 

@@ -154,9 +154,8 @@ def _targets(model: nn.Module, data: Any, method: str) -> tuple[dict[str, Any], 
     targets: dict[str, Any] = owned.layers
     if not targets and not owned.functions:
         raise InputError("model must have a Linear or convolution module before a non-linearity, found none.")
-    lowering = network._lowering()
-    program = lowering.program()
-    paths = [lowering.paths.get(step.output, "") for step in program.steps if isinstance(step, Affine)]
+    program = network.program()
+    paths = [program.paths.get(step.output, "") for step in program.steps if isinstance(step, Affine)]
     calls = [id(model.get_submodule(path)) for path in paths]
     uses = [id(p) for m in model.modules() for p in m._parameters.values() if p is not None]
     problems = [f"{name} is a function: make it a Linear or convolution module" for name in owned.functions]
