@@ -56,3 +56,4 @@ evidence: $(VENV)/.base  ## run every experiment at full size (about an hour on 
 
 clean:  ## remove what the commands above made
 	rm -rf $(VENV) out docs/_build .pytest_cache .ruff_cache .mypy_cache
+	find src -name '*.nb[ci]' -delete  # compiled kernels

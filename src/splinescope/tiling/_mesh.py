@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
@@ -13,6 +12,7 @@ from .._errors import SplinescopeError
 from . import kernels
 from ._chunk import Leaf
 from ._tiles import OUTSIDE
+from .kernels import jit
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def _restored(labels: np.ndarray) -> np.ndarray:
     return np.where(labels < OUTSIDE, -2 - labels, labels)
 
 
-@numba.njit(cache=True)
+@jit
 def _chain_boundaries(order, leaders, offsets, corners, labels, inner):  # type: ignore[no-untyped-def]
     """The outlines of groups of tiles (equal `leaders`, consecutive in `order`), from their outer half-edges."""
     out_offsets = np.empty(len(order) + 1, np.int64)

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-import numba
 import numpy as np
 
 from .._checks import check_index, check_whole
 from .._errors import InputError
 from . import maps
 from ._differentiate import block_rows, blocks, unit_gradients
+from .kernels import jit
 
 if TYPE_CHECKING:
     from .tiling import Tiling
@@ -202,7 +202,7 @@ def fold_raster(tiling: Tiling, cells: int = 256, depth: int | None = None) -> R
     return Raster(values, edges[0], edges[1])
 
 
-@numba.njit(nogil=True, cache=True)
+@jit
 def _draw_lengths(segments, low, step, values):  # type: ignore[no-untyped-def]
     """Add to each cell the length of every segment within it, walking from grid line to grid line."""
     rows, columns = values.shape

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numba
 import numpy as np
 
 from .._checks import as_float64_array, check_positive
 from .._errors import InputError
+from .kernels import jit
 
 if TYPE_CHECKING:
     from .tiling import Tiling
@@ -114,7 +114,7 @@ def _intervals(tiling: Tiling) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return ends[order, 0], ends[order, 1], order
 
 
-@numba.njit(nogil=True, cache=True)
+@jit
 def _sort_into_cells(offsets, corners, points, low, step, columns, rows, places, tiles, only_count):  # type: ignore[no-untyped-def]
     """For each tile and each row of cells it meets, the cells between its leftmost and rightmost point there.
 
@@ -156,7 +156,7 @@ def _sort_into_cells(offsets, corners, points, low, step, columns, rows, places,
                 places[cell] += 1
 
 
-@numba.njit(nogil=True, cache=True)
+@jit
 def _depth_inside(x, y, start, stop, corners, points):  # type: ignore[no-untyped-def]
     """Distance to the nearest side's line, negative if outside of it."""
     depth = np.inf
@@ -168,7 +168,7 @@ def _depth_inside(x, y, start, stop, corners, points):  # type: ignore[no-untype
     return depth
 
 
-@numba.njit(nogil=True, cache=True)
+@jit
 def _locate(queries, offsets, corners, points, low, step, rows, columns, starts, tiles, slack, found):  # type: ignore[no-untyped-def]
     for n in range(len(queries)):
         x, y = queries[n, 0], queries[n, 1]
@@ -183,7 +183,7 @@ def _locate(queries, offsets, corners, points, low, step, rows, columns, starts,
                 found[n] = tiles[p]
 
 
-@numba.njit(nogil=True, cache=True)
+@jit
 def _count_near(  # type: ignore[no-untyped-def]
     queries, radius, offsets, corners, points, low, step, rows, columns, starts, tiles, seen, counts, found
 ):

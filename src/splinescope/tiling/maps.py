@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import numba
 import numpy as np
 
 from .._checks import check_choice
 from .._errors import InputError
 from ._differentiate import block_rows, blocks, directional_derivatives, jacobians, outputs
+from .kernels import jit
 
 if TYPE_CHECKING:
     from .tiling import Tiling
@@ -205,7 +205,7 @@ def input_singular_values(tiling: Tiling, tiles: Any = None) -> np.ndarray:
     return np.concatenate(parts) if parts else np.zeros((0, 0))
 
 
-@numba.njit(nogil=True, cache=True)
+@jit
 def _spanning_corners(offsets, corners, points, tiles, chosen, thickness):  # type: ignore[no-untyped-def]
     """Per tile the two corners farthest apart and the one farthest from their line; and that distance."""
     for i in range(len(tiles)):

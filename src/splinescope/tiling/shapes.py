@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numba
 import numpy as np
+
+from .kernels import jit
 
 if TYPE_CHECKING:
     from .tiling import Tiling
@@ -42,7 +43,7 @@ def _polygon_moments(tiling: Tiling) -> np.ndarray:
     return moments
 
 
-@numba.njit(nogil=True, cache=True)
+@jit
 def _moments(offsets, corners, points, out):  # type: ignore[no-untyped-def]
     """Sums over the triangles of a fan. Coordinates are taken from the first corner, so that no digits cancel."""
     for tile in range(len(offsets) - 1):
@@ -64,7 +65,7 @@ def _moments(offsets, corners, points, out):  # type: ignore[no-untyped-def]
         out[tile, 2], out[tile, 3], out[tile, 4] = xx / area - x * x, xy / area - x * y, yy / area - y * y
 
 
-@numba.njit(nogil=True, cache=True)
+@jit
 def _inscribed(offsets, corners, points, sides, radii):  # type: ignore[no-untyped-def]
     """Chebyshev radius by duality: `min sum_i l_i b_i` over l >= 0 with `sum l_i n_i = 0`, `sum l_i = 1`.
 

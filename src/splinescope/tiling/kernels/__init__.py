@@ -14,6 +14,7 @@ Tiles are CSR lists of corners; `labels[i]` names what made the wall from corner
 corner i).
 """
 
+from ._compile import jit as jit
 from .bits import count_cutting_units as count_cutting_units
 from .bits import mix as mix
 from .bits import nth_cutting_unit as nth_cutting_unit

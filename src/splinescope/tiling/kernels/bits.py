@@ -7,7 +7,7 @@ import numba.extending
 import numpy as np
 from llvmlite import ir
 
-jit = numba.njit(nogil=True, cache=True)
+from ._compile import jit
 
 
 @jit

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
-_jit = numba.njit(nogil=True, cache=True)
+from ._compile import jit
 
 
-@_jit
+@jit
 def _possible(values, ids, tolerance, kept):  # type: ignore[no-untyped-def]
     """The classes that could win somewhere on a tile: those whose best corner reaches the best worst corner."""
     floor = -np.inf
@@ -27,14 +26,14 @@ def _possible(values, ids, tolerance, kept):  # type: ignore[no-untyped-def]
     return count
 
 
-@_jit
+@jit
 def _sign(v, i, j, values, tolerance):  # type: ignore[no-untyped-def]
     """1 where output i is ahead of j, -1 where behind, 0 for a tie."""
     lead = values[v, i] - values[v, j]
     return 1 if lead > tolerance else -1 if lead < -tolerance else 0
 
 
-@_jit
+@jit
 def _free_part(i, j, at_end, reference_i, reference_j, values, kept, tolerance):  # type: ignore[no-untyped-def]
     """The part [low, high] of a tie between i and j on which no third class is ahead (low > high: none).
 
@@ -61,7 +60,7 @@ def _free_part(i, j, at_end, reference_i, reference_j, values, kept, tolerance):
     return low, high
 
 
-@_jit
+@jit
 def trace_tiles(offsets, corners, points, values, tolerance, segments, classes, owners):  # type: ignore[no-untyped-def]
     """Ties that cross the inside of a tile: some corner is on i's side and some on j's. Returns how many there are."""
     found = 0
@@ -117,7 +116,7 @@ def trace_tiles(offsets, corners, points, values, tolerance, segments, classes, 
     return found
 
 
-@_jit
+@jit
 def trace_walls(ends, offsets0, corners0, offsets1, corners1, points, values, tolerance, segments, classes, owners):  # type: ignore[no-untyped-def]
     """Ties along a wall, with i ahead on one side of it and j on the other. Returns how many there are."""
     found = 0
@@ -156,7 +155,7 @@ def trace_walls(ends, offsets0, corners0, offsets1, corners1, points, values, to
     return found
 
 
-@_jit
+@jit
 def _farthest(ids, ends, points):  # type: ignore[no-untyped-def]
     """The corner of a tile farthest from the line through two points of it (1-D: from the point)."""
     best, chosen = -1.0, ids[0]
@@ -171,7 +170,7 @@ def _farthest(ids, ends, points):  # type: ignore[no-untyped-def]
     return chosen
 
 
-@_jit
+@jit
 def _write(row, i, j, owner, end, low, high, segments, classes, owners):  # type: ignore[no-untyped-def]
     for x in range(end.shape[1]):
         span = end[1, x] - end[0, x]
@@ -181,7 +180,7 @@ def _write(row, i, j, owner, end, low, high, segments, classes, owners):  # type
     owners[row] = owner
 
 
-@_jit
+@jit
 def distances(points, segments):  # type: ignore[no-untyped-def]
     nearest = np.full(len(points), np.inf)
     dimension = segments.shape[2]
@@ -204,7 +203,7 @@ def distances(points, segments):  # type: ignore[no-untyped-def]
     return nearest
 
 
-@_jit
+@jit
 def chain(ends, incident, starts):  # type: ignore[no-untyped-def]
     """Walk along segments through nodes of degree two; open chains first, then closed ones."""
     used = np.zeros(len(ends), np.bool_)

@@ -1,0 +1,51 @@
+"""How every loop of the engine is compiled: by numba, once per machine, kept beside the source.
+
+numba's own cache follows the file of a function but not what that function calls, so that a change in one kernel left
+the old machine code of its callers in use; and it loads all of its type system (0.3 s) before it takes compiled code
+from the disk. Here the cache is keyed by the contents of this whole folder, and loading does no more than it must.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.core.caching import FunctionCache
+from numba.core.runtime import rtsys
+
+
+@cache
+def folder_digest(folder: Path) -> bytes:
+    """SHA-256 of the names and contents of the Python files in a folder."""
+    digest = hashlib.sha256()
+    for file in sorted(folder.glob("*.py")):
+        content = file.read_bytes()
+        digest.update(f"{file.name} {len(content)}\n".encode() + content)
+    return digest.digest()
+
+
+class _FolderCache(FunctionCache):
+    """numba's cache of one function, stale as soon as its own file or any file of this folder has changed."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        self._cache_file._source_stamp = (self._cache_file._source_stamp, folder_digest(Path(__file__).parent))
+
+    def load_overload(self, signature: Any, target: Any) -> Any:
+        rtsys.initialize(target)  # what compiled code calls; numba would also load what only a compilation needs
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(signature, target)
+
+
+def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """`numba.njit` with these options, without the interpreter's lock, cached on disk: `@jit` or `@jit(inline=...)`."""
+    if function is None:
+        return partial(jit, **options)
+    compiled = numba.njit(nogil=True, **options)(function)
+    if not numba.config.DISABLE_JIT:  # then it is the function itself, to be run step by step
+        compiled._cache = _FolderCache(function)
+    return compiled

@@ -1,0 +1,75 @@
+"""Machine code on the disk is that of the source: a change in any kernel is seen by all of its callers."""
+
+import importlib
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from splinescope.tiling import kernels
+
+FOLDER = Path(kernels.__file__).parent
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def copy(tmp_path, monkeypatch):
+    """A copy of the kernels, and a function that loads it as a fresh process would."""
+    shutil.copytree(FOLDER, tmp_path / "copied_kernels", ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def load():
+        for name in [name for name in sys.modules if name.partition(".")[0] == "copied_kernels"]:
+            del sys.modules[name]
+        importlib.invalidate_caches()
+        return importlib.import_module("copied_kernels")
+
+    yield tmp_path / "copied_kernels", load
+    for name in [name for name in sys.modules if name.partition(".")[0] == "copied_kernels"]:
+        del sys.modules[name]
+
+
+def first_negative_corner(kernels) -> tuple[int, int]:
+    """By a kernel that asks one of another file for signs; and how often it was taken from the disk."""
+    corners = np.array([0, 1, 2, 3], np.int32)
+    pos, neg = np.array([[1], [1], [0], [0]], np.uint64), np.array([[0], [0], [1], [1]], np.uint64)
+    crossing = kernels.polygons._crossing
+    first, _, _ = crossing(corners, 0, 4, 0, 0, -1, pos, neg)
+    return int(first), sum(crossing.stats.cache_hits.values())
+
+
+def test_a_change_in_one_kernel_reaches_its_callers_in_other_files(copy):
+    folder, load = copy
+    assert first_negative_corner(load()) == (2, 0)  # compiled now
+    assert first_negative_corner(load()) == (2, 1)  # taken from the disk
+    bits = folder / "bits.py"
+    source = bits.read_text()
+    swapped = source.replace("        return -1\n    return 0", "        return 1\n    return 0")
+    swapped = swapped.replace("        return 1\n    if neg", "        return -1\n    if neg")
+    assert swapped != source
+    bits.write_text(swapped)
+    assert first_negative_corner(load()) == (1, 0), "the caller runs the machine code of the kernel as it was"
+
+
+def test_loading_compiled_code_does_not_load_what_only_a_compilation_needs(copy):
+    """numba's typing of arrays takes 0.3 s to import; a process that finds its kernels on the disk does without it."""
+    folder, load = copy
+    areas, points = np.empty(1), np.array([[0.0, 0], [1, 0], [0, 1]])
+    load().polygon_areas(np.array([0, 3]), np.arange(3, dtype=np.int32), points, areas)  # compiled now
+    code = (
+        "import sys, numpy as np, copied_kernels as kernels;"
+        "areas = np.empty(1); points = np.array([[0., 0], [1, 0], [0, 1]]);"
+        "kernels.polygon_areas(np.array([0, 3]), np.arange(3, dtype=np.int32), points, areas);"
+        "print(areas[0], 'numba.core.typing.arraydecl' in sys.modules)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=folder.parent)
+    assert run.stdout.split() == ["0.5", "False"]
+
+
+def test_make_clean_removes_compiled_kernels():
+    rule = (ROOT / "Makefile").read_text().partition("\nclean:")[2]
+    assert "'*.nb[ci]' -delete" in rule.partition("\n\n")[0]
+    assert any((FOLDER / "__pycache__").glob("*.nbi")), "this is where they are"
