@@ -14,7 +14,7 @@ from torch import nn
 import splinescope as ss
 from splinescope._display import CERTAINTIES, Result, brief, table
 
-PARTS = ("complexity", "normalization", "representation", "meanfield")
+PARTS = ("complexity", "normalization", "representation", "meanfield", "smooth")
 # dataclasses a user makes and gives: no answers
 GIVEN = {"LogSpaced", "Every", "At", "Thresholds", "Data", "Gaussian", "Activation", "Loss", "Manifold",
          "ParticleMeasure", "TwoLayer", "TwoLayerBN"}  # fmt: skip
@@ -67,6 +67,9 @@ def results() -> dict[str, Result]:
         "tree": ss.tree_representation(np.arange(5.0), 3),
         "certificate": meanfield.certificate(start, data, starts=8, refine=1),
         "trajectory": meanfield.flow(start, data, times=[0.0, 0.1]),
+        "map": ss.local_map(net, x[:1]),
+        "block of a map": ss.local_map(net, x[:1]).part(output=(0, 1)),
+        "validity": ss.local_map(net, x[:1]).validity([0.1], directions=2),
         "speeds": meanfield.speed_by_length(start, data, factors=[1.0, 2.0]),
     }
 

@@ -18,7 +18,7 @@ LEVEL = {
     "tiling": 2,
     **dict.fromkeys(("complexity", "representation", "meanfield"), 3),
     # these build on the monitor of [complexity] and the initialisation of [representation]
-    **dict.fromkeys(("normalization", "landscape", "generative"), 4),
+    **dict.fromkeys(("normalization", "landscape", "generative", "smooth"), 4),
     "plot": 5,
     "evidence": 6,
     **dict.fromkeys(("studio", "cli"), 7),

@@ -81,6 +81,9 @@ _PUBLIC: dict[str, str] = {
     "odd_point_step": "representation",
     "tree_representation": "representation",
     "TreeRepresentation": "representation",
+    # smooth: networks that are not piecewise affine
+    "local_map": "smooth",
+    "LocalMap": "smooth",
     # mean field: two-layer batch-norm networks as particles on a manifold
     "TwoLayer": "meanfield",
     "TwoLayerBN": "meanfield",

@@ -1,0 +1,282 @@
+"""`Holding`: a forward pass in which everything that is not affine is held at the values it has at one point.
+
+Values are of three kinds: **constant** (independent of the input), **live** (affine in the input once the factors are
+held) and **factor** (depends on the input in another way, and is held). A first pass records the factors; passing again
+with them runs the held network, which is affine, on any input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_flatten, tree_map
+
+from .._errors import UnsupportedModelError
+from . import _functions as table
+
+_KIND = "_splinescope_kind"
+_ORIGIN = "_splinescope_origin"
+LIVE, GATED, FACTOR = "live", "gated", "factor"
+
+
+def mark_live(x: Tensor) -> Tensor:
+    """Declare a tensor to be the input that everything is affine in."""
+    setattr(x, _KIND, LIVE)
+    return x
+
+
+def kind_of(value: Any) -> str | None:
+    """LIVE, GATED (live, and out of an activation), FACTOR, or None for constants."""
+    return getattr(value, _KIND, None) if isinstance(value, Tensor) else None
+
+
+def origin_of(value: Any) -> tuple[str, ...]:
+    """Where a factor was made: lines of the form "path: what"."""
+    return getattr(value, _ORIGIN, ())
+
+
+class Record(list[tuple[str, Any]]):
+    """What was held, in the order of the calls: (function's name, values)."""
+
+
+class Holding(TorchFunctionMode):
+    """Runs a model with its factors recorded (`replay` None) or taken from a record.
+
+    Args:
+        paths: Stack of the paths of the modules being run, the innermost last, for messages.
+        replay: A record of an earlier pass of the same model.
+    """
+
+    def __init__(self, paths: list[str], replay: Record | None = None) -> None:
+        super().__init__()
+        self._paths = paths
+        self._replay = replay
+        self._at = 0
+        self.record: Record = Record() if replay is None else replay
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        given = [leaf for leaf in tree_flatten((args, kwargs))[0] if isinstance(leaf, Tensor)]
+        kinds = [kind_of(leaf) for leaf in given]
+        name = table.plain_name(func)
+        if "dropout" in name:
+            _check_dropout(func, args, kwargs, self._where(name))
+        if not any(kinds):
+            result = func(*args, **kwargs)
+            if table.writes(func, kwargs) or name == "setitem":
+                _forget(args[0])
+            return result
+        if name in table.READS:
+            return func(*args, **kwargs)
+        if getattr(func, "__module__", "") == "torch.nn.functional" and name not in _LEAVES:
+            with self:
+                return table.opened(func)(*args, **kwargs)
+        result = self._apply(func, name, args, kwargs, [k for k in kinds if k])
+        if table.writes(func, kwargs) and isinstance(args[0], Tensor) and result is not args[0]:
+            args[0].copy_(result)
+            _mark(args[0], kind_of(result), origin_of(result))
+            return args[0]
+        if name == "setitem":
+            kind = FACTOR if FACTOR in kinds and kind_of(args[0]) != LIVE else LIVE
+            _mark(args[0], kind, _origins(given))
+        return result
+
+    def _apply(self, func: Any, name: str, args: Any, kwargs: Any, kinds: list[str]) -> Any:
+        lives = [k for k in kinds if k != FACTOR]
+        if not lives or name in table.SCALARS:
+            return self._factor(func, name, args, kwargs)
+        first = args[0] if args else kwargs.get("input")
+        alone = kind_of(first) in (LIVE, GATED) and len(kinds) == 1
+        if name == "iter":
+            return iter(_mark(first.unbind(0), kinds[0]))
+        if name in table.SHAPES or "dropout" in name:
+            return _mark(func(*args, **kwargs), kinds[0] if alone else LIVE)
+        if name in table.SUMS:
+            if FACTOR in kinds:  # affine plus held: neither
+                return self._factor(func, name, args, kwargs)
+            return _mark(func(*args, **kwargs), LIVE)
+        if name in table.PRODUCTS:
+            return self._product(func, name, args, kwargs)
+        if name in table.QUOTIENTS and kind_of(first) in (LIVE, GATED):
+            held = self._hold(args[1], "divisor")
+            return _mark(func(first, held, *args[2:], **kwargs), LIVE)
+        if name in table.CHOICES:
+            return self._choice(func, name, args, kwargs)
+        if alone and (name in table.PIECEWISE or name in table.SMOOTH):
+            factor, offset = self._kept(name, lambda: table.gate(func, name, first, args[1:], _out_of_place(kwargs)))
+            return _mark(factor * first + offset, GATED)
+        if alone and name == "glu":
+            value, gate = first.chunk(2, *args[1:], **{k: v for k, v in kwargs.items() if k == "dim"})
+            return _mark(value * self._kept(name, lambda: gate.detach().sigmoid()), GATED)
+        if alone and name in table.NORMS:
+            return self._norm(name, first, args[1:], kwargs)
+        if name == "scaled_dot_product_attention":
+            return self._attention(*args, **kwargs)
+        if name in table.POOLS and alone:
+            place, dims = self._kept(name, lambda: table.winners(name, first.detach(), args[1:], kwargs))
+            won = first.flatten(-dims).gather(-1, place.flatten(-dims)).reshape(place.shape)
+            return (_mark(won, GATED), place) if kwargs.get("return_indices") else _mark(won, GATED)
+        if name in table.EXTREMES:
+            return self._extreme(func, name, args, kwargs)
+        return self._factor(func, name, args, kwargs)
+
+    # how each kind is held
+
+    def _product(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
+        """Live times constants or factors is live; of two live factors one that came out of an activation is held."""
+        flat = [leaf for leaf in tree_flatten((args, kwargs))[0] if kind_of(leaf) in (LIVE, GATED)]
+        others = [leaf for leaf in tree_flatten((args, kwargs))[0] if kind_of(leaf) == FACTOR]
+        if name in _ADDED and others and kind_of(args[0]) == FACTOR:
+            return self._factor(func, name, args, kwargs)
+        distinct = list({id(leaf): leaf for leaf in flat}.values())
+        gated = [leaf for leaf in distinct if kind_of(leaf) == GATED]
+        if len(flat) == 1:
+            return _mark(func(*args, **kwargs), LIVE)
+        if len(distinct) == 2 == len(flat) and len(gated) == 1:
+            held = self._hold(gated[0], "gate")
+            swap = lambda leaf: held if leaf is gated[0] else leaf  # noqa: E731
+            return _mark(func(*tree_map(swap, args), **tree_map(swap, kwargs)), LIVE)
+        if name in _ADDED and len(distinct) == 2 and (kind_of(args[1]) is None or kind_of(args[2]) is None):
+            return _mark(func(*args, **kwargs), LIVE)
+        return self._factor(func, name, args, kwargs, f"{name} multiplies values that both depend on the input")
+
+    def _choice(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
+        """`where` and `masked_fill` with their condition held."""
+        given = dict(zip(("condition", "input", "other") if name == "where" else ("input", "mask", "value"), args,
+                         strict=False)) | kwargs  # fmt: skip
+        if name == "where" and "input" not in given:
+            given["input"] = given.pop("self")
+        key = "condition" if name == "where" else "mask"
+        mask, rest = given[key], [given["input"], given["other" if name == "where" else "value"]]
+        if any(kind_of(value) == FACTOR for value in rest):
+            return self._factor(func, name, args, kwargs)
+        mask = self._hold(mask, "condition") if kind_of(mask) else mask
+        if name == "where":
+            return _mark(torch.where(mask, *rest), LIVE)
+        return _mark(rest[0].masked_fill(mask, rest[1]), LIVE)
+
+    def _norm(self, name: str, x: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A norm with its scale held; centring is linear and stays."""
+        if name == "instance_norm":
+            given = dict(zip(("running_mean", "running_var", "weight", "bias", "use_input_stats"), args, strict=False))
+            if not (given | kwargs).get("use_input_stats", True):
+                raise UnsupportedModelError(f"{self._where(name)}: instance_norm with running statistics is not known.")
+        centre, scale, weight, bias = table.statistics(name, x.detach(), args, kwargs)
+        y = centre(x) * self._kept(name, lambda: scale)
+        y = y if weight is None else y * weight
+        return _mark(y if bias is None else y + bias, LIVE)
+
+    def _attention(
+        self, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
+        is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
+    ) -> Any:  # fmt: skip
+        """Attention with its weights held: linear in the values."""
+        if dropout_p > 0:
+            raise UnsupportedModelError(f"{self._where('attention')}: dropout is on; call model.eval() first.")
+        kind = LIVE if kind_of(value) in (LIVE, GATED) else FACTOR
+        if enable_gqa:
+            key, value = (t.repeat_interleave(query.shape[-3] // t.shape[-3], -3) for t in (key, value))
+        weights = self._kept(
+            "attention", lambda: table.attention_weights(query.detach(), key.detach(), attn_mask, is_causal, scale)
+        )
+        return _mark(weights @ value, kind)
+
+    def _extreme(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
+        """max and min with the winner's place held."""
+        given = dict(zip(("input", "other"), args, strict=False)) | kwargs
+        a, b = given.get("input"), given.get("other", given.get("dim"))
+        low = "min" in name
+        if isinstance(b, Tensor):
+            if FACTOR in (kind_of(a), kind_of(b)):
+                return self._factor(func, name, args, kwargs)
+            first = self._kept(name, lambda: (a <= b) if low else (a >= b))
+            return _mark(torch.where(first, a, b), GATED)
+        keep = args[2] if len(args) > 2 else kwargs.get("keepdim", False)
+        if not isinstance(b, int) or kind_of(a) == FACTOR:
+            return self._factor(func, name, args, kwargs)
+        place = self._kept(name, lambda: (a.argmin if low else a.argmax)(b, keepdim=True))
+        value = a.gather(b, place)
+        value = value if keep else value.squeeze(b)
+        if name in ("amax", "amin"):
+            return _mark(value, GATED)
+        kind = torch.return_types.min if low else torch.return_types.max
+        return kind((_mark(value, GATED), place if keep else place.squeeze(b)))
+
+    # holding
+
+    def _factor(self, func: Any, name: str, args: Any, kwargs: Any, why: str | None = None) -> Any:
+        """The call's result as it is at the point, held from here on."""
+        given = [leaf for leaf in tree_flatten((args, kwargs))[0] if isinstance(leaf, Tensor)]
+        origins = _origins(given)
+        if any(kind_of(leaf) in (LIVE, GATED) for leaf in given):
+            origins = (*origins, f"{self._where(name)}: {why or f'{name} is not affine'}")
+
+        def compute() -> Any:
+            with torch.no_grad():
+                return tree_map(lambda t: t.detach() if isinstance(t, Tensor) else t, func(*args, **kwargs))
+
+        return _mark(self._kept(name, compute), FACTOR, tuple(dict.fromkeys(origins)))
+
+    def _hold(self, value: Any, what: str) -> Any:
+        """A value at the point, detached."""
+        if not isinstance(value, Tensor) or kind_of(value) is None:
+            return value
+        return self._kept(what, lambda: value.detach().clone())
+
+    def _kept(self, name: str, compute: Callable[[], Any]) -> Any:
+        """Computed and recorded the first time, taken from the record afterwards."""
+        if self._replay is None:
+            value = compute()
+            self.record.append((name, value))
+            return value
+        if self._at >= len(self._replay) or self._replay[self._at][0] != name:
+            raise UnsupportedModelError(
+                f"{self._where(name)}: the model takes another way when it is run again (control flow that depends "
+                "on the values of its input, or random numbers)."
+            )
+        self._at += 1
+        return self._replay[self._at - 1][1]
+
+    def _where(self, name: str) -> str:
+        return f"{self._paths[-1] if self._paths and self._paths[-1] else 'model'} ({name})"
+
+
+_ADDED = frozenset(("addmm", "addbmm", "baddbmm", "addmv", "addcmul"))  # a sum and a product
+_LEAVES = (
+    table.SHAPES | table.SUMS | table.PRODUCTS | table.PIECEWISE | table.SMOOTH | table.NORMS | table.POOLS
+    | {"softmax", "log_softmax", "softmin", "glu", "scaled_dot_product_attention", "dropout", "dropout1d", "dropout2d",
+       "dropout3d", "alpha_dropout", "feature_alpha_dropout", "embedding", "one_hot"}
+)  # fmt: skip
+
+
+def _mark(value: Any, kind: str | None, origins: tuple[str, ...] = ()) -> Any:
+    for leaf in tree_flatten(value)[0]:
+        if isinstance(leaf, Tensor):
+            setattr(leaf, _KIND, kind)
+            setattr(leaf, _ORIGIN, origins)
+    return value
+
+
+def _forget(value: Any) -> None:
+    if isinstance(value, Tensor) and kind_of(value):
+        _mark(value, None)
+
+
+def _origins(values: list[Tensor]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(line for value in values for line in origin_of(value)))
+
+
+def _out_of_place(kwargs: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in kwargs.items() if key != "inplace"}
+
+
+def _check_dropout(func: Any, args: Any, kwargs: Any, where: str) -> None:
+    given = dict(zip(("input", "p", "training"), args, strict=False)) | kwargs
+    if given.get("training", func.__name__ == "dropout" and func.__module__ == "torch.nn.functional") and given.get(
+        "p", 0.5
+    ):
+        raise UnsupportedModelError(f"{where}: dropout is on, so the model is random; call model.eval() first.")

@@ -1,0 +1,109 @@
+"""`MapPart`: a block of a local map's matrix, by products alone."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from scipy.sparse.linalg import LinearOperator, svds
+from torch import Tensor
+
+from .._checks import check_whole
+from .._display import Result
+from .._errors import InputError
+
+if TYPE_CHECKING:
+    from .local_map import LocalMap
+
+_DENSE_UP_TO = 4096  # the shorter side of a matrix whose singular values are computed densely
+_CHUNK = 64  # directions that run backwards together
+
+
+class MapPart(Result):
+    """A block of a local map's matrix A; made by `LocalMap.part`.
+
+    Attributes:
+        shape: (rows, columns).
+    """
+
+    certainty = "exact"
+
+    def __init__(self, whole: LocalMap, output: Any, input: Any) -> None:
+        self._whole = whole
+        self._rows = _chosen(whole.value.shape, output, "output")
+        self._columns = _chosen(whole.point.shape, input, "input")
+        self.shape = (len(self._rows), len(self._columns))
+
+    def __repr__(self) -> str:
+        return f"MapPart({self.shape[0]} x {self.shape[1]} of {self._whole!r})"
+
+    def summary(self) -> str:
+        """The block in words."""
+        return f"{self.shape[0]} x {self.shape[1]} block of the matrix of\n{self._whole.summary()}"
+
+    @cached_property
+    def operator(self) -> LinearOperator:
+        """The block as a scipy `LinearOperator` of float64 vectors; computed in the model's dtype."""
+        rows, columns = self.shape
+
+        def forth(v: np.ndarray) -> np.ndarray:
+            return self._forth(torch.from_numpy(np.asarray(v, np.float64).reshape(columns, -1).T)).T
+
+        def back(w: np.ndarray) -> np.ndarray:
+            return self._back(torch.from_numpy(np.asarray(w, np.float64).reshape(rows, -1).T)).T
+
+        return LinearOperator(self.shape, matvec=forth, rmatvec=back, matmat=forth, rmatmat=back, dtype=np.float64)
+
+    def matrix(self) -> np.ndarray:
+        """The block written down, float64."""
+        rows, columns = self.shape
+        if rows <= columns:
+            return self._back(torch.eye(rows, dtype=torch.float64))
+        return self._forth(torch.eye(columns, dtype=torch.float64)).T
+
+    def singular_values(self, count: int | None = None) -> np.ndarray:
+        """Falling: all (dense), or the `count` largest (Lanczos)."""
+        short = min(self.shape)
+        if count is not None and check_whole(count, "count") < short - 1:
+            return np.sort(svds(self.operator, k=count, return_singular_vectors=False, random_state=0))[::-1]
+        if short > _DENSE_UP_TO:
+            raise InputError(f"the matrix has {short} singular values; give count= for the largest ones.")
+        return np.linalg.svd(self.matrix(), compute_uv=False)[:count]
+
+    def effective_rank(self) -> float:
+        """Exponential of the entropy of the normalised singular values (Roy and Vetterli 2007); dense."""
+        values = self.singular_values()
+        if not values.any():
+            return 0.0
+        share = values[values > 0] / values.sum()
+        return float(np.exp(-(share * np.log(share)).sum()))
+
+    def _back(self, w: Tensor) -> np.ndarray:
+        """Rows `[n, rows]` through the transpose: `[n, columns]`."""
+        whole = self._whole
+        found = []
+        for chunk in w.split(_CHUNK):
+            full = whole.value.new_zeros(len(chunk), whole.shape[0])
+            full[:, self._rows] = chunk.to(full)
+            found.append(whole._back(full.reshape(len(chunk), *whole.value.shape)).flatten(1)[:, self._columns])
+        return torch.cat(found).double().cpu().numpy()
+
+    def _forth(self, v: Tensor) -> np.ndarray:
+        """Rows `[n, columns]` through the map: `[n, rows]`."""
+        whole = self._whole
+        found = []
+        for chunk in v.split(_CHUNK):
+            full = whole.point.new_zeros(len(chunk), whole.shape[1])
+            full[:, self._columns] = chunk.to(full)
+            found.append(whole._forth(full.reshape(len(chunk), *whole.point.shape)).flatten(1)[:, self._rows])
+        return torch.cat(found).double().cpu().numpy()
+
+
+def _chosen(shape: torch.Size, index: Any, name: str) -> Tensor:
+    places = torch.arange(int(np.prod(shape))).reshape(shape)
+    try:
+        return places[index].reshape(-1)
+    except (IndexError, TypeError) as error:
+        raise InputError(f"{name} must index an array of shape {tuple(shape)}, got {index!r}.") from error

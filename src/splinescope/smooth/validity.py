@@ -1,0 +1,32 @@
+"""`Validity`: how far from its point a local map still tells what the network does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._display import Result
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Validity(Result):
+    """How far local maps are valid (measured).
+
+    Attributes:
+        paths: `[M]` which map: "" for the whole network, then the layers.
+        radii: `[R]` distances from the point.
+        error: `[M, R]` share of the network's change that the map gets wrong.
+        sizes: `[M]` norm of each map's point, to compare radii with.
+    """
+
+    paths: tuple[str, ...]
+    radii: np.ndarray
+    error: np.ndarray
+    sizes: np.ndarray
+    certainty = "estimate"
+
+    def radius(self, error: float = 0.1) -> np.ndarray:
+        """`[M]` the largest of the radii up to which the error stays within `error`; 0 where none does."""
+        within = np.logical_and.accumulate(self.error <= error, axis=1).sum(1)
+        return np.where(within > 0, self.radii[np.maximum(within - 1, 0)], 0.0)
