@@ -43,6 +43,42 @@ def test_attacks_never_beat_the_exact_distance_and_nearly_reach_it(rings: tuple,
     assert not found.masked
 
 
+def test_the_dlr_loss_compares_the_margin_with_the_gap_to_the_third_score() -> None:
+    """Croce and Hein: -(z_y - max_{i != y} z_i) / (z_1st - z_3rd), whatever the scale and offset of the scores."""
+    from splinescope.complexity._attacks import attack_loss
+
+    scores = torch.randn(200, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    labels = torch.randint(5, (200,), generator=torch.Generator().manual_seed(1))
+    loss = attack_loss(scores, labels, "dlr")
+    for row, label, value in zip(scores.tolist(), labels.tolist(), loss.tolist(), strict=True):
+        others = [score for i, score in enumerate(row) if i != label]
+        first, _, third, *_ = sorted(row, reverse=True)
+        assert value == pytest.approx(-(row[label] - max(others)) / (first - third))
+    torch.testing.assert_close(attack_loss(7 * scores - 3, labels, "dlr"), loss)
+    lower = scores.scatter(1, scores.topk(2, largest=False).indices, -100.0)  # the two worst scores do not matter ...
+    spared = labels[:, None].ne(scores.topk(2, largest=False).indices).all(1)  # ... unless one is the label's own
+    torch.testing.assert_close(attack_loss(lower, labels, "dlr")[spared], loss[spared])
+
+
+@pytest.mark.parametrize("loss", ["margin", "dlr"])
+def test_attacks_on_a_linear_map_of_four_classes_reach_the_exact_distance(loss: str) -> None:
+    """Cells of a linear classifier are convex: an attack on the margin has no excuse (cross-entropy may prefer another class)."""
+    generator = torch.Generator().manual_seed(0)
+    model = nn.Linear(3, 4).double()
+    with torch.no_grad():
+        model.weight.copy_(torch.randn(4, 3, generator=generator))
+        x = torch.randn(60, 3, generator=generator, dtype=torch.float64)
+        scores = model(x)
+        labels = scores.argmax(1)
+        gaps = scores.gather(1, labels[:, None]) - scores
+        lengths = (model.weight[labels][:, None] - model.weight).norm(dim=2)
+        distance = (gaps / lengths).scatter(1, labels[:, None], torch.inf).amin(1)
+    found = robustness(model, x, labels, epsilons=[0.3], norm="l2", steps=60, restarts=2, loss=loss, queries=1)
+    broken = ~found.survived[0]
+    assert not broken[distance > 0.3].any()
+    assert broken[distance < 0.29].all()
+
+
 def test_linf_perturbations_lie_between_the_l2_balls(rings: tuple) -> None:
     """The L-inf ball of radius e contains the L2 ball of e and lies in that of sqrt(2) e."""
     model, x, labels, distance = rings

@@ -100,3 +100,22 @@ def test_bad_measures_are_refused() -> None:
         wasserstein2(measure(3, 0), "measure")
     with pytest.raises(InputError, match="m, d >= 1"):
         ParticleMeasure(np.zeros(0), np.zeros((0, 2)))
+
+
+@pytest.mark.parametrize(("m", "n"), [(6, 9), (5, 7), (4, 4), (1, 3)])
+def test_sliced_distance_does_not_see_atoms_counted_twice(m: int, n: int) -> None:
+    """Each atom repeated is the same measure; with equally many atoms the distance is that of sorted pairs."""
+    mu, nu = measure(m, 6), measure(n, 7)
+
+    def repeated(rho: ParticleMeasure, times: int) -> ParticleMeasure:
+        return ParticleMeasure(np.repeat(rho.a, times), np.repeat(rho.u, times, axis=0))
+
+    def sliced(p: ParticleMeasure, q: ParticleMeasure) -> float:
+        return sliced_wasserstein2(p, q, slices=50, generator=torch.Generator().manual_seed(0))
+
+    assert sliced(mu, nu) == pytest.approx(sliced(repeated(mu, n), repeated(nu, m)), rel=1e-9)
+    theta = torch.randn(4, 50, generator=torch.Generator().manual_seed(0), dtype=torch.float64).numpy()
+    theta /= np.linalg.norm(theta, axis=0)
+    p, q = (np.column_stack([r.a, r.u]) @ theta for r in (repeated(mu, n), repeated(nu, m)))
+    by_hand = np.sqrt(((np.sort(p, 0) - np.sort(q, 0)) ** 2).mean())
+    assert sliced(mu, nu) == pytest.approx(by_hand, rel=1e-9)

@@ -96,6 +96,18 @@ def test_counts_are_those_of_the_planes_within_reach():
     assert (counts >= (distances < 0.4 * 0.99).sum(1)).all()  # 800 points leave caps below 1 % of the radius
 
 
+def test_a_fold_around_the_centre_is_counted():
+    """|x| + |y| = 0.1 is a closed fold: the unit has one sign on the sphere of radius 1 and the other at its centre."""
+    net = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 1), nn.ReLU()).double()
+    with torch.no_grad():
+        net[0].weight.copy_(torch.tensor([[1.0, 0], [-1, 0], [0, 1], [0, -1]]))
+        net[0].bias.zero_()
+        net[2].weight.fill_(1.0)
+        net[2].bias.fill_(-0.1)
+    assert fold_counts(net, np.zeros((1, 2)), radius=1.0)[2].tolist() == [1]
+    assert fold_counts(net, np.full((1, 2), 5.0), radius=1.0)[2].tolist() == [0]
+
+
 def test_counts_without_a_generator_are_comparable_and_leave_the_global_one():
     net, state = cases.model("one layer"), torch.get_rng_state()
     first, second = (fold_counts(net, blob(), radius=0.2, directions=2)[1] for _ in range(2))

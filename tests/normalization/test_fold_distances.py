@@ -88,6 +88,15 @@ def test_first_layer_distances_agree_in_both_spaces_and_all_bound_the_tile():
     np.testing.assert_allclose(np.minimum(outer[0].min(1), outer[1].min(1)), edge, rtol=1e-9)
 
 
+@pytest.mark.parametrize("size", [(5, 5), (3, 7), (4, 4)])
+def test_a_units_weights_are_the_whole_kernel_not_what_the_rim_sees(size):
+    """At the rim of a padded image a unit sees part of its kernel; the distance is by the norm of all of it."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Conv2d(2, 3, 3, padding=1), nn.ReLU()).double()
+    (site,) = ss.fold_distances(net, torch.randn(4, 2, *size, dtype=torch.float64))
+    np.testing.assert_allclose(site.norms, net[0].weight.flatten(1).norm(dim=1).detach().numpy(), rtol=1e-12)
+
+
 def test_skip_connections_are_part_of_the_layers_input():
     class Skip(nn.Module):
         def __init__(self) -> None:

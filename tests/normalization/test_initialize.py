@@ -3,6 +3,7 @@
 import copy
 from collections import OrderedDict
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -96,6 +97,20 @@ def test_quantile_folds_split_the_data_as_asked():
     initialize_(model, x, method="quantile", quantiles=(0.1, 0.9), generator=torch.Generator().manual_seed(0))
     below = (model[0](x) < 0).double().mean(0).sort().values
     torch.testing.assert_close(below, torch.linspace(0.1, 0.9, 9).double(), rtol=0, atol=1 / 101 + 1e-9)
+
+
+def test_quantiles_between_two_points_are_interpolated():
+    """Few points, so that hardly any quantile is one of them: the offsets are numpy's quantiles, each used once."""
+    model, x = mlp(2, 6, 3), moons(8)
+    before = model[0](x).detach()
+    initialize_(model, x, method="quantile", quantiles=(0.15, 0.85), generator=torch.Generator().manual_seed(0))
+    after = model[0](x).detach()
+    offsets = (before - after * before.std(0, correction=0)).numpy()
+    wanted = np.quantile(before.numpy(), np.linspace(0.15, 0.85, 6), axis=0)  # [quantile, unit]
+    assert np.ptp(offsets, axis=0).max() < 1e-12
+    used = [int(np.abs(wanted[:, unit] - offsets[0, unit]).argmin()) for unit in range(6)]
+    assert sorted(used) == list(range(6))
+    np.testing.assert_allclose(offsets[0], wanted[used, range(6)], rtol=0, atol=1e-12)
 
 
 def test_each_unit_answers_to_a_point_of_its_own():
