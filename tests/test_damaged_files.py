@@ -37,7 +37,7 @@ def files(tmp_path_factory) -> dict[str, tuple]:
     small_tiling(0, ss.Slice.segment([-2.0, 0.0], [2.0, 1.0])).save(folder / "line")
     tilings = tuple(small_tiling(seed, plane) for seed in range(2))
     measures = {"tiles": np.array([float(t.count) for t in tilings])}
-    Timeline(np.array([0, 10]), tilings, measures, 0.1, 0.2).save(folder / "timeline")
+    Timeline(np.array([0, 10]), tilings, measures, 0.1, 0.2, "none").save(folder / "timeline")
     readers = {"tiling": ss.load_tiling, "line": ss.load_tiling, "timeline": ss.load_timeline}
     return {kind: (reader, (folder / kind).read_bytes()) for kind, reader in readers.items()}
 

@@ -6,7 +6,6 @@ import csv
 import itertools
 import json
 import math
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -94,17 +93,146 @@ def test_files_of_others_are_not_written_over(tmp_path: Path, text: str) -> None
         ComplexityMonitor(mlp(3, 4, 2), torch.zeros(2, 3), radius=0.3, out=tmp_path / "complexity.jsonl")
 
 
-def test_a_budget_bounds_the_share_of_time() -> None:
-    model = mlp(20, 64, 64, 2)
-    monitor = ComplexityMonitor(model, torch.randn(50, 20), radius=0.3, schedule=Every(1), budget=0.1)
-    step, start = 0, time.perf_counter()
-    while time.perf_counter() - start < 1.5:
+class Clock:
+    """A clock that stands still unless told."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    import splinescope.complexity._training as training
+
+    clock = Clock()
+    monkeypatch.setattr(training, "time", clock)
+    return clock
+
+
+@pytest.mark.parametrize(("budget", "cold"), [(0.1, 1.0), (0.02, 1.0), (0.1, 500.0)])
+def test_a_budget_is_used_up_and_never_exceeded(clock: Clock, budget: float, cold: float) -> None:
+    """Steps take 1 second, measurements 1 second, the first one `cold`: due at every step, made when affordable."""
+    prices = itertools.chain([cold], itertools.repeat(1.0))
+
+    def price(_: nn.Module) -> float:
+        clock.now += next(prices)
+        return 0.0
+
+    monitor = ComplexityMonitor(
+        mlp(3, 4, 2), torch.zeros(2, 3), radius=0.3, schedule=Every(1), budget=budget, metrics={"price": price}
+    )
+    monitor.step(0)
+    begin, measured = clock.now, 0
+    for step in range(1, 400):
+        clock.now += 1.0
+        affordable = measured + 1 <= budget * (clock.now - begin + 1)
+        made = monitor.step(step) is not None
+        measured += made
+        assert made == affordable, step
+        assert measured <= budget * (clock.now - begin) + 1e-9
+    assert measured >= 7  # the cold start has not blocked what came after
+    assert monitor.overhead == pytest.approx((cold + 1 + measured) / clock.now)  # which leaves nothing out
+    late = [r["late"] for r in monitor.records]
+    assert late[0] == 0 < min(late[1:])
+    assert all(b["step"] - b["late"] == a["step"] + 1 for a, b in itertools.pairwise(monitor.records))
+
+
+def test_without_a_budget_nothing_is_late_and_nothing_is_measured_twice() -> None:
+    calls: list[int] = []
+    monitor = ComplexityMonitor(
+        mlp(3, 4, 2),
+        torch.zeros(2, 3),
+        radius=0.3,
+        schedule=Every(2),
+        metrics={"calls": lambda _: calls.append(0) or 0.0},
+    )
+    for step in range(5):
         monitor.step(step)
-        time.sleep(0.001)
-        step += 1
-    assert len(monitor.records) >= 2
-    slowest = max(r["seconds"] for r in monitor.records)
-    assert monitor.overhead <= 0.1 + 2 * slowest / 1.5  # one measurement may take longer than the one before it
+    assert [r["late"] for r in monitor.records] == [0, 0, 0]
+    assert len(calls) == 3
+
+
+def normed() -> nn.Sequential:
+    """A network whose running averages are those of a fresh batch norm, far from the data's."""
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Linear(3, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 16), nn.BatchNorm1d(16), nn.ReLU()
+    )
+
+
+def test_batch_norm_is_measured_with_the_statistics_of_the_data() -> None:
+    from splinescope.normalization import with_statistics
+
+    model, x = normed().train(), 3 + torch.randn(40, 3, generator=torch.Generator().manual_seed(0))
+    before = [(buffer, buffer.clone()) for buffer in model.buffers()]
+    sets = {"test": x[:10], "train": x[10:]}
+
+    def first(**options: object) -> dict:
+        return ComplexityMonitor(model, sets, radius=0.3, **options).measure(0)
+
+    def count(network: nn.Module) -> float:
+        return float(local_complexity(network, x[:10], radius=0.3).total.double().mean())
+
+    data, running, all_rows = first(), first(statistics="running"), first(statistics_from=x)
+    assert (data["statistics"], running["statistics"]) == ("data", "running")
+    assert data["test"] == pytest.approx(count(with_statistics(model, x[10:])))
+    assert all_rows["test"] == pytest.approx(count(with_statistics(model, x)))
+    assert running["test"] == pytest.approx(count(model))
+    assert data["test"] > 2 * running["test"]  # folds pass through the data, not where averages lag
+    assert all(
+        now is kept and torch.equal(now, value) for now, (kept, value) in zip(model.buffers(), before, strict=True)
+    )
+    assert all(module.training for module in model.modules())
+    assert ComplexityMonitor(mlp(3, 4, 2), x, radius=0.3).measure(0)["statistics"] == "none"
+    assert ComplexityMonitor(normed(), x[:1], radius=0.3).measure(0)["statistics"] == "running"  # one row has none
+    with pytest.raises(ss.InputError, match="statistics must be one of"):
+        first(statistics="batch")
+
+
+def test_a_gradient_may_be_taken_across_a_measurement() -> None:
+    model, x = normed().train(), torch.randn(8, 3)
+    monitor = ComplexityMonitor(model, x, radius=0.3)
+    loss = model(x).square().sum()
+    monitor.measure(0)
+    loss.backward()
+    assert model[0].weight.grad is not None
+
+
+def test_a_run_that_starts_over_does_not_replace_the_earlier_curve(tmp_path: Path) -> None:
+    def start(first: int, **options: object) -> ComplexityMonitor:
+        monitor = ComplexityMonitor(
+            mlp(3, 4, 2), torch.zeros(2, 3), radius=0.3, schedule=Every(2), out=tmp_path, **options
+        )
+        for step in range(first, first + 5):
+            monitor.step(step)
+        return monitor
+
+    start(2)
+    curve = (tmp_path / "complexity.jsonl").read_text()
+    for first in (0, 2):
+        with pytest.raises(ss.InputError, match=r"steps 2 to 6.*starts at step .*overwrite=True"):
+            start(first)
+    assert (tmp_path / "complexity.jsonl").read_text() == curve
+    assert [r["step"] for r in start(7).records] == [2, 4, 6, 8, 10]
+    assert [r["step"] for r in start(0, overwrite=True).records] == [0, 2, 4]
+
+
+def test_activations_without_a_module_have_a_name(tmp_path: Path) -> None:
+    class Plain(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.last = nn.Linear(3, 4), nn.Linear(4, 2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.last(torch.relu(self.first(x)))
+
+    ComplexityMonitor(Plain(), torch.zeros(2, 3), radius=0.3, out=tmp_path).measure(0)
+    (row,) = csv.DictReader((tmp_path / "complexity.csv").read_text().splitlines())
+    assert "points/0 relu" in row
+    assert all(name == name.strip() for name in row)
 
 
 def test_a_diverged_run_is_recorded_not_ended(tmp_path: Path) -> None:

@@ -85,13 +85,34 @@ def test_a_timeline_needs_a_module(run: tuple) -> None:
         timeline("net", folder / "snapshots", view, points={"train": x}, radius=0.1)
 
 
+def test_checkpoints_with_batch_norm_have_the_statistics_of_the_data(run: tuple) -> None:
+    from splinescope.normalization import with_statistics
+
+    _, x, view = run
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(2, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2)).eval()
+    other = {name: value * 2 if value.is_floating_point() else value for name, value in model.state_dict().items()}
+    states = {0: model.state_dict(), 5: other}
+    data, running = (
+        timeline(model, states, view, points={"test": x[:5], "train": x + 1}, radius=0.1, statistics=s)
+        for s in (None, "running")
+    )
+    assert (data.statistics, running.statistics) == ("data", "running")
+    for i, state in enumerate(states.values()):
+        twin = nn.Sequential(nn.Linear(2, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2)).eval()
+        twin.load_state_dict(state)
+        assert running.tilings[i].count == ss.tessellate(twin, view).count
+        assert data.tilings[i].count == ss.tessellate(with_statistics(twin, x + 1), view).count
+    assert "Statistics of batch norm: data" in data.summary()
+
+
 def test_a_timeline_survives_its_file(story: Timeline, tmp_path: Path) -> None:
     story.save(tmp_path / "a.timeline")
     again = load_timeline(tmp_path / "a.timeline")
     assert all(np.array_equal(again.measures[k], v, equal_nan=True) for k, v in story.measures.items())
     assert [t.count for t in again.tilings] == [t.count for t in story.tilings]
     assert again.tilings[1].check().ok
-    assert (again.radius, again.near) == (story.radius, story.near)
+    assert (again.radius, again.near, again.statistics) == (story.radius, story.near, "none")
     (tmp_path / "b.timeline").write_bytes((tmp_path / "a.timeline").read_bytes()[:500])
     with pytest.raises(ss.FileFormatError):
         load_timeline(tmp_path / "b.timeline")

@@ -1,7 +1,8 @@
 """Timelines on disk: the tilings in the layout of tilings (see `splinescope.tiling.storage`), with what was measured.
 
 Besides the slice once and `i/vertices`, `i/tile_offsets`, ... for checkpoint i: `steps` `[T]` int64 and
-`measures/NAME` `[T]` float64. The header holds the tilings' headers, the names of the measures, `radius` and `near`.
+`measures/NAME` `[T]` float64. The header holds the tilings' headers, the names of the measures, `radius`,
+`near` and `statistics`.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ def save_timeline(story: Timeline, path: str | os.PathLike[str]) -> None:
         "measures": list(story.measures),
         "radius": story.radius,
         "near": story.near,
+        "statistics": story.statistics,
     }
     write_archive(path, KIND, arrays, header)
 
@@ -58,6 +60,7 @@ def load_timeline(path: str | os.PathLike[str]) -> Timeline:
         require(all(isinstance(measure, str) for measure in header["measures"]), "names of measures")
         for key in ("radius", "near"):
             require(type(header[key]) is float and 0 < header[key] < np.inf, f"{key} {header[key]!r}")
+        require(header["statistics"] in ("data", "running", "none"), f"statistics {header['statistics']!r}")
         for tiling in header["tilings"]:
             check_header(tiling)
         count = len(header["tilings"])
@@ -78,4 +81,4 @@ def load_timeline(path: str | os.PathLike[str]) -> Timeline:
             raise FileFormatError(f"{name}: {key} must be one number per tiling, {len(tilings)}, got {len(values)}.")
     if (np.diff(arrays["steps"]) <= 0).any():
         raise FileFormatError(f"{name}: steps must ascend.")
-    return Timeline(arrays["steps"], tuple(tilings), measures, header["radius"], header["near"])
+    return Timeline(arrays["steps"], tuple(tilings), measures, header["radius"], header["near"], header["statistics"])

@@ -29,7 +29,8 @@ class TrainingMonitor(ABC):
         out: Folder for `NAME.jsonl`, `NAME.csv` and snapshots.
         tensorboard: A `SummaryWriter` or a log folder.
         snapshots: Save the parameters in `out` at every measurement.
-        budget: Largest share of the time that measuring may take.
+        budget: Largest share of the time that measuring may take, the first measurement left out.
+        overwrite: Replace the records of another run in `out`.
     """
 
     name: str
@@ -46,6 +47,7 @@ class TrainingMonitor(ABC):
         tensorboard: Any,
         snapshots: bool,
         budget: float | None,
+        overwrite: bool = False,
     ) -> None:
         if budget is not None and not 0 < budget <= 1:
             raise InputError(f"budget must be a share in (0, 1] or None, got {budget!r}.")
@@ -58,7 +60,8 @@ class TrainingMonitor(ABC):
         self._metrics = dict(metrics or {})
         self._snapshots = snapshots
         self._budget = budget
-        header = {"format": f"splinescope.{self.name}", "version": 1, **header}
+        self._overwrite = overwrite
+        header = {"format": f"splinescope.{self.name}", "version": 2, **header}
         self._journal = None if out is None else Journal(out, header, self.name)
         self._records: list[Record] = [] if self._journal is None else self._journal.records
         self._writer, self._owns_writer = _summary_writer(tensorboard)
@@ -66,7 +69,8 @@ class TrainingMonitor(ABC):
         self._last: int | None = None
         self._started: float | None = None
         self._spent = 0.0
-        self._latest = 0.0  # seconds the last measurement took
+        self._latest: float | None = None  # seconds the last measurement took, once warm
+        self._excused = 0.0  # seconds of the first measurement, which the budget does not count
 
     @abstractmethod
     def _measurements(self) -> Record:
@@ -74,7 +78,8 @@ class TrainingMonitor(ABC):
 
     @property
     def records(self) -> list[Record]:
-        """What was measured: per record `step`, `seconds` spent on it, the numbers of this monitor, and any metrics."""
+        """What was measured: per record `step`, `seconds` spent on it, by how many steps it is `late` (put off by the
+        budget), the numbers of this monitor, and any metrics."""
         return list(self._records)
 
     @property
@@ -91,20 +96,20 @@ class TrainingMonitor(ABC):
         self._last = step
         if self._due is None or step < self._due or not self._affordable():
             return None
-        record = self.measure(step)
+        record = self.measure(step, late=step - self._due)
         self._due = self._schedule.next_after(step)
         return record
 
-    def measure(self, step: int) -> Record:
-        """Measure now, due or not."""
-        start = time.perf_counter()
-        self._started = self._started or start
-        record: Record = {"step": int(step), "seconds": 0.0}
-        record |= self._measurements()
-        with evaluating(self.model), torch.no_grad():
-            for name, metric in self._metrics.items():
-                record[name] = float(metric(self.model))
-        self._latest = time.perf_counter() - start
+    def measure(self, step: int, *, late: int = 0) -> Record:
+        """Measure now, due or not; `late` is by how many steps the budget put it off."""
+        start = begun = time.perf_counter()
+        self._started = start if self._started is None else self._started
+        first = self._latest is None
+        if first and self._budget is not None:
+            self._numbers()  # what is loaded, compiled and cached now would count as the price of every measurement
+            begun = time.perf_counter()
+        record: Record = {"step": int(step), "seconds": 0.0, "late": int(late), **self._numbers()}
+        self._latest = time.perf_counter() - begun
         record["seconds"] = round(self._latest, 4)
         if self._journal is None:
             self._records.append(record)
@@ -114,10 +119,21 @@ class TrainingMonitor(ABC):
                 self._journal.snapshot(self.model, step)
         if self._writer is not None:
             for name, value in record.items():
-                if name not in ("step", "seconds"):
+                if isinstance(value, float):
                     self._writer.add_scalar(f"{self.name}/{name}", value, step)
-        self._spent += time.perf_counter() - start
+        taken = time.perf_counter() - start
+        self._spent += taken
+        if first:
+            self._excused = taken
         return record
+
+    def _numbers(self) -> Record:
+        """The numbers of this monitor, and the metrics."""
+        numbers = self._measurements()
+        with evaluating(self.model), torch.no_grad():
+            for name, metric in self._metrics.items():
+                numbers[name] = float(metric(self.model))
+        return numbers
 
     def close(self) -> None:
         """Flush the TensorBoard writer, and close it if the monitor opened it."""
@@ -135,6 +151,13 @@ class TrainingMonitor(ABC):
     def _begin(self, step: int) -> None:
         """The first step seen: where to continue, and what to forget if the run was set back."""
         if self._journal is not None:
+            steps = [record["step"] for record in self._records]
+            if steps and step <= steps[0] and not self._overwrite:
+                raise InputError(
+                    f"{self._journal.folder} holds the records of another run (steps {steps[0]} to {steps[-1]}), and "
+                    f"this one starts at step {step}: give another out=, start at a later step to continue that run, "
+                    "or pass overwrite=True to replace its records and snapshots."
+                )
             self._journal.forget_from(step)
             self._records = self._journal.records
         last = self._records[-1]["step"] if self._records else -1
@@ -142,10 +165,11 @@ class TrainingMonitor(ABC):
         self._started = time.perf_counter()
 
     def _affordable(self) -> bool:
-        if self._budget is None or not self._latest or self._started is None:
+        """Whether one more measurement keeps the share of time within the budget, the first one left out."""
+        if self._budget is None or self._latest is None or self._started is None:
             return True
-        elapsed = time.perf_counter() - self._started
-        return self._spent + self._latest <= self._budget * (elapsed + self._latest)
+        elapsed = time.perf_counter() - self._started - self._excused
+        return self._spent - self._excused + self._latest <= self._budget * (elapsed + self._latest)
 
 
 def _summary_writer(target: Any) -> tuple[Any, bool]:

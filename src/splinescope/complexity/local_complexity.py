@@ -129,7 +129,13 @@ def _result(
 
 
 def _as_points(x: Any) -> Tensor:
-    points = torch.as_tensor(x).detach()
+    try:
+        points = torch.as_tensor(x).detach()
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(
+            f"x must be a tensor or array of shape (N, *input shape), got {type(x).__name__}; of a Dataset take "
+            "torch.stack([row[0] for row in dataset]), of a loader torch.cat([batch[0] for batch in loader])."
+        ) from error
     if not points.is_floating_point():
         raise InputError(
             f"x must hold floating-point numbers, got {points.dtype}: a neighbourhood needs a continuous input; "

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from .._errors import FileFormatError, InputError
 from ..network import trace
 from ..tiling import Slice, Tiling, tessellate
 from ._journal import step_of
+from ._statistics import Statistics, choose, set_statistics_
 from .local_complexity import local_complexity
 
 Progress = Callable[[float, str], None]
@@ -40,6 +41,7 @@ class Timeline(Result):
             local complexity of each set of points).
         radius: Of the local complexity.
         near: Of the discs, in slice coordinates.
+        statistics: Of batch norm, at every step: "data", "running", or "none" for a network without it.
     """
 
     steps: np.ndarray
@@ -47,6 +49,7 @@ class Timeline(Result):
     measures: dict[str, np.ndarray]
     radius: float
     near: float
+    statistics: Literal["data", "running", "none"]
     certainty = "estimate"
 
     def __repr__(self) -> str:
@@ -58,7 +61,8 @@ class Timeline(Result):
         shown = sorted({0, len(self.steps) // 2, len(self.steps) - 1})
         rows = [("measure", *(f"step {self.steps[i]}" for i in shown))]
         rows += [(name, *(f"{values[i]:.4g}" for i in shown)) for name, values in self.measures.items()]
-        return f"{table(rows)}\nTilings are exact; means over sampled points and counts by frames are estimates."
+        foot = f"Statistics of batch norm: {self.statistics}. Tilings are exact; means over samples and frames are not."
+        return f"{table(rows)}\n{foot}"
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything into one safetensors file, by atomic replacement."""
@@ -77,6 +81,7 @@ def timeline(
     near: float | None = None,
     directions: int | Any | None = None,
     max_tiles: int | None = None,
+    statistics: Statistics | None = None,
     progress: Progress | None = None,
 ) -> Timeline:
     """Tile one slice at every checkpoint and measure how tiles move.
@@ -93,6 +98,9 @@ def timeline(
             slice's edge cuts discs, which then hold fewer tiles: leave a margin about the data (`pad=`).
         directions: As for `local_complexity`.
         max_tiles: Stop with `LimitReached` beyond this many tiles in one tiling.
+        statistics: For networks with batch norm: "data" gives every checkpoint the mean and variance of the set "train"
+            (or the first one), as in training on all of it; "running" its own running averages, which lag behind the
+            weights early in training. "data" by default, if that set has at least two points.
         progress: Called with (share done, what is being done).
 
     Returns:
@@ -118,12 +126,18 @@ def timeline(
     twin = copy.deepcopy(model).eval()
     places = view.inputs(_random_places(view))
     sets = {**points, "random": points.get("random", places)}
+    data = torch.as_tensor(sets.get("train", next(iter(sets.values()))))
+    held = choose(statistics, twin, len(data))
     network = None
     steps, tilings, rows = sorted(found), [], []
     for number, step in enumerate(steps):
         if progress is not None:
             progress(number / len(steps), f"step {step}")
         _load(twin, found[step])
+        if held == "data":
+            measured = copy.deepcopy(twin)
+            set_statistics_(measured, data)
+            twin.load_state_dict(measured.state_dict())  # in place: the traced network reads these tensors
         if network is None:
             like = next(twin.parameters(), torch.zeros(0))
             network = trace(twin, torch.from_numpy(places[:2]).to(like))
@@ -135,7 +149,7 @@ def timeline(
         tilings.append(replace(tiling, network=None))  # its parameters move on
         rows.append(row)
     measures = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-    return Timeline(np.array(steps, np.int64), tuple(tilings), measures, radius, near)
+    return Timeline(np.array(steps, np.int64), tuple(tilings), measures, radius, near, held)
 
 
 def _measures(tiling: Tiling, view: Slice, near: float) -> dict[str, float]:

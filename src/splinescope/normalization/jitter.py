@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 
 from .._display import Result
 from .._errors import InputError
+from ..complexity._statistics import batch_norms, set_statistics_
 from ..network import trace
 from ..network._export import unwrap
 from ..tiling import Slice, tessellate
@@ -42,29 +42,9 @@ def with_statistics(model: nn.Module, batch: Any) -> nn.Module:
     """
     (rows,) = raw_batches(torch.as_tensor(batch))
     made = copy.deepcopy(unwrap(model)).eval()
-    norms = {path: m for path, m in made.named_modules() if isinstance(m, _BatchNorm)}
-    if not norms:
+    if not batch_norms(made):
         raise InputError("model must have batch norm modules, found none: its folds do not depend on the batch.")
-
-    def set_statistics(path: str) -> Any:
-        def hook(norm: Any, inputs: tuple[Tensor, ...]) -> None:
-            z = inputs[0].movedim(1, -1).reshape(-1, norm.num_features)
-            if len(z) < 2:
-                raise InputError(f"{path} needs at least 2 values per channel, got a batch of {len(rows)} row(s).")
-            norm.track_running_stats = True
-            norm.running_mean = z.mean(0)
-            norm.running_var = z.var(0, correction=0)
-
-        return hook
-
-    handles = [norm.register_forward_pre_hook(set_statistics(path)) for path, norm in norms.items()]
-    like = next(made.parameters(), rows)
-    try:
-        with torch.no_grad():
-            made(rows.to(like))
-    finally:
-        for handle in handles:
-            handle.remove()
+    set_statistics_(made, rows)
     return made
 
 
@@ -136,7 +116,7 @@ def fold_jitter(
     full = with_statistics(model, x)
     population = len(x)
     row_spread = _row_spread(full, x)
-    norms = {path: m for path, m in full.named_modules() if isinstance(m, _BatchNorm)}
+    norms = batch_norms(full)
     squares = {path: np.zeros(norm.num_features) for path, norm in norms.items()}
     for network in minibatch_networks(model, x, batch_size, draws, generator=generator):
         for path, norm in norms.items():
@@ -169,8 +149,7 @@ def _row_spread(full: nn.Module, x: Tensor) -> dict[str, np.ndarray]:
 
         return hook
 
-    norms = [(path, m) for path, m in full.named_modules() if isinstance(m, _BatchNorm)]
-    handles = [norm.register_forward_pre_hook(watch(path)) for path, norm in norms]
+    handles = [norm.register_forward_pre_hook(watch(path)) for path, norm in batch_norms(full).items()]
     try:
         with torch.no_grad():
             full(x.to(next(full.parameters(), x)))

@@ -1,0 +1,79 @@
+"""Batch norm with the statistics of given data instead of its running averages, which lag behind the weights."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from .._checks import check_choice
+from .._errors import InputError
+from ..network._export import hooks_detached, state_kept, unwrap
+from ._sites import Forward, evaluating, uncompiled
+
+Statistics = Literal["data", "running"]
+"""Where a batch norm's mean and variance come from."""
+
+
+def batch_norms(model: nn.Module) -> dict[str, Any]:
+    """Path -> batch norm."""
+    return {path: module for path, module in model.named_modules() if isinstance(module, _BatchNorm)}
+
+
+def choose(statistics: Statistics | None, model: nn.Module, rows: int) -> Literal["data", "running", "none"]:
+    """What is measured with: "none" without batch norm; else as asked; else the data's if there are two rows of it."""
+    if statistics is not None:
+        check_choice(statistics, "statistics", ("data", "running"))
+    if not batch_norms(unwrap(model)):
+        return "none"
+    return statistics or ("data" if rows > 1 else "running")
+
+
+def set_statistics_(model: nn.Module, rows: Tensor, forward: Forward | None = None) -> None:
+    """Give each batch norm, in order of execution, the mean and the (biased) variance of its inputs on `rows`.
+
+    New tensors take the place of the running averages, which are not written to: a gradient that is still to be taken
+    may need them.
+    """
+
+    def hook(path: str) -> Any:
+        def set_(norm: Any, inputs: tuple[Tensor, ...]) -> None:
+            z = inputs[0].movedim(1, -1).reshape(-1, norm.num_features)
+            if len(z) < 2:
+                raise InputError(f"{path} needs at least 2 values per channel, got a batch of {len(rows)} row(s).")
+            like = inputs[0] if norm.running_mean is None else norm.running_mean
+            norm.track_running_stats = True
+            norm.running_mean = z.double().mean(0).to(like)
+            norm.running_var = z.double().var(0, correction=0).to(like)
+
+        return set_
+
+    like = next((p for p in [*model.parameters(), *model.buffers()] if p.is_floating_point()), rows)
+    with evaluating(model), hooks_detached(model), uncompiled(model), torch.inference_mode(False), torch.no_grad():
+        handles = [norm.register_forward_pre_hook(hook(path)) for path, norm in batch_norms(model).items()]
+        try:
+            with state_kept(like.device):
+                batch = rows.to(like.device, like.dtype)
+                model(batch) if forward is None else forward(model, batch)
+        finally:
+            for handle in handles:
+                handle.remove()
+
+
+@contextlib.contextmanager
+def statistics_of(model: nn.Module, rows: Tensor, forward: Forward | None = None) -> Iterator[None]:
+    """The statistics of `rows` in the model's batch norms, for the time of the context; its own come back."""
+    model = unwrap(model)
+    kept = [
+        (norm, norm.track_running_stats, norm.running_mean, norm.running_var) for norm in batch_norms(model).values()
+    ]
+    try:
+        set_statistics_(model, rows, forward)
+        yield
+    finally:
+        for norm, tracked, mean, variance in kept:
+            norm.track_running_stats, norm.running_mean, norm.running_var = tracked, mean, variance
