@@ -62,7 +62,7 @@ def test_the_dlr_loss_compares_the_margin_with_the_gap_to_the_third_score() -> N
 
 @pytest.mark.parametrize("loss", ["margin", "dlr"])
 def test_attacks_on_a_linear_map_of_four_classes_reach_the_exact_distance(loss: str) -> None:
-    """Cells of a linear classifier are convex: an attack on the margin has no excuse (cross-entropy may prefer another class)."""
+    """Cells of a linear classifier are convex: an attack on the margin has no excuse."""
     generator = torch.Generator().manual_seed(0)
     model = nn.Linear(3, 4).double()
     with torch.no_grad():
