@@ -25,6 +25,9 @@ def convolutional():
     torch.manual_seed(0)
     return nn.Sequential(nn.ConvTranspose2d(3, 2, 4), nn.ReLU(), nn.Conv2d(2, 5, 1))
 
+def flat3():
+    return nn.Sequential(nn.Linear(3, 1), nn.Linear(1, 5))
+
 def flat():
     return nn.Sequential(nn.Linear(3, 1), nn.Linear(1, 4))
 """
@@ -118,6 +121,28 @@ def test_bad_input_is_one_line(folder: Path) -> None:
     ]:
         result = run(*arguments, code=2)
         assert match in result.stderr.strip().splitlines()[-1]
+
+
+def test_outputs_that_are_no_images_are_refused_before_anything_is_written(folder: Path) -> None:
+    result = run("sample", "generators_for_tests:flat3", "--latent-shape", 3, "--top-k", 1, "--pool", 64, "-n", 4,
+                 "--quiet", "--out", "s.npz", "--images", "s.png", "--cache", "pool", code=2)  # fmt: skip
+    assert "--images needs a generator of images" in result.stderr
+    assert not (folder / "s.npz").exists()
+    assert not (folder / "pool").exists()
+
+
+def test_sample_takes_both_meanings_of_the_manifold(folder: Path) -> None:
+    """Weights of one pool by volumes after and before the sigmoid; the answer says which."""
+    base = ["sample", "generators_for_tests:generator", "--latent-shape", 3, "--pool", 256, "-n", 30, "--quiet"]
+    laws, volumes = [], []
+    for output in ("after", "before"):
+        result = run(*base, "--output", output, "--out", f"{output}.npz", "--json")
+        laws.append(json.loads(result.stdout)["law"])
+        with np.load(f"{output}.npz") as file:
+            volumes.append(file["log_volume"].mean())
+    assert laws[0] == "uniform on the set of the generator's outputs"
+    assert "before their final squashing" in laws[1]
+    assert volumes[0] < volumes[1] - 2 * 3 * np.log(2) * 0.5  # a sigmoid has slopes of at most 1/4, in 3 directions
 
 
 def test_a_collapsed_pool_is_told_on_stderr(folder: Path) -> None:

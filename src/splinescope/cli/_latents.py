@@ -79,6 +79,17 @@ def check_arrays_path(path: str) -> None:
         raise InputError(f"--out must end in .npz, got {path!r}.")
 
 
+def check_images(outputs: np.ndarray) -> None:
+    """Refuse outputs that are no images."""
+    require("matplotlib.pyplot", "plot")
+    from ..plot.generative import image_grid
+
+    try:
+        image_grid(outputs)
+    except InputError as error:
+        raise InputError(f"--images needs a generator of images: {error}") from error
+
+
 def write_grid(path: str, images: np.ndarray) -> None:
     """A PNG of at most 100 images."""
     pyplot = require("matplotlib.pyplot", "plot")

@@ -8,7 +8,15 @@ from pathlib import Path
 import click
 
 from ._inputs import MODEL_HELP, model_arguments, read_model
-from ._latents import check_arrays_path, latent_options, make_domain, shape_of_latent, write_arrays, write_grid
+from ._latents import (
+    check_arrays_path,
+    check_images,
+    latent_options,
+    make_domain,
+    shape_of_latent,
+    write_arrays,
+    write_grid,
+)
 from ._outputs import check_outputs, echo_json, note
 
 
@@ -22,6 +30,8 @@ from ._outputs import check_outputs, echo_json, note
 @click.option("--method", type=click.Choice(["resample", "rejection", "metropolis"]), default="resample",
               show_default=True)  # fmt: skip
 @click.option("--top-k", type=int, help="Volume of the k largest singular values only.")
+@click.option("--output", type=click.Choice(["after", "before"]), default="after", show_default=True,
+              help="Uniform on what MODEL returns, or on what goes into its final tanh or sigmoid.")  # fmt: skip
 @click.option("--keep-prior", is_flag=True, help="Target p_z * vol^rho, as public code does for normal latents.")
 @click.option("--seed", default=0, show_default=True)
 @click.option("--cache", type=click.Path(file_okay=False), help="Folder that keeps volumes; work resumes there.")
@@ -31,7 +41,8 @@ from ._outputs import check_outputs, echo_json, note
 @click.option("--quiet", is_flag=True, help="No progress on stderr.")
 def command(
     model: str, weights: str | None, trust: bool, latent_shape: str | None, domain: str, radius: float | None,
-    rho: float, count: int, pool: int, method: str, top_k: int | None, keep_prior: bool, seed: int,
+    rho: float, count: int, pool: int, method: str, top_k: int | None, output: str,
+    keep_prior: bool, seed: int,
     cache: str | None, out: str, images: str | None, as_json: bool, quiet: bool,
 ) -> None:  # fmt: skip
     """Sample a generator MODEL by the law p_model(x)^(1 - rho) on its manifold, without retraining.
@@ -60,11 +71,14 @@ def command(
         pool=pool,
         divide_prior=not keep_prior,
         top_k=top_k,
+        output=output,
         latent_shape=shape,
         seed=seed,
         cache=cache,
         progress=not quiet,
     )
+    if images is not None:  # before the long work, and before anything is written
+        check_images(sampler.generate(sampler.domain.draw(1, torch.Generator().manual_seed(seed))).cpu().numpy())
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         samples = sampler.sample(count, method=method)
@@ -81,6 +95,7 @@ def command(
     summary = {
         "samples": count,
         "rho": rho,
+        "law": samples.law,
         "pool": pool,
         "effective size": round(sampler.effective_size(), 1),
         "acceptance": round(samples.acceptance, 4),

@@ -18,12 +18,14 @@ from torch.func import jvp, vjp, vmap
 
 from .._checks import check_choice
 from .._errors import InputError
-from ..network import SplineNetwork
+from ..network import Program, SplineNetwork
 from ..network._export import check_mode, unwrap
 from ._ending import before_ending
 
 Generator = nn.Module | SplineNetwork
 """What every function here takes: a module from a latent batch to a tensor batch, or a traced network."""
+Bound = Generator | Program
+"""The same, or the frozen float64 program of a network, which has no ending."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ class LatentMap:
 
 
 def latent_map(
-    generator: Generator,
+    generator: Bound,
     z: Tensor,
     *,
     output: str = "after",
@@ -105,8 +107,10 @@ def latent_map(
     return LatentMap(flat, tuple(z.shape[1:]), outputs, dtype, device)
 
 
-def _callable(generator: Generator, output: str) -> tuple[Callable[..., Any], Tensor | None]:
+def _callable(generator: Bound, output: str) -> tuple[Callable[..., Any], Tensor | None]:
     """What to call, and a tensor whose dtype and device the latents take."""
+    if isinstance(generator, Program):
+        return generator.forward, torch.zeros((), dtype=torch.float64)
     if isinstance(generator, SplineNetwork):
         if output == "before" or generator.ending is None:
             return generator.program().forward, torch.zeros((), dtype=torch.float64)

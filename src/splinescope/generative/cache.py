@@ -17,6 +17,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from .._display import Result
 from .._errors import FileFormatError, InputError
 from .._files import replacing
 
@@ -24,8 +25,8 @@ SHARD = 512
 """Latents per shard: what an interruption costs at most."""
 
 
-@dataclass(frozen=True)
-class Pool:
+@dataclass(frozen=True, eq=False, repr=False)
+class Pool(Result):
     """Proposals with what is known of them.
 
     Attributes:
@@ -41,6 +42,7 @@ class Pool:
     singular_values: Tensor
     rank: Tensor
     log_volume: Tensor
+    certainty = "exact"
 
     def __len__(self) -> int:
         return len(self.latents)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from .._checks import check_whole
+from .._display import Certainty, Result
 from .._errors import InputError
 from ..network import SplineNetwork, trace
 from ..tiling import Slice
@@ -16,8 +17,8 @@ from ._pushforward import Generator
 from .volume import Volumes, log_volume
 
 
-@dataclass(frozen=True)
-class LocalGeometry:
+@dataclass(frozen=True, eq=False, repr=False)
+class LocalGeometry(Result):
     """Three numbers that describe a generator about a latent (Humayun et al. 2024).
 
     Attributes:
@@ -31,6 +32,11 @@ class LocalGeometry:
     effective_rank: Tensor
     rank: Tensor
     complexity: Tensor
+
+    @property
+    def certainty(self) -> Certainty:
+        """ "exact"; "bound" with a complexity, which counts folds from below."""
+        return "exact" if bool(self.complexity.isnan().all()) else "bound"
 
 
 def effective_rank(singular_values: Tensor) -> Tensor:

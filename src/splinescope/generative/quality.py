@@ -9,13 +9,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from .._display import Result
 from .._errors import InputError
 
 _CHUNK = 1024  # rows of a distance matrix held at once
 
 
-@dataclass(frozen=True)
-class Fidelity:
+@dataclass(frozen=True, repr=False)
+class Fidelity(Result):
     """Nearest-neighbour measures of samples against real data.
 
     Attributes:
@@ -29,6 +30,7 @@ class Fidelity:
     recall: float
     density: float
     coverage: float
+    certainty = "estimate"
 
 
 def fidelity(real: Tensor, samples: Tensor, *, k: int = 5) -> Fidelity:
@@ -67,8 +69,8 @@ def fidelity(real: Tensor, samples: Tensor, *, k: int = 5) -> Fidelity:
     )
 
 
-@dataclass(frozen=True)
-class ClassHistogram:
+@dataclass(frozen=True, eq=False, repr=False)
+class ClassHistogram(Result):
     """Classes of samples.
 
     Attributes:
@@ -80,6 +82,7 @@ class ClassHistogram:
     shares: Tensor
     entropy: float
     balance: float
+    certainty = "estimate"
 
 
 def class_histogram(samples: Tensor, labeller: Callable[[Tensor], Tensor], *, batch: int = 256) -> ClassHistogram:

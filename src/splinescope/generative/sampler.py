@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from .._checks import check_choice, check_whole
+from .._display import Result, table
 from .._errors import InputError
 from .._progress import check_progress, reporter
 from ..network import SplineNetwork
@@ -22,13 +23,15 @@ from .metropolis import Chains, metropolis
 from .resampling import effective_size, rejected, resampled
 from .volume import Volumes, log_volume
 
+OUTPUTS = ("after", "before")
+
 
 class EffectiveSizeWarning(UserWarning):
     """The weights have collapsed onto few proposals: samples repeat and say little."""
 
 
-@dataclass(frozen=True)
-class Samples:
+@dataclass(frozen=True, eq=False, repr=False)
+class Samples(Result):
     """What a sampler draws.
 
     Attributes:
@@ -38,6 +41,11 @@ class Samples:
         log_volume: `[n]` at the latents.
         effective_size: Of the pool under these weights; for Metropolis, nan.
         acceptance: Share of proposals accepted (rejection, Metropolis); 1 for resampling.
+        rho: The power they were drawn by.
+        output: Whether volumes are those "after" the generator's final tanh, sigmoid or softmax, or "before" it.
+        method: "resample", "rejection" or "metropolis".
+
+    An estimate: the law holds for a pool (or a walk) without end.
     """
 
     latents: Tensor
@@ -46,6 +54,32 @@ class Samples:
     log_volume: Tensor
     effective_size: float
     acceptance: float
+    rho: float
+    output: str
+    method: str
+    certainty = "estimate"
+
+    @property
+    def law(self) -> str:
+        """What the samples follow, in words."""
+        where = "outputs" if self.output == "after" else "outputs before their final squashing function"
+        if self.rho == 1:
+            return f"uniform on the set of the generator's {where}"
+        return f"p_model^(1 - rho) with rho = {self.rho:g}, per volume of the set of the generator's {where}"
+
+    def __repr__(self) -> str:
+        return (
+            f"Samples({len(self.latents):,} by {self.method}, rho={self.rho:g}, output={self.output!r}, outputs "
+            f"{tuple(self.outputs.shape[1:])}, {self.certainty})"
+        )
+
+    def summary(self) -> str:
+        """The samples in words."""
+        rows = [("samples", f"{len(self.latents):,}"), ("law", self.law), ("method", self.method),
+                ("distinct latents", f"{len(torch.unique(self.latents, dim=0)):,}"),
+                ("effective size", "-" if math.isnan(self.effective_size) else f"{self.effective_size:,.1f}"),
+                ("acceptance", f"{self.acceptance:.3g}")]  # fmt: skip
+        return f"{table(rows)}\n{self.assurance}"
 
 
 class PolaritySampler:
@@ -70,7 +104,8 @@ class PolaritySampler:
         proposal: Draw the pool from this domain instead of `domain`; the weights account for it.
         top_k: Volume of the k largest singular values only; needed where the manifold has fewer dimensions than the
             latent (then the whole volume is zero).
-        output: "after" the generator's final tanh, sigmoid or softmax, or "before" it.
+        output: Volumes "after" the generator's final tanh, sigmoid or softmax, so that "the manifold" is the set of
+            what it returns, or "before" it. `tiled_manifold` has the same default.
         conditions: `[K, ...]` rows to condition on; each proposal takes one of them, uniformly. The generator is
             called as `generator(z, condition)`.
         latent_shape: Shape of one latent as the generator takes it; `(d,)` if None.
@@ -107,7 +142,7 @@ class PolaritySampler:
         progress: Callable[[int, int], None] | bool | None = None,
     ) -> None:
         if isinstance(generator, SplineNetwork):
-            generator = generator._model  # with the ending that its tiling leaves out
+            generator = generator.module  # with the ending that its tiling leaves out
         if not isinstance(generator, nn.Module):
             raise InputError(f"generator must be a torch.nn.Module, got {type(generator).__name__}.")
         if not isinstance(domain, LatentDomain):
@@ -128,7 +163,7 @@ class PolaritySampler:
             raise InputError("conditions must have at least one row, got none.")
         check_progress(progress)
         self.generator, self.domain, self.rho, self.divide_prior = generator, domain, float(rho), divide_prior
-        self.proposal, self.top_k, self.output = proposal or domain, top_k, output
+        self.proposal, self.top_k, self.output = proposal or domain, top_k, check_choice(output, "output", OUTPUTS)
         self.conditions, self.latent_shape, self.seed = conditions, shape, seed
         self._size, self._cache, self._progress = pool, cache, progress
         self._pool: Pool | None = None
@@ -215,7 +250,8 @@ class PolaritySampler:
         if method == "metropolis":
             chains = metropolis(self._evaluate(condition, rho), self.domain, Chains(z, volume), steps, step_size, rng)
             z, volume, acceptance, size = chains.latents, chains.log_volume, chains.acceptance, float("nan")
-        return Samples(z, self.generate(z, condition), condition, volume, size, acceptance)
+        outputs = self.generate(z, condition)
+        return Samples(z, outputs, condition, volume, size, acceptance, rho, self.output, method)
 
     def generate(self, latents: Tensor, condition: Tensor | None = None, *, batch: int = 256) -> Tensor:
         """The generator's outputs `[n, ...]` at latents `[n, d]`, in batches and without gradients."""

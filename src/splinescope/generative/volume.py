@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from .._display import Certainty, Result, table
 from .._errors import InputError
-from ._pushforward import Generator, LatentMap, latent_map
+from ._pushforward import Bound, LatentMap, latent_map
 from ._spectrum import gram_by_blocks, krylov_top, singular_values_of
 
 _CHUNK_BYTES = 12 << 20  # Jacobians of the latents that go through together: they should stay in the cache
@@ -16,8 +17,8 @@ _JACOBIAN_BYTES = 512 << 20  # a single latent's Jacobian beyond this is never f
 _TOLERANCE = 1e-9  # of the top-k block method, in the logarithm
 
 
-@dataclass(frozen=True)
-class Volumes:
+@dataclass(frozen=True, eq=False, repr=False)
+class Volumes(Result):
     """Volume factors at N latents.
 
     Attributes:
@@ -27,6 +28,8 @@ class Volumes:
         singular_values: `[N, k]` descending; k = d, or `top_k`.
         error: `[N]` of `log`: 0 where exact to rounding; a bound for the block method; one standard deviation for
             a random projection.
+        output: "after" the generator's final tanh, sigmoid or softmax, or "before" it.
+        certainty: "exact" to rounding; "bound" where `error` bounds it (the block method); "estimate" (a projection).
 
     All are float64 (rank: int64), on the device of the latents.
     """
@@ -36,13 +39,32 @@ class Volumes:
     rank: Tensor
     singular_values: Tensor
     error: Tensor
+    output: str = "after"
+    certainty: Certainty = "exact"
 
     def __len__(self) -> int:
         return len(self.log)
 
+    def __repr__(self) -> str:
+        kept = self.singular_values.shape[1]
+        return f"Volumes({len(self):,} latents, {kept} singular values, output={self.output!r}, {self.certainty})"
+
+    def summary(self) -> str:
+        """The volumes in words."""
+        finite = self.log[self.log.isfinite()]
+        marks = torch.quantile(finite, finite.new_tensor([0.05, 0.5, 0.95])).tolist() if len(finite) else []
+        ranks = f"{int(self.rank.min())} to {int(self.rank.max())}" if len(self) else "-"
+        rows = [("latents", f"{len(self):,}"), ("singular values each", str(self.singular_values.shape[1])),
+                ("log volume (5%, 50%, 95%)", ", ".join(f"{q:.4g}" for q in marks) or "-"),
+                ("of zero volume", f"{len(self) - len(finite):,}"), ("ranks", ranks),
+                ("the generator's output", f"{self.output} its ending, if it has one")]  # fmt: skip
+        worst = f" Log volumes are within {float(self.error.max()):.2g}" if self.certainty != "exact" else ""
+        worst += "" if not worst else "." if self.certainty == "bound" else " (one standard deviation)."
+        return f"{table(rows)}\n{self.assurance}{worst}"
+
 
 def log_volume(
-    generator: Generator,
+    generator: Bound,
     z: Tensor,
     *,
     top_k: int | None = None,
@@ -106,7 +128,9 @@ def log_volume(
     work = _Work(mapping, directions, top_k, _gaussian(projection, mapping, random), random, chunk)
     with torch.no_grad():
         values, errors = work.run(z, tangents, condition)
-    return _summary(values.to(z.device), errors.to(z.device), mapping, top_k, projection, directions, rtol)
+    found = _summary(values.to(z.device), errors.to(z.device), mapping, projection, directions, rtol)
+    certainty: Certainty = "estimate" if projection is not None else "bound" if bool(found.error.any()) else "exact"
+    return replace(found, output=output, certainty=certainty)
 
 
 class _Work:
@@ -179,7 +203,6 @@ def _summary(
     values: Tensor,
     errors: Tensor,
     mapping: LatentMap,
-    top_k: int | None,
     projection: int | None,
     directions: int,
     rtol: float | None,

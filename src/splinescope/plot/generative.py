@@ -50,10 +50,9 @@ def plot_manifold(
 
 def manifold_facets(manifold: TiledManifold) -> list[np.ndarray]:
     """Each tile's image `[n, 3]`: its corners in output space, by principal components where there are more than 3."""
-    values = manifold.tiling.values
-    if values is None or values.shape[1] < 3:
-        got = "over 64" if values is None else str(values.shape[1])
-        raise InputError(f"a manifold in space needs a generator of 3 to 64 outputs, got {got}.")
+    values = manifold.corner_outputs
+    if values.shape[1] < 3:
+        raise InputError(f"a manifold in space needs a generator of at least 3 outputs, got {values.shape[1]}.")
     if values.shape[1] > 3:
         centred = values - values.mean(0)
         values = centred @ np.linalg.svd(centred, full_matrices=False)[2][:3].T
