@@ -94,9 +94,14 @@ def make_plan(program: Program, probes: Tensor, rtol: float) -> Plan:
         tolerances,
         seal_tolerances,
         first_labels[:-1],
-        rows_per_block=[32 if max(pair) > 4096 else 256 for pair in zip(entering, widths, strict=True)],
+        rows_per_block=[_block(max(pair)) for pair in zip(entering, widths, strict=True)],
         row_bytes=[8 * (a + b) for a, b in zip(widths, [*widths[1:], widths[-1]], strict=True)],
     )
+
+
+def _block(width: int) -> int:
+    """Rows of this width that run through the torch ops together: what caches hold, and few calls if narrow."""
+    return 32 if width > 4096 else 256 if width > 512 else 2048
 
 
 def probe_points(domain: np.ndarray) -> np.ndarray:

@@ -22,7 +22,7 @@ from ._work import Progress, Work
 from .slice import Slice
 from .tiling import Cells, Tiling
 
-_CHUNK_BYTES = 24 << 20  # the rows of one chunk: what a shared cache holds
+_CHUNK_BYTES = 64 << 20  # the rows of one chunk
 
 
 def tessellate(

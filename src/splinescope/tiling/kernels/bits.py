@@ -9,8 +9,11 @@ from llvmlite import ir
 
 from ._compile import jit
 
+inlined = jit(inline="always")
+"""For helpers of inner loops: a call with a dozen arrays costs more than most of them do."""
 
-@jit
+
+@inlined
 def mix(a, b, unit):
     """A 64-bit name for the vertex that `unit` cuts on the edge between vertices named a < b."""
     h = np.uint64(a) * np.uint64(0x9E3779B97F4A7C15)
@@ -49,22 +52,21 @@ def sign_bits(cuts, tol, start, stop, pos, neg):
     """Fill the bit-planes of vertices start..stop from their pre-activations."""
     units = cuts.shape[1]
     for v in range(start, stop):
+        row = cuts[v]
         for w in range(pos.shape[1]):
             p = np.uint64(0)
             n = np.uint64(0)
             low = w * 64
-            for k in range(low, min(low + 64, units)):
-                z = cuts[v, k]
-                bit = np.uint64(1) << np.uint64(k - low)
-                if z > tol[k]:
-                    p |= bit
-                elif z < -tol[k]:
-                    n |= bit
+            for k in range(min(64, units - low)):  # no branches: the compiler takes several units at once
+                z = row[low + k]
+                t = tol[low + k]
+                p |= np.uint64(z > t) << np.uint64(k)
+                n |= np.uint64(z < -t) << np.uint64(k)
             pos[v, w] = p
             neg[v, w] = n
 
 
-@jit
+@inlined
 def range_mask(word_index, first, last):
     """Bits of one word that stand for units first <= k < last."""
     low = word_index * 64
@@ -120,7 +122,7 @@ def nth_cutting_unit(offsets, corners, pos, neg, first, nth):
     return words * 64
 
 
-@jit
+@inlined
 def next_cutting_unit(corners, start, stop, pos, neg, first, last):
     for w in range(first // 64, (last + 63) // 64):
         p = np.uint64(0)
@@ -135,7 +137,7 @@ def next_cutting_unit(corners, start, stop, pos, neg, first, last):
     return -1
 
 
-@jit
+@inlined
 def sign_of(v, k, pos, neg):
     bit = np.uint64(1) << np.uint64(k % 64)
     if pos[v, k // 64] & bit:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from .bits import jit, lowest_bit
+from .bits import inlined, jit, lowest_bit
 from .edges import cut_value, fill
 
 
-@jit
+@inlined
 def conflict_of(a, b, w, pos, neg):
     """Bits of the units in word w on which two vertices have opposite signs."""
     return (pos[a, w] & neg[b, w]) | (neg[a, w] & pos[b, w])
@@ -31,14 +31,15 @@ def conflicting_units(start, stop, parents, weights, pos, neg, cuts, new_cuts, f
                 fill(b, w, parents, weights, pos, neg, cuts, new_cuts, filled)
 
 
-@jit
+@inlined
 def _combine(q, parents, weights, rows):
-    a = parents[q, 0]
-    b = parents[q, 1]
+    row_a = rows[parents[q, 0]]
+    row_b = rows[parents[q, 1]]
     s = weights[q, 0]
     t = weights[q, 1]
-    for i in range(rows.shape[1]):
-        rows[q, i] = s * rows[a, i] + t * rows[b, i]
+    row = rows[q]
+    for i in range(row.shape[0]):
+        row[i] = s * row_a[i] + t * row_b[i]
 
 
 @jit
@@ -48,7 +49,7 @@ def carry(start, stop, parents, weights, rows):
         _combine(q, parents, weights, rows)
 
 
-@jit
+@inlined
 def _bend(j, q, parents, weights, pos, cuts, new_cuts):
     """relu(u_q) - s relu(u_a) - t relu(u_b) for a unit that is positive at one parent and negative at the other."""
     s = weights[q, 0]
@@ -74,9 +75,10 @@ def carry_dense(
                 j = w * 64 + lowest_bit(conflict)
                 conflict &= conflict - np.uint64(1)
                 c = gains[j] * _bend(j, q, parents, weights, pos, cuts, new_cuts)
-                slot = slots[j]
-                for i in range(rows.shape[1]):
-                    rows[q, i] += c * columns[slot, i]
+                row = rows[q]
+                column = columns[slots[j]]
+                for i in range(row.shape[0]):
+                    row[i] += c * column[i]
 
 
 @jit

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .bits import jit, lowest_bit, mix
+from .bits import inlined, jit, lowest_bit, mix
 
 DONE, VERTICES_FULL, TILES_FULL, STACK_FULL, TABLE_FULL = 0, 1, 2, 3, 4
 """What a cutting kernel returns instead of growing arrays: done, or what was too small; the caller repeats it."""
@@ -65,14 +65,14 @@ def fill(vertex, w, parents, weights, pos, neg, cuts, new_cuts, filled):
         filled[q - old, w] = True
 
 
-@jit
+@inlined
 def cut_value(vertex, j, cuts, new_cuts):
     """Pre-activation j of a vertex (for a new vertex, its word must have been filled)."""
     old = cuts.shape[0]
     return cuts[vertex, j] if vertex < old else new_cuts[vertex - old, j]
 
 
-@jit
+@inlined
 def cut_edge(
     end0, end1, k, label, count, names, points, parents, weights, pos, neg, cuts, new_cuts, filled, tol, keys, values
 ):  # fmt: skip

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from .bits import jit, next_cutting_unit, sign_of
+from .bits import inlined, jit, next_cutting_unit, sign_of
 from .edges import DONE, STACK_FULL, TABLE_FULL, TILES_FULL, VERTICES_FULL, cut_edge
 
 
-@jit
+@inlined
 def _crossing(corners, start, stop, at, k, side, pos, neg):
     """Walk counter-clockwise from corner `at`, on the other side of unit k, to the first corner on `side` (1 or -1).
 
@@ -77,22 +77,20 @@ def split_polygons(
             while sign_of(stack_corners[minus], k, pos, neg) >= 0:
                 minus += 1
             # `enter_at`/`leave_at`: the last corner before (or at) a crossing; the walls that follow keep labels
-            plus, enter_at, at_corner = _crossing(stack_corners, start, stop, minus, k, 1, pos, neg)
-            enter = stack_corners[enter_at]
-            if not at_corner:
-                enter = cut_edge(
-                    enter, stack_corners[plus], k, label, count,
-                    names, points, parents, weights, pos, neg, cuts, new_cuts, filled, tol, keys, values,
-                )  # fmt: skip
-                count += enter == count
-            minus, leave_at, at_corner = _crossing(stack_corners, start, stop, plus, k, -1, pos, neg)
-            leave = stack_corners[leave_at]
-            if not at_corner:
-                leave = cut_edge(
-                    leave, stack_corners[minus], k, label, count,
-                    names, points, parents, weights, pos, neg, cuts, new_cuts, filled, tol, keys, values,
-                )  # fmt: skip
-                count += leave == count
+            at = minus
+            for side in (1, -1):  # one place for both, since cut_edge is long and inlined
+                at, before, on_corner = _crossing(stack_corners, start, stop, at, k, side, pos, neg)
+                crossing = stack_corners[before]
+                if not on_corner:
+                    crossing = cut_edge(
+                        crossing, stack_corners[at], k, label, count,
+                        names, points, parents, weights, pos, neg, cuts, new_cuts, filled, tol, keys, values,
+                    )  # fmt: skip
+                    count += crossing == count
+                if side > 0:
+                    enter, enter_at = crossing, before
+                else:
+                    leave, leave_at = crossing, before
             split = _child(stack_corners, stack_labels, start, stop, stop, enter, enter_at, leave, leave_at, label)
             top = _child(stack_corners, stack_labels, start, stop, split, leave, leave_at, enter, enter_at, label)
             for c in range(stop, top):  # move both children down over their parent
