@@ -64,7 +64,7 @@ def load_timeline(path: str | os.PathLike[str]) -> Timeline:
         for tiling in header["tilings"]:
             check_header(tiling)
         count = len(header["tilings"])
-        optional.update(f"{i}/{OPTIONAL}" for i in range(count))
+        optional.update(f"{i}/{key}" for i in range(count) for key in OPTIONAL)
         meshes = {f"{i}/{key}": kind for i in range(count) for key, kind in MESH_LAYOUT.items()}
         measures = {f"measures/{measure}": (np.float64, 1) for measure in header["measures"]}
         return {"steps": (np.int64, 1), **measures, **meshes, **SLICE_LAYOUT}

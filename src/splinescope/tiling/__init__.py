@@ -4,12 +4,16 @@ from .boundary import Boundary as Boundary
 from .bounds import montufar as montufar
 from .bounds import serra as serra
 from .bounds import zaslavsky as zaslavsky
+from .cells import Cells as Cells
+from .cells import Walls as Walls
 from .folds import Bends as Bends
 from .folds import Folds as Folds
 from .folds import Raster as Raster
 from .graph import DualGraph as DualGraph
 from .margin import InputMargin as InputMargin
 from .pieces import Pieces as Pieces
+from .polytopes import Facets as Facets
+from .polytopes import Polytopes as Polytopes
 from .retile import Retiler as Retiler
 from .slice import Slice as Slice
 from .statistics import Comparison as Comparison
@@ -17,6 +21,4 @@ from .statistics import Summary as Summary
 from .statistics import compare as compare
 from .storage import load_tiling as load_tiling
 from .tessellate import tessellate as tessellate
-from .tiling import Cells as Cells
 from .tiling import Tiling as Tiling
-from .tiling import Walls as Walls

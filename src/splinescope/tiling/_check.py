@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from .faces import face_counts
+
 if TYPE_CHECKING:
     from .tiling import Tiling
 
@@ -25,11 +27,13 @@ class Report:
         passed: One sentence per invariant that was verified, with the measured number.
         failed: One sentence per invariant that does not hold.
         skipped: One sentence per invariant that could not be checked, and why.
+        noted: Numbers worth knowing that decide nothing.
     """
 
     passed: tuple[str, ...]
     failed: tuple[str, ...]
     skipped: tuple[str, ...]
+    noted: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -37,7 +41,8 @@ class Report:
 
     def __str__(self) -> str:
         lines = [f"FAILED  {s}" for s in self.failed] + [f"ok      {s}" for s in self.passed]
-        return "\n".join(lines + [f"skipped {s}" for s in self.skipped])
+        lines += [f"skipped {s}" for s in self.skipped] + [f"note    {s}" for s in self.noted]
+        return "\n".join(lines)
 
 
 def check_tiling(tiling: Tiling) -> Report:
@@ -45,6 +50,7 @@ def check_tiling(tiling: Tiling) -> Report:
     passed: list[str] = []
     failed: list[str] = []
     skipped: list[str] = []
+    noted: list[str] = []
 
     def record(ok: bool, sentence: str) -> None:
         (passed if ok else failed).append(sentence)
@@ -54,7 +60,7 @@ def check_tiling(tiling: Tiling) -> Report:
             (), (), ("everything: the tiling is incomplete, a limit stopped the work before its first tile.",)
         )
     if tiling.complete:
-        _check_topology(tiling, record)
+        _check_topology(tiling, record, noted)
     else:
         skipped.append("Euler's formula and the sum of areas: the tiling is incomplete (a limit stopped the work).")
     smallest = float(tiling.areas.min(initial=np.inf))
@@ -75,10 +81,10 @@ def check_tiling(tiling: Tiling) -> Report:
             repeated == 0,
             f"activation patterns differ between tiles: {repeated} tiles repeat another's pattern.",
         )
-    return Report(tuple(passed), tuple(failed), tuple(skipped))
+    return Report(tuple(passed), tuple(failed), tuple(skipped), tuple(noted))
 
 
-def _check_topology(tiling: Tiling, record) -> None:  # type: ignore[no-untyped-def]
+def _check_topology(tiling: Tiling, record, noted: list[str]) -> None:  # type: ignore[no-untyped-def]
     total, expected = float(tiling.areas.sum()), tiling.slice.size
     record(
         abs(total - expected) <= _AREA_RTOL * expected,
@@ -89,11 +95,20 @@ def _check_topology(tiling: Tiling, record) -> None:  # type: ignore[no-untyped-
         record(euler == 1, f"vertices - tiles = 1: {len(tiling.vertices)} - {tiling.count} = {euler}.")
         return
     v, e, f = len(tiling.vertices), len(tiling.walls), tiling.count
-    record(v - e + f == 1, f"vertices - edges + tiles = 1: {v} - {e} + {f} = {v - e + f}.")
+    if tiling.dimension == 2:
+        record(v - e + f == 1, f"vertices - edges + tiles = 1: {v} - {e} + {f} = {v - e + f}.")
+    else:
+        counts = face_counts(tiling)
+        euler = sum((-1) ** k * n for k, n in enumerate(counts))
+        record(euler == 1, f"the alternating sum of faces of all dimensions is 1: {counts} give {euler}.")
+        degree = 2 * int((tiling.walls.tiles >= 0).all(1).sum()) / f
+        noted.append(
+            f"tiles have {degree:.4g} neighbours on average; arrangements have at most 2 d = {2 * tiling.dimension}."
+        )
     one_sided = tiling.walls.tiles[:, 1] < 0
     stray = int((one_sided != (tiling.walls.units == -1)).sum())
     sides = np.bincount(tiling.walls.tiles[tiling.walls.tiles >= 0], minlength=f).sum()
-    halves = len(tiling.tiles.corners)
+    halves = tiling.tiles.side_offsets[-1]
     bad = stray + abs(int(halves - sides))
     record(bad == 0, f"every wall has a tile on both sides or lies on the domain's boundary: {bad} do not.")
 
@@ -123,8 +138,8 @@ def _affine_error(tiling: Tiling) -> tuple[float, int]:
             errors = np.abs(_outputs(tiling, mean_points) - mean_values).max(1)
             if errors.max() > worst:
                 worst, where = float(errors.max()), start + int(errors.argmax())
-    elif tiling.dimension == 2:
-        for size in np.unique(sizes[sizes > 3]):
+    elif tiling.dimension >= 2:
+        for size in np.unique(sizes[sizes > tiling.dimension + 1]):
             tiles = np.flatnonzero(sizes == size)
             ids = corners[offsets[tiles][:, None] + np.arange(size)]
             points, outputs = tiling.vertices[ids], values[ids]

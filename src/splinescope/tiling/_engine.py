@@ -17,7 +17,8 @@ from ._chunk import PER_VERTEX, Chunk, Leaf
 from ._plan import Plan
 from ._rows import PlainRows, crossed, first_rows
 from ._seals import apply_seal
-from ._tiles import Room, Tiles, cut, expected_pieces
+from ._solids import kind_of
+from ._tiles import Tiles, expected_pieces, most_folds
 
 _FEWEST_ROWS = 64  # what a chunk holds at least, however wide its rows
 _ENOUGH_ROWS = 1024  # smaller chunks repeat the vertices on their outlines too often: worth four times the memory
@@ -39,7 +40,7 @@ class Engine:
         """The whole domain (corners `[n, d]`, network inputs `[n, D]`) as one tile before the first fold."""
         rows = first_rows(self._plan, inputs, input_name, input_shape)
         names = np.array([kernels.mix(i + 1, i + 2**33, 0) for i in range(len(domain))], np.uint64)
-        return self._next_chunk((), 0, names, domain.copy(), rows, Tiles.whole(domain))
+        return self._next_chunk((), 0, names, domain.copy(), rows, kind_of(domain).whole(domain))
 
     def advance(self, chunk: Chunk, split_in: int = 1) -> list[Chunk | Leaf]:
         """Cut a chunk along its fold, or split it into smaller chunks if it is too much at once.
@@ -47,7 +48,8 @@ class Engine:
         The tiles of the results, in order, stand in the place of the chunk's tiles.
         """
         units = self._plan.folds[chunk.stage].site.units
-        pieces = expected_pieces(chunk.tiles.cutting(chunk.pos, chunk.neg, chunk.first))
+        dimension = chunk.points.shape[1]
+        pieces = expected_pieces(chunk.tiles.cutting(chunk.pos, chunk.neg, chunk.first), dimension)
         rows = self._chunk_bytes // self._plan.row_bytes[chunk.stage]
         limit = max(_FEWEST_ROWS, rows, min(4 * rows, _ENOUGH_ROWS))
         total = int(pieces.sum())
@@ -60,21 +62,19 @@ class Engine:
                 return [chunk.part(int(a), int(b), i) for i, (a, b) in enumerate(zip(starts, ends, strict=True))]
         last = units
         if total > limit:  # one tile, more pieces than fit: only as many units as fit
-            nth = int(np.sqrt(2.0 * limit))
+            nth = most_folds(limit, dimension)
             last = min(units, chunk.tiles.unit_after(nth, chunk.pos, chunk.neg, chunk.first))
-            total = chunk.count + int(expected_pieces(np.array([nth])).sum())
+            total = chunk.count + int(expected_pieces(np.array([nth]), dimension).sum())
         after, vertices = self._cut(chunk, last, total)
         return [after] if last < units else [self._cross(after, vertices)]
 
     def _cut(self, chunk: Chunk, last: int, pieces: int) -> tuple[Chunk, kernels.Vertices]:
         """The chunk with its tiles cut along units first <= k < last, and what the kernels know of its vertices."""
         tolerances, labels = self._plan.tolerances[chunk.stage], self._plan.labels[chunk.stage]
-        room = Room(len(chunk.names), chunk.tiles, chunk.rows.cuts.shape[1], pieces)
+        room = chunk.tiles.room(len(chunk.names), chunk.rows.cuts.shape[1], pieces)
         while True:
             vertices = self._with_room(chunk, room.vertices)
-            status, total, tiles = cut(
-                chunk.tiles, vertices, len(chunk.names), chunk.first, last, labels, tolerances, room
-            )
+            status, total, tiles = room.cut(vertices, len(chunk.names), chunk.first, last, labels, tolerances)
             if tiles is not None:
                 break
             room.enlarge(status)

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from . import _patterns, boundary, folds, graph, locate, maps, margin, pieces, quantities, shapes, statistics
+from ._solid_maps import make_boxes
 
 if TYPE_CHECKING:
+    from ._solid_maps import Boxes
     from .boundary import Boundary
     from .folds import Bends, Folds, Raster
     from .graph import DualGraph
@@ -177,6 +179,11 @@ class Measures:
         """The cells that `locate` and `tiles_near` look tiles up in (2-D)."""
         return locate.make_grid(self._tiling)
 
+    @cached_property
+    def boxes(self) -> Boxes:
+        """The tree of boxes that `locate` looks tiles up in (3-D and beyond)."""
+        return make_boxes(self._tiling)
+
     def locate(self, points: Any) -> np.ndarray:
         """`[N]` tile of each point `[N, d]` of the slice; -1 outside. On a wall, one of its tiles.
 
@@ -200,11 +207,12 @@ class Measures:
 
     @property
     def sides(self) -> np.ndarray:
-        """`[K]` number of corners of each tile (a side that meets two neighbours counts twice)."""
-        return np.diff(self._tiling.tiles.offsets)
+        """`[K]` number of sides of each tile: its corners on a plane (a side that meets two neighbours counts twice),
+        its facets in a space."""
+        return np.diff(self._tiling.tiles.side_offsets)
 
     def centroids(self) -> np.ndarray:
-        """`[K, d]` centres of area of the tiles."""
+        """`[K, d]` centres of area (of mass) of the tiles."""
         return shapes.centroids(self._tiling)
 
     def eccentricities(self) -> np.ndarray:
@@ -214,6 +222,7 @@ class Measures:
 
     def inradii(self) -> np.ndarray:
         """`[K]` radius of the largest disc in each tile (Chebyshev radius; 1-D: half the length). Exact."""
+        folds.need_flat(self._tiling, "inradii")
         return shapes.inradii(self._tiling)
 
     def quantity(self, name: str, *, output: int = 0) -> Quantity:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -11,19 +11,18 @@ from scipy.sparse.csgraph import connected_components
 from .._errors import SplinescopeError
 from . import kernels
 from ._chunk import Leaf
-from ._tiles import OUTSIDE
+from ._solids import kind_of
+from ._tiles import OUTSIDE, Tiles
 from .kernels import jit
 
 
 @dataclass(frozen=True)
 class Mesh:
-    """Vertices `[V, d]`, their outputs `[V, C]` (or None), tiles as CSR, and a label per wall (see `kernels`)."""
+    """Vertices `[V, d]`, their outputs `[V, C]` (or None), and the tiles."""
 
     points: np.ndarray
     values: np.ndarray | None
-    offsets: np.ndarray
-    corners: np.ndarray
-    labels: np.ndarray
+    tiles: Tiles
 
 
 def assemble(leaves: list[Leaf], domain: np.ndarray) -> Mesh:
@@ -33,15 +32,12 @@ def assemble(leaves: list[Leaf], domain: np.ndarray) -> Mesh:
     one name at different places would be a collision of 64-bit hashes (odds of 3e-8 at a million vertices): refused.
     """
     if not leaves:  # a limit stopped the work before the first tile was finished
-        none = np.zeros(0, np.int32)
-        return Mesh(np.zeros((0, domain.shape[1])), None, np.zeros(1, np.int64), none, none)
+        return Mesh(np.zeros((0, domain.shape[1])), None, kind_of(domain).whole(domain).part(0, 0))
     leaves = sorted(leaves, key=lambda leaf: leaf.path)
     starts = np.cumsum([0, *(len(leaf.names) for leaf in leaves)])
     names = np.concatenate([leaf.names for leaf in leaves])
-    corners = np.concatenate([leaf.tiles.corners + np.int64(s) for leaf, s in zip(leaves, starts, strict=False)])
-    sizes = np.concatenate([np.diff(leaf.tiles.offsets) for leaf in leaves])
-    labels = np.concatenate([leaf.tiles.labels for leaf in leaves])
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    tiles = type(leaves[0].tiles).joined([leaf.tiles for leaf in leaves], starts)
+    corners = tiles.corners
     table = 1 << int(np.ceil(np.log2(2 * len(names) + 16)))
     ids = np.empty(len(corners), np.int32)
     firsts = np.empty(len(names), np.int64)
@@ -56,10 +52,16 @@ def assemble(leaves: list[Leaf], domain: np.ndarray) -> Mesh:
     values = None
     if leaves[0].values is not None:
         values = _gather([leaf.values for leaf in leaves], starts, firsts)
-    mesh = Mesh(points, values, offsets, ids, labels)
-    if (labels < OUTSIDE).any():
-        mesh = _without_unreal_walls(mesh, domain) if points.shape[1] == 2 else _without_unreal_ends(mesh)
-    return mesh
+    mesh = Mesh(points, values, replace(tiles, corners=ids).finished(points.shape[1]))
+    if not (tiles.labels < OUTSIDE).any():
+        return mesh
+    if points.shape[1] == 1:
+        return _without_unreal_ends(mesh)
+    if points.shape[1] == 2:
+        return _without_unreal_walls(mesh, domain)
+    from ._merge import without_unreal_facets
+
+    return without_unreal_facets(mesh)
 
 
 def _gather(blocks: list[np.ndarray | None], starts: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -97,34 +99,35 @@ def pair_half_edges(offsets: np.ndarray, corners: np.ndarray) -> tuple[np.ndarra
 
 def _without_unreal_ends(mesh: Mesh) -> Mesh:
     """The 1-D case: join neighbouring intervals at points that only losers of a max draw."""
-    left, right = mesh.corners[::2], mesh.corners[1::2]
-    unreal = mesh.labels < OUTSIDE
+    left, right = mesh.tiles.corners[::2], mesh.tiles.corners[1::2]
+    unreal = mesh.tiles.labels < OUTSIDE
     joined = unreal[2::2] & unreal[1:-1:2] & (left[1:] == right[:-1])  # both sides must agree
     starts, ends = np.append(True, ~joined), np.append(~joined, True)
     corners = np.stack([left[starts], right[ends]], 1).reshape(-1)
-    labels = np.stack([mesh.labels[::2][starts], mesh.labels[1::2][ends]], 1).reshape(-1)
+    labels = np.stack([mesh.tiles.labels[::2][starts], mesh.tiles.labels[1::2][ends]], 1).reshape(-1)
     used, ids = np.unique(corners, return_inverse=True)
     values = None if mesh.values is None else mesh.values[used]
     offsets = np.arange(0, len(corners) + 1, 2)
-    return Mesh(mesh.points[used], values, offsets, ids.astype(np.int32), _restored(labels))
+    return Mesh(mesh.points[used], values, Tiles(offsets, ids.astype(np.int32), restored(labels)))
 
 
 def _without_unreal_walls(mesh: Mesh, domain: np.ndarray) -> Mesh:
     """Merge tiles across walls that only losers of a max draw, and drop vertices that are then no corners."""
-    first, second = pair_half_edges(mesh.offsets, mesh.corners)
-    _, tile_of = half_edges(mesh.offsets, mesh.corners)
-    unreal = (mesh.labels[first] < OUTSIDE) & (second >= 0) & (mesh.labels[second] < OUTSIDE)  # both sides must agree
-    n = len(mesh.offsets) - 1
+    tiles = mesh.tiles
+    first, second = pair_half_edges(tiles.offsets, tiles.corners)
+    _, tile_of = half_edges(tiles.offsets, tiles.corners)
+    unreal = (tiles.labels[first] < OUTSIDE) & (second >= 0) & (tiles.labels[second] < OUTSIDE)  # both sides must agree
+    n = len(tiles)
     left, right = tile_of[first[unreal]], tile_of[second[unreal]]
     graph = coo_array((np.ones(len(left), np.int8), (left, right)), shape=(n, n))
     _, component = connected_components(graph, directed=False)
-    inner = np.zeros(len(mesh.corners), bool)
+    inner = np.zeros(len(tiles.corners), bool)
     inner[first[unreal]] = inner[second[unreal]] = True
     # members of a component side by side, at the place of its first member
     _, leaders = np.unique(component, return_index=True)
     order = np.lexsort((np.arange(n), leaders[component]))
     offsets, corners, labels = _chain_boundaries(
-        order, leaders[component][order], mesh.offsets, mesh.corners, mesh.labels, inner
+        order, leaders[component][order], tiles.offsets, tiles.corners, tiles.labels, inner
     )
     # A vertex where only two walls meet is no corner of any tile, unless it is one of the domain's.
     at_boundary = np.zeros(len(mesh.points), bool)
@@ -141,10 +144,10 @@ def _without_unreal_walls(mesh: Mesh, domain: np.ndarray) -> Mesh:
     used[corners] = True
     ids = np.cumsum(used, dtype=np.int32) - np.int32(1)
     values = None if mesh.values is None else mesh.values[used]
-    return Mesh(mesh.points[used], values, offsets, ids[corners], _restored(labels))
+    return Mesh(mesh.points[used], values, Tiles(offsets, ids[corners], restored(labels)))
 
 
-def _restored(labels: np.ndarray) -> np.ndarray:
+def restored(labels: np.ndarray) -> np.ndarray:
     """Labels of walls that looked unreal from one side only."""
     return np.where(labels < OUTSIDE, -2 - labels, labels)
 

@@ -8,7 +8,6 @@ import numpy as np
 import torch
 
 from ..network._program import Seal
-from . import kernels
 from ._plan import Plan
 from ._tiles import Tiles
 
@@ -24,8 +23,7 @@ def apply_seal(
     stages = [numbers[name] for name, _ in seal.stages]
     low = plan.first_labels[stages[0]]
     high = low + sum(plan.folds[i].site.units for i in stages)
-    offsets, corners, labels = tiles.offsets, tiles.corners, tiles.labels
-    if not ((labels >= low) & (labels < high)).any():
+    if not ((tiles.labels >= low) & (tiles.labels < high)).any():
         return
     final = value(seal.final)
     before = seal.competitors
@@ -34,9 +32,9 @@ def apply_seal(
         rounds.append((i, before, (value(name), final, plan.folds[i].elements, windows, tol)))
         before = name
     for i, _, outcome in rounds:
-        kernels.mark_lost_walls(offsets, corners, labels, plan.first_labels[i], *outcome)
+        tiles.mark_lost(plan.first_labels[i], outcome)
     shapes = plan.segments[stage].shapes
     for i, before, outcome in rounds:
         competitors = torch.from_numpy(value(before)).reshape(-1, *shapes[before])
         cuts = plan.folds[i].cuts(competitors).numpy()
-        kernels.keep_shared_walls(offsets, corners, labels, low, high, cuts, plan.tolerances[i], *outcome)
+        tiles.keep_shared(low, high, cuts, plan.tolerances[i], outcome)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import factorial
 
 import numpy as np
 
@@ -32,6 +34,11 @@ class Tiles:
         n = len(domain)
         return cls(np.array([0, n], np.int64), np.arange(n, dtype=np.int32), np.full(n, OUTSIDE, np.int32))
 
+    @classmethod
+    def joined(cls, parts: Sequence[Tiles], starts: np.ndarray) -> Tiles:
+        """The tiles of all parts; vertex v of part i becomes `starts[i] + v` (corners are int64 then)."""
+        return cls(*joined_lists(parts, starts), np.concatenate([part.labels for part in parts]))
+
     def part(self, start: int, stop: int) -> Tiles:
         """The tiles start..stop."""
         low, high = self.offsets[start], self.offsets[stop]
@@ -40,6 +47,10 @@ class Tiles:
     def renumbered(self, ids: np.ndarray) -> Tiles:
         """The same tiles with vertex v called ids[v]."""
         return Tiles(self.offsets, ids[self.corners], self.labels)
+
+    def finished(self, dimension: int) -> Tiles:
+        """The tiles without what only the cutting needed."""
+        return self
 
     def used(self, count: int) -> np.ndarray:
         """`[count]` booleans: which vertices are corners."""
@@ -66,13 +77,49 @@ class Tiles:
         """The unit just past the nth (from 1) unit >= first that takes both signs on some tile."""
         return int(kernels.nth_cutting_unit(self.offsets, self.corners, pos, neg, first, nth))
 
+    def mark_lost(self, first_label: int, outcome: tuple[np.ndarray, ...]) -> None:
+        """Mark walls of one stage of a tournament whose winner loses later (see `kernels.mark_lost_walls`)."""
+        kernels.mark_lost_walls(self.offsets, self.corners, self.labels, first_label, *outcome)
 
-def expected_pieces(lines: np.ndarray) -> np.ndarray:
-    """About how many pieces a convex tile is cut into by that many lines.
+    def keep_shared(
+        self, low: int, high: int, cuts: np.ndarray, tolerances: np.ndarray, outcome: tuple[np.ndarray, ...]
+    ) -> None:
+        """Unmark walls that a unit of a stage draws as well, and wins (see `kernels.keep_shared_walls`)."""
+        kernels.keep_shared_walls(self.offsets, self.corners, self.labels, low, high, cuts, tolerances, *outcome)
 
-    At most one more for each pair that crosses inside; about half of the pairs do. Only sizes depend on it.
+    def room(self, vertices: int, units: int, pieces: int) -> Room:
+        """Space to cut these tiles, which have that many vertices, by that many units into that many pieces or so."""
+        return Room(vertices, self, units, pieces)
+
+
+def joined_lists(parts: Sequence[Tiles], starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Offsets and corners of all parts."""
+    corners = np.concatenate([part.corners + np.int64(s) for part, s in zip(parts, starts, strict=False)])
+    return joined_offsets([part.offsets for part in parts]), corners
+
+
+def joined_offsets(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """The offsets of CSR lists that stand one after the other."""
+    return np.concatenate([[0], np.cumsum(np.concatenate([np.diff(part) for part in parts]))])
+
+
+def expected_pieces(folds: np.ndarray, dimension: int) -> np.ndarray:
+    """About how many pieces a convex tile is cut into by that many folds.
+
+    At most one more for each set of up to d that meet inside; about 1 in j! of the sets of j do. Only sizes depend
+    on it.
     """
-    return 1 + lines + lines * (lines - 1) // 4
+    pieces = 1 + folds
+    sets = folds.astype(float)
+    for j in range(2, dimension + 1):
+        sets = sets * np.maximum(folds - j + 1, 0) / j
+        pieces = pieces + np.minimum(sets // factorial(j), 1e12).astype(np.int64)
+    return pieces
+
+
+def most_folds(pieces: int, dimension: int) -> int:
+    """About how many folds cut one tile into at most that many pieces."""
+    return int((factorial(dimension) * float(pieces)) ** (1.0 / dimension))
 
 
 class Room:
@@ -97,36 +144,32 @@ class Room:
         else:
             self._stack *= 2
 
-    def arrays(self) -> tuple[np.ndarray, ...]:
-        """The table of edges (keys, values), the tiles (offsets, corners, labels) and the stack (four arrays)."""
-        size = 1 << int(np.ceil(np.log2(2 * self.vertices + 16)))
+    def cut(
+        self, vertices: kernels.Vertices, count: int, first: int, last: int, labels: np.ndarray, tolerances: np.ndarray
+    ) -> tuple[int, int, Tiles | None]:
+        """Cut the tiles along units first <= k < last; `vertices`, of which `count` are in use, are added to in place.
+
+        `labels` `[U]` are what the units are called. Returns the status of the kernel, how many vertices are in use
+        then, and the tiles that stand in the place of the old ones, in their order (None unless the status is DONE).
+        """
+        split = kernels.split_polygons if vertices.points.shape[1] == 2 else kernels.split_intervals
         tiles = len(self._tiles) + (self._more + 2) * self._results
-        corners = len(self._tiles.corners) + 4 * (self._more + 2) * self._results  # a cut adds at most four
+        size = len(self._tiles.corners) + 4 * (self._more + 2) * self._results  # a cut adds at most four
         depth = (256 + self._units) * self._stack
-        return (
-            np.empty(size, np.uint64), np.full(size, -1, np.int32),
-            np.empty(tiles + 1, np.int64), np.empty(corners, np.int32), np.empty(corners, np.int32),
+        out = (np.empty(tiles + 1, np.int64), np.empty(size, np.int32), np.empty(size, np.int32))
+        status, total, pieces = split(
+            self._tiles.offsets, self._tiles.corners, self._tiles.labels, first, last, labels, count,
+            *vertices, tolerances, *self._table(), *out,
             np.empty(16 * depth, np.int32), np.empty(16 * depth, np.int32),
             np.empty(depth, np.int64), np.empty(depth, np.int64),
         )  # fmt: skip
+        if status != kernels.DONE:
+            return status, total, None
+        offsets, corners, walls = out
+        end = int(offsets[pieces])
+        return status, total, Tiles(offsets[: pieces + 1].copy(), corners[:end].copy(), walls[:end].copy())
 
-
-def cut(
-    tiles: Tiles, vertices: kernels.Vertices, count: int, first: int, last: int,
-    labels: np.ndarray, tolerances: np.ndarray, room: Room,
-) -> tuple[int, int, Tiles | None]:  # fmt: skip
-    """Cut tiles along units first <= k < last; `vertices`, of which `count` are in use, are added to in place.
-
-    `labels` `[U]` are what the units are called. Returns the status of the kernel, how many vertices are in use then,
-    and the tiles that stand in the place of the old ones, in their order (None unless the status is DONE).
-    """
-    split = kernels.split_polygons if vertices.points.shape[1] == 2 else kernels.split_intervals
-    arrays = room.arrays()
-    status, total, pieces = split(
-        tiles.offsets, tiles.corners, tiles.labels, first, last, labels, count, *vertices, tolerances, *arrays
-    )
-    if status != kernels.DONE:
-        return status, total, None
-    offsets, corners, walls = arrays[2:5]
-    end = int(offsets[pieces])
-    return status, total, Tiles(offsets[: pieces + 1].copy(), corners[:end].copy(), walls[:end].copy())
+    def _table(self) -> tuple[np.ndarray, np.ndarray]:
+        """Where the vertices on cut edges are looked up: keys and values."""
+        size = 1 << int(np.ceil(np.log2(2 * self.vertices + 16)))
+        return np.empty(size, np.uint64), np.full(size, -1, np.int32)

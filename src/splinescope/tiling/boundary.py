@@ -18,6 +18,7 @@ import torch
 from .._checks import as_float64_array, check_generator, check_index, check_whole
 from .._errors import InputError
 from . import maps
+from .folds import need_flat
 from .kernels.ties import chain, distances, trace_tiles, trace_walls
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ class Boundary:
 
 def decision_boundary(tiling: Tiling) -> Boundary:
     """See `Tiling.decision_boundary`."""
+    need_flat(tiling, "decision boundaries as lines")
     if maps.output_count(tiling) == 1:
         return level_set(tiling, 0.0)
     tolerance = tiling.rtol * max((float(np.abs(values).max()) for _, values in _value_blocks(tiling)), default=0.0)
@@ -103,6 +105,7 @@ def decision_boundary(tiling: Tiling) -> Boundary:
 
 def level_set(tiling: Tiling, value: float, output: int = 0) -> Boundary:
     """See `Tiling.level_set`."""
+    need_flat(tiling, "level sets as lines")
     check_index(output, "output", maps.output_count(tiling))
     height = as_float64_array(value, "value")
     if height.ndim:

@@ -28,7 +28,7 @@ class Folds:
         sites: `[F]` index into `Tiling.sites`, which holds the module path.
         units: `[F]` unit within the site.
         depths: `[F]` layer: 1 + number of folds on the longest way from the input.
-        lengths: `[F]` in slice coordinates (1-D: zero).
+        lengths: `[F]` in slice coordinates (1-D: zero; 3-D: areas; beyond: (d-1)-volumes).
     """
 
     tiling: Tiling
@@ -111,8 +111,7 @@ def folds(tiling: Tiling) -> Folds:
     sites = tiling.walls.sites[walls]
     firsts = np.cumsum([0, *(site.units for site in tiling.sites)])
     depths = np.array([site.depth for site in tiling.sites], np.int64)
-    ends = tiling.vertices[tiling.walls.ends[walls]]
-    lengths = np.linalg.norm(ends[:, 1] - ends[:, 0], axis=1)
+    lengths = tiling.walls.sizes(tiling.vertices)[walls]
     return Folds(tiling, walls, sites, tiling.walls.units[walls] - firsts[sites], depths[sites], lengths)
 
 
@@ -185,6 +184,7 @@ def _angles(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def fold_raster(tiling: Tiling, cells: int = 256, depth: int | None = None) -> Raster:
     """See `Tiling.fold_raster`."""
+    need_flat(tiling, "rasters of folds")
     check_whole(cells, "cells", most=1 << 14)
     layers = sorted({site.depth for site in tiling.sites})
     if depth is not None and depth not in layers:
@@ -236,3 +236,8 @@ def _draw_lengths(segments, low, step, values):  # type: ignore[no-untyped-def]
 def need_plane(tiling: Tiling, what: str) -> None:
     if tiling.dimension != 2:
         raise InputError(f"{what} need a 2-D tiling, got a {tiling.dimension}-D one.")
+
+
+def need_flat(tiling: Tiling, what: str) -> None:
+    if tiling.dimension > 2:
+        raise InputError(f"{what} need a 1-D or 2-D tiling, got a {tiling.dimension}-D one.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._checks import require
+from .folds import need_flat
 from .quantities import available, mean_values, tile_quantity
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 def to_geopandas(tiling: Tiling) -> GeoDataFrame:
     """See `Tiling.to_geopandas`."""
+    need_flat(tiling, "shapely geometries")
     geopandas, shapely = require("geopandas", "geo"), require("shapely", "geo")
     offsets, corners = tiling.tiles.offsets, tiling.tiles.corners
     sizes = np.diff(offsets)

@@ -9,6 +9,7 @@ import numpy as np
 
 from .._checks import as_float64_array, check_positive
 from .._errors import InputError
+from ._solid_maps import locate_solids
 from .kernels import jit
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ def locate(tiling: Tiling, points: Any) -> np.ndarray:
         place = np.clip(np.searchsorted(left, points[:, 0], side="right") - 1, 0, None)
         inside = (points[:, 0] >= left[place] - slack) & (points[:, 0] <= right[place] + slack)
         return np.where(inside, order[place], -1)
+    if tiling.dimension > 2:
+        return locate_solids(tiling, tiling.boxes, points, slack)
     grid = tiling.grid
     arguments = (tiling.tiles.offsets, tiling.tiles.corners, tiling.vertices)
     _locate(points, *arguments, grid.low, grid.step, *grid.shape, grid.starts, grid.tiles, slack, found)
@@ -74,6 +77,7 @@ def locate(tiling: Tiling, points: Any) -> np.ndarray:
 def tiles_near(tiling: Tiling, point: Any, radius: float) -> np.ndarray:
     """See `Tiling.tiles_near`."""
     radius = check_positive(radius, "radius")
+    _need_discs(tiling)
     point = as_points(tiling, np.atleast_2d(as_float64_array(point, "point")))
     if len(point) != 1:
         raise InputError(f"point must be one point of shape ({tiling.dimension},); for many, see counts_near.")
@@ -87,6 +91,7 @@ def tiles_near(tiling: Tiling, point: Any, radius: float) -> np.ndarray:
 def counts_near(tiling: Tiling, points: Any, radius: float) -> np.ndarray:
     """See `Tiling.counts_near`."""
     radius = check_positive(radius, "radius")
+    _need_discs(tiling)
     points = as_points(tiling, points)
     if tiling.dimension == 1:
         left, right, _ = _intervals(tiling)
@@ -94,6 +99,11 @@ def counts_near(tiling: Tiling, points: Any, radius: float) -> np.ndarray:
         below = np.searchsorted(left, points[:, 0] + radius, side="left")
         return below - np.searchsorted(right, points[:, 0] - radius, side="right")
     return _near(tiling, points, radius, np.zeros(0, np.int64))
+
+
+def _need_discs(tiling: Tiling) -> None:
+    if tiling.dimension > 2:
+        raise InputError(f"tiles near a point need a 1-D or 2-D tiling, got a {tiling.dimension}-D one.")
 
 
 def _near(tiling: Tiling, points: np.ndarray, radius: float, found: np.ndarray) -> np.ndarray:

@@ -10,6 +10,7 @@ import numpy as np
 from .._checks import check_choice
 from .._errors import InputError
 from ._differentiate import block_rows, blocks, directional_derivatives, jacobians, outputs
+from ._solid_maps import slopes_from_simplices, spanning_simplices
 from .kernels import jit
 
 if TYPE_CHECKING:
@@ -134,6 +135,8 @@ def _maps(tiling: Tiling, tiles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if tiling.dimension == 1:
         ends = tiling.tiles.corners.reshape(-1, 2)[tiles]
         thickness = np.diff(tiling.vertices[ends, 0], axis=1)[:, 0]
+    elif tiling.dimension > 2:
+        ends, thickness = spanning_simplices(tiling, tiles)
     else:
         ends = np.empty((len(tiles), 3), np.int64)
         thickness = np.empty(len(tiles))
@@ -141,21 +144,27 @@ def _maps(tiling: Tiling, tiles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     used, rows = np.unique(ends, return_inverse=True)
     values = vertex_values(tiling, used)[rows.reshape(ends.shape)]
     points = tiling.vertices[ends]
+    slopes = slopes_from_simplices(points, values) if tiling.dimension > 2 else _flat_slopes(points, values)
+    thin = np.flatnonzero(thickness < THIN * np.ptp(tiling.slice.domain, axis=0).max())
+    if len(thin) and tiling.network is not None and tiling.network.fingerprint() == tiling.fingerprint:
+        slopes[thin] = _slopes_by_network(tiling, tiles[thin])
+    return slopes, values[:, 0] - np.einsum("kcd,kd->kc", slopes, points[:, 0])
+
+
+def _flat_slopes(points: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Slopes `[k, C, d]` from values `[k, d + 1, C]` at points `[k, d + 1, d]` of a line or plane."""
     along = points[:, 1] - points[:, 0]
     length = np.linalg.norm(along, axis=1, keepdims=True)
     along = along / length
     rise = (values[:, 1] - values[:, 0]) / length
     slopes = rise[:, :, None] * along[:, None, :]
-    if tiling.dimension == 2:
+    if points.shape[2] == 2:
         third = points[:, 2] - points[:, 0]
         across = np.stack([-along[:, 1], along[:, 0]], 1)
         height = (third * across).sum(1, keepdims=True)
         rise = (values[:, 2] - values[:, 0] - rise * (third * along).sum(1, keepdims=True)) / height
         slopes += rise[:, :, None] * across[:, None, :]
-    thin = np.flatnonzero(thickness < THIN * np.ptp(tiling.slice.domain, axis=0).max())
-    if len(thin) and tiling.network is not None and tiling.network.fingerprint() == tiling.fingerprint:
-        slopes[thin] = _slopes_by_network(tiling, tiles[thin])
-    return slopes, values[:, 0] - np.einsum("kcd,kd->kc", slopes, points[:, 0])
+    return slopes
 
 
 def _slopes_by_network(tiling: Tiling, tiles: np.ndarray) -> np.ndarray:

@@ -66,6 +66,7 @@ def available(tiling: Tiling) -> list[str]:
         "value": values,
         "active": network,
         "eccentricity": tiling.dimension == 2,
+        "inradius": tiling.dimension <= 2,
     }
     return [name for name in QUANTITIES if given.get(name, True)]
 
@@ -82,7 +83,8 @@ def mean_values(tiling: Tiling, output: int) -> np.ndarray:
 
 
 def corner_depths(tiling: Tiling) -> np.ndarray:
-    """`[M]` depth of the fold that leads from each corner to the next; 0 on the domain's boundary."""
+    """`[M]` depth of the fold that leads from each corner to the next (in a space: of each tile's facets); 0 on the
+    domain's boundary."""
     depths = np.concatenate([np.full(site.units, site.depth) for site in tiling.sites] + [np.zeros(1, int)])
     return depths[tiling.corner_labels]  # label -1 picks the zero at the end
 
@@ -92,11 +94,12 @@ def _slope(tiling: Tiling) -> Quantity:
 
 
 def _area(tiling: Tiling) -> Quantity:
-    return Quantity("area", "area" if tiling.dimension == 2 else "length", tiling.areas, log=True, areas=tiling.areas)
+    label = {1: "length", 2: "area"}.get(tiling.dimension, "volume")
+    return Quantity("area", label, tiling.areas, log=True, areas=tiling.areas)
 
 
 def _depth(tiling: Tiling) -> Quantity:
-    starts = tiling.tiles.offsets[:-1]
+    starts = tiling.tiles.side_offsets[:-1]
     deepest = np.maximum.reduceat(corner_depths(tiling), starts) if tiling.count else np.zeros(0, int)
     return Quantity("depth", "depth of deepest wall", deepest)
 
@@ -120,7 +123,7 @@ def _active(tiling: Tiling) -> Quantity:
 
 
 def _sides(tiling: Tiling) -> Quantity:
-    return Quantity("sides", "corners", tiling.sides)
+    return Quantity("sides", "corners" if tiling.dimension <= 2 else "facets", tiling.sides)
 
 
 def _eccentricity(tiling: Tiling) -> Quantity:

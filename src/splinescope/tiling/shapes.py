@@ -16,6 +16,8 @@ def centroids(tiling: Tiling) -> np.ndarray:
     """See `Tiling.centroids`."""
     if tiling.dimension == 1:
         return tiling.vertices[tiling.tiles.corners, 0].reshape(-1, 2).mean(1, keepdims=True)
+    if tiling.dimension > 2:
+        return tiling.moments[1]
     return _polygon_moments(tiling)[:, :2]
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 import torch
 
-from .._checks import as_float64_array, check_choice, check_finite, check_generator, check_positive
+from .._checks import as_float64_array, check_choice, check_finite, check_generator, check_positive, check_whole
 from .._errors import InputError
+from ._hull import MOST_DIMENSIONS, Hull, hull, unit_box
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,8 +21,9 @@ class Slice:
 
     Attributes:
         origin: The input at t = 0, of the network's input shape (an image stays an image).
-        basis: `[d, *input shape]`, d = 1 or 2 linearly independent directions.
-        domain: `[n, 2]` corners of a convex polygon, counter-clockwise; or two numbers (left, right) if d = 1.
+        basis: `[d, *input shape]`, 1 to 8 linearly independent directions.
+        domain: Two numbers (left, right) if d = 1; `[n, 2]` corners of a convex polygon, counter-clockwise, if d = 2;
+            beyond, `[n, d]` points whose convex hull is meant, of which the corners are kept.
         anchors: `[m, d]` slice coordinates of points worth marking (the points a slice was laid through).
 
     The named constructors use orthonormal directions, so that lengths and areas in the slice are those of the
@@ -46,10 +49,10 @@ class Slice:
             raise InputError(f"origin must be an input of at least one number, got shape {origin.shape}.")
         if basis.shape == origin.shape:
             basis = basis[None]
-        if basis.shape[1:] != origin.shape or basis.shape[0] not in (1, 2):
+        if basis.shape[1:] != origin.shape or not 1 <= len(basis) <= MOST_DIMENSIONS:
             raise InputError(
-                f"basis must have shape (1 or 2, *origin.shape) = (1 or 2, {', '.join(map(str, origin.shape))}), "
-                f"got {basis.shape}."
+                f"basis must have shape (d, *origin.shape) = (d, {', '.join(map(str, origin.shape))}) with 1 to "
+                f"{MOST_DIMENSIONS} directions, got {basis.shape}."
             )
         flat = basis.reshape(len(basis), -1)
         _check_scale(np.abs(flat).max(initial=0.0), "the rows of basis")
@@ -60,7 +63,7 @@ class Slice:
             )
         if domain.ndim and len(domain) > 1:
             _check_scale(np.ptp(domain, axis=0).max(initial=0.0), "the sides of domain")
-        domain = _checked_interval(domain) if len(basis) == 1 else _checked_polygon(domain)
+        domain = _checked_domain(domain, len(basis))
         anchors = as_float64_array(self.anchors, "anchors")
         if anchors.size == 0:
             anchors = np.zeros((0, len(basis)))
@@ -72,13 +75,13 @@ class Slice:
             object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
-        size = "length" if self.dimension == 1 else "area"
+        size = {1: "length", 2: "area"}.get(self.dimension, "volume")
         what = f"{self.dimension}-D in inputs of shape {self.input_shape}"
         return f"Slice({what}, {len(self.domain)} corners, {size} {self.size:.6g})"
 
     @property
     def dimension(self) -> int:
-        """1 or 2."""
+        """Number of directions, 1 to 8."""
         return len(self.basis)
 
     @property
@@ -88,10 +91,17 @@ class Slice:
 
     @property
     def size(self) -> float:
-        """Length (1-D) or area (2-D) of the domain, in slice coordinates."""
+        """Length (1-D), area (2-D) or volume of the domain, in slice coordinates."""
         if self.dimension == 1:
             return float(self.domain[1, 0] - self.domain[0, 0])
-        return _signed_area(self.domain)
+        return _signed_area(self.domain) if self.dimension == 2 else self.hull.volume
+
+    @cached_property
+    def hull(self) -> Hull:
+        """The facets of a domain of three or more dimensions, with the corners that lie on each."""
+        if self.dimension < 3:
+            raise InputError(f"the hull is for domains of 3 and more dimensions, got {self.dimension}.")
+        return hull(self.domain)
 
     def inputs(self, t: Any) -> np.ndarray:
         """Network inputs `[N, *input_shape]` at slice coordinates `t` `[N, d]`."""
@@ -112,35 +122,41 @@ class Slice:
 
     @classmethod
     def through(
-        cls, p0: Any, p1: Any, p2: Any, *, pad: float = 0.0, shape: Literal["square", "triangle"] = "square"
+        cls, *points: Any, pad: float = 0.0, shape: Literal["box", "simplex", "square", "triangle"] = "box"
     ) -> Slice:
-        """The plane through three inputs; the points are its anchors.
+        """The flat through d + 1 inputs (the plane through three, the space through four...); they are its anchors.
 
         Args:
-            p0: First point, of the network's input shape (no batch axis); likewise `p1` and `p2`.
-            p1: Second point.
-            p2: Third point.
+            points: Two to nine points, each of the network's input shape (no batch axis).
             pad: Margin, as a fraction of the size, added on every side.
-            shape: "square": a square about the three points; "triangle": the triangle they span.
+            shape: "box" ("square"): a box of equal sides about the points; "simplex" ("triangle"): what they span.
         """
-        check_choice(shape, "shape", ("square", "triangle"))
-        points = [_as_coordinates(p, name) for p, name in ((p0, "p0"), (p1, "p1"), (p2, "p2"))]
-        if not points[0].shape == points[1].shape == points[2].shape:
-            raise InputError(f"p0, p1, p2 must have one shape, got {', '.join(str(p.shape) for p in points)}.")
+        check_choice(shape, "shape", ("box", "simplex", "square", "triangle"))
+        dimension = len(points) - 1
+        if not 1 <= dimension <= MOST_DIMENSIONS:
+            raise InputError(f"through takes 2 to {MOST_DIMENSIONS + 1} points, got {len(points)}.")
+        given = [_as_coordinates(p, f"p{i}") for i, p in enumerate(points)]
+        if len({p.shape for p in given}) > 1:
+            names = ", ".join(f"p{i}" for i in range(len(given)))
+            raise InputError(f"{names} must have one shape, got {', '.join(str(p.shape) for p in given)}.")
         _check_pad(pad)
-        origin = (points[0] + points[1] + points[2]) / 3.0
-        edges = np.stack([(points[1] - points[0]).reshape(-1), (points[2] - points[0]).reshape(-1)])
-        basis = _orthonormal(edges, "p0, p1, p2 must not lie on one line")
-        t = np.stack([basis @ (p - origin).reshape(-1) for p in points])
-        if shape == "triangle":
+        origin = sum(given[1:], given[0]) / float(len(given))
+        edges = np.stack([(p - given[0]).reshape(-1) for p in given[1:]])
+        names = ", ".join(f"p{i}" for i in range(len(given)))
+        where = {1: "be different", 2: "not lie on one line"}.get(dimension, "not lie in a flat of fewer dimensions")
+        basis = _orthonormal(edges, f"{names} must {where}")
+        t = np.stack([basis @ (p - origin).reshape(-1) for p in given])
+        if shape in ("triangle", "simplex"):
             domain = t * (1.0 + pad)
         else:
             low, high = t.min(0), t.max(0)
             half = 0.5 * float((high - low).max()) * (1.0 + 2.0 * pad)
-            domain = (low + high) / 2.0 + half * _UNIT_SQUARE
-        if _signed_area(domain) < 0:
+            domain = (low + high) / 2.0 + half * _unit_corners(dimension)
+        if dimension == 1:
+            domain = np.sort(domain, axis=0)
+        elif dimension == 2 and _signed_area(domain) < 0:
             domain = domain[::-1]
-        return cls(origin, basis.reshape(2, *origin.shape), domain, t)
+        return cls(origin, basis.reshape(dimension, *origin.shape), domain, t)
 
     @classmethod
     def segment(cls, a: Any, b: Any, *, pad: float = 0.0) -> Slice:
@@ -164,38 +180,42 @@ class Slice:
         *,
         generator: torch.Generator | None = None,
     ) -> Slice:
-        """A square (or segment, for one direction) of the given half width about a point.
+        """A box (segment, square, cube...) of the given half width about a point.
 
         Args:
             center: A network input; it is the anchor.
-            directions: `[d, *input shape]`, d = 1 or 2, orthonormalised in order; two random ones if None.
+            directions: `[d, *input shape]`, orthonormalised in order; or how many random ones, two if None.
             half_width: Half the side, in units of the input space.
             generator: Source of the random directions.
         """
         center = _as_coordinates(center, "center")
         half_width = check_positive(half_width, "half_width")
         check_generator(generator)
-        if directions is None:
-            if center.size < 2:
-                raise InputError("a 2-D slice needs inputs of at least 2 numbers; give directions for a 1-D slice.")
-            directions = torch.randn(2, center.size, generator=generator, dtype=torch.float64)
+        if directions is None or isinstance(directions, (int, np.integer)):
+            count = 2 if directions is None else check_whole(directions, "directions", most=MOST_DIMENSIONS)
+            if center.size < count:
+                raise InputError(
+                    f"a {count}-D slice needs inputs of at least {count} numbers, got {center.size}; "
+                    "give directions for a slice of fewer dimensions."
+                )
+            directions = torch.randn(count, center.size, generator=generator, dtype=torch.float64)
         flat = as_float64_array(directions, "directions")
-        if flat.size:
+        if flat.size and flat.ndim:
             flat = flat.reshape(1, -1) if flat.shape == center.shape else flat.reshape(len(flat), -1)
-        if flat.ndim != 2 or flat.shape[0] not in (1, 2) or flat.shape[1] != center.size:
-            expected = f"(1 or 2, {', '.join(map(str, center.shape))})"
+        if flat.ndim != 2 or not 1 <= len(flat) <= MOST_DIMENSIONS or flat.shape[1] != center.size:
+            expected = f"(d, {', '.join(map(str, center.shape))}) with 1 to {MOST_DIMENSIONS} directions"
             raise InputError(f"directions must have shape {expected}, got {np.shape(directions)}.")
         basis = _orthonormal(flat, "directions must be linearly independent").reshape(-1, *center.shape)
-        domain = half_width * (_UNIT_SQUARE if len(basis) == 2 else np.array([-1.0, 1.0]))
+        domain = half_width * _unit_corners(len(basis))
         return cls(center, basis, domain, np.zeros((1, len(basis))))
 
     @classmethod
     def axes(cls, center: Any, axes: int | Sequence[int], low: Any, high: Any) -> Slice:
-        """A box along one or two coordinate axes; slice coordinates are those input coordinates themselves.
+        """A box along one to eight coordinate axes; slice coordinates are those input coordinates themselves.
 
         Args:
             center: A network input; the coordinates not in `axes` stay at its values.
-            axes: One or two indices into the flattened input.
+            axes: One or more indices into the flattened input.
             low: Lower ends, one number or one per axis.
             high: Upper ends, one number or one per axis.
         """
@@ -203,12 +223,10 @@ class Slice:
         given = np.atleast_1d(np.array(axes, dtype=object))
         whole = given.ndim == 1 and all(isinstance(i, (int, np.integer)) and not isinstance(i, bool) for i in given)
         if not whole or any(not -center.size <= i < center.size for i in given):
-            raise InputError(
-                f"axes must be one or two indices into the flattened input of {center.size} numbers, got {axes!r}."
-            )
+            raise InputError(f"axes must be indices into the flattened input of {center.size} numbers, got {axes!r}.")
         indices = [int(i) % center.size for i in given]
-        if len(indices) not in (1, 2) or len(set(indices)) != len(indices):
-            raise InputError(f"axes must be one or two different indices, got {axes!r}.")
+        if not 1 <= len(indices) <= MOST_DIMENSIONS or len(set(indices)) != len(indices):
+            raise InputError(f"axes must be one to {MOST_DIMENSIONS} different indices, got {axes!r}.")
         lows, highs = _ends(low, "low", len(indices)), _ends(high, "high", len(indices))
         if not (lows < highs).all():
             raise InputError(f"low must be below high on every axis, got low={low!r}, high={high!r}.")
@@ -220,11 +238,18 @@ class Slice:
         domain = np.stack([lows, highs])
         if len(indices) == 2:
             domain = lows + (_UNIT_SQUARE + 1.0) / 2.0 * (highs - lows)
+        elif len(indices) > 2:
+            domain = np.where(unit_box(len(indices)) > 0, highs, lows)
         inside = (anchor >= lows).all() and (anchor <= highs).all()
         return cls(origin, basis.reshape(-1, *center.shape), domain, anchor[None] if inside else np.zeros((0, 0)))
 
 
 _UNIT_SQUARE = np.array([[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]])
+
+
+def _unit_corners(dimension: int) -> np.ndarray:
+    """`[2^d, d]` the corners of [-1, 1]^d, in the order that a domain lists them."""
+    return _UNIT_SQUARE if dimension == 2 else unit_box(dimension)
 
 
 def _check_pad(pad: float) -> None:
@@ -255,20 +280,36 @@ def _ends(value: Any, name: str, count: int) -> np.ndarray:
 
 
 def _orthonormal(rows: np.ndarray, refusal: str) -> np.ndarray:
-    """Gram-Schmidt on one or two rows (each keeps its sense), refused if they are dependent."""
+    """Gram-Schmidt (each row keeps its sense), refused if rows are dependent."""
     for size in np.abs(rows).max(1, initial=0.0):
         _check_scale(size, "a direction of the slice")
     first = np.linalg.norm(rows[0])
     if first == 0.0:
         raise InputError(f"{refusal}: a direction of length zero came.")
     basis = [rows[0] / first]
-    if len(rows) == 2:
-        rest = rows[1] - (rows[1] @ basis[0]) * basis[0]
-        rest = rest - (rest @ basis[0]) * basis[0]  # once more, for the digits
-        if np.linalg.norm(rest) <= 1e-12 * np.linalg.norm(rows[1]) or not np.linalg.norm(rest):
-            raise InputError(f"{refusal}: the slice would have zero area.")
+    for row in rows[1:]:
+        rest = row
+        for _ in range(2):  # once more, for the digits
+            for direction in basis:
+                rest = rest - (rest @ direction) * direction
+        if np.linalg.norm(rest) <= 1e-12 * np.linalg.norm(row) or not np.linalg.norm(rest):
+            raise InputError(f"{refusal}: the slice would have zero {'area' if len(rows) == 2 else 'volume'}.")
         basis.append(rest / np.linalg.norm(rest))
     return np.stack(basis)
+
+
+def _checked_domain(domain: np.ndarray, dimension: int) -> np.ndarray:
+    """The domain of a slice of that dimension, or an error that says what it should be."""
+    if dimension == 1:
+        return _checked_interval(domain)
+    if dimension == 2:
+        return _checked_polygon(domain)
+    if domain.ndim != 2 or domain.shape[1] != dimension or len(domain) <= dimension:
+        raise InputError(
+            f"domain of a {dimension}-D slice must be at least {dimension + 1} points of shape (n, {dimension}), "
+            f"got {domain.shape}."
+        )
+    return domain[hull(domain).corners]
 
 
 def _checked_interval(domain: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ from .._checks import as_float64_array, check_finite, check_positive, check_whol
 from .._errors import InputError
 from . import graph, maps, shapes
 from .bounds import zaslavsky
+from .crofton import crofton_constant
 from .folds import folds
 from .locate import counts_near
 from .quantities import tile_quantity
@@ -38,8 +39,9 @@ class Growth:
     """How many folds a line meets: the quantity that grows linearly with the number of units at initialisation.
 
     Attributes:
-        folds_per_length: 1-D: folds per unit length of the slice. 2-D: the mean over all lines of the plane, which
-            by the Cauchy-Crofton formula is `2 L / (pi A)` for folds of total length L on an area A. Exact.
+        folds_per_length: 1-D: folds per unit length of the slice. Beyond: the mean over all lines of the plane or
+            space, which by the Cauchy-Crofton formula is `c_d S / V` for folds of total (d-1)-volume S in a d-volume V
+            (see `crofton_constant`; on a plane `2 L / (pi A)`). Exact.
         units: Units of the network.
         per_unit: Their quotient; about constant over widths and depths for networks at initialisation.
     """
@@ -91,7 +93,7 @@ def growth(tiling: Tiling) -> Growth:
     if tiling.dimension == 1:
         density = len(table) / tiling.slice.size
     else:
-        density = 2 * float(table.lengths.sum()) / (np.pi * tiling.slice.size)
+        density = crofton_constant(tiling.dimension) * float(table.lengths.sum()) / tiling.slice.size
     units = sum(site.units for site in tiling.sites)
     return Growth(density, units, density / units if units else 0.0)
 
@@ -159,7 +161,8 @@ def summary(tiling: Tiling) -> Summary:
     The upper bound on tiles is the product over layers of Zaslavsky's count: on each tile of the layers before, a
     layer of n units is an arrangement of at most n lines. It holds for every kind of fold, and with skip connections.
     """
-    plane = tiling.dimension == 2
+    plane, flat = tiling.dimension == 2, tiling.dimension <= 2
+    size = {1: "length", 2: "area"}.get(tiling.dimension, "volume")
     units = [sum(s.units for s in tiling.sites if s.depth == d) for d in sorted({s.depth for s in tiling.sites})]
     rows: list[tuple[str, float | int | bool]] = [
         ("complete", tiling.complete),
@@ -169,21 +172,23 @@ def summary(tiling: Tiling) -> Summary:
         ("walls", len(tiling.walls)),
         ("units", sum(units)),
         ("log10 of the upper bound on tiles", sum(log10(zaslavsky(n, tiling.dimension)) for n in units)),
-        ("slice area" if plane else "slice length", tiling.slice.size),
+        (f"slice {size}", tiling.slice.size),
     ]
     rows += [(f"tiles of the first {d} layers", n) for d, n in graph.counts_by_depth(tiling).items() if d]
     areas = tiling.areas
-    size = "area" if plane else "length"
     if tiling.count:
         rows += _spread(size, areas, None)
-        if plane:
+        if tiling.dimension > 1:
             rows += [("mean sides", float(tiling.sides.mean())), ("most sides", int(tiling.sides.max()))]
+        if plane:
             rows += _spread("eccentricity", shapes.eccentricities(tiling), areas)
-        rows += _spread("inradius", shapes.inradii(tiling), areas)
+        if flat:
+            rows += _spread("inradius", shapes.inradii(tiling), areas)
         if tiling.values is not None or tiling.network is not None:
             rows += _spread("slope", maps.slope_norms(tiling), areas)
-    if plane:
-        rows += [(f"fold length, layer {d}", x) for d, x in folds(tiling).lengths_by_layer().items()]
+    if tiling.dimension > 1:
+        kind = "length" if plane else "area" if tiling.dimension == 3 else "volume"
+        rows += [(f"fold {kind}, layer {d}", x) for d, x in folds(tiling).lengths_by_layer().items()]
     rows.append(("folds met per unit length of a line", growth(tiling).folds_per_length))
     return Summary(tuple(rows))
 

@@ -3,10 +3,12 @@
 Layout, version 2. Arrays: `vertices` `[V, d]` float64; `tile_offsets` `[K + 1]` int64 and `tile_corners` `[M]`
 int32 (tile i has the corners `tile_corners[tile_offsets[i]:tile_offsets[i + 1]]`, counter-clockwise);
 `corner_labels` `[M]` int32 (the unit whose fold leads from a corner to the next, -1 on the domain's boundary);
-`values` `[V, C]` float64, absent for large outputs; `slice_origin`, `slice_basis`, `slice_domain`,
-`slice_anchors` float64. Metadata: `format`, `version`, `sha256`, and `header`, a JSON object with sites, rtol, ending,
-fingerprint and complete. Files with several tilings of one slice hold the arrays of tiling i as `i/vertices` and so
-on, and their slice once.
+in three and more dimensions corners have no order, `corner_labels` has one entry per facet of each tile,
+`facet_offsets` `[K + 1]` int64 says which those are, and bit f of `facet_bits` `[M, words]` uint64 whether a corner
+lies on its tile's f-th facet; `values` `[V, C]` float64, absent for large outputs; `slice_origin`, `slice_basis`,
+`slice_domain`, `slice_anchors` float64. Metadata: `format`, `version`, `sha256`, and `header`, a JSON object with
+sites, rtol, ending, fingerprint and complete. Files with several tilings of one slice hold the arrays of tiling i as
+`i/vertices` and so on, and their slice once.
 """
 
 from __future__ import annotations
@@ -22,9 +24,12 @@ from torch import nn
 from .._archive import Kind, Layout, read_archive, require, write_archive
 from .._errors import FileFormatError, InputError
 from ..network import Site, SplineNetwork
+from . import kernels
+from .cells import Cells
+from .polytopes import Polytopes
 from .slice import Slice
 from .tessellate import traced
-from .tiling import Cells, Tiling
+from .tiling import Tiling
 
 KIND = Kind("tiling", 2)
 
@@ -33,6 +38,8 @@ MESH_LAYOUT: Layout = {
     "tile_offsets": (np.int64, 1),
     "tile_corners": (np.int32, 1),
     "corner_labels": (np.int32, 1),
+    "facet_offsets": (np.int64, 1),
+    "facet_bits": (np.uint64, 2),
     "values": (np.float64, 2),
 }
 SLICE_LAYOUT: Layout = {
@@ -41,7 +48,7 @@ SLICE_LAYOUT: Layout = {
     "slice_domain": (np.float64, 2),
     "slice_anchors": (np.float64, 2),
 }
-OPTIONAL = "values"
+OPTIONAL = {"values", "facet_offsets", "facet_bits"}
 _MOST_UNITS = 2**31 - 1  # labels are int32
 
 
@@ -72,7 +79,7 @@ def load_tiling(path: str | os.PathLike[str], network: nn.Module | SplineNetwork
         check_header(header)
         return {**MESH_LAYOUT, **SLICE_LAYOUT}
 
-    name, header, arrays = read_archive(path, KIND, layout, {OPTIONAL})
+    name, header, arrays = read_archive(path, KIND, layout, OPTIONAL)
     view = read_slice(name, arrays)
     found = None if network is None else _matching(network, view, header["fingerprint"])
     return read_tiling(name, arrays, view, header, found)
@@ -86,6 +93,8 @@ def mesh_arrays(tiling: Tiling) -> dict[str, np.ndarray]:
         "tile_corners": tiling.tiles.corners,
         "corner_labels": tiling.corner_labels,
     }
+    if isinstance(tiling.tiles, Polytopes):
+        arrays["facet_offsets"], arrays["facet_bits"] = tiling.tiles.facet_offsets, tiling.tiles.facet_bits
     if tiling.values is not None:
         arrays["values"] = tiling.values
     return {name: np.asarray(array, MESH_LAYOUT[name][0]) for name, array in arrays.items()}
@@ -121,10 +130,13 @@ def read_tiling(
     """A tiling from its arrays and its header, both checked: its kernels can index them without a fault."""
     sites = tuple(Site(**{**site, "shape": tuple(site["shape"])}) for site in header["sites"])
     _check_arrays(name, arrays, view, sum(site.units for site in sites))
+    tiles = Cells(arrays["tile_offsets"], arrays["tile_corners"])
+    if view.dimension > 2:
+        tiles = Polytopes(tiles.offsets, tiles.corners, arrays["facet_bits"], arrays["facet_offsets"])
     return Tiling(
         slice=view,
         vertices=arrays["vertices"],
-        tiles=Cells(arrays["tile_offsets"], arrays["tile_corners"]),
+        tiles=tiles,
         values=arrays.get("values"),
         sites=sites,
         rtol=header["rtol"],
@@ -156,7 +168,7 @@ def _check_arrays(name: str, arrays: Mapping[str, np.ndarray], view: Slice, unit
     corners, labels = arrays["tile_corners"], arrays["corner_labels"]
     values = arrays.get("values")
     sizes = np.diff(offsets)
-    few, many = (2, 2) if view.dimension == 1 else (3, max(len(corners), 3))
+    few, many = (2, 2) if view.dimension == 1 else (view.dimension + 1, max(len(corners), view.dimension + 1))
     low, high = view.domain.min(0), view.domain.max(0)
     slack = 1e-9 * (high - low).max() + 1e-12 * np.abs(view.domain).max()
     checks = {
@@ -164,23 +176,44 @@ def _check_arrays(name: str, arrays: Mapping[str, np.ndarray], view: Slice, unit
         "tile_offsets must start at 0 and end at the number of corners": len(offsets) > 0
         and offsets[0] == 0
         and offsets[-1] == len(corners),
-        "every tile must have 2 ends (1-D) or at least 3 corners (2-D)": bool(((sizes >= few) & (sizes <= many)).all()),
+        "every tile must have 2 ends (1-D) or at least d + 1 corners": bool(((sizes >= few) & (sizes <= many)).all()),
         "tile_corners must be vertex numbers": _within(corners, 0, len(vertices)),
-        "corner_labels must be one unit number, or -1, per corner": len(labels) == len(corners)
-        and _within(labels, -1, units),
+        "corner_labels must be one unit number, or -1, per side": _within(labels, -1, units)
+        and (view.dimension > 2 or len(labels) == len(corners)),
+        "facets must be there in three and more dimensions, and there alone": (view.dimension > 2)
+        == ("facet_bits" in arrays)
+        == ("facet_offsets" in arrays),
         "values must be one row of finite numbers per vertex": values is None
         or (len(values) == len(vertices) and values.shape[1] > 0 and bool(np.isfinite(values).all())),
     }
     for sentence, ok in checks.items():
         if not ok:
             raise FileFormatError(f"{name} is damaged: {sentence}.")
+    if view.dimension > 2 and not _good_facets(arrays, view.dimension):
+        raise FileFormatError(f"{name} is damaged: every tile must have facets, with at least d of its corners each.")
     inside = bool(((vertices >= low - slack) & (vertices <= high + slack)).all())  # NaN is not
     if inside and view.dimension == 2:  # on the left of every side
         start, side = view.domain, np.roll(view.domain, -1, 0) - view.domain
         inward = np.stack([-side[:, 1], side[:, 0]]) / np.linalg.norm(side, axis=1)
         inside = bool(((vertices @ inward - np.einsum("id,di->i", start, inward)) >= -slack).all())
+    elif inside and view.dimension > 2:
+        hull = view.hull
+        inside = all(bool((vertices @ n <= o + slack).all()) for n, o in zip(hull.normals, hull.offsets, strict=True))
     if not inside:
         raise FileFormatError(f"{name} is damaged: vertices must lie in the slice's domain.")
+
+
+def _good_facets(arrays: Mapping[str, np.ndarray], dimension: int) -> bool:
+    """Whether the facets of solid tiles can be listed: offsets ascend, bits reach, every facet has d corners."""
+    offsets, bits = arrays["facet_offsets"], arrays["facet_bits"]
+    sizes = np.diff(offsets)
+    ok = len(offsets) == len(arrays["tile_offsets"]) and len(bits) == len(arrays["tile_corners"])
+    ok = ok and offsets[0] == 0 and offsets[-1] == len(arrays["corner_labels"])
+    if not ok or (sizes <= dimension).any() or (sizes > 64 * bits.shape[1]).any():
+        return False
+    keys, corners = np.empty(offsets[-1], np.uint64), np.empty(offsets[-1], np.int32)
+    kernels.facet_keys(arrays["tile_offsets"], arrays["tile_corners"], bits, offsets, keys, corners)
+    return bool((corners >= dimension).all())
 
 
 def _within(numbers: np.ndarray, low: int, high: int) -> bool:

@@ -19,8 +19,9 @@ from ._engine import Engine
 from ._mesh import assemble
 from ._plan import make_plan, probe_points
 from ._work import Progress, Work
+from .polytopes import cells_of
 from .slice import Slice
-from .tiling import Cells, Tiling
+from .tiling import Tiling
 
 _CHUNK_BYTES = 64 << 20  # the rows of one chunk
 
@@ -36,7 +37,7 @@ def tessellate(
     threads: int | None = None,
     chunk_bytes: int = _CHUNK_BYTES,
 ) -> Tiling:
-    """The exact tiling of a network on a 1-D or 2-D slice.
+    """The exact tiling of a network on a slice of one to eight dimensions.
 
     On each tile every value in the network is affine, so its values at the tile's corners are all there is to
     know: the corners go through the real torch ops in float64, and each non-linearity cuts the tiles along its
@@ -45,7 +46,7 @@ def tessellate(
 
     Args:
         model: A torch module (in eval mode if it has batch norm or dropout), or the result of `trace` or `load`.
-        slice: Where: a line or plane of the input space, with its domain.
+        slice: Where: a line, plane or space of the input space, with its domain.
         rtol: A pre-activation is zero if it is below rtol times the sum of the absolute terms it is made of.
         max_tiles: Stop with `LimitReached` beyond this many tiles (counted before walls between losers of a
             max-pool are taken out).
@@ -99,14 +100,14 @@ def tessellate(
     tiling = Tiling(
         slice=view,
         vertices=mesh.points,
-        tiles=Cells(mesh.offsets, mesh.corners),
+        tiles=cells_of(mesh.tiles),
         values=mesh.values,
         sites=program.sites,
         rtol=rtol,
         ending=network.ending,
         fingerprint=network.fingerprint(),
         complete=work.stopped is None,
-        corner_labels=mesh.labels,
+        corner_labels=mesh.tiles.labels,
         network=network,
     )
     if work.stopped is not None:

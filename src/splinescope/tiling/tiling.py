@@ -13,7 +13,9 @@ from .._errors import InputError
 from . import kernels
 from ._check import Report, check_tiling
 from ._measures import Measures
-from ._mesh import half_edges, pair_half_edges
+from .cells import Cells, Walls
+from .folds import need_flat
+from .polytopes import Facets, Polytopes
 from .slice import Slice
 
 if TYPE_CHECKING:
@@ -21,47 +23,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from ..network import Program, Site, SplineNetwork
-
-
-@dataclass(frozen=True)
-class Cells:
-    """Tiles as lists of vertex numbers, counter-clockwise (1-D: left, right), in CSR form.
-
-    Tile i has the corners `corners[offsets[i]:offsets[i + 1]]`, which is also `cells[i]`.
-    """
-
-    offsets: np.ndarray
-    corners: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    def __getitem__(self, tile: int) -> np.ndarray:
-        if not -len(self) <= tile < len(self):
-            raise IndexError(f"tile must be in [0, {len(self)}), got {tile}")
-        tile %= len(self)
-        return self.corners[self.offsets[tile] : self.offsets[tile + 1]]
-
-
-@dataclass(frozen=True)
-class Walls:
-    """The walls between tiles; each names what made it.
-
-    Attributes:
-        ends: `[E, 2]` vertex numbers (1-D: the one vertex, twice).
-        tiles: `[E, 2]` the tiles on its two sides, -1 for outside the domain.
-        units: `[E]` number of the unit whose fold it lies on, counted over all sites; -1 for the domain's boundary.
-            Where several folds coincide, the first in execution order.
-        sites: `[E]` index into `Tiling.sites`; -1 for the domain's boundary.
-    """
-
-    ends: np.ndarray
-    tiles: np.ndarray
-    units: np.ndarray
-    sites: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.ends)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -110,12 +71,14 @@ class Tiling(Measures):
 
     @property
     def dimension(self) -> int:
-        """1 or 2."""
+        """That of the slice, 1 to 8."""
         return self.slice.dimension
 
     @cached_property
     def areas(self) -> np.ndarray:
-        """`[K]` areas (1-D: lengths) of the tiles, in slice coordinates. Exact to rounding."""
+        """`[K]` areas (1-D: lengths, 3-D and beyond: volumes) of the tiles, in slice coordinates. Exact to rounding."""
+        if self.dimension > 2:
+            return self.moments[0]
         if self.dimension == 1:
             ends = self.vertices[self.tiles.corners, 0].reshape(-1, 2)
             return ends[:, 1] - ends[:, 0]
@@ -124,20 +87,21 @@ class Tiling(Measures):
         return areas
 
     @cached_property
-    def walls(self) -> Walls:
-        """Every wall once, with its sides and what made it."""
-        offsets, corners, labels = self.tiles.offsets, self.tiles.corners, self.corner_labels
-        if self.dimension == 1:
-            ends, units, tiles = _walls_of_intervals(corners, labels)
-        else:
-            following, tile_of = half_edges(offsets, corners)
-            first, second = pair_half_edges(offsets, corners)
-            ends = np.stack([corners[first], following[first]], 1)
-            units = labels[first]
-            tiles = np.stack([tile_of[first], np.where(second >= 0, tile_of[second], -1)], 1)
+    def walls(self) -> Walls | Facets:
+        """Every wall once, with its sides and what made it: `Walls`, or `Facets` in three and more dimensions."""
         starts = np.cumsum([0, *(site.units for site in self.sites)])
-        sites = np.searchsorted(starts, units, side="right") - 1
-        return Walls(ends, tiles.astype(np.int32), units, np.where(units < 0, -1, sites).astype(np.int32))
+
+        def site_of(units: np.ndarray) -> np.ndarray:
+            return np.where(units < 0, -1, np.searchsorted(starts, units, side="right") - 1).astype(np.int32)
+
+        return self.tiles.walls(self.corner_labels, self.vertices, site_of)
+
+    @cached_property
+    def moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Volumes `[K]` and centres of mass `[K, d]` of tiles of three and more dimensions."""
+        assert isinstance(self.tiles, Polytopes)
+        assert isinstance(self.walls, Facets)
+        return self.tiles.moments(self.walls, self.vertices)
 
     def tile(self, index: int) -> np.ndarray:
         """`[n, d]` corners of one tile in slice coordinates."""
@@ -209,6 +173,7 @@ class Tiling(Measures):
         """
         from ..plot.page import write_page
 
+        need_flat(self, "pages")
         write_page(self, path, title=title, color=color)
 
     def plot(self, color: str | None = "slope", ax: Axes | None = None, **options: Any) -> Axes:
@@ -221,6 +186,7 @@ class Tiling(Measures):
         """
         from ..plot import plot_graph, plot_tiles
 
+        need_flat(self, "drawings")
         if self.dimension == 1:
             given = options if color in (None, "slope") else {"color": color, **options}
             if odd := sorted(given.keys() - {"outputs", "boundary"}):
@@ -230,14 +196,3 @@ class Tiling(Measures):
                 )
             return plot_graph(self, ax=ax, **options)
         return plot_tiles(self, color=color, ax=ax, **options)
-
-
-def _walls_of_intervals(corners: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The end points of intervals as walls: (ends, units, tiles)."""
-    points, first, inverse = np.unique(corners, return_index=True, return_inverse=True)
-    tiles = np.full((len(points), 2), -1, np.int64)
-    numbers = np.arange(len(corners)) // 2
-    right_end = np.arange(len(corners)) % 2 == 1
-    tiles[inverse[right_end], 0] = numbers[right_end]
-    tiles[inverse[~right_end], 1] = numbers[~right_end]
-    return np.stack([points, points], 1), labels[first], tiles

@@ -23,6 +23,8 @@ from .carry import carry as carry
 from .carry import carry_dense as carry_dense
 from .carry import carry_sparse as carry_sparse
 from .carry import conflicting_units as conflicting_units
+from .cells import FACETS_FULL as FACETS_FULL
+from .cells import split_cells as split_cells
 from .edges import DONE as DONE
 from .edges import STACK_FULL as STACK_FULL
 from .edges import TABLE_FULL as TABLE_FULL
@@ -30,6 +32,14 @@ from .edges import TILES_FULL as TILES_FULL
 from .edges import VERTICES_FULL as VERTICES_FULL
 from .edges import Vertices as Vertices
 from .edges import keep_ancestors as keep_ancestors
+from .facets import cell_moments as cell_moments
+from .facets import facet_keys as facet_keys
+from .facets import keep_shared_facets as keep_shared_facets
+from .facets import keep_slots as keep_slots
+from .facets import list_facets as list_facets
+from .facets import mark_lost_facets as mark_lost_facets
+from .facets import measure_facets as measure_facets
+from .facets import real_facets as real_facets
 from .intervals import split_intervals as split_intervals
 from .mesh import keep_shared_walls as keep_shared_walls
 from .mesh import mark_lost_walls as mark_lost_walls

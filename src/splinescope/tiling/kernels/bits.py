@@ -38,7 +38,7 @@ def lowest_bit(context, word):
 
 
 @numba.extending.intrinsic
-def _count_bits(context, word):
+def count_bits(context, word):
     """How many bits of a word are set: one machine instruction."""
 
     def generate(context, builder, signature, arguments):
@@ -94,7 +94,7 @@ def count_cutting_units(offsets, corners, pos, neg, first, counts):
             for c in range(offsets[i], offsets[i + 1]):
                 p |= pos[corners[c], w]
                 n |= neg[corners[c], w]
-            total += _count_bits(p & n & range_mask(w, first, words * 64))
+            total += count_bits(p & n & range_mask(w, first, words * 64))
         counts[i] = total
 
 

@@ -16,7 +16,7 @@ def _wall(c, start, stop, corners):
 
 
 @jit
-def _loses(v, j, stage, final, elements, windows, tol):
+def loses(v, j, stage, final, elements, windows, tol):
     """Whether the winner of a stage's unit j is not the winner of its whole window at vertex v."""
     return abs(final[v, windows[j]] - stage[v, elements[j]]) > tol[windows[j]]
 
@@ -32,7 +32,7 @@ def mark_lost_walls(offsets, corners, labels, low, stage, final, elements, windo
             j = labels[c] - low
             if 0 <= j < elements.shape[0]:
                 u, v = _wall(c, offsets[i], offsets[i + 1], corners)
-                if _loses(u, j, stage, final, elements, windows, tol) or _loses(
+                if loses(u, j, stage, final, elements, windows, tol) or loses(
                     v, j, stage, final, elements, windows, tol
                 ):
                     labels[c] = -2 - labels[c]
@@ -53,7 +53,7 @@ def keep_shared_walls(offsets, corners, labels, low, high, cuts, cut_tol, stage,
             for j in range(cuts.shape[1]):
                 if abs(cuts[u, j]) > cut_tol[j] or abs(cuts[v, j]) > cut_tol[j]:
                     continue
-                if _loses(u, j, stage, final, elements, windows, tol) or _loses(
+                if loses(u, j, stage, final, elements, windows, tol) or loses(
                     v, j, stage, final, elements, windows, tol
                 ):
                     continue

@@ -1,0 +1,74 @@
+"""Faces of all dimensions of a tiling of three or more dimensions: their number, and Euler's sum."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .kernels.spans import subfaces
+from .polytopes import Facets, Polytopes
+
+if TYPE_CHECKING:
+    from .tiling import Tiling
+
+
+@dataclass(frozen=True)
+class Faces:
+    """Faces of one dimension, each once.
+
+    Attributes:
+        owners: `[n]` a tile that each is a face of.
+        starts: `[n + 1]` face i has the corners `places[starts[i]:starts[i + 1]]`.
+        places: Where they stand in the tiling's list of corners.
+    """
+
+    owners: np.ndarray
+    starts: np.ndarray
+    places: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.owners)
+
+
+def walls_as_faces(tiling: Tiling) -> Faces:
+    """The faces of dimension d - 1."""
+    tiles, walls = tiling.tiles, tiling.walls
+    assert isinstance(tiles, Polytopes)
+    assert isinstance(walls, Facets)
+    owners = walls.tiles[:, 0].astype(np.int64)
+    starts, places = tiles.facet_corners(walls.slots, owners, np.diff(walls.offsets), tiling.dimension)
+    return Faces(owners, starts, places)
+
+
+def facets_of(tiling: Tiling, faces: Faces, dimension: int) -> Faces:
+    """The faces of dimension `dimension` of given faces of one dimension more."""
+    tiles = tiling.tiles
+    assert isinstance(tiles, Polytopes)
+    room = 4 * len(faces.places) + 1024
+    while True:
+        out, sizes, keys = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.uint64)
+        given = (faces.owners, faces.starts, faces.places)
+        count = subfaces(*tiles.lists, *given, dimension + 1, out, sizes, keys)
+        if count >= 0:
+            break
+        room *= 2
+    _, chosen = np.unique(keys[:count], return_index=True)
+    sizes = sizes[:count]
+    first = (np.cumsum(sizes) - sizes)[chosen]
+    sizes = sizes[chosen]
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    places = out[np.arange(starts[-1]) + np.repeat(first - starts[:-1], sizes)]
+    owners = np.searchsorted(tiles.offsets, places[starts[:-1]], side="right") - 1
+    return Faces(owners, starts, places)
+
+
+def face_counts(tiling: Tiling) -> list[int]:
+    """`f_0, ..., f_d`: how many faces of each dimension the tiling has: vertices, edges, ..., walls, tiles."""
+    counts = [len(tiling.walls), tiling.count]
+    faces = walls_as_faces(tiling)
+    for dimension in range(tiling.dimension - 2, 0, -1):
+        faces = facets_of(tiling, faces, dimension)
+        counts.insert(0, len(faces))
+    return [len(tiling.vertices), *counts]
