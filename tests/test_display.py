@@ -14,7 +14,7 @@ from torch import nn
 import splinescope as ss
 from splinescope._display import CERTAINTIES, Result, brief, table
 
-PARTS = ("complexity", "normalization", "representation", "meanfield", "smooth")
+PARTS = ("complexity", "normalization", "representation", "meanfield", "smooth", "reports")
 # dataclasses a user makes and gives: no answers
 GIVEN = {"LogSpaced", "Every", "At", "Thresholds", "Data", "Gaussian", "Activation", "Loss", "Manifold",
          "ParticleMeasure", "TwoLayer", "TwoLayerBN"}  # fmt: skip

@@ -20,7 +20,7 @@ LEVEL = {
     # these build on the monitor of [complexity] and the initialisation of [representation]
     **dict.fromkeys(("normalization", "landscape", "generative", "smooth"), 4),
     "plot": 5,
-    "evidence": 6,
+    **dict.fromkeys(("evidence", "reports"), 6),
     **dict.fromkeys(("studio", "cli"), 7),
 }
 

@@ -129,6 +129,10 @@ _PUBLIC: dict[str, str] = {
     "certified_surface": "landscape",
     "Surface": "landscape",
     "loss_surface": "landscape",
+    # reports
+    "report": "reports",
+    "Report": "reports",
+    "compare_models": "reports",
 }
 
 __all__ = ["__version__", *_PUBLIC]

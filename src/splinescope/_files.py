@@ -11,6 +11,19 @@ from pathlib import Path
 from ._errors import InputError
 
 
+def check_writable(path: str | os.PathLike[str]) -> Path:
+    """`path` as a Path, refused if it is a folder or in none: before work whose result is to be written there."""
+    try:
+        target = Path(path)
+    except TypeError as error:
+        raise InputError(f"path must be a file name, got {type(path).__name__}.") from error
+    if target.is_dir():
+        raise InputError(f"{target} cannot be written: it is a folder.")
+    if not target.parent.is_dir():
+        raise InputError(f"{target} cannot be written: the folder {target.parent} does not exist.")
+    return target
+
+
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A temporary path beside `path`, moved onto it once the block has finished.
@@ -21,14 +34,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         >>> with replacing("numbers.txt") as partial:    # doctest: +SKIP
         ...     partial.write_text("1 2 3")
     """
-    try:
-        target = Path(path)
-    except TypeError as error:
-        raise InputError(f"path must be a file name, got {type(path).__name__}.") from error
-    if target.is_dir():
-        raise InputError(f"{target} cannot be written: it is a folder.")
-    if not target.parent.is_dir():
-        raise InputError(f"{target} cannot be written: the folder {target.parent} does not exist.")
+    target = check_writable(path)
     # the ending stays last: writers such as matplotlib choose the format by it
     partial = target.with_name(f".{secrets.token_hex(4)}.{target.name}")
     try:

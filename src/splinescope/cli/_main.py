@@ -15,6 +15,7 @@ VERBS: dict[str, str] = {
     "meanfield": "splinescope.cli.meanfield",
     "landscape": "splinescope.cli.landscape",
     "complexity": "splinescope.cli.complexity",
+    "report": "splinescope.cli.report",
     "reproduce": "splinescope.cli.reproduce",
     "timeline": "splinescope.cli.timeline",
     "sample": "splinescope.cli.sample",

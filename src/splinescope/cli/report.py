@@ -1,0 +1,55 @@
+"""`splinescope report`: one page about a network and its data."""
+
+from __future__ import annotations
+
+import click
+
+from ._inputs import MODEL_HELP, model_arguments, read_array, read_model, shape_option
+from ._outputs import check_outputs, echo_json, note
+
+
+@click.command("report", epilog=f"MODEL is {MODEL_HELP}.")
+@model_arguments
+@click.option("--data", required=True, help="Inputs, one per row: .npy, .npz (FILE.npz:name), .csv or .pt.")
+@click.option("--labels", help="Class numbers or targets, one per row, in a file of the same kinds.")
+@shape_option
+@click.option("--include", help="Only these blocks, e.g. tiles,complexity.")
+@click.option("--exclude", default="", help="All blocks but these.")
+@click.option("--seed", default=0, show_default=True, help="Seed of everything random.")
+@click.option("--out", type=click.Path(dir_okay=False), default="report.html", show_default=True,
+              help="The page; the numbers go beside it as .json.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print the numbers as JSON instead of sentences.")
+def command(
+    model: str, weights: str | None, trust: bool, data: str, labels: str | None, shape: tuple[int, ...] | None,
+    include: str | None, exclude: str, seed: int, out: str, as_json: bool,
+) -> None:  # fmt: skip
+    """Measure MODEL on data with everything that applies, and write one page about it.
+
+    \b
+    Examples:
+      splinescope report net.onnx --data x.npy --labels y.npy --out net.html
+      splinescope report mynet:build --weights w.safetensors --data x.npy --exclude curvature,surface
+    """
+    import torch
+
+    from ..reports import report
+
+    check_outputs(out)
+    network = read_model(model, weights, trust=trust)
+    points = torch.from_numpy(read_array(data, shape or getattr(network, "input_shape", None))).float()
+    targets = None
+    if labels is not None:
+        values = read_array(labels)
+        values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+        whole = values.ndim == 1 and bool((values == values.round()).all())
+        targets = torch.from_numpy(values).long() if whole else torch.from_numpy(values).float()
+    found = report(
+        network, points, targets, out=out, seed=seed, title=f"Report on {model}",
+        include=None if include is None else [key.strip() for key in include.split(",")],
+        exclude=[key.strip() for key in exclude.split(",") if key.strip()],
+    )  # fmt: skip
+    note(f"wrote {out} and its numbers as .json")
+    if as_json:
+        echo_json(found.records())
+    else:
+        click.echo(found.summary())

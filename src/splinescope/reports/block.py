@@ -1,0 +1,100 @@
+"""`Block`: one measurement of a report, with how sure it is, how to read it and how to go on."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from .._checks import require
+from .._display import Certainty, Result
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_INCHES = (5.6, 3.6)  # of a block's picture
+
+State = Literal["measured", "not applicable", "failed"]
+
+
+class NotApplicable(Exception):
+    """A block has nothing to measure on this network or data; the text says why."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Block(Result):
+    """One part of a report.
+
+    Attributes:
+        key: Its name in `include=` and `exclude=`.
+        title: Its heading.
+        state: "measured", "not applicable" (see `reason`) or "failed" (an error of its own; see `reason`).
+        headline: What was found, in one line.
+        certainty: "exact", "bound" or "estimate".
+        scope: Of what, and within which limits.
+        reading: How to read it, in two sentences.
+        call: The call that gives more.
+        numbers: Everything measured, ready for JSON.
+        typical: How the main number compares with other networks, if there is a comparison.
+        draw: Fills a figure with the picture, or None.
+        reason: Why there is nothing.
+        seconds: Wall time.
+    """
+
+    key: str
+    title: str
+    state: State = "measured"
+    headline: str = ""
+    certainty: Certainty = "exact"
+    scope: str = ""
+    reading: str = ""
+    call: str = ""
+    numbers: dict[str, Any] = field(default_factory=dict)
+    typical: str = ""
+    draw: Callable[[Figure], None] | None = None
+    reason: str = ""
+    seconds: float = 0.0
+
+    def __repr__(self) -> str:
+        return f"Block({self.key}: {self.headline if self.state == 'measured' else f'{self.state}, {self.reason}'})"
+
+    @cached_property
+    def picture(self) -> bytes | None:
+        """The drawing as a PNG file, made once; None where there is nothing to draw (extra "plot")."""
+        if self.draw is None:
+            return None
+        require("matplotlib", "plot")
+        from matplotlib.figure import Figure as NewFigure
+
+        figure = NewFigure(figsize=_INCHES, layout="constrained")
+        self.draw(figure)
+        stream = io.BytesIO()
+        figure.savefig(stream, format="png", dpi=140)
+        return stream.getvalue()
+
+    def record(self) -> dict[str, Any]:
+        """The block without its picture, ready for JSON."""
+        if self.state != "measured":
+            return {"title": self.title, "state": self.state, "reason": self.reason, "seconds": round(self.seconds, 2)}
+        texts = ("title", "state", "headline", "certainty", "scope", "reading", "call", "typical")
+        found = {name: getattr(self, name) for name in texts if getattr(self, name)}
+        return {**found, "seconds": round(self.seconds, 2), "numbers": self.numbers}
+
+    def summary(self) -> str:
+        """A few lines of text."""
+        if self.state != "measured":
+            return f"{self.title}: {self.state}. {self.reason}"
+        lines = [f"{self.title}: {self.headline}", f"  ({self.certainty}: {self.scope})"]
+        if self.typical:
+            lines.append(f"  {self.typical}")
+        return "\n".join([*lines, f"  more: {self.call}"])
+
+
+def whole_numbers(ax: Axes) -> None:
+    """Ticks of the horizontal axis at whole numbers only: sites have no halves."""
+    from matplotlib.ticker import MaxNLocator
+
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))

@@ -1,0 +1,131 @@
+"""`compare_models`: reports on several networks side by side."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .._display import Certainty, Result, table
+from .._errors import InputError
+from .._files import check_writable, replacing
+from .._progress import reporter
+from .page import side_by_side
+from .report import Progress, Report, _on_bar, chosen_blocks, report, weakest
+from .typical import MAIN, main_number
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ModelComparison(Result):
+    """Reports on several networks, on the same data.
+
+    Attributes:
+        reports: Name -> its report.
+        page: The page that was written, or None.
+    """
+
+    reports: dict[str, Report]
+    page: Path | None
+
+    @property
+    def certainty(self) -> Certainty:
+        """That of the least sure block of any report."""
+        return weakest(found.certainty for found in self.reports.values())
+
+    def __repr__(self) -> str:
+        return f"ModelComparison({', '.join(self.reports)})"
+
+    def __getitem__(self, name: str) -> Report:
+        return self.reports[name]
+
+    def main_numbers(self) -> dict[str, dict[str, float | None]]:
+        """Main number of each block -> name of the network -> value, None where it was not measured."""
+        keys = [block.key for block in next(iter(self.reports.values()))]
+        return {
+            MAIN[key]: {name: main_number(found[key]) for name, found in self.reports.items()}
+            for key in keys
+            if key in MAIN
+        }
+
+    def records(self) -> dict[str, Any]:
+        """Every number and text, ready for JSON."""
+        return {name: found.records() for name, found in self.reports.items()}
+
+    def summary(self) -> str:
+        """A small table of the main numbers."""
+        rows = [["", *self.reports]]
+        for label, values in self.main_numbers().items():
+            rows.append([label, *("-" if value is None else f"{value:.4g}" for value in values.values())])
+        return f"{table(rows)}\n{self.assurance}"
+
+
+def compare_models(
+    models: Mapping[str, Any],
+    x: Any,
+    y: Any = None,
+    *,
+    out: str | os.PathLike[str] | None = "comparison.html",
+    include: Collection[str] | None = None,
+    exclude: Collection[str] = (),
+    title: str = "Comparison of networks",
+    seed: int = 0,
+    progress: Progress | bool | None = None,
+) -> ModelComparison:
+    """Measure two or more networks, or checkpoints of one, on the same data, side by side.
+
+    Args:
+        models: Name -> module in evaluation mode (or the result of `trace` or `load`).
+        x: `[N, *input shape]` inputs, the same for all; likewise `y`.
+        y: See `report`.
+        out: The page, one file; the numbers go beside it as .json. None writes nothing.
+        include: See `report`.
+        exclude: See `report`.
+        title: Heading of the page.
+        seed: Of everything random: the same for all, so that planes and directions correspond.
+        progress: See `report`; counts the blocks of all networks.
+
+    Returns:
+        A `ModelComparison`: `print(found.summary())` is a table of the main numbers.
+
+    Cost: that of a `report` for each network.
+
+    Example:
+        >>> import torch, splinescope as ss
+        >>> nets = {str(w): torch.nn.Sequential(torch.nn.Linear(2, w), torch.nn.ReLU(), torch.nn.Linear(w, 2)).eval()
+        ...         for w in (4, 32)}
+        >>> found = ss.compare_models(nets, torch.randn(50, 2), out=None, include=["tiles"], progress=False)
+        >>> counts = [found[name]["tiles"].numbers["tiles"] for name in ("4", "32")]
+        >>> counts[0] < counts[1]
+        True
+    """
+    if not isinstance(models, Mapping) or len(models) < 2:
+        raise InputError("models must map names to at least two networks, e.g. {'plain': a, 'batch norm': b}.")
+    if out is not None:
+        check_writable(out)
+    keys = chosen_blocks(include, exclude)
+    total = len(keys) * len(models)
+    reports: dict[str, Report] = {}
+    with reporter(progress, "comparison", _on_bar, ("{task.fields[next]}",), total=float(total), next="") as tell:
+        for i, (name, model) in enumerate(models.items()):
+
+            def told(done: int, _of: int, upcoming: str, name: str = str(name), i: int = i) -> None:
+                if tell is not None:
+                    tell(i * len(keys) + done, total, f"{name}: {upcoming}")
+
+            reports[str(name)] = report(model, x, y, out=None, include=keys, seed=seed, progress=told)
+            if out is not None:
+                _write(reports, out, title)
+    return ModelComparison(reports, None if out is None else Path(out))
+
+
+def _write(reports: dict[str, Report], out: str | os.PathLike[str], title: str) -> None:
+    """The page and its numbers, as far as they have been measured."""
+    subtitle = f"{len(reports)} networks on {next(iter(reports.values())).points} data points"
+    with replacing(out) as partial:
+        partial.write_text(side_by_side(title, reports, subtitle), encoding="utf-8")
+    with replacing(Path(out).with_suffix(".json")) as partial:
+        records = {name: found.records() for name, found in reports.items()}
+        partial.write_text(json.dumps(records, indent=1, default=float), encoding="utf-8")

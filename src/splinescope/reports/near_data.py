@@ -1,0 +1,176 @@
+"""Around the data: how many folds are near, how far the tile's edge and the boundary are, what a plane looks like."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from .._errors import InputError, LimitReached
+from ..complexity import local_complexity
+from ..tiling import Slice, Tiling, tessellate
+from ..tiling.margin import input_margin
+from .block import Block, NotApplicable, whole_numbers
+from .subject import Subject
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_MOST_TILES = 400_000
+_SECONDS = 60.0
+_SMALLER = 0.25  # of the side, if a plane has too many tiles
+_DISTANCE_WORK = 2e9  # inputs x units x points that distances to the tile's edge may cost
+
+
+def complexity(subject: Subject) -> Block:
+    """Local complexity by layer, in neighbourhoods half as large as the data's spacing."""
+    radius = subject.spacing / 2
+    points, _ = subject.some(256)
+    model = subject.model
+    found = local_complexity(model, points, radius=radius)
+    means = found.counts.double().mean(0)
+    units = torch.tensor([max(1, site.units) for site in found.sites], dtype=torch.float64)
+    total, share = float(means.sum()), float(means.sum() / units.sum())
+
+    def draw(figure: Figure) -> None:
+        ax = figure.subplots()
+        ax.bar(range(1, len(means) + 1), (100 * means / units).numpy(), color="#35b779")
+        whole_numbers(ax)
+        ax.set_xlabel("site, in order of execution")
+        ax.set_ylabel("% of its units that fold near a point")
+
+    return Block(
+        "complexity",
+        "Local complexity",
+        headline=f"{total:.3g} folds near a data point, {share:.2%} of all units",
+        certainty="estimate",
+        scope=f"{found.what}; mean over {len(points)} points",
+        reading="Few folds near the data mean that the network is nearly one affine map there; many mean that it "
+        "changes its mind within half the distance to the next data point. Compare networks on the same data only.",
+        call=f"splinescope.local_complexity(model, x, radius={radius:.4g})",
+        numbers={
+            "radius": radius, "spacing of the data": subject.spacing, "mean folds": total, "share of units": share,
+            "neighbourhood": found.region, "mean folds by site": means.tolist(),
+            "sites": [f"{site.path} {site.op}".strip() for site in found.sites],
+        },
+        draw=draw,
+    )  # fmt: skip
+
+
+def tiles(subject: Subject) -> Block:
+    """Tiles of the plane through three points, with the decision boundary."""
+    net = subject.network
+    chosen = _three(subject)
+    points = subject.x[chosen].double()
+    try:
+        view = Slice.through(*points, pad=0.15)
+    except InputError as error:
+        raise NotApplicable(f"no plane through three data points: {error}") from error
+    tiling, window = _tiled(net, view)
+    growth = tiling.growth()
+    boundary = tiling.decision_boundary() if tiling.values is not None else None
+    classes = tiling.classes() if tiling.values is not None else np.zeros(tiling.count, int)
+    areas = {int(c): float(tiling.areas[classes == c].sum() / tiling.areas.sum()) for c in np.unique(classes)}
+    where = "the plane through three data points" if window == 1 else (
+        f"a window of {window:.3g} of the side of the plane through three data points, about the first"
+    )  # fmt: skip
+
+    def draw(figure: Figure) -> None:
+        ax = figure.subplots()
+        tiling.plot(color="slope", ax=ax, boundary=boundary is not None)
+
+    length = f", boundary of length {boundary.length:.3g}" if boundary is not None else ""
+    return Block(
+        "tiles",
+        "Tiles on a plane",
+        headline=f"{tiling.count:,} tiles{length}; a line crosses {growth.folds_per_length:.3g} folds per unit length",
+        certainty="exact",
+        scope=f"on {where}, to a tolerance of {tiling.rtol:g}",
+        reading="Each tile is a region where the network is one affine map; colour is how steep it is. The line is "
+        "where the predicted class changes: tiles gather where the network does its work.",
+        call="splinescope.tessellate(model, splinescope.Slice.through(x[i], x[j], x[k])).to_html('tiles.html')",
+        numbers={
+            "points": chosen, "window": window, "tiles": tiling.count, "area": tiling.slice.size,
+            "folds per length": growth.folds_per_length,
+            "folds per length and spacing": growth.folds_per_length * subject.spacing,
+            "boundary length": None if boundary is None else boundary.length,
+            "share of area by class": areas,
+            "median slope": float(np.median(tiling.slope_norms())),
+        },
+        draw=draw,
+    )  # fmt: skip
+
+
+def _three(subject: Subject) -> list[int]:
+    """Three points: of three classes if there are, else the first ones that differ."""
+    if subject.classes is not None:
+        _, first = np.unique(subject.classes.numpy(), return_index=True)
+        if len(first) >= 3:
+            return sorted(int(i) for i in first[:3])
+    flat = subject.x.flatten(1).double()
+    chosen = [0]
+    for i in range(1, len(flat)):
+        if all(not torch.equal(flat[i], flat[j]) for j in chosen):
+            chosen.append(i)
+        if len(chosen) == 3:
+            return chosen
+    raise NotApplicable(f"a plane needs three different data points, got {len(chosen)}.")
+
+
+def _tiled(net: object, view: Slice) -> tuple[Tiling, float]:
+    """The tiling of the slice, or of ever smaller windows about its first point until one fits."""
+    window = 1.0
+    while True:
+        try:
+            return tessellate(net, view, max_tiles=_MOST_TILES, time_limit=_SECONDS, progress=False), window  # type: ignore[arg-type]
+        except LimitReached as error:
+            if window < 1e-4:
+                raise NotApplicable(f"even the smallest window has too many tiles: {error}") from error
+            centre = view.anchors[0]
+            view = replace(view, domain=centre + _SMALLER * (view.domain - centre), anchors=view.anchors[:1])
+            window *= _SMALLER
+
+
+def margins(subject: Subject) -> Block:
+    """Distances in the input space to the edge of the point's own tile and to the decision boundary."""
+    net = subject.network
+    if not net.sites:
+        raise NotApplicable("the network has no folds: its one tile has no edge.")
+    size = int(np.prod(net.input_shape)) * sum(site.units for site in net.sites)
+    points, _ = subject.some(int(np.clip(_DISTANCE_WORK / size, 4, 64)))
+    found = input_margin(net.program(), points.double().numpy())
+    relative = found.edge / subject.spacing
+    exact = found.exact.mean()
+
+    def draw(figure: Figure) -> None:
+        ax = figure.subplots()
+        ax.plot(np.sort(relative), (np.arange(len(relative)) + 0.5) / len(relative), "o-", color="#440154", ms=3)
+        ax.set_xscale("log" if (relative > 0).all() else "linear")
+        ax.set_xlabel("distance to the tile's edge / spacing of the data")
+        ax.set_ylabel("share of points below")
+
+    kind = "edges exact" if found.exact_edge else "edges are lower bounds (max-pools)"
+    on = float((found.edge == 0).mean())
+    tied = f"; {on:.0%} of the points lie on a fold, as constant patches do under a max-pool" if on else ""
+    return Block(
+        "margins",
+        "Distances to the edge",
+        headline=f"the edge of a point's own tile is at {np.median(found.edge):.3g} (median), "
+        f"{np.median(relative):.3g} of the data's spacing{tied}",
+        certainty="exact" if found.exact_edge else "bound",
+        scope=f"{kind}; distances to the boundary exact for {exact:.0%} of {len(points)} points, lower bounds for "
+        "the others",
+        reading="Inside this ball the network is exactly one affine map, so every attribution or linearisation is "
+        "true there and not promised beyond. No perturbation smaller than the lower bound changes the class.",
+        call="tiling.input_margin(points), or splinescope.robustness(model, x, y, epsilons=[...]) beyond the tile",
+        numbers={
+            "points": len(points), "median edge": float(np.median(found.edge)),
+            "median edge over spacing": float(np.median(relative)), "least edge": float(found.edge.min()),
+            "share of points on a fold": on,
+            "median margin, or lower bound": float(np.median(found.margin)), "share with exact margin": float(exact),
+            "edges exact": found.exact_edge,
+        },
+        draw=draw,
+    )  # fmt: skip

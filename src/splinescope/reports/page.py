@@ -1,0 +1,111 @@
+"""Blocks as one self-contained page: texts, pictures and numbers in one file without links out."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+from collections.abc import Iterable, Mapping
+
+from .._errors import MissingExtraError
+from .block import Block
+
+
+def page(title: str, blocks: Iterable[Block], subtitle: str) -> str:
+    """The whole page."""
+    blocks = list(blocks)
+    links = "".join(f"<a href='#{b.key}' class='{_class(b)}'>{html.escape(b.title)}</a>" for b in blocks)
+    head = f"<h1>{html.escape(title)}</h1><p class='meta'>{html.escape(subtitle)}</p><nav>{links}</nav>"
+    return _shell(title, head + body(blocks))
+
+
+def side_by_side(title: str, columns: Mapping[str, Iterable[Block]], subtitle: str) -> str:
+    """One page with a column for each network and a row for each block."""
+    parts = [f"<h1>{html.escape(title)}</h1><p class='meta'>{html.escape(subtitle)}</p>"]
+    found = {name: {b.key: b for b in blocks} for name, blocks in columns.items()}
+    keys = list(next(iter(found.values())))
+    for key in keys:
+        cells = "".join(
+            f"<div class='cell'><h3>{html.escape(name)}</h3>{_inside(blocks[key], reading=False)}</div>"
+            for name, blocks in found.items()
+        )
+        measured = [blocks[key] for blocks in found.values() if blocks[key].state == "measured"]
+        reading = f"<p>{html.escape(measured[0].reading)}</p>" if measured else ""
+        first = next(iter(found.values()))[key]
+        parts.append(
+            f"<section id='{key}'><h2>{html.escape(first.title)}</h2>{reading}"
+            f"<div class='cells'>{cells}</div></section>"
+        )
+    return _shell(title, "".join(parts))
+
+
+def body(blocks: Iterable[Block], figures: bool = True) -> str:
+    """A section for each block."""
+    return "".join(
+        f"<section id='{b.key}' class='{_class(b)}'><h2>{html.escape(b.title)}</h2>"
+        f"{_inside(b, figures=figures)}</section>"
+        for b in blocks
+    )
+
+
+def _inside(block: Block, *, reading: bool = True, figures: bool = True) -> str:
+    if block.state != "measured":
+        lines = "<br>".join(html.escape(line) for line in block.reason.splitlines())
+        return f"<p class='reason'><b>{block.state}</b>: {lines}</p>"
+    text = [
+        f"<p class='headline'>{html.escape(block.headline)}</p>",
+        f"<p class='certainty'><span class='{block.certainty}'>{block.certainty}</span> {html.escape(block.scope)}</p>",
+        f"<p>{html.escape(block.reading)}</p>" if reading else "",
+        f"<p class='typical'>{html.escape(block.typical)}</p>" if block.typical else "",
+        f"<p class='call'>more: <code>{html.escape(block.call)}</code></p>",
+    ]
+    if not figures:
+        return "".join(text)
+    numbers = html.escape(json.dumps(block.numbers, indent=1, default=float))
+    text.append(f"<details><summary>numbers, {block.seconds:.1f} s</summary><pre>{numbers}</pre></details>")
+    return f"<div class='two'><div>{''.join(text)}</div><div>{_picture(block)}</div></div>"
+
+
+def _class(block: Block) -> str:
+    return block.state.replace(" ", "-")
+
+
+def _picture(block: Block) -> str:
+    """The block's picture inside the page, or a line that says what is missing for it."""
+    try:
+        picture = block.picture
+    except MissingExtraError as error:
+        return f"<p class='meta'>No picture: {html.escape(str(error))}</p>"
+    if picture is None:
+        return ""
+    data = base64.b64encode(picture).decode("ascii")
+    return f"<img alt='{html.escape(block.title)}: {html.escape(block.headline)}' src='data:image/png;base64,{data}'>"
+
+
+def _shell(title: str, inside: str) -> str:
+    return (
+        f"<!doctype html><html lang='en'><head><meta charset='utf-8'><meta name='viewport' "
+        f"content='width=device-width, initial-scale=1'><title>{html.escape(title)}</title>"
+        f"<style>{_STYLE}</style></head><body><main>{inside}</main></body></html>"
+    )
+
+
+_STYLE = """
+:root{color-scheme:light dark;--ink:#1d2327;--paper:#f7f7f5;--card:#fff;--line:#dcdcd8;--soft:#5d666d;--link:#1f5f8b}
+@media (prefers-color-scheme:dark){:root{--ink:#e6e6e3;--paper:#17191b;--card:#202326;--line:#3a3f44;--soft:#a5adb3;
+--link:#7fb8e0}img{background:#fff;border-radius:6px}}
+body{font:16px/1.5 system-ui,sans-serif;margin:0;color:var(--ink);background:var(--paper)}
+main{max-width:64rem;margin:auto;padding:1rem}h1{margin:.5rem 0 0}h2{margin:.2rem 0 .6rem;font-size:1.15rem}
+h3{margin:.2rem 0;font-size:1rem}
+section{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:1rem 1.4rem;margin:1.2rem 0}
+nav{display:flex;flex-wrap:wrap;gap:.4rem .9rem}a{color:var(--link)}nav a.not-applicable{opacity:.6}
+.meta,.typical,.call,.certainty,details{color:var(--soft);font-size:.9rem}.headline{font-size:1.1rem;font-weight:600}
+.certainty span{border:1px solid currentColor;border-radius:1em;padding:.05em .6em;font-weight:600}
+.exact{color:#0a7a55}.bound{color:#946100}.estimate{color:#5b5fc7}.failed .reason{color:#c0392b}
+@media (prefers-color-scheme:dark){.exact{color:#5ec99f}.bound{color:#e0b050}.estimate{color:#a3a6f5}}
+code,pre{font:.88rem/1.4 ui-monospace,monospace;overflow-wrap:anywhere;white-space:pre-wrap}
+pre{max-height:24rem;overflow:auto}img{max-width:100%;height:auto;display:block;margin:.6rem 0}
+.two{display:grid;gap:1.2rem}@media (min-width:56rem){section>.two{grid-template-columns:minmax(0,1fr) minmax(0,1fr)}}
+.two>div{min-width:0}
+.cells{display:grid;grid-template-columns:repeat(auto-fit,minmax(17rem,1fr));gap:1.2rem}
+"""

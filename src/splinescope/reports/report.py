@@ -1,0 +1,191 @@
+"""`report`: everything this package can say about a network and its data, in one call and on one page."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from .._display import CERTAINTIES, Certainty, Result
+from .._errors import InputError, SplinescopeError
+from .._files import check_writable, replacing
+from .._progress import reporter
+from . import loss, near_data, structure, through_depth
+from .block import Block, NotApplicable
+from .subject import Subject, as_subject
+from .typical import compared
+
+Progress = Callable[[int, int, str], None]
+"""Called with (blocks done, blocks in all, what comes next)."""
+
+BLOCKS: dict[str, tuple[str, Callable[[Subject], Block]]] = {
+    "network": ("What was read", structure.network),
+    "folds": ("Folds and data", structure.folds),
+    "complexity": ("Local complexity", near_data.complexity),
+    "tiles": ("Tiles on a plane", near_data.tiles),
+    "margins": ("Distances to the edge", near_data.margins),
+    "depth": ("The batch through depth", through_depth.depth),
+    "curvature": ("Curvature of the loss", loss.loss_curvature),
+    "surface": ("Loss surface", loss.surface),
+    "volume": ("Volume factors", through_depth.volume),
+}
+"""Key -> title and what measures it, in the order of the page."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Report(Result):
+    """What `report` found.
+
+    Attributes:
+        blocks: In the order of the page; `report["tiles"]` is one of them.
+        points: Number of data points given.
+        page: The page that was written, or None.
+    """
+
+    blocks: tuple[Block, ...]
+    points: int
+    page: Path | None
+
+    @property
+    def certainty(self) -> Certainty:
+        """That of the least sure block; each says its own."""
+        return weakest(block.certainty for block in self.blocks if block.state == "measured")
+
+    def __repr__(self) -> str:
+        states = [block.state for block in self.blocks]
+        failed = f", {states.count('failed')} failed" if "failed" in states else ""
+        return f"Report({states.count('measured')} of {len(states)} blocks measured on {self.points} points{failed})"
+
+    def __getitem__(self, key: str) -> Block:
+        for block in self.blocks:
+            if block.key == key:
+                return block
+        raise KeyError(f"{key}: the report has {', '.join(block.key for block in self.blocks)}")
+
+    def __iter__(self) -> Iterator[Block]:
+        return iter(self.blocks)
+
+    def records(self) -> dict[str, Any]:
+        """Every number and text, ready for JSON."""
+        return {"points": self.points, "blocks": {block.key: block.record() for block in self.blocks}}
+
+    def summary(self) -> str:
+        """The report in words."""
+        return "\n".join(block.summary() for block in self.blocks)
+
+    def _repr_html_(self) -> str:
+        from .page import body
+
+        return body(self.blocks, figures=False)
+
+
+def report(
+    model: Any,
+    x: Any,
+    y: Any = None,
+    *,
+    out: str | os.PathLike[str] | None = "report.html",
+    include: Collection[str] | None = None,
+    exclude: Collection[str] = (),
+    title: str | None = None,
+    seed: int = 0,
+    progress: Progress | bool | None = None,
+) -> Report:
+    """Measure a network on its data with every part of this package that applies, and write one page about it.
+
+    What was read, whether folds meet the data, local complexity, tiles on a plane through three points, distances to
+    the tile's edge and the decision boundary, the batch through depth, curvature with and without skips, the loss
+    surface, and for generators the volume factors. Each block says whether it is exact, a bound or an estimate, how
+    to read it, how it compares with other networks, and the call that gives more. A block that does not apply says why.
+
+    Args:
+        model: A module in evaluation mode, or the result of `trace` or `load`. It is not changed.
+        x: `[N, *input shape]` inputs (for a generator: latents); a few hundred are enough.
+        y: `[N]` class numbers or `[N, ...]` targets; without them what needs a loss does not apply.
+        out: The page, one file without links out; the numbers go beside it as .json. None writes nothing.
+        include: Keys of blocks (see `splinescope.reports.BLOCKS`); all of them by default.
+        exclude: Keys of blocks to leave out.
+        title: Heading of the page; the model's class by default.
+        seed: Of everything random.
+        progress: True for a progress bar on stderr (None: only on a terminal), or a function of (blocks done, blocks
+            in all, title of the next).
+
+    Returns:
+        A `Report`: `print(found.summary())`, `found["tiles"].numbers`, `found.records()`.
+
+    Cost: tens of seconds for small networks, minutes for a ResNet-20; sample sizes shrink as networks grow. The page
+    is written anew after every block, so that an interrupted report keeps what it has.
+
+    Example:
+        >>> import torch, splinescope as ss
+        >>> net = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2)).eval()
+        >>> found = ss.report(net, torch.randn(50, 2), out=None, include=["network", "tiles"], progress=False)
+        >>> found["tiles"].state
+        'measured'
+    """
+    subject = as_subject(model, x, y, seed)
+    keys = chosen_blocks(include, exclude)
+    name = title or f"Report on {type(getattr(model, 'module', model)).__name__}"
+    blocks: list[Block] = []
+    if out is not None:
+        check_writable(out)
+    with reporter(progress, "report", _on_bar, ("{task.fields[next]}",), total=float(len(keys)), next="") as tell:
+        for key in keys:
+            if tell is not None:
+                tell(len(blocks), len(keys), BLOCKS[key][0])
+            blocks.append(_measured(key, subject))
+            if out is not None:
+                _write(Report(tuple(blocks), len(subject.x), Path(out)), name)
+        if tell is not None:
+            tell(len(blocks), len(keys), "done")
+    return Report(tuple(blocks), len(subject.x), None if out is None else Path(out))
+
+
+def chosen_blocks(include: Collection[str] | None, exclude: Collection[str]) -> list[str]:
+    """Keys of the blocks to measure, in the order of the page."""
+    for name, given in (("include", include), ("exclude", exclude)):
+        if isinstance(given, str):
+            raise InputError(f"{name} must be a list of names, got {given!r}: write [{given!r}].")
+        if unknown := sorted(set(given or ()) - set(BLOCKS)):
+            raise InputError(f"{name} must hold names among {', '.join(BLOCKS)}, got {', '.join(unknown)}.")
+    keys = [key for key in BLOCKS if (include is None or key in include) and key not in exclude]
+    if not keys:
+        raise InputError("include and exclude leave no block to measure.")
+    return keys
+
+
+def weakest(kinds: Iterable[Certainty]) -> Certainty:
+    """The least sure of several; "exact" of none."""
+    return max(kinds, key=CERTAINTIES.index, default="exact")
+
+
+def _measured(key: str, subject: Subject) -> Block:
+    """One block; what does not apply, or fails by itself, is told in its place, and the others go on."""
+    title, measure = BLOCKS[key]
+    start = time.perf_counter()
+    try:
+        block = measure(subject)
+        block = replace(block, typical=compared(block))
+    except (NotApplicable, SplinescopeError) as error:
+        block = Block(key, title, "not applicable", reason=str(error))
+    except Exception as error:  # a defect of ours or of the model's code: shown on the page, never hidden
+        block = Block(key, title, "failed", reason=f"{type(error).__name__}: {error}")
+    return replace(block, seconds=time.perf_counter() - start)
+
+
+def _on_bar(bar: Any, task: Any) -> Progress:
+    return lambda done, total, upcoming: bar.update(task, completed=done, next=upcoming)
+
+
+def _write(found: Report, title: str) -> None:
+    from .page import page
+
+    assert found.page is not None
+    with replacing(found.page) as partial:
+        partial.write_text(page(title, found.blocks, f"{found.points} data points"), encoding="utf-8")
+    with replacing(found.page.with_suffix(".json")) as partial:
+        partial.write_text(json.dumps(found.records(), indent=1, default=float), encoding="utf-8")

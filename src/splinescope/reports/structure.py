@@ -1,0 +1,101 @@
+"""What was read of the network, and whether its folds meet the data."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from torch import nn
+
+from ..normalization import normalization_report
+from .block import Block, NotApplicable, whole_numbers
+from .subject import Subject
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def network(subject: Subject) -> Block:
+    """What was read: sites, units, depth, and what could not be."""
+    title = "What was read"
+    module = subject.model.module if not isinstance(subject.model, nn.Module) else subject.model
+    parameters = sum(p.numel() for p in module.parameters())
+    kind = type(module).__name__
+    if subject.refusal:
+        return Block(
+            "network",
+            title,
+            headline=f"{kind}: {parameters:,} parameters; not piecewise affine",
+            certainty="exact",
+            scope="the parts named below are not piecewise affine",
+            reading="Blocks that need tiles do not apply; what counts folds by activations still does. "
+            "Each part named stands in the way by itself.",
+            call="splinescope.trace(model, x)",
+            numbers={"class": kind, "parameters": parameters, "refusal": subject.refusal.splitlines()},
+        )
+    net = subject.network
+    sites = [
+        {"path": s.path, "op": s.op, "shape": list(s.shape), "units": s.units, "depth": s.depth} for s in net.sites
+    ]
+    units, depth = sum(s.units for s in net.sites), max((s.depth for s in net.sites), default=0)
+    ending = f", before {net.ending}" if net.ending else ""
+
+    def draw(figure: Figure) -> None:
+        ax = figure.subplots()
+        ax.bar(range(1, len(sites) + 1), [s.units for s in net.sites], color="#31688e")
+        whole_numbers(ax)
+        ax.set_yscale("log" if units > 20 * len(sites) else "linear")
+        ax.set_xlabel("site, in order of execution")
+        ax.set_ylabel("units")
+
+    return Block(
+        "network",
+        title,
+        headline=f"{kind}: {units:,} units at {len(sites)} sites, {depth} deep{ending}; {parameters:,} parameters",
+        certainty="exact",
+        scope="the program equals the model to float64 rounding",
+        reading="A site is a place where the network bends; each of its units is one fold of the input space. "
+        "Depth counts the sites on the longest way from input to output.",
+        call="print(splinescope.trace(model, x).summary())",
+        numbers={
+            "class": kind, "parameters": parameters, "inputs": list(net.input_shape), "outputs": list(net.output_shape),
+            "units": units, "depth": depth, "ending": net.ending, "sites": sites,
+        },
+        draw=draw if sites else None,
+    )  # fmt: skip
+
+
+def folds(subject: Subject) -> Block:
+    """The fold lint: dead units, folds far from data, layers out of balance, stale statistics."""
+    net = subject.network
+    if not net.sites:
+        raise NotApplicable("the network has no folds: it is one affine map.")
+    points, _ = subject.some(1000)
+    model = subject.model
+    found = normalization_report(model, points if not isinstance(model, nn.Module) else subject.rows(points))
+    units = sum(len(site) for site in found.distances)
+    split = sum(int(((site.lowest < 0) & (site.highest > 0)).sum()) for site in found.distances)
+    share = split / units if units else math.nan
+    kinds = {finding.kind for finding in found.findings}
+    findings = "; ".join(
+        f"{kind}: {sum(f.units for f in found.of_kind(kind)):,} units at {len(found.of_kind(kind))} places"
+        for kind in sorted(kinds)
+    )
+
+    def draw(figure: Figure) -> None:
+        from ..plot.normalization import plot_fold_distances
+
+        plot_fold_distances(found.distances, figure.subplots())
+
+    return Block(
+        "folds",
+        "Folds and data",
+        headline=f"{share:.0%} of the folds pass between data points; {findings or 'no findings'}",
+        certainty="exact",
+        scope=f"for these {found.rows} points",
+        reading="A fold with data on both sides is one the network can use; a dead or always-on unit is linear on all "
+        "of the data. Folds far from every point, or statistics that are not the data's, can be mended.",
+        call="print(splinescope.normalization_report(model, x).summary())",
+        numbers={"share of folds between points": share, **found.records()},
+        draw=draw,
+    )

@@ -1,0 +1,158 @@
+"""What a report is about: the network, the data, and what several blocks need of both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from .._checks import as_float64_array
+from .._errors import InputError, UnsupportedModelError
+from ..network import SplineNetwork, trace
+from .block import NotApplicable
+
+Loss = str | Callable[[Tensor, Tensor], Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A network with its data.
+
+    Attributes:
+        model: The module, or a network that was read from a file.
+        x: `[N, *input shape]` inputs.
+        y: `[N, ...]` class numbers or targets, or None.
+        seed: Of everything random in a report.
+    """
+
+    model: nn.Module | SplineNetwork
+    x: Tensor
+    y: Tensor | None
+    seed: int
+
+    @cached_property
+    def refusal(self) -> str:
+        """Why the network cannot be read as affine steps and folds; empty if it can."""
+        return "" if isinstance(self._traced, SplineNetwork) else self._traced
+
+    @cached_property
+    def _traced(self) -> SplineNetwork | str:
+        if isinstance(self.model, SplineNetwork):
+            return self.model
+        try:
+            return trace(self.model, self.x[:2])
+        except UnsupportedModelError as error:
+            return str(error)
+
+    @property
+    def network(self) -> SplineNetwork:
+        """The network as affine steps and folds."""
+        if isinstance(self._traced, str):
+            raise NotApplicable(f"the network is not piecewise affine. {self._traced}")
+        return self._traced
+
+    @property
+    def module(self) -> nn.Module:
+        """The torch module, for what works on parameters."""
+        module = self.model.module if isinstance(self.model, SplineNetwork) else self.model
+        if not any(p.requires_grad for p in module.parameters()):
+            raise NotApplicable("the network has no parameters that could be trained (it was read from a file).")
+        return module
+
+    @cached_property
+    def output(self) -> Tensor:
+        """`[2, ...]` outputs of the whole model, endings included, on two inputs."""
+        with torch.no_grad():
+            if isinstance(self.model, SplineNetwork):
+                return self.model(self.x[:2])
+            result = self.model(self.rows(self.x[:2]))
+        if not isinstance(result, Tensor):
+            raise NotApplicable(f"the model returns a {type(result).__name__}, not one tensor.")
+        return result
+
+    def rows(self, x: Tensor) -> Tensor:
+        """Inputs in the module's own dtype and on its device."""
+        like = next((p for p in self.model.parameters()), None) if isinstance(self.model, nn.Module) else None
+        return x if like is None else x.to(like.device, like.dtype if like.is_floating_point() else x.dtype)
+
+    @property
+    def classes(self) -> Tensor | None:
+        """`[N]` class numbers, or None if the targets are not classes."""
+        if self.y is None or self.y.dim() != 1 or self.y.is_floating_point():
+            return None
+        return self.y
+
+    def some(self, most: int) -> tuple[Tensor, Tensor | None]:
+        """At most so many points, evenly spread over the data, with their targets."""
+        count = min(most, len(self.x))
+        rows = torch.linspace(0, len(self.x) - 1, count).round().long()
+        return self.x[rows], None if self.y is None else self.y[rows]
+
+    @cached_property
+    def spacing(self) -> float:
+        """Median distance of a point to its nearest other point, over at most 1000 points."""
+        flat = self.some(1000)[0].flatten(1).double()
+        distances = torch.cdist(flat, flat)
+        distances.fill_diagonal_(torch.inf)
+        nearest = distances.amin(1)
+        nearest = nearest[(nearest > 0) & nearest.isfinite()]
+        if not len(nearest):
+            raise NotApplicable("the data must hold at least two different points: their spacing sets the scale.")
+        return float(nearest.median())
+
+    @cached_property
+    def loss(self) -> tuple[str, Loss]:
+        """The loss that fits outputs and targets: its name, and what computes it."""
+        if self.y is None:
+            raise NotApplicable("a loss needs targets: give y.")
+        ending = "" if isinstance(self._traced, str) else self._traced.ending or ""
+        width = self.output.flatten(1).shape[1]
+        if self.classes is not None and width == 1:
+            return "binary cross-entropy", _binary(ending)
+        if self.classes is not None:
+            return "cross-entropy", _multiclass(ending)
+        if tuple(self.y.shape[1:]) != tuple(self.output.shape[1:]):
+            raise NotApplicable(
+                f"the targets have shape {tuple(self.y.shape[1:])}, the outputs {tuple(self.output.shape[1:])}."
+            )
+        return "squared error", "squared"
+
+
+def _multiclass(ending: str) -> Loss:
+    if ending.endswith("log_softmax"):
+        return lambda outputs, targets: nn.functional.nll_loss(outputs, targets)
+    if ending.endswith("softmax"):
+        return lambda outputs, targets: nn.functional.nll_loss(outputs.clamp_min(1e-30).log(), targets)
+    return "cross_entropy"
+
+
+def _binary(ending: str) -> Loss:
+    entropy = nn.functional.binary_cross_entropy
+    with_logits = nn.functional.binary_cross_entropy_with_logits
+    chosen = entropy if ending.endswith("sigmoid") else with_logits
+    return lambda outputs, targets: chosen(outputs.reshape(-1), targets.to(outputs.dtype))
+
+
+def as_subject(model: Any, x: Any, y: Any, seed: int) -> Subject:
+    """Checked arguments of a report."""
+    if not isinstance(model, nn.Module | SplineNetwork):
+        raise InputError(f"model must be a torch.nn.Module or the result of trace or load, got {type(model).__name__}.")
+    if isinstance(model, nn.Module) and model.training:
+        raise InputError("model must be in evaluation mode for a report: call model.eval() first.")
+    points = x.detach().cpu() if isinstance(x, Tensor) else torch.from_numpy(as_float64_array(x, "x"))
+    if not points.is_floating_point() or points.dim() < 2 or len(points) < 2:
+        raise InputError(
+            f"x must hold at least 2 floating-point inputs, shape (N, *input shape), got {points.dtype} of shape "
+            f"{tuple(points.shape)}."
+        )
+    if not bool(points.isfinite().all()):
+        raise InputError("x must be finite, got NaN or infinite values.")
+    targets = None if y is None else torch.as_tensor(np.asarray(y) if not isinstance(y, Tensor) else y).detach().cpu()
+    if targets is not None and (targets.dim() == 0 or len(targets) != len(points)):
+        raise InputError(f"y must have one row per input, {len(points)} of them, got shape {tuple(targets.shape)}.")
+    return Subject(model, points.float() if points.dtype == torch.float16 else points, targets, seed)

@@ -1,0 +1,51 @@
+"""How a block's main number compares with networks that other people trained."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from .block import Block
+
+MAIN: dict[str, str] = {
+    "folds": "share of folds between points",
+    "complexity": "share of units",
+    "tiles": "folds per length and spacing",
+    "margins": "median edge over spacing",
+    "depth": "effective rank before the output",
+    "curvature": "largest eigenvalue",
+    "surface": "non-convex share",
+    "volume": "spread of the log volume, 5% to 95%",
+}
+"""Key of a block -> the number of it that can be compared between networks."""
+
+
+@cache
+def table() -> dict[str, dict[str, float]]:
+    """Network -> {key of a block: its main number}, as `python -m benchmarks.typical` measured them."""
+    text = (resources.files(__package__) / "typical.json").read_text(encoding="utf-8")
+    found: dict[str, dict[str, float]] = json.loads(text)
+    return found
+
+
+def main_number(block: Block) -> float | None:
+    """The number of a block that can be compared."""
+    value: Any = block.numbers.get(MAIN.get(block.key, ""))
+    return None if value is None else float(value)
+
+
+def compared(block: Block) -> str:
+    """The main number among those of the table, in words; empty if there is nothing to compare with."""
+    value = main_number(block)
+    known = {name: row[block.key] for name, row in table().items() if block.key in row}
+    if value is None or not known:
+        return ""
+    low, high = min(known, key=known.__getitem__), max(known, key=known.__getitem__)
+    if low == high:
+        return f"{MAIN[block.key]}: {value:.3g} here; {known[low]:.3g} for {low}"
+    return (
+        f"{MAIN[block.key]}: {value:.3g} here; {known[low]:.3g} ({low}) to {known[high]:.3g} ({high}) for "
+        f"{len(known)} networks that others trained"
+    )

@@ -1,0 +1,277 @@
+"""One page about a network: every block against the function it stands for, and what happens where one cannot be."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import re
+
+import pytest
+import torch
+from click.testing import CliRunner
+from torch import nn
+
+import splinescope as ss
+from splinescope.cli import main
+from splinescope.reports import BLOCKS, Block
+from splinescope.reports.near_data import input_margin
+from splinescope.reports.typical import MAIN, compared, table
+
+
+def quiet(model, x, y=None, **options):
+    return ss.report(model, x, y, **{"out": None, "progress": False, **options})
+
+
+@pytest.fixture(scope="module")
+def classifier() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Linear(2, 12), nn.BatchNorm1d(12), nn.ReLU(), nn.Linear(12, 12), nn.ReLU(), nn.Linear(12, 3)
+    ).eval()
+
+
+@pytest.fixture(scope="module")
+def moons() -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    return torch.randn(60, 2, generator=generator), torch.arange(60) % 3
+
+
+@pytest.fixture(scope="module")
+def found(classifier, moons):
+    return quiet(classifier, *moons)
+
+
+def test_every_block_of_a_classifier_is_measured_but_the_generators(found):
+    states = {block.key: block.state for block in found}
+    assert list(states) == list(BLOCKS)
+    assert states.pop("volume") == "not applicable"
+    assert set(states.values()) == {"measured"}
+    assert "at least twice as many" in found["volume"].reason
+
+
+def test_every_measured_block_says_how_sure_it_is_and_where_to_go_on(found):
+    for block in found:
+        if block.state == "measured":
+            assert block.certainty in ("exact", "bound", "estimate")
+            assert block.scope
+            assert block.headline
+            assert block.reading.count(".") >= 2
+            assert "splinescope." in block.call or "tiling." in block.call
+
+
+def test_numbers_are_those_of_the_functions_named(found, classifier, moons):
+    x, _ = moons
+    numbers = {block.key: block.numbers for block in found}
+    distances = torch.cdist(x.double(), x.double()).fill_diagonal_(torch.inf)
+    spacing = float(distances.amin(1).median())
+    assert numbers["complexity"]["spacing of the data"] == pytest.approx(spacing)
+    counted = ss.local_complexity(classifier, x, radius=spacing / 2)
+    assert numbers["complexity"]["mean folds"] == pytest.approx(float(counted.total.double().mean()))
+    assert numbers["complexity"]["share of units"] == pytest.approx(float(counted.total.double().mean()) / 24)
+    tiling = ss.tessellate(classifier, ss.Slice.through(*x[[0, 1, 2]].double(), pad=0.15))
+    assert numbers["tiles"]["tiles"] == tiling.count
+    assert numbers["tiles"]["boundary length"] == pytest.approx(tiling.decision_boundary().length)
+    assert sum(numbers["tiles"]["share of area by class"].values()) == pytest.approx(1.0)
+    margin = input_margin(ss.trace(classifier, x).program(), x.double().numpy())
+    assert numbers["margins"]["least edge"] == pytest.approx(margin.edge.min())
+    assert numbers["network"]["units"] == 24
+
+
+def test_curvature_is_told_with_and_without_skips(moons):
+    class Residual(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.branch, self.last = nn.Linear(2, 6), nn.Linear(6, 6), nn.Linear(6, 3)
+
+        def forward(self, x):
+            h = self.first(x)
+            return self.last(h + torch.relu(self.branch(h)))
+
+    torch.manual_seed(0)
+    net = Residual().eval()
+    numbers = quiet(net, *moons, include=["curvature"])["curvature"].numbers
+    assert numbers["skips"] == 1
+    operator = ss.curvature(ss.without_skips(net, moons[0]), *moons, loss="cross_entropy")
+    assert numbers["largest eigenvalue without skips"] == pytest.approx(float(ss.extreme_eigenvalues(operator)[0]))
+    assert numbers["largest eigenvalue without skips"] != pytest.approx(numbers["largest eigenvalue"])
+
+
+def test_losses_follow_the_ending_and_the_targets(moons):
+    x, y = moons
+    torch.manual_seed(0)
+    body = nn.Sequential(nn.Linear(2, 5), nn.ReLU(), nn.Linear(5, 3))
+    middles = [
+        quiet(nn.Sequential(body, *ending).eval(), x, y, include=["surface"])["surface"].numbers["middle"]
+        for ending in ((), (nn.Softmax(1),), (nn.LogSoftmax(1),))
+    ]
+    assert middles == pytest.approx([middles[0]] * 3, rel=1e-4)
+    single = nn.Sequential(nn.Linear(2, 5), nn.ReLU(), nn.Linear(5, 1)).eval()
+    numbers = quiet(single, x, y % 2, include=["surface"])["surface"].numbers
+    with torch.no_grad():
+        expected = nn.functional.binary_cross_entropy_with_logits(single(x)[:, 0], (y % 2).float())
+    assert numbers["middle"] == pytest.approx(float(expected), rel=1e-4)
+    assert quiet(single, x, torch.randn(60, 1), include=["surface"])["surface"].numbers["loss"] == "squared error"
+    assert "shape (2,)" in quiet(single, x, torch.randn(60, 2), include=["surface"])["surface"].reason
+
+
+def test_a_generator_gets_its_volume_factors():
+    torch.manual_seed(0)
+    generator = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 12)).eval()
+    z = torch.randn(40, 2)
+    found = quiet(generator, z, include=["volume", "surface"])
+    logs = ss.log_volume(generator, z).log_pseudo
+    assert found["volume"].numbers["median log volume"] == pytest.approx(float(logs.quantile(0.5)), abs=1e-9)
+    assert found["surface"].reason == "a loss needs targets: give y."
+
+
+def test_what_is_not_piecewise_affine_says_so_and_the_rest_goes_on(moons):
+    smooth = nn.Sequential(nn.Linear(2, 8), nn.GELU(), nn.Linear(8, 3)).eval()
+    found = quiet(smooth, *moons, include=["network", "complexity", "tiles", "depth"])
+    assert found["tiles"].state == "not applicable"
+    assert "gelu" in found["tiles"].reason.lower()
+    assert found["complexity"].state == found["depth"].state == "measured"
+    assert any("gelu" in line.lower() for line in found["network"].numbers["refusal"])
+
+
+def test_an_error_inside_a_block_is_shown_and_the_others_are_measured(classifier, moons, monkeypatch):
+    def broken(_subject):
+        raise RuntimeError("out of luck")
+
+    monkeypatch.setitem(BLOCKS, "folds", ("Folds and data", broken))
+    found = quiet(classifier, *moons, include=["network", "folds"])
+    assert found["network"].state == "measured"
+    assert (found["folds"].state, found["folds"].reason) == ("failed", "RuntimeError: out of luck")
+    assert "1 failed" in repr(found)
+
+
+def test_planes_with_too_many_tiles_are_shown_through_a_window(classifier, moons, monkeypatch):
+    whole = quiet(classifier, *moons, include=["tiles"])["tiles"].numbers
+    monkeypatch.setattr("splinescope.reports.near_data._MOST_TILES", whole["tiles"] - 1)
+    found = quiet(classifier, *moons, include=["tiles"])["tiles"]
+    assert found.numbers["window"] == 0.25
+    assert found.numbers["area"] == pytest.approx(whole["area"] / 16)
+    assert "window" in found.scope
+
+
+def test_page_and_numbers_are_written_and_nothing_else_is_changed(classifier, moons, tmp_path):
+    before = copy.deepcopy(classifier.state_dict())
+    state = torch.get_rng_state()
+    found = ss.report(
+        classifier, *moons, out=tmp_path / "r.html", include=["network", "tiles", "volume"], progress=False
+    )
+    text = (tmp_path / "r.html").read_text()
+    assert text.count("data:image/png;base64,") == 2
+    assert "http" not in re.sub(r"base64,[^']*", "", text)
+    records = json.loads((tmp_path / "r.json").read_text())
+    assert records["blocks"]["tiles"]["numbers"]["tiles"] == found["tiles"].numbers["tiles"]
+    assert sorted(os.listdir(tmp_path)) == ["r.html", "r.json"]
+    assert torch.equal(state, torch.get_rng_state())
+    assert all(torch.equal(before[k], v) for k, v in classifier.state_dict().items())
+
+
+def test_an_interrupted_report_keeps_what_it_has(classifier, moons, tmp_path):
+    def stop(done: int, _total: int, _next: str) -> None:
+        if done == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ss.report(classifier, *moons, out=tmp_path / "r.html", include=["network", "tiles"], progress=stop)
+    assert list(json.loads((tmp_path / "r.json").read_text())["blocks"]) == ["network"]
+
+
+def test_names_in_a_page_are_inert(classifier, moons, tmp_path):
+    ss.report(
+        classifier,
+        *moons,
+        out=tmp_path / "r.html",
+        include=["network"],
+        title="<script>alert(1)</script>",
+        progress=False,
+    )
+    assert "<script>" not in (tmp_path / "r.html").read_text()
+
+
+def test_networks_side_by_side_give_each_its_own_numbers(classifier, moons, tmp_path):
+    torch.manual_seed(2)
+    other = nn.Sequential(nn.Linear(2, 40), nn.ReLU(), nn.Linear(40, 3)).eval()
+    found = ss.compare_models(
+        {"a <b>": classifier, "wide": other},
+        *moons,
+        out=tmp_path / "c.html",
+        include=["tiles", "network"],
+        progress=False,
+    )
+    alone = quiet(other, *moons, include=["tiles"])["tiles"].numbers
+    assert found["wide"]["tiles"].numbers == alone
+    row = found.main_numbers()[MAIN["tiles"]]
+    assert row["wide"] == alone[MAIN["tiles"]] != row["a <b>"]
+    assert all(name in found.summary() for name in ("a <b>", "wide"))
+    page = (tmp_path / "c.html").read_text()
+    assert "a &lt;b&gt;" in page
+    assert "<b>" not in page.replace("<b>not applicable</b>", "")
+    assert set(json.loads((tmp_path / "c.json").read_text())) == {"a <b>", "wide"}
+
+
+def test_typical_values_name_the_ends_of_the_table():
+    assert set(table())
+    for row in table().values():
+        assert set(row) <= set(MAIN)
+    known = {name: row["tiles"] for name, row in table().items() if "tiles" in row}
+    text = compared(Block("tiles", "", numbers={MAIN["tiles"]: 1.5}))
+    assert "1.5 here" in text
+    assert min(known, key=known.get) in text
+    assert max(known, key=known.get) in text
+    assert compared(Block("network", "")) == ""
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"model": "net"}, "model must be a torch.nn.Module"),
+        ({"x": torch.zeros(5)}, "x must hold at least 2"),
+        ({"x": torch.zeros(5, 2, dtype=torch.long)}, "floating-point"),
+        ({"x": torch.full((5, 2), torch.nan)}, "finite"),
+        ({"y": torch.zeros(4)}, "one row per input, 60"),
+        ({"include": ["tile"]}, "include must hold names among network, folds"),
+        ({"include": "tiles"}, "write \\['tiles'\\]"),
+        ({"exclude": list(BLOCKS)}, "no block"),
+        ({"out": "no/such/folder/r.html"}, "folder .* does not exist"),
+    ],
+)
+def test_bad_input_is_told(classifier, moons, change, told):
+    given = {"model": classifier, "x": moons[0], "y": moons[1], "out": None, "progress": False, **change}
+    with pytest.raises(ss.InputError, match=told):
+        ss.report(given.pop("model"), given.pop("x"), given.pop("y"), **given)
+
+
+def test_train_mode_is_refused(moons):
+    with pytest.raises(ss.InputError, match="eval"):
+        quiet(nn.Linear(2, 2).train(), *moons)
+
+
+def test_one_network_is_no_comparison(classifier, moons):
+    with pytest.raises(ss.InputError, match="at least two"):
+        ss.compare_models({"a": classifier}, *moons, out=None)
+
+
+def test_the_verb_writes_the_page_and_tells_the_rest(tmp_path, monkeypatch, moons):
+    import numpy as np
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "reportnet.py").write_text(
+        "import torch\ndef make():\n    torch.manual_seed(0)\n"
+        "    return torch.nn.Sequential(torch.nn.Linear(2, 6), torch.nn.ReLU(), torch.nn.Linear(6, 3))\n"
+    )
+    np.save("x.npy", moons[0].numpy())
+    np.save("y.npy", moons[1].numpy())
+    told = CliRunner().invoke(
+        main,
+        ["report", "reportnet:make", "--data", "x.npy", "--labels", "y.npy", "--include", "network,surface", "--json"],
+    )
+    assert told.exit_code == 0, told.stderr
+    assert json.loads(told.stdout)["blocks"]["surface"]["numbers"]["loss"] == "cross-entropy"
+    assert (tmp_path / "report.html").is_file()
+    wrong = CliRunner().invoke(main, ["report", "reportnet:make", "--data", "x.npy", "--include", "all"])
+    assert wrong.exit_code == 2
+    assert "among network" in wrong.stderr
