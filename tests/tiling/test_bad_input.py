@@ -308,19 +308,3 @@ def test_the_model_is_left_as_it_was() -> None:
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert torch.equal(state, torch.get_rng_state())
     assert torch.get_default_dtype() == dtype
-
-
-def test_a_broken_mesh_is_reported_in_words() -> None:
-    """Break the result on purpose: the check must say what is wrong."""
-    from dataclasses import replace
-
-    tiling = ss.tessellate(network(), SQUARE)
-    assert tiling.check().ok
-    vertices = tiling.vertices.copy()
-    vertices[10] += 0.3
-    report = replace(tiling, vertices=vertices).check()
-    assert not report.ok
-    assert "affine" in " ".join(report.failed)
-    labels = tiling.corner_labels.copy()
-    labels[tiling.corner_labels == -1] = 0
-    assert "boundary" in " ".join(replace(tiling, corner_labels=labels).check().failed)

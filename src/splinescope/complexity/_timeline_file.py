@@ -74,7 +74,7 @@ def load_timeline(path: str | os.PathLike[str]) -> Timeline:
     tilings = []
     for i, tiling in enumerate(header["tilings"]):
         own = {key: arrays[f"{i}/{key}"] for key in MESH_LAYOUT if f"{i}/{key}" in arrays}
-        tilings.append(read_tiling(f"{name}, tiling {i}", own, view, tiling, None))
+        tilings.append(read_tiling(f"{name}, tiling {i}", own, view, tiling))
     measures = {measure: arrays[f"measures/{measure}"] for measure in header["measures"]}
     for key, values in {"steps": arrays["steps"], **measures}.items():
         if len(values) != len(tilings):

@@ -146,7 +146,7 @@ def timeline(
         for name, x in sets.items():
             counts = local_complexity(twin, x, radius=radius, directions=directions)
             row[f"complexity/{name}"] = float(counts.total.double().mean())
-        tilings.append(replace(tiling, network=None))  # its parameters move on
+        tilings.append(replace(tiling, network=None, frozen=None))  # a copy of all parameters a step is too much
         rows.append(row)
     measures = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     return Timeline(np.array(steps, np.int64), tuple(tilings), measures, radius, near, held)

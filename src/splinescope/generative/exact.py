@@ -58,7 +58,7 @@ class TiledManifold(Result):
         """What rho = 1 is uniform on."""
         if self.output == "after":
             return "the set of the generator's outputs"
-        return f"the set of outputs before {self.tiling.require_network('its ending').ending or 'any ending'}"
+        return f"the set of outputs before {self.tiling.ending or 'any ending'}"
 
     def summary(self) -> str:
         """The manifold in words."""
@@ -199,7 +199,7 @@ def tiled_manifold(tiling: Tiling, *, output: Literal["after", "before"] = "afte
     check_choice(output, "output", ("after", "before"))
     if tiling.dimension != 2:
         raise InputError(f"a manifold needs a 2-D slice of the latent space, got a {tiling.dimension}-D one.")
-    ending = tiling.require_network("the volume of tiles").ending
+    ending = tiling.program("the volume of tiles").ending
     program = tiling.program("the volume of tiles")
     places = inner_points(tiling)
     basis = torch.from_numpy(tiling.slice.basis.reshape(2, -1).T.copy())

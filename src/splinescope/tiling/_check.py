@@ -6,16 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
+from ._differentiate import block_rows, blocks, outputs_and_codes
 from .faces import face_counts
+from .maps import gather_tiles, vertex_values
 
 if TYPE_CHECKING:
+    from ..network import Program
     from .tiling import Tiling
 
 _AREA_RTOL = 1e-9  # sums of up to millions of areas
 _AFFINE_RTOL = 1e-9  # a vertex of a deep network carries the rounding of all layers before it
-_BLOCK = 256  # points that run through the network together: wide image networks hold megabytes for each
 
 
 @dataclass(frozen=True)
@@ -65,18 +66,21 @@ def check_tiling(tiling: Tiling) -> Report:
         skipped.append("Euler's formula and the sum of areas: the tiling is incomplete (a limit stopped the work).")
     smallest = float(tiling.areas.min(initial=np.inf))
     record(smallest > 0, f"every signed area is positive: the smallest is {smallest:.3g}.")
-    if tiling.values is None and tiling.network is None:
+    error, tile, repeated = 0.0, 0, None
+    if tiling.frozen is not None:
+        error, tile, repeated = _against_network(tiling, tiling.frozen)
+    elif tiling.values is not None:
+        error, tile = _affine_error(tiling, tiling.values)
+    if tiling.frozen is None and tiling.values is None:
         skipped.append("the map is affine on every tile: neither outputs nor the network are attached.")
     else:
-        error, tile = _affine_error(tiling)
         record(
             error <= _AFFINE_RTOL,
             f"the map is affine on every tile: largest relative error {error:.3g} (tile {tile}).",
         )
-    if tiling.network is None:
+    if repeated is None:
         skipped.append("activation patterns differ between tiles: the network is not attached.")
     else:
-        repeated = _repeated_patterns(tiling)
         record(
             repeated == 0,
             f"activation patterns differ between tiles: {repeated} tiles repeat another's pattern.",
@@ -113,61 +117,46 @@ def _check_topology(tiling: Tiling, record, noted: list[str]) -> None:  # type: 
     record(bad == 0, f"every wall has a tile on both sides or lies on the domain's boundary: {bad} do not.")
 
 
-def _affine_error(tiling: Tiling) -> tuple[float, int]:
-    """Largest distance of outputs at corners from the affine map through three of them, relative to their size.
+def _against_network(tiling: Tiling, program: Program) -> tuple[float, int, int]:
+    """How far the outputs in the middle of tiles are from the mean of their corners', and how many patterns repeat.
 
-    The three corners are spread around the tile. A point inside each tile is tried as well where the network is
-    attached, so that triangles are checked too.
+    One walk over the tiles: the middle of each goes through the network once, its corners only where the tiling does
+    not hold their outputs. Returns the largest error relative to the largest output, its tile, and the tiles whose
+    activation pattern (in the middle) another tile has.
     """
-    values = tiling.values
-    if values is None:
-        values = np.concatenate(
-            [_outputs(tiling, tiling.vertices[i : i + _BLOCK]) for i in range(0, len(tiling.vertices), _BLOCK)]
-        )
-    scale = max(float(np.abs(values).max()), np.finfo(float).tiny)
+    codes = np.empty(tiling.count, np.uint64)
+    scale, worst, where = float(np.finfo(float).tiny), 0.0, 0
+    for block in blocks(tiling.count, block_rows(program)):
+        tiles = np.arange(block.start, block.stop)
+        starts, ids = gather_tiles(tiling.tiles.offsets, tiling.tiles.corners, tiles)
+        used, places = np.unique(ids, return_inverse=True)
+        values = vertex_values(tiling, used)
+        sizes = np.diff(starts)[:, None]
+        expected = np.add.reduceat(values[places.reshape(-1)], starts[:-1]) / sizes
+        middles = np.add.reduceat(tiling.vertices[ids], starts[:-1]) / sizes
+        found, codes[block] = outputs_and_codes(program, tiling.slice.inputs(middles))
+        errors = np.abs(found - expected).max(1)
+        scale = max(scale, float(np.abs(values).max()))
+        if errors.max() > worst:
+            worst, where = float(errors.max()), block.start + int(errors.argmax())
+    return worst / scale, where, tiling.count - len(np.unique(codes))
+
+
+def _affine_error(tiling: Tiling, values: np.ndarray) -> tuple[float, int]:
+    """Without the network: the largest distance of a tile's outputs from the plane nearest to them, and its tile.
+
+    Relative to the largest output. Triangles and intervals have none.
+    """
     offsets, corners = tiling.tiles.offsets, tiling.tiles.corners
     sizes = np.diff(offsets)
     worst, where = 0.0, 0
-    if tiling.network is not None:
-        for start in range(0, tiling.count, _BLOCK):
-            span = slice(offsets[start], offsets[min(start + _BLOCK, tiling.count)])
-            n = sizes[start : start + _BLOCK]
-            starts = offsets[start : start + len(n)] - offsets[start]
-            mean_points = np.add.reduceat(tiling.vertices[corners[span]], starts) / n[:, None]
-            mean_values = np.add.reduceat(values[corners[span]], starts) / n[:, None]
-            errors = np.abs(_outputs(tiling, mean_points) - mean_values).max(1)
-            if errors.max() > worst:
-                worst, where = float(errors.max()), start + int(errors.argmax())
-    elif tiling.dimension >= 2:
-        for size in np.unique(sizes[sizes > tiling.dimension + 1]):
-            tiles = np.flatnonzero(sizes == size)
-            ids = corners[offsets[tiles][:, None] + np.arange(size)]
-            points, outputs = tiling.vertices[ids], values[ids]
-            frame = np.concatenate([points - points.mean(1, keepdims=True), np.ones((*ids.shape, 1))], 2)
-            fit = frame @ np.linalg.pinv(frame) @ outputs
-            errors = np.abs(outputs - fit).max((1, 2))
-            if errors.max() > worst:
-                worst, where = float(errors.max()), int(tiles[errors.argmax()])
-    return worst / scale, where
-
-
-def _outputs(tiling: Tiling, t: np.ndarray) -> np.ndarray:
-    network = tiling.require_network("evaluating outputs")
-    with torch.no_grad():
-        return network(torch.from_numpy(tiling.slice.inputs(t))).reshape(len(t), -1).numpy()
-
-
-def _repeated_patterns(tiling: Tiling) -> int:
-    """How many tiles share the activation pattern (at their centre) of another tile."""
-    network = tiling.require_network("activation patterns")
-    program = network.program()
-    offsets, corners = tiling.tiles.offsets, tiling.tiles.corners
-    centres = np.add.reduceat(tiling.vertices[corners], offsets[:-1]) / np.diff(offsets)[:, None]
-    generator = np.random.default_rng(0)
-    codes = np.zeros(tiling.count, np.uint64)
-    keys = [generator.integers(0, 2**63, fold.site.units, np.int64).astype(np.uint64) for fold in program.folds]
-    for start in range(0, tiling.count, _BLOCK):
-        x = torch.from_numpy(tiling.slice.inputs(centres[start : start + _BLOCK]))
-        for key, pattern in zip(keys, program.patterns(x), strict=True):
-            codes[start : start + len(x)] += np.where(pattern, key, np.uint64(0)).sum(1, dtype=np.uint64)
-    return tiling.count - len(np.unique(codes))
+    for size in np.unique(sizes[sizes > tiling.dimension + 1]):
+        tiles = np.flatnonzero(sizes == size)
+        ids = corners[offsets[tiles][:, None] + np.arange(size)]
+        points, outputs = tiling.vertices[ids], values[ids]
+        frame = np.concatenate([points - points.mean(1, keepdims=True), np.ones((*ids.shape, 1))], 2)
+        fit = frame @ np.linalg.pinv(frame) @ outputs
+        errors = np.abs(outputs - fit).max((1, 2))
+        if errors.max() > worst:
+            worst, where = float(errors.max()), int(tiles[errors.argmax()])
+    return worst / max(float(np.abs(values).max()), np.finfo(float).tiny), where

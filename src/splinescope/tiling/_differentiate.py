@@ -61,6 +61,38 @@ def outputs(program: Program, x: np.ndarray) -> np.ndarray:
         return program.forward(torch.from_numpy(x)).reshape(len(x), -1).numpy()
 
 
+def outputs_and_codes(program: Program, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """`[N, C]` outputs and `[N]` 64-bit hashes of the activation patterns at inputs, in one pass."""
+    codes = np.zeros(len(x), np.uint64)
+    first = 0
+    with torch.no_grad():
+        batch = torch.from_numpy(x)
+        for step, value in _walk(program, batch):
+            if isinstance(step, Fold):
+                words = _packed((value > 0).numpy())
+                codes += _hashed(words, first).sum(1, dtype=np.uint64)
+                first += words.shape[1]
+            else:
+                last = value
+    return last.reshape(len(x), -1).numpy(), codes
+
+
+def _packed(pattern: np.ndarray) -> np.ndarray:
+    """`[N, W]` 64-bit words of a boolean matrix `[N, U]`."""
+    count = len(pattern)
+    packed = np.zeros((count, -(-pattern.shape[1] // 64) * 8), np.uint8)
+    packed[:, : -(-pattern.shape[1] // 8)] = np.packbits(pattern, axis=1)
+    return packed.view(np.uint64)
+
+
+def _hashed(words: np.ndarray, first: int) -> np.ndarray:
+    """Each word mixed with its place (the rounds of splitmix64), so that sums tell patterns apart."""
+    mixed = words + (np.arange(first + 1, first + 1 + words.shape[1], dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))
+
+
 def directional_derivatives(program: Program, x: np.ndarray, directions: np.ndarray) -> np.ndarray:
     """`[N, C, d]` derivatives of the outputs along `directions` `[d, *input_shape]`; one forward pass each."""
     columns = []
@@ -86,6 +118,13 @@ def jacobians(program: Program, x: np.ndarray) -> np.ndarray:
 
 def cuts(program: Program, x: Tensor) -> Iterator[tuple[Fold, Tensor]]:
     """Each fold with its units' pre-activations `[N, U]` at a batch, in execution order."""
+    for step, value in _walk(program, x):
+        if isinstance(step, Fold):
+            yield step, value
+
+
+def _walk(program: Program, x: Tensor) -> Iterator[tuple[Fold | None, Tensor]]:
+    """(fold, its pre-activations `[N, U]`) in execution order, then (None, the output)."""
     values = {program.input: x}
     for step, needed in zip(program.steps, live_after(program.steps, {program.output}), strict=True):
         if isinstance(step, Seal):
@@ -96,6 +135,7 @@ def cuts(program: Program, x: Tensor) -> Iterator[tuple[Fold, Tensor]]:
         values[step.output] = step.run(*arguments)
         for name in [name for name in values if name not in needed]:
             del values[name]
+    yield None, values[program.output]
 
 
 def unit_gradients(program: Program, x: np.ndarray, units: np.ndarray) -> np.ndarray:

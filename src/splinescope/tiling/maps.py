@@ -146,7 +146,7 @@ def _maps(tiling: Tiling, tiles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     points = tiling.vertices[ends]
     slopes = slopes_from_simplices(points, values) if tiling.dimension > 2 else _flat_slopes(points, values)
     thin = np.flatnonzero(thickness < THIN * np.ptp(tiling.slice.domain, axis=0).max())
-    if len(thin) and tiling.network is not None and tiling.network.fingerprint() == tiling.fingerprint:
+    if len(thin) and tiling.frozen is not None:
         slopes[thin] = _slopes_by_network(tiling, tiles[thin])
     return slopes, values[:, 0] - np.einsum("kcd,kd->kc", slopes, points[:, 0])
 

@@ -59,7 +59,7 @@ def tile_quantity(tiling: Tiling, name: str, *, output: int = 0) -> Quantity:
 def available(tiling: Tiling) -> list[str]:
     """Names of the quantities that this tiling can give: in its dimension, with or without outputs and network."""
     values = tiling.values is not None
-    network = tiling.network is not None and tiling.network.fingerprint() == tiling.fingerprint
+    network = tiling.frozen is not None
     given = {
         "slope": values or network,
         "class": values or network,

@@ -184,7 +184,7 @@ def summary(tiling: Tiling) -> Summary:
             rows += _spread("eccentricity", shapes.eccentricities(tiling), areas)
         if flat:
             rows += _spread("inradius", shapes.inradii(tiling), areas)
-        if tiling.values is not None or tiling.network is not None:
+        if tiling.values is not None or tiling.frozen is not None:
             rows += _spread("slope", maps.slope_norms(tiling), areas)
     if tiling.dimension > 1:
         kind = "length" if plane else "area" if tiling.dimension == 3 else "volume"

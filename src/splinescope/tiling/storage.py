@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -81,8 +81,11 @@ def load_tiling(path: str | os.PathLike[str], network: nn.Module | SplineNetwork
 
     name, header, arrays = read_archive(path, KIND, layout, OPTIONAL)
     view = read_slice(name, arrays)
-    found = None if network is None else _matching(network, view, header["fingerprint"])
-    return read_tiling(name, arrays, view, header, found)
+    tiling = read_tiling(name, arrays, view, header)
+    if network is None:
+        return tiling
+    found = _matching(network, view, tiling.fingerprint)
+    return replace(tiling, network=found, frozen=found.program())
 
 
 def mesh_arrays(tiling: Tiling) -> dict[str, np.ndarray]:
@@ -124,10 +127,8 @@ def read_slice(name: str, arrays: Mapping[str, np.ndarray]) -> Slice:
         raise FileFormatError(f"{name}: the slice in the file is not valid: {error}") from error
 
 
-def read_tiling(
-    name: str, arrays: Mapping[str, np.ndarray], view: Slice, header: Mapping[str, Any], network: SplineNetwork | None
-) -> Tiling:
-    """A tiling from its arrays and its header, both checked: its kernels can index them without a fault."""
+def read_tiling(name: str, arrays: Mapping[str, np.ndarray], view: Slice, header: Mapping[str, Any]) -> Tiling:
+    """A tiling from its arrays and its checked header; the arrays are checked here, so that no kernel runs astray."""
     sites = tuple(Site(**{**site, "shape": tuple(site["shape"])}) for site in header["sites"])
     _check_arrays(name, arrays, view, sum(site.units for site in sites))
     tiles = Cells(arrays["tile_offsets"], arrays["tile_corners"])
@@ -144,7 +145,8 @@ def read_tiling(
         fingerprint=header["fingerprint"],
         complete=header["complete"],
         corner_labels=arrays["corner_labels"],
-        network=network,
+        frozen=None,
+        network=None,
     )
 
 

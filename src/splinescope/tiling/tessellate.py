@@ -105,9 +105,10 @@ def tessellate(
         sites=program.sites,
         rtol=rtol,
         ending=network.ending,
-        fingerprint=network.fingerprint(),
+        fingerprint=program.fingerprint,
         complete=work.stopped is None,
         corner_labels=mesh.tiles.labels,
+        frozen=program,
         network=network,
     )
     if work.stopped is not None:

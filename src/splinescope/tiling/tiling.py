@@ -40,6 +40,9 @@ class Tiling(Measures):
         ending: Non-linearity after the last affine step that the tiling leaves out (e.g. "softmax"), or None.
         fingerprint: Hash of the network's structure and parameters.
         complete: False for what was found before a limit stopped the work: tiles are missing then.
+        frozen: The float64 program that was tiled, its constants included: whatever becomes of the model, this tiling
+            speaks of the network as it was. None if it came from a file that was opened without its network.
+        network: The network itself, which goes on following its model.
     """
 
     slice: Slice
@@ -52,6 +55,7 @@ class Tiling(Measures):
     fingerprint: str
     complete: bool
     corner_labels: np.ndarray = field(repr=False)
+    frozen: Program | None = field(repr=False)
     network: SplineNetwork | None = field(repr=False)
 
     def __post_init__(self) -> None:
@@ -120,24 +124,24 @@ class Tiling(Measures):
         """
         return check_tiling(self)
 
-    def require_network(self, what: str) -> SplineNetwork:
-        """The network the tiling came from; an error that says what needs it if it is not attached."""
-        if self.network is None:
+    def program(self, what: str) -> Program:
+        """The program that was tiled; an error that says what needs it if it is not attached."""
+        if self.frozen is None:
             raise InputError(
                 f"the network is needed for {what}, and a file does not carry it: give it to "
                 "load_tiling(path, network=...)."
             )
-        return self.network
+        return self.frozen
 
-    def program(self, what: str) -> Program:
-        """The float64 program of the network, refused if its parameters are no longer those that were tiled."""
-        network = self.require_network(what)
-        if network.fingerprint() != self.fingerprint:
+    def require_network(self, what: str) -> SplineNetwork:
+        """The network the tiling came from, for what needs its module; refused if that has changed since."""
+        self.program(what)
+        if self.network is None or self.network.fingerprint() != self.fingerprint:
             raise InputError(
-                f"the network is needed for {what} as it was when it was tiled, but its parameters have changed since: "
-                "tile it again, or keep a copy of the model."
+                f"the model itself is needed for {what} as it was when it was tiled, but its parameters have changed "
+                "since: tile it again, or keep a copy of the model."
             )
-        return network.program()
+        return self.network
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the tiling as one safetensors file, by atomic replacement; `load_tiling` reads it back.
