@@ -6,6 +6,9 @@ from .bounds import serra as serra
 from .bounds import zaslavsky as zaslavsky
 from .cells import Cells as Cells
 from .cells import Walls as Walls
+from .census import FoldCensus as FoldCensus
+from .census import fold_census as fold_census
+from .crofton import crofton_constant as crofton_constant
 from .folds import Bends as Bends
 from .folds import Folds as Folds
 from .folds import Raster as Raster

@@ -35,12 +35,17 @@ class Engine:
         self._scratch = threading.local()
 
     def start(
-        self, inputs: np.ndarray, input_name: str, input_shape: tuple[int, ...], domain: np.ndarray
-    ) -> Chunk | Leaf:
-        """The whole domain (corners `[n, d]`, network inputs `[n, D]`) as one tile before the first fold."""
+        self, inputs: np.ndarray, input_name: str, input_shape: tuple[int, ...], domain: np.ndarray,
+        tiles: Tiles | None = None,
+    ) -> Chunk | Leaf:  # fmt: skip
+        """The whole domain (corners `[n, d]`, network inputs `[n, D]`) as one tile before the first fold.
+
+        Or `tiles` with those corners: they need not have anything to do with each other.
+        """
         rows = first_rows(self._plan, inputs, input_name, input_shape)
         names = np.array([kernels.mix(i + 1, i + 2**33, 0) for i in range(len(domain))], np.uint64)
-        return self._next_chunk((), 0, names, domain.copy(), rows, kind_of(domain).whole(domain))
+        tiles = kind_of(domain).whole(domain) if tiles is None else tiles
+        return self._next_chunk((), 0, names, domain.copy(), rows, tiles)
 
     def advance(self, chunk: Chunk, split_in: int = 1) -> list[Chunk | Leaf]:
         """Cut a chunk along its fold, or split it into smaller chunks if it is too much at once.

@@ -23,7 +23,7 @@ from .polytopes import cells_of
 from .slice import Slice
 from .tiling import Tiling
 
-_CHUNK_BYTES = 64 << 20  # the rows of one chunk
+CHUNK_BYTES = 64 << 20  # the rows of one chunk
 
 
 def tessellate(
@@ -35,7 +35,7 @@ def tessellate(
     time_limit: float | None = None,
     progress: Progress | bool | None = None,
     threads: int | None = None,
-    chunk_bytes: int = _CHUNK_BYTES,
+    chunk_bytes: int = CHUNK_BYTES,
 ) -> Tiling:
     """The exact tiling of a network on a slice of one to eight dimensions.
 
@@ -87,7 +87,7 @@ def tessellate(
         raise InputError(
             "the network's output must depend on its input; no non-zero weight connects them, so it is constant."
         )
-    with _one_torch_thread(), torch.no_grad():
+    with one_torch_thread(), torch.no_grad():
         probes = torch.from_numpy(view.inputs(probe_points(view.domain)))
         plan = make_plan(program, probes, rtol)
         engine = Engine(plan, program.output, chunk_bytes)
@@ -156,7 +156,7 @@ def _check_slice(view: object) -> None:
 
 
 @contextmanager
-def _one_torch_thread() -> Iterator[None]:
+def one_torch_thread() -> Iterator[None]:
     """The threads here are ours; torch's own would only compete with them, and change last bits."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
