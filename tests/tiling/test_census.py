@@ -56,7 +56,7 @@ def log_ball(d: int) -> float:
 
 
 def test_a_first_layer_in_784_dimensions_has_the_area_of_its_discs() -> None:
-    """A hyperplane at distance h meets a ball of radius R in a ball of one dimension less, of radius sqrt(R^2 - h^2)."""
+    """A hyperplane at distance h meets a ball of radius R in a ball of one dimension less, radius sqrt(R^2 - h^2)."""
     torch.manual_seed(0)
     d, radius = 784, 6.0
     net = nn.Sequential(nn.Linear(d, 60), nn.ReLU(), nn.Linear(60, 20), nn.ReLU(), nn.Linear(20, 10)).double()

@@ -40,7 +40,7 @@ class FoldCensus(Result):
     input_size: int
     lines: int
     region: str
-    certainty: ClassVar[Certainty] = "estimate"  # type: ignore[misc]
+    certainty: ClassVar[Certainty] = "estimate"
 
     def __repr__(self) -> str:
         return f"FoldCensus({self.total:.4g} ± {self.total_error:.2g} folds per unit length in {self.region}, estimate)"
@@ -202,8 +202,8 @@ class _Box:
         self._low, self._high = (as_float64_array(end, name) for end, name in zip(where, ("low", "high"), strict=True))
         if self._low.ndim == 0 or self._low.shape != self._high.shape or not (self._low < self._high).all():
             raise InputError(
-                f"low and high must have the input's shape, low below high everywhere, got shapes {self._low.shape} and "
-                f"{self._high.shape}."
+                "low and high must have the input's shape, low below high everywhere, "
+                f"got shapes {self._low.shape} and {self._high.shape}."
             )
         self.inside = ((self._low + self._high) / 2)[None]
         self.words = "the box"
