@@ -44,6 +44,7 @@ _PUBLIC: dict[str, str] = {
     "local_complexity": "complexity",
     "LocalComplexity": "complexity",
     "calibrated_radius": "complexity",
+    "data_spacing": "complexity",
     "frame_reach": "complexity",
     "ComplexityMonitor": "complexity",
     "robustness": "complexity",

@@ -63,8 +63,7 @@ def test_every_measured_block_says_how_sure_it_is_and_where_to_go_on(found):
 def test_numbers_are_those_of_the_functions_named(found, classifier, moons):
     x, _ = moons
     numbers = {block.key: block.numbers for block in found}
-    distances = torch.cdist(x.double(), x.double()).fill_diagonal_(torch.inf)
-    spacing = float(distances.amin(1).median())
+    spacing = ss.data_spacing(x)
     assert numbers["complexity"]["spacing of the data"] == pytest.approx(spacing)
     counted = ss.local_complexity(classifier, x, radius=spacing / 2)
     assert numbers["complexity"]["mean folds"] == pytest.approx(float(counted.total.double().mean()))

@@ -48,6 +48,27 @@ shape_option = click.option(
 )
 
 
+class _RadiusType(click.ParamType):
+    name = "NUMBER|auto"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float | str:
+        if value == "auto" or isinstance(value, float):
+            return value
+        try:
+            return float(value)
+        except ValueError:
+            self.fail(f"{value!r} is neither a number nor auto", param, ctx)
+
+
+radius_option = click.option(
+    "--radius",
+    type=_RadiusType(),
+    default="auto",
+    show_default=True,
+    help="Size of the neighbourhood; auto: half the data's spacing.",
+)
+
+
 def model_arguments(command: _F) -> _F:
     """MODEL, --weights and --trust, for every verb that takes a network; `read_model` takes their values."""
     return model_argument(weights_option(trust_option(command)))

@@ -6,14 +6,14 @@ from typing import Any
 
 import click
 
-from ._inputs import MODEL_HELP, model_arguments, read_array, read_model, shape_option
+from ._inputs import MODEL_HELP, model_arguments, radius_option, read_array, read_model, shape_option
 from ._outputs import check_outputs, echo_json, note
 
 
 @click.command("complexity", epilog=f"MODEL is {MODEL_HELP}.")
 @model_arguments
 @click.option("--data", required=True, help="Points, one per row: .npy, .npz (FILE.npz:name), .csv or .pt.")
-@click.option("--radius", required=True, type=float, help="Size of the neighbourhood.")
+@radius_option
 @click.option("--method", type=click.Choice(["frame", "distance", "exact"]), default="frame", show_default=True,
               help="frame: signs at the vertices x +- r v; distance: |z| / |grad z| <= r; exact: tiles of a random "
                    "plane.")  # fmt: skip
@@ -23,14 +23,14 @@ from ._outputs import check_outputs, echo_json, note
 @click.option("--out", type=click.Path(dir_okay=False), help="Write the counts, one row per point, to a .csv file.")
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def command(
-    model: str, weights: str | None, trust: bool, data: str, radius: float, method: Any, directions: int | None,
+    model: str, weights: str | None, trust: bool, data: str, radius: Any, method: Any, directions: int | None,
     seed: int, shape: tuple[int, ...] | None, out: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Count the folds of MODEL that pass near each data point.
 
     \b
     Examples:
-      splinescope complexity net.onnx --data x.npy --radius 0.05
+      splinescope complexity net.onnx --data x.npy
       splinescope complexity mynet:build --weights w.safetensors --data x.npy --radius 0.05 --method distance --json
     """
     import torch
@@ -52,6 +52,8 @@ def command(
         "least folds": int(totals.min()),
         "most folds": int(totals.max()),
         "units": sum(site.units for site in found.sites),
+        "radius": found.radius,
+        "share of units": float(found.share.mean()),
         "neighbourhood": found.region,
         "what": found.what,
     }
@@ -61,7 +63,7 @@ def command(
     if found.tiles is not None:
         result["mean tiles"] = float(found.tiles.double().mean())
     if method == "frame":
-        result["reach along a normal"] = radius * frame_reach(found.input_size, found.dimension)
+        result["reach along a normal"] = found.radius * frame_reach(found.input_size, found.dimension)
     result["share of points where Zaslavsky's bound is certain"] = float(found.bound_holds.double().mean())
     result["mean log2 of the bound on tiles"] = float(found.log2_tile_bound.mean())
     if as_json:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ._inputs import read_array, read_model
+from ._inputs import radius_option, read_array, read_model
 from ._outputs import check_outputs, echo_json, note
 from ._slices import make_slice, slice_options
 
@@ -16,7 +16,7 @@ from ._slices import make_slice, slice_options
 @click.option("--model", required=True, metavar="package.module:factory",
               help="A function without arguments that returns the module; FOLDER holds its parameters.")  # fmt: skip
 @slice_options
-@click.option("--radius", required=True, type=float, help="Of the local complexity.")
+@radius_option
 @click.option("--data", multiple=True, metavar="NAME=FILE",
               help="Points whose local complexity is followed, e.g. train=x.npy; may be given again. Those of --points "
                    "by default; random points of the slice are always among them.")  # fmt: skip
@@ -28,7 +28,7 @@ from ._slices import make_slice, slice_options
 @click.option("--film", "film_path", type=click.Path(dir_okay=False), help="Write a film: .gif, or .mp4 with ffmpeg.")
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def command(
-    folder: str, model: str, radius: float, data: tuple[str, ...], near: float | None, out: str | None,
+    folder: str, model: str, radius: Any, data: tuple[str, ...], near: float | None, out: str | None,
     plot: str | None, film_path: str | None, as_json: bool, **where: Any,
 ) -> None:  # fmt: skip
     """Tile one slice at every checkpoint in FOLDER and follow the tiles while the network learns.

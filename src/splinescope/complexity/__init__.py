@@ -14,5 +14,6 @@ from .robustness import robustness as robustness
 from .schedules import At as At
 from .schedules import Every as Every
 from .schedules import LogSpaced as LogSpaced
+from .spacing import data_spacing as data_spacing
 from .timeline import Timeline as Timeline
 from .timeline import timeline as timeline

@@ -87,6 +87,11 @@ class LocalComplexity(Result):
         """`[N]` folds near each point, over all sites."""
         return self.counts.sum(1)
 
+    @property
+    def share(self) -> Tensor:
+        """`[N]` share of all units whose folds pass near each point: comparable between networks of other widths."""
+        return self.total.double() / max(1, sum(site.units for site in self.sites))
+
     @cached_property
     def exact(self) -> Tensor:
         """`[N, S]` bool: where a count is exact for its neighbourhood.

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .._checks import check_choice, check_positive, check_whole
+from .._checks import check_choice, check_whole
 from .._errors import InputError
 from ..network import SplineNetwork
 from ._result import LocalComplexity, Method
@@ -18,6 +18,7 @@ from ._sites import Forward, Sites, evaluating, sites_of
 from .frames import random_frame
 from .humayun2024_frame import frame_counts
 from .linear_distance import distance_counts
+from .spacing import Radius, as_radius
 
 _BLOCK_BYTES = {"cpu": 4 << 20}  # of the widest site's values: stays in the cache, large enough for fast products
 _BLOCK_BYTES_ELSEWHERE = 256 << 20
@@ -28,7 +29,7 @@ def local_complexity(
     model: nn.Module | SplineNetwork,
     x: Any,
     *,
-    radius: float,
+    radius: Radius = "auto",
     method: Method = "frame",
     directions: int | Any | None = None,
     region: str = "disc",
@@ -59,7 +60,8 @@ def local_complexity(
     Args:
         model: A torch module, or the result of `trace` or `load`.
         x: `[N, *input shape]` points.
-        radius: r, the size of the neighbourhood (half the side of a square).
+        radius: r, the size of the neighbourhood (half the side of a square). "auto" is half the median distance of a
+            point of `x` to its nearest other point (`data_spacing`); the result tells it.
         method: "frame", "distance" or "exact".
         directions: For "frame", the number P (25, or D if that is less) or `[P, *input shape]` orthonormal directions;
             for "exact", `[2, *input shape]` that span the plane, two random ones if None.
@@ -88,10 +90,10 @@ def local_complexity(
     """
     check_choice(method, "method", ("frame", "distance", "exact"))
     check_choice(region, "region", ("disc", "square"))
-    radius = check_positive(radius, "radius")
     if max_bytes is not None:
         max_bytes = check_whole(max_bytes, "max_bytes")
     points = _as_points(x)
+    radius = as_radius(radius, points)
     shape, size = tuple(points.shape[1:]), math.prod(points.shape[1:])
     if method == "distance" and directions is not None:
         raise InputError("directions belong to the methods 'frame' and 'exact'; 'distance' has none.")

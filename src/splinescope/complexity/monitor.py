@@ -11,7 +11,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from .._checks import check_choice, check_positive
+from .._checks import check_choice
 from .._errors import InputError
 from ._journal import Record
 from ._result import LocalComplexity
@@ -21,6 +21,7 @@ from ._training import TrainingMonitor
 from .humayun2024_frame import NotNumbersError
 from .local_complexity import local_complexity
 from .schedules import Schedule
+from .spacing import Radius, as_radius
 
 
 class ComplexityMonitor(TrainingMonitor):
@@ -29,7 +30,7 @@ class ComplexityMonitor(TrainingMonitor):
     Args:
         model: The network in training. It is left as found by every measurement.
         points: `[N, *input shape]`, or several such sets by name ("train", "test").
-        radius: As for `local_complexity`.
+        radius: As for `local_complexity`; "auto" is settled once, by the set "train" (or the first one).
         method: "frame" or "distance".
         directions: Number of directions of the frame, or the directions; the same at all steps.
         schedule: When to measure: `LogSpaced(10)` by default; `Every(n)`, `At([...])`.
@@ -68,7 +69,7 @@ class ComplexityMonitor(TrainingMonitor):
         model: nn.Module,
         points: Tensor | Mapping[str, Tensor],
         *,
-        radius: float,
+        radius: Radius = "auto",
         method: Literal["frame", "distance"] = "frame",
         directions: int | Any | None = None,
         schedule: Schedule | None = None,
@@ -86,12 +87,13 @@ class ComplexityMonitor(TrainingMonitor):
         if not self._sets or not all(len(x) for x in self._sets.values()):
             raise InputError("points must be one or more points, or sets of such by name; got none.")
         check_choice(method, "method", ("frame", "distance"))
-        self._how = {"radius": check_positive(radius, "radius"), "method": method, "directions": directions}
-        self._forward = forward
         first = self._sets.get("train", next(iter(self._sets.values())))
+        radius = as_radius(radius, first)
+        self._how = {"radius": radius, "method": method, "directions": directions}
+        self._forward = forward
         self._data = first if statistics_from is None else statistics_from
         self._statistics = choose(statistics, model, len(self._data))
-        header = {"radius": float(radius), "method": method,
+        header = {"radius": radius, "method": method,
                   "directions": directions if isinstance(directions, int | None) else len(directions),
                   "sets": {name: len(x) for name, x in self._sets.items()},
                   "statistics": self._statistics}  # fmt: skip

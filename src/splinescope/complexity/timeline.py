@@ -21,6 +21,7 @@ from ..tiling import Slice, Tiling, tessellate
 from ._journal import step_of
 from ._statistics import Statistics, choose, set_statistics_
 from .local_complexity import local_complexity
+from .spacing import Radius, as_radius
 
 Progress = Callable[[float, str], None]
 _ENDINGS = (".safetensors", ".pt", ".pth", ".ckpt")
@@ -77,7 +78,7 @@ def timeline(
     view: Slice,
     *,
     points: Mapping[str, Any],
-    radius: float,
+    radius: Radius = "auto",
     near: float | None = None,
     directions: int | Any | None = None,
     max_tiles: int | None = None,
@@ -93,7 +94,8 @@ def timeline(
         view: The slice, the same at all steps; its anchors are the data points looked at.
         points: Sets of inputs by name ("train", "test") for local complexity; "random" is added if it is not among
             them: 200 random points of the slice.
-        radius: r of the local complexity (method "frame").
+        radius: r of the local complexity (method "frame"); "auto" is half the spacing of the set "train" (or the
+            first one).
         near: Radius of the discs in which tiles are counted, in slice coordinates; 5% of the side by default. The
             slice's edge cuts discs, which then hold fewer tiles: leave a margin about the data (`pad=`).
         directions: As for `local_complexity`.
@@ -114,7 +116,6 @@ def timeline(
     """
     if not isinstance(model, nn.Module):
         raise InputError(f"model must be a torch.nn.Module, got {type(model).__name__}.")
-    radius = check_positive(radius, "radius")
     if not isinstance(points, Mapping):
         raise InputError(f"points must be sets of inputs by name, {{'train': x}}, got {type(points).__name__}.")
     if view.dimension != 2:
@@ -127,6 +128,7 @@ def timeline(
     places = view.inputs(_random_places(view))
     sets = {**points, "random": points.get("random", places)}
     data = torch.as_tensor(sets.get("train", next(iter(sets.values()))))
+    radius = as_radius(radius, data)
     held = choose(statistics, twin, len(data))
     network = None
     steps, tilings, rows = sorted(found), [], []

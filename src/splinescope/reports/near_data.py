@@ -32,7 +32,7 @@ def complexity(subject: Subject) -> Block:
     found = local_complexity(model, points, radius=radius)
     means = found.counts.double().mean(0)
     units = torch.tensor([max(1, site.units) for site in found.sites], dtype=torch.float64)
-    total, share = float(means.sum()), float(means.sum() / units.sum())
+    total, share = float(means.sum()), float(found.share.mean())
 
     def draw(figure: Figure) -> None:
         ax = figure.subplots()

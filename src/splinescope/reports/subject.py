@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from .._checks import as_float64_array
 from .._errors import InputError, UnsupportedModelError
+from ..complexity import data_spacing
 from ..network import SplineNetwork, trace
 from .block import NotApplicable
 
@@ -95,15 +96,8 @@ class Subject:
 
     @cached_property
     def spacing(self) -> float:
-        """Median distance of a point to its nearest other point, over at most 1000 points."""
-        flat = self.some(1000)[0].flatten(1).double()
-        distances = torch.cdist(flat, flat)
-        distances.fill_diagonal_(torch.inf)
-        nearest = distances.amin(1)
-        nearest = nearest[(nearest > 0) & nearest.isfinite()]
-        if not len(nearest):
-            raise NotApplicable("the data must hold at least two different points: their spacing sets the scale.")
-        return float(nearest.median())
+        """Median distance of a point to its nearest other point: the scale of "near"."""
+        return data_spacing(self.x)
 
     @cached_property
     def loss(self) -> tuple[str, Loss]:
