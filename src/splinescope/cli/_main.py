@@ -22,6 +22,7 @@ VERBS: dict[str, str] = {
     "show": "splinescope.cli.show",
     "stats": "splinescope.cli.stats",
     "tessellate": "splinescope.cli.tessellate",
+    "tokens": "splinescope.cli.tokens",
     "volume": "splinescope.cli.volume",
 }
 """verb -> module that defines a click command named `command`."""

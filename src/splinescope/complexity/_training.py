@@ -17,6 +17,9 @@ from ._journal import Journal, Record
 from ._sites import evaluating
 from .schedules import LogSpaced, Schedule
 
+Metric = Callable[[nn.Module], float | Mapping[str, float]]
+"""A number of a model, or several by name."""
+
 
 class TrainingMonitor(ABC):
     """Measures at chosen steps of a training loop and writes it down; subclasses say what.
@@ -25,7 +28,8 @@ class TrainingMonitor(ABC):
         model: The network in training. It is left as found by every measurement.
         header: What identifies the measurement; records in `out` are continued only if it is the same.
         schedule: When to measure: `LogSpaced(10)` by default; `Every(n)`, `At([...])`.
-        metrics: More numbers by name: functions of the model, called in eval mode without gradients.
+        metrics: More numbers by name: functions of the model, called in eval mode without gradients, that give a number
+            or several by name.
         out: Folder for `NAME.jsonl`, `NAME.csv` and snapshots.
         tensorboard: A `SummaryWriter` or a log folder.
         snapshots: Save the parameters in `out` at every measurement.
@@ -42,7 +46,7 @@ class TrainingMonitor(ABC):
         header: dict[str, Any],
         *,
         schedule: Schedule | None,
-        metrics: Mapping[str, Callable[[nn.Module], float]] | None,
+        metrics: Mapping[str, Metric] | None,
         out: str | os.PathLike[str] | None,
         tensorboard: Any,
         snapshots: bool,
@@ -132,7 +136,11 @@ class TrainingMonitor(ABC):
         numbers = self._measurements()
         with evaluating(self.model), torch.no_grad():
             for name, metric in self._metrics.items():
-                numbers[name] = float(metric(self.model))
+                found = metric(self.model)
+                if isinstance(found, Mapping):
+                    numbers |= {f"{name}/{key}": float(value) for key, value in found.items()}
+                else:
+                    numbers[name] = float(found)
         return numbers
 
     def close(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import torch
@@ -17,7 +17,7 @@ from ._journal import Record
 from ._result import LocalComplexity
 from ._sites import Forward
 from ._statistics import Statistics, choose, statistics_of
-from ._training import TrainingMonitor
+from ._training import Metric, TrainingMonitor
 from .humayun2024_frame import NotNumbersError
 from .local_complexity import local_complexity
 from .schedules import Schedule
@@ -34,7 +34,8 @@ class ComplexityMonitor(TrainingMonitor):
         method: "frame" or "distance".
         directions: Number of directions of the frame, or the directions; the same at all steps.
         schedule: When to measure: `LogSpaced(10)` by default; `Every(n)`, `At([...])`.
-        metrics: More numbers by name: functions of the model, called in eval mode without gradients.
+        metrics: More numbers by name: functions of the model, called in eval mode without gradients, that give a number
+            or several by name, e.g. `{"tokens": lambda m: token_geometry(m, ids).means()}`.
         out: Folder for `complexity.jsonl`, `complexity.csv` and snapshots. If it holds records of an interrupted run
             with the same settings, they are continued; after a run was set back to a checkpoint, records at or beyond
             the first step seen now are measured again. A run that starts over is refused (see `overwrite`).
@@ -73,7 +74,7 @@ class ComplexityMonitor(TrainingMonitor):
         method: Literal["frame", "distance"] = "frame",
         directions: int | Any | None = None,
         schedule: Schedule | None = None,
-        metrics: Mapping[str, Callable[[nn.Module], float]] | None = None,
+        metrics: Mapping[str, Metric] | None = None,
         out: str | os.PathLike[str] | None = None,
         tensorboard: Any = None,
         snapshots: bool = False,

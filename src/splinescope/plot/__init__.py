@@ -14,6 +14,8 @@ from .landscape import plot_loss_surface as plot_loss_surface
 from .landscape import plot_spectral_density as plot_spectral_density
 from .landscape import write_surface_page as write_surface_page
 from .page import write_page as write_page
+from .smooth import plot_tokens as plot_tokens
+from .smooth import plot_validity as plot_validity
 from .tiling import plot_boundary as plot_boundary
 from .tiling import plot_folds as plot_folds
 from .tiling import plot_graph as plot_graph

@@ -59,6 +59,8 @@ SMOOTH = _names(
 )
 """Smooth activations phi, held as phi(x) = phi(0) + x gate(x), gate(x) = (phi(x) - phi(0)) / x."""
 
+ACTIVATIONS = PIECEWISE | SMOOTH
+
 SCALARS = frozenset(("item", "tolist", "numpy", "bool", "int", "index", "equal", "allclose", "array"))
 """What leaves torch: kept, so that the model takes the same way each time."""
 

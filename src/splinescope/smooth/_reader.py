@@ -1,0 +1,265 @@
+"""Reading a transformer while it runs: what enters its gates, its norms and its attention, in one forward pass."""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from .._errors import UnsupportedModelError
+from ..complexity._sites import module_paths
+from . import _functions as table
+from .capture import part_at
+
+STATISTICS = ("active", "nearest", "folds", "mean", "std")
+"""What is known of each layer and token."""
+
+_CACHE_BYTES = 1 << 20  # attention weights worked on together
+_RECENT = 4  # outputs of linear layers that an activation is looked for in
+
+
+class Reading:
+    """Numbers of one forward pass, by kind and then by path in the order of execution."""
+
+    def __init__(self) -> None:
+        self.gates: list[tuple[str, dict[str, np.ndarray]]] = []
+        self.norms: list[tuple[str, dict[str, np.ndarray]]] = []
+        self.attention: list[tuple[str, np.ndarray]] = []
+
+
+class Reader(TorchFunctionMode):
+    """Catches activations of linear layers, softmax and fused attention while a model runs.
+
+    Args:
+        model: The model.
+        rows: Number of sequences in the batch.
+        radius: Folds nearer than this are counted.
+        gates: Paths of the linear layers whose outputs are gate pre-activations; found by themselves if None.
+        attention: Read the attention weights too.
+    """
+
+    def __init__(
+        self, model: nn.Module, rows: int, radius: float, gates: Sequence[str] | None, attention: bool
+    ) -> None:
+        super().__init__()
+        self._model, self._rows, self._radius, self._gates, self._attention = model, rows, radius, gates, attention
+        self._linear: OrderedDict[int, tuple[weakref.ref[Tensor], str, nn.Module]] = OrderedDict()  # by address
+        self._latest: Tensor | None = None
+        self._inside: Tensor | None = None
+        self._paths: list[str] = []
+        self.reading = Reading()
+
+    @contextlib.contextmanager
+    def hooked(self) -> Iterator[Reading]:
+        """Hooks on and the mode active for the time of the context."""
+        handles: list[Any] = []
+        wanted = None if self._gates is None else {id(part_at(self._model, path)) for path in self._gates}
+        for path, module in self._model.named_modules():
+            if is_linear(module):
+                if wanted is None or id(module) in wanted:
+                    handles.append(module.register_forward_hook(self._linear_hook(path, wanted is not None)))
+            elif is_norm(module):
+                handles.append(module.register_forward_pre_hook(self._norm_hook(path)))
+            elif (
+                wanted is None
+                and not any(True for _ in module.parameters(recurse=False))
+                and not list(module.children())
+            ):
+                handles.append(module.register_forward_pre_hook(self._enter))
+                handles.append(module.register_forward_hook(self._leave))
+        try:
+            with module_paths(self._model) as self._paths, self:
+                yield self.reading
+        finally:
+            for handle in handles:
+                handle.remove()
+            self._linear.clear()
+            self._inside = self._latest = None
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        name = table.plain_name(func)
+        if name == "multi_head_attention_forward":
+            with self:
+                return table.opened(func)(*args, **kwargs)
+        if name in table.ACTIVATIONS and self._gates is None and args and isinstance(args[0], Tensor):
+            self._activation(args[0])
+        if not self._attention:
+            return func(*args, **kwargs)
+        if name == "softmax":
+            weights = func(*args, **kwargs)
+            self._weights(weights)
+            return weights
+        if name == "scaled_dot_product_attention":
+            return self._fused(*args, **kwargs)
+        return func(*args, **kwargs)
+
+    # gates
+
+    def _linear_hook(self, path: str, named: bool) -> Any:
+        def hook(module: nn.Module, args: Any, output: Any) -> None:
+            if not isinstance(output, Tensor):
+                return
+            if named:
+                self._gate(output, path, module, 0)
+                return
+            self._linear[output.untyped_storage().data_ptr()] = (weakref.ref(output), path, module)
+            self._latest = output  # it may live on in its chunks only
+            if len(self._linear) > _RECENT:
+                self._linear.popitem(last=False)
+
+        return hook
+
+    def _enter(self, module: nn.Module, args: Any) -> None:
+        self._inside = args[0] if args and isinstance(args[0], Tensor) else None
+
+    def _leave(self, module: nn.Module, args: Any, output: Any) -> None:
+        self._inside = None
+
+    def _activation(self, z: Tensor) -> None:
+        """An activation: a gate if its input, or that of the module it is in, came from a linear layer."""
+        for value in (z, self._inside):
+            found = None if value is None else self._linear.get(value.untyped_storage().data_ptr())
+            if value is None or found is None or value.dim() < 2:
+                continue
+            made, path, module = found
+            output = made()
+            if output is None:  # gone, and another tensor is where it was
+                continue
+            first = int(value.storage_offset() - output.storage_offset()) % output.shape[-1]
+            if value.stride(-1) == 1 and first + value.shape[-1] <= output.shape[-1]:
+                self._latest = None
+                self._gate(value, path, module, first)
+                del self._linear[value.untyped_storage().data_ptr()]
+            return
+
+    def _gate(self, z: Tensor, path: str, module: nn.Module, first: int) -> None:
+        if z.dim() == 2:
+            z = z.reshape(self._rows, -1, z.shape[-1]) if z.shape[0] % self._rows == 0 else z
+        if z.dim() != 3 or z.shape[0] != self._rows:
+            return  # not per token (a pooled vector, a convolution)
+        scale = 1 / weight_norms(module)[first : first + z.shape[-1]].to(z.device)
+        self.reading.gates.append((path, gate_statistics(z, scale, self._radius)))
+
+    # norms and attention
+
+    def _norm_hook(self, path: str) -> Any:
+        def hook(module: nn.Module, args: Any) -> None:
+            x = args[0] if args else None
+            if isinstance(x, Tensor) and x.dim() == 3 and x.shape[0] == self._rows:
+                x = x.float()
+                rms = torch.linalg.vector_norm(x, dim=-1) / x.shape[-1] ** 0.5
+                self.reading.norms.append((path, {"mean": x.mean(-1).cpu().numpy(), "rms": rms.cpu().numpy()}))
+
+        return hook
+
+    def _weights(self, weights: Tensor) -> None:
+        """Attention weights `[B, heads, queries, keys]` (or rows and heads in one axis)."""
+        if weights.dim() == 3 and weights.shape[0] % self._rows == 0:
+            weights = weights.unflatten(0, (self._rows, -1))
+        if weights.dim() != 4 or weights.shape[0] != self._rows:
+            return
+        self._keep(torch.linalg.vector_norm(weights, dim=-1, dtype=torch.float32).square_())
+
+    def _keep(self, squares: Tensor) -> None:
+        """Effective numbers of tokens from sums of squared weights."""
+        number = torch.where(squares > 0, 1 / squares.clamp_min(1e-30), 0.0)
+        self.reading.attention.append((self._paths[-1] if self._paths else "", number.cpu().numpy()))
+
+    def _fused(
+        self, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
+        is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
+    ) -> Tensor:  # fmt: skip
+        """Fused attention, its weights written out once."""
+        if enable_gqa:
+            key, value = (t.repeat_interleave(query.shape[-3] // t.shape[-3], -3) for t in (key, value))
+        if query.dim() != 4 or query.shape[0] != self._rows:
+            return F.scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale=scale)
+        result, seen = attend(query, key, value, attn_mask, is_causal, scale)
+        self._keep(seen)
+        return result
+
+
+def attend(
+    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, is_causal: bool, scale: float | None
+) -> tuple[Tensor, Tensor]:
+    """(attention's result `[B, heads, T, D]`, sum of squared weights `[B, heads, T]`), a few heads at a time.
+
+    The weights of these heads stay in the cache; all at once they would be written to memory and read again.
+    """
+    rows, heads, queries, keys = *query.shape[:3], key.shape[2]
+    result = query.new_empty(rows, heads, queries, value.shape[-1])
+    squares = torch.empty(rows, heads, queries, device=query.device)
+    query = query * (query.shape[-1] ** -0.5 if scale is None else scale)
+    hidden = None
+    if is_causal:
+        hidden = torch.ones(queries, keys, dtype=torch.bool, device=query.device).triu_(1)
+    elif attn_mask is not None:
+        attn_mask = attn_mask.expand(rows, heads, queries, keys)
+    together = max(1, _CACHE_BYTES // (4 * queries * keys))
+    for row in range(rows):
+        for start in range(0, heads, together):
+            part = (row, slice(start, start + together))
+            scores = query[part] @ key[part].transpose(-2, -1)
+            if hidden is not None:
+                scores.masked_fill_(hidden, -torch.inf)
+            elif attn_mask is not None and attn_mask.dtype == torch.bool:
+                scores.masked_fill_(~attn_mask[part], -torch.inf)
+            elif attn_mask is not None:
+                scores += attn_mask[part]
+            weights = scores.softmax(-1)
+            if hidden is None and attn_mask is not None:
+                weights = weights.nan_to_num_(0.0)  # a query that may see nothing gets nothing
+            squares[part] = torch.linalg.vector_norm(weights, dim=-1, dtype=torch.float32).square_()
+            torch.matmul(weights, value[part], out=result[part])
+    return result, squares
+
+
+def is_linear(module: nn.Module) -> bool:
+    """A linear layer, or GPT-2's `Conv1D`, which is one with its weight transposed."""
+    weight = getattr(module, "weight", None)
+    return isinstance(module, nn.Linear) or (type(module).__name__ == "Conv1D" and getattr(weight, "ndim", 0) == 2)
+
+
+def is_norm(module: nn.Module) -> bool:
+    return isinstance(module, (nn.LayerNorm, nn.RMSNorm)) or type(module).__name__.endswith(("RMSNorm", "LayerNorm"))
+
+
+def weight_norms(module: nn.Module) -> Tensor:
+    """`[H]` norms of the units' weight vectors."""
+    weight = module.weight.detach().float()  # type: ignore[operator]
+    squares: Tensor = (weight * weight).sum(1 if isinstance(module, nn.Linear) else 0)  # ten times vector_norm's speed
+    return squares.sqrt().clamp_min(torch.finfo(torch.float32).tiny)
+
+
+def gate_statistics(z: Tensor, scale: Tensor, radius: float) -> dict[str, np.ndarray]:
+    """Per token, of the signed distances d = z / ||w|| over the units: `[B, T]` each, computed in float32.
+
+    active: share of d > 0. nearest: least |d|. folds: number of |d| <= radius. mean, std: of d.
+    """
+    from ._kernels import row_statistics  # numba loads here, on first use
+
+    rows = z.detach().reshape(-1, z.shape[-1]).to("cpu", torch.float32).numpy()
+    found = np.empty((len(STATISTICS), len(rows)), np.float32)
+    row_statistics(rows, scale.cpu().numpy(), radius, found)
+    return {name: row.reshape(z.shape[:2]) for name, row in zip(STATISTICS, found, strict=True)}
+
+
+def tokens_seen(reading: Reading) -> int:
+    """The number of tokens; gates that see fewer (a pooled vector) are left out. An error where none was seen."""
+    if not reading.gates:
+        raise UnsupportedModelError(
+            "No activation of a linear layer was seen on tokens [batch, tokens, units] while the model ran. Name the "
+            "linear layers that make the gates' pre-activations with gates=, or check that the batch axis is first."
+        )
+    tokens = max(values["active"].shape[1] for _, values in reading.gates)
+    reading.gates = [one for one in reading.gates if one[1]["active"].shape[1] == tokens]
+    return tokens
