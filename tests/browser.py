@@ -50,9 +50,10 @@ def opened(browser, target, *, width=1000, height=700, allow=(), expect=(), **co
         yield page
     finally:
         inner.close()
-    assert [error for error in errors if not any(part in error for part in expect)] == []
+    unexpected = [error for error in errors if not any(part in error for part in expect)]
+    assert unexpected == [], unexpected
     foreign = [url for url in requests if not url.startswith((address, "data:", "blob:", *allow))]
-    assert foreign == []
+    assert foreign == [], foreign
 
 
 @contextmanager

@@ -244,3 +244,24 @@ def test_a_frame_of_many_tiles_leaves_out_what_runs_the_network_on_each(dense, m
     monkeypatch.setattr(frame, "FEW", dense.count - 1)
     assert "active" not in [q["name"] for q in frame.tiling_frame(dense)["quantities"]]
     assert frame.tiling_frame(dense, color="active")["quantities"][0]["name"] == "active"
+
+
+def test_classes_change_at_the_boundary_not_at_the_tile(tiling, tmp_path, open_page):
+    tiling.to_html(tmp_path / "page.html", color="class")
+    ends = tiling.decision_boundary().segments
+    segment = ends[np.argmax(np.linalg.norm(ends[:, 1] - ends[:, 0], axis=1))]
+    along = (segment[1] - segment[0]) / np.linalg.norm(segment[1] - segment[0])
+    with open_page(tmp_path / "page.html") as page:
+        page.uncheck("#folds")
+        settle(page)
+        for side in (-1, 1):
+            point = segment.mean(0) + side * 4 / page.evaluate("view.scale") * np.array([-along[1], along[0]])
+            pixel = page.evaluate(
+                """([x, y]) => { const at = view.toScreen(x, y), pixel = new Uint8Array(4), gl = view.painter.gl
+                gl.readPixels(at[0] * view.ratio, view.canvas.height - at[1] * view.ratio, 1, 1, gl.RGBA,
+                  gl.UNSIGNED_BYTE, pixel)
+                return [...pixel.slice(0, 3)] }""",
+                point.tolist(),
+            )
+            table = [[0x88, 0xCC, 0xEE], [0xCC, 0x66, 0x77], [0xDD, 0xCC, 0x77]]
+            assert pixel == table[int(np.argmax(tiling.outputs(point[None])[0]))]

@@ -73,8 +73,14 @@ export function outputsAt(data, tile, x, y) { // all outputs at a point of a til
   return Array.from({length: size}, (_, k) => (1 - s - u) * values[size * a + k] + s * values[size * b + k] + u * values[size * e + k])
 }
 
+export function shadedOutputs({values, vertices}) { // how many outputs decide the class at each pixel; 0 if over 4
+  const count = values?.length ? values.length / (vertices.length / 2) : 0
+  return count <= 4 ? count : 0
+}
+
 // What the GPU draws of the box x +- half, y +- half at `scale` pixels per unit, positions relative to (x, y).
 export function buildMesh(data, bounds, x, y, half, scale) {
+  const classes = shadedOutputs(data)
   const {vertices, offsets, corners, depths} = data, count = offsets.length - 1, speck = DUST / scale
   const left = x - half, right = x + half, low = y - half, high = y + half
   const whole = new Uint32Array(count), cut = [], dust = new Uint32Array(count)
@@ -88,7 +94,7 @@ export function buildMesh(data, bounds, x, y, half, scale) {
   }
   for (const [, points] of cut) room += points.length
   const mesh = {x, y, half, scale, dust: dust.subarray(0, dusts), position: new Float32Array(2 * room), tile: new Uint32Array(room),
-    depth: new Uint8Array(room), size: new Float32Array(room), triangles: new Uint32Array(3 * room), lines: new Uint32Array(2 * room)}
+    depth: new Uint8Array(room), size: new Float32Array(room), outputs: new Float32Array(4 * room), triangles: new Uint32Array(3 * room), lines: new Uint32Array(2 * room)}
   let n = 0, triangles = 0, lines = 0
   const add = (t, length, size, at) => {
     const first = n
@@ -107,8 +113,10 @@ export function buildMesh(data, bounds, x, y, half, scale) {
   for (let i = 0; i < wholes; i++) {
     const t = whole[i], first = offsets[t]
     add(t, offsets[t + 1] - first, Math.sqrt(areaOf(data, t)), j => {
-      mesh.position[2 * n] = vertices[2 * corners[first + j]] - x
-      mesh.position[2 * n + 1] = vertices[2 * corners[first + j] + 1] - y
+      const v = corners[first + j]
+      mesh.position[2 * n] = vertices[2 * v] - x
+      mesh.position[2 * n + 1] = vertices[2 * v + 1] - y
+      for (let k = 0; k < classes; k++) mesh.outputs[4 * n + k] = data.values[classes * v + k]
       return depths[first + j]
     })
   }
@@ -117,6 +125,7 @@ export function buildMesh(data, bounds, x, y, half, scale) {
     add(t, points.length, Math.sqrt(areaOf(data, t)), j => {
       mesh.position[2 * n] = points[j][0]
       mesh.position[2 * n + 1] = points[j][1]
+      if (classes) mesh.outputs.set(outputsAt(data, t, x + points[j][0], y + points[j][1]), 4 * n)
       return points[j][2]
     })
   }
@@ -125,14 +134,15 @@ export function buildMesh(data, bounds, x, y, half, scale) {
   return mesh
 }
 
-// The dust of a mesh as an RGBA image of its box: area-weighted mean of `color(tile)`; alpha 0 where there is none.
+// The dust of a mesh as an RGBA image of the part `box` of its plane: area-weighted mean of `color(tile)`; alpha 0 where
+// there is none.
 export function dustImage(data, bounds, mesh, color) {
-  const side = Math.max(1, Math.ceil(2 * mesh.half * mesh.scale / DUST)), cell = 2 * mesh.half / side
-  const sums = new Float32Array(4 * side * side), pixels = new Uint8Array(4 * side * side)
-  const clamp = v => Math.min(side - 1, Math.max(0, Math.floor(v)))
+  const [x0, y0, x1, y1] = dustBox(data, mesh), cells = length => Math.max(1, Math.ceil(length * mesh.scale / DUST))
+  const width = cells(x1 - x0), height = cells(y1 - y0), sums = new Float32Array(4 * width * height), pixels = new Uint8Array(4 * width * height)
+  const across = width / (x1 - x0), up = height / (y1 - y0), within = (v, size) => Math.min(size - 1, Math.max(0, Math.floor(v)))
   for (const t of mesh.dust) {
     const cx = (bounds[4 * t] + bounds[4 * t + 2]) / 2, cy = (bounds[4 * t + 1] + bounds[4 * t + 3]) / 2
-    const at = 4 * (clamp((cy - mesh.y + mesh.half) / cell) * side + clamp((cx - mesh.x + mesh.half) / cell))
+    const at = 4 * (within((cy - y0) * up, height) * width + within((cx - x0) * across, width))
     const weight = areaOf(data, t), [r, g, b] = color(t)
     sums[at] += weight * r; sums[at + 1] += weight * g; sums[at + 2] += weight * b; sums[at + 3] += weight
   }
@@ -141,15 +151,21 @@ export function dustImage(data, bounds, mesh, color) {
     for (let k = 0; k < 3; k++) pixels[i + k] = sums[i + k] / sums[i + 3]
     pixels[i + 3] = 255
   }
-  closeGaps(pixels, side)
-  return {side, pixels}
+  closeGaps(pixels, width)
+  return {width, height, pixels, box: [x0 - mesh.x, y0 - mesh.y, x1 - mesh.x, y1 - mesh.y]}
 }
 
-function closeGaps(pixels, side) { // a cell without the middle of a tile, among cells with: as the cell before it
-  const seen = pixels.slice()
-  for (let i = 1; i + 1 < side * side; i++) {
-    const around = [4 * (i - 1), 4 * (i + 1), 4 * (i - side), 4 * (i + side)].filter(j => seen[j + 3])
-    if (!seen[4 * i + 3] && around.length > 1) pixels.set(seen.subarray(around[0], around[0] + 4), 4 * i)
+function dustBox({domain}, {x, y, half}) { // the mesh's box, as far as it lies in the domain
+  const [x0, y0, x1, y1] = extent(domain), low = [Math.max(x0, x - half), Math.max(y0, y - half)]
+  return [...low, Math.max(low[0] + 1e-300, Math.min(x1, x + half)), Math.max(low[1] + 1e-300, Math.min(y1, y + half))]
+}
+
+function closeGaps(pixels, width) { // a cell without the middle of a tile, between two cells with: as the first of them
+  const seen = pixels.slice(), row = 4 * width
+  for (let i = row + 4; i < pixels.length - row - 4; i += 4) {
+    if (seen[i + 3]) continue
+    const from = seen[i - 1] && seen[i + 7] ? i - 4 : seen[i - row + 3] && seen[i + row + 3] ? i - row : -1
+    if (from >= 0) for (let k = 0; k < 4; k++) pixels[i + k] = seen[from + k]
   }
 }
 

@@ -1,21 +1,22 @@
 // The GPU's side of the viewer: one program that fills tiles, draws walls, and spreads an image of dust.
 
-import {FIRST_FOLD} from "./colors.js"
+import {CLASS_COLORS, FIRST_FOLD} from "./colors.js"
 
 const VERTEX = `#version 300 es
 precision highp float; precision highp int;
 layout(location=0) in vec2 position; layout(location=1) in uint tile; layout(location=2) in uint depth;
-layout(location=3) in float size;
-uniform vec2 shift, scale; uniform highp sampler2D values; uniform float deepest, pixels, faintest; uniform int mode, layers;
-flat out float level; flat out float strength; out vec2 place;
+layout(location=3) in float size; layout(location=4) in vec4 outputs;
+uniform vec2 shift, scale; uniform vec4 box; uniform highp sampler2D values; uniform float deepest, pixels, faintest; uniform int mode, layers;
+flat out float level; flat out float strength; out vec2 place; out vec4 seen;
 void main() {
-  if (mode == 3) { // two triangles over the box of the mesh
+  if (mode == 3) { // two triangles over the image of dust
     place = vec2(gl_VertexID & 1, gl_VertexID >> 1);
-    gl_Position = vec4((mix(vec2(-pixels), vec2(pixels), place) - shift) * scale, 0., 1.);
-    level = 0.; strength = 1.;
+    gl_Position = vec4((mix(box.xy, box.zw, place) - shift) * scale, 0., 1.);
+    level = 0.; strength = 1.; seen = vec4(0.);
     return;
   }
   place = vec2(0.);
+  seen = outputs;
   gl_Position = vec4((position - shift) * scale, 0., 1.);
   if (mode != 0 && int(depth) > layers) gl_Position = vec4(2., 2., 2., 1.); // a deeper fold than asked for: off the picture
   int width = textureSize(values, 0).x;
@@ -25,19 +26,27 @@ void main() {
 }`
 const FRAGMENT = `#version 300 es
 precision highp float; precision highp int;
-flat in float level; flat in float strength; in vec2 place;
-uniform int mode; uniform sampler2D colors, dust; uniform float dim; uniform vec3 ink; uniform vec4 rim;
+flat in float level; flat in float strength; in vec2 place; in vec4 seen;
+uniform int mode, classes; uniform sampler2D colors, dust; uniform float dim; uniform vec3 ink;
 out vec4 color;
 void main() { // modes: 0 fill, 1 plain walls, 2 walls by depth, 3 dust
   if (mode == 3) {
     vec4 mean = texture(dust, place);
-    if (mean.a < .5 || any(lessThan(place, rim.xy)) || any(greaterThan(place, rim.zw))) discard;
+    if (mean.a < .5) discard;
     color = vec4(mean.rgb * dim, 1.);
   }
   else if (mode == 1) color = vec4(ink, strength);
-  else color = vec4(texture(colors, vec2(clamp(level, 0., 1.) * (255./256.) + .5/256., .5)).rgb, mode == 2 ? strength : 1.);
+  else {
+    float at = level;
+    if (mode == 0 && classes > 0) { // outputs are affine on a tile, so their mixture of the corners' is exact: so is the class
+      int best = classes == 1 && seen.x > 0. ? 1 : 0;
+      for (int i = 1; i < classes; i++) if (seen[i] > seen[best]) best = i;
+      at = (float(best) + .5) / ${CLASS_COLORS}.;
+    }
+    color = vec4(texture(colors, vec2(clamp(at, 0., 1.) * (255./256.) + .5/256., .5)).rgb, mode == 2 ? strength : 1.);
+  }
 }`
-const UNIFORMS = ["shift", "scale", "values", "deepest", "pixels", "faintest", "mode", "layers", "colors", "dust", "dim", "ink", "rim"]
+const UNIFORMS = ["shift", "scale", "values", "deepest", "pixels", "faintest", "mode", "layers", "colors", "dust", "dim", "ink", "box", "classes"]
 
 export class Painter {
   constructor(canvas) {
@@ -56,10 +65,11 @@ export class Painter {
     })
     this.array = gl.createVertexArray()
     gl.bindVertexArray(this.array)
-    this.buffers = ["position", "tile", "depth", "size"].map((name, i) => {
+    this.buffers = ["position", "tile", "depth", "size", "outputs"].map((name, i) => {
       const buffer = gl.createBuffer()
       gl.bindBuffer(gl.ARRAY_BUFFER, buffer)
       if (name === "position") gl.vertexAttribPointer(i, 2, gl.FLOAT, false, 0, 0)
+      else if (name === "outputs") gl.vertexAttribPointer(i, 4, gl.FLOAT, false, 0, 0)
       else if (name === "size") gl.vertexAttribPointer(i, 1, gl.FLOAT, false, 0, 0)
       else gl.vertexAttribIPointer(i, 1, name === "tile" ? gl.UNSIGNED_INT : gl.UNSIGNED_BYTE, 0, 0)
       gl.enableVertexAttribArray(i)
@@ -93,8 +103,8 @@ export class Painter {
 
   setDust(image) {
     const gl = this.gl
-    this.hasDust = image !== null
-    if (image) this.texture(2, () => gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGBA, image.side, image.side, 0, gl.RGBA, gl.UNSIGNED_BYTE, image.pixels))
+    this.dustBox = image?.box
+    if (image) this.texture(2, () => gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGBA, image.width, image.height, 0, gl.RGBA, gl.UNSIGNED_BYTE, image.pixels))
   }
 
   texture(unit, fill) {
@@ -103,7 +113,7 @@ export class Painter {
     fill()
   }
 
-  // view: {x, y, scale, width, height}; how: {fill, walls, byDepth, layers, deepest, ground, ink, domain (its extent)}
+  // view: {x, y, scale, width, height}; how: {fill, walls, byDepth, layers, deepest, ground, ink, classes (how many outputs decide; 0: one class a tile)}
   draw(view, mesh, how) {
     const gl = this.gl, {at} = this
     gl.viewport(0, 0, gl.drawingBufferWidth, gl.drawingBufferHeight)
@@ -115,11 +125,11 @@ export class Painter {
     gl.uniform2f(at.scale, 2 * view.scale / view.width, 2 * view.scale / view.height)
     gl.uniform1f(at.deepest, how.deepest)
     gl.uniform1i(at.layers, how.layers)
+    gl.uniform1i(at.classes, how.classes)
     gl.uniform3f(at.ink, ...how.ink)
-    if (this.hasDust) {
-      gl.uniform1f(at.pixels, mesh.half)
+    if (this.dustBox) {
+      gl.uniform4f(at.box, ...this.dustBox)
       gl.uniform1f(at.dim, how.fill && how.walls ? 0.8 : 1)
-      gl.uniform4f(at.rim, ...how.domain.map((v, i) => (v - (i % 2 ? mesh.y : mesh.x) + mesh.half) / (2 * mesh.half)))
       gl.uniform1i(at.mode, 3)
       gl.drawArrays(gl.TRIANGLE_STRIP, 0, 4)
     }

@@ -43,11 +43,11 @@ export function fillLegend(target, view) {
       by.append(element("span", {}, swatch, name), " ")
     })
   } else {
-    const bar = element("div", {id: "bar"}), [low, high] = q ? [q.low, q.high] : [1, view.deepest]
+    const bar = element("div", {id: "bar", className: "bar"}), [low, high] = q ? [q.low, q.high] : [1, view.deepest]
     bar.style.background = gradient(q ? 0 : FIRST_FOLD)
     by.append(bar, element("div", {className: "ends"}, ...[number(low), q?.log ? "logarithmic" : "", number(high)].map(text => element("span", {textContent: text}))))
   }
-  target.replaceChildren(element("div", {textContent: q ? q.label : "depth of the fold"}), by)
+  target.replaceChildren(element("div", {className: "name", textContent: q ? q.label : "depth of the fold"}), by)
 }
 
 export function showError(target, error) {

@@ -11,10 +11,11 @@
 // tiles are clipped to a box a few times the view; so the picture stays sharp however deep the zoom.
 
 import {colorAt, foldLevel, levelOf} from "./colors.js"
-import {buildMesh, clipRing, clipSegment, dustImage, extent, locate, outputsAt, ring, tileBounds} from "./mesh.js"
+import {buildMesh, clipRing, clipSegment, dustImage, extent, locate, outputsAt, ring, shadedOutputs, tileBounds} from "./mesh.js"
 import {Painter} from "./painter.js"
 
-const MANY = 100_000 // tiles from which the box is kept close to the view
+const BOX = 1.5 // times the view: the part of the plane that the GPU is given
+const MANY = 100_000 // tiles from which a view from further off is worth a new mesh, with more dust
 const DEEPEST = 64 // a view so many times smaller than its box gets a new one: float32 would show
 const TAP = 6 // pixels a pointer may move and still be a tap
 export const NO_TILE = -1
@@ -130,7 +131,7 @@ export class TilingView {
     const near = m && halfX * DEEPEST > m.half && (m.whole || (Math.abs(this.x - m.x) + halfX < m.half && Math.abs(this.y - m.y) + halfY < m.half))
     const detailed = m && (!m.dust.length || this.scale < 2 * m.scale) && (this.count < MANY || this.scale > m.scale / 2)
     if (near && detailed) return
-    const half = (this.count < MANY ? 4 : 1.5) * Math.max(halfX, halfY), [x0, y0, x1, y1] = extent(this.data.domain)
+    const half = BOX * Math.max(halfX, halfY), [x0, y0, x1, y1] = extent(this.data.domain)
     const whole = this.x - half <= x0 && this.x + half >= x1 && this.y - half <= y0 && this.y + half >= y1
     this.mesh = {...buildMesh(this.data, this.bounds, this.x, this.y, half, this.scale * this.ratio), whole}
     this.mesh.scale = this.scale
@@ -155,7 +156,8 @@ export class TilingView {
     const fill = this.quantity !== null && this.show.fill
     this.painter.draw(this, this.mesh, {
       fill, walls: this.show.folds || !this.quantity, byDepth: !fill, layers: this.layers, deepest: this.deepest,
-      ground: fill ? this.ground : [0.06, 0.08, 0.11], ink: [0, 0, 0], domain: extent(this.data.domain),
+      ground: fill ? this.ground : [0.06, 0.08, 0.11], ink: [0, 0, 0],
+      classes: this.quantity?.name === "class" ? shadedOutputs(this.data) : 0,
     })
     this.drawOverlay()
   }
@@ -200,10 +202,12 @@ export class TilingView {
   hover(px, py) {
     const inside = px >= 0 && py >= 0 && px < this.width && py < this.height, [x, y] = this.toSlice(px, py)
     this.pointer = inside ? [px, py] : null
-    this.hovered = inside ? locate(this.data, this.bounds, x, y) : NO_TILE
+    this.hovered = inside ? this.find(x, y) : NO_TILE
     this.onhover(this.hovered, x, y)
     this.changed()
   }
+
+  find(x, y) { return locate(this.data, this.bounds, x, y) }
 
   outputs(tile, x, y) { return outputsAt(this.data, tile, x, y) }
 

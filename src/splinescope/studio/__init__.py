@@ -1,0 +1,8 @@
+"""The studio: a page on which networks fold before your eyes. `splinescope studio` starts it (extra "studio").
+
+A small local server (Starlette, uvicorn) and static ES modules. It listens on 127.0.0.1, asks every page for the
+token of this run, and reads files without running what is in them.
+"""
+
+from .server import make_app as make_app
+from .server import serve as serve

@@ -1,0 +1,121 @@
+"""The playground's networks: small, in the plane, with every normalisation in a form that can be tiled."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import torch
+from torch import Tensor, nn
+
+from .._errors import InputError
+from ..network._freeze import statistics
+from ..normalization import initialize_
+from ..normalization.initialize import METHODS
+from .recipe import Recipe
+
+NOT_AFFINE = ("layer", "group", "rms")
+"""Norms whose statistics are those of each point: the picture holds them at the mean over the data, and says so."""
+
+
+class HeldNorm(nn.Module):
+    """A norm that trains as itself; in evaluation its statistics are those of the last batch, averaged: affine."""
+
+    mean: Tensor
+    variance: Tensor
+
+    def __init__(self, norm: nn.LayerNorm | nn.GroupNorm | nn.RMSNorm, width: int) -> None:
+        super().__init__()
+        self.norm = norm
+        self.eps = norm.eps if norm.eps is not None else torch.finfo(torch.float32).eps
+        size = width if isinstance(norm, nn.GroupNorm) else 1
+        self.register_buffer("mean", torch.zeros(size))
+        self.register_buffer("variance", torch.ones(size))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training:
+            with torch.no_grad():
+                mean, variance = statistics(self.norm, x)
+                self.mean.copy_(mean.reshape(-1))
+                self.variance.copy_(variance.reshape(-1))
+            normed: Tensor = self.norm(x)
+            return normed
+        y = (x - self.mean) / torch.sqrt(self.variance + self.eps) * self.norm.weight
+        bias = getattr(self.norm, "bias", None)
+        return y if bias is None else y + bias
+
+
+class Absolute(nn.Module):
+    """|x|, by the unit."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.abs()
+
+
+class Layer(nn.Module):
+    """Linear, norm, activation; with `skip`, added to its input."""
+
+    def __init__(self, fan_in: int, width: int, recipe: Recipe, skip: bool) -> None:
+        super().__init__()
+        linear: nn.Module = nn.Linear(fan_in, width)
+        self.linear = nn.utils.parametrizations.weight_norm(linear) if recipe.norm == "weight" else linear
+        self.norm = _norm(recipe.norm, width)
+        self.act = {"relu": nn.ReLU, "leaky": nn.LeakyReLU, "abs": Absolute}[recipe.activation]()
+        self.skip = skip
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.act(self.norm(self.linear(x)))
+        return y + x if self.skip else y
+
+    def offset(self) -> Tensor | None:
+        """The parameter that shifts every unit's fold: the norm's bias if it has one, else the linear map's."""
+        if isinstance(self.norm, nn.BatchNorm1d):
+            return self.norm.bias
+        if isinstance(self.norm, HeldNorm):
+            return getattr(self.norm.norm, "bias", None)
+        bias: Tensor = self.linear.bias  # type: ignore[assignment]
+        return bias
+
+
+def make_network(recipe: Recipe, classes: int, data: Tensor) -> nn.Sequential:
+    """The network of a recipe, weights drawn from its seed; torch's own random state is left alone."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(recipe.seed)
+        sizes = [2] + [recipe.width] * recipe.depth
+        layers: list[nn.Module] = [
+            Layer(a, b, recipe, recipe.skip and i > 0) for i, (a, b) in enumerate(itertools.pairwise(sizes))
+        ]
+        model = nn.Sequential(*layers, nn.Linear(recipe.width, classes))
+        _initialize(model, recipe, data)
+    return model
+
+
+def _norm(name: str, width: int) -> nn.Module:
+    if name == "batch":
+        return nn.BatchNorm1d(width, momentum=1.0)  # its running statistics are those of the last batch
+    if name == "layer":
+        return HeldNorm(nn.LayerNorm(width), width)
+    if name == "rms":
+        return HeldNorm(nn.RMSNorm(width), width)
+    if name == "group":
+        groups = next(g for g in (4, 3, 2, 1) if width % g == 0)
+        return HeldNorm(nn.GroupNorm(groups, width), width)
+    return nn.Identity()
+
+
+def _initialize(model: nn.Sequential, recipe: Recipe, data: Tensor) -> None:
+    if recipe.init in METHODS:
+        if recipe.norm != "none" or recipe.skip:
+            raise InputError(
+                f"the start {recipe.init!r} sets plain layers: choose no normalisation and no skips for it."
+            )
+        initialize_(model.eval(), data, method=recipe.init)  # type: ignore[arg-type]  # one of METHODS
+        return
+    for module in model:
+        if not isinstance(module, Layer) or recipe.init == "default":
+            continue
+        weight, bias = module.linear.weight, module.linear.bias
+        with torch.no_grad():
+            if recipe.init == "he":
+                weight.copy_(torch.randn(weight.shape) * math.sqrt(2 / weight.shape[1]))  # type: ignore[operator,arg-type,index]
+            bias.zero_()  # type: ignore[operator]

@@ -1,0 +1,143 @@
+"""`Playground`: one page's network in training, on a thread of its own that takes orders and sends frames.
+
+At most two frames are under way: the next is made while the page draws the last, and a slow page slows the training
+instead of filling a queue. Orders that come while a frame is made are all carried out before the next one.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .._checks import check_whole
+from .._errors import InputError, LimitReached, SplinescopeError
+from ..plot.frame import pack
+from .recipe import Recipe
+from .take_home import take
+from .trainer import SHOWN, Trainer
+from .workers import TORCH
+
+FASTEST = 200
+_UNDER_WAY = 2
+
+
+class Playground:
+    """Takes orders by `order`; gives frames to `send` and errors to `fail`, from its own thread."""
+
+    def __init__(self, send: Callable[[bytes], None], fail: Callable[[str], None]) -> None:
+        self._send = send
+        self._fail = fail
+        self._orders: queue.Queue[Mapping[str, Any] | None] = queue.Queue(1000)
+        self._trainer: Trainer | None = None
+        self._running = False
+        self._speed = 1
+        self._stale = False
+        self._color = "class"
+        self._selected: tuple[int, int] | None = None
+        self._credit = _UNDER_WAY
+        self._tag: Any = None
+        self._thread = threading.Thread(target=self._work, name="playground", daemon=True)
+        self._thread.start()
+
+    def order(self, order: Mapping[str, Any]) -> None:
+        """Queue an order of the page; more than a thousand waiting are refused."""
+        try:
+            self._orders.put_nowait(order)
+        except queue.Full as error:
+            raise InputError("too many orders at once.") from error
+
+    def close(self) -> None:
+        self._running = False
+        try:
+            self._orders.put_nowait(None)
+        except queue.Full:
+            self._orders.get_nowait()
+            self._orders.put_nowait(None)
+
+    def _work(self) -> None:
+        while True:
+            ready = self._trainer is not None and self._credit > 0 and (self._running or self._stale)
+            try:
+                while True:
+                    order = self._orders.get(block=not ready)
+                    if order is None:
+                        return
+                    self._attempt(self._obey, order)
+                    ready = self._trainer is not None and self._credit > 0 and (self._running or self._stale)
+            except queue.Empty:
+                self._attempt(self._show)
+
+    def _attempt(self, act: Callable[..., None], *arguments: Any) -> None:
+        """One bad order, or a network that cannot be tiled, is told and does not end the thread."""
+        try:
+            with TORCH:
+                act(*arguments)
+        except LimitReached:
+            self._pause("The square has more tiles than the playground draws: choose a smaller network.")
+        except SplinescopeError as error:
+            self._pause(str(error))
+        except Exception as error:
+            self._pause(f"{type(error).__name__}: {error}")
+
+    def _pause(self, message: str) -> None:
+        self._running = self._stale = False
+        self._fail(message)
+
+    def _obey(self, order: Mapping[str, Any]) -> None:
+        name = order.get("order")
+        if name == "ack":
+            self._credit = min(_UNDER_WAY, self._credit + 1)
+            return
+        if name == "make":
+            self._tag = order.get("tag")
+            self._trainer = None
+            self._trainer = Trainer(Recipe.read(order.get("recipe", {})))
+            self._selected = None
+            self._running = bool(order.get("run", False))
+            self._stale = True
+            return
+        if name == "speed":
+            self._speed = check_whole(order.get("steps"), "steps", most=FASTEST)
+            return
+        if name == "run":
+            self._running = bool(order.get("running")) and self._trainer is not None
+            self._stale = self._trainer is not None  # a picture at rest tells more of each tile
+            return
+        if name == "color":
+            self._color = str(order.get("color"))
+            self._stale = self._trainer is not None
+            return
+        if self._trainer is None:
+            raise InputError("make a network first.")
+        if name == "step":
+            self._trainer.train(1)
+        elif name == "move":
+            self._trainer.move_point(order.get("point"), order.get("x"), order.get("y"))
+        elif name == "fold":
+            self._trainer.move_fold(order.get("layer"), order.get("unit"), order.get("x"), order.get("y"))
+        elif name == "weight":
+            self._trainer.set_weight(order.get("layer"), order.get("unit"), order.get("source"), order.get("value"))
+        elif name == "take":
+            self._send(pack({"tag": order.get("tag"), **take(self._trainer.tile(), order.get("kind"), "playground")}))
+            return
+        elif name == "select":
+            unit = order.get("unit")
+            self._selected = None
+            if isinstance(unit, (list, tuple)) and len(unit) == 2:
+                self._trainer.unit_weights(*unit)  # refuses what is not there
+                self._selected = (unit[0], unit[1])
+        else:
+            raise InputError(f"the playground does not know the order {str(name)[:40]!r}.")
+        self._stale = True
+
+    def _show(self) -> None:
+        assert self._trainer is not None
+        if self._running:
+            self._trainer.train(self._speed)
+        shown = ("class", self._color) if self._running else SHOWN
+        frame = {**self._trainer.frame(self._selected, shown), "tag": self._tag, "running": self._running}
+        self._stale = False
+        self._credit -= 1
+        self._send(pack(frame))

@@ -1,0 +1,196 @@
+"""`Trainer`: a recipe's network in training, and what the page shows of it at a moment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from .._checks import check_index
+from .._errors import InputError
+from ..plot.frame import tiling_frame
+from ..tiling import Retiler, Slice, Tiling
+from .models import NOT_AFFINE, Layer, make_network
+from .recipe import Recipe
+from .sets import make_set
+
+REACH = 2.6
+"""Half the side of the square that the playground shows."""
+NEAR = 0.15
+"""Radius of the discs in which tiles are counted: local complexity on the plane, exact."""
+MOST_TILES = 60_000
+SHOWN = ("class", "slope", "depth", "area", "value")
+
+
+class Trainer:
+    """One network, its data and its optimiser.
+
+    A step is one batch. Loss and accuracy are those of the network itself; tiles are those of the network in
+    evaluation, with the statistics of norms as the recipe says. Everything is drawn from the recipe's seed.
+    """
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+        self.x, self.y = make_set(recipe)
+        self.test = make_set(recipe, seed=recipe.seed + 1_000_003) if recipe.data != "own" else None
+        self.classes = int(self.y.max()) + 1
+        self.generator = torch.Generator().manual_seed(recipe.seed)
+        self.model = make_network(recipe, self.classes, self.x)
+        self.optimizer = _optimizer(recipe, self.model)
+        self.steps = 0
+        self._looks = torch.Generator().manual_seed(recipe.seed + 1)  # looking must not change what training draws
+        self.hold_statistics()
+        view = Slice.axes([0.0, 0.0], (0, 1), -REACH, REACH)
+        self._retiler = Retiler(self.model.eval(), view, max_tiles=MOST_TILES)
+
+    # ---- training
+
+    def train(self, steps: int) -> None:
+        """Some steps of the optimiser."""
+        self.model.train()
+        for _ in range(steps):
+            rows = torch.randperm(len(self.x), generator=self.generator)[: self.recipe.batch]
+            if len(rows) < 2:
+                rows = torch.arange(len(self.x))
+            self.optimizer.zero_grad()
+            loss = F.cross_entropy(self.model(self.x[rows]), self.y[rows])
+            if not torch.isfinite(loss):
+                raise InputError(
+                    "training has diverged: the loss is not finite. Choose a smaller rate and start again."
+                )
+            loss.backward()
+            self.optimizer.step()
+            self.steps += 1
+
+    def hold_statistics(self) -> dict[str, float | None]:
+        """Give norms the statistics that the picture uses; loss and accuracy come of the same pass."""
+        self.model.train()
+        with torch.no_grad():
+            test = None if self.test is None or self.recipe.norm not in NOT_AFFINE else self.model(self.test[0])
+            outputs = self.model(self.x)
+            measured: dict[str, float | None] = {
+                "loss": float(F.cross_entropy(outputs, self.y)),
+                "accuracy": float((outputs.argmax(1) == self.y).double().mean()),
+            }
+            if self.recipe.norm == "batch" and self.recipe.statistics == "batch":
+                rows = torch.randperm(len(self.x), generator=self._looks)[: max(2, self.recipe.batch)]
+                self.model(self.x[rows])
+            self.model.eval()
+            measured["test"] = None
+            if self.test is not None:
+                test = self.model(self.test[0]) if test is None else test
+                measured["test"] = float((test.argmax(1) == self.test[1]).double().mean())
+        return measured
+
+    # ---- by hand
+
+    def move_point(self, index: Any, x: Any, y: Any) -> None:
+        """Put a data point elsewhere."""
+        place = _finite([x, y], "the point")
+        self.x[check_index(index, "point", len(self.x))] = torch.tensor(np.clip(place, -REACH, REACH))
+
+    def move_fold(self, layer: Any, unit: Any, x: Any, y: Any) -> None:
+        """Shift a unit's offset so that its fold passes through a point."""
+        block, number = self._unit(layer, unit)
+        offset = block.offset()
+        if offset is None:
+            raise InputError(f"{self.recipe.norm} norm has no offset: its folds are moved by weights alone.")
+        point = torch.tensor([_finite([x, y], "the place")])
+        seen: list[Tensor] = []
+        handle = block.act.register_forward_pre_hook(lambda _module, inputs: seen.append(inputs[0]))
+        try:
+            with torch.no_grad():
+                self.model.eval()(point)
+        finally:
+            handle.remove()
+        with torch.no_grad():
+            offset[number] -= seen[0][0, number]
+
+    def set_weight(self, layer: Any, unit: Any, source: Any, value: Any) -> None:
+        """Set one weight of a unit (`source` -1: its offset)."""
+        block, number = self._unit(layer, unit)
+        size = float(np.clip(_finite([value], "a weight")[0], -100, 100))
+        with torch.no_grad():
+            if source == -1:
+                offset = block.offset()
+                if offset is not None:
+                    offset[number] = size
+                return
+            weight = _raw_weight(block)
+            weight[number, check_index(source, "source", weight.shape[1])] = size
+
+    def unit_weights(self, layer: Any, unit: Any) -> dict[str, Any]:
+        """What the page's sliders show of a unit."""
+        block, number = self._unit(layer, unit)
+        offset = block.offset()
+        size = None if offset is None else offset[number].item()
+        return {"layer": layer, "unit": unit, "weights": _raw_weight(block)[number].tolist(), "offset": size}
+
+    def _unit(self, layer: Any, unit: Any) -> tuple[Layer, int]:
+        block = self.model[check_index(layer, "layer", self.recipe.depth)]
+        assert isinstance(block, Layer)
+        return block, check_index(unit, "unit", self.recipe.width)
+
+    # ---- what is seen
+
+    def tile(self) -> Tiling:
+        """The tiling of the square, by the network as it is in evaluation."""
+        return self._retiler.tile()
+
+    def frame(self, selected: tuple[int, int] | None = None, shown: Sequence[str] = SHOWN) -> dict[str, Any]:
+        """What the page draws at this moment; `shown` are the quantities of tiles that it needs."""
+        measured = self.hold_statistics()
+        tiling = self.tile()
+        frame = tiling_frame(tiling, title="Playground", only=shown)
+        boundary = frame["boundary"]
+        near = {"data": tiling.counts_near(self.x.double().numpy(), NEAR).mean()}
+        if len(boundary):
+            middles = boundary.mean(1)
+            chosen = middles[np.linspace(0, len(middles) - 1, min(100, len(middles))).astype(int)]
+            near["boundary"] = tiling.counts_near(chosen, NEAR).mean()
+        starts = np.cumsum([0, *(site.units for site in tiling.sites)]).tolist()
+        return {
+            **frame,
+            "labels": tiling.corner_labels,
+            "unit_starts": starts,
+            "points": self.x.numpy().astype(np.float32),
+            "classes": self.y.numpy().astype(np.uint8),
+            "held": self.recipe.norm in NOT_AFFINE,
+            "selected": None if selected is None else self.unit_weights(*selected),
+            "step": self.steps,
+            "measures": {
+                **measured, "tiles": tiling.count, "near data": float(near["data"]),
+                "near boundary": float(near["boundary"]) if "boundary" in near else None,
+            },
+        }  # fmt: skip
+
+
+def _raw_weight(block: Layer) -> Tensor:
+    """The matrix that is set by hand; under weight norm the direction, whose length does not matter."""
+    if hasattr(block.linear, "parametrizations"):
+        raw: Tensor = block.linear.parametrizations.weight.original1  # type: ignore[union-attr,assignment]
+        return raw
+    weight: Tensor = block.linear.weight  # type: ignore[assignment]
+    return weight
+
+
+def _optimizer(recipe: Recipe, model: nn.Module) -> torch.optim.Optimizer:
+    if recipe.optimizer in ("adam", "adamw"):
+        kind = torch.optim.Adam if recipe.optimizer == "adam" else torch.optim.AdamW
+        return kind(model.parameters(), lr=recipe.rate, weight_decay=recipe.decay)
+    momentum = 0.9 if recipe.optimizer == "momentum" else 0.0
+    return torch.optim.SGD(model.parameters(), lr=recipe.rate, momentum=momentum, weight_decay=recipe.decay)
+
+
+def _finite(values: list[Any], name: str) -> list[float]:
+    try:
+        numbers = [float(value) for value in values]
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be numbers.") from error
+    if not np.isfinite(numbers).all():
+        raise InputError(f"{name} must be finite.")
+    return numbers

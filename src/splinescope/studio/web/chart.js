@@ -1,0 +1,72 @@
+// A small curve over training steps, with its latest values in words.
+
+import {element} from "/viewer/panel.js"
+
+const MOST = 1200 // points kept; then every other one is dropped
+
+export class Curve {
+  constructor(parent, title, series, {low, log} = {}) { // series: [[key, label, colour]]
+    Object.assign(this, {series, low, log, steps: [], values: series.map(() => [])})
+    this.readings = series.map(([, label, color]) => {
+      const mark = element("i")
+      mark.style.background = color
+      return {text: document.createTextNode(""), label, mark}
+    })
+    this.canvas = element("canvas")
+    this.canvas.setAttribute("role", "img")
+    this.title = title
+    const values = element("div", {className: "values"}, ...this.readings.map(r => element("span", {}, r.mark, r.text)))
+    parent.append(element("div", {className: "curve"}, element("div", {className: "head"}, element("b", {textContent: title}), values), this.canvas))
+    new ResizeObserver(() => this.draw()).observe(this.canvas)
+  }
+
+  clear() {
+    this.steps = []
+    this.values = this.series.map(() => [])
+    this.draw()
+  }
+
+  add(step, measures) {
+    if (this.steps.at(-1) === step) { this.steps.pop(); this.values.forEach(v => v.pop()) }
+    this.steps.push(step)
+    this.series.forEach(([key], i) => this.values[i].push(measures[key] ?? null))
+    if (this.steps.length > MOST) {
+      const half = list => list.filter((_, i) => i % 2 === 0)
+      this.steps = half(this.steps)
+      this.values = this.values.map(half)
+    }
+    this.readings.forEach((r, i) => {
+      const last = this.values[i].at(-1)
+      r.text.textContent = `${r.label ? `${r.label} ` : ""}${last === null ? "–" : Number.isInteger(last) ? last : Number(last.toPrecision(3))}`
+    })
+    this.canvas.setAttribute("aria-label", `${this.title}: ${this.readings.map(r => r.text.textContent).join(", ")}`)
+    this.draw()
+  }
+
+  draw() {
+    const {canvas} = this, ratio = devicePixelRatio || 1, width = canvas.clientWidth, height = canvas.clientHeight
+    if (!width) return
+    canvas.width = width * ratio
+    canvas.height = height * ratio
+    const pen = canvas.getContext("2d"), style = getComputedStyle(canvas)
+    pen.scale(ratio, ratio)
+    pen.strokeStyle = style.getPropertyValue("--line")
+    pen.strokeRect(0.5, 0.5, width - 1, height - 1)
+    const scale = this.log ? Math.log : v => v, all = this.values.flat().filter(v => v !== null && (!this.log || v > 0)).map(scale)
+    if (!all.length) return
+    let low = this.low ?? Math.min(...all), high = Math.max(...all)
+    if (high - low < 1e-9) high = low + 1
+    const first = this.steps[0], last = Math.max(this.steps.at(-1), first + 1)
+    this.series.forEach(([,, color], i) => {
+      pen.beginPath()
+      this.values[i].forEach((value, j) => {
+        if (value === null || (this.log && value <= 0)) return
+        pen.lineTo(2 + (width - 4) * (this.steps[j] - first) / (last - first), height - 4 - (height - 8) * (scale(value) - low) / (high - low))
+      })
+      pen.strokeStyle = color
+      pen.lineWidth = 1.8
+      pen.lineJoin = "round"
+      pen.stroke()
+    })
+  }
+}

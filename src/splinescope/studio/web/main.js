@@ -1,0 +1,56 @@
+// The studio's page: which view is open, the theme, and what goes wrong.
+
+import {Channel} from "./channel.js"
+import {PlaygroundPage} from "./playground.js"
+import {readState} from "./state.js"
+import {storyNamed, storyShelf} from "./stories.js"
+
+const $ = id => document.getElementById(id), VIEWS = ["playground", "stories", "microscope"]
+const channel = new Channel(), pages = {}
+if (new URLSearchParams(location.search).has("embed")) document.body.classList.add("embed")
+
+// ---- theme
+
+const dark = matchMedia("(prefers-color-scheme: dark)")
+function paintTheme() {
+  const chosen = document.documentElement.dataset.theme
+  $("theme").textContent = (chosen ?? (dark.matches ? "dark" : "light")) === "dark" ? "☀" : "☾"
+  for (const page of Object.values(pages)) page.retheme?.()
+}
+$("theme").onclick = () => {
+  const now = document.documentElement.dataset.theme ?? (dark.matches ? "dark" : "light")
+  document.documentElement.dataset.theme = now === "dark" ? "light" : "dark"
+  paintTheme()
+}
+dark.addEventListener("change", paintTheme)
+
+// ---- views
+
+async function open() {
+  const state = readState(), story = storyNamed(state.story), view = story ? "playground" : VIEWS.includes(state.view) ? state.view : "playground"
+  for (const name of VIEWS) $(name).hidden = name !== view
+  for (const link of document.querySelectorAll("nav a")) link.toggleAttribute("aria-current", link.dataset.view === (story ? "stories" : view))
+  if (view !== "playground") pages.playground?.pause()
+  if (view === "stories") storyShelf($("stories"))
+  if (view === "playground") pages.playground.open(state, story)
+  document.body.dataset.view = view
+}
+
+function complain(text) {
+  if (pages.playground) pages.playground.complain(text)
+  $("message").textContent = text
+  $("message").hidden = false
+}
+
+channel.addEventListener("failure", event => complain(event.detail))
+channel.addEventListener("note", event => { if (event.detail.error) complain(event.detail.error) })
+channel.addEventListener("closed", () => { document.body.dataset.connection = "lost"; complain("The connection to the server was lost. If it was started again, open the new address that it printed.") })
+channel.addEventListener("open", () => { document.body.dataset.connection = "open"; $("message").hidden = true })
+
+const limits = await channel.ask("limits")
+pages.playground = new PlaygroundPage(channel, limits)
+window.studio = {channel, pages}
+paintTheme()
+window.addEventListener("hashchange", open)
+await open()
+document.body.dataset.ready = "yes"

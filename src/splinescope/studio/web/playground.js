@@ -1,0 +1,340 @@
+// The playground: a small network in training, its exact tiles live; points, folds and weights can be dragged.
+
+import {element, fillLegend, fillList, number, tileRows} from "/viewer/panel.js"
+import {TilingView} from "/viewer/viewer.js"
+import {Curve} from "./chart.js"
+import {classColor, Switches} from "./controls.js"
+import {readState, writeState} from "./state.js"
+import {storyPanel} from "./stories.js"
+import {playgroundCode, takeHome} from "./take.js"
+
+const $ = id => document.getElementById(id)
+const GRIP = 10 // pixels: how near a pointer must be to a point or a fold to take it
+const COLORS = [["class", "class"], ["slope", "slope norm"], ["depth", "depth of walls"], ["area", "area"], ["value", "first output"], ["folds", "folds by layer"]]
+const SPEEDS = [1, 2, 5, 10, 25, 50, 100]
+const ORANGE = "#e69f00", BLUE = "#0072b2", GREEN = "#009e73", ROSE = "#cc79a7"
+
+export class PlaygroundPage {
+  constructor(channel, limits) {
+    Object.assign(this, {channel, limits, recipe: {...limits.defaults}, selected: null, running: false, tag: 0, frames: [], pen: 0})
+    this.curves = [
+      new Curve($("curves"), "loss", [["loss", "", BLUE]], {log: true}),
+      new Curve($("curves"), "accuracy", [["accuracy", "data", BLUE], ["test", "fresh", ORANGE]]),
+      new Curve($("curves"), "tiles", [["tiles", "", GREEN]]),
+      new Curve($("curves"), "tiles nearby", [["near data", "data", BLUE], ["near boundary", "boundary", ROSE]]),
+    ]
+    this.switches = new Switches($("switches"), limits, this.recipe, recipe => { this.leaveStory(); this.make(recipe) })
+    this.addOwnTools()
+    this.addLooks()
+    this.listen()
+    takeHome($("home-playground"), {
+      view: () => this.view, name: () => "playground",
+      fetch: kind => { this.taking = true; channel.order("take", {kind, tag: "take"}) },
+      code: () => playgroundCode(this.recipe, limits.defaults, this.frame?.step ?? 0, this.look.color),
+    })
+    channel.addEventListener("frame", event => this.take(event.detail))
+    channel.addEventListener("open", () => { if (this.shown) this.make(this.recipe) })
+  }
+
+  // ---- what the address says
+
+  open(state, story) {
+    this.shown = true
+    this.story = story ?? null
+    const given = {...(story?.recipe ?? {})}
+    for (const [name, fallback] of Object.entries(this.limits.defaults)) if (name in state) given[name] = typeof fallback === "number" ? Number(state[name]) : typeof fallback === "boolean" ? state[name] === "true" : name === "points" ? parsePoints(state[name]) : state[name]
+    this.setLook({color: "class", layers: 6, walls: true, boundary: true, points: true, ...(story?.look ?? {}), ...pick(state, ["color"]), ...("layers" in state ? {layers: Number(state.layers)} : {})})
+    this.setSpeed(Number(state.speed ?? story?.speed ?? 1))
+    storyPanel($("story"), story, () => this.leaveStory())
+    this.make({...this.limits.defaults, ...given}, story?.run ?? false)
+  }
+
+  leaveStory() {
+    if (!this.story) return
+    this.story = null
+    $("story").hidden = true
+    writeState({story: null})
+  }
+
+  make(recipe, run = this.running) {
+    this.recipe = recipe
+    this.switches.show(recipe)
+    this.own.hidden = recipe.data !== "own"
+    const changed = Object.fromEntries(Object.entries(recipe).map(([name, value]) => [name, JSON.stringify(value) === JSON.stringify(this.limits.defaults[name]) ? null : name === "points" ? value.map(p => p.map(v => Number(v.toFixed(3))).join(",")).join(";") : String(value)]))
+    if (!this.story) writeState({view: "playground", ...changed})
+    this.tag++
+    this.selected = null
+    this.curves.forEach(curve => curve.clear())
+    this.setRunning(run, false)
+    $("message").hidden = true
+    if (recipe.data === "own" && new Set(recipe.points.map(p => p[2])).size < 2) {
+      this.pause()
+      $("clock").textContent = "tap the picture to set points of two classes"
+      this.drawOnly()
+      return
+    }
+    this.channel.order("make", {recipe, tag: this.tag, run})
+    this.channel.order("speed", {steps: this.speed})
+  }
+
+  // ---- frames
+
+  take(message) {
+    if (message.file) return takeHome.save(message.file, message.bytes)
+    if (message.tag !== this.tag || !message.vertices) { if (message.vertices) this.channel.order("ack"); return }
+    const first = !this.frame || this.frame.tag !== message.tag
+    this.frame = message
+    if (!this.view) this.start(message)
+    else this.view.setData(message)
+    this.points = message.points
+    if (first) this.layOutUnits()
+    this.showFrame()
+    requestAnimationFrame(() => { // drawn: the next may come
+      this.channel.order("ack")
+      const now = performance.now()
+      this.frames.push(now)
+      while (this.frames[0] < now - 2000) this.frames.shift()
+      this.drawn = (this.drawn ?? 0) + 1
+    })
+  }
+
+  start(frame) {
+    const view = this.view = new TilingView($("tiles"), frame)
+    view.onhover = (tile, x, y) => { this.pointer = [tile, x, y]; fillList($("tile"), tileRows(view, tile, x, y)) }
+    view.ontap = (tile, x, y, event) => this.tap(tile, x, y, event)
+    view.grab = (px, py) => this.grab(px, py)
+    view.drawings.push((pen, seen) => this.drawUnit(pen, seen), (pen, seen) => this.drawPoints(pen, seen))
+    view.onhover(-1, 0, 0)
+    view.show.anchors = false
+    this.setLook(this.look)
+  }
+
+  showFrame() {
+    const {frame} = this, rate = this.frames.length > 5 ? (this.frames.length - 1) / ((this.frames.at(-1) - this.frames[0]) / 1000) : 0
+    $("clock").textContent = `step ${frame.step} · ${frame.measures.tiles.toLocaleString("en")} tiles${this.running && rate ? ` · ${rate.toFixed(0)} pictures a second` : ""}`
+    $("held").hidden = !frame.held
+    this.curves.forEach(curve => curve.add(frame.step, frame.measures))
+    fillLegend($("legend"), this.view)
+    this.showWeights(frame.selected)
+    if (this.view.pointer && this.pointer) fillList($("tile"), tileRows(this.view, ...this.pointer))
+  }
+
+  drawOnly() { // own points before there are enough of them for a network
+    if (!this.view) { this.pending = true; this.channel.order("make", {recipe: {...this.limits.defaults, depth: 1, width: 1}, tag: this.tag}) }
+    this.points = new Float32Array(this.recipe.points.flatMap(p => p.slice(0, 2)))
+    if (this.frame) { this.frame.points = this.points; this.frame.classes = new Uint8Array(this.recipe.points.map(p => p[2])) }
+    this.view?.changed()
+  }
+
+  drawPoints(pen, view) {
+    if (!this.look.points) return
+    const own = this.recipe.data === "own", points = own ? this.recipe.points : null, n = own ? points.length : this.points.length / 2
+    for (let i = 0; i < n; i++) {
+      if (own) view.dot(pen, points[i][0], points[i][1], 4.5, classColor(points[i][2]))
+      else view.dot(pen, this.points[2 * i], this.points[2 * i + 1], 4, classColor(this.frame.classes[i]))
+    }
+  }
+
+  drawUnit(pen, view) { // every wall that the chosen unit made
+    if (!this.selected) return
+    const {labels, unit_starts: starts, offsets, corners, vertices} = this.frame, label = starts[this.selected[0]] + this.selected[1]
+    pen.beginPath()
+    for (let t = 0; t < view.count; t++) for (let c = offsets[t]; c < offsets[t + 1]; c++) {
+      if (labels[c] !== label) continue
+      const a = 2 * corners[c], b = 2 * corners[c + 1 < offsets[t + 1] ? c + 1 : offsets[t]]
+      pen.moveTo(...view.toScreen(vertices[a], vertices[a + 1]))
+      pen.lineTo(...view.toScreen(vertices[b], vertices[b + 1]))
+    }
+    pen.strokeStyle = "#000"; pen.lineWidth = 5; pen.stroke()
+    pen.strokeStyle = "#ff9f1c"; pen.lineWidth = 3; pen.stroke()
+  }
+
+  // ---- by hand
+
+  nearestPoint(px, py) {
+    const points = this.recipe.data === "own" ? this.recipe.points.flatMap(p => [p[0], p[1]]) : this.points
+    let best = GRIP, found = -1
+    for (let i = 0; i < points.length / 2; i++) {
+      const [x, y] = this.view.toScreen(points[2 * i], points[2 * i + 1]), d = Math.hypot(x - px, y - py)
+      if (d < best) { best = d; found = i }
+    }
+    return found
+  }
+
+  nearestUnit(px, py) { // of the fold by whose wall the pointer is: [layer, unit] or null
+    const {view, frame} = this, {offsets, corners, vertices, labels, unit_starts: starts} = frame
+    const [x, y] = view.toSlice(px, py), near = new Set([[0, 0], [GRIP, 0], [-GRIP, 0], [0, GRIP], [0, -GRIP]].map(([dx, dy]) => view.find(x + dx / view.scale, y + dy / view.scale)))
+    let best = GRIP, found = -1
+    for (const t of near) for (let c = offsets[t]; t >= 0 && c < offsets[t + 1]; c++) {
+      if (labels[c] < 0) continue
+      const a = 2 * corners[c], b = 2 * corners[c + 1 < offsets[t + 1] ? c + 1 : offsets[t]]
+      const d = segmentDistance(px, py, ...view.toScreen(vertices[a], vertices[a + 1]), ...view.toScreen(vertices[b], vertices[b + 1]))
+      if (d < best) { best = d; found = labels[c] }
+    }
+    if (found < 0) return null
+    const layer = starts.findLastIndex(start => start <= found)
+    return [layer, found - starts[layer]]
+  }
+
+  grab(px, py) {
+    const point = this.look.points ? this.nearestPoint(px, py) : -1
+    if (point >= 0) {
+      const move = (x, y) => {
+        const at = this.view.toSlice(x, y).map(v => Math.min(2.6, Math.max(-2.6, v)))
+        if (this.recipe.data === "own") this.recipe.points[point] = [...at, this.recipe.points[point][2]]
+        else this.points.set(at, 2 * point)
+        this.channel.order("move", {point, x: at[0], y: at[1]})
+        this.view.changed()
+      }
+      return {move, end: () => { if (this.recipe.data === "own") writeState({points: formatPoints(this.recipe.points)}) }}
+    }
+    const unit = this.selected && this.frame ? this.nearestUnit(px, py) : null
+    if (!unit || unit[0] !== this.selected[0] || unit[1] !== this.selected[1]) return null
+    return {move: (x, y) => { const [u, v] = this.view.toSlice(x, y); this.channel.order("fold", {layer: unit[0], unit: unit[1], x: u, y: v}) }, end: () => {}}
+  }
+
+  tap(tile, x, y) {
+    const [px, py] = this.view.toScreen(x, y)
+    if (this.recipe.data === "own" && this.pen >= 0) {
+      this.recipe = {...this.recipe, points: [...this.recipe.points, [x, y, this.pen]]}
+      return this.make(this.recipe)
+    }
+    this.select(this.nearestUnit(px, py))
+  }
+
+  select(unit) {
+    this.selected = unit
+    this.channel.order("select", {unit})
+    for (const button of $("units").querySelectorAll("button[data-unit]")) button.setAttribute("aria-pressed", String(button.dataset.unit === String(unit)))
+    if (!unit) this.weights.replaceChildren(element("p", {className: "muted small", textContent: "Click a fold, or a unit above: then drag its fold, or its weights."}))
+    this.view?.changed()
+  }
+
+  layOutUnits() {
+    const {depth, width} = this.recipe
+    const rows = Array.from({length: depth}, (_, layer) => element("div", {className: "row"}, element("span", {textContent: `layer ${layer + 1}`}), element("div", {}, ...Array.from({length: width}, (_, unit) => {
+      const button = element("button", {type: "button", title: `unit ${unit + 1}`, dataset: {unit: `${layer},${unit}`}})
+      button.setAttribute("aria-label", `layer ${layer + 1}, unit ${unit + 1}`)
+      button.onclick = () => this.select(this.selected && String(this.selected) === `${layer},${unit}` ? null : [layer, unit])
+      return button
+    }))))
+    this.weights = element("div", {className: "weights"})
+    $("units").replaceChildren(element("div", {className: "layers"}, ...rows), this.weights)
+    this.select(null)
+  }
+
+  showWeights(chosen) {
+    if (!chosen || !this.selected || String([chosen.layer, chosen.unit]) !== String(this.selected)) return
+    const key = `${this.tag} ${this.selected}`, values = [...chosen.weights, ...(chosen.offset === null ? [] : [chosen.offset])]
+    if (this.weights.dataset.key !== key) {
+      this.weights.dataset.key = key
+      this.weights.replaceChildren(...values.map((_, i) => {
+        const source = i < chosen.weights.length ? i : -1, name = source < 0 ? "offset" : chosen.layer === 0 ? ["from x", "from y"][i] : `from ${i + 1}`
+        const input = element("input", {type: "range", min: -3, max: 3, step: 0.01, id: `weight-${i}`}), out = element("output")
+        input.oninput = () => this.channel.order("weight", {layer: chosen.layer, unit: chosen.unit, source, value: Number(input.value)})
+        return element("div", {className: "field"}, element("label", {htmlFor: input.id, textContent: name}), element("div", {className: "with-value"}, input, out))
+      }))
+    }
+    this.weights.querySelectorAll("input").forEach((input, i) => {
+      if (input !== document.activeElement || this.running) input.value = values[i]
+      input.nextElementSibling.textContent = values[i].toFixed(2)
+    })
+  }
+
+  addOwnTools() {
+    const file = element("input", {type: "file", accept: ".csv,text/csv", hidden: true}), open = element("button", {type: "button", textContent: "CSV…"}), clear = element("button", {type: "button", textContent: "Clear"})
+    const pens = [0, 1, 2].map(label => {
+      const button = element("button", {type: "button", textContent: "●", title: `set points of class ${label}`})
+      button.setAttribute("aria-label", `set points of class ${label}`)
+      button.style.color = classColor(label)
+      button.onclick = () => { this.pen = label; pens.forEach((each, i) => each.setAttribute("aria-pressed", String(i === label))) }
+      return button
+    })
+    open.onclick = () => file.click()
+    clear.onclick = () => this.make({...this.recipe, points: []}, false)
+    file.onchange = async () => {
+      const text = await file.files[0].text()
+      file.value = ""
+      this.channel.ask("csv", {text}).then(answer => this.make({...this.recipe, points: answer.points}), error => this.complain(error.message))
+    }
+    this.own = element("div", {className: "own", hidden: true}, ...pens, open, clear, file)
+    $("switches").querySelector(".sets").after(this.own)
+    pens[0].click()
+  }
+
+  // ---- looks and transport
+
+  addLooks() {
+    const color = element("select", {id: "look-color"}, ...COLORS.map(([value, text]) => new Option(text, value))), out = element("output")
+    const layers = element("input", {type: "range", min: 1, max: 6, step: 1, id: "look-layers"})
+    color.onchange = () => this.setLook({...this.look, color: color.value}, true)
+    layers.oninput = () => this.setLook({...this.look, layers: Number(layers.value)}, true)
+    const boxes = [["walls", "walls"], ["boundary", "decision boundary"], ["points", "data"]].map(([name, text]) => {
+      const box = element("input", {type: "checkbox"})
+      box.onchange = () => this.setLook({...this.look, [name]: box.checked})
+      return [name, box, element("label", {}, box, text)]
+    })
+    const home = element("button", {type: "button", textContent: "Show all"})
+    home.onclick = () => this.view?.home()
+    $("looks").append(element("label", {}, "colour", color), element("label", {}, "folds to layer", layers, out), ...boxes.map(([,, label]) => label), home)
+    this.showLook = look => {
+      color.value = look.color
+      layers.max = this.recipe.depth
+      layers.value = Math.min(look.layers, this.recipe.depth)
+      out.textContent = layers.value
+      for (const [name, box] of boxes) box.checked = look[name]
+    }
+  }
+
+  setLook(look, keep = false) {
+    this.look = look
+    this.showLook(look)
+    if (keep) writeState({color: look.color === "class" ? null : look.color, layers: look.layers >= this.recipe.depth ? null : look.layers})
+    this.channel.order("color", {color: look.color})
+    if (!this.view) return
+    this.view.show.folds = look.walls
+    this.view.show.boundary = look.boundary
+    this.view.layers = look.layers >= this.recipe.depth ? 255 : look.layers
+    this.view.colorBy(look.color)
+    fillLegend($("legend"), this.view)
+  }
+
+  setSpeed(steps) {
+    this.speed = SPEEDS.includes(steps) ? steps : 1
+    $("speed").value = this.speed
+    this.channel.order("speed", {steps: this.speed})
+  }
+
+  setRunning(running, tell = true) {
+    this.running = running
+    $("play").textContent = running ? "Pause" : "Play"
+    $("play").setAttribute("aria-pressed", String(running))
+    if (tell) this.channel.order("run", {running})
+    if (!running) this.frames = []
+  }
+
+  pause() { this.setRunning(false) }
+
+  complain(text) {
+    this.setRunning(false, false)
+    $("message").textContent = text
+    $("message").hidden = false
+  }
+
+  listen() {
+    for (const steps of SPEEDS) $("speed").append(new Option(`${steps} step${steps > 1 ? "s" : ""} a picture`, steps))
+    $("speed").onchange = () => { this.setSpeed(Number($("speed").value)); writeState({speed: this.speed === 1 ? null : this.speed}) }
+    $("play").onclick = () => this.setRunning(!this.running)
+    $("step").onclick = () => { this.pause(); this.channel.order("step") }
+    $("reset").onclick = () => this.make(this.recipe, false)
+  }
+}
+
+const pick = (from, names) => Object.fromEntries(names.filter(name => name in from).map(name => [name, from[name]]))
+const formatPoints = points => points.map(p => p.map(v => Number(v.toFixed(3))).join(",")).join(";")
+const parsePoints = text => text.split(";").filter(Boolean).map(part => part.split(",").map(Number)).filter(p => p.length === 3 && p.every(Number.isFinite))
+
+function segmentDistance(px, py, ax, ay, bx, by) {
+  const dx = bx - ax, dy = by - ay, s = Math.min(1, Math.max(0, ((px - ax) * dx + (py - ay) * dy) / (dx * dx + dy * dy || 1)))
+  return Math.hypot(px - ax - s * dx, py - ay - s * dy)
+}

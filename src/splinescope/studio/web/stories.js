@@ -1,0 +1,71 @@
+// Stories: a few sentences, a state to start from, and what to try. `#story=NAME` opens one.
+
+import {element} from "/viewer/panel.js"
+
+export const STORIES = [
+  {
+    name: "fold", title: "How a layer folds space",
+    text: ["One layer of ReLU units cuts the plane along straight lines: each unit's fold. A second layer draws straight lines too, but on the folded sheet; unfolded again, they bend wherever they cross a line of the first."],
+    tries: ["Move “folds to layer” from 1 to 3 and watch lines bend into curves.", "Click a fold, then drag it: deeper folds follow."],
+    recipe: {data: "circles", depth: 3, width: 8, seed: 4}, look: {color: "folds", layers: 1},
+  },
+  {
+    name: "learn", title: "Tiles learn a boundary",
+    text: ["The network is one affine map on every tile, so its decision boundary is straight inside each and can only turn at a wall. To follow the data it must bring walls to where turning is needed."],
+    tries: ["Press Play and watch the red line turn only at walls.", "Drag a data point across the boundary while it trains."],
+    recipe: {data: "moons", depth: 2, width: 10, seed: 1}, look: {color: "class"}, run: true,
+  },
+  {
+    name: "batch-norm", title: "Batch norm finds the data",
+    text: ["At the start, folds of a plain network lie anywhere. Batch norm moves each unit's fold through the middle of its inputs, layer by layer: before any training, folds gather where the data are."],
+    tries: ["Switch “normalise” between none and batch norm, and compare “tiles nearby: data”.", "Move “folds to layer”: the gathering grows with depth.", "Set “start” to “centred on data” without any normalisation: the same, done once."],
+    recipe: {data: "star", depth: 4, width: 16, norm: "batch", noise: 0, seed: 3}, look: {color: "folds"},
+  },
+  {
+    name: "migration", title: "Tiles migrate to the boundary",
+    text: ["Training goes on long after every point is right. Watch two curves: tiles near the data, and tiles near the decision boundary. In this run folds keep leaving the points for the boundary."],
+    tries: ["Let it run for some thousand steps and watch “tiles nearby”.", "Colour by slope: steep tiles line the boundary, flat ones hold the data."],
+    recipe: {data: "spirals", count: 120, noise: 0.03, depth: 3, width: 16, rate: 0.003, seed: 2}, look: {color: "slope"}, speed: 25, run: true,
+  },
+  {
+    name: "skip", title: "Why skip connections help",
+    text: ["In a deep plain network, slopes of neighbouring tiles differ by orders of magnitude: the map is nearly flat here and steep there. With each layer added to its input, the identity keeps slopes alike, and training starts at once."],
+    tries: ["Switch “skip connections” off and look at the ends of the colour bar.", "Press Play for both and compare the loss after 200 steps."],
+    recipe: {data: "moons", depth: 6, width: 12, skip: true, rate: 0.003, seed: 0}, look: {color: "slope"},
+  },
+  {
+    name: "jitter", title: "Small batches make the boundary tremble",
+    text: ["Batch norm uses the mean and variance of the batch at hand. Each batch has others, so in training the folds, and with them the boundary, tremble; the smaller the batch, the more. It acts like noise that widens the margin."],
+    tries: ["Press Play: the picture uses the statistics of a random batch each time.", "Raise “batch” to 64 and watch it calm down.", "Set “statistics of” to all data: the network as it is used later."],
+    recipe: {data: "moons", depth: 2, width: 12, norm: "batch", batch: 8, statistics: "batch", rate: 0.0001, seed: 5}, look: {color: "class"}, run: true,
+  },
+  {
+    name: "absolute", title: "Origami: absolute values",
+    text: ["|x| is the plainest fold of all: the sheet is folded along a line and both halves lie on each other. Layers of absolute values make patterns that mirror themselves, as paper does."],
+    tries: ["Colour by “first output” and count the mirror lines.", "Drag a fold of layer 1: every later fold moves with its mirror image."],
+    recipe: {data: "xor", depth: 3, width: 4, activation: "abs", seed: 7}, look: {color: "folds"},
+  },
+  {
+    name: "norms", title: "One norm or another",
+    text: ["Layer, group and RMS norm use the statistics of each point by itself. That is no affine map, so the picture holds their statistics at the mean over the data and says so. Watch where each leaves the folds: RMS norm, without an offset, keeps them all through one point."],
+    tries: ["Go through the choices of “normalise”.", "Compare “tiles nearby” before training."],
+    recipe: {data: "star", depth: 2, width: 24, norm: "rms", init: "zero bias", noise: 0, seed: 1}, look: {color: "folds"},
+  },
+]
+
+export const storyNamed = name => STORIES.find(story => story.name === name)
+
+export function storyPanel(target, story, leave) {
+  target.hidden = !story
+  if (!story) return
+  const at = STORIES.indexOf(story), next = STORIES[(at + 1) % STORIES.length], close = element("button", {type: "button", className: "plain", textContent: "Close"})
+  close.onclick = leave
+  target.replaceChildren(element("h3", {textContent: story.title}), ...story.text.map(text => element("p", {textContent: text})),
+    element("p", {}, element("b", {textContent: "Try: "})), element("ul", {}, ...story.tries.map(text => element("li", {textContent: text}))),
+    element("div", {className: "row"}, close, element("a", {href: `#story=${next.name}`, textContent: `Next: ${next.title} →`})))
+}
+
+export function storyShelf(target) {
+  target.replaceChildren(element("h1", {textContent: "Stories"}), element("p", {className: "muted", textContent: "Each opens the playground in a state worth looking at. Links to a story work for everyone who runs the studio."}),
+    element("div", {className: "cards"}, ...STORIES.map(story => element("a", {className: "card", href: `#story=${story.name}`}, element("h2", {textContent: story.title}), element("p", {textContent: story.text[0]})))))
+}

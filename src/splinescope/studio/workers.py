@@ -1,0 +1,74 @@
+"""Work beside the event loop: a bounded pool of jobs that can be cancelled."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from .._errors import SplinescopeError
+
+TORCH = threading.RLock()
+"""Held while a network is read or trained: torch's export is not made for several threads at a time."""
+
+
+class Cancelled(Exception):
+    """Raised inside a job that was cancelled, at its next report of progress."""
+
+
+class Busy(SplinescopeError):
+    """More jobs are waiting than the server takes."""
+
+
+class Job:
+    """One piece of work; `progress` is given to what does it, and ends it once `cancel` was called."""
+
+    def __init__(self, report: Callable[[float, int], None] | None = None) -> None:
+        self._report = report
+        self._cancelled = threading.Event()
+
+    def cancel(self) -> None:
+        self._cancelled.set()
+
+    def progress(self, share: float, count: int) -> None:
+        """Tell how far the work is; raises `Cancelled` if it is no longer wanted."""
+        if self._cancelled.is_set():
+            raise Cancelled
+        if self._report is not None:
+            self._report(share, count)
+
+
+class Pool:
+    """At most `workers` jobs at a time, at most `waiting` more in line; beyond that `Busy`."""
+
+    def __init__(self, workers: int = 2, waiting: int = 16) -> None:
+        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="studio")
+        self._room = threading.BoundedSemaphore(workers + waiting)
+        self._jobs: set[Job] = set()
+        self._lock = threading.Lock()
+
+    def submit(self, job: Job, work: Callable[[Job], Any]) -> Future[Any]:
+        """Run `work(job)` when its turn comes."""
+        if not self._room.acquire(blocking=False):
+            raise Busy("the server has too much to do: wait for what is running, or cancel it.")
+        with self._lock:
+            self._jobs.add(job)
+
+        def run() -> Any:
+            try:
+                job.progress(0.0, 0)
+                return work(job)
+            finally:
+                with self._lock:
+                    self._jobs.discard(job)
+                self._room.release()
+
+        return self._pool.submit(run)
+
+    def close(self) -> None:
+        """Cancel everything; what runs ends at its next report of progress."""
+        with self._lock:
+            for job in self._jobs:
+                job.cancel()
+        self._pool.shutdown(wait=False)

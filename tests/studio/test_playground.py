@@ -1,0 +1,209 @@
+"""The playground in a real browser: training, dragging and looking change the exact tiles."""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+
+from splinescope import InputError
+from splinescope.studio.recipe import ACTIVATIONS, INITS, NORMS, Recipe
+from splinescope.studio.sets import make_set
+from splinescope.studio.trainer import Trainer
+
+READY = "() => studio.pages.playground.drawn > 0"
+STILL = """async () => { const g = studio.pages.playground; let before
+  do { before = g.drawn; await new Promise(done => setTimeout(done, 400)) } while (g.drawn !== before) }"""
+TO_CLIENT = """([x, y]) => { const v = studio.pages.playground.view, box = v.overlay.getBoundingClientRect()
+const at = v.toScreen(x, y)
+return [box.left + at[0], box.top + at[1]] }"""
+FRAME = """() => { const f = studio.pages.playground.frame
+return {step: f.step, measures: f.measures, vertices: Array.from(f.vertices),
+  points: Array.from(f.points), running: f.running} }"""
+
+
+def ready(page):
+    page.wait_for_function(READY, timeout=60_000)
+    page.evaluate(STILL)
+    return page.evaluate(FRAME)
+
+
+def drag(page, start, end):
+    page.mouse.move(*page.evaluate(TO_CLIENT, start))
+    page.mouse.down()
+    page.mouse.move(*page.evaluate(TO_CLIENT, end), steps=4)
+    page.mouse.up()
+    page.evaluate(STILL)
+
+
+def test_training_moves_the_tiles_and_the_picture_is_that_of_the_recipe(studio):
+    with studio("#width=8&depth=2&seed=3") as page:
+        first = ready(page)
+        assert first["step"] == 0
+        trainer = Trainer(Recipe(width=8, depth=2, seed=3))
+        trainer.hold_statistics()
+        assert np.array_equal(np.array(first["vertices"]).reshape(-1, 2), trainer.tile().vertices)
+        page.click("#step")
+        page.wait_for_function("() => studio.pages.playground.frame.step === 1")
+        trainer.train(1)
+        measured = trainer.hold_statistics()
+        after = ready(page)
+        assert np.array_equal(np.array(after["vertices"]).reshape(-1, 2), trainer.tile().vertices)
+        assert after["measures"]["loss"] == pytest.approx(measured["loss"])
+        assert not np.array_equal(after["vertices"][:40], first["vertices"][:40])
+        page.click("#play")
+        page.wait_for_function("() => studio.pages.playground.frame.step > 20", timeout=60_000)
+        page.click("#play")
+        assert ready(page)["measures"]["loss"] < first["measures"]["loss"]
+        assert not ready(page)["running"]
+        assert "tiles" in page.inner_text("#clock")
+
+
+def test_points_folds_and_weights_can_be_dragged(studio):
+    with studio("#width=6&depth=2&data=circles&noise=0") as page:
+        before = ready(page)
+        drag(page, before["points"][:2], [0.1, -0.2])
+        after = ready(page)
+        assert after["points"][:2] == pytest.approx([0.1, -0.2], abs=0.03)  # half a pixel
+        assert after["points"][2:] == before["points"][2:]
+        # a fold: choose a unit by its button, then drag a point of its wall
+        page.click("button[data-unit='0,2']")
+        page.evaluate(STILL)
+        unit = """() => { const f = studio.pages.playground.frame, c = f.labels.findIndex(l => l === 2), v = f.vertices
+        const t = f.offsets.findLastIndex(o => o <= c), n = c + 1 < f.offsets[t + 1] ? c + 1 : f.offsets[t]
+        return [0, 1].map(k => (v[2 * f.corners[c] + k] + v[2 * f.corners[n] + k]) / 2) }"""
+        start = page.evaluate(unit)
+        end = [start[0] + 0.4, start[1] + 0.3]
+        page.uncheck("label:has-text('data') input")  # or a point under the pointer would be taken
+        drag(page, start, end)
+        trainer = Trainer(Recipe(width=6, depth=2, data="circles", noise=0.0))
+        trainer.move_fold(0, 2, *end)
+        moved = page.evaluate("() => studio.pages.playground.frame.selected")
+        assert moved["offset"] == pytest.approx(trainer.model[0].linear.bias[2].item(), abs=0.05)
+        # a weight
+        page.locator("#weight-0").fill("1.5")
+        page.evaluate(STILL)
+        assert page.evaluate("() => studio.pages.playground.frame.selected.weights[0]") == pytest.approx(1.5)
+
+
+def test_hover_colours_layers_and_keys_show_the_tile(studio):
+    with studio("#width=8&depth=3") as page:
+        ready(page)
+        tiling = Trainer(Recipe(width=8, depth=3)).tile()
+        tile = int(np.argmax(tiling.inradii()))
+        page.mouse.move(*page.evaluate(TO_CLIENT, tiling.centroids()[tile].tolist()))
+        rows = page.locator("#tile > *").all_inner_texts()
+        told = dict(zip(rows[::2], rows[1::2], strict=True))
+        assert told["tile"] == str(tile)
+        assert float(told["area"]) == pytest.approx(tiling.areas[tile], rel=1e-3)
+        assert "output 1 here" in told
+        page.select_option("#look-color", "folds")
+        page.locator("#look-layers").fill("1")
+        assert page.evaluate("() => studio.pages.playground.view.layers") == 1
+        assert "color=folds" in page.url
+        assert "layers=1" in page.url
+        page.reload()
+        page.wait_for_selector("body[data-ready]")
+        ready(page)
+        assert page.evaluate("() => [studio.pages.playground.view.layers, studio.pages.playground.view.colored]") == [
+            1,
+            "folds",
+        ]
+
+
+def test_own_points_are_set_by_hand_and_kept_in_the_address(studio):
+    with studio("#data=own&points=-1,-1,0;1,1,1&width=4&depth=1") as page:
+        ready(page)
+        page.click("button[aria-label='set points of class 1']")
+        page.mouse.click(*page.evaluate(TO_CLIENT, [1.2, -0.8]))
+        page.wait_for_function("() => studio.pages.playground.frame.points.length === 6", timeout=30_000)
+        points = re.search(r"points=([^&]*)", page.url)[1].replace("%2C", ",").replace("%3B", ";").split(";")
+        assert len(points) == 3
+        assert points[2].endswith(",1")
+
+
+def test_stories_open_by_link_and_say_what_to_try(studio):
+    with studio("#view=stories") as page:
+        cards = page.locator(".card")
+        assert cards.count() >= 6
+        links = [cards.nth(i).get_attribute("href") for i in range(cards.count())]
+        cards.nth(1).click()
+        assert page.url.endswith(links[1])
+        assert page.locator("#story li").count() >= 2
+        for link in links:  # each recipe is one that the server makes
+            tag = page.evaluate("link => { location.hash = link; return studio.pages.playground.tag }", link)
+            shown = "tag => { const g = studio.pages.playground; return g.tag > tag && g.frame?.tag === g.tag }"
+            page.wait_for_function(shown, arg=tag, timeout=60_000)
+            assert page.is_hidden("#message"), (link, page.inner_text("#message"))
+
+
+def test_two_tabs_have_networks_of_their_own(studio):
+    with studio("#width=5&depth=1") as one, studio("#width=7&depth=1") as two:
+        ready(one)
+        ready(two)
+        one.click("#play")
+        one.wait_for_function("() => studio.pages.playground.frame.step > 3", timeout=60_000)
+        assert two.evaluate(FRAME)["step"] == 0
+        assert two.locator("button[data-unit]").count() == 7
+        assert one.locator("button[data-unit]").count() == 5
+
+
+def test_names_and_addresses_are_text_never_code(studio):
+    with studio("#data=<img src=x onerror=alert(1)>&width=<script>&story=<b>") as page:
+        page.wait_for_function("() => !document.getElementById('message').hidden", timeout=30_000)
+        assert "data must be one of" in page.inner_text("#message")
+        assert page.locator("#message img, #message script").count() == 0
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_every_normalisation_is_tiled_exactly_as_it_is_shown(norm):
+    trainer = Trainer(Recipe(norm=norm, width=8, depth=2, count=40))
+    trainer.train(3)
+    trainer.hold_statistics()
+    tiling = trainer.tile()
+    points = torch.from_numpy(tiling.centroids()).float()
+    with torch.no_grad():
+        outputs = trainer.model.eval()(points).double().numpy()
+    assert np.abs(tiling.outputs(tiling.centroids()) - outputs).max() < 1e-4 * (1 + np.abs(outputs).max())  # float32
+    assert trainer.frame()["held"] == (norm in ("layer", "group", "rms"))
+
+
+def test_a_fold_that_is_dragged_passes_through_the_place():
+    for recipe in (Recipe(depth=2), Recipe(depth=2, norm="batch"), Recipe(depth=2, norm="layer")):
+        trainer = Trainer(recipe)
+        trainer.move_fold(1, 3, 0.3, -0.4)
+        seen = []
+        handle = trainer.model[1].act.register_forward_pre_hook(lambda _m, inputs, seen=seen: seen.append(inputs[0]))
+        with torch.no_grad():
+            trainer.model.eval()(torch.tensor([[0.3, -0.4]]))
+        handle.remove()
+        assert abs(float(seen[0][0, 3])) < 1e-5
+    with pytest.raises(InputError, match="no offset"):
+        Trainer(Recipe(norm="rms")).move_fold(0, 0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("init", INITS)
+def test_every_start_trains(init):
+    trainer = Trainer(Recipe(init=init, width=6, depth=2, activation=ACTIVATIONS[0]))
+    before = trainer.hold_statistics()["loss"]
+    trainer.train(40)
+    assert trainer.hold_statistics()["loss"] < before
+
+
+def test_sets_are_drawn_from_the_seed_and_fit_the_square():
+    for name in ("moons", "circles", "star", "spirals", "xor", "blobs"):
+        x, y = make_set(Recipe(data=name))
+        again, _ = make_set(Recipe(data=name))
+        assert torch.equal(x, again)
+        assert x.abs().max() < 2.6
+        assert set(y.tolist()) == set(range(int(y.max()) + 1))
+
+
+def test_looking_does_not_change_training():
+    seen, unseen = (Trainer(Recipe(norm="batch", statistics="batch", batch=8)) for _ in range(2))
+    for _ in range(3):
+        seen.train(1)
+        seen.frame()
+    unseen.train(3)
+    for a, b in zip(seen.model.parameters(), unseen.model.parameters(), strict=True):
+        assert torch.equal(a, b)

@@ -1,0 +1,167 @@
+"""The server refuses strangers, survives what is thrown at it, and ends when told."""
+
+import concurrent.futures
+import http.client
+import json
+import os
+import random
+import socket
+import time
+from contextlib import closing
+from pathlib import Path
+
+import httpx
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import connect
+
+from tests.studio.conftest import Server
+
+
+def get(server, path, **headers):
+    return httpx.get(f"{server.origin}{path}", headers=headers, timeout=20)
+
+
+def test_a_wrong_token_host_or_origin_gets_403(server):
+    good = f"/?token={server.token}"
+    assert get(server, good).status_code == 200
+    assert get(server, "/", Authorization=f"Bearer {server.token}").status_code == 200
+    assert get(server, "/").status_code == 403
+    assert get(server, "/?token=wrong").status_code == 403
+    assert get(server, good, Host="evil.example").status_code == 403
+    assert get(server, good, Host=f"evil.example:{server.port}").status_code == 403
+    assert get(server, good, Origin="http://evil.example").status_code == 403
+    channel = f"ws://127.0.0.1:{server.port}/channel"
+    for address, origin in ((channel, None), (f"{channel}?token={server.token}", "http://evil.example")):
+        with pytest.raises(InvalidStatus, match="403"):
+            connect(address, origin=origin)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/static/../server.py",
+        "/static/%2e%2e/server.py",
+        "/static/..%2fserver.py",
+        "/viewer//etc/passwd",
+        "/static/nothing.js",
+        "/static/%00",
+        "/static/..\\server.py",
+        "/static/" + "a" * 5000,
+    ],
+)
+def test_paths_outside_the_package_give_404(server, path):
+    with closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)) as line:
+        line.request("GET", f"{path}?token={server.token}")  # as it stands: clients tidy paths
+        answer = line.getresponse()
+        assert answer.status == 404
+        assert b"import" not in answer.read()
+
+
+def test_every_answer_carries_the_policy(server):
+    for path in (f"/?token={server.token}", "/static/main.js", "/static/nothing.js", "/"):
+        headers = get(server, path).headers
+        policy = headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "script-src 'self';" in policy
+        assert "frame-ancestors 'none'" in policy
+        assert headers["x-content-type-options"] == "nosniff"
+    embedded = get(server, f"/?embed&token={server.token}").headers["content-security-policy"]
+    assert "frame-ancestors *" in embedded
+
+
+def raw(server, data):
+    """Bytes straight to the server; whatever it answers."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=5) as line:
+        line.settimeout(2)
+        try:
+            line.sendall(data)
+            return line.recv(4096)
+        except (ConnectionError, TimeoutError):
+            return b""
+
+
+def hostile(server, number):
+    """One of the many kinds of requests that nobody should send."""
+    chance = random.Random(number)
+    kind = number % 10
+    junk = chance.randbytes(chance.randrange(1, 3000))
+    host = f"Host: 127.0.0.1:{server.port}\r\n".encode()
+    if kind == 0:
+        return raw(server, junk)
+    if kind == 1:
+        return raw(server, b"GET / HTTP/1.1\r\n" + host + b"X: " + b"a" * 200_000 + b"\r\n\r\n")
+    if kind == 2:
+        return raw(server, b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\n" + host + b"\r\n")
+    if kind == 3:
+        return raw(server, b"POST / HTTP/1.1\r\n" + host + b"Content-Length: 99999999999\r\n\r\n" + junk)
+    if kind == 4:
+        return raw(
+            server, b"GET /channel HTTP/1.1\r\n" + host + b"Upgrade: websocket\r\nConnection: Upgrade\r\n\r\n" + junk
+        )
+    if kind == 5:
+        return httpx.request(
+            chance.choice(["PUT", "DELETE", "TRACE", "PATCH"]), f"{server.origin}/?token={server.token}"
+        )
+    with server.line() as line:
+        if kind == 6:
+            line.send("[" * 20_000)
+        elif kind == 7:
+            line.send(junk)
+        elif kind == 8:
+            order = {
+                "do": "playground",
+                "order": "make",
+                "recipe": chance.choice([3, {"depth": 1e9}, {"x": 1}, {"points": "no"}]),
+            }
+            line.send(json.dumps(order))
+        else:
+            what = chance.choice(["limits", "nothing", None, [], {}, 7])
+            line.send(json.dumps({"id": chance.choice([1, "1", None, True, -5, 1.5]), "do": what, "job": [1]}))
+        return line.recv(20)
+
+
+def test_two_hundred_hostile_requests_leave_it_serving(server):
+    with concurrent.futures.ThreadPoolExecutor(8) as many:
+        list(many.map(lambda number: hostile(server, number), range(200)))
+    with server.line() as line:
+        assert server.ask(line, id=1, do="limits")["answer"]["defaults"]["data"] == "moons"
+        line.send("x" * (2 << 20))
+        with pytest.raises(ConnectionClosed, match="1009"):  # message too big
+            line.recv(20)
+    assert server.process.poll() is None
+
+
+def test_a_bad_request_is_answered_in_words(server):
+    with server.line() as line:
+        line.send("{")
+        assert "JSON" in json.loads(line.recv(10))["error"]
+        assert "unknown request" in server.ask(line, id=2, do="dance")["error"]
+        line.send(json.dumps({"do": "playground", "order": "make", "recipe": {"width": 1000}}))
+        assert "width must be a whole number from 1 to 64" in json.loads(line.recv(20))["error"]
+        assert "two or three columns" in server.ask(line, id=3, do="csv", text="a,b\n1,x")["error"]
+        answer = server.ask(line, id=4, do="csv", text="x,y,c\n0,0,3\n10,0,5\n5,5,3\n")
+        assert [row[2] for row in answer["answer"]["points"]] == [0, 1, 0]
+
+
+def test_ctrl_c_ends_it_and_leaves_no_process():
+    server = Server()
+    children = f"/proc/{server.process.pid}/task/{server.process.pid}/children"
+    with server.line() as line:
+        line.send(json.dumps({"do": "playground", "order": "make", "recipe": {}, "run": True}))
+        line.recv(60)  # it is training now
+        below = Path(children).read_text().split()
+        start = time.monotonic()
+        assert server.interrupt() in (0, 130)
+        assert time.monotonic() - start < 15
+    for process in below:
+        assert not os.path.exists(f"/proc/{process}")
+    assert "Traceback" not in server.rest
+    with pytest.raises(OSError, match="refused"):
+        socket.create_connection(("127.0.0.1", server.port), timeout=2)
+    again = Server("--port", server.port)  # the port is free at once
+    try:
+        assert get(again, f"/?token={again.token}").status_code == 200
+        assert get(again, f"/?token={server.token}").status_code == 403
+    finally:
+        again.interrupt()
