@@ -97,6 +97,51 @@ def test_exact_equals_the_count_of_a_fine_grid(region: str) -> None:
         assert all(0 <= int(f) - g <= 1 for f, g in zip(found.counts[i], folds, strict=True))
 
 
+@pytest.fixture(scope="module")
+def pooled() -> nn.Sequential:
+    """A convolution, a max-pool over overlapping windows, a clamp and pairs that are sorted."""
+    torch.manual_seed(0)
+
+    class Sorted(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.reshape(len(x), 2, 2).sort(-1).values.flatten(1)
+
+    return nn.Sequential(
+        nn.Conv2d(1, 2, 2), nn.Threshold(0.0, 0.0), nn.MaxPool2d(2, 1), nn.Flatten(), nn.Linear(8, 4), nn.Hardtanh(),
+        Sorted(), nn.Linear(4, 1),
+    ).double()  # fmt: skip
+
+
+@pytest.mark.parametrize("method", ["frame", "distance", "exact"])
+def test_every_method_sees_the_same_sites_and_units(pooled: nn.Sequential, method: str) -> None:
+    """One site per max-pool, one unit per window; two per clamped element; one per sorted pair."""
+    x = torch.randn(2, 1, 4, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    found = local_complexity(pooled, x, radius=0.3, method=method)
+    assert [(s.path, s.op, s.shape, s.units) for s in found.sites] == [
+        ("1", "threshold", (2, 3, 3), 18),
+        ("2", "max_pool2d", (2, 2, 2), 8),
+        ("5", "hardtanh", (4,), 8),
+        ("6", "sort", (2,), 2),
+    ]
+    assert found.counts.shape == (2, 4)
+
+
+def test_a_window_is_one_fold_however_many_competitors_take_turns(pooled: nn.Sequential) -> None:
+    """On a fine grid of the square, windows whose winner changes; the tiling's cuts for them are more."""
+    x = torch.randn(1, 1, 4, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    plane = random_frame(2, (1, 4, 4), generator=torch.Generator().manual_seed(7))
+    found = local_complexity(pooled, x, radius=2.0, method="exact", directions=plane, region="square")
+    t = torch.linspace(-2.0, 2.0, 301, dtype=torch.float64)
+    rows = x + torch.einsum("nk,kcij->ncij", torch.cartesian_prod(t, t), plane)
+    hidden = pooled[1](pooled[0](rows))
+    windows = F.unfold(hidden.reshape(-1, 1, 3, 3), 2).reshape(len(rows), 2, 4, 4)
+    best = windows.max(2, keepdim=True).values
+    # a window folds where no competitor is a winner throughout (ties at zero, where all are dead, do not fold)
+    changes = int((~(windows == best).all(0).any(1)).sum())
+    assert abs(int(found.counts[0, 1]) - changes) <= 1  # a sliver may slip through the grid
+    assert changes >= 4
+
+
 def test_exact_on_a_square_equals_the_tiling() -> None:
     model = mlp(2, 10, 10, 1).double()
     found = local_complexity(

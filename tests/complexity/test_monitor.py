@@ -35,6 +35,23 @@ def test_schedules_are_increasing_and_spaced_as_said() -> None:
     assert ratios == pytest.approx([10**0.1] * len(ratios), rel=0.01)  # rounding to whole steps
 
 
+def test_activations_of_the_model_itself_have_a_name() -> None:
+    """A function called in the model's own forward has no module path: its operation names the column."""
+
+    class Functional(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.map = torch.nn.Linear(3, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.relu(self.map(x)).sum(1)
+
+    monitor = ComplexityMonitor(Functional(), {"train": torch.randn(4, 3)}, radius=0.3)
+    monitor.step(0)
+    assert "train/0 relu" in monitor.records[-1]
+    assert all(name == name.strip() for name in monitor.records[-1])
+
+
 def test_the_monitor_records_what_local_complexity_says(tmp_path: Path) -> None:
     model = mlp(3, 12, 12, 2).train()
     x = torch.randn(9, 3)

@@ -122,6 +122,7 @@ AFFINE: dict[str, tuple[Callable[[Tensor], Tensor], tuple[int, ...]]] = {
     "upsample_trilinear3d": (nn.Upsample(scale_factor=2, mode="trilinear"), VOLUME),
     "view": (lambda x: x.view(x.shape[0], 12, -1), IMAGE),
     "flatten": (nn.Flatten(), IMAGE),
+    "reshape by len": (lambda x: x.reshape(len(x), -1) + x.view(len(x), 144), IMAGE),
     "unflatten": (lambda x: x.unflatten(1, (2, 2)).squeeze(-1), IMAGE),
     "squeeze": (lambda x: x[:, :1].squeeze(1).unsqueeze(-1), IMAGE),
     "reshape after permute": (lambda x: x.permute(0, 2, 3, 1).reshape(x.size(0), -1), IMAGE),
@@ -170,7 +171,10 @@ AFFINE: dict[str, tuple[Callable[[Tensor], Tensor], tuple[int, ...]]] = {
     "pad circular": (lambda x: F.pad(x, (1, 1, 1, 1), mode="circular"), IMAGE),
     "constant_pad_nd": (nn.ConstantPad1d(1, 2.0), SERIES),
     "zero pad": (nn.ZeroPad2d(1), IMAGE),
-    "dropout": (nn.Sequential(nn.Dropout(0.5), nn.Dropout2d(0.5), nn.AlphaDropout(0.5)), IMAGE),
+    "dropout": (
+        nn.Sequential(nn.Dropout(0.5), nn.Dropout2d(0.5), nn.AlphaDropout(0.5), nn.FeatureAlphaDropout(0.5)),
+        IMAGE,
+    ),
     "identity": (nn.Sequential(nn.Identity(), nn.Identity()), IMAGE),
     "casts": (lambda x: x.detach().float().double().clone(), IMAGE),
     "long names": (lambda x: torch.negative(torch.subtract(torch.multiply(x, ROW6), 2)), IMAGE),
@@ -237,3 +241,6 @@ FOLDS: dict[str, tuple[Callable[[Tensor], Tensor], tuple[int, ...]]] = {
     "adaptive_max_pool3d": (nn.AdaptiveMaxPool3d(3), VOLUME),
     "in-place skip": (in_place_skip, IMAGE),
 }
+
+WRITES = {"assign in place", "assign by index", "fill in place"}
+"""Operations that write into views: their graphs are rewritten by torch before they are read."""

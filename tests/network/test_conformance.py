@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from unittest import mock
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 import splinescope as ss
-from splinescope.network import Fold, Program, Seal
+from splinescope.complexity._sites import sites_of
+from splinescope.network import Fold, Program, Seal, _export
 from splinescope.network._call import op_name
-from splinescope.network._registry import RULES, load_rules
+from splinescope.network._registry import OPERATIONS, fill
 
-from .operations import AFFINE, FOLDS
+from .operations import AFFINE, FOLDS, WRITES
 
 ALL = {**AFFINE, **FOLDS}
 SHAPES = sorted({shape for _, shape in ALL.values()})
@@ -57,12 +59,21 @@ def _float64():
     torch.set_default_dtype(before)
 
 
+FORMS = ("alone", "inside", "decomposed")
+"""Each operation as the model's only one; between folds; and as torch rewrites graphs with writes into views."""
+
+
 @functools.cache
-def traced(shape: tuple[int, ...], inside: bool) -> tuple[Together, ss.SplineNetwork, Tensor]:
+def traced(shape: tuple[int, ...], form: str) -> tuple[Together, ss.SplineNetwork, Tensor]:
     """All operations of the table that take inputs of `shape`, in one network."""
     operations = {label: operation for label, (operation, needs) in ALL.items() if needs == shape}
-    model = Together(operations, inside).double().eval()
+    if form != "decomposed":
+        operations = {label: operation for label, operation in operations.items() if label not in WRITES}
+    model = Together(operations, form == "inside").double().eval()
     x = torch.randn(5, *shape, generator=torch.Generator().manual_seed(3))
+    if form == "decomposed":
+        with mock.patch.object(_export, "make_functional", return_value=False):
+            return model, ss.trace(model, x), x
     return model, ss.trace(model, x), x
 
 
@@ -75,11 +86,11 @@ def values_of(program: Program, x: Tensor) -> dict[str, Tensor]:
     return values
 
 
-@pytest.mark.parametrize("inside", [False, True], ids=["alone", "inside"])
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @torch.no_grad()
-def test_program_equals_the_model(shape, inside):
-    model, network, x = traced(shape, inside)
+def test_program_equals_the_model(shape, form):
+    model, network, x = traced(shape, form)
     program = network.program()
     for rows in (x, x[:1]):
         expected = model.results(rows)
@@ -90,11 +101,11 @@ def test_program_equals_the_model(shape, inside):
             torch.testing.assert_close(ours, value, rtol=bound, atol=bound, msg=lambda m, label=label: f"{label}: {m}")
 
 
-@pytest.mark.parametrize("inside", [False, True], ids=["alone", "inside"])
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @torch.no_grad()
-def test_steps_are_what_they_claim(shape, inside):
-    _, network, x = traced(shape, inside)
+def test_steps_are_what_they_claim(shape, form):
+    _, network, x = traced(shape, form)
     program = network.program()
     a, b = values_of(program, x), values_of(program, x.flip(0) + 0.1)
     for step in program.steps:
@@ -146,19 +157,55 @@ def assert_seal_is_consistent(seal: Seal, program: Program, values: dict[str, Te
         sign = fold.gains[0]
         assert len(windows) == fold.site.units
         assert bool((sign * stage <= sign * final[:, torch.from_numpy(windows)]).all())
+        assert windows.tolist() == [cut % final.shape[1] for cut in range(len(windows))]  # as `units_of_cuts` takes it
     assert {folds[name].site.depth for name, _ in seal.stages} == {folds[seal.final].site.depth}
 
 
 def test_every_registered_rule_is_met_by_an_operation_of_the_table():
-    load_rules()
-    graphs = [traced(shape, False)[1]._graph for shape in SHAPES]
+    fill()
+    graphs = [traced(shape, form)[1]._graph for shape in SHAPES for form in ("alone", "decomposed")]
     met = {op_name(node.target) for graph in graphs for node in graph.nodes if node.op == "call_function"}
-    assert sorted(set(RULES) - met) == []
+    assert sorted(name for name, op in OPERATIONS.items() if op.rule is not None and name not in met) == []
+
+
+def test_graphs_without_writes_into_views_are_read_as_they_are():
+    graphs = [traced(shape, "alone")[1]._graph for shape in SHAPES]
+    names = {op_name(node.target) for graph in graphs for node in graph.nodes if node.op == "call_function"}
+    assert {"batch_norm", "flatten", "dropout", "softshrink"} <= names
+    assert not any(name.endswith("_") for name in names)
 
 
 @pytest.mark.parametrize("label", FOLDS)
 def test_folds_have_sites(label):
-    network = traced(FOLDS[label][1], False)[1]
+    network = traced(FOLDS[label][1], "alone")[1]
     paths = {site.path for site in network.sites}
     here = any(path.startswith(f"operations.{label}") for path in paths)
     assert here == (label not in {"leaky_relu of slope 1", "max_pool2d of one"})
+
+
+@pytest.mark.parametrize("shape", sorted({shape for _, shape in FOLDS.values()}), ids=str)
+@torch.no_grad()
+def test_watching_a_forward_pass_and_reading_the_graph_find_the_same_folds(shape):
+    """One table serves both: the same sites with the same units, and rows on the same sides of them."""
+    model, network, x = traced(shape, "alone")
+    changed: dict[int, Tensor] = {}
+    with sites_of(model, x[:3], None) as seen:
+
+        def visit(site: int, state: Tensor) -> None:
+            side = state.flatten(1) if seen.winner[site] else state.flatten(1) > 0
+            changed[site] = (side != side[:1]).sum(1)
+
+        seen.run(x.clone(), visit)
+        facts = [(site.path, site.op, site.shape, site.units) for site in seen.sites]
+    assert facts == [(site.path, site.op, site.shape, site.units) for site in network.sites]
+    program = network.program()
+    values, folds = values_of(program, x), {fold.output: fold for fold in program.folds}
+    seals = {name: step for step in program.steps if isinstance(step, Seal) for name, _ in step.stages}
+    sides = []
+    for name, fold in folds.items():
+        if name not in seals:
+            sides.append(fold.cuts(*(values[n] for n in fold.inputs)) > 0)
+        elif name == seals[name].final:
+            sides.append((fold.gains[0] * values[seals[name].competitors]).argmax(1))
+    for site, side in enumerate(sides):
+        assert torch.equal(changed[site], (side != side[:1]).sum(1)), network.sites[site]

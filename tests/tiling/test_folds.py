@@ -5,9 +5,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import splinescope as ss
+from splinescope.network import Seal
+from splinescope.network._program import run_steps
 from splinescope.tiling._differentiate import cuts
 
 from .. import cases
+
+
+def test_a_wall_of_a_max_pool_names_the_window_whose_winner_changes() -> None:
+    tiling = cases.tiling("max-pool")
+    table = tiling.folds()
+    program = tiling.network.program()
+    (seal,) = (step for step in program.steps if isinstance(step, Seal))
+    site = next(i for i, s in enumerate(tiling.sites) if s.op == "max_pool2d")
+    rows = np.flatnonzero(table.sites == site)
+    assert tiling.sites[site].units < tiling.sites[site].cuts
+    inputs = torch.from_numpy(tiling.slice.inputs(table.segments[rows].mean(1)))
+    with torch.no_grad():
+        values = run_steps(program.steps, {program.input: inputs}, {seal.competitors})[seal.competitors]
+    best = values[np.arange(len(rows)), :, table.units[rows]].sort(1).values
+    assert len(rows) > 0
+    assert float((best[:, -1] - best[:, -2]).abs().max()) <= 1e-9 * float(values.abs().max())
 
 
 @pytest.mark.parametrize("name", cases.CASES)
@@ -17,10 +35,14 @@ def test_the_unit_that_made_a_wall_is_zero_on_it(name: str) -> None:
     inputs = torch.from_numpy(tiling.slice.inputs(table.segments.mean(1)))
     program = tiling.network.program()
     with torch.no_grad():
-        for site, (_, z) in enumerate(cuts(program, inputs)):
-            rows = np.flatnonzero(table.sites == site)
-            on_fold = z[rows, table.units[rows]].abs().numpy()
+        first = 0
+        for _, z in cuts(program, inputs):
+            cut = tiling.walls.units[table.walls] - first
+            rows = np.flatnonzero((cut >= 0) & (cut < z.shape[1]))
+            on_fold = z[rows, cut[rows]].abs().numpy()
             assert on_fold.max(initial=0) <= 1e-9 * float(z.abs().max())
+            first += z.shape[1]
+        assert first == sum(site.cuts for site in tiling.sites)
     assert [tiling.sites[s].path for s in table.sites] == table.paths()
 
 

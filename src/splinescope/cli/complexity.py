@@ -58,7 +58,7 @@ def command(
         "what": found.what,
     }
     result |= {
-        f"mean folds, {i} {s.path} {s.op}": float(found.counts[:, i].double().mean()) for i, s in enumerate(found.sites)
+        f"mean folds, {i} {s.label}": float(found.counts[:, i].double().mean()) for i, s in enumerate(found.sites)
     }
     if found.tiles is not None:
         result["mean tiles"] = float(found.tiles.double().mean())
@@ -82,7 +82,7 @@ def _write_table(found: Any, path: str) -> None:
     with replacing(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         tiles = [] if found.tiles is None else ["tiles"]
-        writer.writerow(["point", "folds", *(f"{i} {s.path} {s.op}" for i, s in enumerate(found.sites)), *tiles])
+        writer.writerow(["point", "folds", *(f"{i} {s.label}" for i, s in enumerate(found.sites)), *tiles])
         for i, row in enumerate(found.counts.tolist()):
             extra = [] if found.tiles is None else [int(found.tiles[i])]
             writer.writerow([i, sum(row), *row, *extra])

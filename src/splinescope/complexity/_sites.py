@@ -20,8 +20,9 @@ from torch.overrides import TorchFunctionMode
 
 from .._errors import InputError, UnsupportedModelError
 from ..network import Site, SplineNetwork
+from ..network._bend import Bend, Given, reading
 from ..network._export import hooks_detached, state_kept, unwrap
-from ._bends import Bend, bend_of
+from ..network._registry import Operation
 
 Forward = Callable[[Any, Tensor], Any]
 """How to call a model on a batch: `(model, x) -> anything`."""
@@ -78,21 +79,17 @@ class Watch(TorchFunctionMode):
     `see` may return the call's result, where it has computed it on the way.
     """
 
-    def __init__(
-        self,
-        see: Callable[[Bend, Any, tuple[Any, ...], dict[str, Any]], Any],
-        saw: Callable[[Any], None] | None = None,
-    ) -> None:
+    def __init__(self, see: Callable[[Operation, Given], Any], saw: Callable[[Any], None] | None = None) -> None:
         super().__init__()
         self._see = see
         self._saw = saw
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        bend = bend_of(func, args, kwargs)
-        if bend is None:
+        found = reading(func, args, kwargs)
+        if found is None:
             return func(*args, **kwargs)
-        result = self._see(bend, func, args, kwargs)
+        result = self._see(*found)
         if result is None:
             result = func(*args, **kwargs)
         if self._saw is not None:
@@ -102,12 +99,11 @@ class Watch(TorchFunctionMode):
 
 @dataclass(frozen=True)
 class _Call:
-    """One call that bends, as first seen: its number among such calls, and the axis along which rows lie."""
+    """One call that bends, as first seen: its op, the number of its site, and the axis along which rows lie."""
 
     op: str
     site: int
     axis: int
-    per_row: int
 
 
 class Sites:
@@ -144,16 +140,14 @@ class Sites:
         winner: list[bool] = []
         for three, one in zip(seen, alone, strict=True):
             axis = _row_axis(three.state, one.state)
-            ending = three.bend.smooth and three.is_ending(output)
-            if three.state is None or one.state is None or axis is None or ending:
+            if three.state is None or one.state is None or axis is None or three.is_ending(output):
                 calls.append(None)
                 continue
             rows = rows_first(three.state, axis, 3)
             _check_rows(rows[:1], rows_first(one.state, axis, 1), three)
-            shape = tuple(rows.shape[1:])
-            units = rows[0].numel()
-            calls.append(_Call(three.op, len(sites), axis, units))
-            sites.append(Site(three.path, three.op, shape, units, len(sites) + 1))
+            calls.append(_Call(three.op, len(sites), axis))
+            units = round(rows[0].numel() * (1 - three.idle))
+            sites.append(Site(three.path, three.op, three.shape(one, rows), units, len(sites) + 1))
             winner.append(three.bend.winner)
         if not sites:
             raise UnsupportedModelError(
@@ -168,23 +162,23 @@ class Sites:
         """Run a batch; visit every site with its state `[N, ...]`, or its cuts if asked."""
         number = 0
 
-        def see(bend: Bend, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        def see(operation: Operation, given: Given) -> Any:
             nonlocal number
             call = self._calls[number] if number < len(self._calls) else None
             number += 1
             if call is None:
                 return None
-            result = None
+            bend, result = bend_of(operation), None
             if cuts:
-                value = bend.cuts(*args, **kwargs)
+                value = bend.cuts(given)
             elif bend.both is not None:
-                value, result = bend.both(*args, **kwargs)
+                value, result = bend.both(given)
             else:
-                value = bend.state(*args, **kwargs)
-            if func.__name__ != call.op or value is None:
+                value = bend.state(given)
+            if operation.name != call.op or value is None:
                 raise UnsupportedModelError(
                     f"The model's activations depend on its input: {call.op} was at {self.sites[call.site].path!r}, "
-                    f"now {func.__name__}."
+                    f"now {operation.name}."
                 )
             visit(call.site, value if cuts and bend.winner else rows_first(value, call.axis, len(x)))
             return result
@@ -236,11 +230,12 @@ class Sites:
     def _look(self, x: Tensor) -> tuple[list[_Seen], Any]:
         seen: list[_Seen] = []
 
-        def see(bend: Bend, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            state = bend.state(*args, **kwargs)
-            seen.append(
-                _Seen(func.__name__, paths[-1] if paths else "", bend, None if state is None else state.clone())
-            )
+        def see(operation: Operation, given: Given) -> None:
+            bend = bend_of(operation)
+            state = bend.state(given)
+            kept = None if state is None else state.clone()
+            idle = 0.0 if state is None else bend.idle(given)
+            seen.append(_Seen(operation, paths[-1] if paths else "", bend, kept, idle))
 
         def saw(result: Any) -> None:
             seen[-1].result = result
@@ -252,19 +247,39 @@ class Sites:
 
 @dataclass
 class _Seen:
-    op: str
+    operation: Operation
     path: str
     bend: Bend
     state: Tensor | None
+    idle: float
     result: Any = None
 
+    @property
+    def op(self) -> str:
+        return self.operation.name
+
     def is_ending(self, output: Any) -> bool:
-        """Whether the model returns this call's result as it is: then it only rescales the last affine values."""
+        """Whether it may end a network and the model returns its result as it is: it rescales the last values."""
         return (
-            isinstance(output, Tensor)
+            self.operation.ending is not None
+            and isinstance(output, Tensor)
             and isinstance(self.result, Tensor)
             and output.data_ptr() == self.result.data_ptr()
         )
+
+    def shape(self, one: _Seen, rows: Tensor) -> tuple[int, ...]:
+        """Shape of the call's result for one row; that of the state if the rows cannot be told in it."""
+        results = [seen.result[0] if isinstance(seen.result, tuple) else seen.result for seen in (self, one)]
+        axis = _row_axis(*(result if isinstance(result, Tensor) else None for result in results))
+        if axis is None or self.bend.own_shape:
+            return tuple(rows.shape[1:])
+        return tuple(rows_first(results[0], axis, 3).shape[1:])
+
+
+def bend_of(operation: Operation) -> Bend:
+    """The bend of an operation that is known to have one."""
+    assert operation.bend is not None
+    return operation.bend
 
 
 @contextlib.contextmanager

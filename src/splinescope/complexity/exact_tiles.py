@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..network import SplineNetwork, trace
+from ..network import SplineNetwork, trace, units_of_cuts
 from ..tiling import Slice, Tiling, tessellate
 
 Region = Literal["disc", "square"]
@@ -42,10 +42,8 @@ def folds_and_tiles_within(tiling: Tiling, radius: float | None) -> tuple[np.nda
     if radius is not None:
         meets &= _distance_to_origin(tiling.vertices[walls.ends]) < radius
         tiles = len(tiling.tiles_near(np.zeros(2), radius))
-    units = np.unique(walls.units[meets])
-    starts = np.cumsum([0, *(site.units for site in tiling.sites)])
-    folds = np.histogram(units, bins=starts)[0] if len(units) else np.zeros(len(tiling.sites), np.int64)
-    return folds.astype(np.int64), int(tiles)
+    met = np.unique(np.stack(units_of_cuts(tiling.sites, walls.units[meets])), axis=1)
+    return np.bincount(met[0], minlength=len(tiling.sites)), int(tiles)
 
 
 def _distance_to_origin(ends: np.ndarray) -> np.ndarray:

@@ -8,6 +8,7 @@ of t exactly as it cuts a slice of input space.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -144,12 +145,14 @@ class Mover:
         fixed: dict[str, Tensor] = {self._base.input: x}
         moving: set[str] = set()
         steps: list[Affine | Fold | Seal] = []
+        seals = [step for step in self._base.steps if isinstance(step, Seal)]
+        windows = {name: math.prod(seal.shape) for seal in seals for name, _ in seal.stages}
         with torch.no_grad():
             for i, step in enumerate(self._base.steps):
                 lives = any(name in moving for name in step.inputs)
                 if isinstance(step, Seal):
                     if lives:
-                        steps.append(_lifted_seal(step, self._base, count, tag))
+                        steps.append(_lifted_seal(step, count, tag))
                     continue
                 if step.output in self.using:
                     if lives:
@@ -161,7 +164,7 @@ class Mover:
                     steps.append(self._entry(i, step, [fixed[name] for name in step.inputs], tag))
                     moving.add(step.output)
                 elif lives:
-                    steps.append(_lifted(step, fixed, moving, count, tag))
+                    steps.append(_lifted(step, fixed, moving, count, tag, windows.get(step.output)))
                     moving.add(step.output)
                 else:
                     fixed[step.output] = step.run(*(fixed[name] for name in step.inputs))
@@ -218,7 +221,9 @@ def parameter_of(network: SplineNetwork, path: str) -> Tensor:
     return named[path].detach().to("cpu", torch.float64)
 
 
-def _lifted(step: Affine | Fold, fixed: dict[str, Tensor], moving: set[str], count: int, tag: str) -> Affine | Fold:
+def _lifted(
+    step: Affine | Fold, fixed: dict[str, Tensor], moving: set[str], count: int, tag: str, windows: int | None
+) -> Affine | Fold:
     """A step on rows `[B, n, *shape]`: the same op on `B n` rows, values that do not move filled in."""
     names = [f"{name}@{tag}" for name in dict.fromkeys(step.inputs) if name in moving]
     order = {name: i for i, name in enumerate(dict.fromkeys(n for n in step.inputs if n in moving))}
@@ -245,22 +250,33 @@ def _lifted(step: Affine | Fold, fixed: dict[str, Tensor], moving: set[str], cou
     cuts, magnitude = lift(step.cuts, constants), lift(step.cut_magnitude, sizes)
     site = step.site
     size = int(np.prod(site.shape))
+    places = _by_window(site.units, windows, count)
+    columns = torch.from_numpy(places)
     return Fold(
         output,
         tuple(names),
         lift(step.run, constants),
-        lambda *moved: cuts(*moved).flatten(1),
-        lambda *moved: magnitude(*moved).flatten(1),
-        np.tile(step.gains, count),
-        _per_point(step.elements, size, count),
+        lambda *moved: cuts(*moved).flatten(1)[:, columns],
+        lambda *moved: magnitude(*moved).flatten(1)[:, columns],
+        np.tile(step.gains, count)[places],
+        _per_point(step.elements, size, count)[places],
         Site(site.path, site.op, (count, *site.shape), count * site.units, site.depth),
     )
 
 
-def _lifted_seal(seal: Seal, program: Program, count: int, tag: str) -> Seal:
-    size = next(int(np.prod(fold.site.shape)) for fold in program.folds if fold.output == seal.final)
-    stages = tuple((f"{name}@{tag}", _per_point(windows, size, count)) for name, windows in seal.stages)
-    return Seal(f"{seal.final}@{tag}", stages)
+def _lifted_seal(seal: Seal, count: int, tag: str) -> Seal:
+    windows = math.prod(seal.shape)
+    stages = tuple(
+        (f"{name}@{tag}", _per_point(index, windows, count)[_by_window(len(index), windows, count)])
+        for name, index in seal.stages
+    )
+    return Seal(f"{seal.competitors}@{tag}", stages, (count, *seal.shape))
+
+
+def _by_window(cuts: int, windows: int | None, count: int) -> np.ndarray:
+    """Order for the cuts of all points, point by point: in a tournament they go through all windows in turn."""
+    every = np.arange(cuts * count)
+    return every if windows is None else every.reshape(count, -1, windows).transpose(1, 0, 2).reshape(-1)
 
 
 def _per_point(index: np.ndarray, size: int, count: int) -> np.ndarray:

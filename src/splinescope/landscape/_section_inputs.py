@@ -78,5 +78,5 @@ def checked_span(span: float | tuple[float, float]) -> tuple[float, float]:
 
 def default_batch(network: SplineNetwork) -> int:
     """Data points of which one row of t fits well into the cache together."""
-    width = max([int(np.prod(network.input_shape)), *(site.units for site in network.sites)])
+    width = max([int(np.prod(network.input_shape)), *(site.cuts for site in network.sites)])
     return int(np.clip(20_000 // width, 1, 256))

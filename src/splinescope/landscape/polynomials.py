@@ -247,7 +247,7 @@ def _cuts(mover: Mover, t: np.ndarray, x: Tensor, number: int) -> np.ndarray:
 
 def _losses(mover: Mover, t: np.ndarray, x: Tensor, y: Tensor) -> np.ndarray:
     """`[B]` summed squared error of a batch at parameters t `[B]`."""
-    widest = max([site.units for site in mover.network.sites], default=1)
+    widest = max([site.cuts for site in mover.network.sites], default=1)
     together = _intervals_together(widest * len(x))
     result = []
     with torch.no_grad():

@@ -9,3 +9,4 @@ from ._program import Fold as Fold
 from ._program import Program as Program
 from ._program import Seal as Seal
 from ._program import Site as Site
+from ._program import units_of_cuts as units_of_cuts

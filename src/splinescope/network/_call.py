@@ -115,6 +115,18 @@ class Call:
     def get(self, argument: str, default: Any = None) -> Any:
         return self.arguments.get(argument, default)
 
+    @property
+    def rank(self) -> int:
+        """Number of axes of one row of the first live argument."""
+        return len(self.lives[0].shape)
+
+    def constant(self, argument: str) -> Any:
+        """An argument that must not depend on the network's input, without its batch axis; None if not given."""
+        value = self.arguments.get(argument)
+        if isinstance(value, Live):
+            raise Refusal("has a bound that depends on the input; use maximum or minimum.")
+        return value.tensor[0] if isinstance(value, Rows) else value
+
     def is_live(self, argument: str) -> bool:
         """Whether the argument depends on the network's input."""
         return any(isinstance(leaf, Live) for leaf in leaves(self.arguments.get(argument)))
@@ -229,7 +241,7 @@ class Call:
 
     def seal(self, competitors: Live, stages: Sequence[tuple[str, np.ndarray]]) -> None:
         """End a tournament; see `Seal`."""
-        self.steps.append(Seal(competitors.name, tuple(stages)))
+        self.steps.append(Seal(competitors.name, tuple(stages), self.shape))
 
 
 def op_name(target: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import copy
 import inspect
@@ -18,6 +19,8 @@ import torch
 from torch import Tensor, nn
 
 from splinescope._errors import InputError, UnsupportedModelError
+
+from ._functional import make_functional
 
 
 def unwrap(model: nn.Module) -> nn.Module:
@@ -79,15 +82,50 @@ def export(model: nn.Module, batch: Tensor) -> Any:
     """The `ExportedProgram` of `model`, in-place ops removed, layers kept whole, the batch size free."""
     with state_kept(batch.device), exportable(model) as twin, torch.no_grad():
         try:
-            dynamic: tuple[Any, ...] = ({0: torch.export.Dim.DYNAMIC},)
-            first = next(iter(inspect.signature(twin.forward).parameters.values()), None)
-            if first is not None and first.kind is inspect.Parameter.VAR_POSITIONAL:
-                dynamic = (dynamic,)
-            exported = torch.export.export(twin, (batch,), dynamic_shapes=dynamic, strict=False)
+            exported = _exported(twin, batch)
+            inputs = exported.graph_signature.user_inputs
+            first = next(node for node in exported.graph.nodes if node.name in inputs)
+            if make_functional(exported.graph, first):
+                return exported
             rewrite_softshrink(exported.graph)
             return exported.run_decompositions({})
         except Exception as error:
             raise UnsupportedModelError(explain(error, batch)) from error
+
+
+def _exported(model: nn.Module, batch: Tensor) -> Any:
+    """Export with a free batch size; code that takes it from `len(x)` is read a second time, with a `len` that can."""
+    dynamic: tuple[Any, ...] = ({0: torch.export.Dim.DYNAMIC},)
+    first = next(iter(inspect.signature(model.forward).parameters.values()), None)
+    if first is not None and first.kind is inspect.Parameter.VAR_POSITIONAL:
+        dynamic = (dynamic,)
+    try:
+        return torch.export.export(model, (batch,), dynamic_shapes=dynamic, strict=False)
+    except Exception as error:
+        if not fixes_batch(error):
+            raise
+        with free_length():
+            return torch.export.export(model, (batch,), dynamic_shapes=dynamic, strict=False)
+
+
+def fixes_batch(error: Exception) -> bool:
+    """Whether an export failed since the batch size was taken for a number."""
+    return "Constraints violated" in str(error) or "specialized" in str(error)
+
+
+@contextlib.contextmanager
+def free_length() -> Iterator[None]:
+    """`len(x)` of a tensor is `x.shape[0]`: Python's own makes a number of it, even where it stands for any."""
+    original = builtins.len
+
+    def length(value: Any, /) -> Any:
+        return value.shape[0] if isinstance(value, Tensor) and value.dim() else original(value)
+
+    builtins.len = length
+    try:
+        yield
+    finally:
+        builtins.len = original
 
 
 def rewrite_softshrink(graph: torch.fx.Graph) -> None:
@@ -115,7 +153,7 @@ def explain(error: Exception, batch: Tensor) -> str:
         )
     if batch.dim() == 1:
         return "The model does not take rows of single numbers: the example needs a batch axis first, example[None]."
-    if "Constraints violated" in text or "specialized" in text:
+    if fixes_batch(error):
         return "The model fixes the batch size in its code; use x.shape[0] or -1 instead of a number."
     if isinstance(error, TypeError) and "argument" in text:
         return (

@@ -13,12 +13,11 @@ from torch.fx import Graph, Node
 
 from splinescope._errors import UnsupportedModelError
 
-from . import _registry
 from ._call import BATCH, Batch, Call, Live, Refusal, Rows, leaves, op_name, tree_map
 from ._program import Program, Seal, Step
+from ._registry import UNKNOWN, operation
 from .shapes import IDENTITIES, RESHAPES
 
-UNKNOWN_OP = "has no rule; docs/network.md shows how to add one in a few lines."
 BATCH_NUMBER = "uses the batch size as a number; a row must not know how many others there are."
 BATCH_AXIS = "moves, merges or reduces the batch axis; every operation must act on each row by itself."
 
@@ -37,7 +36,7 @@ def find_ending(output: Node) -> tuple[Node, str | None]:
     found = node = output
     while node.op == "call_function":
         op = op_name(node.target)
-        label = _registry.ENDINGS.get(op)
+        label = operation(op).ending
         if node.target is operator.getitem and node.args[1] == 1:
             source = node.args[0]
             label = {"max": "argmax", "min": "argmin"}.get(op_name(source.target)) if isinstance(source, Node) else None
@@ -77,7 +76,6 @@ class Source:
     """
 
     def __init__(self, graph: Graph, input_node: Node, output: Node) -> None:
-        _registry.load_rules()
         self.input = input_node
         self.output, self.ending = find_ending(output)
         used = ancestors(self.output)
@@ -141,7 +139,7 @@ class Lowering:
         if node.op == "placeholder":
             return self.constants[node]
         if node.op != "call_function":
-            return self._refused(node, UNKNOWN_OP)
+            return self._refused(node, UNKNOWN)
         value = node.meta.get("val")
         if isinstance(value, torch.SymInt) and value.node.expr == self.batch.node.expr:
             return BATCH
@@ -172,7 +170,7 @@ class Lowering:
         try:
             if any(isinstance(part, Sized) for part in parts) and op_name(source.target) not in RESHAPES:
                 raise Refusal(BATCH_NUMBER)
-            fixed = _registry.KINDS.get(op_name(source.target)) == "constant" and not has_symbols(node)
+            fixed = operation(op_name(source.target)).kind == "constant" and not has_symbols(node)
             shape = tuple(node.meta["val"].shape) if fixed else self._shape(node)
             call = Call(
                 source.target,
@@ -189,12 +187,12 @@ class Lowering:
             return self._refused(node, str(refusal), source)
 
     def _apply(self, call: Call, lives: bool) -> Any:
-        rule = _registry.RULES.get(call.op)
-        if not lives and _registry.KINDS.get(call.op) != "constant":
+        known = operation(call.op)
+        if not lives and known.kind != "constant":
             return self._constant_rows(call)
-        if rule is None:
-            raise Refusal(_registry.REASONS.get(call.op, UNKNOWN_OP))
-        result = rule(call)
+        if known.rule is None:
+            raise Refusal(known.reason)
+        result = known.rule(call)
         self.steps.extend(call.steps)
         made = [step.output for step in call.steps if not isinstance(step, Seal)]
         self.paths.update(dict.fromkeys(made, call.path))
@@ -222,8 +220,9 @@ class Lowering:
 
     def _constant(self, node: Node, arguments: dict[str, Any]) -> Any:
         """Run an op that does not depend on the input, in float64."""
-        if op_name(node.target) in _registry.REASONS and "random" in _registry.REASONS[op_name(node.target)]:
-            return self._refused(node, _registry.REASONS[op_name(node.target)])
+        known = operation(op_name(node.target))
+        if known.kind == "random":
+            return self._refused(node, known.reason)
         schema = getattr(node.target, "_schema", None)
         if schema is None:
             return node.target(*arguments.values())  # type: ignore[operator]
@@ -240,7 +239,7 @@ class Lowering:
             name: tree_map(lambda v: v.tensor if isinstance(v, Rows) else 1 if isinstance(v, Batch) else v, value)
             for name, value in call.arguments.items()
         }
-        if call.op not in _registry.RULES or not any(
+        if operation(call.op).rule is None or not any(
             isinstance(v, Tensor) for a in arguments.values() for v in leaves(a)
         ):
             raise Refusal(BATCH_NUMBER)
@@ -255,28 +254,27 @@ class Lowering:
         """The output's shape without its batch axis, refused unless the batch axis leads."""
         value = node.meta.get("val")
         if not isinstance(value, Tensor):
-            raise Refusal(UNKNOWN_OP)
+            raise Refusal(UNKNOWN)
         leads = value.dim() > 0 and isinstance(value.shape[0], torch.SymInt)
         if not leads or value.shape[0].node.expr != self.batch.node.expr:  # type: ignore[attr-defined]
-            raise Refusal(_registry.REASONS.get(op_name(node.target), BATCH_AXIS))
+            known = operation(op_name(node.target))
+            raise Refusal(BATCH_AXIS if known.reason == UNKNOWN else known.reason)
         if any(isinstance(n, torch.SymInt) for n in value.shape[1:]):
             raise Refusal("has an output whose size depends on the values or number of its inputs.")
         return tuple(int(n) for n in value.shape[1:])
 
     def _beyond(self, node: Node, source: Node) -> Any:
         """What follows a refused node whose value is lost: name what is refused too, pick up where shapes are right."""
-        op = op_name(source.target)
-        if op in _registry.REASONS:
-            return self._refused(node, _registry.REASONS[op], source)
-        return self._resumed(node)
+        known = operation(op_name(source.target))
+        return self._resumed(node) if known.reason == UNKNOWN else self._refused(node, known.reason, source)
 
     def _refused(self, node: Node, reason: str, source: Node | None = None) -> Any:
         """Note the refusal; go on with a value of the right shape, so that later ones are found too."""
         source = source or node
         op = op_name(source.target)
         told = str(source.meta.get("torch_fn", ("", ""))[1]).rpartition(".")[2]
-        if told in _registry.REASONS and told != op:
-            op, reason = told, _registry.REASONS[told]
+        if told != op and operation(told).reason != UNKNOWN:
+            op, reason = told, operation(told).reason
         where = module_path(source)
         kind = module_kind(source)
         self.refusals.append(f"{where or 'model'} ({kind}): {op} {reason}")

@@ -16,7 +16,8 @@ the stage's winner is also the winner of the whole.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -32,9 +33,12 @@ class Site:
     Attributes:
         path: Module path in the user's model, e.g. "layer1.0.relu" ("" for the model itself).
         op: Name of the non-linearity, e.g. "relu".
-        shape: Shape of its output, without the batch axis.
-        units: How many cuts it makes (two per element for a clamp with two bounds).
+        shape: Shape of its output (of the pairs, where pairs are sorted), without the batch axis.
+        units: How many folds it has: one per hinge of an element (two for a clamp with two bounds), one per window of
+            a max-pool (the set where its winner changes), one per pair that is sorted.
         depth: 1 + number of folds on the longest way from the input to it.
+        cuts: By how many cuts they are made: a window of k competitors needs k - 1, in a tournament. Cut j belongs to
+            unit j % units.
     """
 
     path: str
@@ -42,6 +46,26 @@ class Site:
     shape: tuple[int, ...]
     units: int
     depth: int
+    cuts: int = 0
+
+    def __post_init__(self) -> None:
+        if self.cuts == 0:
+            object.__setattr__(self, "cuts", self.units)
+
+    @property
+    def label(self) -> str:
+        """Path and op, or the op alone for a function of the model itself."""
+        return f"{self.path} {self.op}".lstrip()
+
+
+def units_of_cuts(sites: Sequence[Site], cuts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Index of the site and of the unit in it of cuts, which are numbered over all sites (-1, no cut: -1 and -1)."""
+    if not sites:
+        return np.full(cuts.shape, -1), np.full(cuts.shape, -1)
+    starts = np.cumsum([0, *(site.cuts for site in sites)])
+    where = np.searchsorted(starts, cuts, side="right") - 1
+    units = (cuts - starts[where]) % np.array([site.units for site in sites])[np.minimum(where, len(sites) - 1)]
+    return np.where(cuts < 0, -1, where), np.where(cuts < 0, -1, units)
 
 
 @dataclass(frozen=True)
@@ -67,7 +91,7 @@ class Fold:
         cut_magnitude: `cuts` with absolute constants and sums for differences, for absolute values.
         gains: `[U]` change of slope across each unit's fold, from its negative to its positive side.
         elements: `[U]` flat index of the output element that each unit bends.
-        site: Where this is in the user's model.
+        site: Where this is in the user's model; its units are the cuts of this fold, a stage of a tournament or not.
     """
 
     output: str
@@ -90,10 +114,12 @@ class Seal:
     Attributes:
         competitors: Name of the value that goes into the first stage.
         stages: Per stage, the output name of its fold and `[U]` the flat index in `final` of each unit's window.
+        shape: What the windows form together: the shape of the max, without the batch axis.
     """
 
     competitors: str
     stages: tuple[tuple[str, np.ndarray], ...]
+    shape: tuple[int, ...]
 
     @property
     def final(self) -> str:
@@ -138,10 +164,23 @@ class Program:
     def __post_init__(self) -> None:
         object.__setattr__(self, "folds", tuple(s for s in self.steps if isinstance(s, Fold)))
 
-    @property
+    @cached_property
     def sites(self) -> tuple[Site, ...]:
-        """The places where the network folds, in execution order."""
-        return tuple(fold.site for fold in self.folds)
+        """The places where the network folds, in execution order; a tournament is one, whatever its stages."""
+        seals = {name: step for step in self.steps if isinstance(step, Seal) for name, _ in step.stages}
+        found: list[Site] = []
+        for fold in self.folds:
+            seal = seals.get(fold.output)
+            if seal is None:
+                found.append(fold.site)
+            elif fold.output == seal.final:
+                found.append(self._site_of(seal, fold.site))
+        return tuple(found)
+
+    def _site_of(self, seal: Seal, last: Site) -> Site:
+        """One site for all stages of a tournament; the cuts of each go through the windows in order."""
+        cuts = sum(len(windows) for _, windows in seal.stages)
+        return Site(last.path, last.op, seal.shape, math.prod(last.shape), last.depth, cuts)
 
     @property
     def constants(self) -> tuple[Tensor, ...]:

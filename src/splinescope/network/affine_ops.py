@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from ._call import Call, Live, Refusal, Rows, absolute
 from ._registry import affine
-from .refused import NORM
+from .refused import NORM, TRAINING
 
 _ALIGNED = 8  # numbers of float64 in a cache line
 
@@ -148,10 +148,12 @@ def average(call: Call) -> Live:
     return call.affine(run, run)
 
 
-@affine("_native_batch_norm_legit_no_training")
+@affine("batch_norm", "_native_batch_norm_legit_no_training")
 def batch_norm(call: Call) -> Live:
     """Batch norm in eval: `scale * x + shift` per channel, from the running statistics."""
     call.values_only()
+    if call.get("training"):
+        raise Refusal(TRAINING)
     return _normalised(call)
 
 

@@ -1,98 +1,94 @@
-"""Max over windows or axes, as a tournament of pairwise maxima that ends with a seal."""
+"""Max over sliding and adaptive windows, as a tournament of pairwise maxima that ends with a seal."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from ._call import Call, Live, Refusal
+from ._bend import Bend, Given, behind
+from ._call import Call, Live
 from ._registry import fold
 
 Windows = np.ndarray
 """`[k, W]` flat input index of each competitor of each window."""
 
 
-@fold("max_pool1d", "max_pool2d", "max_pool3d")
-@fold("max_pool1d_with_indices", "max_pool2d_with_indices", "max_pool3d_with_indices")
-def max_pool(call: Call) -> Live:
-    """Max over sliding windows; padding never wins, so it is left out."""
-    x = call.live()
-    call.values_only()
-    dims = int(call.op[len("max_pool")])
-    kernel = per_axis(call["kernel_size"], dims)
-    stride = per_axis(call["stride"] or kernel, dims)
-    padding = per_axis(call["padding"], dims)
-    dilation = per_axis(call["dilation"], dims)
+def sliding(a: Any, size: Sequence[int], out: Sequence[int]) -> list[np.ndarray]:
+    """Per axis `[out, k]` the places of a sliding window's competitors; -1 in the padding, which never wins."""
+    dims = len(size)
+    kernel = per_axis(a["kernel_size"], dims)
+    stride, padding, dilation = (
+        per_axis(a["stride"] or kernel, dims), per_axis(a["padding"], dims), per_axis(a["dilation"], dims)
+    )  # fmt: skip
     axes = []
-    for size, out, k, s, p, d in zip(
-        x.shape[-dims:], call.shape[-dims:], kernel, stride, padding, dilation, strict=True
-    ):
-        position = np.arange(out)[:, None] * s - p + np.arange(k)[None, :] * d
-        axes.append(np.where((position >= 0) & (position < size), position, -1))
-    return tournament(call, x, windows(x.shape, axes), 1.0)
+    for n, count, k, s, p, d in zip(size, out, kernel, stride, padding, dilation, strict=True):
+        position = np.arange(count)[:, None] * s - p + np.arange(k)[None, :] * d
+        axes.append(np.where((position >= 0) & (position < n), position, -1))
+    return axes
 
 
-@fold("adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d")
-def adaptive_max_pool(call: Call) -> Live:
-    """Max over windows [floor(o size / out), ceil((o + 1) size / out))."""
-    x = call.live()
-    call.values_only()
-    dims = int(call.op[len("adaptive_max_pool")])
+def adaptive(a: Any, size: Sequence[int], out: Sequence[int]) -> list[np.ndarray]:
+    """Per axis the places of windows [floor(o size / out), ceil((o + 1) size / out))."""
     axes = []
-    for size, out in zip(x.shape[-dims:], call.shape[-dims:], strict=True):
-        start = np.arange(out) * size // out
-        stop = -(-(np.arange(out) + 1) * size // out)
+    for n, count in zip(size, out, strict=True):
+        start = np.arange(count) * n // count
+        stop = -(-(np.arange(count) + 1) * n // count)
         position = start[:, None] + np.arange((stop - start).max())[None, :]
         axes.append(np.where(position < stop[:, None], position, -1))
-    return tournament(call, x, windows(x.shape, axes), 1.0)
+    return axes
 
 
-@fold("amax", "amin")
-def extremum_over_dims(call: Call) -> Live:
-    return extremum_over_axes(call, 1.0 if call.op == "amax" else -1.0)
+Axes = Callable[[Any, Sequence[int], Sequence[int]], list[np.ndarray]]
 
 
-def extremum_over_axes(call: Call, sign: float) -> Live:
-    """Max (sign 1) or min (sign -1) over the axes `dim`, the batch axis not among them."""
-    x = call.live()
-    call.values_only()
-    rank = len(x.shape) + 1
-    dims = call["dim"] if isinstance(call["dim"], (list, tuple)) else [call["dim"]]
-    reduced = [dim % rank - 1 for dim in dims]
-    index = np.arange(x.size).reshape(x.shape)
-    index = np.moveaxis(index, reduced, range(len(reduced)))
-    return tournament(call, x, index.reshape(math.prod(x.shape[axis] for axis in reduced), -1), sign)
+def register(op: str, dims: int, axes: Axes, options: tuple[str, ...]) -> None:
+    """Enter a max-pool over the last `dims` axes, and its form that returns the winners' places too."""
+
+    def both(given: Given) -> tuple[Tensor, Any]:
+        chosen = {name: given[name] for name in options if given[name] not in (None, [])}
+        result, place = getattr(F, f"{op}_with_indices")(given["self"], **chosen)
+        state = place.int()  # reductions of int64 are many times slower
+        return state, (result, place) if given.name.endswith("_with_indices") else result
+
+    def table(given: Given) -> Windows:
+        x = given["self"]
+        out = both(given)[0].shape[-dims:]
+        return windows(tuple(x.shape[1:]), axes(given, x.shape[-dims:], out))
+
+    def state(given: Given) -> Tensor | None:
+        return both(given)[0] if len(table(given)) > 1 else None
+
+    @fold(op, bend=Bend(state, lambda given: windows_behind(given["self"], table(given), 1.0), winner=True, both=both))
+    def max_pool(call: Call) -> Live:
+        x = call.live()
+        call.values_only()
+        call.op = op
+        return tournament(call, x, windows(x.shape, axes(call, x.shape[-dims:], call.shape[-dims:])), 1.0)
+
+    if op.startswith("max"):
+        fold(f"{op}_with_indices")(max_pool)
 
 
-@fold("sort")
-def sort(call: Call) -> Live:
-    """Sorting pairs: (a, b) to (min, max). Each pair is one cut that bends two elements."""
-    x = call.live()
-    call.values_only()
-    axis = call["dim"] % (len(x.shape) + 1) - 1
-    if axis < 0 or x.shape[axis] != 2:
-        raise Refusal("sorts more than two values; only pairs (an axis of length 2) are supported.")
-    first, second = np.moveaxis(np.arange(x.size).reshape(x.shape), axis, 0).reshape(2, -1)
-    a, b = torch.from_numpy(first.copy()), torch.from_numpy(second.copy())
-    sign = -1.0 if call["descending"] else 1.0
+for _dims in (1, 2, 3):
+    register(f"max_pool{_dims}d", _dims, sliding, ("kernel_size", "stride", "padding", "dilation", "ceil_mode"))
+    register(f"adaptive_max_pool{_dims}d", _dims, adaptive, ("output_size",))
 
-    def cuts(z: Tensor) -> Tensor:
-        z = z.flatten(1)
-        both = z.index_select(1, a) - z.index_select(1, b)
-        return torch.cat([both, both], 1)
 
-    def cut_magnitude(m: Tensor) -> Tensor:
-        m = m.flatten(1)
-        both = m.index_select(1, a) + m.index_select(1, b)
-        return torch.cat([both, both], 1)
+def windows_behind(x: Tensor, table: Windows, sign: float) -> Tensor:
+    """`[N, k, W]`: each competitor of each window of a batch minus its window's winner, times the sign."""
+    return behind(sign * competitors(x, table))
 
-    gains = np.repeat([-sign, sign], len(first))
-    return call.fold((x,), call.runner(), cuts, cut_magnitude, gains, np.concatenate([first, second]))
+
+def competitors(x: Tensor, table: Windows) -> Tensor:
+    """`[N, k, W]` values of a batch at the places of the windows."""
+    order = torch.from_numpy(np.ascontiguousarray(table).reshape(-1)).to(x.device)
+    return x.flatten(1).index_select(1, order).reshape(len(x), *table.shape)
 
 
 def per_axis(value: Any, dims: int) -> list[int]:

@@ -7,9 +7,10 @@ from torch import Tensor
 from ._call import Call, Live, Refusal, Rows
 from ._registry import affine
 from .affine_ops import identity
+from .refused import RANDOM
 
-RESHAPES = ("view", "_unsafe_view", "squeeze", "unsqueeze")
-IDENTITIES = ("clone", "detach", "_to_copy")
+RESHAPES = ("view", "_unsafe_view", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze")
+IDENTITIES = ("clone", "detach", "contiguous", "positive", "_to_copy", "to")
 """Casts between floating dtypes change nothing, since all is float64 here."""
 
 
@@ -32,6 +33,14 @@ def unchanged(call: Call) -> Live:
     return call.affine(identity, identity, inputs=call.lives[:1])
 
 
+@affine("dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout")
+def dropout(call: Call) -> Live:
+    """Nothing, in eval."""
+    if call["train"] and call["p"] > 0:
+        raise Refusal(RANDOM)
+    return call.affine(identity, identity, inputs=call.lives[:1])
+
+
 @affine("copy")
 def copy(call: Call) -> Live | Rows:
     """`y[...] = source`, the values of `self` overwritten."""
@@ -47,19 +56,10 @@ def copy(call: Call) -> Live | Rows:
 
 
 @affine(
-    *("permute", "transpose", "slice", "select", "diagonal", "index_select"),
-    *("split", "split_with_sizes", "unbind", "cat", "concat", "stack", "hstack", "dstack"),
-    *(
-        "slice_scatter",
-        "select_scatter",
-        "expand",
-        "repeat",
-        "tile",
-        "repeat_interleave",
-        "roll",
-        "flip",
-        "rot90",
-    ),
+    *("permute", "transpose", "movedim", "mT", "slice", "narrow", "select", "diagonal", "index_select"),
+    *("split", "split_with_sizes", "chunk", "tensor_split", "unbind"),
+    *("cat", "concat", "stack", "hstack", "dstack", "slice_scatter", "select_scatter"),
+    *("expand", "repeat", "tile", "repeat_interleave", "roll", "flip", "rot90"),
     *("pixel_shuffle", "pixel_unshuffle", "channel_shuffle", "unfold", "im2col", "col2im"),
     *("pad", "constant_pad_nd", "tril", "triu"),
 )

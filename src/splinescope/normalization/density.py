@@ -258,8 +258,8 @@ def fold_counts(
                     every &= p
                     some |= p
         totals = {depth: np.zeros(len(block), np.int64) for depth in counts}
-        for site, (every, some) in zip(program.sites, seen, strict=True):
-            totals[site.depth] += (some & ~every).sum(1).numpy()
+        for fold, (every, some) in zip(program.folds, seen, strict=True):
+            totals[fold.site.depth] += (some & ~every).sum(1).numpy()
         for depth, total in totals.items():
             counts[depth].append(total)
     return {depth: np.concatenate(parts) for depth, parts in counts.items()}

@@ -228,7 +228,7 @@ def point_distances(model: nn.Module | SplineNetwork, x: Any, *, space: str = "l
 
 def _input_distances(program: Program, block: Tensor) -> dict[str, Tensor]:
     """Per fold `[N, U]` distances in the network's input space."""
-    split = torch.from_numpy(unit_distances(program, block.numpy())).split([s.units for s in program.sites], 1)
+    split = torch.from_numpy(unit_distances(program, block.numpy())).split([f.site.units for f in program.folds], 1)
     return {fold.output: part for fold, part in zip(program.folds, split, strict=True)}
 
 

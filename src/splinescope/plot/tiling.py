@@ -9,6 +9,7 @@ import numpy as np
 
 from .._checks import as_float64_array, check_index, require
 from .._errors import InputError
+from ..network import units_of_cuts
 from ..tiling.quantities import Quantity, tile_quantity
 from ._axes import (
     BOUNDARY_COLOR,
@@ -121,8 +122,10 @@ def plot_folds(
     lines = drawn_lines(tiling.vertices[walls.ends[inner]], shades, depths - 1, linewidth=linewidth)
     ax.add_collection(lines, autolim=False)
     if highlight is not None:
-        unit = _unit_number(tiling, highlight)
-        chosen = drawn_lines(tiling.vertices[walls.ends[walls.units == unit]], [BOUNDARY_COLOR], linewidth=2.5)
+        site, unit = _site_and_unit(tiling, highlight)
+        sites, units = units_of_cuts(tiling.sites, walls.units)
+        whole = walls.ends[(sites == site) & (units == unit)]
+        chosen = drawn_lines(tiling.vertices[whole], [BOUNDARY_COLOR], linewidth=2.5)
         ax.add_collection(chosen, autolim=False)
     frame(ax, tiling.slice)
     if colorbar and deepest > 1:
@@ -343,15 +346,17 @@ def _own(tiling: Tiling, values: np.ndarray, label: str | None) -> Quantity:
     return Quantity("own", label or "", numbers)
 
 
-def _unit_number(tiling: Tiling, unit: int | tuple[int, int]) -> int:
-    """The number over all sites of a unit given so, or as (site, unit of the site)."""
-    starts = np.cumsum([0, *(site.units for site in tiling.sites)])
+def _site_and_unit(tiling: Tiling, unit: int | tuple[int, int]) -> tuple[int, int]:
+    """(site, unit of the site), given so or as a number over the units of all sites."""
     if not isinstance(unit, tuple):
-        return check_index(unit, "highlight: the unit", int(starts[-1]))
+        starts = np.cumsum([0, *(site.units for site in tiling.sites)])
+        number = check_index(unit, "highlight: the unit", int(starts[-1]))
+        site = int(np.searchsorted(starts, number, side="right")) - 1
+        return site, number - int(starts[site])
     if len(unit) != 2:
         raise InputError(f"highlight must be a unit or (site, unit), got {unit!r}.")
     site = check_index(unit[0], "highlight: the site", len(tiling.sites))
-    return int(starts[site]) + check_index(unit[1], f"highlight: the unit of site {site}", tiling.sites[site].units)
+    return site, check_index(unit[1], f"highlight: the unit of site {site}", tiling.sites[site].units)
 
 
 def _ends(limits: tuple[float, float]) -> tuple[float, float]:

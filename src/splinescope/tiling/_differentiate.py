@@ -157,7 +157,7 @@ def unit_distances(program: Program, x: np.ndarray) -> np.ndarray:
 
     Infinite for a unit that does not depend on the input near the point. min(D, U) passes through the network.
     """
-    size, units = int(np.prod(program.input_shape)), sum(site.units for site in program.sites)
+    size, units = int(np.prod(program.input_shape)), sum(site.cuts for site in program.sites)
     batch = torch.from_numpy(x.copy())
     squares = torch.zeros(len(x), units, dtype=torch.float64)
     if size <= units:

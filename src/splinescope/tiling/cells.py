@@ -60,7 +60,7 @@ class Walls:
     Attributes:
         ends: `[E, 2]` vertex numbers (1-D: the one vertex, twice).
         tiles: `[E, 2]` the tiles on its two sides, -1 for outside the domain.
-        units: `[E]` number of the unit whose fold it lies on, counted over all sites; -1 for the domain's boundary.
+        units: `[E]` number of the cut that made it, counted over all sites (`Folds.units` has units); -1 outside.
             Where several folds coincide, the first in execution order.
         sites: `[E]` index into `Tiling.sites`; -1 for the domain's boundary.
     """

@@ -10,6 +10,7 @@ import numpy as np
 
 from .._checks import check_index, check_whole
 from .._errors import InputError
+from ..network import units_of_cuts
 from . import maps
 from ._differentiate import block_rows, blocks, unit_gradients
 from .kernels import jit
@@ -108,11 +109,10 @@ class Raster:
 def folds(tiling: Tiling) -> Folds:
     """See `Tiling.folds`."""
     walls = np.flatnonzero(tiling.walls.units >= 0)
-    sites = tiling.walls.sites[walls]
-    firsts = np.cumsum([0, *(site.units for site in tiling.sites)])
+    sites, units = units_of_cuts(tiling.sites, tiling.walls.units[walls])
     depths = np.array([site.depth for site in tiling.sites], np.int64)
     lengths = tiling.walls.sizes(tiling.vertices)[walls]
-    return Folds(tiling, walls, sites, tiling.walls.units[walls] - firsts[sites], depths[sites], lengths)
+    return Folds(tiling, walls, sites, units, depths[sites], lengths)
 
 
 def bends(tiling: Tiling) -> Bends:

@@ -90,7 +90,7 @@ class Facets:
 
     Attributes:
         tiles: `[E, 2]` the tiles on its two sides, -1 for outside the domain.
-        units: `[E]` number of the unit whose fold it lies on, counted over all sites; -1 for the domain's boundary.
+        units: `[E]` number of the cut that made it, counted over all sites (`Folds.units` has units); -1 outside.
         sites: `[E]` index into `Tiling.sites`; -1 for the domain's boundary.
         offsets: `[E + 1]` wall i has the vertices `vertices[offsets[i]:offsets[i + 1]]`; in 3-D they go around it.
         vertices: `[M]` vertex numbers.

@@ -85,7 +85,7 @@ def mean_values(tiling: Tiling, output: int) -> np.ndarray:
 def corner_depths(tiling: Tiling) -> np.ndarray:
     """`[M]` depth of the fold that leads from each corner to the next (in a space: of each tile's facets); 0 on the
     domain's boundary."""
-    depths = np.concatenate([np.full(site.units, site.depth) for site in tiling.sites] + [np.zeros(1, int)])
+    depths = np.concatenate([np.full(site.cuts, site.depth) for site in tiling.sites] + [np.zeros(1, int)])
     return depths[tiling.corner_labels]  # label -1 picks the zero at the end
 
 

@@ -159,19 +159,19 @@ def summary(tiling: Tiling) -> Summary:
     """See `Tiling.summary`.
 
     The upper bound on tiles is the product over layers of Zaslavsky's count: on each tile of the layers before, a
-    layer of n units is an arrangement of at most n lines. It holds for every kind of fold, and with skip connections.
+    layer of n cuts is an arrangement of at most n lines. It holds for every kind of fold, and with skip connections.
     """
     plane, flat = tiling.dimension == 2, tiling.dimension <= 2
     size = {1: "length", 2: "area"}.get(tiling.dimension, "volume")
-    units = [sum(s.units for s in tiling.sites if s.depth == d) for d in sorted({s.depth for s in tiling.sites})]
+    cuts = [sum(s.cuts for s in tiling.sites if s.depth == d) for d in sorted({s.depth for s in tiling.sites})]
     rows: list[tuple[str, float | int | bool]] = [
         ("complete", tiling.complete),
         ("dimension", tiling.dimension),
         ("tiles", tiling.count),
         ("vertices", len(tiling.vertices)),
         ("walls", len(tiling.walls)),
-        ("units", sum(units)),
-        ("log10 of the upper bound on tiles", sum(log10(zaslavsky(n, tiling.dimension)) for n in units)),
+        ("units", sum(site.units for site in tiling.sites)),
+        ("log10 of the upper bound on tiles", sum(log10(zaslavsky(n, tiling.dimension)) for n in cuts)),
         (f"slice {size}", tiling.slice.size),
     ]
     rows += [(f"tiles of the first {d} layers", n) for d, n in graph.counts_by_depth(tiling).items() if d]

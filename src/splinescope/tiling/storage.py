@@ -2,7 +2,7 @@
 
 Layout, version 2. Arrays: `vertices` `[V, d]` float64; `tile_offsets` `[K + 1]` int64 and `tile_corners` `[M]`
 int32 (tile i has the corners `tile_corners[tile_offsets[i]:tile_offsets[i + 1]]`, counter-clockwise);
-`corner_labels` `[M]` int32 (the unit whose fold leads from a corner to the next, -1 on the domain's boundary);
+`corner_labels` `[M]` int32 (the cut that leads from a corner to the next, -1 on the domain's boundary);
 in three and more dimensions corners have no order, `corner_labels` has one entry per facet of each tile,
 `facet_offsets` `[K + 1]` int64 says which those are, and bit f of `facet_bits` `[M, words]` uint64 whether a corner
 lies on its tile's f-th facet; `values` `[V, C]` float64, absent for large outputs; `slice_origin`, `slice_basis`,
@@ -49,7 +49,7 @@ SLICE_LAYOUT: Layout = {
     "slice_anchors": (np.float64, 2),
 }
 OPTIONAL = {"values", "facet_offsets", "facet_bits"}
-_MOST_UNITS = 2**31 - 1  # labels are int32
+_MOST_CUTS = 2**31 - 1  # labels are int32
 
 
 def save_tiling(tiling: Tiling, path: str | os.PathLike[str]) -> None:
@@ -130,7 +130,7 @@ def read_slice(name: str, arrays: Mapping[str, np.ndarray]) -> Slice:
 def read_tiling(name: str, arrays: Mapping[str, np.ndarray], view: Slice, header: Mapping[str, Any]) -> Tiling:
     """A tiling from its arrays and its checked header; the arrays are checked here, so that no kernel runs astray."""
     sites = tuple(Site(**{**site, "shape": tuple(site["shape"])}) for site in header["sites"])
-    _check_arrays(name, arrays, view, sum(site.units for site in sites))
+    _check_arrays(name, arrays, view, sum(site.cuts for site in sites))
     tiles = Cells(arrays["tile_offsets"], arrays["tile_corners"])
     if view.dimension > 2:
         tiles = Polytopes(tiles.offsets, tiles.corners, arrays["facet_bits"], arrays["facet_offsets"])
@@ -153,18 +153,19 @@ def read_tiling(name: str, arrays: Mapping[str, np.ndarray], view: Slice, header
 def check_header(header: Mapping[str, Any]) -> None:
     """Refuse a `tiling_header` whose fields are not of the type and range they must have."""
     for site in header["sites"]:
-        sizes = [*site["shape"], site["units"], site["depth"]]
+        sizes = [*site["shape"], site["units"], site["depth"], site["cuts"]]
         ok = all(type(n) is int and n >= 0 for n in sizes) and all(type(site[k]) is str for k in ("path", "op"))
+        ok = ok and site["units"] >= 1 and site["cuts"] >= 1 and site["cuts"] % site["units"] == 0
         ok = ok and 1 <= site["depth"] <= len(header["sites"])  # folds on the longest way to it, with itself
         require(ok and site.keys() == Site.__dataclass_fields__.keys(), f"site {site}")
-    require(sum(site["units"] for site in header["sites"]) <= _MOST_UNITS, "number of units")
+    require(sum(site["cuts"] for site in header["sites"]) <= _MOST_CUTS, "number of cuts")
     require(type(header["rtol"]) is float and 0 <= header["rtol"] < 1e-3, f"rtol {header['rtol']!r}")
     require(header["ending"] is None or type(header["ending"]) is str, f"ending {header['ending']!r}")
     require(type(header["fingerprint"]) is str, f"fingerprint {header['fingerprint']!r}")
     require(type(header["complete"]) is bool, f"complete {header['complete']!r}")
 
 
-def _check_arrays(name: str, arrays: Mapping[str, np.ndarray], view: Slice, units: int) -> None:
+def _check_arrays(name: str, arrays: Mapping[str, np.ndarray], view: Slice, cuts: int) -> None:
     """Refuse arrays that do not fit together: whatever passes can be indexed without a fault."""
     vertices, offsets = arrays["vertices"], arrays["tile_offsets"]
     corners, labels = arrays["tile_corners"], arrays["corner_labels"]
@@ -180,7 +181,7 @@ def _check_arrays(name: str, arrays: Mapping[str, np.ndarray], view: Slice, unit
         and offsets[-1] == len(corners),
         "every tile must have 2 ends (1-D) or at least d + 1 corners": bool(((sizes >= few) & (sizes <= many)).all()),
         "tile_corners must be vertex numbers": _within(corners, 0, len(vertices)),
-        "corner_labels must be one unit number, or -1, per side": _within(labels, -1, units)
+        "corner_labels must be one cut's number, or -1, per side": _within(labels, -1, cuts)
         and (view.dimension > 2 or len(labels) == len(corners)),
         "facets must be there in three and more dimensions, and there alone": (view.dimension > 2)
         == ("facet_bits" in arrays)

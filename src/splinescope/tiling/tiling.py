@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._errors import InputError
+from ..network import units_of_cuts
 from . import kernels
 from ._check import Report, check_tiling
 from ._measures import Measures
@@ -93,10 +94,9 @@ class Tiling(Measures):
     @cached_property
     def walls(self) -> Walls | Facets:
         """Every wall once, with its sides and what made it: `Walls`, or `Facets` in three and more dimensions."""
-        starts = np.cumsum([0, *(site.units for site in self.sites)])
 
-        def site_of(units: np.ndarray) -> np.ndarray:
-            return np.where(units < 0, -1, np.searchsorted(starts, units, side="right") - 1).astype(np.int32)
+        def site_of(cuts: np.ndarray) -> np.ndarray:
+            return units_of_cuts(self.sites, cuts)[0].astype(np.int32)
 
         return self.tiles.walls(self.corner_labels, self.vertices, site_of)
 

@@ -1,0 +1,93 @@
+"""Elementwise folds as steps: an affine function plus hinges `gain * relu(z - at)`; and the maximum of two values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ._bend import Hinge, Hinges, hinged
+from ._call import Call, Live, Refusal
+from ._registry import fold, refuse
+
+JUMP = "is not continuous, so its tiles would not describe it; use relu, clamp, maximum or another continuous op."
+
+
+def activation(*ops: str) -> Callable[[Hinges], Hinges]:
+    """Register elementwise ops by their hinges: lowering and watching follow from them."""
+
+    def decorate(hinges: Hinges) -> Hinges:
+        def rule(call: Call) -> Live:
+            return bend(call, call.live(), hinges(call))
+
+        fold(*ops, bend=hinged(hinges))(rule)
+        return hinges
+
+    return decorate
+
+
+def soft(reason: str, *ops: str, at: Sequence[float] = (0.0,)) -> None:
+    """Register smooth elementwise ops, which cannot be lowered; watched, they bend about these places."""
+    refuse(reason, *ops, kind="smooth", bend=hinged(lambda arguments: [(place, 1.0) for place in at]))
+
+
+def spread(value: Any, shape: tuple[int, ...]) -> Tensor:
+    """A number or constant as a float64 tensor of `shape`."""
+    tensor = torch.as_tensor(value, dtype=torch.float64, device="cpu")
+    if tensor.dim() > len(shape):
+        tensor = tensor.reshape(tensor.shape[tensor.dim() - len(shape) :])
+    return tensor.expand(shape)
+
+
+def flat(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """`[N, U]`: a batch broadcast to `[N, *shape]`, one column per element."""
+    return x.expand(x.shape[0], *shape).reshape(x.shape[0], math.prod(shape))
+
+
+def bend(call: Call, x: Live, hinges: Sequence[Hinge]) -> Live:
+    """Emit an elementwise op that is affine plus `hinges`; hinges of no gain or at infinity make no unit."""
+    if any(gain is None for _, gain in hinges):
+        raise Refusal(JUMP)
+    shape = call.shape
+    at = torch.cat([spread(a, shape).reshape(-1) for a, _ in hinges])
+    gain = torch.cat([spread(g, shape).reshape(-1) for _, g in hinges])
+    kept = ((gain != 0) & at.isfinite()).nonzero().reshape(-1)
+    if len(kept) == 0:
+        run = call.runner()
+        at_zero = run(torch.zeros(1, *x.shape, dtype=torch.float64)).abs()  # a clamp whose bounds cross is constant
+        return call.affine(run, lambda m: m.expand(m.shape[0], *shape) + at_zero, inputs=(x,))
+    at, gain, elements = at[kept], gain[kept], kept % math.prod(shape)
+    every = len(hinges) == 1 and len(kept) == math.prod(shape)
+    centred = bool((at == 0).all())
+    at_size = at.abs()
+
+    def columns(z: Tensor) -> Tensor:
+        z = flat(z, shape)
+        return z if every else z.index_select(1, elements)
+
+    return call.fold(
+        (x,),
+        call.runner(),
+        cuts=columns if centred else (lambda z: columns(z) - at),
+        cut_magnitude=columns if centred else (lambda m: columns(m) + at_size),
+        gains=gain.numpy(),
+        elements=elements.numpy(),
+    )
+
+
+def versus(call: Call, a: Live, b: Live, sign: float) -> Live:
+    """Emit max (sign 1) or min (sign -1) of two live values."""
+    shape = call.shape
+    units = math.prod(shape)
+    return call.fold(
+        (a, b),
+        torch.maximum if sign > 0 else torch.minimum,
+        cuts=lambda a, b: flat(a - b, shape),
+        cut_magnitude=lambda a, b: flat(a + b, shape),
+        gains=np.full(units, sign),
+        elements=np.arange(units),
+    )

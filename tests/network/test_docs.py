@@ -1,0 +1,54 @@
+"""The examples of docs/network.md, pasted: each passes the conformance test in place of the entry it explains."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from splinescope.network._registry import OPERATIONS, fill
+
+from . import test_conformance as conformance
+
+PAGE = (Path(__file__).parents[2] / "docs" / "network.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE[PAGE.index("## Adding a layer") :], re.DOTALL)
+LABELS = {"softshrink": "softshrink", "movedim": "t"}
+"""Operation of an example -> its label in the table."""
+
+
+@pytest.fixture(autouse=True)
+def _float64():
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(before)
+
+
+def test_the_page_shows_each_way_to_add_an_operation():
+    assert [re.findall(r'@(\w+)\("(\w+)"\)', code) for code in EXAMPLES] == [
+        [("activation", "softshrink")],
+        [("affine", "movedim")],
+    ]
+
+
+@pytest.mark.parametrize("code", EXAMPLES, ids=list(LABELS))
+def test_the_pasted_example_conforms(code, monkeypatch):
+    fill()
+    (name,) = re.findall(r'@\w+\("(\w+)"\)', code)
+    entry = OPERATIONS.pop(name)
+    shape = conformance.ALL[LABELS[name]][1]
+    monkeypatch.setattr(conformance, "ALL", {LABELS[name]: conformance.ALL[LABELS[name]]})
+    conformance.traced.cache_clear()
+    try:
+        exec(code, {})
+        assert OPERATIONS[name].rule is not None
+        for form in ("alone", "inside"):
+            conformance.test_program_equals_the_model(shape, form)
+            conformance.test_steps_are_what_they_claim(shape, form)
+        if OPERATIONS[name].bend is not None:
+            conformance.test_watching_a_forward_pass_and_reading_the_graph_find_the_same_folds(shape)
+    finally:
+        OPERATIONS[name] = entry
+        conformance.traced.cache_clear()
