@@ -71,6 +71,7 @@ def results() -> dict[str, Result]:
         "block of a map": ss.local_map(net, x[:1]).part(output=(0, 1)),
         "validity": ss.local_map(net, x[:1]).validity([0.1], directions=2),
         "tokens": ss.token_geometry(nn.Sequential(nn.Linear(2, 9), nn.ReLU(), nn.Linear(9, 2)), torch.randn(2, 3, 2)),
+        "posterior": ss.region_posterior(net, x, beta=0.9),
         "speeds": meanfield.speed_by_length(start, data, factors=[1.0, 2.0]),
     }
 

@@ -88,6 +88,9 @@ _PUBLIC: dict[str, str] = {
     # smooth: networks that are not piecewise affine
     "local_map": "smooth",
     "LocalMap": "smooth",
+    "soften": "smooth",
+    "harden": "smooth",
+    "region_posterior": "smooth",
     "token_geometry": "smooth",
     "TokenGeometry": "smooth",
     # mean field: two-layer batch-norm networks as particles on a manifold

@@ -1,0 +1,148 @@
+"""Hard and soft: identities at the ends, the stated formula between them, and the posterior of the tile."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import splinescope as ss
+from splinescope import InputError, UnsupportedModelError
+
+from .models import NewGELU
+
+
+class Functional(nn.Module):
+    """ReLUs as a function, a method, in place and as a module."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(6, 6) for _ in range(4)])
+        self.act = nn.ReLU(inplace=True)
+
+    def forward(self, x):
+        x = F.relu(self.layers[0](x))
+        x = x + self.layers[1](x).relu()
+        y = self.layers[2](x)
+        torch.relu_(y)
+        return self.act(self.layers[3](y))
+
+
+@pytest.fixture(scope="module")
+def net() -> nn.Module:
+    torch.manual_seed(0)
+    return Functional().double()
+
+
+@pytest.fixture(scope="module")
+def x() -> torch.Tensor:
+    return torch.randn(40, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+
+
+def test_beta_one_is_the_network_itself(net, x):
+    assert torch.equal(ss.soften(net, 1.0)(x), net(x))
+    assert torch.equal(ss.soften(net, 1.0, trainable=True)(x), net(x))
+    assert torch.equal(ss.harden(ss.soften(net, 0.3))(x), net(x))
+    assert torch.equal(ss.harden(net)(x), net(x))
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.2, 0.5, 0.9])
+@pytest.mark.parametrize("mix", [0.0, 0.5, 1.0])
+def test_a_softened_relu_is_the_stated_mixture(beta, mix):
+    z = torch.linspace(-7, 7, 101, dtype=torch.float64)
+    silu = z / (1 + torch.exp(-beta / (1 - beta) * z))
+    softplus = (1 - beta) * torch.log1p(torch.exp(z / (1 - beta)))
+    expected = mix * silu + (1 - mix) * softplus
+    for trainable in (False, True):
+        soft = ss.soften(nn.ReLU(), beta, mix=mix, trainable=trainable)
+        soft.beta.data = soft.beta.data.double()
+        assert torch.allclose(soft(z), expected, atol=1e-12)
+
+
+def test_known_members():
+    z = torch.linspace(-4, 4, 33)
+    assert torch.allclose(ss.soften(nn.ReLU(), 0.5, mix=1.0)(z), F.silu(z))
+    assert torch.allclose(ss.soften(nn.ReLU(), 0.0, mix=1.0)(z), z / 2)
+    assert torch.allclose(ss.soften(nn.ReLU(), 0.0, mix=0.0)(z), F.softplus(z))
+
+
+def test_the_mixture_keeps_the_mean_where_its_parts_do_not():
+    z = torch.randn(200_000, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    drift = {mix: abs(float((ss.soften(nn.ReLU(), 0.8, mix=mix)(z) - z.relu()).mean())) for mix in (0.0, 0.5, 1.0)}
+    assert drift[0.5] < 0.3 * min(drift[0.0], drift[1.0])
+
+
+def test_every_way_to_call_a_relu_is_softened(net, x):
+    near, far = (float((ss.soften(net, beta)(x) - net(x)).detach().abs().max()) for beta in (0.999, 0.5))
+    assert near < 0.01 < far
+    h = [layer for layer in net.layers]  # noqa: C416
+    one = {"layers.1": 0.5}
+    assert torch.equal(ss.soften(net, one)(x), net(x))  # no ReLU is called in that module
+    soft = ss.soften(net, {"act": 0.5}, mix=1.0)
+    y = F.relu(h[0](x))
+    y = y + h[1](y).relu()
+    assert torch.allclose(soft(x), F.silu(h[3](h[2](y).relu())))
+
+
+def test_beta_can_be_tuned(net, x):
+    soft = ss.soften(net, 0.6, trainable=True)
+    assert [name for name, p in soft.named_parameters() if p.requires_grad] == ["beta"]
+    (slope,) = torch.autograd.grad(soft(x).sum(), soft.beta)
+    h = 1e-6
+    rise = (ss.soften(net, 0.6 + h)(x).sum() - ss.soften(net, 0.6 - h)(x).sum()) / (2 * h)
+    assert float(slope) == pytest.approx(float(rise.detach()), rel=1e-6)
+    assert all(p.requires_grad for p in net.parameters())
+
+
+def test_harden_makes_a_network_of_relus():
+    torch.manual_seed(0)
+    smooth = nn.Sequential(nn.Linear(4, 5), nn.GELU(), nn.Linear(5, 5), NewGELU(), nn.Linear(5, 5), nn.SiLU())
+    hard = nn.Sequential(smooth[0], nn.ReLU(), smooth[2], nn.ReLU(), smooth[4], nn.ReLU())
+    x = torch.randn(9, 4)
+    assert torch.equal(ss.harden(smooth)(x), hard(x))
+
+    class Called(nn.Module):
+        def forward(self, x):
+            return F.silu(x) + F.gelu(-x, approximate="tanh")
+
+    assert torch.equal(ss.harden(Called())(x), x.abs())
+    tiling = ss.tessellate(ss.harden(smooth.double()), ss.Slice.axes([0.0] * 4, (0, 1), -3, 3))
+    assert tiling.check().ok
+
+
+def test_the_posterior_is_that_of_independent_units():
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 2), nn.ReLU()).double()
+    x, beta = torch.randn(4, 2, dtype=torch.float64), 0.7
+    found = ss.region_posterior(net, x, beta=beta)
+    eta = beta / (1 - beta)
+    z1 = net[0](x)
+    z2 = net[2](z1 * torch.sigmoid(eta * z1))
+    for site, z in enumerate((z1, z2)):
+        p = torch.sigmoid(eta * z).detach().numpy()
+        assert np.allclose(found.active[site], p)
+        codes = np.array(np.meshgrid(*[[0, 1]] * p.shape[1], indexing="ij")).reshape(p.shape[1], -1)  # all of them
+        each = np.where(codes[None] == 1, p[:, :, None], 1 - p[:, :, None]).prod(1)
+        assert np.allclose(each.sum(1), 1)
+        assert np.allclose(found.entropy[:, site], -(each * np.log2(each)).sum(1))
+        assert np.allclose(found.log2_probability[:, site], np.log2(each.max(1)))
+    assert ss.region_posterior(net, x, beta=1 - 1e-9).total.max() < 1e-6
+    assert ss.region_posterior(net, x, beta=0.0).total == pytest.approx(5.0)
+    assert found.paths == ("1", "3")
+
+
+def test_bad_input_is_named(net, x):
+    with pytest.raises(InputError, match=r"\[0, 1\], got 1.5"):
+        ss.soften(net, 1.5)
+    with pytest.raises(InputError, match="'nothing'"):
+        ss.soften(net, {"nothing": 0.5})
+    with pytest.raises(InputError, match="mix"):
+        ss.soften(net, 0.5, mix=math.inf)
+    with pytest.raises(InputError, match=r"\[0, 1\)"):
+        ss.region_posterior(net, x, beta=1.0)
+    with pytest.raises(UnsupportedModelError, match="No ReLU"):
+        ss.region_posterior(nn.Linear(6, 2).double(), x)
