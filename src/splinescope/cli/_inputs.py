@@ -8,7 +8,8 @@ import sys
 import tempfile
 import warnings
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -104,20 +105,18 @@ def read_model(model: str, weights: str | None = None, *, trust: bool = False) -
     module_name, _, factory_name = model.partition(":")
     if not factory_name:
         raise InputError(f"MODEL must be {MODEL_HELP}; got {model!r}.")
-    sys.path.insert(0, "")
-    try:
-        made = getattr(importlib.import_module(module_name), factory_name)
-    except (ImportError, AttributeError) as error:
-        raise InputError(f"MODEL {model!r} was not found: {error}.") from error
-    finally:
-        sys.path.remove("")
-    if not isinstance(made, nn.Module):
-        if not callable(made):
-            raise InputError(f"{model} must be a class or function that makes a torch.nn.Module, got {made!r}.")
+    with _current_folder_first():
         try:
-            made = made()
-        except Exception as error:  # the user's own code: whatever it raises is bad input here
-            raise InputError(f"{model}() failed: {type(error).__name__}: {error}") from error
+            made = getattr(importlib.import_module(module_name), factory_name)
+        except (ImportError, AttributeError) as error:
+            raise InputError(f"MODEL {model!r} was not found: {error}.") from error
+        if not isinstance(made, nn.Module):
+            if not callable(made):
+                raise InputError(f"{model} must be a class or function that makes a torch.nn.Module, got {made!r}.")
+            try:
+                made = made()
+            except Exception as error:  # the user's own code: whatever it raises is bad input here
+                raise InputError(f"{model}() failed: {type(error).__name__}: {error}") from error
     if not isinstance(made, nn.Module):
         raise InputError(f"{model} must give a torch.nn.Module, got {type(made).__name__}.")
     if weights is not None:
@@ -126,6 +125,17 @@ def read_model(model: str, weights: str | None = None, *, trust: bool = False) -
         except RuntimeError as error:
             raise InputError(f"{weights} does not fit {model}: {' '.join(str(error).split())}") from error
     return made.eval()
+
+
+@contextmanager
+def _current_folder_first() -> Iterator[None]:
+    """Modules are looked for in the current folder first, also those that a factory imports when it is called."""
+    sys.path.insert(0, "")
+    try:
+        yield
+    finally:
+        if "" in sys.path:  # unless the user's code has taken it out
+            sys.path.remove("")
 
 
 def _read_archive(path: str, trust: bool) -> torch.nn.Module:

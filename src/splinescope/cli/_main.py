@@ -44,6 +44,9 @@ class _LazyGroup(click.Group):
             return super().invoke(ctx)
         except BrokenPipeError:
             raise  # the reader of a pipe has left: click ends quietly
+        except KeyboardInterrupt:
+            click.echo("Interrupted.", err=True)
+            ctx.exit(130)  # 128 + SIGINT, as shells expect
         except click.UsageError as error:
             where = error.ctx.command_path if error.ctx is not None else "splinescope"
             click.echo(f"Error: {' '.join(error.format_message().split())} (see {where} --help)", err=True)

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 
 import torch
@@ -58,20 +59,16 @@ class Work:
             self._step()
         if not self._queue or self.stopped is not None:
             return
-        helpers = [threading.Thread(target=self._help, args=(threads,), daemon=True) for _ in range(threads)]
-        for helper in helpers:
-            helper.start()
-        try:
-            for helper in helpers:
-                while helper.is_alive():
-                    helper.join(0.1)
-        except BaseException:  # Ctrl-C: let the helpers finish the chunk at hand, then pass it on
-            with self._changed:
-                self.stopped = "interrupted"
-                self._changed.notify_all()
-            for helper in helpers:
-                helper.join()
-            raise
+        with ThreadPoolExecutor(threads) as pool:  # which waits for its threads, whatever happens
+            try:
+                helpers = [pool.submit(self._help, threads) for _ in range(threads)]
+                while wait(helpers, 0.1).not_done:
+                    pass
+            except BaseException:  # Ctrl-C: let the helpers finish the chunk at hand, then pass it on
+                with self._changed:
+                    self.stopped = "interrupted"
+                    self._changed.notify_all()
+                raise
         if self._failure is not None:
             raise self._failure
 
