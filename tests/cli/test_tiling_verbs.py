@@ -271,3 +271,16 @@ def test_the_module_is_the_command_and_a_closed_pipe_is_quiet(folder):
     assert subprocess.run(help_only, capture_output=True, env=environment).returncode == 0  # torch takes seconds
     piped = subprocess.run(f"{call} --json | head -c 1", shell=True, capture_output=True, text=True, env=environment)
     assert (piped.stdout, piped.stderr) == ("{", "")
+
+
+def test_a_factory_may_import_from_the_current_folder_when_it_is_called(tmp_path, monkeypatch):
+    (tmp_path / "late_factory.py").write_text("def build():\n    from late_layers import net\n    return net\n")
+    (tmp_path / "late_layers.py").write_text("from torch import nn\nnet = nn.Linear(2, 1)\n")
+    monkeypatch.chdir(tmp_path)
+    before = list(sys.path)
+    try:
+        run("tessellate", "late_factory:build", *SQUARE)
+        assert sys.path == before
+    finally:
+        for name in ("late_factory", "late_layers"):
+            sys.modules.pop(name, None)

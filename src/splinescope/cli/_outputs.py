@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from .._checks import require
 from .._errors import InputError
@@ -18,15 +19,32 @@ from .._files import replacing
 if TYPE_CHECKING:
     from ..tiling import Tiling
 
-COLORS = ("slope", "area", "depth", "class", "value", "active", "sides", "eccentricity", "inradius")
 _PICTURES = {".png", ".svg", ".pdf"}
+
+
+class QuantityName(click.ParamType):
+    """The name of a quantity of tiles; the table of them is looked up only when one is given: help stays fast."""
+
+    name = "quantity"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from ..tiling.quantities import QUANTITIES
+
+        if value not in QUANTITIES:
+            self.fail(f"must be one of {', '.join(QUANTITIES)}, got {value!r}", param, ctx)
+        return value
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from ..tiling.quantities import QUANTITIES
+
+        return [CompletionItem(name) for name in QUANTITIES if name.startswith(incomplete)]
 
 
 def picture_options(command: Any) -> Any:
     """--plot, --html and --color, for every verb that has a tiling."""
     for option in (
-        click.option("--color", type=click.Choice(COLORS), default="slope", show_default=True,
-                     help="What tiles are coloured by."),
+        click.option("--color", type=QuantityName(), default="slope", show_default=True,
+                     help="What tiles are coloured by: slope, area, class, ...; a wrong name lists them all."),
         click.option("--html", type=click.Path(dir_okay=False), help="Write a page to explore."),
         click.option("--plot", type=click.Path(dir_okay=False), help="Write a picture: .png, .svg or .pdf."),
     ):  # fmt: skip

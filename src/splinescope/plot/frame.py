@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._errors import InputError
-from ..tiling.quantities import available, corner_depths, tile_quantity
+from ..tiling.quantities import QUANTITIES, available, corner_depths, tile_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..tiling import Tiling
 
-RUNS_THE_NETWORK = ("active",)
-"""Quantities that take a pass through the network per tile: minutes for a large tiling of a convolutional network."""
 FEW = 20_000
-"""Up to this many tiles a frame has those quantities, too."""
+"""Up to this many tiles a frame has quantities that take a pass through the network per tile, too: minutes for a large
+tiling of a convolutional network."""
 _DTYPES = ("float64", "float32", "uint32", "int32", "uint16", "uint8")
 
 
@@ -70,7 +69,7 @@ def tiling_frame(
     if only is not None:
         names = [name for name in names if name in only]
     elif tiling.count > FEW:
-        names = [name for name in names if name == color or name not in RUNS_THE_NETWORK]
+        names = [name for name in names if name == color or not QUANTITIES[name].runs_network]
     values = tiling.values
     boundary = np.zeros((0, 2, 2)) if values is None else tiling.decision_boundary().segments
     return {

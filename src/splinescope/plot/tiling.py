@@ -53,8 +53,8 @@ def plot_tiles(
 
     Args:
         tiling: The tiling.
-        color: "slope", "area", "depth", "class", "value", "active", "sides", "eccentricity" or "inradius" (see
-            `Tiling.quantity`); or `[K]` numbers of your own; or None for white tiles.
+        color: Name of a quantity ("slope", "class", ...: see `Tiling.quantity`); or `[K]` numbers of your own; or None
+            for white tiles.
         ax: Where to draw; a new figure by default.
         output: Which output "value" shows.
         cmap: Colour map of numbers.
@@ -275,7 +275,7 @@ def shading(
         return colors.ListedColormap(shades), colors.BoundaryNorm(np.arange(count + 1) - 0.5, count)
     low, high = quantity.limits if limits is None else _ends(limits)
     table = colour_map(cmap)
-    if quantity.name in ("depth", "sides") and 0 < high - low <= 12:
+    if quantity.steps and 0 < high - low <= 12:
         steps = int(high) - int(low) + 1
         norm = colors.BoundaryNorm(np.arange(steps + 1) + int(low) - 0.5, steps)
         return colors.ListedColormap(table(np.linspace(0, 1, steps))), norm

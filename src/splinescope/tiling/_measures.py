@@ -229,10 +229,8 @@ class Measures:
         """One number per tile by name, with its label and scale.
 
         Args:
-            name: "slope" (spectral norm of the map on the slice: the local Lipschitz constant), "area" (1-D:
-                length), "depth" (of the deepest fold along the tile's walls; 0 if none), "class" (largest output at
-                the mean of the corners; the sign of a single output), "value" (that of `output` there), "active"
-                (units on their positive side; needs the network), "sides", "eccentricity" (2-D) or "inradius".
+            name: "slope" (spectral norm of the map on the slice: the local Lipschitz constant), "area", "class",
+                "value" and others: a wrong name lists them all, docs/tiling.md says what each is.
             output: Which output "value" is of.
         """
         return quantities.tile_quantity(self._tiling, name, output=output)

@@ -31,7 +31,8 @@ def to_geopandas(tiling: Tiling) -> GeoDataFrame:
         ends = np.concatenate([[0], np.cumsum(sizes + 1)])
         polygon = shapely.GeometryType.POLYGON
         geometry = shapely.from_ragged_array(polygon, tiling.vertices[rings], (ends, np.arange(tiling.count + 1)))
-    columns = {name: tile_quantity(tiling, name).values for name in available(tiling) if name != "value"}
-    if tiling.values is not None:
+    names = available(tiling)
+    columns = {name: tile_quantity(tiling, name).values for name in names if name != "value"}
+    if "value" in names and tiling.values is not None:
         columns |= {f"value_{c}": mean_values(tiling, c) for c in range(tiling.values.shape[1])}
     return geopandas.GeoDataFrame(columns, geometry=geometry)

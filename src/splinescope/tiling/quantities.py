@@ -1,4 +1,8 @@
-"""One number or one class per tile, by name: what histograms count, colours show and exported tables hold."""
+"""One number or one class per tile, by name: what histograms count, colours show and exported tables hold.
+
+This table is the only list of them: register one more with `@quantity`, and pictures, pages, histograms, exported
+tables and the command line have it. docs/tiling.md tells what each is.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +28,9 @@ class Quantity:
         label: What stands beside a colour bar or an axis.
         values: `[K]`; integers where it counts something.
         log: It is best seen on a logarithmic scale.
-        areas: `[K]` areas of the tiles, for `limits`.
         categories: Names of the values 0, 1, ... if it is a class; None if it is a number.
+        areas: `[K]` areas of the tiles, for `limits`.
+        steps: A whole number whose few values are best shown in as many colours.
     """
 
     name: str
@@ -34,6 +39,7 @@ class Quantity:
     log: bool = False
     categories: tuple[str, ...] | None = None
     areas: np.ndarray | None = None
+    steps: bool = False
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -50,25 +56,45 @@ class Quantity:
         return float(values[order[low]]), float(values[order[high]])
 
 
+@dataclass(frozen=True)
+class Rule:
+    """How a quantity is made, of one output if it is of one, and of which tilings.
+
+    Attributes:
+        make: (tiling, number of an output) -> the quantity.
+        given: Whether a tiling can give it: by its dimension, its outputs, its network.
+        runs_network: It costs a pass through the network per tile.
+    """
+
+    make: Callable[[Tiling, int], Quantity]
+    given: Callable[[Tiling], bool]
+    runs_network: bool
+
+
+QUANTITIES: dict[str, Rule] = {}
+
+
+def quantity(
+    name: str, *, given: Callable[[Tiling], bool] = lambda tiling: True, runs_network: bool = False
+) -> Callable[[Callable[[Tiling, int], Quantity]], Callable[[Tiling, int], Quantity]]:
+    """Register a quantity: its function takes a tiling and the number of an output."""
+
+    def register(make: Callable[[Tiling, int], Quantity]) -> Callable[[Tiling, int], Quantity]:
+        QUANTITIES[name] = Rule(make, given, runs_network)
+        return make
+
+    return register
+
+
 def tile_quantity(tiling: Tiling, name: str, *, output: int = 0) -> Quantity:
     """See `Tiling.quantity`."""
     check_choice(name, "a quantity of tiles", tuple(QUANTITIES))
-    return _value(tiling, output) if name == "value" else QUANTITIES[name](tiling)
+    return QUANTITIES[name].make(tiling, output)
 
 
 def available(tiling: Tiling) -> list[str]:
     """Names of the quantities that this tiling can give: in its dimension, with or without outputs and network."""
-    values = tiling.values is not None
-    network = tiling.frozen is not None
-    given = {
-        "slope": values or network,
-        "class": values or network,
-        "value": values,
-        "active": network,
-        "eccentricity": tiling.dimension == 2,
-        "inradius": tiling.dimension <= 2,
-    }
-    return [name for name in QUANTITIES if given.get(name, True)]
+    return [name for name, rule in QUANTITIES.items() if rule.given(tiling)]
 
 
 def mean_values(tiling: Tiling, output: int) -> np.ndarray:
@@ -85,26 +111,35 @@ def mean_values(tiling: Tiling, output: int) -> np.ndarray:
 def corner_depths(tiling: Tiling) -> np.ndarray:
     """`[M]` depth of the fold that leads from each corner to the next (in a space: of each tile's facets); 0 on the
     domain's boundary."""
-    depths = np.concatenate([np.full(site.cuts, site.depth) for site in tiling.sites] + [np.zeros(1, int)])
-    return depths[tiling.corner_labels]  # label -1 picks the zero at the end
+    ends = np.cumsum([0, *(site.cuts for site in tiling.sites)])
+    depths = np.array([0, *(site.depth for site in tiling.sites)])
+    return depths[np.searchsorted(ends, tiling.corner_labels, side="right")]  # label -1 is before the first site
 
 
-def _slope(tiling: Tiling) -> Quantity:
+def _has_outputs(tiling: Tiling) -> bool:
+    return tiling.values is not None or tiling.frozen is not None
+
+
+@quantity("slope", given=_has_outputs)
+def _slope(tiling: Tiling, output: int) -> Quantity:
     return Quantity("slope", "slope norm ‖A‖₂", tiling.slope_norms(), log=True, areas=tiling.areas)
 
 
-def _area(tiling: Tiling) -> Quantity:
+@quantity("area")
+def _area(tiling: Tiling, output: int) -> Quantity:
     label = {1: "length", 2: "area"}.get(tiling.dimension, "volume")
     return Quantity("area", label, tiling.areas, log=True, areas=tiling.areas)
 
 
-def _depth(tiling: Tiling) -> Quantity:
+@quantity("depth")
+def _depth(tiling: Tiling, output: int) -> Quantity:
     starts = tiling.tiles.side_offsets[:-1]
     deepest = np.maximum.reduceat(corner_depths(tiling), starts) if tiling.count else np.zeros(0, int)
-    return Quantity("depth", "depth of deepest wall", deepest)
+    return Quantity("depth", "depth of deepest wall", deepest, steps=True)
 
 
-def _class(tiling: Tiling) -> Quantity:
+@quantity("class", given=_has_outputs)
+def _class(tiling: Tiling, output: int) -> Quantity:
     classes = tiling.classes()
     if tiling.values is not None and tiling.values.shape[1] == 1:
         return Quantity("class", "sign", classes, categories=("−", "+"))
@@ -112,36 +147,28 @@ def _class(tiling: Tiling) -> Quantity:
     return Quantity("class", "class", classes, categories=tuple(map(str, range(count))))
 
 
-def _value(tiling: Tiling, output: int = 0) -> Quantity:
+@quantity("value", given=lambda tiling: tiling.values is not None)
+def _value(tiling: Tiling, output: int) -> Quantity:
     means = mean_values(tiling, output)
     alone = tiling.values is not None and tiling.values.shape[1] == 1
     return Quantity("value", "output" if alone else f"output {output}", means)
 
 
-def _active(tiling: Tiling) -> Quantity:
+@quantity("active", given=lambda tiling: tiling.frozen is not None, runs_network=True)
+def _active(tiling: Tiling, output: int) -> Quantity:
     return Quantity("active", "active units", tiling.active_units())
 
 
-def _sides(tiling: Tiling) -> Quantity:
-    return Quantity("sides", "corners" if tiling.dimension <= 2 else "facets", tiling.sides)
+@quantity("sides")
+def _sides(tiling: Tiling, output: int) -> Quantity:
+    return Quantity("sides", "corners" if tiling.dimension <= 2 else "facets", tiling.sides, steps=True)
 
 
-def _eccentricity(tiling: Tiling) -> Quantity:
+@quantity("eccentricity", given=lambda tiling: tiling.dimension == 2)
+def _eccentricity(tiling: Tiling, output: int) -> Quantity:
     return Quantity("eccentricity", "eccentricity", tiling.eccentricities())
 
 
-def _inradius(tiling: Tiling) -> Quantity:
+@quantity("inradius", given=lambda tiling: tiling.dimension <= 2)
+def _inradius(tiling: Tiling, output: int) -> Quantity:
     return Quantity("inradius", "inradius", tiling.inradii(), log=True, areas=tiling.areas)
-
-
-QUANTITIES: dict[str, Callable[[Tiling], Quantity]] = {
-    "slope": _slope,
-    "area": _area,
-    "depth": _depth,
-    "class": _class,
-    "value": _value,
-    "active": _active,
-    "sides": _sides,
-    "eccentricity": _eccentricity,
-    "inradius": _inradius,
-}

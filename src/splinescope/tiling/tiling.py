@@ -155,9 +155,8 @@ class Tiling(Measures):
     def to_geopandas(self) -> GeoDataFrame:
         """The tiles as a GeoDataFrame (extra "geo"): polygons in slice coordinates (1-D: segments on y = 0).
 
-        Columns: the quantities of `quantity` that this tiling can give (`slope`, `area`, `depth`, `class`, `sides`,
-        `eccentricity`, `inradius`; `active` with its network), and `value_0`, `value_1`, ... (outputs at the mean of
-        the corners) if outputs are stored.
+        Columns: the quantities of `quantity` that this tiling can give, "value" for every stored output (`value_0`,
+        `value_1`, ...).
         """
         from .geometries import to_geopandas
 
