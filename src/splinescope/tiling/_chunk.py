@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from . import kernels
+from ._factored import FactoredRows
 from ._rows import PlainRows
 from ._tiles import Tiles
 
@@ -22,7 +23,8 @@ class Chunk:
         path: Its place in the order of tiles; sub-chunks append their number.
         names, points: `[V]`, `[V, d]` of all vertices.
         old: How many vertices were there before this fold; the others have `parents` and `weights`.
-        rows: What the old vertices carry: their values, and the pre-activations `rows.cuts` `[old, U]`.
+        rows: What the old vertices carry: their values, and the pre-activations `rows.cuts` `[old, U]` (in factored
+            form, of those units alone that take both signs on the chunk; units are then numbered within them).
         pos, neg: Signs of the pre-activations of all vertices.
         tiles: The tiles.
     """
@@ -35,7 +37,7 @@ class Chunk:
     old: int
     parents: np.ndarray
     weights: np.ndarray
-    rows: PlainRows
+    rows: PlainRows | FactoredRows
     pos: np.ndarray
     neg: np.ndarray
     tiles: Tiles

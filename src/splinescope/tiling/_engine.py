@@ -1,8 +1,8 @@
 """Cuts tiles fold by fold, depth first, in chunks that bound the memory.
 
 Advancing a chunk cuts its tiles along the fold it stands before (`_tiles`) and carries its rows to the next one
-(`_rows`). What a chunk holds never changes a result (see `kernels`), so chunks may be split at will: to bound the
-memory, or to give an idle thread something to do.
+(`_rows`, or `_factored` where rows are wide). What a chunk holds never changes which tiles there are (see `kernels`),
+so chunks may be split at will: to bound the memory, or to give an idle thread something to do.
 """
 
 from __future__ import annotations
@@ -14,15 +14,19 @@ import numpy as np
 
 from . import kernels
 from ._chunk import PER_VERTEX, Chunk, Leaf
+from ._factored import FactoredRows, bending_units, crossed_factored, first_factored
 from ._plan import Plan
-from ._rows import PlainRows, crossed, first_rows
+from ._rows import PlainRows, crossed, first_rows, plain
 from ._seals import apply_seal
 from ._solids import kind_of
 from ._tiles import Tiles, expected_pieces, most_folds
+from .slice import Slice
 
 _FEWEST_ROWS = 64  # what a chunk holds at least, however wide its rows
 _ENOUGH_ROWS = 1024  # smaller chunks repeat the vertices on their outlines too often: worth four times the memory
 _WORTH_DROPPING = 0.8  # a smaller share of vertices in use: wide rows are expensive to move
+_FACTORED_TIMES = 4  # coefficients count this many times: combinations cost more in large chunks than these save
+_BASIS_SHARE = 16  # a basis may take this many times the bytes of a chunk's rows: it serves all of the chunk
 
 
 class Engine:
@@ -43,21 +47,40 @@ class Engine:
         Or `tiles` with those corners: they need not have anything to do with each other.
         """
         rows = first_rows(self._plan, inputs, input_name, input_shape)
-        names = np.array([kernels.mix(i + 1, i + 2**33, 0) for i in range(len(domain))], np.uint64)
         tiles = kind_of(domain).whole(domain) if tiles is None else tiles
-        return self._next_chunk((), 0, names, domain.copy(), rows, tiles)
+        return self._next_chunk((), 0, _first_names(len(domain)), domain.copy(), rows, tiles)
+
+    def start_on(self, view: Slice, input_name: str) -> Chunk | Leaf:
+        """The whole domain of a slice as one tile before the first fold, with the kind of rows that the plan says."""
+        domain, shape = view.domain, view.input_shape
+        if not self._plan.factored:
+            return self.start(view.inputs(domain).reshape(len(domain), -1), input_name, shape, domain)
+        centre = domain.mean(0)
+        basis = np.stack([view.inputs(centre[None])[0].reshape(-1), *view.basis.reshape(view.dimension, -1)])
+        rows = first_factored(self._plan, centre, domain, basis, input_name, shape)
+        return self._next_chunk((), 0, _first_names(len(domain)), domain.copy(), rows, kind_of(domain).whole(domain))
 
     def advance(self, chunk: Chunk, split_in: int = 1) -> list[Chunk | Leaf]:
         """Cut a chunk along its fold, or split it into smaller chunks if it is too much at once.
 
         The tiles of the results, in order, stand in the place of the chunk's tiles.
         """
-        units = self._plan.folds[chunk.stage].site.units
+        units = chunk.rows.cuts.shape[1]
+        most_units = units  # that a chunk may be cut by before its rows grow too many columns
+        row_bytes = self._plan.row_bytes[chunk.stage]
+        crowded = False
+        if isinstance(chunk.rows, FactoredRows):
+            settled = chunk.rows.settled()
+            chunk = replace(chunk, rows=settled)
+            row_bytes = 8 * _FACTORED_TIMES * sum(settled.coefficients.shape[1:] + settled.cuts.shape[1:])
+            most_units = settled.most_new_units(self._plan.row_bytes[chunk.stage], _BASIS_SHARE * self._chunk_bytes)
+            crowded = bending_units(chunk.pos, chunk.neg, units).sum() > most_units
         dimension = chunk.points.shape[1]
         pieces = expected_pieces(chunk.tiles.cutting(chunk.pos, chunk.neg, chunk.first), dimension)
-        rows = self._chunk_bytes // self._plan.row_bytes[chunk.stage]
+        rows = self._chunk_bytes // row_bytes
         limit = max(_FEWEST_ROWS, rows, min(4 * rows, _ENOUGH_ROWS))
         total = int(pieces.sum())
+        split_in = max(split_in, 1 + crowded)
         if chunk.count > 1 and (total > limit or split_in > 1):
             share = min(limit, -(-total // split_in))
             group = np.minimum(np.cumsum(pieces) - pieces, total - 1) // share
@@ -66,25 +89,30 @@ class Engine:
                 ends = [*starts[1:], chunk.count]
                 return [chunk.part(int(a), int(b), i) for i, (a, b) in enumerate(zip(starts, ends, strict=True))]
         last = units
-        if total > limit:  # one tile, more pieces than fit: only as many units as fit
-            nth = most_folds(limit, dimension)
+        if total > limit or crowded:  # one tile, more pieces than fit: only as many units as fit
+            nth = min(most_folds(limit, dimension), most_units)
             last = min(units, chunk.tiles.unit_after(nth, chunk.pos, chunk.neg, chunk.first))
             total = chunk.count + int(expected_pieces(np.array([nth]), dimension).sum())
         after, vertices = self._cut(chunk, last, total)
-        return [after] if last < units else [self._cross(after, vertices)]
+        return [after] if last < units or crowded else [self._cross(after, vertices)]
 
     def _cut(self, chunk: Chunk, last: int, pieces: int) -> tuple[Chunk, kernels.Vertices]:
         """The chunk with its tiles cut along units first <= k < last, and what the kernels know of its vertices."""
-        tolerances, labels = self._plan.tolerances[chunk.stage], self._plan.labels[chunk.stage]
-        room = chunk.tiles.room(len(chunk.names), chunk.rows.cuts.shape[1], pieces)
+        rows = chunk.rows
+        room = chunk.tiles.room(len(chunk.names), rows.cuts.shape[1], pieces)
         while True:
             vertices = self._with_room(chunk, room.vertices)
-            status, total, tiles = room.cut(vertices, len(chunk.names), chunk.first, last, labels, tolerances)
+            status, total, tiles = room.cut(vertices, len(chunk.names), chunk.first, last, rows.labels, rows.tolerances)
             if tiles is not None:
                 break
             room.enlarge(status)
         per_vertex = {name: getattr(vertices, name)[:total] for name in PER_VERTEX}
-        return replace(chunk, first=last, **per_vertex, tiles=tiles), vertices
+        if isinstance(rows, FactoredRows):  # no vertex needs its parents any more
+            used = tiles.used(total)
+            ids = np.cumsum(used, dtype=np.int32) - np.int32(1)
+            per_vertex = {name: array[used] for name, array in per_vertex.items()}
+            rows, tiles = rows.with_new(vertices, total).of(used), tiles.renumbered(ids)
+        return replace(chunk, first=last, **per_vertex, rows=rows, old=len(rows), tiles=tiles), vertices
 
     def _with_room(self, chunk: Chunk, most: int) -> kernels.Vertices:
         """A chunk's vertices with room for more, and for the pre-activations of those that the fold makes.
@@ -104,26 +132,39 @@ class Engine:
 
     def _cross(self, chunk: Chunk, vertices: kernels.Vertices) -> Chunk | Leaf:
         """Carry all vertices of a fully cut chunk over the fold to the end of the next segment."""
-        rows = crossed(self._plan, chunk.stage, chunk.rows, vertices, len(chunk.names))
+        rows: PlainRows | FactoredRows
+        if isinstance(chunk.rows, FactoredRows):
+            rows = crossed_factored(self._plan, chunk.stage, chunk.rows, chunk.pos, chunk.neg)
+        else:
+            rows = crossed(self._plan, chunk.stage, chunk.rows, vertices, len(chunk.names))
         return self._next_chunk(chunk.path, chunk.stage + 1, chunk.names, chunk.points, rows, chunk.tiles)
 
     def _next_chunk(
-        self, path: tuple[int, ...], stage: int, names: np.ndarray, points: np.ndarray, rows: PlainRows, tiles: Tiles
-    ) -> Chunk | Leaf:
+        self, path: tuple[int, ...], stage: int, names: np.ndarray, points: np.ndarray,
+        rows: PlainRows | FactoredRows, tiles: Tiles,
+    ) -> Chunk | Leaf:  # fmt: skip
         segment = self._plan.segments[stage]
         for seal, tol in zip(segment.seals, self._plan.seal_tolerances[stage], strict=True):
-            apply_seal(self._plan, stage, seal, tol, tiles, lambda name: rows.value(segment, name))
+            apply_seal(self._plan, stage, seal, tol, tiles, rows)
+        if isinstance(rows, FactoredRows) and stage >= self._plan.factored:  # narrow from here on
+            rows = plain(self._plan, stage, rows.expanded(), len(rows))
         if segment.next_fold is None:
+            assert isinstance(rows, PlainRows)
             return Leaf(path, names, points, rows.values.get(self._output), tiles)
         used = tiles.used(len(names))
         if np.count_nonzero(used) < _WORTH_DROPPING * len(used):  # ancestors that were only needed to carry others
             ids = np.cumsum(used, dtype=np.int32) - np.int32(1)
             names, points, rows, tiles = names[used], points[used], rows.of(used), tiles.renumbered(ids)
-        n, words = len(names), (segment.next_fold.site.units + 63) // 64
+        n, words = len(names), (rows.cuts.shape[1] + 63) // 64
         pos, neg = np.empty((n, words), np.uint64), np.empty((n, words), np.uint64)
-        kernels.sign_bits(rows.cuts, self._plan.tolerances[stage], 0, n, pos, neg)
+        kernels.sign_bits(rows.cuts, rows.tolerances, 0, n, pos, neg)
         parents, weights = np.empty((n, 2), np.int32), np.empty((n, 2))
         return Chunk(path, stage, 0, names, points, n, parents, weights, rows, pos, neg, tiles)
+
+
+def _first_names(count: int) -> np.ndarray:
+    """Names of the domain's corners."""
+    return np.array([kernels.mix(i + 1, i + 2**33, 0) for i in range(count)], np.uint64)
 
 
 def _grown(array: np.ndarray, size: int) -> np.ndarray:

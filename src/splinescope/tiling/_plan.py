@@ -12,10 +12,12 @@ from ..network._program import Fold, Program
 from ._segments import Segment, cut_into_segments
 
 _PROBES = 16
+_PROBES_IF_WIDE = 2
 _ROWS_TOGETHER = 8
 # Blocks are filled up to a multiple of this. The last bits of a row of a matrix product must not depend on the rows
 # beside it: the kernels of a BLAS for whole groups of rows are alike, those for the rest of a matrix are not (and see
 # `network.affine_ops.aligned_product` for the length of rows).
+_WIDE = 2048  # numbers in a row from which factored rows pay
 _KEEP_OUTPUTS_UP_TO = 64  # larger outputs (images) are recomputed from the vertices when asked for
 
 
@@ -28,6 +30,7 @@ class Plan:
     first_labels: Per fold, the label of its first unit; labels number all units of all folds.
     labels: Per fold, `[U]` the labels of its units.
     rows_per_block: Per segment, how many rows run through the torch ops together, at most.
+    factored: How many folds a chunk meets with rows in factored form; see `_factored`.
     row_bytes: Per segment, bytes that one vertex holds while the segment is being worked on.
     folds: The folds in order: fold i ends segment i and starts segment i + 1.
     """
@@ -38,6 +41,7 @@ class Plan:
     first_labels: list[int]
     rows_per_block: list[int]
     row_bytes: list[int]
+    factored: int
 
     labels: list[np.ndarray] = field(init=False)
     folds: list[Fold] = field(init=False)
@@ -53,7 +57,7 @@ class Plan:
         return bool(self.segments[-1].keys)
 
 
-def make_plan(program: Program, probes: Tensor, rtol: float) -> Plan:
+def make_plan(program: Program, probes: Tensor, rtol: float, rows: str = "auto") -> Plan:
     """Run the probes once: learn shapes and the size of the terms that each pre-activation is summed from.
 
     A unit is zero where it is below `rtol` times the largest sum of absolute terms, |W| |x| + |b|, that it has
@@ -95,8 +99,19 @@ def make_plan(program: Program, probes: Tensor, rtol: float) -> Plan:
         seal_tolerances,
         first_labels[:-1],
         rows_per_block=[_block(max(pair)) for pair in zip(entering, widths, strict=True)],
+        factored=_factored_folds(widths[:-1], rows),
         row_bytes=[8 * (a + b) for a, b in zip(widths, [*widths[1:], widths[-1]], strict=True)],
     )
+
+
+def _factored_folds(widths: list[int], rows: str) -> int:
+    """How many folds to meet with factored rows, by the widths of rows before them: up to the last wide one.
+
+    Decided by sizes alone, so that equal calls have equal results.
+    """
+    if rows != "auto":
+        return len(widths) if rows == "factored" else 0
+    return max((i + 1 for i, width in enumerate(widths) if width >= _WIDE), default=0)
 
 
 def _block(width: int) -> int:
@@ -104,10 +119,13 @@ def _block(width: int) -> int:
     return 32 if width > 4096 else 256 if width > 512 else 2048
 
 
-def probe_points(domain: np.ndarray) -> np.ndarray:
-    """Fixed points of a convex domain `[n, d]`: its corners and a spread of points inside."""
-    generator = np.random.default_rng(0)
-    weights = generator.dirichlet(np.ones(len(domain)), size=_PROBES)
+def probe_points(program: Program, domain: np.ndarray) -> np.ndarray:
+    """Fixed points of a convex domain `[n, d]`: its corners and a spread of points inside.
+
+    Fewer for wide networks: there a pre-activation has many terms, whose sum varies little, and a probe costs more.
+    """
+    wide = max((site.units for site in program.sites), default=0) >= _WIDE
+    weights = np.random.default_rng(0).dirichlet(np.ones(len(domain)), size=_PROBES_IF_WIDE if wide else _PROBES)
     return np.concatenate([domain, weights @ domain])
 
 

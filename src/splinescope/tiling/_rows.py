@@ -6,7 +6,7 @@ their parents' by delta propagation. What stands beside a row never changes its 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,19 +19,23 @@ from ._segments import CUTS, Columns, Segment
 class PlainRows:
     """Flat values of vertices at a segment's end: key to `[V, size]`.
 
-    `cuts` `[V, U]` are the pre-activations of the fold that follows (none: no columns). Names in
-    `Segment.aliases` have no rows of their own: theirs are the pre-activations.
+    `cuts` `[V, U]` are the pre-activations of the fold that follows (none: no columns), `labels` and `tolerances`
+    `[U]` what its units are called and what counts as zero. Names in `Segment.aliases` have no rows of their own:
+    theirs are the pre-activations.
     """
 
     values: dict[str, np.ndarray]
     cuts: np.ndarray
+    labels: np.ndarray
+    tolerances: np.ndarray
 
     def __len__(self) -> int:
         return len(self.cuts)
 
     def of(self, chosen: np.ndarray) -> PlainRows:
         """The rows of some vertices."""
-        return PlainRows({key: row[chosen] for key, row in self.values.items()}, self.cuts[chosen])
+        values = {key: row[chosen] for key, row in self.values.items()}
+        return replace(self, values=values, cuts=self.cuts[chosen])
 
     def value(self, segment: Segment, name: str) -> np.ndarray:
         """`[V, size]` of a value that the segment keeps."""
@@ -43,7 +47,7 @@ def first_rows(plan: Plan, inputs: np.ndarray, name: str, shape: tuple[int, ...]
     segment = plan.segments[0]
     rows = _empty(segment, len(inputs))
     run_in_blocks(segment, {name: inputs}, {name: shape}, plan.rows_per_block[0], rows, len(inputs))
-    return _plain(rows, len(inputs))
+    return plain(plan, 0, rows, len(inputs))
 
 
 def crossed(plan: Plan, stage: int, rows: PlainRows, vertices: kernels.Vertices, total: int) -> PlainRows:
@@ -62,7 +66,7 @@ def crossed(plan: Plan, stage: int, rows: PlainRows, vertices: kernels.Vertices,
         columns = segment.columns(before.shapes, np.unique(fold.elements[units])) if segment.bent else {}
         for key in segment.keys:
             _carry(segment, vertices, old, total, result[key], columns.get(key))
-    return _plain(result, total)
+    return plain(plan, stage + 1, result, total)
 
 
 def _carry(
@@ -81,9 +85,12 @@ def _carry(
         kernels.carry_sparse(old, total, *bends, columns.starts, columns.indices, columns.entries)
 
 
-def _plain(rows: dict[str, np.ndarray], count: int) -> PlainRows:
-    cuts = rows.pop(CUTS) if CUTS in rows else np.empty((count, 0))
-    return PlainRows(rows, cuts)
+def plain(plan: Plan, stage: int, rows: dict[str, np.ndarray], count: int) -> PlainRows:
+    """Rows of that many vertices by key, those of the pre-activations among them if a fold follows."""
+    if CUTS not in rows:
+        return PlainRows(rows, np.empty((count, 0)), np.zeros(0, np.int32), np.zeros(0))
+    values = {key: row for key, row in rows.items() if key != CUTS}
+    return PlainRows(values, rows[CUTS], plan.labels[stage], plan.tolerances[stage])
 
 
 def _empty(segment: Segment, count: int) -> dict[str, np.ndarray]:

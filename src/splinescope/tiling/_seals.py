@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import torch
 
 from ..network._program import Seal
+from ._factored import FactoredRows, linear_parts, touching_units
 from ._plan import Plan
+from ._rows import PlainRows
 from ._tiles import Tiles
 
 
 def apply_seal(
-    plan: Plan, stage: int, seal: Seal, tol: np.ndarray, tiles: Tiles, value: Callable[[str], np.ndarray]
+    plan: Plan, stage: int, seal: Seal, tol: np.ndarray, tiles: Tiles, rows: PlainRows | FactoredRows
 ) -> None:
     """Mark the walls of a finished tournament that are none: their labels become -2 - label, in place.
 
-    `value` gives the rows `[V, size]` of the values that the segment (number `stage`) keeps for its seals.
+    `rows` hold the values that the segment (number `stage`) keeps for its seals.
     """
     numbers = {fold.output: i for i, fold in enumerate(plan.folds)}
     stages = [numbers[name] for name, _ in seal.stages]
@@ -25,6 +25,14 @@ def apply_seal(
     high = low + sum(plan.folds[i].site.units for i in stages)
     if not ((tiles.labels >= low) & (tiles.labels < high)).any():
         return
+    if isinstance(rows, FactoredRows):
+        _seal_factored(plan, stage, seal, tol, tiles, rows, stages, low, high)
+        return
+    segment = plan.segments[stage]
+
+    def value(name: str) -> np.ndarray:
+        return rows.value(segment, name)
+
     final = value(seal.final)
     before = seal.competitors
     rounds = []
@@ -33,8 +41,33 @@ def apply_seal(
         before = name
     for i, _, outcome in rounds:
         tiles.mark_lost(plan.first_labels[i], outcome)
-    shapes = plan.segments[stage].shapes
+    shapes = segment.shapes
     for i, before, outcome in rounds:
         competitors = torch.from_numpy(value(before)).reshape(-1, *shapes[before])
         cuts = plan.folds[i].cuts(competitors).numpy()
         tiles.keep_shared(low, high, cuts, plan.tolerances[i], outcome)
+
+
+def _seal_factored(
+    plan: Plan, stage: int, seal: Seal, tol: np.ndarray, tiles: Tiles, rows: FactoredRows,
+    stages: list[int], low: int, high: int,
+) -> None:  # fmt: skip
+    """The same with rows in factored form: only units that may be zero somewhere on the chunk are worked out."""
+    segment = plan.segments[stage]
+    before = seal.competitors
+    rounds = []
+    for i, (name, windows) in zip(stages, seal.stages, strict=True):
+        fold = plan.folds[i]
+        basis = linear_parts(fold.cuts, rows.basis_of(segment, before), segment.shapes[before])
+        units, _, limits = touching_units(rows.coefficients, basis, plan.tolerances[i])
+        place = np.zeros(fold.site.units, np.int64)
+        place[units] = np.arange(len(units))
+        here = np.arange(len(units))
+        values = rows.columns(segment, name, fold.elements[units]), rows.columns(segment, seal.final, windows[units])
+        cuts = rows.coefficients @ basis[:, units]
+        rounds.append((plan.first_labels[i], place, here, values, tol[windows[units]], cuts, limits))
+        before = name
+    for first, place, _, values, ties, _, _ in rounds:
+        tiles.mark_lost(first, (*values, place, place, ties))
+    for _, _, here, values, ties, cuts, limits in rounds:
+        tiles.keep_shared(low, high, cuts, limits, (*values, here, here, ties))

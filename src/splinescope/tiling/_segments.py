@@ -117,9 +117,9 @@ class Segment:
         live = dict(values)
         if self.fold is not None:
             live[self.fold.output] = self.fold.run(*(live[name] for name in self.fold.inputs))
-        return self._affine_part(live)
+        return self.affine_part(live)
 
-    def _affine_part(self, live: dict[str, Tensor]) -> dict[str, Tensor]:
+    def affine_part(self, live: dict[str, Tensor]) -> dict[str, Tensor]:
         for step in self.steps:
             live[step.output] = step.run(*(live[name] for name in step.inputs))
         rows = {name: live[name].reshape(len(live[name]), -1) for name in self.kept if name not in self.aliases}
@@ -167,7 +167,7 @@ class Segment:
         value[torch.arange(n), torch.from_numpy(elements)] = _COLUMN_SCALE
         live = {name: torch.zeros(n + 1, *s, dtype=torch.float64) for name, s in inputs.items()}
         live[self.fold.output] = value.reshape(n + 1, *shape)
-        rows = self._affine_part(live)
+        rows = self.affine_part(live)
         return {key: ((rows[key][:n] - rows[key][n]) / _COLUMN_SCALE).numpy() for key in self.keys if key in self.bent}
 
 

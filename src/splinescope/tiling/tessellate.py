@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from typing import Literal
 
 import numpy as np
 import torch
@@ -36,13 +37,14 @@ def tessellate(
     progress: Progress | bool | None = None,
     threads: int | None = None,
     chunk_bytes: int = CHUNK_BYTES,
+    rows: Literal["auto", "plain", "factored"] = "auto",
 ) -> Tiling:
     """The exact tiling of a network on a slice of one to eight dimensions.
 
     On each tile every value in the network is affine, so its values at the tile's corners are all there is to
     know: the corners go through the real torch ops in float64, and each non-linearity cuts the tiles along its
-    units' folds. Exact up to float64 rounding and `rtol`. The result does not depend on `threads` or
-    `chunk_bytes`. The model is not changed.
+    units' folds. Exact up to float64 rounding and `rtol`. The tiles, their order and their labels do not depend on
+    `threads`, `chunk_bytes` or `rows`; with plain rows no bit does. The model is not changed.
 
     Args:
         model: A torch module (in eval mode if it has batch norm or dropout), or the result of `trace` or `load`.
@@ -54,7 +56,9 @@ def tessellate(
         progress: True for a progress bar on stderr (None: only where stderr is a terminal and it takes over a
             second), or a function of (share of the domain finished, tiles so far).
         threads: How many threads cut tiles; all cores by default.
-        chunk_bytes: Memory for the rows of one chunk of tiles.
+        chunk_bytes: Memory for the rows of one chunk of tiles (16 times as much for a basis of factored rows).
+        rows: How values are carried: "plain", one row per vertex; "factored", all rows of a chunk as combinations of a
+            few, which pays where layers are wide; "auto" chooses by the widths of the layers.
 
     Raises:
         LimitReached: With `.partial`, the tiles finished so far, marked incomplete.
@@ -74,7 +78,7 @@ def tessellate(
     Reference: Balestriero, Humayun, Baraniuk, "On the Geometry of Deep Learning", equation (5).
     """
     view = slice
-    _check_arguments(view, rtol, max_tiles, time_limit, threads, chunk_bytes)
+    _check_arguments(view, rtol, max_tiles, time_limit, threads, chunk_bytes, rows)
     check_progress(progress)
     network = model if isinstance(model, SplineNetwork) else traced(model, view)
     if tuple(network.input_shape) != view.input_shape:
@@ -88,11 +92,10 @@ def tessellate(
             "the network's output must depend on its input; no non-zero weight connects them, so it is constant."
         )
     with one_torch_thread(), torch.no_grad():
-        probes = torch.from_numpy(view.inputs(probe_points(view.domain)))
-        plan = make_plan(program, probes, rtol)
+        probes = torch.from_numpy(view.inputs(probe_points(program, view.domain)))
+        plan = make_plan(program, probes, rtol, rows)
         engine = Engine(plan, program.output, chunk_bytes)
-        corners = view.inputs(view.domain).reshape(len(view.domain), -1)
-        first = engine.start(corners, program.input, program.input_shape, view.domain)
+        first = engine.start_on(view, program.input)
         with _reporter(progress) as report:
             work = Work(engine, first, view.size, max_tiles, time_limit, report)
             work.run(threads or os.cpu_count() or 1)
@@ -139,6 +142,7 @@ def _check_arguments(
     time_limit: float | None,
     threads: int | None,
     chunk_bytes: int,
+    rows: str,
 ) -> None:
     _check_slice(view)
     if not (isinstance(rtol, (int, float)) and np.isfinite(rtol) and 0 <= rtol < 1e-3):
@@ -146,6 +150,8 @@ def _check_arguments(
     for name, value in (("max_tiles", max_tiles), ("threads", threads), ("chunk_bytes", chunk_bytes)):
         if value is not None:
             check_whole(value, name)
+    if rows not in ("auto", "plain", "factored"):
+        raise InputError(f'rows must be "auto", "plain" or "factored", got {rows!r}.')
     if time_limit is not None:
         check_positive(time_limit, "time_limit")
 

@@ -20,6 +20,7 @@ from .bits import mix as mix
 from .bits import nth_cutting_unit as nth_cutting_unit
 from .bits import sign_bits as sign_bits
 from .carry import carry as carry
+from .carry import carry_bits as carry_bits
 from .carry import carry_dense as carry_dense
 from .carry import carry_sparse as carry_sparse
 from .carry import conflicting_units as conflicting_units

@@ -49,6 +49,14 @@ def carry(start, stop, parents, weights, rows):
         _combine(q, parents, weights, rows)
 
 
+@jit
+def carry_bits(start, stop, parents, words):
+    """Bits of new vertices that are set where a parent's is."""
+    for q in range(start, stop):
+        for w in range(words.shape[1]):
+            words[q, w] = words[parents[q, 0], w] | words[parents[q, 1], w]
+
+
 @inlined
 def _bend(j, q, parents, weights, pos, cuts, new_cuts):
     """relu(u_q) - s relu(u_a) - t relu(u_b) for a unit that is positive at one parent and negative at the other."""

@@ -1,0 +1,137 @@
+"""Rows in factored form give the tiles that plain rows give: on random graphs, degenerate networks and any chunks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import splinescope as ss
+from splinescope.tiling import _plan
+from splinescope.tiling._factored import touching_units
+from tests import cases
+
+BENDS = (torch.relu, lambda x: F.leaky_relu(x, 0.2), lambda x: x.clamp(-0.4, 0.6), torch.abs, F.relu6)
+
+
+class RandomGraph(nn.Module):
+    """Blocks drawn by a seed: grouped convolutions, skips, concatenations, max-pools and several kinds of bends."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        torch.manual_seed(seed)
+        self.draw = np.random.default_rng(seed)
+        self.stem = nn.Conv2d(1, 4, 3, padding=1)
+        self.kinds = [str(kind) for kind in self.draw.choice(["skip", "concat", "pool", "groups", "max"], 3)]
+        self.bends = [int(i) for i in self.draw.integers(0, len(BENDS), 4)]
+        channels = 4
+        self.layers = nn.ModuleList()
+        for kind in self.kinds:
+            groups = 2 if kind == "groups" else 1
+            self.layers.append(nn.Conv2d(channels, channels, 3, padding=1, groups=groups))
+            channels *= 2 if kind == "concat" else 1
+        self.head = nn.Linear(channels, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = BENDS[self.bends[0]](self.stem(x))
+        for kind, bend, layer in zip(self.kinds, self.bends[1:], self.layers, strict=True):
+            y = BENDS[bend](layer(x))
+            if kind == "skip":
+                x = x + y
+            elif kind == "concat":
+                x = torch.cat([x, y], 1)
+            elif kind == "max":
+                x = torch.maximum(x, y)
+            else:
+                x = F.max_pool2d(y, 2, ceil_mode=True) if kind == "pool" else y
+        return self.head(x.mean((2, 3)))
+
+
+def assert_same_tiles(one: ss.Tiling, other: ss.Tiling) -> None:
+    """Equal counts, corners and labels; vertices to 1e-12 of the coordinates."""
+    np.testing.assert_array_equal(one.tiles.offsets, other.tiles.offsets)
+    np.testing.assert_array_equal(one.tiles.corners, other.tiles.corners)
+    np.testing.assert_array_equal(one.corner_labels, other.corner_labels)
+    size = max(np.abs(one.slice.domain).max(), np.ptp(one.slice.domain, axis=0).max())
+    np.testing.assert_allclose(one.vertices, other.vertices, rtol=0, atol=1e-12 * size)
+    if one.values is not None:
+        np.testing.assert_allclose(one.values, other.values, rtol=0, atol=1e-11 * np.abs(one.values).max())
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_graphs_have_the_same_tiles_in_both_forms(seed: int) -> None:
+    model = RandomGraph(seed).double().eval()
+    generator = torch.Generator().manual_seed(seed)
+    points = torch.randn(3, 1, 4, 4, generator=generator, dtype=torch.float64)
+    view = ss.Slice.through(*(0.4 * points), shape="triangle")
+    network = ss.trace(model, points)
+    plain = ss.tessellate(network, view, rows="plain")
+    assert plain.count > 20
+    assert_same_tiles(plain, ss.tessellate(network, view, rows="factored"))
+    assert_same_tiles(plain, ss.tessellate(network, view, rows="factored", threads=2, chunk_bytes=1 << 15))
+    line = ss.Slice.segment(points[0], points[1])
+    assert_same_tiles(
+        ss.tessellate(network, line, rows="plain"), ss.tessellate(network, line, rows="factored", chunk_bytes=1 << 12)
+    )
+
+
+def test_solid_tiles_are_the_same_in_both_forms() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Conv2d(1, 2, 3), nn.MaxPool2d(2), nn.ReLU(), nn.Flatten(), nn.Linear(2, 6), nn.ReLU(), nn.Linear(6, 2)
+    )
+    points = torch.randn(4, 1, 4, 4, dtype=torch.float64)
+    basis = (points[1:] - points[0]).reshape(3, 1, 4, 4)
+    corners = np.array(np.meshgrid(*[[0.0, 1.0]] * 3)).reshape(3, -1).T
+    view = ss.Slice(points[0].numpy(), basis.numpy(), corners)
+    network = ss.trace(model.double(), points)
+    plain = ss.tessellate(network, view, rows="plain")
+    assert plain.count > 10
+    assert_same_tiles(plain, ss.tessellate(network, view, rows="factored"))
+    assert_same_tiles(plain, ss.tessellate(network, view, rows="factored", chunk_bytes=1 << 12))
+
+
+@pytest.mark.parametrize(
+    "name", ["zero bias", "duplicate units", "dead units", "corner on a fold", "scale 1e8", "max-pool", "bounded"]
+)
+def test_degenerate_networks_have_the_same_tiles_in_both_forms(name: str) -> None:
+    network, view = ss.trace(cases.model(name), cases.view(name).inputs(cases.view(name).domain)), cases.view(name)
+    assert_same_tiles(cases.tiling(name), ss.tessellate(network, view, rows="factored"))
+    assert_same_tiles(cases.tiling(name), ss.tessellate(network, view, rows="factored", chunk_bytes=1 << 11))
+
+
+def test_wide_networks_are_factored_by_themselves_up_to_their_last_wide_fold() -> None:
+    assert _plan._factored_folds([64, 64, 64], "auto") == 0
+    assert _plan._factored_folds([64, 10**6, 64, 4096, 64], "auto") == 4
+
+
+def test_units_that_keep_their_sign_are_never_worked_out_and_no_other_is_missed() -> None:
+    generator = np.random.default_rng(0)
+    coefficients = np.concatenate([np.ones((50, 1)), generator.uniform(-0.1, 0.1, (50, 3))], 1)
+    basis = generator.normal(size=(4, 2000))
+    z = coefficients @ basis
+    found, positive, _ = touching_units(coefficients, basis, np.zeros(2000))
+    both = np.flatnonzero((z.max(0) > 0) & (z.min(0) < 0))
+    assert set(both) <= set(found)
+    assert len(found) < 500
+    rest = np.setdiff1d(np.arange(2000), found)
+    np.testing.assert_array_equal(positive[rest], z[0, rest] > 0)
+
+
+def test_a_sum_that_cancels_to_rounding_noise_counts_as_zero() -> None:
+    """The bound r eps |C| |B| is above the noise of terms that cancel, whatever the tolerance that is given."""
+    generator = np.random.default_rng(1)
+    large = generator.normal(size=(30, 500)) * 1e6
+    coefficients = np.concatenate([np.ones((40, 30)), generator.uniform(1.0, 1.0 + 1e-15, (40, 30))], 1)
+    noise = coefficients @ np.concatenate([large, -large])
+    _, _, limits = touching_units(coefficients, np.concatenate([large, -large]), np.zeros(500))
+    assert np.abs(noise).max() > 0
+    assert len(limits) == 500
+    assert (np.abs(noise).max(0) <= limits).all()
+
+
+def test_an_unknown_kind_of_rows_is_refused() -> None:
+    with pytest.raises(ss.InputError, match="rows must be"):
+        ss.tessellate(cases.model("one layer"), cases.view("one layer"), rows="wide")  # type: ignore[arg-type]
