@@ -14,10 +14,10 @@ from torch import nn
 import splinescope as ss
 from splinescope._display import CERTAINTIES, Result, brief, table
 
-PARTS = ("complexity", "normalization", "representation", "meanfield", "smooth", "reports")
+PARTS = ("complexity", "normalization", "representation", "meanfield", "smooth", "reports", "landscape", "generative")
 # dataclasses a user makes and gives: no answers
 GIVEN = {"LogSpaced", "Every", "At", "Thresholds", "Data", "Gaussian", "Activation", "Loss", "Manifold",
-         "ParticleMeasure", "TwoLayer", "TwoLayerBN"}  # fmt: skip
+         "ParticleMeasure", "TwoLayer", "TwoLayerBN", "Box", "Ball", "Sphere", "TruncatedGaussian"}  # fmt: skip
 
 
 def result_classes() -> list[type]:
@@ -50,7 +50,32 @@ def results() -> dict[str, Result]:
     start = meanfield.TwoLayerBN(
         torch.zeros(8, dtype=torch.float64), torch.randn(8, 2, generator=generator, dtype=torch.float64), "tanh"
     )
+    y = torch.randn(40, 2, dtype=torch.float64)
+    moves = ss.random_directions(net, 2, layer="0", generator=generator)
+    sampler = ss.PolaritySampler(net, ss.generative.Box(2), pool=32, progress=False)
+    matrix = ss.curvature(net, x, y, layer="0")
+    tiling = ss.tessellate(net, view, progress=False)
     return {
+        "section": ss.loss_section(net, x[:4], y[:4], moves[0]),
+        "minima": ss.loss_section(net, x[:4], y[:4], moves[0]).minima,
+        "polynomials": ss.polynomial_section(net, x[:4], y[:4], moves[0]),
+        "surface": ss.loss_surface(net, x, y, moves, points=3, loss="squared"),
+        "certified": ss.certified_surface(net, x[:4], y[:4], moves, cells=2),
+        "spectrum": ss.spectrum_summary(matrix),
+        "free spectrum": ss.spectrum_summary(matrix, method="matrix-free", probes=4, generator=generator),
+        "eigenvalues": ss.spectral_density(matrix, steps=5, probes=2, generator=generator),
+        "conditioning": ss.random_conditioning(6, 0.4, skip=True, draws=9, generator=generator),
+        "spectra": ss.tile_spectra(tiling, "0"),
+        "skips": ss.skip_conditioning(net, x[:2]),
+        "path": ss.principal_directions([{"w": w * torch.ones(2) + torch.tensor([0.0, w * w])} for w in (0.0, 1, 2)]),
+        "volumes": ss.log_volume(net, x),
+        "projected": ss.log_volume(net, x, projection=2, rng=generator),
+        "samples": sampler.sample(3, rho=0.0),
+        "pool": sampler.pool,
+        "facets": ss.tiled_manifold(tiling),
+        "local": ss.generative.local_geometry(net, x),
+        "fidelity": ss.generative.fidelity(x, y),
+        "classes": ss.generative.class_histogram(x, net),
         "frame": ss.local_complexity(net, x, radius=0.1),
         "distance": ss.local_complexity(net, x, radius=0.1, method="distance"),
         "exact": ss.local_complexity(net, x[:2], radius=0.1, method="exact"),

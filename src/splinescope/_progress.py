@@ -54,3 +54,18 @@ def reporter(
         *Progress.get_default_columns(), *columns, console=Console(stderr=True), transient=progress is None
     ) as bar:
         yield on_bar(bar, bar.add_task(what, total=total, **fields))
+
+
+Share = Callable[[float], None]
+"""What long work of known length calls with the share done, from 0 to 1."""
+
+
+@contextmanager
+def sharing(progress: Share | bool | None, what: str) -> Iterator[Share]:
+    """A function to call with the share done: the caller's own, a bar, or one that does nothing (see `reporter`)."""
+
+    def on_bar(bar: Progress, task: TaskID) -> Share:
+        return lambda share: bar.update(task, completed=share)
+
+    with reporter(progress, what, on_bar, total=1.0) as report:
+        yield report if report is not None else lambda share: None

@@ -114,11 +114,12 @@ def files(tmp_path, monkeypatch):
     np.savez(tmp_path / "only_x.npz", x=np.zeros((3, 2)))
     np.savez(tmp_path / "wide.npz", x=np.zeros((8, 3)), y=rng.integers(0, 3, 8))
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
     return tmp_path
 
 
 def command(*arguments):
-    return CliRunner().invoke(main, ["landscape", "landscape_model:net", *arguments])
+    return CliRunner().invoke(main, ["landscape", "landscape_model:net", *map(str, arguments)])
 
 
 def test_the_command_samples_surfaces_and_writes_pictures(files):
@@ -141,6 +142,111 @@ def test_the_command_gives_exact_pieces(files):
     joint = command("--data", "data.npz", "--exact", "--dimensions", "1")
     assert joint.exit_code == 0, joint.output
     assert "degree                   4" in joint.stdout
+
+
+def test_the_command_covers_the_span_asked_for(files):
+    """The largest loss of a bowl is at its corners; exact pieces are those that the span reaches."""
+    import landscape_model
+
+    data = np.load("data.npz")
+    x, y = torch.from_numpy(data["x"]).float(), torch.from_numpy(data["y"])
+    model = landscape_model.net()
+    for span in (0.1, 3.0):
+        moves = ss.random_directions(model, 2, generator=torch.Generator().manual_seed(5))
+        want = ss.loss_surface(model, x, y, moves, span=span, points=5)
+        found = command("--data", "data.npz", "--loss", "cross_entropy", "--points", 5, "--span", span, "--seed", 5,
+                        "--json")  # fmt: skip
+        assert json.loads(found.stdout)["largest"] == pytest.approx(float(want.losses.max()), rel=1e-5)
+    exact = ["--data", "data.npz", "--exact", "--layer", "0", "--dimensions", "1", "--json"]
+    near, far = (json.loads(command(*exact, "--span", span).stdout)["pieces"] for span in (0.01, 5))
+    assert near < far
+    errors = [
+        json.loads(command("--data", "data.npz", "--certified", "--points", 2, "--span", span, "--json").stdout)
+        for span in (0.01, 0.5)
+    ]
+    assert errors[0]["largest_error"] < errors[1]["largest_error"] / 10
+
+
+def test_the_command_stops_at_the_pieces_allowed(files):
+    plane = ["--data", "data.npz", "--exact", "--layer", "0", "--span", "1", "--json"]
+    pieces = json.loads(command(*plane).stdout)["pieces"]
+    stopped = command(*plane, "--max-tiles", pieces // 2)
+    assert stopped.exit_code != 0
+    assert f"{pieces // 2}" in stopped.stderr
+    assert not stopped.stdout
+    assert command(*plane, "--max-tiles", pieces).exit_code == 0
+
+
+def test_planes_have_a_limit_by_default():
+    import inspect
+
+    from splinescope.landscape.sections import MOST_PIECES
+
+    assert inspect.signature(ss.loss_section).parameters["max_tiles"].default == MOST_PIECES
+
+
+def onnx_file(model, path):
+    """The network of the other tests as an ONNX file: Gemm, Relu, Gemm."""
+    onnx = pytest.importorskip("onnx", reason="the extra 'onnx' is not installed")
+    from onnx import TensorProto, helper, numpy_helper
+
+    given = [
+        numpy_helper.from_array(model.get_parameter(name).detach().numpy(), name.replace(".", "_"))
+        for name in ("0.weight", "0.bias", "2.weight", "2.bias")
+    ]
+    nodes = [
+        helper.make_node("Gemm", ["x", "0_weight", "0_bias"], ["h"], name="first", transB=1),
+        helper.make_node("Relu", ["h"], ["r"], name="fold"),
+        helper.make_node("Gemm", ["r", "2_weight", "2_bias"], ["y"], name="last", transB=1),
+    ]
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["batch", size]) for n, size in (("x", 2), ("y", 3))]
+    graph = helper.make_graph(nodes, "net", ends[:1], ends[1:], given)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+
+
+def test_a_network_from_a_file_has_the_landscape_of_its_module(files):
+    """Files carry constants, not parameters: they move all the same, along the same directions."""
+    import landscape_model
+
+    model = landscape_model.net().double()
+    onnx_file(landscape_model.net(), "net.onnx")
+    network = ss.load("net.onnx")
+    rng = np.random.default_rng(1)
+    x, y = torch.from_numpy(rng.normal(size=(6, 2))), torch.from_numpy(rng.normal(size=(6, 3)))
+    names = list(ss.random_directions(network, 1, normalize="none")[0])
+    paths = dict(zip(names, ("0.weight", "0.bias", "2.weight", "2.bias"), strict=True))
+    (move,) = ss.random_directions(network, 1, normalize="none", generator=torch.Generator().manual_seed(0))
+    same = {paths[name]: change for name, change in move.items()}
+    for section in (ss.polynomial_section, ss.certified_surface):
+        found, want = section(network, x, y, move, span=0.2), section(model, x, y, same, span=0.2)
+        if section is ss.polynomial_section:
+            np.testing.assert_allclose(found.breaks, want.breaks, atol=1e-9)
+        else:
+            np.testing.assert_allclose(found.losses, want.losses, rtol=1e-6)
+    sampled = ss.loss_surface(network, x, y, move, points=5, loss="squared")
+    np.testing.assert_allclose(sampled.losses, ss.loss_surface(model, x, y, same, points=5, loss="squared").losses)
+    matrix = ss.curvature(network, x, y)
+    np.testing.assert_allclose(matrix.dense(), ss.curvature(model, x, y).dense(), atol=1e-9)
+    assert ss.spectrum_summary(matrix).method == "factor"
+    one_layer = {names[0]: move[names[0]]}
+    np.testing.assert_allclose(
+        ss.loss_section(network, x, y, one_layer).breaks,
+        ss.loss_section(model, x, y, {"0.weight": move[names[0]]}).breaks,
+        atol=1e-9,
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["--certified", "--points", "3"], ["--exact", "--dimensions", "1"], ["--curvature"]]
+)
+def test_the_command_takes_onnx_files(files, arguments):
+    import landscape_model
+
+    onnx_file(landscape_model.net(), "net.onnx")
+    result = CliRunner().invoke(main, ["landscape", "net.onnx", "--data", "data.npz", "--points", "3", "--json",
+                                       *arguments])  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["points"] == 8
 
 
 def test_the_command_says_inf_where_json_has_null(files):

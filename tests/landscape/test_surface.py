@@ -151,7 +151,7 @@ def test_bad_input_is_refused_with_what_is_possible():
         ss.loss_surface(model, x, y, move, loss="squared", points=2)
     with pytest.raises(ss.InputError, match="must be finite"):
         ss.loss_surface(model, x, y, {"0.weight": move["0.weight"] * torch.nan}, loss="squared")
-    with pytest.raises(ss.InputError, match=r"got points of shape \(2,\)"):
+    with pytest.raises(ss.InputError, match=r"points of shape \(2,\)"):
         ss.loss_surface(model, x.flatten(1)[:, :2], y, move, loss="squared")
     unsteady = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2, track_running_stats=False)).eval()
     with pytest.raises(ss.UnsupportedModelError, match="1 normalises by the statistics of the batch"):

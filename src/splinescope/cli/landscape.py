@@ -18,6 +18,8 @@ from ._outputs import check_outputs, echo_json, note
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+    from ..network import SplineNetwork
+
 
 @click.command("landscape", epilog=f"MODEL is {MODEL_HELP}.")
 @model_arguments
@@ -49,13 +51,14 @@ if TYPE_CHECKING:
 )
 @click.option("--curvature", is_flag=True, help="Also the spectrum of the curvature matrix at the parameters.")
 @click.option("--seed", default=0, show_default=True, help="Seed of directions and estimates.")
-@click.option("--max-tiles", type=int, help="--exact in 2-D: stop with an error beyond this many pieces.")
+@click.option("--max-tiles", type=int, default=200_000, show_default=True,
+              help="--exact in 2-D: stop with an error beyond this many pieces.")  # fmt: skip
 @click.option("--plot", type=click.Path(dir_okay=False), help="Write a picture: .png, .svg or .pdf.")
 @click.option("--html", type=click.Path(dir_okay=False), help="Write a page to turn the sampled 2-D surface.")
 @click.option("--json", "as_json", is_flag=True, help="Print the numbers as JSON.")
 def command(
     model: str, weights: str | None, trust: bool, data: str, loss: str, layer: str | None, exact: bool, certified: bool,
-    dimensions: int, span: float, points: int, batch_norm: str, curvature: bool, seed: int, max_tiles: int | None,
+    dimensions: int, span: float, points: int, batch_norm: str, curvature: bool, seed: int, max_tiles: int,
     plot: str | None, html: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """The loss around MODEL's parameters: a sampled or certified surface, or exact pieces.
@@ -81,7 +84,7 @@ def command(
         raise InputError("--exact and --certified need --loss squared: only the squared error has quadratic pieces.")
     if (exact or certified) and batch_norm != "fixed":
         raise InputError("--batch-norm reestimate goes with sampled surfaces: leave out --exact and --certified.")
-    network = _module(read_model(model, weights, trust=trust))
+    network = read_model(model, weights, trust=trust)
     x, y = _load_data(data, loss, network)
     generator = torch.Generator().manual_seed(seed)
     moves = landscape.random_directions(network, dimensions, layer=layer, generator=generator)
@@ -116,25 +119,17 @@ def command(
         summary["curvature"] = asdict(landscape.spectrum_summary(matrix, generator=generator))
     _pictures(result, exact, plot, html, title=model)
     if as_json:
-        for name, value in summary.get("curvature", {}).items():  # JSON has no infinity
-            if isinstance(value, float) and not math.isfinite(value):
-                summary["curvature"][name] = None
-        echo_json(summary)
+        echo_json(_finite(summary))
         return
     for name, value in _flat(summary):
         click.echo(f"{name:24} {value}")
 
 
-def _module(network: Any) -> nn.Module:
-    """The torch module of what a MODEL argument named."""
-    module: nn.Module = getattr(network, "module", network)
-    return module
-
-
-def _load_data(path: str, loss: str, model: nn.Module) -> tuple[Tensor, Tensor]:
+def _load_data(path: str, loss: str, model: nn.Module | SplineNetwork) -> tuple[Tensor, Tensor]:
     import torch
 
-    from ..landscape._losses import output_shape
+    from ..landscape._losses import fitting_inputs
+    from ..landscape._parameters import check_model, precision_of
 
     if Path(path).suffix.lower() != ".npz":
         raise InputError(f'--data must be a .npz file with arrays "x" and "y", got {Path(path).name!r}.')
@@ -148,13 +143,16 @@ def _load_data(path: str, loss: str, model: nn.Module) -> tuple[Tensor, Tensor]:
         if isinstance(error, InputError):
             raise
         raise InputError(f"--data {path} cannot be read: {str(error).splitlines()[0]}") from error
-    dtype = next((p.dtype for p in model.parameters()), torch.float32)
-    x = x.to(dtype)
-    if y.is_floating_point() or loss != "squared":
-        return x, y.to(dtype) if y.is_floating_point() else y.long()
+    module = check_model(model)
+    dtype = precision_of(module)
     if len(x) == 0:
         return x, y
-    classes = output_shape(model, x)[-1]
+    x, outputs = fitting_inputs(module, x.to(dtype) if x.is_floating_point() else x, dtype)
+    if y.is_floating_point() or loss != "squared":
+        return x, y.to(dtype) if y.is_floating_point() else y.long()
+    if not outputs:
+        raise InputError("--data: class numbers need a network of several outputs; give y as numbers.")
+    classes = outputs[-1]
     if int(y.min()) < 0 or int(y.max()) >= classes:
         raise InputError(
             f"--data: class numbers must be from 0 to {classes - 1}, got {int(y.min())} to {int(y.max())}."
@@ -183,6 +181,13 @@ def _pictures(result: Any, exact: bool, plot: str | None, html: str | None, titl
 
         write_surface_page(result, html, title=title)
         note(f"wrote {html}")
+
+
+def _finite(value: Any) -> Any:
+    """The same with None for what JSON has no number for."""
+    if isinstance(value, dict):
+        return {name: _finite(inner) for name, inner in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _flat(summary: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:

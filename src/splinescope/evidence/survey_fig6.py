@@ -74,9 +74,9 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             }
             if skip:
                 found = landscape.skip_conditioning(model, x[:looks])
-                record["with"] = float(np.median(np.concatenate([a.condition for a, _ in found.values()])))
+                record["with"] = float(np.median(np.concatenate([block.with_skip.condition for block in found])))
                 record["singular without"] = float(
-                    np.mean(np.concatenate([np.isinf(b.condition) for _, b in found.values()]))
+                    np.mean(np.concatenate([np.isinf(block.without.condition) for block in found]))
                 )
             records.append(record)
     plain, twin = ([r for r in records if r["skip"] is s] for s in (False, True))

@@ -6,22 +6,21 @@ one column of every row's Jacobian: the primal runs once, all tangents ride alon
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.func import jvp, vjp, vmap
 
 from .._checks import check_choice
+from .._derivatives import columns, differentiating, first_line, pull_back
 from .._errors import InputError
 from ..network import Program, SplineNetwork
 from ..network._export import check_mode, unwrap
 from ._ending import before_ending
 
+_WHAT = "a layer of this generator"
 Generator = nn.Module | SplineNetwork
 """What every function here takes: a module from a latent batch to a tensor batch, or a traced network."""
 Bound = Generator | Program
@@ -57,24 +56,19 @@ class LatentMap:
 
     def columns(self, z: Tensor, tangents: Tensor, condition: Tensor | None) -> Tensor:
         """`A t` for tangents `[b, n, d]` (or `[b, 1, d]`, the same for every latent): `[n, b, D]`, forward mode."""
-        shaped = tangents.expand(-1, len(z), -1).unflatten(-1, self.latent_shape)
-
-        def push(tangent: Tensor) -> Tensor:
-            return jvp(lambda x: self.function(x, condition), (z,), (tangent,))[1]
-
-        with torch.no_grad(), _explained():
-            return vmap(push, out_dims=1)(shaped)
+        with differentiating(_WHAT):
+            return columns(lambda x: self.function(x, condition), z, tangents.unflatten(-1, self.latent_shape))
 
     def pull_back(self, z: Tensor, condition: Tensor | None) -> Callable[[Tensor], Tensor]:
         """The function from `u` `[n, b, D]` to `A^T u` `[n, b, d]`, reverse mode."""
-        with _explained():
-            transpose = vjp(lambda x: self.function(x, condition), z)[1]
+        with differentiating(_WHAT):
+            pull = pull_back(lambda x: self.function(x, condition), z)
 
-        def pull(u: Tensor) -> Tensor:
-            with _explained():
-                return vmap(lambda row: transpose(row)[0], in_dims=1, out_dims=1)(u).flatten(2)
+        def run(u: Tensor) -> Tensor:
+            with differentiating(_WHAT):
+                return pull(u)
 
-        return pull
+        return run
 
 
 def latent_map(
@@ -151,9 +145,8 @@ def _check_rows(function: Callable[..., Any], probe: Tensor, condition: Tensor |
         except (RuntimeError, TypeError, ValueError, IndexError) as error:
             if isinstance(error, InputError):
                 raise
-            reason = str(error).strip().splitlines()[0]
             raise InputError(
-                f"the generator does not take latents of shape {tuple(probe.shape[1:])}: {reason}"
+                f"the generator does not take latents of shape {tuple(probe.shape[1:])}: {first_line(error)}"
             ) from error
     if not isinstance(whole, Tensor) or whole.dim() == 0 or len(whole) != len(probe):
         got = f"shape {tuple(whole.shape)}" if isinstance(whole, Tensor) else type(whole).__name__
@@ -170,16 +163,3 @@ def _check_rows(function: Callable[..., Any], probe: Tensor, condition: Tensor |
             "see each other (noise inputs, batch statistics): fix the noise, or call generator.eval()."
         )
     return int(whole[0].numel())
-
-
-@contextmanager
-def _explained() -> Iterator[None]:
-    """Turn torch's refusals of forward mode into one sentence, and keep its own deprecated calls to itself."""
-    try:
-        with warnings.catch_warnings():
-            # torch loads its forward-mode rules on first use, by a call it deprecates itself
-            warnings.filterwarnings("ignore", "`torch.jit.script` is deprecated", DeprecationWarning)
-            yield
-    except NotImplementedError as error:
-        reason = str(error).strip().splitlines()[0]
-        raise InputError(f"torch cannot differentiate a layer of this generator in forward mode: {reason}") from error

@@ -58,8 +58,8 @@ class Volumes(Result):
                 ("log volume (5%, 50%, 95%)", ", ".join(f"{q:.4g}" for q in marks) or "-"),
                 ("of zero volume", f"{len(self) - len(finite):,}"), ("ranks", ranks),
                 ("the generator's output", f"{self.output} its ending, if it has one")]  # fmt: skip
-        worst = f" Log volumes are within {float(self.error.max()):.2g}" if self.certainty != "exact" else ""
-        worst += "" if not worst else "." if self.certainty == "bound" else " (one standard deviation)."
+        kinds = {"bound": " Logs are off by at most {:.2g}.", "estimate": " Standard deviation of a log: {:.2g}."}
+        worst = kinds.get(self.certainty, "").format(float(self.error.max()) if len(self) else 0.0)
         return f"{table(rows)}\n{self.assurance}{worst}"
 
 

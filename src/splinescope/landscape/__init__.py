@@ -5,6 +5,7 @@ from ._moved import NotOneLayer as NotOneLayer
 from .certified import CertifiedSurface as CertifiedSurface
 from .certified import certified_surface as certified_surface
 from .conditioning import Conditioning as Conditioning
+from .conditioning import TileSpectra as TileSpectra
 from .conditioning import condition_number as condition_number
 from .conditioning import layer_conditioning as layer_conditioning
 from .conditioning import layer_map as layer_map
@@ -24,9 +25,11 @@ from .polynomials import PolynomialSection as PolynomialSection
 from .polynomials import polynomial_section as polynomial_section
 from .sections import LossSection as LossSection
 from .sections import loss_section as loss_section
+from .skip_conditioning import BlockConditioning as BlockConditioning
+from .skip_conditioning import SkipConditioning as SkipConditioning
+from .skip_conditioning import skip_conditioning as skip_conditioning
 from .skips import Skip as Skip
 from .skips import find_skips as find_skips
-from .skips import skip_conditioning as skip_conditioning
 from .skips import without_skips as without_skips
 from .spectrum import SpectralDensity as SpectralDensity
 from .spectrum import SpectrumSummary as SpectrumSummary

@@ -7,10 +7,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset
 
 from .._checks import check_whole
-from .._errors import InputError, UnsupportedModelError
-from ..network._export import check_mode
+from .._derivatives import first_line
+from .._errors import InputError
 
 Loss = str | Callable[[Tensor, Tensor], Tensor]
 """A name of `LOSSES`, or a function (outputs, targets) -> mean over the rows."""
@@ -41,23 +42,28 @@ def summed(loss: Loss) -> Callable[[Tensor, Tensor], Tensor]:
     return lambda outputs, targets: mean(outputs, targets) * len(outputs)
 
 
-def check_model(model: object) -> nn.Module:
-    """The module, refused where its layers are random or mix rows: in training mode, or without running statistics."""
-    if not isinstance(model, nn.Module):
-        raise InputError(f"model must be a torch.nn.Module, got {type(model).__name__}.")
-    check_mode(model)
-    for path, module in model.named_modules():
-        if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.running_mean is None:
-            raise UnsupportedModelError(
-                f"{path or 'the model'} normalises by the statistics of the batch, so its rows are mixed: give it "
-                "running statistics (track_running_stats=True)."
-            )
-    return model
+def as_rows(value: Any, name: str) -> Tensor:
+    """A batch as a tensor; loaders and data sets are refused with how to collect them."""
+    if not isinstance(value, (Dataset, DataLoader)):
+        try:
+            return torch.as_tensor(value).detach()
+        except (TypeError, ValueError, RuntimeError) as error:
+            if not hasattr(value, "__iter__"):
+                raise InputError(f"{name} must be a tensor or array of shape (N, ...), got {value!r}.") from error
+    raise InputError(
+        f"{name} must be a tensor or array of shape (N, ...), got {type(value).__name__}; of a Dataset take "
+        "torch.stack([row[0] for row in dataset]), of a loader x, y = map(torch.cat, zip(*loader))."
+    )
 
 
-def check_data(x: Any, y: Any, dtype: torch.dtype, device: torch.device | str = "cpu") -> tuple[Tensor, Tensor]:
-    """Inputs `[N, ...]` and targets `[N, ...]` as tensors; class numbers stay whole numbers."""
-    inputs, targets = torch.as_tensor(x).detach(), torch.as_tensor(y).detach()
+def check_data(
+    x: Any, y: Any, dtype: torch.dtype, device: torch.device | str = "cpu", *, whole: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Inputs `[N, ...]` and targets `[N, ...]` as tensors; class numbers stay whole numbers.
+
+    Whole-number inputs become floats unless `whole`: see `fitting_inputs`.
+    """
+    inputs, targets = as_rows(x, "x"), as_rows(y, "y")
     if inputs.dim() == 0 or len(inputs) == 0:
         raise InputError(f"x must hold at least one point, shape (N, ...), got shape {tuple(inputs.shape)}.")
     if targets.dim() == 0 or len(targets) != len(inputs):
@@ -67,19 +73,38 @@ def check_data(x: Any, y: Any, dtype: torch.dtype, device: torch.device | str = 
             bad = int((~tensor.isfinite()).sum())
             raise InputError(f"{name} must be finite, got {bad} NaN or infinite values.")
     targets = targets.to(device, dtype) if targets.is_floating_point() else targets.to(device)
-    return inputs.to(device, dtype), targets
+    return inputs.to(device) if whole and not inputs.is_floating_point() else inputs.to(device, dtype), targets
 
 
-def output_shape(model: Callable[[Tensor], Tensor], x: Tensor) -> tuple[int, ...]:
-    """Shape of one output, by running the first point of `x` `[N, ...]`, which must fit."""
+def fitting_inputs(model: Callable[[Tensor], Tensor], x: Tensor, dtype: torch.dtype) -> tuple[Tensor, tuple[int, ...]]:
+    """`x` as the model takes it, and the shape of one output, by running the first point.
+
+    Whole numbers stay whole where the model takes them so (token ids); a model that does not (pixels as bytes into a
+    convolution) gets floats.
+    """
+    if not x.is_floating_point():
+        try:
+            return x, _shape(model, x)
+        except InputError:
+            x = x.to(dtype)
+    return x, _shape(model, x)
+
+
+def _shape(model: Callable[[Tensor], Tensor], x: Tensor) -> tuple[int, ...]:
     try:
         with torch.no_grad():
-            return tuple(model(x[:1]).shape[1:])
-    except (RuntimeError, ValueError, IndexError) as error:
-        reason = str(error).strip().splitlines()[0]
+            result = model(x[:1])
+    except (RuntimeError, ValueError, IndexError, TypeError) as error:
         raise InputError(
-            f"x must hold points that the model takes, got points of shape {tuple(x.shape[1:])}: {reason}"
+            f"x must hold points that the model takes, got {x.dtype} points of shape {tuple(x.shape[1:])}: "
+            f"{first_line(error)}"
         ) from error
+    if not isinstance(result, Tensor) or result.dim() == 0 or len(result) != 1:
+        got = f"shape {tuple(result.shape)} for one point" if isinstance(result, Tensor) else type(result).__name__
+        raise InputError(
+            f"the model must return one tensor with a row per point, got {got}: wrap it in a module that does."
+        )
+    return tuple(result.shape[1:])
 
 
 def check_targets(loss: Loss, outputs: tuple[int, ...], targets: Tensor) -> Tensor:
@@ -116,9 +141,3 @@ def check_batch_size(batch_size: int | None, default: int) -> int:
     if batch_size is None:
         return default
     return check_whole(batch_size, "batch_size")
-
-
-def along(function: Callable[[Any], Any], at: Any, tangent: Any) -> tuple[Any, Any]:
-    """Value of a function and its derivative along a tangent, by forward-mode differentiation."""
-    result = torch.func.jvp(function, (at,), (tangent,))
-    return result[0], result[1]

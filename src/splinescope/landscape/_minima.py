@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._display import Result
 from ..tiling import Cells, Tiling
 
 if TYPE_CHECKING:
     from .sections import LossSection
 
 
-@dataclass(frozen=True)
-class Minima:
+@dataclass(frozen=True, eq=False, repr=False)
+class Minima(Result):
     """The exact minimum of the loss on each piece.
 
     Attributes:
@@ -26,6 +27,7 @@ class Minima:
     values: np.ndarray
     points: np.ndarray
     inside: np.ndarray
+    certainty = "exact"
 
 
 def interval_minima(section: LossSection) -> Minima:

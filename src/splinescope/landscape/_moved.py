@@ -19,6 +19,7 @@ from torch import Tensor
 from .._errors import InputError
 from ..network import Affine, Fold, Program, Seal, Site, SplineNetwork
 from ..network._program import live_after
+from ._parameters import parameters_of
 
 Direction = Mapping[str, Tensor]
 """Parameter path -> change of that parameter; parameters that are absent stay."""
@@ -215,7 +216,7 @@ class Mover:
 
 def parameter_of(network: SplineNetwork, path: str) -> Tensor:
     """A parameter of the traced model as float64, by path; an error lists the possible ones."""
-    named = dict(network.module.named_parameters())
+    named = parameters_of(network.module)
     if path not in named:
         raise InputError(f"directions must name parameters of the model, got {path!r}; there are: {', '.join(named)}.")
     return named[path].detach().to("cpu", torch.float64)

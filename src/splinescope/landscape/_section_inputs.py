@@ -13,6 +13,7 @@ from .._checks import check_positive
 from .._errors import InputError, UnsupportedModelError
 from ..network import SplineNetwork, trace
 from ._losses import check_data, check_targets
+from ._parameters import parameters_of
 
 
 def traced_with_data(model: nn.Module | SplineNetwork, x: Any, y: Any) -> tuple[SplineNetwork, Tensor, Tensor]:
@@ -34,7 +35,7 @@ def checked_directions(network: SplineNetwork, family: Sequence[Any], most: int 
     """Directions as float64 tensors of the parameters' shapes, linearly independent."""
     if not 1 <= len(family) <= most:
         raise InputError(f"directions must be {'one or two' if most == 2 else most}, got {len(family)}.")
-    named = {path: p.shape for path, p in network.module.named_parameters()}
+    named = {path: p.shape for path, p in parameters_of(network.module).items()}
     result = []
     for direction in family:
         if not hasattr(direction, "items") or not direction:

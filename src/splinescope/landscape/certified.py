@@ -20,7 +20,9 @@ import torch
 from torch import Tensor, nn
 
 from .._checks import as_float64_array, check_whole
+from .._display import Certainty
 from .._errors import InputError
+from .._progress import Share, sharing
 from ..network import Affine, Fold, Program, Seal, SplineNetwork
 from ..network._program import live_after
 from ..tiling import Cells
@@ -31,7 +33,7 @@ from .sections import LossSection
 from .surface import Surface
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class CertifiedSurface(Surface):
     """The squared error on a line or plane that moves any layers: `|L(t) - q(t)| <= error` everywhere in each cell.
 
@@ -48,6 +50,18 @@ class CertifiedSurface(Surface):
     quadratics: LossSection
     errors: np.ndarray
     half: float
+
+    @property
+    def certainty(self) -> Certainty:
+        """ "bound": proven on every cell."""
+        return "bound"
+
+    @property
+    def _says(self) -> str:
+        return (
+            f"A bound: in every cell the loss is within {self.errors.max():.3g} of its quadratic, and nowhere below "
+            f"{self.lower.min():.6g} or above {self.upper.max():.6g}; proven."
+        )
 
     @property
     def label(self) -> str:
@@ -89,7 +103,7 @@ def certified_surface(
     span: float | tuple[float, float] = 1.0,
     cells: int = 16,
     batch_size: int | None = None,
-    progress: Callable[[float], None] | None = None,
+    progress: Share | bool | None = None,
 ) -> CertifiedSurface:
     """The squared error along directions that move any number of layers, with a proven error on every grid cell.
 
@@ -101,7 +115,7 @@ def certified_surface(
         span: The section is `[-span, span]` in each coordinate, or `[low, high]` for a pair.
         cells: Cells per axis.
         batch_size: Data points handled together; memory grows with it, not with N.
-        progress: Called with the share done.
+        progress: True for a bar on stderr, or a function of the share done; None: a bar on a terminal.
 
     Returns:
         Quadratics and their error bounds: interval arithmetic with linear forms. They are tight for few layers and
@@ -129,7 +143,7 @@ def certified_surface(
     centers = np.stack(np.meshgrid(*[axis] * d, indexing="ij"), -1).reshape(-1, d)
     losses, values, errors = (np.zeros(len(centers)) for _ in range(3))
     gradients, hessians = np.zeros((len(centers), d)), np.zeros((len(centers), d, d))
-    with torch.no_grad():
+    with torch.no_grad(), sharing(progress, "certified surface") as report:
         for k, center in enumerate(centers):
             program = mover.program_at(center)
             for batch, wanted in batches(inputs, targets, size):
@@ -140,8 +154,7 @@ def certified_surface(
                 gradients[k] += (2 * g @ r).numpy() / half / len(inputs)
                 hessians[k] += (2 * g @ g.T).numpy() / half**2 / len(inputs)
                 errors[k] += float((2 * (r.abs() + g.abs().sum(0)) + e) @ e) / len(inputs)
-            if progress is not None:
-                progress((k + 1) / len(centers))
+            report((k + 1) / len(centers))
     shape = (cells,) * d
     vertices, tiles = _grid(low + 2 * half * np.arange(cells + 1), d)
     quadratics = LossSection(vertices, tiles, centers, values, gradients, hessians, len(inputs), None)

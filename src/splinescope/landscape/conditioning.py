@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 from .._checks import as_float64_array, check_positive, check_whole
+from .._display import Result, table
 from .._errors import InputError
 from ..tiling import Tiling
 from ._minima import corner_means
@@ -32,8 +33,8 @@ SLOPES: dict[str, tuple[float, float]] = {
 """Slope of each activation left and right of zero."""
 
 
-@dataclass(frozen=True)
-class Conditioning:
+@dataclass(frozen=True, eq=False, repr=False)
+class Conditioning(Result):
     """Condition numbers of layer maps with the norms and bounds that explain them.
 
     Attributes:
@@ -45,6 +46,20 @@ class Conditioning:
     condition: np.ndarray
     norm: np.ndarray
     bound: np.ndarray
+    certainty = "exact"
+
+    def __repr__(self) -> str:
+        return f"Conditioning({self.condition.size:,} maps, median {_told(self.condition)}, {self.certainty})"
+
+    def summary(self) -> str:
+        """The condition numbers in words."""
+        singular, bounded = int(np.isinf(self.condition).sum()), int(np.isfinite(self.bound).sum())
+        finite = self.condition[np.isfinite(self.condition)]
+        rows = [("maps", f"{self.condition.size:,}"), ("median condition", _told(self.condition)),
+                ("largest that is not singular", f"{finite.max():.4g}" if finite.size else "-"),
+                ("singular", f"{singular:,}"), ("median norm of the branch", _told(self.norm)),
+                ("with a bound", f"{bounded:,}, exceeded by {self.violations}")]  # fmt: skip
+        return f"{table(rows)}\nCondition numbers and norms are exact, up to rounding; their bounds are proven."
 
     @property
     def violations(self) -> int:
@@ -55,6 +70,11 @@ class Conditioning:
         """
         slack = np.minimum(1e-9 + 1e-12 * self.bound, 1.0)
         return int((np.where(slack < 1.0, self.condition, 0.0) * (1 - slack) > self.bound).sum())
+
+
+def _told(values: np.ndarray) -> str:
+    middle = float(np.median(values)) if values.size else float("nan")
+    return f"{middle:.4g}"
 
 
 def condition_number(matrices: Any) -> np.ndarray:
@@ -69,10 +89,10 @@ def condition_number(matrices: Any) -> np.ndarray:
     matrices = as_float64_array(matrices, "matrices")
     if matrices.ndim < 2 or 0 in matrices.shape[-2:]:
         raise InputError(f"matrices must have shape (..., m, n), got {matrices.shape}.")
-    return _condition(np.linalg.svd(matrices, compute_uv=False), max(matrices.shape[-2:]))
+    return singular_conditions(np.linalg.svd(matrices, compute_uv=False), max(matrices.shape[-2:]))
 
 
-def _condition(singular: np.ndarray, size: int) -> np.ndarray:
+def singular_conditions(singular: np.ndarray, size: int) -> np.ndarray:
     """Largest over smallest of singular values `[..., r]` in descending order, of matrices with longest side `size`."""
     large, small = singular[..., 0], singular[..., -1]
     regular = small > size * np.finfo(float).eps * large
@@ -174,8 +194,8 @@ def random_conditioning(
     return Conditioning(condition_number(product), layers.norm.max(1), layers.bound.prod(1))
 
 
-@dataclass(frozen=True)
-class TileSpectra:
+@dataclass(frozen=True, eq=False, repr=False)
+class TileSpectra(Result):
     """Spectra of one matrix M per tile.
 
     Attributes:
@@ -185,11 +205,20 @@ class TileSpectra:
 
     singular_values: np.ndarray
     _size: int
+    certainty = "exact"
+
+    def summary(self) -> str:
+        """The spectra in words."""
+        rows = [("tiles", f"{len(self.singular_values):,}"), ("median condition", _told(self.condition_numbers)),
+                ("singular", f"{int(np.isinf(self.condition_numbers).sum()):,}"),
+                ("median trace", _told(self.traces)),
+                ("median effective rank", _told(self.effective_ranks))]  # fmt: skip
+        return f"{table(rows)}\n{self.assurance}"
 
     @property
     def condition_numbers(self) -> np.ndarray:
         """`[K]` largest over smallest singular value; inf where numerically singular."""
-        return _condition(self.singular_values, self._size)
+        return singular_conditions(self.singular_values, self._size)
 
     @property
     def traces(self) -> np.ndarray:

@@ -11,15 +11,17 @@ import torch
 from torch import Tensor, nn
 
 from .._checks import check_choice, check_whole
+from .._display import Result
 from .._errors import InputError
-from .hessian import Layers, chosen_parameters
+from ..network import SplineNetwork
+from ._parameters import Layers, Model, chosen_parameters, module_of, parameters_of
 
-State = nn.Module | Mapping[str, Tensor]
-"""A module, or parameters by path (a state dict)."""
+State = Model | Mapping[str, Tensor]
+"""A module (or the result of `trace` or `load`), or parameters by path (a state dict)."""
 
 
 def random_directions(
-    model: nn.Module,
+    model: Model,
     count: int = 2,
     *,
     normalize: Literal["filter", "layer", "none"] = "filter",
@@ -33,7 +35,7 @@ def random_directions(
     tensors of fewer than two axes) do not move. "layer" does the same with whole tensors; "none" leaves the Gaussian.
 
     Args:
-        model: The module; not changed.
+        model: The module (or the result of `trace` or `load`); not changed.
         count: How many directions.
         normalize: See above.
         layer: Module path or parameter paths to move; None for all.
@@ -46,11 +48,12 @@ def random_directions(
     """
     check_choice(normalize, "normalize", ("filter", "layer", "none"))
     count = check_whole(count, "count")
-    named = dict(model.named_parameters())
+    module = module_of(model)
+    named = parameters_of(module)
     result = []
     for _ in range(count):
         direction = {}
-        for path in chosen_parameters(model, layer):
+        for path in chosen_parameters(module, layer):
             weight = named[path].detach()
             draw = torch.randn(weight.shape, generator=generator, dtype=torch.float64).to(weight)
             if normalize == "none":
@@ -76,8 +79,8 @@ def direction_between(start: State, end: State) -> dict[str, Tensor]:
     return {name: last[name] - first[name] for name in first}
 
 
-@dataclass(frozen=True)
-class PathPlane:
+@dataclass(frozen=True, eq=False, repr=False)
+class PathPlane(Result):
     """The plane in which a training path moves most.
 
     Attributes:
@@ -89,6 +92,15 @@ class PathPlane:
     directions: list[dict[str, Tensor]]
     coordinates: np.ndarray
     explained: np.ndarray
+    certainty = "exact"
+
+    def summary(self) -> str:
+        """The plane in words."""
+        shares = ", ".join(f"{share:.1%}" for share in self.explained)
+        return (
+            f"{len(self.coordinates)} checkpoints in {len(self.directions)} directions, which hold {shares} of the "
+            f"path's squared length about its last point.\n{self.assurance}"
+        )
 
 
 def principal_directions(path: Sequence[State], count: int = 2) -> PathPlane:
@@ -125,8 +137,8 @@ def principal_directions(path: Sequence[State], count: int = 2) -> PathPlane:
 
 def _parameters(state: Any) -> dict[str, Tensor]:
     """Floating-point parameters by path, detached; of a state dict without running statistics."""
-    if isinstance(state, nn.Module):
-        return {name: p.detach() for name, p in state.named_parameters()}
+    if isinstance(state, (nn.Module, SplineNetwork)):
+        return {name: p.detach() for name, p in parameters_of(module_of(state)).items()}
     if not isinstance(state, Mapping):
         raise InputError(f"a checkpoint must be a module or a state dict, got {type(state).__name__}.")
     buffers = ("running_mean", "running_var", "num_batches_tracked")

@@ -8,7 +8,7 @@ follows the layer: the singular values of A set the curvature. In general this i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
 
@@ -19,32 +19,24 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vjp, vmap
 
 from .._checks import check_choice
+from .._derivatives import along, differentiating, row_jacobians
 from .._errors import InputError
-from ._losses import (
-    Loss,
-    along,
-    batches,
-    check_batch_size,
-    check_data,
-    check_model,
-    check_targets,
-    output_shape,
-    summed,
-)
-
-Layers = str | Sequence[str] | None
-"""A module path ("layer1.0.conv1"), parameter paths, or None for all parameters."""
+from ._losses import Loss, batches, check_batch_size, check_data, check_targets, fitting_inputs, summed
+from ._parameters import Layers, Model, check_model, chosen_parameters, device_of, state_in, submodule
 
 DENSE_LIMIT = 4096
 """Most parameters for which a matrix is written down."""
 
 _COLUMNS = 32  # vectors multiplied together
+_FACTOR_NUMBERS = 64 << 20  # numbers of a factor that a spectrum is taken from (512 MB)
 
 
 class Curvature(LinearOperator):
     """Hessian or generalised Gauss-Newton matrix of a mean loss, as a scipy `LinearOperator` of shape (P, P).
 
     Made by `curvature`. Attributes: `names` and `shapes` of the parameters, in the order of its rows; `kind`.
+
+    Exact to the rounding of its dtype; products are computed when asked for.
     """
 
     def __init__(
@@ -52,11 +44,16 @@ class Curvature(LinearOperator):
         product: Callable[[dict[str, Tensor]], dict[str, Tensor]],
         parameters: dict[str, Tensor],
         kind: str,
+        rows: int,
+        factor: Callable[[], np.ndarray] | None = None,
     ) -> None:
         self.names = tuple(parameters)
         self.shapes = tuple(tuple(p.shape) for p in parameters.values())
         self.kind = kind
+        self.rank_bound = rows if kind == "ggn" else None
         self._product = product
+        self._factor = factor
+        self.factored = factor is not None
         self._like = next(iter(parameters.values()))
         size = sum(p.numel() for p in parameters.values())
         super().__init__(np.dtype(np.float64), (size, size))  # type: ignore[call-arg]
@@ -82,6 +79,20 @@ class Curvature(LinearOperator):
         lead = flat.shape[:-1]
         return {n: p.reshape(*lead, *s) for n, p, s in zip(self.names, pieces, self.shapes, strict=True)}
 
+    def factor(self) -> np.ndarray | None:
+        """`A` `[rows, P]` with `A^T A` this matrix, where there is one that is small enough to hold; else None.
+
+        Of Gauss-Newton matrices of named losses: see `curvature_factor`, and for its cost.
+        """
+        if self._factor is None or self.rank_bound is None or self.rank_bound * self.shape[0] > _FACTOR_NUMBERS:
+            return None
+        return self._factor()
+
+    def __repr__(self) -> str:
+        return f"Curvature({self.kind}, {self.shape[0]:,} parameters of {', '.join(self.names[:3])}" + (
+            f" and {len(self.names) - 3} more)" if len(self.names) > 3 else ")"
+        )
+
     def dense(self) -> np.ndarray:
         """The matrix `[P, P]`, refused for more than 4,096 parameters. Symmetric to rounding."""
         if self.shape[0] > DENSE_LIMIT:
@@ -93,7 +104,7 @@ class Curvature(LinearOperator):
 
 
 def curvature(
-    model: nn.Module,
+    model: Model,
     x: Any,
     y: Any,
     *,
@@ -106,8 +117,8 @@ def curvature(
     """The curvature matrix of the mean loss over data with respect to a layer or all parameters, matrix-free.
 
     Args:
-        model: Any differentiable module in eval mode.
-        x: `[N, ...]` inputs.
+        model: Any differentiable module in eval mode (or the result of `trace` or `load`).
+        x: `[N, ...]` inputs; token ids stay whole numbers.
         y: Targets: `[N, *output shape]` for "squared" (`|f - y|^2`, mean over N), class numbers `[N]` for
             "cross_entropy".
         loss: "squared", "cross_entropy", or a function (outputs, targets) -> mean over rows.
@@ -129,26 +140,29 @@ def curvature(
         (24, 24)
     """
     check_choice(kind, "kind", ("ggn", "hessian"))
-    model = check_model(model)
-    moving, frozen, inputs, targets = prepare(model, x, y, loss, layer, dtype)
+    module = check_model(model)
+    moving, frozen, inputs, targets, outputs = prepare(module, x, y, loss, layer, dtype)
     size = check_batch_size(batch_size, 256)
     total = summed(loss)
     count = len(inputs)
 
     def product(vectors: dict[str, Tensor]) -> dict[str, Tensor]:
         result = {name: torch.zeros_like(v) for name, v in vectors.items()}
+        single = next(iter(vectors.values())).shape[0] == 1
         for xs, ys in batches(inputs, targets, size):
-            one = partial(_one_batch, model, moving, frozen, xs, ys, total, kind)
-            single = next(iter(vectors.values())).shape[0] == 1
-            if single:  # vmap over one vector only costs
-                part = {name: v[None] for name, v in one({name: v[0] for name, v in vectors.items()}).items()}
-            else:
-                part = vmap(one)(vectors)
+            one = partial(_one_batch, module, moving, frozen, xs, ys, total, kind)
+            with differentiating("a layer of this model twice"):
+                if single:  # vmap over one vector only costs
+                    part = {name: v[None] for name, v in one({name: v[0] for name, v in vectors.items()}).items()}
+                else:
+                    part = vmap(one)(vectors)
             for name, value in part.items():
                 result[name] += value / count
         return result
 
-    return Curvature(product, moving, kind)
+    factored = kind == "ggn" and isinstance(loss, str) and (loss == "squared" or len(outputs) == 1)
+    factor = partial(_factor, module, moving, frozen, inputs, str(loss), size) if factored else None
+    return Curvature(product, moving, kind, count * int(np.prod(outputs)), factor)
 
 
 def _one_batch(
@@ -165,29 +179,58 @@ def _one_batch(
     return vjp(outputs, moving)[1](bent)[0]
 
 
-def curvature_factor(model: nn.Module, x: Any, y: Any, *, loss: str = "squared", layer: Layers = None) -> np.ndarray:
+def curvature_factor(model: Model, x: Any, y: Any, *, loss: str = "squared", layer: Layers = None) -> np.ndarray:
     """The matrix `A` `[N C, P]` with GGN = `A^T A`: its squared singular values are the curvatures.
 
-    Dense, for small problems and as a reference: `sqrt(2/N) J` for the squared error, `sqrt(1/N) S_n J_n` with
-    `S_n^T S_n = diag(p) - p p^T` for the cross-entropy. Cost: N C backward passes of all points.
+    Dense: `sqrt(2/N) J` for the squared error, `sqrt(1/N) S_n J_n` with `S_n^T S_n = diag(p) - p p^T` for the
+    cross-entropy. Cost: C backward passes of all points, and N C P numbers.
     """
     check_choice(loss, "loss", ("squared", "cross_entropy"))
-    model = check_model(model)
-    moving, frozen, inputs, _ = prepare(model, x, y, loss, layer, torch.float64)
-
-    values, backward, *_ = vjp(lambda p: functional_call(model, {**frozen, **p}, (inputs,)).flatten(1), moving)
-    units = torch.eye(values.numel(), dtype=values.dtype).reshape(-1, *values.shape)
-    jacobians = vmap(lambda unit: backward(unit)[0], chunk_size=_COLUMNS)(units)
-    J = torch.cat([jacobians[name].flatten(1) for name in moving], 1).detach()
-    if loss == "squared":
-        return (J * np.sqrt(2.0 / len(inputs))).numpy()
-    J = J.reshape(*values.shape, -1)
-    p = torch.softmax(values.detach(), 1)
-    root = torch.diag_embed(p.sqrt()) - p[:, :, None] * p.sqrt()[:, None, :]  # S^T: S^T S = diag(p) - p p^T
-    return (root.mT @ J / np.sqrt(len(inputs))).flatten(0, 1).numpy()
+    module = check_model(model)
+    moving, frozen, inputs, *_ = prepare(module, x, y, loss, layer, torch.float64)
+    return _factor(module, moving, frozen, inputs, loss, 256)
 
 
-def downstream_jacobians(model: nn.Module, x: Any, layer: str) -> np.ndarray:
+def _factor(
+    model: nn.Module, moving: dict[str, Tensor], frozen: dict[str, Tensor], x: Tensor, loss: str, size: int
+) -> np.ndarray:
+    """The factor, some points at a time: each point has its own gradients, so a pass serves all of them."""
+    parameters = sum(p.numel() for p in moving.values())
+
+    def of_point(point: Tensor) -> tuple[Tensor, Tensor]:
+        values, backward, *_ = vjp(lambda p: functional_call(model, {**frozen, **p}, (point[None],)).flatten(), moving)
+        units = torch.eye(len(values), dtype=values.dtype, device=values.device)
+        slopes = vmap(lambda unit: backward(unit)[0])(units)
+        return values, torch.cat([slopes[name].flatten(1) for name in moving], 1)
+
+    parts = []
+    with differentiating("a layer of this model"):
+        outputs = vjp(lambda p: functional_call(model, {**frozen, **p}, (x[:1],)), moving)[0].numel()
+        together = max(1, min(size, _FACTOR_NUMBERS // (8 * outputs * parameters)))
+        for start in range(0, len(x), together):
+            values, J = (t.detach() for t in _of_points(of_point, x[start : start + together]))
+            if loss == "cross_entropy":
+                p = torch.softmax(values, 1)
+                root = torch.diag_embed(p.sqrt()) - p[:, :, None] * p.sqrt()[:, None, :]  # S^T: S^T S = diag(p) - p p^T
+                J = root.mT @ J
+            parts.append(J.flatten(0, 1).to("cpu", torch.float64).numpy())
+    return np.concatenate(parts) * np.sqrt((2.0 if loss == "squared" else 1.0) / len(x))
+
+
+def _of_points(one: Callable[[Tensor], tuple[Tensor, Tensor]], x: Tensor) -> tuple[Tensor, Tensor]:
+    """`one` at all points at once where torch batches its ops rightly (of PReLU it does not), else one by one."""
+    try:
+        together = vmap(one)(x)
+        right = all(torch.allclose(together[1][i], one(x[i])[1], rtol=1e-6, atol=1e-12) for i in (0, len(x) - 1))
+    except RuntimeError:
+        right = False
+    if right:
+        return together
+    values, slopes = zip(*(one(point) for point in x), strict=True)
+    return torch.stack(values), torch.stack(slopes)
+
+
+def downstream_jacobians(model: Model, x: Any, layer: str) -> np.ndarray:
     """`M` `[N, C, H]`: at each point, the Jacobian of the outputs with respect to the output of a layer.
 
     It contains the slopes D of the folds after the layer. Because the Hessian of a layer is usually rank deficient, the
@@ -200,8 +243,9 @@ def downstream_jacobians(model: nn.Module, x: Any, layer: str) -> np.ndarray:
     """
     model = check_model(model)
     module = submodule(model, layer)
-    state = float64_state(model)
-    inputs, _ = check_data(x, np.zeros(len(x)), torch.float64)
+    state = state_in(model)
+    inputs, _ = check_data(x, torch.zeros(len(x)), torch.float64, whole=True)
+    inputs, _ = fitting_inputs(lambda rows: functional_call(model, state, (rows,)), inputs, torch.float64)
     shapes: list[torch.Size] = []
 
     def note_shape(out: Tensor) -> Tensor:
@@ -217,18 +261,8 @@ def downstream_jacobians(model: nn.Module, x: Any, layer: str) -> np.ndarray:
         with _output_hook(module, lambda out: out + shift):
             return functional_call(model, state, (inputs,))
 
-    return row_jacobians(outputs, torch.zeros(shapes[0], dtype=torch.float64))
-
-
-def row_jacobians(function: Callable[[Tensor], Tensor], at: Tensor) -> np.ndarray:
-    """`[N, m, n]` Jacobian of each row of the output by the same row of the input, for a function that mixes no rows.
-
-    One backward pass of all rows per output number.
-    """
-    values, backward, *_ = vjp(lambda rows: function(rows).flatten(1), at)
-    units = torch.eye(values.shape[1], dtype=values.dtype, device=values.device)
-    slopes = vmap(lambda unit: backward(unit.expand(values.shape))[0], chunk_size=_COLUMNS)(units)
-    return slopes.flatten(2).transpose(0, 1).detach().cpu().numpy()
+    with differentiating("a layer of this model"):
+        return row_jacobians(outputs, torch.zeros(shapes[0], dtype=torch.float64)).cpu().numpy()
 
 
 class _output_hook:
@@ -244,48 +278,13 @@ class _output_hook:
         self._handle.remove()
 
 
-def submodule(model: nn.Module, path: str) -> nn.Module:
-    """A module by path; an error lists the possible ones."""
-    modules = dict(model.named_modules())
-    if path not in modules:
-        raise InputError(f"layer must be a module path, got {path!r}; there are: {', '.join(p for p in modules if p)}.")
-    return modules[path]
-
-
-def float64_state(model: nn.Module, dtype: torch.dtype = torch.float64) -> dict[str, Tensor]:
-    """Parameters and buffers by path, copied to a dtype; whole-number buffers as they are."""
-    state = {**dict(model.named_parameters()), **dict(model.named_buffers())}
-    return {k: v.detach().to(dtype, copy=True) if v.is_floating_point() else v.clone() for k, v in state.items()}
-
-
 def prepare(
     model: nn.Module, x: Any, y: Any, loss: Loss, layer: Layers, dtype: torch.dtype
-) -> tuple[dict[str, Tensor], dict[str, Tensor], Tensor, Tensor]:
-    """(moving parameters, everything else, inputs, targets), checked and in one dtype."""
-    device = next((p.device for p in model.parameters()), torch.device("cpu"))
-    inputs, targets = check_data(x, y, dtype, device)
-    state = float64_state(model, dtype)
-    chosen = chosen_parameters(model, layer)
-    moving = {name: state.pop(name) for name in chosen}
-    shape = output_shape(lambda rows: functional_call(model, {**state, **moving}, (rows,)), inputs)
+) -> tuple[dict[str, Tensor], dict[str, Tensor], Tensor, Tensor, tuple[int, ...]]:
+    """(moving parameters, everything else, inputs, targets, shape of one output), checked and in one dtype."""
+    inputs, targets = check_data(x, y, dtype, device_of(model), whole=True)
+    state = state_in(model, dtype)
+    moving = {name: state.pop(name) for name in chosen_parameters(model, layer)}
+    inputs, shape = fitting_inputs(lambda rows: functional_call(model, {**state, **moving}, (rows,)), inputs, dtype)
     targets = check_targets(loss, shape, targets)
-    return moving, state, inputs, targets.to(dtype) if targets.is_floating_point() else targets
-
-
-def chosen_parameters(model: nn.Module, layer: Layers) -> list[str]:
-    """Paths of the parameters a layer argument means, in the model's order."""
-    names = [name for name, _ in model.named_parameters()]
-    if layer is None:
-        chosen = names
-    elif isinstance(layer, str) and layer not in names:
-        submodule(model, layer)
-        chosen = [name for name in names if name.startswith(f"{layer}.")]
-    else:
-        wanted = [layer] if isinstance(layer, str) else list(layer)
-        unknown = [name for name in wanted if name not in names]
-        if unknown:
-            raise InputError(f"layer must name parameters, got {unknown[0]!r}; there are: {', '.join(names)}.")
-        chosen = [name for name in names if name in wanted]
-    if not chosen:
-        raise InputError(f"layer must have parameters, got {layer!r}, which has none.")
-    return chosen
+    return moving, state, inputs, targets.to(dtype) if targets.is_floating_point() else targets, shape

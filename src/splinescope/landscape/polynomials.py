@@ -18,7 +18,9 @@ from numpy.polynomial import chebyshev
 from torch import Tensor, nn
 
 from .._checks import as_float64_array
+from .._display import Result, table
 from .._errors import InputError
+from .._progress import Share, sharing
 from ..network import Fold, SplineNetwork
 from ._losses import batches, check_batch_size, squared
 from ._minima import Minima
@@ -31,7 +33,7 @@ _TRUST = 1e-6  # a larger mismatch between polynomial and network means the netw
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PolynomialSection:
+class PolynomialSection(Result):
     """The squared error on a line through parameter space, in polynomial pieces.
 
     Attributes:
@@ -48,12 +50,22 @@ class PolynomialSection:
     degree: int
     residual: float
     points: int
+    certainty = "exact"
 
     def __repr__(self) -> str:
         return (
             f"PolynomialSection({self.count} pieces of degree {self.degree}, residual {self.residual:.1e}, mean over "
-            f"{self.points} points)"
+            f"{self.points} points, {self.certainty})"
         )
+
+    def summary(self) -> str:
+        """The section in words."""
+        value, where = self.minimum
+        rows = [("pieces", f"{self.count:,}, polynomials of degree {self.degree}"),
+                ("from", f"{self.breaks[0]:.4g} to {self.breaks[-1]:.4g}"),
+                ("least loss", f"{value:.6g} at t = {where[0]:.6g}"), ("data points", f"{self.points:,}"),
+                ("checked against the network", f"to {self.residual:.1e} of the loss")]  # fmt: skip
+        return f"{table(rows)}\n{self.assurance}"
 
     @property
     def count(self) -> int:
@@ -103,6 +115,7 @@ def polynomial_section(
     span: float | tuple[float, float] = 1.0,
     loss: str = "squared",
     batch_size: int | None = None,
+    progress: Share | bool | None = None,
 ) -> PolynomialSection:
     """The squared error in polynomial pieces along a line that moves any number of layers.
 
@@ -119,6 +132,7 @@ def polynomial_section(
         span: The section is `[-span, span]`, or `[low, high]` for a pair.
         loss: Only "squared": other losses have no polynomial pieces.
         batch_size: Data points handled together; memory grows with it, not with N.
+        progress: True for a bar on stderr, or a function of the share done; None: a bar on a terminal.
 
     Cost: about `m + 1` forward passes of a batch per break point and fold.
 
@@ -145,11 +159,13 @@ def polynomial_section(
     degree = 2 * degrees[output]
     parts = []
     residuals = []
-    for batch, wanted in batches(inputs, targets, size):
-        breaks = _breaks(mover, degrees, batch, low, high)
-        coefficients = _fit(mover, batch, wanted, breaks, degree)
-        parts.append((breaks, coefficients))
-        residuals.append(_mismatch(mover, batch, wanted, breaks, coefficients))
+    with sharing(progress, "loss section") as report:
+        for i, (batch, wanted) in enumerate(batches(inputs, targets, size)):
+            breaks = _breaks(mover, degrees, batch, low, high)
+            coefficients = _fit(mover, batch, wanted, breaks, degree)
+            parts.append((breaks, coefficients))
+            residuals.append(_mismatch(mover, batch, wanted, breaks, coefficients))
+            report(min(1.0, (i + 1) * size / len(inputs)))
     residual = float(np.max(residuals))
     if not residual <= _TRUST:
         raise InputError(

@@ -19,21 +19,27 @@ import torch
 from torch import Tensor, nn
 
 from .._checks import as_float64_array
+from .._derivatives import along
+from .._display import Result, table
 from .._errors import InputError
+from .._progress import reporter
 from ..network import SplineNetwork
 from ..tiling import Cells, Slice, Tiling, tessellate
 from ..tiling.tessellate import Progress
-from ._losses import along, batches, check_batch_size
+from ._losses import batches, check_batch_size
 from ._minima import Minima, corner_means, interval_minima, polygon_minima
 from ._moved import Block, Direction, Mover, ParameterNetwork
 from ._section_inputs import checked_directions, checked_span, default_batch, traced_with_data
+
+MOST_PIECES = 200_000
+"""Default limit of a 2-D section: minutes for a small convolutional network."""
 
 _BLOCK_NUMBERS = 4 << 20  # numbers that one pass over tiles and data holds (32 MB)
 _BREAK_RTOL = 1e-12  # breaks of different data points closer than this share of the span are one
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LossSection:
+class LossSection(Result):
     """The squared error on a line (d = 1) or plane (d = 2) of one layer's parameters, piece by piece; exact.
 
     Attributes:
@@ -60,9 +66,26 @@ class LossSection:
     tiling: Tiling | None
 
     degree = 2
+    certainty = "exact"
 
     def __repr__(self) -> str:
-        return f"LossSection({self.count} quadratic pieces, {self.dimension}-D, mean over {self.points} points)"
+        return (
+            f"LossSection({self.count:,} quadratic pieces, {self.dimension}-D, mean over {self.points} points, "
+            f"{self.certainty})"
+        )
+
+    def summary(self) -> str:
+        """The section in words."""
+        value, where = self.minimum
+        conditions = self.condition_numbers
+        low, high = self.vertices.min(0), self.vertices.max(0)
+        rows = [("pieces", f"{self.count:,}, quadratic and convex"), ("coordinates", f"{low[0]:.4g} to {high[0]:.4g}"),
+                ("least loss", f"{value:.6g} at t = ({', '.join(f'{v:.6g}' for v in where)})"),
+                ("of them with a minimum inside", f"{int(self.minima.inside.sum()):,}"),
+                ("data points", f"{self.points:,}")]  # fmt: skip
+        if self.dimension == 2:
+            rows.insert(4, ("flat in a direction", f"{int(np.isinf(conditions).sum()):,}"))
+        return f"{table(rows)}\n{self.assurance}"
 
     @property
     def count(self) -> int:
@@ -155,7 +178,7 @@ def loss_section(
     span: float | tuple[float, float] = 1.0,
     loss: str = "squared",
     batch_size: int | None = None,
-    max_tiles: int | None = None,
+    max_tiles: int | None = MOST_PIECES,
     time_limit: float | None = None,
     rtol: float = 1e-12,
     progress: Progress | bool | None = None,
@@ -174,11 +197,11 @@ def loss_section(
         span: The section is `[-span, span]` in each coordinate, or `[low, high]` for a pair.
         loss: Only "squared": other losses have no quadratic pieces.
         batch_size: Data points handled together; memory grows with it, not with N. Default: by layer sizes.
-        max_tiles: 2-D only: stop with `LimitReached` beyond so many pieces. N points and H units give up to
-            about (N H)^2 / 2 of them.
+        max_tiles: 2-D only: stop with `LimitReached` beyond so many pieces; None for no limit. N points and H units
+            give up to about (N H)^2 / 2 of them, and each costs a pass of the data.
         time_limit: Seconds, per call of the tiling engine.
         rtol: Tolerance of the tiling, see `tessellate`.
-        progress: 2-D only: of the tiling, see `tessellate`.
+        progress: True for a bar on stderr, or a function of (share done, pieces so far); None: a bar on a terminal.
 
     Returns:
         The pieces with their coefficients. Exact up to float64 rounding.
@@ -210,7 +233,7 @@ def loss_section(
     low, high = checked_span(span)
     if len(family) == 1:
         size = check_batch_size(batch_size, _line_batch(mover))
-        return _line(mover, inputs, targets, low, high, size, rtol, time_limit)
+        return _line(mover, inputs, targets, low, high, size, rtol, time_limit, progress)
     size = check_batch_size(batch_size, default_batch(network))
     return _plane(mover, inputs, targets, low, high, size, rtol, max_tiles, time_limit, progress)
 
@@ -224,27 +247,34 @@ def _line_batch(mover: Mover) -> int:
 
 
 def _line(
-    mover: Mover, x: Tensor, y: Tensor, low: float, high: float, size: int, rtol: float, time_limit: float | None
-) -> LossSection:
+    mover: Mover, x: Tensor, y: Tensor, low: float, high: float, size: int, rtol: float, time_limit: float | None,
+    progress: Progress | bool | None,
+) -> LossSection:  # fmt: skip
     """Each batch of data has its own break points; the loss is the sum of their piecewise quadratics."""
     view = Slice(np.zeros(1), np.ones((1, 1)), np.array([low, high]))
     parts: list[tuple[np.ndarray, np.ndarray]] = []  # break points, [K, 4]: centre, value, gradient, hessian
-    for inputs, targets in batches(x, y, size):
-        block = mover.block(inputs, "0")
-        network = ParameterNetwork(mover.network, [block], 1)
-        tiling = tessellate(network, view, rtol=rtol, time_limit=time_limit, threads=1, progress=False)
-        breaks = np.unique(tiling.vertices[:, 0])
-        centers = 0.5 * (breaks[1:] + breaks[:-1])
-        value, gradient, hessian = block_quadratics(block, targets, centers[:, None])
-        parts.append((breaks, np.stack([centers, value, gradient[:, 0], hessian[:, 0, 0]], 1) / [1, *[len(x)] * 3]))
+    pieces = 0
+    with reporter(progress, "loss section", _on_bar, total=1.0) as report:
+        for i, (inputs, targets) in enumerate(batches(x, y, size)):
+            block = mover.block(inputs, "0")
+            network = ParameterNetwork(mover.network, [block], 1)
+            tiling = tessellate(network, view, rtol=rtol, time_limit=time_limit, threads=1, progress=False)
+            breaks = np.unique(tiling.vertices[:, 0])
+            centers = 0.5 * (breaks[1:] + breaks[:-1])
+            value, gradient, hessian = block_quadratics(block, targets, centers[:, None])
+            scale = [1, *[len(x)] * 3]
+            parts.append((breaks, np.stack([centers, value, gradient[:, 0], hessian[:, 0, 0]], 1) / scale))
+            pieces += len(centers)
+            if report is not None:
+                report(min(1.0, (i + 1) * size / len(x)), pieces)
     breaks = np.unique(np.concatenate([b for b, _ in parts]))
     far = np.diff(breaks, prepend=-np.inf) > _BREAK_RTOL * (high - low)
     breaks = breaks[far]
     breaks[-1] = high
     centers = 0.5 * (breaks[1:] + breaks[:-1])
     total = np.zeros((len(centers), 3))
-    for own_breaks, pieces in parts:
-        own = pieces[np.searchsorted(own_breaks, centers) - 1]
+    for own_breaks, quadratics in parts:
+        own = quadratics[np.searchsorted(own_breaks, centers) - 1]
         d = centers - own[:, 0]
         total[:, 0] += own[:, 1] + d * (own[:, 2] + 0.5 * d * own[:, 3])
         total[:, 1] += own[:, 2] + d * own[:, 3]
@@ -261,6 +291,10 @@ def _line(
         len(x),
         None,
     )
+
+
+def _on_bar(bar: Any, task: Any) -> Progress:
+    return lambda share, pieces: bar.update(task, completed=share)
 
 
 def _plane(

@@ -1,57 +1,71 @@
-"""Skip connections of real models: find them, switch them off without retraining, compare their conditioning.
+"""Skip connections of real models: find them, and switch them off without retraining.
 
 A skip is an addition `F(s) + S(s)` of two ways from one value s, of which one (S) is much shorter: nothing at all, or a
-projection. Switched off, the sum becomes `F(s)`; all other parameters stay.
+projection. Its long way mixes units (a linear layer, a convolution, attention, pooling): an addition inside what is one
+elementwise function of s, as `x + 0.045 x^3` in the tanh form of GELU, is none. Switched off, the sum becomes `F(s)`.
 """
 
 from __future__ import annotations
 
 import copy
 import operator
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor, nn
-from torch.fx import GraphModule, Interpreter, Node
+from torch import nn
+from torch.fx import GraphModule, Node
 
+from .._display import Result
 from .._errors import InputError
 from ..network._export import as_batch, export
 from ..network._lower import module_path, op_name
-from ._losses import check_data, check_model
-from .conditioning import Conditioning, condition_number, skip_bound
-from .hessian import row_jacobians
+from ._losses import as_rows
+from ._parameters import Model, check_model
 
 _SUMS = {"add", "add_"}
+_IDLE = {"view", "reshape", "flatten", "permute", "transpose", "contiguous", "clone", "dropout", "alias"}
+_MOVES = {*_IDLE, "_unsafe_view", "unflatten", "squeeze", "unsqueeze", "slice", "select", "split", "chunk", "cat",
+          "stack", "expand", "repeat", "flip", "roll", "t", "_to_copy", "to", "split_with_sizes", "narrow"}  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Skip:
+@dataclass(frozen=True, repr=False)
+class Skip(Result):
     """One skip connection.
 
     Attributes:
-        name: Name of the addition in the exported graph: what `without_skips` takes.
+        name: What `without_skips` takes: the path of the block that adds, and where a block adds more than once
+            that of the part it adds ("h.0.attn", "h.0.mlp").
         path: Module path of the block that adds.
-        source: Name of the value s where the two ways part.
-        branch: Name of the value F(s), the long way.
         identity: Whether the short way is the value itself, not a projection.
+        total: Name of the sum in the exported graph.
+        source: Name there of the value s where the two ways part.
+        branch: Name there of F(s), the long way.
     """
 
     name: str
     path: str
+    identity: bool
+    total: str
     source: str
     branch: str
-    identity: bool
+    certainty = "exact"
+
+    def __repr__(self) -> str:
+        return f"Skip({self.name!r}, {'identity' if self.identity else 'projection'})"
 
 
-def find_skips(model: nn.Module, x: Any) -> list[Skip]:
-    """The skip connections of a model in eval mode, in execution order; `x` is an example batch."""
-    return _skips(_graph_module(model, x))
+def find_skips(model: Model, x: Any) -> list[Skip]:
+    """The skip connections of a model in eval mode, in execution order; `x` is an example batch.
+
+    Read from the graph: no numbers are involved. Token ids are taken as they are.
+    """
+    return skips_of(graph_module(model, x))
 
 
-def without_skips(model: nn.Module, x: Any, skips: Sequence[Skip | str] | None = None) -> nn.Module:
+def without_skips(model: Model, x: Any, skips: Sequence[Skip | str] | None = None) -> nn.Module:
     """A copy of the model with skip connections switched off: `F(s) + S(s)` becomes `F(s)`.
 
     Args:
@@ -65,82 +79,77 @@ def without_skips(model: nn.Module, x: Any, skips: Sequence[Skip | str] | None =
     Example:
         >>> plain = without_skips(resnet, images)    # doctest: +SKIP
     """
-    graph_module = _graph_module(model, x)
-    known = {skip.name: skip for skip in _skips(graph_module)}
-    names = list(known) if skips is None else [s.name if isinstance(s, Skip) else s for s in skips]
-    for name in names:
-        if name not in known:
-            raise InputError(f"skips must be among {', '.join(known) or 'none: the model has no skips'}, got {name!r}.")
-    nodes = {node.name: node for node in graph_module.graph.nodes}
-    for name in names:
-        nodes[name].replace_all_uses_with(nodes[known[name].branch])
-    graph_module.graph.eliminate_dead_code()
-    graph_module.recompile()
-    return graph_module
-
-
-def skip_conditioning(model: nn.Module, x: Any) -> dict[str, tuple[Conditioning, Conditioning]]:
-    """For every skip of a model: conditioning of its block with the skip and with it switched off, at each data point.
-
-    The block map is the Jacobian of the sum with respect to s: `F' + S'` with, `F'` without. For identity skips `norm`
-    is `|F'|` and `bound` the skip bound `(1 + |F'|) / (1 - |F'|)`; for projections there is no such bound (inf).
-
-    Args:
-        model: A module in eval mode.
-        x: `[N, ...]` data points.
-
-    Returns:
-        Skip name -> (with, without), arrays of shape `[N]`. Exact at these points (and on their tiles).
-
-    Cost: per skip and point, one Jacobian and SVDs of the size of the value s.
-    """
-    graph_module = _graph_module(model, x).double()
-    inputs, _ = check_data(x, np.zeros(len(x)), torch.float64)
-    result = {}
-    for skip in _skips(graph_module):
-        whole = _jacobians(graph_module, inputs, skip.source, skip.name)
-        branch = _jacobians(graph_module, inputs, skip.source, skip.branch)
-        norm = np.linalg.norm(branch, 2, axis=(-2, -1))
-        bound = skip_bound(norm) if skip.identity else np.full_like(norm, np.inf)
-        unbounded = np.full_like(norm, np.inf)
-        result[skip.name] = (
-            Conditioning(condition_number(whole), norm, bound),
-            Conditioning(condition_number(branch), norm, unbounded),
-        )
-    return result
-
-
-def _graph_module(model: nn.Module, x: Any) -> GraphModule:
-    """A traced copy of the model, with its own parameters, whose graph can be edited."""
-    model = copy.deepcopy(check_model(model))
-    module = export(model, as_batch(model, x)).module()
-    graph = module.graph
-    for node in list(graph.nodes):
-        if node.op == "call_module" and node.target == "_guards_fn":
-            graph.erase_node(node)
-        elif op_name(node.target) == "_native_batch_norm_legit_no_training":  # has no batching rule for vmap
-            x, weight, bias, mean, variance, _, eps = node.args
-            with graph.inserting_before(node):
-                norm = graph.call_function(nn.functional.batch_norm, (x, mean, variance, weight, bias, False, 0.0, eps))
-            for user in list(node.users):
-                user.replace_all_uses_with(norm)
-                graph.erase_node(user)
-            graph.erase_node(node)
+    module = graph_module(model, x)
+    nodes = {node.name: node for node in module.graph.nodes}
+    for skip in chosen_skips(skips_of(module), skips):
+        nodes[skip.total].replace_all_uses_with(nodes[skip.branch])
+    module.graph.eliminate_dead_code()
     module.recompile()
     return module
 
 
-def _skips(module: GraphModule) -> list[Skip]:
+def chosen_skips(found: Sequence[Skip], skips: Sequence[Skip | str] | None) -> list[Skip]:
+    """The skips that an argument means; all by default."""
+    if skips is None:
+        return list(found)
+    known = {skip.name: skip for skip in found}
+    names = [s.name if isinstance(s, Skip) else s for s in skips]
+    for name in names:
+        if name not in known:
+            raise InputError(f"skips must be among {', '.join(known) or 'none: the model has no skips'}, got {name!r}.")
+    return [known[name] for name in names]
+
+
+def graph_module(model: Model, x: Any) -> GraphModule:
+    """A traced copy of the model, with its own parameters, whose graph can be edited."""
+    module = copy.deepcopy(check_model(model))
+    rows = as_rows(x, "x")
+    if rows.is_floating_point() or rows.dim() == 0 or len(rows) == 0:
+        rows = as_batch(module, rows)
+    else:  # token ids
+        rows = rows[[0, 0]]
+    traced: GraphModule = export(module, rows).module()
+    graph = traced.graph
+    for node in list(graph.nodes):
+        if (node.op == "call_module" and node.target == "_guards_fn") or op_name(
+            node.target
+        ) == "_assert_tensor_metadata":
+            graph.erase_node(node)
+        elif node.target is torch.ops.aten.view.default:  # strides are those of the kernels that ran at export
+            node.target = torch.ops.aten.reshape.default
+        elif op_name(node.target) == "_native_batch_norm_legit_no_training":  # has no batching rule for vmap
+            value, weight, bias, mean, variance, _, eps = node.args
+            with graph.inserting_before(node):
+                given = (value, mean, variance, weight, bias, False, 0.0, eps)
+                norm = graph.call_function(nn.functional.batch_norm, given)
+            norm.meta = {**node.meta, "val": node.meta["val"][0]}
+            for user in list(node.users):
+                user.replace_all_uses_with(norm)
+                graph.erase_node(user)
+            graph.erase_node(node)
+    traced.recompile()
+    return traced
+
+
+def sources(module: GraphModule) -> dict[Node, set[Node]]:
+    """For each value that depends on the input's numbers, not on its shape alone: all such values it is made from."""
     nodes = list(module.graph.nodes)
     start = next(node for node in nodes if node.op == "placeholder")
-    above: dict[Node, set[Node]] = {}  # live values each node is computed from, itself included
+    above: dict[Node, set[Node]] = {}
     for node in nodes:
         given = [above[parent] for parent in node.all_input_nodes if parent in above]
-        if node is start or given:
+        sized = isinstance(node.meta.get("val"), (torch.SymInt, torch.SymBool, torch.SymFloat))
+        if node is start or (given and not sized):
             above[node] = {node}.union(*given)
-    order = {node: i for i, node in enumerate(nodes)}
-    found = []
-    for node in nodes:
+    return above
+
+
+def skips_of(module: GraphModule) -> list[Skip]:
+    """The skips of a graph, in execution order."""
+    above = sources(module)
+    order = {node: i for i, node in enumerate(module.graph.nodes)}
+    found, parts = [], []
+    for node in order:
         parents = [p for p in node.all_input_nodes if p in above]
         if node.op != "call_function" or op_name(node.target) not in _SUMS or len(parents) != 2:
             continue
@@ -149,9 +158,29 @@ def _skips(module: GraphModule) -> list[Skip]:
         if lengths[0] == lengths[1]:
             continue  # two equal ways: parallel branches, no skip
         short, long = (0, 1) if lengths[0] < lengths[1] else (1, 0)
+        if not any(_mixes(inner) for inner in above[parents[long]] - above[source]):
+            continue  # one elementwise function of s
+        path = module_path(node)
         identity = parents[short] is source
-        found.append(Skip(node.name, module_path(node), source.name, parents[long].name, identity))
-    return found
+        found.append(Skip(path or "model", path, identity, node.name, source.name, parents[long].name))
+        parts.append(module_path(parents[long]))
+    return _named(found, parts)
+
+
+def _named(found: list[Skip], parts: list[str]) -> list[Skip]:
+    """Names that differ: where a block adds several times, by the part that is added, then by number."""
+    several = Counter(skip.path for skip in found)
+    named = []
+    for skip, part in zip(found, parts, strict=True):
+        child = part.removeprefix(skip.path).lstrip(".").partition(".")[0] if part.startswith(skip.path) else ""
+        deeper = f"{skip.path}.{child}".lstrip(".") if child else skip.name
+        named.append(replace(skip, name=deeper if several[skip.path] > 1 else skip.name))
+    total, seen = Counter(skip.name for skip in named), Counter[str]()
+    for i, skip in enumerate(named):
+        seen[skip.name] += 1
+        if total[skip.name] > 1:
+            named[i] = replace(skip, name=f"{skip.name} #{seen[skip.name]}")
+    return named
 
 
 def _parting(above: dict[Node, set[Node]], order: dict[Node, int], a: Node, b: Node) -> Node:
@@ -166,35 +195,12 @@ def _parting(above: dict[Node, set[Node]], order: dict[Node, int], a: Node, b: N
 
 def _layers(nodes: set[Node]) -> int:
     """Ops with parameters or folds among nodes; the rest (views, getitem) does not make a way longer."""
-    idle = {"view", "reshape", "flatten", "permute", "transpose", "contiguous", "clone", "dropout", "alias"}
-    return sum(node.op == "call_function" and node.target is not operator.getitem and op_name(node.target) not in idle
+    return sum(node.op == "call_function" and node.target is not operator.getitem and op_name(node.target) not in _IDLE
                for node in nodes)  # fmt: skip
 
 
-def _jacobians(module: GraphModule, x: Tensor, source: str, target: str) -> np.ndarray:
-    """`[N, m, n]` Jacobian of one value of the graph with respect to another, at each point."""
-    values = _Recorder(module, {source})
-    with torch.no_grad():
-        values.run(x)
-
-    def onward(value: Tensor) -> Tensor:
-        recorder = _Recorder(module, {target}, replace={source: value})
-        recorder.run(x)
-        return recorder.kept[target]
-
-    return row_jacobians(onward, values.kept[source])
-
-
-class _Recorder(Interpreter):
-    """Runs a graph, keeps some values, and replaces others by given ones."""
-
-    def __init__(self, module: GraphModule, keep: set[str], replace: dict[str, Tensor] | None = None) -> None:
-        super().__init__(module, garbage_collect_values=False)
-        self._keep, self._replace = keep, replace or {}
-        self.kept: dict[str, Tensor] = {}
-
-    def run_node(self, n: Node) -> Any:
-        value = self._replace[n.name] if n.name in self._replace else super().run_node(n)
-        if n.name in self._keep:
-            self.kept[n.name] = value
-        return value
+def _mixes(node: Node) -> bool:
+    """Whether an op combines different numbers of one value: not elementwise, and no mere change of places."""
+    if node.op != "call_function" or node.target is operator.getitem or op_name(node.target) in _MOVES:
+        return False
+    return torch.Tag.pointwise not in getattr(node.target, "tags", ())

@@ -13,17 +13,21 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from .._checks import check_choice, check_whole
+from .._derivatives import first_line, plain_kernels
+from .._display import Certainty, Result, table
 from .._errors import InputError
-from ._losses import Loss, batches, check_batch_size, check_model, summed
+from .._progress import Share, sharing
+from ._losses import Loss, batches, check_batch_size, summed
 from ._moved import Direction
+from ._parameters import Model, check_model, precision_of
 from ._section_inputs import checked_span
 from .hessian import prepare
 
 _TOGETHER = 16  # grid points evaluated at once
 
 
-@dataclass(frozen=True, eq=False)
-class Surface:
+@dataclass(frozen=True, eq=False, repr=False)
+class Surface(Result):
     """Losses on a grid: a sampling, exact at the grid points and silent in between (see `loss_section` for pieces).
 
     Attributes:
@@ -35,6 +39,32 @@ class Surface:
     axes: tuple[np.ndarray, ...]
     losses: np.ndarray
     path: np.ndarray | None = None
+
+    @property
+    def certainty(self) -> Certainty:
+        """ "estimate": exact at the grid points, and silent between them."""
+        return "estimate"
+
+    def __repr__(self) -> str:
+        size = " x ".join(map(str, self.losses.shape))
+        low, high = self.losses.min(), self.losses.max()
+        return f"{type(self).__name__}({size} losses from {low:.4g} to {high:.4g}, {self.label}, {self.certainty})"
+
+    def summary(self) -> str:
+        """The surface in words."""
+        at = np.unravel_index(int(self.losses.argmin()), self.losses.shape)
+        where = ", ".join(f"{axis[i]:.3g}" for axis, i in zip(self.axes, at, strict=True))
+        rows = [("grid", " x ".join(map(str, self.losses.shape))),
+                ("coordinates", f"{self.axes[0][0]:.3g} to {self.axes[0][-1]:.3g}"),
+                ("least loss", f"{self.losses.min():.6g} at ({where})"), ("largest loss", f"{self.losses.max():.6g}"),
+                ("non-convex share", f"{self.nonconvex_fraction:.3g} of the inner points (estimate)")]  # fmt: skip
+        if min(self.losses.shape) < 3:
+            del rows[-1]
+        return f"{table(rows)}\n{self._says}"
+
+    @property
+    def _says(self) -> str:
+        return "Losses are exact at the grid points and say nothing of what lies between: see loss_section."
 
     @property
     def label(self) -> str:
@@ -53,8 +83,10 @@ class Surface:
 
         Negative means below -1e-3 times the largest eigenvalue in size: in 2-D of those at the point, in 1-D of those
         on the whole grid. Where the surface is flat to float32 in all directions this counts rounding: sample such
-        surfaces with `dtype=torch.float64`.
+        surfaces with `dtype=torch.float64`. nan without inner points (fewer than three on an axis).
         """
+        if min(self.losses.shape) < 3:
+            return float("nan")
         steps = [axis[1] - axis[0] for axis in self.axes]
         f = self.losses
         if f.ndim == 1:
@@ -70,7 +102,7 @@ class Surface:
 
 
 def loss_surface(
-    model: nn.Module,
+    model: Model,
     x: Any,
     y: Any,
     directions: Direction | Sequence[Direction],
@@ -82,13 +114,13 @@ def loss_surface(
     batch_size: int | None = None,
     dtype: torch.dtype | None = None,
     path: np.ndarray | None = None,
-    progress: Callable[[float], None] | None = None,
+    progress: Share | bool | None = None,
 ) -> Surface:
     """The mean loss over data on a grid of parameters `theta0 + sum_i t_i d_i`.
 
     Args:
-        model: Any module in eval mode; it is not changed.
-        x: `[N, ...]` inputs.
+        model: Any module in eval mode (or the result of `trace` or `load`); it is not changed.
+        x: `[N, ...]` inputs; token ids stay whole numbers.
         y: Targets that fit the loss.
         directions: One or two mappings from parameter path to change (see `random_directions`).
         span: The grid covers `[-span, span]` (or a pair low, high) in each coordinate.
@@ -99,38 +131,33 @@ def loss_surface(
         batch_size: Data points per pass; memory grows with it, not with N. Default 256.
         dtype: Precision; that of the parameters by default.
         path: `[T, d]` coordinates of a training path to carry along (see `principal_directions`).
-        progress: Called with the share done.
+        progress: True for a bar on stderr, or a function of the share done; None: a bar on a terminal.
 
     Cost: one forward pass of the data per grid point (two with re-estimation), several points at a time by `vmap`.
     """
     check_choice(batch_norm, "batch_norm", ("fixed", "reestimate"))
     points = check_whole(points, "points", least=3)
-    model = check_model(model)
+    module = check_model(model)
     given: list[Any] = list(directions) if isinstance(directions, (list, tuple)) else [directions]
     if len(given) not in (1, 2):
         raise InputError(f"directions must be one or two, got {len(given)}.")
     low, high = checked_span(span)
-    precision = dtype or next((p.dtype for p in model.parameters()), torch.float32)
-    moving, frozen, inputs, targets = prepare(model, x, y, loss, None, precision)
+    moving, frozen, inputs, targets, _ = prepare(module, x, y, loss, None, dtype or precision_of(module))
     family = [_fitting(direction, moving) for direction in given]
     size = check_batch_size(batch_size, 256)
     axis = np.linspace(low, high, points)
     grid = np.stack(np.meshgrid(*[axis] * len(family), indexing="ij"), -1).reshape(-1, len(family))
     total = summed(loss)
     losses = np.empty(len(grid))
-    if batch_norm == "reestimate":
-        evaluate = _Reestimating(model, frozen)
+    like = next(iter(moving.values()))
+    at = _Reestimating(module, frozen) if batch_norm == "reestimate" else _Fixed(module, frozen)
     together = _TOGETHER if batch_norm == "fixed" else 1
-    with torch.no_grad():
+    with torch.no_grad(), plain_kernels(), sharing(progress, "loss surface") as report:
         for start in range(0, len(grid), together):
-            t = torch.from_numpy(grid[start : start + together]).to(inputs)
-            if batch_norm == "fixed":
-                found = _fixed(model, moving, frozen, family, t, inputs, targets, size, total)
-            else:
-                found = evaluate(_moved(moving, family, t[0]), inputs, targets, size, total)
+            t = torch.from_numpy(grid[start : start + together]).to(like)
+            found = at(moving, family, t, inputs, targets, size, total)
             losses[start : start + len(t)] = found.cpu().double().numpy() / len(inputs)
-            if progress is not None:
-                progress(min(1.0, (start + len(t)) / len(grid)))
+            report(min(1.0, (start + len(t)) / len(grid)))
     return Surface((axis,) * len(family), losses.reshape((len(axis),) * len(family)), path)
 
 
@@ -163,19 +190,35 @@ def _moved(moving: dict[str, Tensor], family: Sequence[dict[str, Tensor]], t: Te
     return result
 
 
-def _fixed(
-    model: nn.Module, moving: dict[str, Tensor], frozen: dict[str, Tensor], family: Sequence[dict[str, Tensor]],
-    t: Tensor, x: Tensor, y: Tensor, size: int, total: Callable[[Tensor, Tensor], Tensor],
-) -> Tensor:  # fmt: skip
-    """Summed losses at several t `[B, d]`, running statistics as they are."""
-    losses = torch.zeros(len(t), dtype=x.dtype, device=x.device)
-    for xs, ys in batches(x, y, size):
+class _Fixed:
+    """Summed losses at several t `[B, d]`, running statistics as they are; many t at once where torch can."""
 
-        def one(t: Tensor, xs: Tensor = xs, ys: Tensor = ys) -> Tensor:
-            return total(functional_call(model, {**frozen, **_moved(moving, family, t)}, (xs,)), ys)
+    def __init__(self, model: nn.Module, frozen: dict[str, Tensor]) -> None:
+        self._model, self._frozen, self._together = model, frozen, True
 
-        losses += vmap(one)(t)
-    return losses
+    def __call__(
+        self, moving: dict[str, Tensor], family: Sequence[dict[str, Tensor]], t: Tensor, x: Tensor, y: Tensor,
+        size: int, total: Callable[[Tensor, Tensor], Tensor],
+    ) -> Tensor:  # fmt: skip
+        losses = torch.zeros(len(t), dtype=t.dtype, device=t.device)
+        for xs, ys in batches(x, y, size):
+
+            def one(t: Tensor, xs: Tensor = xs, ys: Tensor = ys) -> Tensor:
+                return total(functional_call(self._model, {**self._frozen, **_moved(moving, family, t)}, (xs,)), ys)
+
+            losses += self._all(one, t)
+        return losses
+
+    def _all(self, one: Callable[[Tensor], Tensor], t: Tensor) -> Tensor:
+        if self._together:
+            try:
+                return vmap(one)(t)
+            except (NotImplementedError, RuntimeError):  # an op that torch does not batch: one by one is the same
+                self._together = False
+        try:
+            return torch.stack([one(row) for row in t])
+        except (NotImplementedError, RuntimeError) as error:
+            raise InputError(f"the model or its loss failed on this data: {first_line(error)}") from error
 
 
 class _Reestimating:
@@ -193,8 +236,10 @@ class _Reestimating:
             norm.momentum = None  # running statistics become the plain average over batches
 
     def __call__(
-        self, parameters: dict[str, Tensor], x: Tensor, y: Tensor, size: int, total: Callable[[Tensor, Tensor], Tensor]
-    ) -> Tensor:
+        self, moving: dict[str, Tensor], family: Sequence[dict[str, Tensor]], t: Tensor, x: Tensor, y: Tensor,
+        size: int, total: Callable[[Tensor, Tensor], Tensor],
+    ) -> Tensor:  # fmt: skip
+        parameters = _moved(moving, family, t[0])
         state = {name: value.clone() for name, value in self._frozen.items()}
         for name in self._statistics:
             state[name].zero_()
