@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..network._program import Fold, Program
+from ..network._program import Fold, Program, depends_on_input
 from ._segments import Segment, cut_into_segments
 
 _PROBES = 16
@@ -57,6 +58,27 @@ class Plan:
         return bool(self.segments[-1].keys)
 
 
+_SEGMENTS: WeakKeyDictionary[Program, list[Segment]] = WeakKeyDictionary()
+
+
+def segments_of(program: Program) -> list[Segment]:
+    """The segments of a program, with the columns they have learned: kept as long as the program is."""
+    if program not in _SEGMENTS:
+        keep_output = int(np.prod(program.output_shape)) <= _KEEP_OUTPUTS_UP_TO
+        _SEGMENTS[program] = cut_into_segments(program, keep_output)
+    return _SEGMENTS[program]
+
+
+_CONNECTED: WeakKeyDictionary[Program, bool] = WeakKeyDictionary()
+
+
+def is_connected(program: Program) -> bool:
+    """Whether any weight connects the output to the input; worked out once per program."""
+    if program not in _CONNECTED:
+        _CONNECTED[program] = depends_on_input(program)
+    return _CONNECTED[program]
+
+
 def make_plan(program: Program, probes: Tensor, rtol: float, rows: str = "auto") -> Plan:
     """Run the probes once: learn shapes and the size of the terms that each pre-activation is summed from.
 
@@ -64,8 +86,7 @@ def make_plan(program: Program, probes: Tensor, rtol: float, rows: str = "auto")
     at any probe: that is the scale of its rounding error, and it is the same for every chunk. (The row of the
     vertex itself would not do: where all folds meet, the whole row is rounding noise.)
     """
-    keep_output = int(np.prod(program.output_shape)) <= _KEEP_OUTPUTS_UP_TO
-    segments = cut_into_segments(program, keep_output)
+    segments = segments_of(program)
     tolerances: list[np.ndarray] = []
     seal_tolerances: list[list[np.ndarray]] = []
     first_labels = [0]

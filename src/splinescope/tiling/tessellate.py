@@ -15,10 +15,9 @@ from .._checks import check_positive, check_whole
 from .._errors import InputError, LimitReached, UnsupportedModelError
 from .._progress import check_progress, reporter
 from ..network import SplineNetwork, trace
-from ..network._program import depends_on_input
 from ._engine import Engine
 from ._mesh import assemble
-from ._plan import make_plan, probe_points
+from ._plan import is_connected, make_plan, probe_points
 from ._work import Progress, Work
 from .polytopes import cells_of
 from .slice import Slice
@@ -87,7 +86,7 @@ def tessellate(
             f"the slice has {view.input_shape}."
         )
     program = network.program()
-    if not depends_on_input(program):
+    if not is_connected(program):
         raise InputError(
             "the network's output must depend on its input; no non-zero weight connects them, so it is constant."
         )
