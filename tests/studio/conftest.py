@@ -1,5 +1,6 @@
 """One studio and one browser for all tests of this folder."""
 
+import itertools
 import json
 import os
 import re
@@ -7,9 +8,15 @@ import signal
 import subprocess
 import sys
 
+import numpy as np
+import onnx
 import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
 from websockets.sync.client import connect
 
+import splinescope as ss
 from tests.browser import open_browser, opened
 
 
@@ -21,7 +28,7 @@ class Server:
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=folder, env=os.environ
         )
-        self.address = re.search(r"http://\S+", self.process.stdout.readline())[0]
+        self.address = re.search(r"http://[^\s#]+", self.process.stdout.readline())[0]
         self.port = int(re.search(r":(\d+)/", self.address)[1])
         self.token = re.search(r"token=([\w-]+)", self.address)[1]
         self.origin = f"http://127.0.0.1:{self.port}"
@@ -47,9 +54,61 @@ class Server:
                     return answer
 
 
+FACTORY = """
+from torch import nn
+
+
+def small():
+    net = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 2))
+    net.input_shape = (2,)
+    return net
+"""
+
+
 @pytest.fixture(scope="session")
-def server(tmp_path_factory):
-    running = Server()
+def shelf(tmp_path_factory):
+    """A folder for the microscope: networks, a tiling, checkpoints, a damaged file, a hostile name, a way out."""
+    folder = tmp_path_factory.mktemp("studio") / "shelf"
+    folder.mkdir()
+    (folder.parent / "secret.onnx").write_bytes(b"not to be read")
+    (folder / "out.onnx").symlink_to(folder.parent / "secret.onnx")
+    (folder / "lens_models.py").write_text(FACTORY)
+    (folder / "broken.onnx").write_bytes(b"\0broken")
+    write_onnx(folder / "first.onnx", (2, 16, 16, 3), seed=0)
+    write_onnx(folder / "second.onnx", (2, 16, 16, 3), seed=1)
+    write_onnx(folder / "large.onnx", (16, 128, 128, 128, 2), seed=0)
+    tiling = ss.tessellate(ss.load(folder / "first.onnx"), ss.Slice.axes([0.0, 0.0], (0, 1), -1, 1))
+    tiling.save(folder / "<img src=x onerror=alert(1)>.tiling")
+    (folder / "run").mkdir()
+    for step in (0, 10, 20):
+        torch.manual_seed(step)
+        net = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 2))
+        save_file(net.state_dict(), folder / "run" / f"step-{step}.safetensors")
+    np.save(folder / "points.npy", np.random.default_rng(0).normal(size=(12, 2)))
+    return folder
+
+
+def write_onnx(path, sizes, seed):
+    """A ReLU network as an ONNX file."""
+    random = np.random.default_rng(seed)
+    nodes, weights, name = [], [], "x"
+    for i, (a, b) in enumerate(itertools.pairwise(sizes)):
+        for key, array in (("w", random.normal(size=(a, b)) / np.sqrt(a)), ("b", 0.3 * random.normal(size=b))):
+            weights.append(onnx.numpy_helper.from_array(array.astype(np.float32), f"{key}{i}"))
+        nodes.append(onnx.helper.make_node("Gemm", [name, f"w{i}", f"b{i}"], [f"z{i}"]))
+        name = f"z{i}"
+        if i < len(sizes) - 2:
+            nodes.append(onnx.helper.make_node("Relu", [name], [f"a{i}"]))
+            name = f"a{i}"
+    value = onnx.helper.make_tensor_value_info
+    ends = [value("x", 1, ["n", sizes[0]])], [value(name, 1, ["n", sizes[-1]])]
+    graph = onnx.helper.make_graph(nodes, "net", *ends, weights)
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)]), path)
+
+
+@pytest.fixture(scope="session")
+def server(shelf):
+    running = Server(shelf, "--factory", "lens_models:small", folder=shelf)
     yield running
     assert running.process.poll() is None, running.process.stdout.read()  # nothing took it down
     running.interrupt()

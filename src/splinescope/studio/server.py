@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import socket
+import tempfile
 import threading
 import webbrowser
 from collections.abc import Callable
@@ -12,35 +13,50 @@ from pathlib import Path
 from typing import Any
 
 from .._checks import require
-from .._errors import InputError
+from .._errors import InputError, SplinescopeError
 from .recipe import limits
 from .sets import read_csv
 
 TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
 ADDRESS = "127.0.0.1"
+MOST_BYTES = 512 << 20
+"""Of one upload."""
 
 
 class Studio:
     """What all pages share: the pool of workers and what can be asked for."""
 
-    def __init__(self) -> None:
+    def __init__(self, given: Path | None = None, factory: str | None = None) -> None:
+        from .library import Library
+        from .microscope import Microscope
         from .workers import Pool
 
+        self._folder = tempfile.TemporaryDirectory(prefix="splinescope-")
+        self.library = Library(given, Path(self._folder.name), factory)
         self.pool = Pool()
         self.channels: set[Any] = set()
         self.most_pages = 16
         self.verbs: dict[str, Callable[..., Any]] = {
             "limits": lambda _kept, _job, _message: limits(),
+            **Microscope(self.library).verbs,
             "csv": lambda _kept, _job, message: {"points": read_csv(str(message.get("text", "")))},
         }
 
+    def close(self) -> None:
+        for each in list(self.channels):
+            each.close()
+        self.pool.close()
+        self._folder.cleanup()
 
-def make_app(*, token: str, hosts: frozenset[str]) -> Any:
+
+def make_app(*, token: str, hosts: frozenset[str], given: Path | None = None, factory: str | None = None) -> Any:
     """The ASGI application.
 
     Args:
         token: What every request but those for the package's own files must carry.
         hosts: Accepted Host headers.
+        given: The file or folder that may be opened.
+        factory: `package.module:function` into which weights are read.
     """
     require("starlette", "studio")
     from contextlib import asynccontextmanager
@@ -53,7 +69,7 @@ def make_app(*, token: str, hosts: frozenset[str]) -> Any:
     from .channel import channel
     from .guard import Guard
 
-    studio = Studio()
+    studio = Studio(given, factory)
     files = {"/static": _files(__package__), "/viewer": _files("splinescope.plot")}
 
     async def page(_request: Any) -> Response:
@@ -75,11 +91,31 @@ def make_app(*, token: str, hosts: frozenset[str]) -> Any:
     @asynccontextmanager
     async def lifespan(_app: Any) -> Any:
         yield
-        for each in list(studio.channels):
-            each.close()
-        studio.pool.close()
+        studio.close()
+
+    async def upload(request: Any) -> Response:
+        """One file as the body, its name in the query; put among the others only once it is whole."""
+        try:
+            target = studio.library.upload(request.query_params.get("name", ""))
+        except SplinescopeError as error:
+            return Response(str(error), 400, media_type="text/plain")
+        size = 0
+        with tempfile.TemporaryDirectory(dir=target.parent.parent, prefix="splinescope-") as folder:
+            partial = Path(folder, "partial")
+            with partial.open("wb") as written:
+                async for block in request.stream():
+                    size += len(block)
+                    if size > MOST_BYTES:
+                        break
+                    written.write(block)
+            if not 0 < size <= MOST_BYTES:
+                return Response(f"A file must have 1 to {MOST_BYTES:,} bytes.", 413, media_type="text/plain")
+            partial.replace(target)
+        studio.library.forget(f"upload/{target.name}")
+        return Response(f"upload/{target.name}", media_type="text/plain")
 
     routes = [
+        Route("/upload", upload, methods=["POST"]),
         Route("/", page),
         assets("/static"),
         assets("/viewer"),
@@ -91,10 +127,20 @@ def make_app(*, token: str, hosts: frozenset[str]) -> Any:
     return app
 
 
-def serve(*, port: int = 0, browser: bool = True, at: str = "", announce: Callable[[str], None] = print) -> None:
+def serve(
+    given: str | None = None,
+    *,
+    factory: str | None = None,
+    port: int = 0,
+    browser: bool = True,
+    at: str = "",
+    announce: Callable[[str], None] = print,
+) -> None:
     """Run the studio until Ctrl-C.
 
     Args:
+        given: A file or folder for the microscope: networks, tilings, timelines, data; nothing outside is opened.
+        factory: `package.module:function` that makes the module for `.safetensors` weights, with an `input_shape`.
         port: Where to listen on 127.0.0.1; 0 for any that is free.
         browser: Open the page.
         at: Where the page opens: the part of its address after `#`, e.g. "story=batch-norm".
@@ -113,8 +159,9 @@ def serve(*, port: int = 0, browser: bool = True, at: str = "", announce: Callab
     bound = listener.getsockname()[1]
     token = secrets.token_urlsafe(24)
     hosts = frozenset(f"{name}:{bound}" for name in (ADDRESS, "localhost"))
+    app = make_app(token=token, hosts=hosts, given=None if given is None else Path(given), factory=factory)
     config = uvicorn.Config(
-        make_app(token=token, hosts=hosts), log_level="error", ws="websockets-sansio", ws_max_size=1 << 20,
+        app, log_level="error", ws="websockets-sansio", ws_max_size=1 << 20,
         timeout_graceful_shutdown=1, lifespan="on", server_header=False, h11_max_incomplete_event_size=1 << 16,
     )  # fmt: skip
     address = f"http://{ADDRESS}:{bound}/?token={token}" + (f"#{at}" if at else "")

@@ -46,6 +46,7 @@ export class TilingView {
 
   setData(data) { // another tiling; the view and the colours chosen stay
     this.data = data
+    if (!data.window) this.world = data.domain // a window of the same plane: the whole stays what it was
     this.count = data.offsets.length - 1
     this.bounds = tileBounds(data)
     this.deepest = data.depths.reduce((a, b) => Math.max(a, b), 1)
@@ -58,12 +59,12 @@ export class TilingView {
   // the view: centre (float64) and pixels per unit
 
   home() {
-    const [x0, y0, x1, y1] = extent(this.data.domain)
+    const [x0, y0, x1, y1] = extent(this.world)
     this.lookAt((x0 + x1) / 2, (y0 + y1) / 2, 0.94 * Math.min(this.width / (x1 - x0), this.height / (y1 - y0)))
   }
 
   lookAt(x, y, scale) {
-    const [x0, y0, x1, y1] = extent(this.data.domain), size = Math.max(x1 - x0, y1 - y0)
+    const [x0, y0, x1, y1] = extent(this.world), size = Math.max(x1 - x0, y1 - y0)
     const far = Math.max(Math.abs(x0), Math.abs(x1), Math.abs(y0), Math.abs(y1), size)
     this.scale = Math.min(Math.max(scale, 0.1 * Math.min(this.width, this.height) / size), 1e15 / far)
     this.x = Math.min(Math.max(x, x0 - size), x1 + size)

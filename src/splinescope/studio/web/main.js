@@ -2,6 +2,7 @@
 
 import {Channel} from "./channel.js"
 import {PlaygroundPage} from "./playground.js"
+import {MicroscopePage} from "./microscope.js"
 import {readState} from "./state.js"
 import {storyNamed, storyShelf} from "./stories.js"
 
@@ -33,11 +34,12 @@ async function open() {
   if (view !== "playground") pages.playground?.pause()
   if (view === "stories") storyShelf($("stories"))
   if (view === "playground") pages.playground.open(state, story)
+  if (view === "microscope") await (pages.microscope ??= new MicroscopePage(channel)).open(state)
   document.body.dataset.view = view
 }
 
 function complain(text) {
-  if (pages.playground) pages.playground.complain(text)
+  pages.playground?.setRunning(false, false)
   $("message").textContent = text
   $("message").hidden = false
 }

@@ -80,6 +80,27 @@ function showCode(text) {
   box.showModal()
 }
 
+const slicePython = spec => ({
+  axes: () => `ss.Slice.axes(np.zeros(net.input_shape), (${spec.axes.join(", ")}), ${spec.low}, ${spec.high})`,
+  through: () => `ss.Slice.through(data[${spec.rows[0]}], data[${spec.rows[1]}], data[${spec.rows[2]}], pad=0.15)  # data: your examples`,
+  random: () => `ss.Slice.box(np.zeros(net.input_shape), half_width=${spec.half}, generator=torch.Generator().manual_seed(${spec.seed}))`,
+  point: () => `ss.Slice.box(base.inputs([[${spec.at.join(", ")}]])[0], half_width=${spec.half}, generator=torch.Generator().manual_seed(${spec.seed}))`,
+})[spec.kind]()
+
+export function microscopeCode(name, kind, spec, color) {
+  const read = kind === "tiling" ? `tiling = ss.load_tiling(${JSON.stringify(name)})` : `net = ss.load(${JSON.stringify(name)})
+${spec.kind === "point" ? `base = ${slicePython(spec.of)}\n` : ""}view = ${slicePython(spec)}
+tiling = ss.tessellate(net, view)`
+  return `import numpy as np
+import splinescope as ss
+import torch
+
+${read}
+ax = tiling.plot(color=${color === "folds" ? "None" : JSON.stringify(color)}, boundary=True)
+ax.figure.savefig("microscope.png")
+`
+}
+
 const literal = value => typeof value === "boolean" ? (value ? "True" : "False") : Array.isArray(value) ? `(${value.map(p => `(${p.join(", ")})`).join(", ")},)` : JSON.stringify(value)
 
 export function playgroundCode(recipe, defaults, steps, color) {

@@ -1,0 +1,205 @@
+"""`Library`: the files that the studio was given or sent, opened without running what is in them."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from .._errors import InputError
+from ..complexity import Timeline, load_timeline
+from ..data import digits, fashion_mnist
+from ..network import SplineNetwork, load, trace
+from ..tiling import Tiling, load_tiling
+from .workers import TORCH
+
+KINDS = {".onnx": "network", ".nnet": "network", ".tiling": "tiling", ".timeline": "timeline",
+         ".safetensors": "weights", ".npy": "data", ".csv": "data"}  # fmt: skip
+EXAMPLE = "example: digits"
+MOST_ENTRIES = 500
+MOST_EXAMPLES = 60
+_OPEN = 8
+
+
+@dataclass(frozen=True)
+class Specimen:
+    """Something under the microscope: a network, a finished tiling, or a network's life.
+
+    Attributes:
+        name: The entry it came from.
+        network: To tile with; None for files of tilings.
+        model: The module, where checkpoints are to be read into it.
+        story: A timeline that was read from a file.
+        tiling: A tiling that was read from a file.
+        folder: Where its checkpoints are.
+    """
+
+    name: str
+    network: SplineNetwork | None = None
+    model: nn.Module | None = None
+    tiling: Tiling | None = None
+    story: Timeline | None = None
+    folder: Path | None = None
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        if self.network is not None:
+            return tuple(self.network.input_shape)
+        tiling = self.tiling if self.story is None else self.story.tilings[0]
+        assert tiling is not None
+        return tiling.slice.input_shape
+
+
+class Library:
+    """Names of entries, and what they open to.
+
+    Args:
+        given: A file or folder whose contents may be opened; nothing outside is.
+        uploads: A folder for what pages send.
+        factory: `package.module:function` of the command line, into which weights are read.
+    """
+
+    def __init__(self, given: Path | None, uploads: Path, factory: str | None = None) -> None:
+        self._given = given.resolve() if given is not None else None
+        self._uploads = uploads.resolve()
+        self._factory = factory
+        self._open: OrderedDict[str, Specimen] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def entries(self) -> list[dict[str, str]]:
+        """Name and kind of everything that can be opened."""
+        found: list[dict[str, str]] = []
+        if self._given is not None and self._given.is_file():
+            found.append({"name": self._given.name, "kind": self._kind(self._given)})
+        elif self._given is not None:
+            for path in sorted([self._given, *self._given.glob("*"), *self._given.glob("*/*")])[:MOST_ENTRIES]:
+                kind = self._kind(path)
+                if kind and path.resolve().is_relative_to(self._given):
+                    found.append({"name": path.relative_to(self._given).as_posix(), "kind": kind})
+        for path in sorted(self._uploads.iterdir()):
+            found.append({"name": f"upload/{path.name}", "kind": self._kind(path)})
+        return [*found, {"name": EXAMPLE, "kind": "network"}]
+
+    def _kind(self, path: Path) -> str:
+        """What a path is to the studio; "" for nothing."""
+        if path.is_dir():
+            return "checkpoints" if self._factory and len(list(path.glob("*.safetensors"))) > 1 else ""
+        kind = KINDS.get(path.suffix, "")
+        return kind if kind != "weights" or self._factory else ""
+
+    def path(self, name: Any) -> Path:
+        """The file of an entry; a name that is no entry is refused, whatever it points to."""
+        if not isinstance(name, str) or name not in {entry["name"] for entry in self.entries()} - {EXAMPLE}:
+            raise InputError(f"there is no {str(name)[:80]!r} here.")
+        if name.startswith("upload/"):
+            return self._uploads / name.removeprefix("upload/")
+        assert self._given is not None
+        return self._given if self._given.is_file() else self._given / name
+
+    def upload(self, name: str) -> Path:
+        """Where to put what a page sends under a name; refused unless its ending is one that is read."""
+        plain = Path(name.replace("\\", "/")).name
+        if Path(plain).suffix not in KINDS or plain.startswith(".") or len(plain) > 100 or not plain.isprintable():
+            raise InputError(f"files ending in {', '.join(KINDS)} are read, got {name[:80]!r}.")
+        return self._uploads / plain
+
+    def forget(self, name: str) -> None:
+        """A file has changed: open it anew next time."""
+        with self._lock:
+            self._open.pop(name, None)
+
+    def specimen(self, name: Any) -> Specimen:
+        """Open an entry; the last few stay open."""
+        if not isinstance(name, str):
+            raise InputError("name must be the name of an entry.")
+        with self._lock:
+            if name in self._open:
+                self._open.move_to_end(name)
+                return self._open[name]
+        made = self._read(name)
+        with self._lock:
+            self._open[name] = made
+            while len(self._open) > _OPEN:
+                self._open.popitem(last=False)
+        return made
+
+    def _read(self, name: Any) -> Specimen:
+        if name == EXAMPLE:
+            with TORCH:
+                return Specimen(EXAMPLE, network=_digit_network())
+        path = self.path(name)
+        kind = self._kind(path)
+        if kind == "tiling":
+            return Specimen(name, tiling=load_tiling(path))
+        if kind == "timeline":
+            return Specimen(name, story=load_timeline(path))
+        if kind == "network":
+            with TORCH:
+                return Specimen(name, network=load(path))
+        if kind in ("weights", "checkpoints"):
+            return self._with_weights(name, path, kind)
+        raise InputError(f"{name} is no network or tiling.")
+
+    def _with_weights(self, name: str, path: Path, kind: str) -> Specimen:
+        from ..cli._inputs import read_model
+
+        assert self._factory is not None
+        weights = sorted(path.glob("*.safetensors"))[-1] if kind == "checkpoints" else path
+        with TORCH:
+            model = read_model(self._factory, str(weights))
+            shape = getattr(model, "input_shape", None)
+            if not isinstance(model, nn.Module) or shape is None:
+                raise InputError(f"{self._factory} must make a module with an attribute input_shape, e.g. (1, 28, 28).")
+            parameter = next(model.parameters())
+            network = trace(model, torch.zeros(2, *shape, dtype=parameter.dtype))
+        return Specimen(name, network=network, model=model, folder=path if kind == "checkpoints" else None)
+
+    def examples(self, shape: tuple[int, ...]) -> tuple[np.ndarray, list[str]]:
+        """Data `[n, *shape]` to lay slices through, with a name each: of a file given, the digits or Fashion-MNIST."""
+        from ..cli._inputs import read_array
+
+        size = int(np.prod(shape))
+        for entry in self.entries():
+            if entry["kind"] != "data":
+                continue
+            array = read_array(str(self.path(entry["name"])))
+            if array.ndim > 1 and array[0].size == size:
+                return array[:MOST_EXAMPLES].reshape(-1, *shape), [
+                    f"row {i}" for i in range(min(len(array), MOST_EXAMPLES))
+                ]
+        if size == 64:
+            images, labels = digits()
+        elif size == 784 and _has_fashion():
+            images, labels = fashion_mnist("test")
+        else:
+            return np.zeros((0, *shape)), []
+        chosen = images[:MOST_EXAMPLES].double().numpy().reshape(-1, *shape)
+        return chosen, [str(int(label)) for label in labels[:MOST_EXAMPLES]]
+
+
+def _has_fashion() -> bool:
+    from ..data.fashion import FOLDER
+
+    return FOLDER.is_dir()
+
+
+def _digit_network() -> SplineNetwork:
+    """A small classifier of the digits, trained here and now: something to look at before there is a file."""
+    images, labels = digits()
+    x = images.reshape(len(images), -1)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(64, 48), nn.ReLU(), nn.Linear(48, 48), nn.ReLU(), nn.Linear(48, 10))
+        optimizer = torch.optim.Adam(model.parameters(), 3e-3)
+        for _ in range(8):
+            for rows in torch.randperm(len(x)).split(64):
+                optimizer.zero_grad()
+                nn.functional.cross_entropy(model(x[rows]), labels[rows]).backward()
+                optimizer.step()
+    return trace(model.eval(), x[:2])

@@ -1,0 +1,180 @@
+"""What the microscope's page can ask for. Each verb takes (what the page keeps, its job, the message)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._errors import InputError, LimitReached
+from ..complexity import Timeline, timeline
+from ..plot.frame import tiling_frame
+from ..tiling import Slice, Tiling, tessellate
+from .library import Library, Specimen
+from .slices import read_slice, windowed
+from .take_home import take
+from .workers import TORCH, Job
+
+MOST_TILES = 1_000_000
+_LARGEST_IMAGE = 3 * 64 * 64
+_MOST_SHOWN = 12
+
+
+class Microscope:
+    """The verbs over one library; tilings are kept per page and pane."""
+
+    def __init__(self, library: Library) -> None:
+        self.library = library
+        self.verbs = {
+            "entries": self.entries, "open": self.open, "examples": self.examples, "tile": self.tile,
+            "details": self.details, "timeline": self.timeline, "moment": self.moment, "take": self.take,
+        }  # fmt: skip
+
+    def entries(self, _kept: dict[str, Any], _job: Job, _message: dict[str, Any]) -> dict[str, Any]:
+        return {"entries": self.library.entries()}
+
+    def open(self, _kept: dict[str, Any], _job: Job, message: dict[str, Any]) -> dict[str, Any]:
+        """What an entry is: its shape, its sites, what can be done with it."""
+        specimen = self.library.specimen(message.get("name"))
+        network = specimen.network
+        return {
+            "name": specimen.name,
+            "shape": list(specimen.input_shape),
+            "tiles": network is not None,
+            "lives": specimen.folder is not None or specimen.story is not None,
+            "sites": [] if network is None else [[site.path, site.op, site.units] for site in network.sites],
+            "outputs": None if network is None else int(np.prod(network.output_shape)),
+            "ending": None if network is None else network.ending,
+        }
+
+    def examples(self, _kept: dict[str, Any], _job: Job, message: dict[str, Any]) -> dict[str, Any]:
+        """Thumbnails to choose from, as grey or colour bytes where examples are images."""
+        shape = self.library.specimen(message.get("name")).input_shape
+        data, names = self.library.examples(shape)
+        image = image_shape(shape)
+        pixels = np.zeros(0, np.uint8)
+        if len(data) and image is not None:
+            low, high = data.min(), data.max()
+            pixels = ((data - low) / (high - low or 1.0) * 255).astype(np.uint8)
+        return {"frame": {"names": names, "image": image, "pixels": pixels.ravel()}}
+
+    def tile(self, kept: dict[str, Any], job: Job, message: dict[str, Any]) -> dict[str, Any]:
+        """Tile a slice, or a window of it; progress goes to the page, which may cancel."""
+        specimen = self.library.specimen(message.get("name"))
+        window = message.get("window")
+        if specimen.tiling is not None:
+            return self._shown(kept, message, specimen.tiling, None)
+        if specimen.network is None:
+            raise InputError(f"{specimen.name} has tilings only: choose one of its moments.")
+        view = windowed(self._slice(specimen, message), window)
+        incomplete = None
+        tiling: Any
+        try:
+            # one thread: its progress may end it at any chunk, and two pages then share two cores
+            tiling = tessellate(
+                specimen.network, view, progress=job.progress, threads=1, max_tiles=MOST_TILES
+            )  # fmt: skip
+        except LimitReached as limit:
+            tiling, incomplete = limit.partial, f"Over {MOST_TILES:,} tiles: part of the plane is empty here. Zoom in."
+        assert isinstance(tiling, Tiling)
+        return self._shown(kept, message, tiling, incomplete)
+
+    def details(self, kept: dict[str, Any], _job: Job, message: dict[str, Any]) -> dict[str, Any]:
+        """All about the tile at a point: its map, its units, how steep it is in the whole input space."""
+        tiling = self._kept(kept, message)
+        point = [[float(message.get("x", np.nan)), float(message.get("y", np.nan))]]
+        number = int(tiling.locate(point)[0])
+        if number < 0:
+            raise InputError("there is no tile at this point.")
+        starts = np.cumsum([0, *(site.units for site in tiling.sites)])
+        walls = []
+        for label in dict.fromkeys(tiling.corner_labels[slice(*tiling.tiles.offsets[number : number + 2])].tolist()):
+            site = int(np.searchsorted(starts, label, side="right")) - 1
+            place = tiling.sites[site]
+            walls.append("edge" if label < 0 else f"{place.path or place.op}, unit {label - starts[site]}")
+        answer: dict[str, Any] = {"tile": number, "area": float(tiling.areas[number]), "walls": walls}
+        if tiling.values is not None or tiling.network is not None:
+            answer["slope"] = tiling.slopes([number])[0][:_MOST_SHOWN].tolist()
+            answer["offset"] = tiling.offsets([number])[0][:_MOST_SHOWN].tolist()
+        if tiling.network is not None:
+            answer["input norm"] = float(tiling.input_slope_norms([number])[0])
+            answer["units"] = int(starts[-1])
+        return answer
+
+    def timeline(self, kept: dict[str, Any], job: Job, message: dict[str, Any]) -> dict[str, Any]:
+        """The steps and measures of a network's life on one slice; `moment` then shows each."""
+        specimen = self.library.specimen(message.get("name"))
+        story = specimen.story
+        if story is None:
+            if specimen.folder is None or specimen.model is None:
+                raise InputError(f"{specimen.name} has no checkpoints.")
+            view = self._slice(specimen, message)
+            data, _ = self.library.examples(specimen.input_shape)
+            points = {"train": (data if len(data) else view.inputs(view.domain)).astype(np.float32)}
+            with TORCH:  # it reads checkpoints into the module
+                story = timeline(
+                    specimen.model, specimen.folder, view, points=points,
+                    radius=message.get("radius", "auto"), max_tiles=MOST_TILES,
+                    progress=lambda share, _text: job.progress(share, 0),
+                )  # fmt: skip
+        kept[f"story {message.get('pane')}"] = story
+        measures = {name: [_finite(v) for v in values] for name, values in story.measures.items()}
+        return {"steps": story.steps.tolist(), "measures": measures}
+
+    def moment(self, kept: dict[str, Any], _job: Job, message: dict[str, Any]) -> dict[str, Any]:
+        story = kept.get(f"story {message.get('pane')}")
+        index = message.get("index")
+        if not isinstance(story, Timeline) or not isinstance(index, int) or not 0 <= index < len(story.steps):
+            raise InputError("there is no such moment: open a timeline first.")
+        return self._shown(kept, message, story.tilings[index], None)
+
+    def take(self, kept: dict[str, Any], _job: Job, message: dict[str, Any]) -> dict[str, Any]:
+        return {"frame": take(self._kept(kept, message), message.get("kind"), "microscope")}
+
+    def _slice(self, specimen: Specimen, message: dict[str, Any]) -> Slice:
+        try:
+            shape = specimen.input_shape
+            return read_slice(message.get("slice"), shape, lambda: self.library.examples(shape)[0])
+        except (TypeError, ValueError, OverflowError) as error:
+            raise error if isinstance(error, InputError) else InputError(f"the slice is not valid: {error}") from error
+
+    def _kept(self, kept: dict[str, Any], message: dict[str, Any]) -> Tiling:
+        tiling = kept.get(str(message.get("pane")))
+        if not isinstance(tiling, Tiling):
+            raise InputError("tile something first.")
+        return tiling
+
+    def _shown(
+        self, kept: dict[str, Any], message: dict[str, Any], tiling: Tiling, incomplete: str | None
+    ) -> dict[str, Any]:
+        if str(message.get("pane")) not in ("a", "b"):
+            raise InputError("pane must be 'a' or 'b'.")
+        kept[str(message["pane"])] = tiling
+        view = tiling.slice
+        image = image_shape(view.input_shape)
+        small = image is not None and np.prod(image) <= _LARGEST_IMAGE
+        frame = {
+            **tiling_frame(tiling, title=str(message.get("name"))),
+            "incomplete": incomplete,
+            "window": message.get("window") is not None,
+            "image": image if small else None,
+            "origin": view.origin.astype(np.float32).ravel() if small else np.zeros(0, np.float32),
+            "basis": view.basis.astype(np.float32).ravel() if small else np.zeros(0, np.float32),
+        }
+        return {"frame": frame}
+
+
+def image_shape(shape: tuple[int, ...]) -> list[int] | None:
+    """[channels, height, width] if inputs of this shape may be images; None if not."""
+    sizes = list(shape)
+    if len(sizes) == 1 and int(np.sqrt(sizes[0])) ** 2 == sizes[0] and sizes[0] >= 16:
+        return [1, int(np.sqrt(sizes[0])), int(np.sqrt(sizes[0]))]
+    while len(sizes) > 3 and sizes[0] == 1:
+        sizes = sizes[1:]
+    if len(sizes) == 2:
+        sizes = [1, *sizes]
+    return sizes if len(sizes) == 3 and sizes[0] in (1, 3) and min(sizes[1:]) >= 4 else None
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None

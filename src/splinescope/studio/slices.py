@@ -1,0 +1,64 @@
+"""Slices as a page describes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from .._checks import check_choice, check_positive, check_whole
+from .._errors import InputError
+from ..tiling import Slice
+
+Examples = Callable[[], np.ndarray]
+
+
+def read_slice(spec: Any, shape: tuple[int, ...], examples: Examples) -> Slice:
+    """A 2-D slice from `{"kind": ...}`.
+
+    Kinds: "axes" (`axes`, `low`, `high`, the other coordinates those of `row` or 0), "through" (`rows`, three
+    examples), "random" (`seed`, `half`, about `row` or 0), "point" (`of`, another slice, and `at`, a point of it; a
+    random plane through that).
+    """
+    if not isinstance(spec, Mapping):
+        raise InputError("a slice must be an object with a kind.")
+    kind = check_choice(str(spec.get("kind")), "kind", ("axes", "through", "random", "point"))
+    if kind == "through":
+        rows = spec.get("rows")
+        data = examples()
+        if not isinstance(rows, list) or len(rows) != 3:
+            raise InputError("choose three examples for a plane through them.")
+        chosen = [data[check_whole(row, "row", least=0, most=len(data) - 1)] for row in rows]
+        return Slice.through(*chosen, pad=0.15)
+    if kind == "axes":
+        low, high = (float(spec.get(name, default)) for name, default in (("low", -1.0), ("high", 1.0)))
+        axes = spec.get("axes", [0, 1])
+        if not isinstance(axes, list) or len(axes) != 2:
+            raise InputError("choose two axes.")
+        return Slice.axes(_center(spec, shape, examples), axes, low, high)
+    generator = torch.Generator().manual_seed(check_whole(spec.get("seed", 0), "seed", least=0, most=2**31))
+    half = check_positive(spec.get("half", 1.0), "half")
+    if kind == "random":
+        return Slice.box(_center(spec, shape, examples), half_width=half, generator=generator)
+    base = read_slice(spec.get("of"), shape, examples)
+    return Slice.box(base.inputs([spec.get("at")])[0], half_width=half, generator=generator)
+
+
+def windowed(view: Slice, window: Any) -> Slice:
+    """The same plane with another domain: `[x0, y0, x1, y1]`."""
+    if window is None:
+        return view
+    if not isinstance(window, list) or len(window) != 4:
+        raise InputError("a window must be four numbers x0, y0, x1, y1.")
+    x0, y0, x1, y1 = (float(value) for value in window)
+    return Slice(view.origin, view.basis, np.array([[x0, y0], [x1, y0], [x1, y1], [x0, y1]]), view.anchors)
+
+
+def _center(spec: Mapping[str, Any], shape: tuple[int, ...], examples: Examples) -> np.ndarray:
+    row = spec.get("row")
+    if row is None:
+        return np.zeros(shape)
+    data = examples()
+    return data[check_whole(row, "row", least=0, most=len(data) - 1)]

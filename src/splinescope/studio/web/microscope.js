@@ -1,0 +1,326 @@
+// The microscope: networks of one's own on a slice; zooming tiles the window anew, two can be looked at side by side.
+
+import {element, fillLegend, fillList, number, tileRows} from "/viewer/panel.js"
+import {TilingView} from "/viewer/viewer.js"
+import {token} from "./channel.js"
+import {Curve} from "./chart.js"
+import {readState, writeState} from "./state.js"
+import {microscopeCode, takeHome} from "./take.js"
+
+const $ = id => document.getElementById(id)
+const SETTLED = 350 // ms without movement after which the window is tiled anew
+const COLORS = [["slope", "slope norm"], ["class", "class"], ["area", "area"], ["depth", "depth of walls"], ["active", "active units"], ["sides", "corners"], ["folds", "folds by layer"]]
+
+class Pane { // one network's picture
+  constructor(page, name) { Object.assign(this, {page, name, view: null, entry: null}) }
+
+  show(frame) {
+    $("empty").hidden = true
+    this.frame = frame
+    if (!this.view) {
+      this.view = new TilingView($(`pane-${this.name}`), frame)
+      this.view.onhover = (tile, x, y) => this.page.hover(this, tile, x, y)
+      this.view.ontap = (tile, x, y) => this.page.tap(this, tile, x, y)
+      this.view.onview = view => this.page.moved(this, view)
+    } else {
+      const fresh = !frame.window && JSON.stringify(this.world) !== JSON.stringify(frame.domain)
+      this.view.setData(frame)
+      if (fresh) this.view.home()
+    }
+    if (!frame.window) this.world = frame.domain
+    this.page.setLook(this.page.look)
+  }
+
+  async tile(window = null) {
+    if (!this.entry?.name) return
+    this.job?.cancel()
+    const message = {name: this.entry.name, pane: this.name, slice: this.page.slice, window}
+    const job = this.job = this.page.channel.ask("tile", message, (share, tiles) => this.page.busy(share, tiles))
+    try {
+      const frame = await job
+      if (job === this.job) { this.show(frame); this.page.settled(this, frame) }
+    } catch (error) {
+      if (job === this.job) this.page.settled(this, null, error)
+    }
+  }
+
+  retile() { // the visible window, if it shows far less, or other parts, than what was tiled
+    if (!this.view || !this.entry?.tiles || this.page.story) return
+    const {view} = this, [x0, y0] = view.toSlice(0, view.height), [x1, y1] = view.toSlice(view.width, 0)
+    const xs = this.frame.domain.filter((_, i) => i % 2 === 0), ys = this.frame.domain.filter((_, i) => i % 2)
+    const [left, right, low, high] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)]
+    const inside = x0 >= left && x1 <= right && y0 >= low && y1 <= high
+    const close = (x1 - x0) * (y1 - y0) < 0.12 * (right - left) * (high - low)
+    const covers = x0 <= left && x1 >= right && y0 <= low && y1 >= high
+    if (inside && !close) return
+    if (covers && !this.frame.window) return
+    const world = this.world, wx = world.filter((_, i) => i % 2 === 0), wy = world.filter((_, i) => i % 2)
+    if (covers && x0 <= Math.min(...wx) && x1 >= Math.max(...wx) && y0 <= Math.min(...wy) && y1 >= Math.max(...wy)) return this.tile()
+    const mx = 0.15 * (x1 - x0), my = 0.15 * (y1 - y0)
+    this.tile([x0 - mx, y0 - my, x1 + mx, y1 + my])
+  }
+}
+
+export class MicroscopePage {
+  constructor(channel) {
+    Object.assign(this, {channel, panes: {a: new Pane(this, "a"), b: new Pane(this, "b")}, rows: [0, 1, 2], look: {color: "slope", walls: true, boundary: true}, story: null})
+    this.addLooks()
+    this.listen()
+    takeHome($("home-microscope"), {
+      view: () => this.panes.a.view, name: () => "microscope",
+      fetch: async kind => { const got = await channel.ask("take", {pane: "a", kind}); takeHome.save(got.file, got.bytes) },
+      code: () => microscopeCode(this.panes.a.entry.name, this.panes.a.entry.tiles ? "network" : "tiling", this.slice, this.look.color),
+    })
+  }
+
+  async open(state) {
+    await this.refresh()
+    const wanted = state.file ?? (this.panes.a.entry ? null : this.entries.find(e => !["data"].includes(e.kind) && e.name !== "example: digits")?.name)
+    this.setLook({...this.look, ...(state.color ? {color: state.color} : {})})
+    if (state.rows) this.rows = state.rows.split(",").map(Number)
+    for (const [field, id] of [["kind", "slice-kind"], ["low", "low"], ["high", "high"], ["half", "half"], ["seed", "slice-seed"], ["x", "axis-x"], ["y", "axis-y"]]) if (state[field]) $(id).value = state[field]
+    if (wanted) await this.choose(wanted, state.beside, state.at ? JSON.parse(state.at) : null)
+  }
+
+  async refresh() {
+    const answer = await this.channel.ask("entries")
+    this.entries = answer.entries.filter(entry => entry.kind !== "data")
+    $("entries").replaceChildren(...this.entries.map(entry => {
+      const button = element("button", {type: "button"}, element("span", {textContent: entry.name}), element("small", {textContent: entry.kind}))
+      button.onclick = () => this.choose(entry.name)
+      button.setAttribute("aria-pressed", String(entry.name === this.panes.a.entry?.name))
+      return button
+    }))
+    const beside = $("beside").value
+    $("beside").replaceChildren(new Option("nothing", ""), ...this.entries.filter(e => ["network", "weights"].includes(e.kind)).map(e => new Option(e.name, e.name)))
+    $("beside").value = beside
+  }
+
+  async choose(name, beside = null, at = null) {
+    this.complain(null)
+    this.story = null
+    $("time").hidden = true
+    $("lens-curves").replaceChildren()
+    try {
+      this.panes.a.entry = await this.channel.ask("open", {name})
+    } catch (error) { return this.complain(error.message) }
+    const {entry} = this.panes.a
+    ;[...$("entries").children].forEach((button, i) => button.setAttribute("aria-pressed", String(this.entries[i].name === name)))
+    $("about").textContent = entry.tiles ? `inputs ${entry.shape.join(" × ")}, ${entry.outputs} outputs${entry.ending ? ` before ${entry.ending}` : ""}; ${entry.sites.reduce((sum, s) => sum + s[2], 0).toLocaleString("en")} units at ${entry.sites.length} sites` : `inputs ${entry.shape.join(" × ")}; a finished tiling`
+    $("slice-form").hidden = !entry.tiles
+    $("follow").hidden = !entry.lives || !entry.tiles
+    await this.loadExamples(name)
+    if (beside !== null) $("beside").value = beside
+    this.readSlice(at)
+    writeState({view: "microscope", file: name})
+    if (entry.lives && !entry.tiles) return this.follow()
+    await this.run()
+  }
+
+  async loadExamples(name) {
+    const {names, image, pixels} = await this.channel.ask("examples", {name})
+    const size = image ? image[0] * image[1] * image[2] : 0
+    this.examples = names
+    if (this.rows.some(row => row >= names.length)) this.rows = [0, 1, 2]
+    $("examples").replaceChildren(...names.map((label, i) => {
+      const button = element("button", {type: "button", title: `example ${i}: ${label}`})
+      button.setAttribute("aria-label", `example ${i}: ${label}`)
+      button.append(pixels.length ? imageCanvas(element("canvas"), image, pixels.subarray(i * size, (i + 1) * size), 1, 0) : label)
+      button.onclick = () => { this.rows = [...this.rows.slice(1), i]; this.showRows() }
+      return button
+    }))
+    const through = $("slice-kind").querySelector("[value=through]")
+    through.disabled = names.length < 3
+    if (names.length < 3 && $("slice-kind").value === "through") $("slice-kind").value = "axes"
+    this.showRows()
+    this.showFields()
+  }
+
+  showRows() {
+    [...$("examples").children].forEach((button, i) => button.setAttribute("aria-pressed", String(this.rows.includes(i))))
+    $("chosen").textContent = this.examples?.length && $("slice-kind").value === "through" ? `through examples ${this.rows.join(", ")}: click others to change` : ""
+  }
+
+  showFields() {
+    const kind = $("slice-kind").value
+    for (const field of document.querySelectorAll("#slice-form [data-for]")) field.hidden = field.dataset.for !== kind
+    $("examples").hidden = kind !== "through"
+    this.showRows()
+  }
+
+  readSlice(at = null) {
+    const kind = $("slice-kind").value, value = id => Number($(id).value)
+    this.slice = kind === "through" ? {kind, rows: this.rows} : kind === "axes" ? {kind, axes: [value("axis-x"), value("axis-y")], low: value("low"), high: value("high")} : {kind, half: value("half"), seed: value("slice-seed")}
+    if (at) this.slice = at
+    writeState({kind, rows: kind === "through" ? this.rows.join(",") : null, low: kind === "axes" ? $("low").value : null, high: kind === "axes" ? $("high").value : null,
+      x: kind === "axes" ? $("axis-x").value : null, y: kind === "axes" ? $("axis-y").value : null, half: kind === "random" ? $("half").value : null, seed: kind === "random" ? $("slice-seed").value : null,
+      beside: $("beside").value || null, at: at ? JSON.stringify(at) : null})
+  }
+
+  async run() {
+    this.complain(null)
+    this.story = null
+    $("time").hidden = true
+    const beside = $("beside").value
+    $("second").hidden = !beside
+    this.busy(0, 0)
+    const jobs = [this.panes.a.tile()]
+    if (beside) {
+      try { this.panes.b.entry = await this.channel.ask("open", {name: beside}); jobs.push(this.panes.b.tile()) } catch (error) { this.complain(error.message) }
+    } else this.panes.b.entry = null
+    await Promise.all(jobs)
+    for (const name of ["a", "b"]) { $(`name-${name}`).hidden = !beside; $(`name-${name}`).textContent = this.panes[name].entry?.name ?? "" }
+    $("busy").hidden = true
+  }
+
+  async follow() { // one slice at every checkpoint
+    this.busy(0, 0)
+    this.readSlice()
+    const job = this.panes.a.job = this.channel.ask("timeline", {name: this.panes.a.entry.name, pane: "a", slice: this.slice}, share => this.busy(share, 0))
+    try {
+      this.story = await job
+    } catch (error) { $("busy").hidden = true; return error.cancelled ? null : this.complain(error.message) }
+    $("busy").hidden = true
+    $("time").hidden = false
+    $("moment").max = this.story.steps.length - 1
+    $("moment").value = this.story.steps.length - 1
+    const {measures, steps} = this.story, curves = []
+    $("lens-curves").replaceChildren()
+    const curve = (title, series) => { if (series.some(([key]) => measures[key]?.some(v => v !== null))) curves.push(new Curve($("lens-curves"), title, series)) }
+    curve("tiles", [["tiles", "", "#009e73"]])
+    curve("tiles nearby", [["tiles_near_data", "data", "#0072b2"], ["tiles_near_boundary", "boundary", "#cc79a7"]])
+    curve("local complexity", Object.keys(measures).filter(k => k.startsWith("complexity/")).map((k, i) => [k, k.slice(11), ["#0072b2", "#e69f00", "#cc79a7"][i % 3]]))
+    curve("slope at data", [["slope_at_data", "", "#e69f00"]])
+    steps.forEach((step, i) => curves.forEach(c => c.add(step, Object.fromEntries(Object.entries(measures).map(([k, v]) => [k, v[i]])))))
+    await this.moment()
+  }
+
+  async moment() {
+    const index = Number($("moment").value)
+    $("moment-text").textContent = `step ${this.story.steps[index]}`
+    this.wanted = index
+    if (this.fetching) return
+    this.fetching = true
+    try {
+      let done = -1
+      while (done !== this.wanted) { done = this.wanted; this.panes.a.show(await this.channel.ask("moment", {pane: "a", name: this.panes.a.entry.name, index: done})); this.settled(this.panes.a, this.panes.a.frame) }
+    } finally { this.fetching = false }
+  }
+
+  // ---- looking
+
+  moved(pane, view) {
+    const other = this.panes[pane.name === "a" ? "b" : "a"]
+    if (other.view && other.entry && !this.linking) {
+      this.linking = true
+      other.view.lookAt(view.x, view.y, view.scale)
+      this.linking = false
+    }
+    clearTimeout(this.timer)
+    this.timer = setTimeout(() => Object.values(this.panes).forEach(each => each.entry && each.retile()), SETTLED)
+  }
+
+  hover(pane, tile, x, y) {
+    fillList($("lens-tile"), tileRows(pane.view, tile, x, y))
+    const {image, origin, basis} = pane.frame, canvas = $("input")
+    canvas.hidden = !image || tile < 0
+    if (canvas.hidden) return
+    const n = origin.length, values = new Float32Array(n)
+    for (let i = 0; i < n; i++) values[i] = origin[i] + x * basis[i] + y * basis[n + i]
+    imageCanvas(canvas, image, values, 255, 0)
+  }
+
+  async tap(pane, tile, x, y) {
+    if (tile < 0) return
+    try {
+      const all = await this.channel.ask("details", {pane: pane.name, x, y})
+      const through = element("button", {type: "button", textContent: "A random plane through this point"})
+      through.onclick = () => { this.readSlice({kind: "point", of: this.slice, at: [x, y], half: Number($("half").value) || 1, seed: Math.floor(Math.random() * 1000)}); this.run() }
+      const rows = (all.slope ?? []).map((row, i) => element("tr", {}, ...[`f${i}`, ...row.map(number), number(all.offset[i])].map(text => element("td", {textContent: text}))))
+      $("details").replaceChildren(element("h2", {textContent: `Tile ${all.tile}`}),
+        element("p", {textContent: `Walls: ${all.walls.join("; ")}.`}),
+        ...("input norm" in all ? [element("p", {textContent: `Slope norm in the whole input space: ${number(all["input norm"])}.`})] : []),
+        ...(rows.length ? [element("p", {textContent: "Its map on the plane, A t + c:"}), element("table", {}, element("tr", {}, ...["", "A₁", "A₂", "c"].map(text => element("th", {textContent: text}))), ...rows)] : []),
+        ...(pane.entry.tiles ? [through] : []))
+    } catch (error) { this.complain(error.message) }
+  }
+
+  addLooks() {
+    const color = element("select", {id: "lens-color"}, ...COLORS.map(([value, text]) => new Option(text, value)))
+    color.onchange = () => { this.setLook({...this.look, color: color.value}); writeState({color: color.value}) }
+    const boxes = [["walls", "walls"], ["boundary", "decision boundary"]].map(([name, text]) => {
+      const box = element("input", {type: "checkbox", checked: true})
+      box.onchange = () => this.setLook({...this.look, [name]: box.checked})
+      return element("label", {}, box, text)
+    })
+    const home = element("button", {type: "button", textContent: "Show all", id: "lens-home"})
+    home.onclick = () => this.panes.a.view?.home()
+    $("lens-looks").append(element("label", {}, "colour", color), ...boxes, home)
+    this.showColor = value => { color.value = value }
+  }
+
+  setLook(look) {
+    this.look = look
+    this.showColor(look.color)
+    for (const {view} of Object.values(this.panes)) {
+      if (!view) continue
+      view.show.folds = look.walls
+      view.show.boundary = look.boundary
+      view.colorBy(look.color)
+    }
+    if (this.panes.a.view) fillLegend($("lens-legend"), this.panes.a.view)
+  }
+
+  // ---- work in hand
+
+  busy(share, tiles) {
+    $("busy").hidden = false
+    $("progress").value = share
+    $("busy-text").textContent = tiles ? `${tiles.toLocaleString("en")} tiles` : "working"
+  }
+
+  settled(pane, frame, error = null) {
+    $("busy").hidden = true
+    if (error) return error.cancelled ? null : this.complain(error.message)
+    if (pane.name === "a") fillList($("notes"), frame.notes)
+    this.complain(frame.incomplete)
+    this.tiled = (this.tiled ?? 0) + 1
+  }
+
+  complain(text) {
+    $("message").textContent = text ?? ""
+    $("message").hidden = !text
+  }
+
+  retheme() { for (const {view} of Object.values(this.panes)) view?.takeTheme() }
+
+  listen() {
+    $("run").onclick = () => { this.readSlice(); this.run() }
+    $("follow").onclick = () => this.follow()
+    $("beside").onchange = () => { this.readSlice(); this.run() }
+    $("cancel").onclick = () => Object.values(this.panes).forEach(pane => pane.job?.cancel())
+    $("slice-kind").onchange = () => this.showFields()
+    $("moment").oninput = () => this.moment()
+    $("open-file").onclick = () => $("file").click()
+    $("file").onchange = () => { const [file] = $("file").files; $("file").value = ""; if (file) this.upload(file) }
+    $("microscope").addEventListener("dragover", event => event.preventDefault())
+    $("microscope").addEventListener("drop", event => { event.preventDefault(); if (event.dataTransfer.files[0]) this.upload(event.dataTransfer.files[0]) })
+  }
+
+  async upload(file) {
+    const answer = await fetch(`/upload?name=${encodeURIComponent(file.name)}`, {method: "POST", body: file, headers: {Authorization: `Bearer ${token}`}})
+    const text = await answer.text()
+    if (!answer.ok) return this.complain(text)
+    await this.refresh()
+    await this.choose(text)
+  }
+}
+
+function imageCanvas(canvas, [channels, height, width], values, high, low) { // values times `high` are bytes
+  canvas.width = width
+  canvas.height = height
+  const pen = canvas.getContext("2d"), image = pen.createImageData(width, height), plane = width * height
+  for (let i = 0; i < plane; i++) for (let k = 0; k < 4; k++) image.data[4 * i + k] = k === 3 ? 255 : values[(channels === 3 ? k : 0) * plane + i] * high + low
+  pen.putImageData(image, 0, 0)
+  return canvas
+}

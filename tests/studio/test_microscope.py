@@ -1,0 +1,152 @@
+"""The microscope in a real browser: files, slices, zoom, time and two networks side by side."""
+
+import json
+
+import httpx
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import nn
+
+import splinescope as ss
+
+TILED = "n => studio.pages.microscope?.tiled >= n"
+STATE = """pane => { const p = studio.pages.microscope.panes[pane], f = p.frame
+return {count: f.offsets.length - 1, domain: f.domain, window: f.window,
+  x: p.view.x, y: p.view.y, scale: p.view.scale} }"""
+TO_CLIENT = """([x, y]) => { const v = studio.pages.microscope.panes.a.view, box = v.overlay.getBoundingClientRect()
+const at = v.toScreen(x, y)
+return [box.left + at[0], box.top + at[1]] }"""
+AXES = "#view=microscope&kind=axes&low=-2&high=2&file="
+
+
+def tiled(page, times=1):
+    page.wait_for_function(TILED, arg=times, timeout=60_000)
+    return page.evaluate(STATE, "a")
+
+
+def test_a_network_is_tiled_and_zooming_tiles_the_window_anew(studio, shelf):
+    network = ss.load(shelf / "first.onnx")
+    whole = ss.tessellate(network, ss.Slice.axes([0.0, 0.0], (0, 1), -2, 2))
+    with studio(AXES + "first.onnx") as page:
+        assert tiled(page)["count"] == whole.count
+        page.evaluate("studio.pages.microscope.panes.a.view.lookAt(0.3, -0.4, 3000)")
+        seen = tiled(page, 2)
+        assert seen["window"]
+        window = np.array(seen["domain"]).reshape(-1, 2)
+        assert np.ptp(window, axis=0).max() < 1
+        view = ss.Slice(whole.slice.origin, whole.slice.basis, window)
+        assert seen["count"] == ss.tessellate(network, view).count
+        page.click("#lens-home")  # and the whole again
+        assert tiled(page, 3)["count"] == whole.count
+        # another plane through the point that was clicked
+        page.mouse.click(*page.evaluate(TO_CLIENT, [0.5, 0.5]))
+        page.click("text=A random plane through this point")
+        tiled(page, 4)
+        assert "at=" in page.url
+
+
+def test_hover_and_click_tell_the_map_and_the_units_of_the_walls(studio, shelf):
+    tiling = ss.tessellate(ss.load(shelf / "first.onnx"), ss.Slice.axes([0.0, 0.0], (0, 1), -2, 2))
+    tile = int(np.argmax(tiling.inradii()))
+    with studio(AXES + "first.onnx") as page:
+        tiled(page)
+        page.mouse.click(*page.evaluate(TO_CLIENT, tiling.centroids()[tile].tolist()))
+        assert page.locator("#lens-tile dd").first.inner_text() == str(tile)
+        page.wait_for_selector("#details table")
+        cells = page.locator("#details tr").nth(1).locator("td").all_inner_texts()
+        slope, offset = tiling.slopes([tile])[0], tiling.offsets([tile])[0]
+        assert [float(cell) for cell in cells[1:]] == pytest.approx([*slope[0], offset[0]], rel=1e-3)
+        labels = tiling.corner_labels[slice(*tiling.tiles.offsets[tile : tile + 2])]
+        for label in labels[labels >= 0]:
+            assert f"unit {label % 16}" in page.inner_text("#details")
+        norm = float(tiling.input_slope_norms([tile])[0])
+        assert f"{norm:.5g}"[:5] in page.inner_text("#details")
+
+
+def test_two_networks_are_looked_at_through_linked_views(studio, shelf):
+    with studio(AXES + "first.onnx&beside=second.onnx") as page:
+        tiled(page, 2)
+        other = ss.tessellate(ss.load(shelf / "second.onnx"), ss.Slice.axes([0.0, 0.0], (0, 1), -2, 2))
+        assert page.evaluate(STATE, "b")["count"] == other.count
+        page.locator("#pane-a canvas").last.focus()
+        page.keyboard.press("+")
+        page.keyboard.press("ArrowRight")
+        a, b = page.evaluate(STATE, "a"), page.evaluate(STATE, "b")
+        assert (a["x"], a["y"], a["scale"]) == (b["x"], b["y"], b["scale"])
+
+
+def test_the_slider_shows_the_tiling_of_each_checkpoint(studio, shelf):
+    with studio(AXES + "run") as page:
+        tiled(page)
+        page.click("#follow")
+        page.wait_for_function("() => studio.pages.microscope.story", timeout=60_000)
+        for index, step in enumerate((0, 10, 20)):
+            page.locator("#moment").fill(str(index))
+            page.wait_for_function("s => document.getElementById('moment-text').textContent === s", arg=f"step {step}")
+            page.wait_for_function("() => !studio.pages.microscope.fetching", timeout=20_000)
+            net = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 2))
+            net.load_state_dict(load_file(shelf / "run" / f"step-{step}.safetensors"))
+            expected = ss.tessellate(net.eval(), ss.Slice.axes([0.0, 0.0], (0, 1), -2, 2)).count
+            assert page.evaluate(STATE, "a")["count"] == expected
+        assert page.locator("#lens-curves canvas").count() >= 2
+
+
+def test_bad_files_give_a_message_and_names_are_text(studio, shelf, tmp_path):
+    with studio("#view=microscope&file=broken.onnx") as page:
+        page.wait_for_function("() => !document.getElementById('message').hidden", timeout=30_000)
+        assert "broken.onnx" in page.inner_text("#message")
+        page.click("#entries button:has-text('onerror')")  # the name of a file, shown as it is
+        tiled(page)
+        assert page.locator("#entries img, #about img").count() == 0
+        assert page.is_hidden("#message")
+        junk = tmp_path / "junk.nnet"
+        junk.write_text("no numbers here\n")
+        page.set_input_files("#file", junk)
+        page.wait_for_function("() => !document.getElementById('message').hidden", timeout=30_000)
+        good = tmp_path / "mine.onnx"
+        good.write_bytes((shelf / "second.onnx").read_bytes())
+        page.set_input_files("#file", good)
+        tiled(page, 2)
+        assert page.locator("#entries button[aria-pressed=true]").inner_text().startswith("upload/mine.onnx")
+
+
+def test_a_long_run_shows_progress_and_can_be_cancelled(server):
+    request = {"do": "tile", "name": "large.onnx", "pane": "a", "slice": {"kind": "random", "half": 60, "seed": 0}}
+    with server.line() as line:
+        line.send(json.dumps({"id": 1, **request}))
+        while "progress" not in (message := json.loads(line.recv(60))) or not message["tiles"]:
+            assert "error" not in message
+        line.send(json.dumps({"do": "cancel", "job": 1}))
+        while "progress" in (message := json.loads(line.recv(60))):
+            pass
+        assert message == {"id": 1, "error": "cancelled", "cancelled": True}
+
+
+def test_nothing_outside_the_folder_is_opened(server):
+    with server.line() as line:
+        entries = server.ask(line, id=1, do="entries")["answer"]["entries"]
+        names = [entry["name"] for entry in entries]
+        assert "first.onnx" in names
+        assert "out.onnx" not in names
+        assert "lens_models.py" not in names
+        for number, name in enumerate(
+            ("../secret.onnx", "out.onnx", "/etc/passwd", "lens_models.py", "upload/../x", None), 2
+        ):
+            answer = server.ask(line, id=number, do="open", name=name)
+            assert "error" in answer, name
+    for name, status in (("../evil.onnx", 200), ("evil.py", 400), (".onnx", 400), ("a.pkl", 400), ("", 400)):
+        headers = {"Authorization": f"Bearer {server.token}"}
+        answer = httpx.post(f"{server.origin}/upload", params={"name": name}, content=b"x", headers=headers)
+        assert answer.status_code == status, name
+        assert status != 200 or answer.text == "upload/evil.onnx"  # a name is only a name
+    assert httpx.post(f"{server.origin}/upload", params={"name": "a.onnx"}, content=b"x").status_code == 403
+
+
+def test_the_example_is_there_without_any_file(server):
+    with server.line() as line:
+        answer = server.ask(line, id=1, do="open", name="example: digits")["answer"]
+        assert answer["shape"] == [64]
+        assert answer["outputs"] == 10
+    assert torch.get_default_dtype() == torch.float32
