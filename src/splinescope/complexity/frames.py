@@ -33,12 +33,12 @@ def random_frame(count: int, shape: tuple[int, ...], *, generator: torch.Generat
 
 
 def frame_reach(size: int, count: int) -> float:
-    """How far a frame of unit radius reaches along a random fold's normal, on average: E max_p |cos(v_p, n)|.
+    """How far a frame of unit radius reaches along a random fold's normal, on average: `E max_p |cos(v_p, n)|`.
 
     A fold at distance h from a point with unit normal n is seen by the vertices `x +- r v_p` iff
     `h <= r max_p |v_p . n|`. For n uniform on the sphere of R^D and P orthonormal directions
 
-        E max_p |v_p . n| = E max_{p <= P} |g_p| / E ||g||,   g ~ N(0, I_D),
+        `E max_p |v_p . n| = E max_{p <= P} |g_p| / E ||g||`,   g ~ N(0, I_D),
 
     since length and direction of a Gaussian are independent. 0.0805 for D = 784, P = 25: frame values with different
     D, P or r are not comparable unless the radius is calibrated. Exact (one-dimensional quadrature).

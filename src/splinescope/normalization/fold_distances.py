@@ -35,7 +35,7 @@ class SiteDistances(Result):
         deviation: `[G]` population standard deviation of z.
         lowest: `[G]` smallest z.
         highest: `[G]` largest z.
-        closest: `[G]` smallest |z|.
+        closest: `[G]` smallest `|z|`.
         active: `[G]` share of z > 0.
         input_closest: `[G]` smallest distance in the network's input space, each exact within its point's tile;
             None unless asked for.

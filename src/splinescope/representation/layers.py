@@ -180,7 +180,7 @@ def random_network(
     r"""A random network of `depth` equal layers, ready to be studied or trained.
 
     Args:
-        depth: Number of `NormalizedLayer`s.
+        depth: Number of layers (`NormalizedLayer`).
         width: Their width.
         in_features: Size of the input (`width` if None).
         out_features: If given, a linear readout of this size follows.

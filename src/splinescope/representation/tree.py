@@ -37,7 +37,7 @@ def tree_rows(values: Any, depth: int) -> np.ndarray:
     Row `2 r` of a layer is `relu(x - mean)` and row `2 r + 1` is `relu(mean - x)` of row `r` before it.
 
     Args:
-        values: `[n]` numbers, or `Fraction`s for exact arithmetic.
+        values: `[n]` numbers, or fractions (`Fraction`) for exact arithmetic.
         depth: Number of layers, at most 20.
 
     Returns:

@@ -42,9 +42,9 @@ def token_geometry(
         d = z / ||w||
 
     is the token's signed distance to it, in the space of what enters the layer: exact for that layer. Of the units of
-    each layer and for each token: the share with d > 0, the least |d|, the number with |d| <= radius, mean and standard
-    deviation of d. Beside them the mean and root mean square of what enters each norm, and per head the effective
-    number of tokens that attention looks at, 1 / sum_k p_k^2.
+    each layer and for each token: the share with d > 0, the least `|d|`, the number with `|d| <= radius`, mean and
+    standard deviation of d. Beside them the mean and root mean square of what enters each norm, and per head the
+    effective number of tokens that attention looks at, 1 / sum_k p_k^2.
 
     Gates are found by themselves: an activation whose input a linear layer has just made (of all tokens, not of a
     pooled vector). The model runs in its own
