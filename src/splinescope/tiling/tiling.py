@@ -81,7 +81,7 @@ class Tiling(Measures):
 
     @cached_property
     def areas(self) -> np.ndarray:
-        """`[K]` areas (of a line lengths, from 3-D on volumes) of the tiles, in slice coordinates; exact to rounding."""
+        """`[K]` areas (of a line lengths, from 3-D on volumes) of the tiles in slice coordinates; exact to rounding."""
         if self.dimension > 2:
             return self.moments[0]
         if self.dimension == 1:
