@@ -135,3 +135,12 @@ def test_a_calibrated_frame_counts_like_the_distance_of_the_first_site() -> None
     near = local_complexity(model, x, radius=0.05, method="distance").total.double().mean()
     frame = local_complexity(model, x, radius=calibrated_radius(0.05, 100, 25)).total.double().mean()
     assert float(frame) == pytest.approx(float(near), rel=0.1)  # reach varies about its mean; density is nearly flat
+
+
+def test_frames_are_uniform_and_do_not_prefer_a_side() -> None:
+    """LAPACK's Q has a sign of its own (its first entry is never positive): a uniform frame has none."""
+    draws = 400
+    entries = torch.stack([random_frame(2, (3,), generator=torch.Generator().manual_seed(i)) for i in range(draws)])
+    bound = 4.5 * (1 / 3) ** 0.5 / draws**0.5  # of a mean of entries with variance 1/3
+    assert entries.mean(0).abs().max() < bound
+    assert (entries.square().mean(0) - 1 / 3).abs().max() < 4.5 * 0.3 / draws**0.5

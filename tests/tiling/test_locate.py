@@ -1,7 +1,11 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 
 import splinescope as ss
 
@@ -100,3 +104,39 @@ def test_bad_points_are_refused() -> None:
     with pytest.raises(ss.InputError, match="one point"):
         tiling.tiles_near([[0.0, 0.0], [1.0, 1.0]], 1.0)
     assert cases.tiling("line").locate([0.1, 0.2]).shape == (2,)
+
+
+@pytest.mark.parametrize("name", ["two layers", "oblique basis", "line", "scale 1e8"])
+def test_a_point_may_be_outside_by_a_rounding_and_no_more(name: str) -> None:
+    """The slack is 1e-12 of the slice's extent: enough for a point that was computed, nothing for one that is off."""
+    tiling = cases.tiling(name)
+    domain = tiling.slice.domain
+    extent = np.ptp(domain, axis=0).max()
+    if tiling.dimension == 1:
+        edge, outward = domain[1:], np.ones((1, 1))
+    else:
+        side = domain[1] - domain[0]
+        edge, outward = domain[None, :2].mean(1), np.array([[side[1], -side[0]]]) / np.linalg.norm(side)
+    assert tiling.locate(edge + 0.5e-12 * extent * outward)[0] >= 0
+    assert tiling.locate(edge + 3e-12 * extent * outward)[0] == -1
+
+
+def test_a_point_beside_a_cell_of_the_grid_finds_the_tile_that_ends_there() -> None:
+    """Squares whose walls are lines of the grid that points are looked up in, and nothing on the other side."""
+    weight, bias = np.repeat(np.eye(2), 3, 0), -np.tile([1.0, 2.0, 3.0], 2)
+    net = nn.Sequential(nn.Linear(2, 6), nn.ReLU(), nn.Linear(6, 1)).double()
+    with torch.no_grad():
+        net[0].weight.copy_(torch.from_numpy(weight))
+        net[0].bias.copy_(torch.from_numpy(bias))
+    whole = ss.tessellate(net, ss.Slice.axes([0.0, 0.0], (0, 1), 0, 4))
+    assert whole.count == 16
+    kept = [k for k in range(16) if (whole.tile(k) >= 2).all()]
+    corners = np.concatenate([whole.tiles[k] for k in kept])
+    part = replace(
+        whole, tiles=replace(whole.tiles, offsets=np.arange(0, 17, 4), corners=corners), corner_labels=corners * 0,
+        complete=False,
+    )  # fmt: skip
+    assert part.grid.step == 2.0
+    beside = np.nextafter(2.0, 0.0)
+    assert (part.locate([[beside, 2.5], [3.5, beside], [beside, beside], [2.0, 2.0]]) >= 0).all()
+    assert (part.locate([[beside - 1e-9, 2.5], [1.0, 1.0]]) == -1).all()
