@@ -50,8 +50,13 @@ def test_a_failure_at_any_step_leaves_the_old_file_and_nothing_else(tmp_path, mo
 def test_a_failing_writer_leaves_the_old_file(tmp_path):
     target = tmp_path / "numbers.txt"
     target.write_text("old")
-    with pytest.raises(KeyboardInterrupt), replacing(target) as partial:
-        partial.write_text("ne")
-        raise KeyboardInterrupt
+
+    def interrupted():
+        with replacing(target) as partial:
+            partial.write_text("ne")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert target.read_text() == "old"
     assert [file.name for file in tmp_path.iterdir()] == ["numbers.txt"]
