@@ -37,6 +37,24 @@ def test_draws_follow_the_density(domain: LatentDomain) -> None:
     assert abs(float(inside - expected)) < 4 * math.sqrt(0.25 / 40_000) + 5e-3  # four standard errors, and the grid
 
 
+@pytest.mark.parametrize(
+    "domain",
+    [Box(3, -1.0, 2.0), Gaussian(3, 0.7), TruncatedGaussian(3, 1.2, 0.8), Ball(1, 1.5), Ball(3, 1.5), Ball(5, 1.2)],
+    ids=str,
+)
+def test_in_any_dimension_draws_and_density_agree(domain: LatentDomain) -> None:
+    """The density weighs uniform points of a box around the support as the draws fall: total mass and mean square."""
+    rng = torch.Generator().manual_seed(0)
+    half = 3.5
+    box = half * (2 * torch.rand(200_000, domain.size, generator=rng, dtype=torch.float64) - 1)
+    weights = domain.log_density(box).exp() * (2 * half) ** domain.size
+    drawn = domain.draw(20_000, rng).square().sum(1)
+    squares = weights * box.square().sum(1)
+    assert abs(float(weights.mean()) - 1) < 4 * float(weights.std()) / 200_000**0.5 + 1e-4
+    error = 4 * (float(squares.std()) / 200_000**0.5 + float(drawn.std()) / 20_000**0.5)
+    assert abs(float(squares.mean() - drawn.mean())) < error + 1e-4  # and the tail of a Gaussian beyond the box
+
+
 def test_sphere_density_is_one_over_its_area_and_tangents_span_it() -> None:
     sphere = Sphere(3, 2.0)
     z = sphere.draw(50, torch.Generator().manual_seed(0))

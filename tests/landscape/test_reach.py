@@ -94,13 +94,39 @@ def test_the_page_shows_every_cell_turns_and_reads_values(tmp_path):
         plot.write_surface_page(ss.Surface((bowl().axes[0],), bowl().losses[0]), target)
 
 
-def test_the_page_of_a_large_surface_opens(tmp_path):
+def test_the_page_of_a_large_surface_is_drawn_coarser_while_it_turns(tmp_path):
     axis = np.linspace(-1, 1, 550)  # half of it are more numbers than JavaScript takes as arguments of one call
     losses = 1 + axis[:, None] ** 2 + axis**2
-    losses[np.indices(losses.shape).sum(0) % 2 == 1] = np.nan  # no cell has all its corners: nothing to wait for
+    losses[10, 20] = np.nan  # a hole of four cells, or of none where it is passed over
     plot.write_surface_page(ss.Surface((axis, axis), losses), tmp_path / "large.html")
     with open_page(tmp_path / "large.html") as page:
+        body = page.locator("body")
         assert float(page.locator("#high").inner_text()) == pytest.approx(3.0)
+        assert body.get_attribute("data-stride") == "2"
+        assert int(body.get_attribute("data-quads")) == 275**2 - 4
+        page.evaluate("turn(0.1, 0)")
+        page.wait_for_selector("body:not([data-stride='2'])")
+        page.wait_for_selector("body[data-stride='2']")  # at rest again
+        page.mouse.move(500, 400)
+        assert "loss" in page.locator("#readout").inner_text()
+
+
+def test_near_cells_hide_far_ones_from_every_side(tmp_path):
+    """A wall across the middle: from four sides, what is seen beside it is never the low ground behind."""
+    axis = np.linspace(-1, 1, 41)
+    u = np.broadcast_to(axis[:, None], (41, 41))
+    plot.write_surface_page(ss.Surface((axis, axis), 1 + 9 * (np.abs(u) < 0.06)), tmp_path / "wall.html")
+    with open_page(tmp_path / "wall.html") as page:
+        seen = page.evaluate(
+            """() => [0.8, 2.3, 3.9, 5.5].map(turn => {
+                view.turn = turn; view.tilt = 0.3; draw();
+                const [x, y] = project(20, 20, 0.9).map(Math.round);  // on the wall, near its top
+                const pixel = context.getImageData(x, y, 1, 1).data;
+                return [pixel[0], pixel[1], pixel[2]];
+            })"""
+        )
+    for red, green, blue in seen:  # viridis: high is yellow, low is violet
+        assert red + green > 2.2 * blue, seen
 
 
 @pytest.fixture
