@@ -104,8 +104,10 @@ def test_the_page_of_a_large_surface_is_drawn_coarser_while_it_turns(tmp_path):
         assert float(page.locator("#high").inner_text()) == pytest.approx(3.0)
         assert body.get_attribute("data-stride") == "2"
         assert int(body.get_attribute("data-quads")) == 275**2 - 4
-        page.evaluate("turn(0.1, 0)")
-        page.wait_for_selector("body:not([data-stride='2'])")
+        moving = page.evaluate(  # the frame that the turn asked for comes first
+            "() => new Promise(done => { turn(0.1, 0); requestAnimationFrame(() => done(document.body.dataset.stride)); })"
+        )
+        assert int(moving) > 2
         page.wait_for_selector("body[data-stride='2']")  # at rest again
         page.mouse.move(500, 400)
         assert "loss" in page.locator("#readout").inner_text()
