@@ -50,9 +50,11 @@ bench: $(VENV)/.bench  ## measure speed and memory; rewrites docs/benchmarks/*.m
 	for part in tiling pictures complexity representation meanfield landscape generative; do \
 		$(BIN)/python -m benchmarks.$$part || exit 1; done
 
-evidence: $(VENV)/.base  ## run every experiment at full size (about an hour on one core); rewrites docs/evidence.md
-	$(BIN)/splinescope reproduce --all --out out/evidence
+JOBS ?= 2
+evidence: $(VENV)/.base  ## run every experiment at full size (JOBS=2 processes; goes on where it stopped); rewrites docs/evidence.md
+	$(BIN)/splinescope reproduce --all --jobs $(JOBS) --out out/evidence
 	cp out/evidence/summary.md docs/evidence.md
+	cp out/evidence/records.json docs/evidence.json
 
 clean:  ## remove what the commands above made
 	rm -rf $(VENV) out docs/_build .pytest_cache .ruff_cache .mypy_cache

@@ -1,14 +1,21 @@
-"""`reproduce`: what it writes, and that results of single runs add up to one page and one table."""
+"""`reproduce`: what it writes, that runs add up, go on where they stopped and share the work, and who is judged."""
 
+import json
 from pathlib import Path
 
+import joblib
 import pytest
+from click.testing import CliRunner
 
-from splinescope.evidence import reproduce
+import splinescope as ss
+from splinescope.cli import main
+from splinescope.evidence import Check, Outcome, Verdict, _registry, find, ids, judged, reproduce
 from splinescope.evidence._pages import read_records, summary
 from tests.browser import open_page
 
 pytest.importorskip("matplotlib").use("Agg")
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -21,25 +28,141 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_runs_of_single_experiments_add_up_to_one_table(folder: Path) -> None:
     table = (folder / "summary.md").read_text(encoding="utf-8")
-    assert table.index("meanfield-prop1") < table.index("decomposed-lemma2")  # in the order of the documents
+    assert table.index("`meanfield-prop1`, quick") < table.index("`decomposed-lemma2`, quick")  # by document
     claims = [claim for record in read_records(folder) for claim in record["claims"]]
-    rows = [line for line in table.splitlines() if "**" in line]
+    rows = [line for line in table.splitlines() if "**not judged**" in line]
     assert len(rows) == len(claims) > 2
-    assert all(f"**{claim['verdict']}**" in row for claim, row in zip(claims, rows, strict=True))
+
+
+def test_a_quick_run_judges_nothing(folder: Path) -> None:
+    claims = [claim for record in read_records(folder) for claim in record["claims"]]
+    assert {claim["verdict"] for claim in claims} == {"not judged"}
 
 
 def test_signs_of_markdown_in_a_claim_stay_in_their_cell() -> None:
     claim = {"text": "a | b_1 * `c`", "verdict": "holds", "measured": "$x$ < 1"}
-    record = {"id": "x", "document": "survey", "size": "quick", "seconds": 1.0, "claims": [claim]}
-    row = summary([record]).splitlines()[-1]
-    assert row.endswith(r"| a \| b\_1 \* \`c\` | **holds** | \$x\$ \< 1 |")
+    record = {"id": "x", "document": "survey", "size": "full", "seed": 3, "seconds": 1.0, "claims": [claim]}
+    row = next(line for line in summary([record]).splitlines() if "**holds**" in line)
+    assert row == r"| `x` †, seed 3, 1 s | a \| b\_1 \* \`c\` | **holds** | \$x\$ \< 1 |"
 
 
 def test_page_shows_every_figure_and_verdict(folder: Path) -> None:
     with open_page(folder / "index.html", allow=(folder.as_uri(),)) as page:
         assert page.locator("section").count() == 2
-        assert page.get_by_text("quick size: a first look, full size decides").count() == 2
+        assert page.get_by_text("quick size: it works, which judges nothing").count() == 2
         widths = page.eval_on_selector_all("img", "images => images.map(i => i.naturalWidth)")
         assert len(widths) == 2
         assert min(widths) > 100
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")  # nothing sticks out
+
+
+def test_a_second_run_goes_on_where_the_first_stopped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kept: same source, size and seed. Run again: another seed, a changed source, or if asked."""
+    seen: list[tuple[str, float, str]] = []
+
+    def again(**options: object) -> list[str]:
+        seen.clear()
+        reproduce(["decomposed-lemma2"], out=folder, size="quick", progress=lambda *a: seen.append(a), **options)  # type: ignore[arg-type]
+        return [what for _, share, what in seen if share == 1.0]
+
+    assert again() == ["kept"]
+    assert again(fresh=True) == ["done"]
+    assert again(seed=1) == ["done"]
+    assert again(seed=1) == ["kept"]
+    monkeypatch.setattr("splinescope.evidence._reproduce.source_of", lambda _: "another")
+    assert again(seed=1) == ["done"]
+
+
+def test_jobs_share_the_work_and_write_the_same(tmp_path: Path) -> None:
+    names = ["decomposed-thm13", "decomposed-thm14", "decomposed-sec2"]
+    alone = reproduce(names, out=tmp_path / "a", size="quick")
+    with joblib.parallel_config(backend="threading"):  # processes would load torch twice
+        shared = reproduce(names, out=tmp_path / "b", size="quick", jobs=2)
+    assert list(shared) == names
+    assert [o.claims for o in shared.values()] == [o.claims for o in alone.values()]
+    assert (tmp_path / "b" / "records.json").is_file()
+    with pytest.raises(ss.InputError, match="jobs must be a whole number"):
+        reproduce(names, out=tmp_path, jobs=0)
+
+
+def test_the_command_hands_its_seed_to_the_run(tmp_path: Path) -> None:
+    """Numbers of one seed are those of the experiment run with it, and not those of another."""
+    numbers = {}
+    for seed in (0, 7):
+        arguments = [
+            "reproduce",
+            "decomposed-thm14",
+            "--quick",
+            "--seed",
+            str(seed),
+            "--out",
+            str(tmp_path / str(seed)),
+        ]
+        result = CliRunner().invoke(main, arguments)
+        assert result.exit_code == 0, result.output
+        record = json.loads((tmp_path / str(seed) / "decomposed-thm14.json").read_text())
+        assert record["seed"] == seed
+        numbers[seed] = record["numbers"]
+        own = find("decomposed-thm14").run(size="quick", seed=seed).numbers
+        assert numbers[seed]["rows"] == json.loads(json.dumps(own["rows"]))
+    assert numbers[0]["rows"] != numbers[7]["rows"]
+
+
+def test_the_source_of_an_experiment_is_its_module_and_the_helpers_it_uses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in {
+        "one": "from ._help import f",
+        "two": "x = 1",
+        "_help": "from ._deep import g",
+        "_deep": "1",
+    }.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    monkeypatch.setattr(_registry, "_FOLDER", tmp_path)
+    _registry.source_of.cache_clear()
+
+    def both() -> tuple[str, str]:
+        _registry.source_of.cache_clear()
+        return _registry.source_of("one"), _registry.source_of("two")
+
+    one, two = both()
+    (tmp_path / "_deep.py").write_text("2")
+    assert both()[0] != one
+    assert both()[1] == two
+    _registry.source_of.cache_clear()
+
+
+def test_the_rule_that_decides_is_the_same_everywhere() -> None:
+    def check(value: float, line: float = 1.0) -> Check:
+        return Check("x", value, "<", line, "a reason")
+
+    good, bad = check(0.5), check(2.0)
+
+    def verdict(**checks: list[Check]) -> Verdict:
+        return judged("text", "measured", **checks).verdict  # type: ignore[arg-type]
+
+    assert verdict(holds=[good]) == Verdict.HOLDS
+    assert verdict(holds=[good, bad]) == Verdict.FAILS
+    assert verdict(holds=[bad], corrected=[good]) == Verdict.CORRECTED
+    assert verdict(holds=[bad], corrected=[bad]) == Verdict.FAILS
+    assert verdict(holds=[bad], fails=[good]) == Verdict.FAILS
+    assert verdict(holds=[bad], fails=[bad]) == Verdict.INCONCLUSIVE
+    assert verdict(holds=[good], needs=[bad]) == Verdict.INCONCLUSIVE
+    assert verdict(holds=[check(float("nan"))]) == Verdict.FAILS
+    assert check(0.001).margin == "inside by a factor of 1e+03"
+    assert check(1.1).margin == "outside by 0.1"
+    assert "a reason" in judged("t", "m", holds=[good]).criterion
+
+
+def test_the_page_of_the_docs_was_made_from_its_records_and_marks_what_is_older() -> None:
+    """docs/evidence.md is what the present code writes of docs/evidence.json: a changed experiment shows as older."""
+    records = json.loads((ROOT / "docs" / "evidence.json").read_text(encoding="utf-8"))
+    assert (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8") == summary(records)
+    assert {r["size"] for r in records} == {"full"}
+
+
+def test_outcomes_survive_their_file(folder: Path) -> None:
+    kept = reproduce(["meanfield-prop1"], out=folder, size="quick")["meanfield-prop1"]
+    assert isinstance(kept, Outcome)
+    own = find("meanfield-prop1").measure(size="quick")
+    assert kept.claims == own.claims

@@ -11,13 +11,22 @@ from .. import evidence
 @click.argument("experiment_ids", nargs=-1, metavar="[ID]...")
 @click.option("--list", "list_", is_flag=True, help="List the experiments and stop.")
 @click.option("--all", "all_", is_flag=True, help="Run all experiments.")
-@click.option("--quick", is_flag=True, help="Small sizes: under a minute each.")
+@click.option("--quick", is_flag=True, help="Small sizes, seconds each: a look at whether it works, without verdicts.")
 @click.option("--seed", default=0, show_default=True, help="Seed handed to every run.")
+@click.option("--jobs", default=1, show_default=True, help="Processes to share the experiments.")
+@click.option("--fresh", is_flag=True, help="Run again what --out already holds by the same source, size and seed.")
 @click.option("--out", type=click.Path(file_okay=False), default="evidence", show_default=True, help="Folder to write.")
-def command(experiment_ids: tuple[str, ...], list_: bool, all_: bool, quick: bool, seed: int, out: str) -> None:
+def command(
+    experiment_ids: tuple[str, ...], list_: bool, all_: bool, quick: bool, seed: int, jobs: int, fresh: bool, out: str
+) -> None:
     """Reproduce figures and theorems of the four documents; writes JSON, PNG and a page.
 
-    Example: splinescope reproduce survey-fig8 --quick --out evidence
+    An interrupted run goes on where it stopped: results in --out that the same source made are kept.
+
+    \b
+    Examples:
+      splinescope reproduce survey-fig8 --quick --out evidence
+      splinescope reproduce --all --jobs 2 --out evidence
     """
     if list_:
         for experiment_id in evidence.ids():
@@ -30,6 +39,8 @@ def command(experiment_ids: tuple[str, ...], list_: bool, all_: bool, quick: boo
         out=out,
         size="quick" if quick else "full",
         seed=seed,
+        jobs=jobs,
+        fresh=fresh,
         progress=lambda name, fraction, what: click.echo(f"{name}: {fraction:4.0%} {what}", err=True),
     )
     for name, outcome in outcomes.items():

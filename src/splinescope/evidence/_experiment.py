@@ -1,9 +1,10 @@
-"""What an experiment is: a claim in our words, a run that measures, verdicts by stated thresholds, a figure."""
+"""What an experiment is: a claim in our words, a run that measures, verdicts by stated lines, a figure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -28,6 +29,44 @@ class Verdict(StrEnum):
     CORRECTED = "holds with correction"
     FAILS = "does not hold"
     INCONCLUSIVE = "inconclusive"
+    UNJUDGED = "not judged"
+    """Of a quick run: it shows that the experiment works, and is too small to judge the claim."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One measured number against the line that decides.
+
+    Attributes:
+        name: What is measured.
+        value: The number; the worst case where there are several (seeds, widths, ...).
+        sense: On which side of the line it must lie.
+        line: The line.
+        reason: Why the line is where it is.
+    """
+
+    name: str
+    value: float
+    sense: Literal["<", ">"]
+    line: float
+    reason: str
+
+    @property
+    def passed(self) -> bool:
+        """NaN never passes."""
+        return self.value < self.line if self.sense == "<" else self.value > self.line
+
+    @property
+    def margin(self) -> str:
+        """How far the number lies from the line: what would have changed the outcome."""
+        side = "inside" if self.passed else "outside"
+        if self.value > 0 < self.line and not 0.5 < self.value / self.line < 2:
+            factor = max(self.value / self.line, self.line / self.value)
+            return f"{side} by a factor of {factor:.3g}" if math.isfinite(factor) else f"{side}, at {self.value:g}"
+        return f"{side} by {abs(self.value - self.line):.2g}"
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.sense} {self.line:.4g} ({self.reason})"
 
 
 @dataclass(frozen=True)
@@ -35,16 +74,48 @@ class Claim:
     """One claim with its verdict.
 
     Attributes:
-        text: The claim in our own words (with the correction, if one is needed).
+        text: The claim in our own words (with the correction, if one is needed) and the place in the document.
         verdict: Decided by `criterion` from the measured numbers, never by hand.
         measured: The effect and its spread over seeds, as a sentence with numbers.
-        criterion: The threshold that decides.
+        criterion: The lines that decide, with their reasons.
+        checks: The numbers that were compared, each with its line.
     """
 
     text: str
     verdict: Verdict
     measured: str
     criterion: str
+    checks: tuple[Check, ...] = ()
+
+
+def judged(
+    text: str,
+    measured: str,
+    *,
+    holds: Sequence[Check],
+    corrected: Sequence[Check] = (),
+    fails: Sequence[Check] | None = None,
+    needs: Sequence[Check] = (),
+) -> Claim:
+    """A claim decided by its checks, by the same rule everywhere.
+
+    Inconclusive unless all of `needs` pass (the experiment must be able to tell). Then it holds if all of `holds` pass;
+    holds with correction if there are checks of a `corrected` form and all of them pass; and otherwise fails, if no
+    `fails` are given or all of those pass. Else it is inconclusive.
+    """
+    if not all(check.passed for check in needs):
+        verdict = Verdict.INCONCLUSIVE
+    elif all(check.passed for check in holds):
+        verdict = Verdict.HOLDS
+    elif corrected and all(check.passed for check in corrected):
+        verdict = Verdict.CORRECTED
+    elif fails is None or all(check.passed for check in fails):
+        verdict = Verdict.FAILS
+    else:
+        verdict = Verdict.INCONCLUSIVE
+    parts = (("", holds), ("corrected: ", corrected), ("does not hold if ", fails or ()), ("to tell at all: ", needs))
+    criterion = "; ".join(f"{name}{' and '.join(map(str, checks))}" for name, checks in parts if checks)
+    return Claim(text, verdict, measured, criterion, (*holds, *corrected, *(fails or ()), *needs))
 
 
 @dataclass(frozen=True)
@@ -64,7 +135,7 @@ class Experiment:
         document: Which of the four documents.
         title: One line.
         run: `run(size="quick"|"full", seed=0, progress=None) -> Outcome`. `progress` is called with
-            (fraction done in [0, 1], what is being done) when given. Quick takes under a minute on two cores.
+            (fraction done in [0, 1], what is being done) when given. Quick takes seconds.
         draw: Draws the figure from `Outcome.numbers` alone and returns it.
     """
 
@@ -73,6 +144,13 @@ class Experiment:
     title: str
     run: Callable[..., Outcome]
     draw: Callable[[dict[str, Any]], Figure]
+
+    def measure(self, size: Size = "full", seed: int = 0, progress: Progress | None = None) -> Outcome:
+        """`run`, with verdicts at full size only: a quick run is too small to judge."""
+        outcome = self.run(size=size, seed=seed, progress=progress)
+        if size == "full":
+            return outcome
+        return Outcome(outcome.numbers, tuple(replace(claim, verdict=Verdict.UNJUDGED) for claim in outcome.claims))
 
 
 Progress = Callable[[float, str], None]

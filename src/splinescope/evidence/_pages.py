@@ -1,4 +1,4 @@
-"""What `reproduce` shows of all results in a folder: a page with figures, and a table of claims in markdown."""
+"""What `reproduce` shows of all results in a folder: a page with figures, and tables in markdown."""
 
 from __future__ import annotations
 
@@ -8,59 +8,122 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from ._experiment import DOCUMENTS
+from .._errors import FileFormatError
+from ._experiment import DOCUMENTS, Check
+from ._registry import ids, source_of
 
 Record = dict[str, Any]
 
-_SIZES = {"quick": "quick size: a first look, full size decides", "full": "full size"}
+_SIZES = {"quick": "quick size: it works, which judges nothing", "full": "full size"}
+
+
+def read_record(path: Path) -> Record:
+    """One result; what is not JSON is refused by its name."""
+    try:
+        record: Record = json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise FileFormatError(f"{path} is not a result of an experiment: {error}") from error
+    return record
 
 
 def read_records(folder: Path) -> list[Record]:
     """The results in a folder, by document and id."""
-    found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
+    found = [read_record(path) for path in sorted(folder.glob("*.json"))]
     order = list(DOCUMENTS)
-    records = [record for record in found if {"id", "document", "claims"} <= record.keys()]
+    records = [record for record in found if isinstance(record, dict) and {"id", "document", "claims"} <= record.keys()]
     return sorted(records, key=lambda r: (order.index(r["document"]), r["id"]))
 
 
+def without_numbers(record: Record) -> Record:
+    """What the tables need of a result."""
+    return {key: value for key, value in record.items() if key != "numbers"}
+
+
+def is_current(record: Record) -> bool:
+    """Whether the experiment's source is still the one that made this result."""
+    return record["id"] in ids() and record.get("source") == source_of(record["id"])
+
+
 def page(records: list[Record]) -> str:
-    """One HTML page: per experiment its claims, what was measured, what decides, and its figure."""
+    """One HTML page: per experiment its claims, what was measured, what decides, by how much, and its figure."""
     parts = [_HEAD]
     for r in records:
         rows = "".join(
             f"<tr><td>{html.escape(c['text'])}</td><td class='{html.escape(c['verdict'].replace(' ', '-'))}'>"
             f"{html.escape(c['verdict'])}</td><td>{html.escape(c['measured'])}</td>"
-            f"<td>{html.escape(c['criterion'])}</td></tr>"
+            f"<td>{html.escape(c['criterion'])}{_margins(c)}</td></tr>"
             for c in r["claims"]
         )
         parts.append(
             f"<section id='{r['id']}'><h2>{html.escape(r['title'])}</h2>"
             f"<p class='meta'>{html.escape(r['id'])} · {html.escape(DOCUMENTS[r['document']])} · {_SIZES[r['size']]} · "
-            f"seed {r['seed']} · {r['seconds']} s · <a href='{r['id']}.json'>numbers</a></p>"
+            f"seed {r['seed']} · {r['seconds']} s · source {html.escape(_source(r))} · "
+            f"<a href='{r['id']}.json'>numbers</a></p>"
             f"<table><tr><th>claim</th><th>verdict</th><th>measured</th><th>decided by</th></tr>{rows}</table>"
             f"<img src='{r['id']}.png' alt='{html.escape(r['title'])}'></section>"
         )
     return "\n".join([*parts, "</main></body></html>"])
 
 
+def _margins(claim: dict[str, Any]) -> str:
+    checks = [Check(**check) for check in claim.get("checks", ())]
+    lines = "".join(f"<br>{html.escape(c.name)}: {c.value:.4g}, {html.escape(c.margin)}" for c in checks)
+    return f"<div class='meta'>{lines}</div>" if lines else ""
+
+
+def _source(record: Record) -> str:
+    return f"{record.get('source') or 'unknown'}{'' if is_current(record) else ' (older version)'}"
+
+
 def summary(records: list[Record]) -> str:
-    """A markdown table per document: claim, verdict, what was measured, of which size."""
+    """A markdown table per document: claim, verdict, what was measured; then every line with its reason and margin."""
+    old = [r["id"] for r in records if not is_current(r)]
+    missing = sorted(set(ids()) - {r["id"] for r in records})
     lines = [
         "# What was measured",
         "",
-        "Every claim of the four documents that splinescope can test, and how it came out. The criterion that decides",
-        "each verdict stands in the code of its experiment and on the page that `splinescope reproduce` writes.",
+        "Claims of the four documents that splinescope tests, and how they came out. Written by `make evidence`; a",
+        "verdict is that of the full size alone. The second part of this page says, for each verdict, which numbers",
+        "decided it, against which line and why that line, and how far off it they were: what would have changed it.",
         "",
     ]
+    if old:
+        lines += [
+            f"**{len(old)} experiments marked † were measured by an older version of their source** and stand as they",
+            f"were found then: {', '.join(f'`{name}`' for name in old)}.",
+            "",
+        ]
+    if missing:
+        lines += [f"Not measured yet at full size: {', '.join(f'`{name}`' for name in missing)}.", ""]
     for document, group in groupby(records, key=lambda r: r["document"]):
         lines += [f"## {DOCUMENTS[document]}", "", "| experiment | claim | verdict | measured |", "|---|---|---|---|"]
         for r in group:
             for i, c in enumerate(r["claims"]):
-                name = f"`{r['id']}`, {r['size']}, {r['seconds']:.0f} s" if i == 0 else ""
+                name = _name(r) if i == 0 else ""
                 cells = (name, _cell(c["text"]), f"**{c['verdict']}**", _cell(c["measured"]))
                 lines.append(f"| {' | '.join(cells)} |")
         lines.append("")
-    return "\n".join(lines)
+    return "\n".join([*lines, *_lines_table(records)])
+
+
+def _name(record: Record) -> str:
+    mark = "" if is_current(record) else " †"
+    source = f", source `{record['source']}`" if record.get("source") else ""
+    size = "" if record["size"] == "full" else f", {record['size']}"
+    return f"`{record['id']}`{mark}{size}, seed {record['seed']}, {record['seconds']:.0f} s{source}"
+
+
+def _lines_table(records: list[Record]) -> list[str]:
+    columns = ("experiment", "number", "measured", "line", "margin", "why this line")
+    head = ["## What would have changed the verdicts", "", f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    rows = []
+    for r in records:
+        checks = [Check(**check) for claim in r["claims"] for check in claim.get("checks", ())]
+        for i, c in enumerate(checks):
+            name, line = f"`{r['id']}`" if i == 0 else "", f"{_cell(c.sense)} {c.line:.4g}"
+            cells = (name, _cell(c.name), f"{c.value:.4g}", line, c.margin, _cell(c.reason))
+            rows.append(f"| {' | '.join(cells)} |")
+    return [*head, *rows, ""] if rows else []
 
 
 def _cell(text: str) -> str:
@@ -76,4 +139,4 @@ padding:1rem}section{background:#fff;border:1px solid #ddd;border-radius:8px;pad
 img{max-width:100%}table{border-collapse:collapse;width:100%;font-size:.9rem}td,th{text-align:left;
 padding:.35rem .6rem;border-bottom:1px solid #eee;vertical-align:top}.meta{color:#666;font-size:.85rem}
 td:nth-child(2){white-space:nowrap;font-weight:600}.holds{color:#00684a}.holds-with-correction{color:#8a5a00}
-.does-not-hold{color:#a4262c}.inconclusive{color:#555}</style></head><body><main><h1>Evidence</h1>"""
+.does-not-hold{color:#a4262c}.inconclusive,.not-judged{color:#555}</style></head><body><main><h1>Evidence</h1>"""

@@ -1,18 +1,24 @@
-"""Finds experiments by id; the folder is the list."""
+"""Finds experiments by id; the folder is the list. Tells by a hash which source made a result."""
 
 from __future__ import annotations
 
+import ast
+import hashlib
 import importlib
 import pkgutil
+from functools import cache
+from pathlib import Path
 
 from .._errors import InputError
 from ._experiment import Experiment
 
+_FOLDER = Path(__file__).parent
+_FRAMEWORK = {"_experiment", "_registry", "_reproduce", "_pages"}  # run and show experiments; they measure nothing
+
 
 def ids() -> list[str]:
     """Ids of all experiments, sorted."""
-    package = importlib.import_module(__package__)
-    names = (module.name for module in pkgutil.iter_modules(package.__path__))
+    names = (module.name for module in pkgutil.iter_modules([str(_FOLDER)]))
     return sorted(name.replace("_", "-") for name in names if not name.startswith("_"))
 
 
@@ -23,3 +29,25 @@ def find(experiment_id: str) -> Experiment:
     module = importlib.import_module(f"{__package__}.{experiment_id.replace('-', '_')}")
     experiment: Experiment = module.EXPERIMENT
     return experiment
+
+
+@cache
+def source_of(experiment_id: str) -> str:
+    """12 hexadecimal digits of the hash of an experiment's source: its module and the modules of this folder it uses.
+
+    Comments and layout count too; what it measures with (the rest of the package) does not: its own tests hold that.
+    """
+    seen: set[str] = set()
+    stack = [experiment_id.replace("-", "_")]
+    while stack:
+        name = stack.pop()
+        if name in seen or not (_FOLDER / f"{name}.py").is_file():
+            continue
+        seen.add(name)
+        tree = ast.parse((_FOLDER / f"{name}.py").read_text(encoding="utf-8"))
+        imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.level == 1]
+        stack += [node.module for node in imports if node.module and node.module not in _FRAMEWORK]
+    digest = hashlib.sha256()
+    for name in sorted(seen):
+        digest.update(f"{name}\n".encode() + (_FOLDER / f"{name}.py").read_bytes())
+    return digest.hexdigest()[:12]

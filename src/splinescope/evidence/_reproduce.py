@@ -1,7 +1,7 @@
 """Runs experiments and writes, for each, numbers (JSON), a figure (PNG), and one page and table over all of them.
 
-Each result is written the moment it is there and by atomic replacement, so an interrupted run keeps what it
-had; the page and the table are rebuilt from the JSON files in the folder, so runs of single experiments add up.
+Each result is written the moment it is there and by atomic replacement, so an interrupted run keeps what it had, and a
+second one goes on from there; page and table are rebuilt from the JSON files in the folder, so that runs add up.
 """
 
 from __future__ import annotations
@@ -10,13 +10,17 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from .._checks import check_choice, require
-from ._experiment import Outcome, Size
-from ._pages import page, read_records, summary
-from ._registry import find, ids
+from .._checks import check_choice, check_whole, require
+from .._files import replacing
+from ._experiment import Check, Claim, Outcome, Size, Verdict
+from ._pages import Record, page, read_record, read_records, summary, without_numbers
+from ._registry import find, ids, source_of
+
+Report = Callable[[str, float, str], None]
 
 
 def reproduce(
@@ -25,57 +29,111 @@ def reproduce(
     out: str | os.PathLike[str],
     size: Size = "full",
     seed: int = 0,
-    progress: Callable[[str, float, str], None] | None = None,
+    jobs: int = 1,
+    fresh: bool = False,
+    progress: Report | None = None,
 ) -> dict[str, Outcome]:
-    """Run experiments and write `ID.json`, `ID.png`, `index.html` and the table `summary.md` into `out`.
+    """Run experiments; write `ID.json`, `ID.png`, `index.html`, `summary.md` and `records.json` into `out`.
 
     Args:
         experiment_ids: Which ones; all if None.
-        out: Folder, created if needed.
-        size: "quick" (under a minute each) or "full".
+        out: Folder, created if needed. A result that is there already, made by the same source, at the same size and
+            with the same seed, is kept: an interrupted run goes on where it stopped.
+        size: "quick" (seconds each, a look at whether it works) or "full" (the verdicts).
         seed: Handed to every run.
-        progress: Called with (id, fraction done, what is being done).
+        jobs: Processes to share the experiments (by joblib, whose `parallel_config` may send them elsewhere).
+        fresh: Run again what is there.
+        progress: Called with (id, fraction done, what is being done); with several jobs, when one is done.
 
     Returns:
-        The outcomes by id.
+        The outcomes by id; of a result that was kept, as it was read.
     """
     check_choice(size, "size", ("quick", "full"))
-    chosen = [find(i) for i in (ids() if experiment_ids is None else experiment_ids)]
-    pyplot = require("matplotlib.pyplot", "plot")
+    check_whole(jobs, "jobs")
+    chosen = [find(i).id for i in (ids() if experiment_ids is None else experiment_ids)]
+    require("matplotlib.pyplot", "plot")
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
-    outcomes: dict[str, Outcome] = {}
-    for experiment in chosen:
-        start = time.perf_counter()
-        name = experiment.id
+    due = [name for name in chosen if fresh or not _is_there(folder, name, size, seed)]
+    outcomes = {name: _outcome(read_record(folder / f"{name}.json")) for name in chosen if name not in due}
+    for name in outcomes:
+        if progress is not None:
+            progress(name, 1.0, "kept")
+    for name in _run(due, folder, size, seed, jobs, progress):
+        outcomes[name] = _outcome(read_record(folder / f"{name}.json"))
+        _rebuild(folder)
+    _rebuild(folder)
+    return {name: outcomes[name] for name in chosen}
 
-        def report(fraction: float, what: str, name: str = name) -> None:
-            if progress is not None:
-                progress(name, fraction, what)
 
-        outcome = experiment.run(size=size, seed=seed, progress=report)
-        record = {
-            "id": name,
-            "document": experiment.document,
-            "title": experiment.title,
-            "size": size,
-            "seed": seed,
-            "seconds": round(time.perf_counter() - start, 2),
-            "claims": [vars(claim) for claim in outcome.claims],
-            "numbers": outcome.numbers,
-        }
-        figure = experiment.draw(outcome.numbers)
-        partial = folder / f".{name}.png"
+def _run(due: list[str], folder: Path, size: Size, seed: int, jobs: int, progress: Report | None) -> Iterable[str]:
+    """Make results, one after the other or in processes; yields each id once its files are there."""
+    if jobs == 1 or len(due) < 2:
+        for name in due:
+            _make(name, folder, size, seed, progress)
+            yield name
+        return
+    joblib = require("joblib", "data")
+    work = (joblib.delayed(_make)(name, folder, size, seed, None) for name in due)
+    for name in joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(work):
+        if progress is not None:
+            progress(name, 1.0, "done")
+        yield name
+
+
+def _make(name: str, folder: Path, size: Size, seed: int, progress: Report | None) -> str:
+    """Run one experiment and write its numbers and its figure."""
+    pyplot = require("matplotlib.pyplot", "plot")
+
+    def report(fraction: float, what: str) -> None:
+        if progress is not None:
+            progress(name, fraction, what)
+
+    experiment, source = find(name), source_of(name)
+    start, busy = time.perf_counter(), time.process_time()
+    outcome = experiment.measure(size=size, seed=seed, progress=report)
+    record = {
+        "id": name,
+        "document": experiment.document,
+        "title": experiment.title,
+        "size": size,
+        "seed": seed,
+        "source": source,
+        "seconds": round(time.perf_counter() - start, 2),
+        "cpu_seconds": round(time.process_time() - busy, 2),
+        "claims": [asdict(claim) for claim in outcome.claims],
+        "numbers": outcome.numbers,
+    }
+    figure = experiment.draw(outcome.numbers)
+    with replacing(folder / f"{name}.png") as partial:
         figure.savefig(partial, dpi=150, bbox_inches="tight", format="png")
-        pyplot.close(figure)
-        os.replace(partial, folder / f"{name}.png")
-        _write(folder / f"{name}.json", json.dumps(record, indent=1, default=_plain))
-        records = read_records(folder)
-        _write(folder / "index.html", page(records))
-        _write(folder / "summary.md", summary(records))
-        outcomes[name] = outcome
-        report(1.0, "done")
-    return outcomes
+    pyplot.close(figure)
+    _write(folder / f"{name}.json", json.dumps(record, indent=1, default=_plain))
+    report(1.0, "done")
+    return name
+
+
+def _is_there(folder: Path, name: str, size: Size, seed: int) -> bool:
+    path = folder / f"{name}.json"
+    if not path.is_file():
+        return False
+    record = read_record(path)
+    return (record.get("source"), record["size"], record["seed"]) == (source_of(name), size, seed)
+
+
+def _rebuild(folder: Path) -> None:
+    records = read_records(folder)
+    _write(folder / "index.html", page(records))
+    _write(folder / "summary.md", summary(records))
+    _write(folder / "records.json", json.dumps([without_numbers(r) for r in records], indent=1) + "\n")
+
+
+def _outcome(record: Record) -> Outcome:
+    claims = (
+        Claim(**{**c, "verdict": Verdict(c["verdict"]), "checks": tuple(Check(**k) for k in c.get("checks", ()))})
+        for c in record["claims"]
+    )
+    return Outcome(record["numbers"], tuple(claims))
 
 
 def _plain(value: Any) -> Any:
@@ -86,6 +144,5 @@ def _plain(value: Any) -> Any:
 
 
 def _write(path: Path, text: str) -> None:
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(text, encoding="utf-8")
-    os.replace(partial, path)
+    with replacing(path) as partial:
+        partial.write_text(text, encoding="utf-8")
