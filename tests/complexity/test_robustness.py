@@ -135,6 +135,24 @@ def test_masked_gradients_are_reported_not_taken_for_robustness(rings: tuple) ->
     assert not seen.masked
 
 
+def test_points_that_break_a_twin_see_through_masked_gradients(rings: tuple) -> None:
+    """Rounding hides the gradient and leaves the function: what breaks the plain network breaks the rounding one."""
+    model, x, labels, distance = rings
+    hidden = Stairs(model)
+    with torch.no_grad():
+        same = hidden(x).argmax(1) == labels
+    alone = robustness(hidden, x, labels, epsilons=[0.3], norm="l2", queries=1)
+    told = robustness(hidden, x, labels, epsilons=[0.3], norm="l2", queries=1, transfer_from=[model])
+    assert alone.transfer is None
+    assert float(told.gradient[0]) == float(alone.gradient[0]) > 0.9 * float(same.double().mean())
+    assert float(told.accuracy[0]) <= float((distance > 0.25).double().mean())
+    assert any("break other models" in sign for sign in told.signs)
+    assert "transferred" in told.summary()
+    assert not told.survived[0][distance < 0.2].any()
+    with pytest.raises(ss.InputError, match="transfer_from must be"):
+        robustness(model, x, labels, epsilons=[0.3], transfer_from=["net"])
+
+
 def test_a_curve_that_never_falls_is_suspect() -> None:
     class Constant(nn.Module):
         def forward(self, x: Tensor) -> Tensor:

@@ -56,12 +56,13 @@ def random_start(x: Tensor, epsilon: float, norm: Norm, generator: torch.Generat
 
 def pgd(
     scores: Scores, x: Tensor, labels: Tensor, epsilon: float, *, norm: Norm, steps: int, restarts: int, loss: Loss,
-    bounds: tuple[float, float] | None, generator: torch.Generator,
+    bounds: tuple[float, float] | None, generator: torch.Generator, to_the_end: bool = False,
 ) -> Tensor:  # fmt: skip
     """Adversarial points `[n, *shape]`: per point the one of lowest margin met (the point itself included).
 
     Steps of 2.5 epsilon / steps along the sign (L-inf) or direction (L2) of the gradient; the first start is the point
-    itself, the others are random.
+    itself, the others are random. Stops when all points are broken, unless `to_the_end`: points that another model is
+    to be tried on should lie deep inside the wrong class.
     """
     best, lowest = x.clone(), torch.full((len(x),), torch.inf, dtype=x.dtype, device=x.device)
     for start in range(restarts):
@@ -73,7 +74,7 @@ def pgd(
             margin = margins(values.detach(), labels)
             better = margin < lowest
             lowest[better], best[better] = margin[better], moved.detach()[better]
-            if step == steps or bool((lowest < 0).all()):
+            if step == steps or (not to_the_end and bool((lowest < 0).all())):
                 break
             with torch.enable_grad():
                 (gradient,) = torch.autograd.grad(attack_loss(values, labels, loss).sum(), moved)

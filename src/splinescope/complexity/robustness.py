@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -32,7 +33,8 @@ class Robustness(Result):
         clean: Accuracy without attack.
         gradient: `[E]` accuracy under PGD.
         search: `[E]` accuracy under the gradient-free random search.
-        survived: `[E, N]` bool: points that both attacks left right.
+        transfer: `[E]` accuracy under the points that break other models; None if no others were given.
+        survived: `[E, N]` bool: points that all attacks left right.
         zero_gradients: Share of rightly classified points at which the loss has no gradient at all.
         signs: Signs of gradient masking, in words; empty if there are none.
     """
@@ -42,6 +44,7 @@ class Robustness(Result):
     clean: float
     gradient: Tensor
     search: Tensor
+    transfer: Tensor | None
     survived: Tensor
     zero_gradients: float
     signs: tuple[str, ...]
@@ -49,7 +52,7 @@ class Robustness(Result):
 
     @property
     def accuracy(self) -> Tensor:
-        """`[E]` share of points that both attacks left right."""
+        """`[E]` share of points that all attacks left right."""
         return self.survived.double().mean(1)
 
     @property
@@ -59,10 +62,12 @@ class Robustness(Result):
 
     def summary(self) -> str:
         """A table by size of the perturbation, and any signs of masking."""
-        rows = [("epsilon", "accuracy", "gradient attack", "random search")]
-        for values in zip(self.epsilons, self.accuracy, self.gradient, self.search, strict=True):
+        columns = {"accuracy": self.accuracy, "gradient attack": self.gradient, "random search": self.search}
+        columns |= {} if self.transfer is None else {"transferred": self.transfer}
+        rows = [("epsilon", *columns)]
+        for values in zip(self.epsilons, *columns.values(), strict=True):
             e, *shares = (float(value) for value in values)
-            rows.append((f"{e:g}", *(f"{share:.3f}" for share in shares)))  # type: ignore[arg-type]
+            rows.append((f"{e:g}", *(f"{share:.3f}" for share in shares)))
         masked = "".join(f"\nSign of masked gradients: {sign}." for sign in self.signs)
         return (
             f"{self.norm}, {self.survived.shape[1]} points, clean accuracy {self.clean:.3f}\n{table(rows)}{masked}\n"
@@ -87,6 +92,7 @@ def robustness(
     restarts: int = 2,
     loss: Loss = "margin",
     queries: int = 200,
+    transfer_from: Sequence[nn.Module | SplineNetwork] = (),
     bounds: tuple[float, float] | None = None,
     forward: Forward | None = None,
     generator: torch.Generator | None = None,
@@ -111,6 +117,9 @@ def robustness(
         loss: What PGD climbs: "margin", "dlr" (needs 3 classes, else the margin), or "cross_entropy", which vanishes
             where scores are large.
         queries: Proposals of the random search per point.
+        transfer_from: Other models of the same inputs and classes, such as other checkpoints of the same run: points
+            that gradient descent finds against them are tried on this one. What they break and its own gradient does
+            not is the plainest sign of masking.
         bounds: (low, high) of valid inputs.
         forward: How to call the model, `(model, x) -> scores`.
         generator: Source of random starts; a fresh one with seed 0 if None.
@@ -120,8 +129,8 @@ def robustness(
         Accuracies, which points survive, and signs of masking. An estimate from above: only an exact distance (in 2-D,
         `Tiling.margin`) is a certificate.
 
-    Cost: `restarts * steps` passes forward and backward and `queries` forward per point and epsilon; points already
-    broken at a smaller epsilon are not attacked again.
+    Cost: `restarts * steps` passes forward and backward (again for each model of `transfer_from`) and `queries` forward
+    per point and epsilon; points already broken at a smaller epsilon are not attacked again.
 
     Example:
         >>> net = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2))
@@ -131,10 +140,8 @@ def robustness(
     References: Madry et al. 2018 (PGD); Croce, Hein 2020 (DLR); Andriushchenko et al. 2020 (Square); Athalye, Carlini,
     Wagner 2018 (masked gradients).
     """
-    if isinstance(model, SplineNetwork):
-        model = model._model
-    if not isinstance(model, nn.Module):
-        raise InputError(f"model must be a torch.nn.Module or the result of trace or load, got {type(model).__name__}.")
+    model = _module(model, "model")
+    others = [_module(other, "transfer_from") for other in transfer_from]
     check_choice(norm, "norm", ("linf", "l2"))
     check_choice(loss, "loss", ("margin", "dlr", "cross_entropy"))
     sizes = [check_positive(e, "epsilons") for e in np.atleast_1d(np.asarray(epsilons)).tolist()]
@@ -146,8 +153,13 @@ def robustness(
         raise InputError(f"bounds must be (low, high) with low < high, got {bounds!r}.")
     order = sorted(range(len(sizes)), key=sizes.__getitem__)
     generator = generator or torch.Generator().manual_seed(0)
-    with evaluating(model), torch.inference_mode(False), torch.no_grad():  # the attack switches gradients on
+    with contextlib.ExitStack() as stack:
+        for module in (model, *others):
+            stack.enter_context(evaluating(module))
+        stack.enter_context(torch.inference_mode(False))
+        stack.enter_context(torch.no_grad())  # the attack switches gradients on
         scores = _scores(model, forward)
+        sources = [_scores(other, forward) for other in others]
         like = next((p for p in [*model.parameters(), *model.buffers()] if p.is_floating_point()), torch.zeros(0))
         points = torch.as_tensor(x).detach().to(like.device, like.dtype)
         answers = torch.as_tensor(labels).detach().to(points.device, torch.long)
@@ -168,37 +180,55 @@ def robustness(
                 raise InputError(f"x must lie within bounds {bounds!r}, got {span}.")
         right = torch.cat([margins(scores(points[b]), answers[b]) > 0 for b in blocks(len(points), batch)])
         by_gradient = torch.zeros(len(sizes), len(points), dtype=torch.bool, device=points.device)
-        by_search = by_gradient.clone()
-        standing = {"gradient": right.clone(), "search": right.clone()}
+        by_search, by_transfer = by_gradient.clone(), by_gradient.clone()
+        standing = {"gradient": right.clone(), "search": right.clone(), "transfer": right.clone()}
         for place in order:
             epsilon = sizes[place]
             for name, kept in standing.items():
                 for b in torch.nonzero(kept)[:, 0].split(batch):
-                    if name == "gradient":
-                        moved = pgd(scores, points[b], answers[b], epsilon, norm=norm, steps=steps, restarts=restarts,
-                                    loss=loss, bounds=bounds, generator=generator)  # fmt: skip
+                    if name != "search":
+                        for source in [scores] if name == "gradient" else sources:
+                            moved = pgd(source, points[b], answers[b], epsilon, norm=norm, steps=steps,
+                                        restarts=restarts, loss=loss, bounds=bounds, generator=generator,
+                                        to_the_end=name == "transfer")  # fmt: skip
+                            kept[b] &= margins(scores(moved), answers[b]) > 0
                     else:
                         moved = random_search(scores, points[b], answers[b], epsilon, norm=norm, queries=queries,
                                               bounds=bounds, generator=generator)  # fmt: skip
-                    kept[b] = margins(scores(moved), answers[b]) > 0
+                        kept[b] = margins(scores(moved), answers[b]) > 0
             by_gradient[place], by_search[place] = standing["gradient"], standing["search"]
+            by_transfer[place] = standing["transfer"]
         flat = _without_gradient(scores, points, answers, right, loss, batch)
     found = Robustness(
         norm, torch.tensor(sizes, dtype=torch.float64), float(right.double().mean()),
-        by_gradient.double().mean(1).cpu(), by_search.double().mean(1).cpu(), (by_gradient & by_search).cpu(), flat, (),
+        by_gradient.double().mean(1).cpu(), by_search.double().mean(1).cpu(),
+        by_transfer.double().mean(1).cpu() if others else None, (by_gradient & by_search & by_transfer).cpu(), flat, (),
     )  # fmt: skip
-    hidden = (by_gradient & ~by_search).double().mean(1).cpu()
-    spread = _spread(points, norm)
-    return replace(found, signs=_signs(found, hidden, spread))
+    missed = {
+        "random search breaks": (by_gradient & ~by_search).double().mean(1).cpu(),
+        "points that break other models break": (by_gradient & ~by_transfer).double().mean(1).cpu(),
+    }
+    return replace(found, signs=_signs(found, missed, _spread(points, norm)))
 
 
-def _signs(found: Robustness, hidden: Tensor, spread: float) -> tuple[str, ...]:
+def _module(model: Any, name: str) -> nn.Module:
+    if isinstance(model, SplineNetwork):
+        model = model._model
+    if not isinstance(model, nn.Module):
+        raise InputError(
+            f"{name} must be a torch.nn.Module or the result of trace or load, got {type(model).__name__}."
+        )
+    return model
+
+
+def _signs(found: Robustness, missed: dict[str, Tensor], spread: float) -> tuple[str, ...]:
     """What speaks for masked gradients."""
     signs = []
-    worst = int(hidden.argmax())
-    if float(hidden[worst]) > _HIDDEN:
-        share, size = float(hidden[worst]), float(found.epsilons[worst])
-        signs.append(f"random search breaks {share:.1%} of all points, which the gradient attack misses, at {size:g}")
+    for what, hidden in missed.items():
+        worst = int(hidden.argmax())
+        if float(hidden[worst]) > _HIDDEN:
+            share, size = float(hidden[worst]), float(found.epsilons[worst])
+            signs.append(f"{what} {share:.1%} of all points, which the gradient attack misses, at {size:g}")
     if found.zero_gradients > _HIDDEN:
         signs.append(f"the loss has no gradient at {found.zero_gradients:.1%} of the rightly classified points")
     largest = int(found.epsilons.argmax())
