@@ -78,7 +78,9 @@ def test_batches_without_a_generator_leave_the_global_one():
 def test_deeper_folds_jitter_less_than_the_law_as_the_norm_before_them_takes_the_batch_out():
     for batch_size in (8, 50):
         _, second = fold_jitter(network(), points(), batch_size, draws=60, generator=torch.Generator().manual_seed(0))
-        assert 0.1 < (second.measured / second.predicted).mean() < 0.5  # .17 to .28 in wider networks
+        law = second.deviation * np.sqrt((100 - batch_size) / (99 * batch_size))
+        assert 0.1 < (second.measured / law).mean() < 0.5  # .1818 for independent Gaussian pre-activations
+        assert (second.measured / second.predicted).mean() == pytest.approx(1, abs=0.3 if batch_size == 8 else 0.15)
 
 
 def test_the_whole_population_does_not_jitter():
@@ -117,3 +119,32 @@ def test_bad_input_is_told():
         with_statistics(network(), points(1))
     with pytest.raises(ss.InputError, match="found none"):
         with_statistics(cases.model("one layer"), points())
+
+
+def test_behind_a_normalised_relu_layer_the_jitter_is_that_of_the_third_hermite_component_on():
+    """Gaussian, independent pre-activations: sqrt((1/4 - 3/(4 pi)) / (1/2 - 1/(2 pi))) of the first layer's law."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Identity(), nn.BatchNorm1d(60), nn.ReLU(), nn.Linear(60, 12), nn.BatchNorm1d(12)).double()
+    x = torch.randn(4000, 60, dtype=torch.float64)
+    first, second = ss.fold_jitter(net, x, 64, draws=150)
+    closed = np.sqrt((1 / 4 - 3 / (4 * np.pi)) / (1 / 2 - 1 / (2 * np.pi)))
+    law = second.deviation * np.sqrt((4000 - 64) / (3999 * 64))
+    assert closed == pytest.approx(0.1818, abs=1e-4)
+    assert (second.predicted / law).mean() == pytest.approx(closed, rel=0.03)  # 4000 rows estimate the components
+    assert (second.measured / second.predicted).mean() == pytest.approx(1, rel=0.1)  # 150 draws, 1 + O(1/B)
+    np.testing.assert_allclose(first.predicted, first.deviation * np.sqrt((4000 - 64) / (3999 * 64)), rtol=1e-9)
+
+
+def test_predictions_hold_behind_convolutions_and_trained_scales_too():
+    torch.manual_seed(1)
+    net = nn.Sequential(
+        *(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.GELU(), nn.Conv2d(4, 5, 3), nn.BatchNorm2d(5), nn.ReLU()),
+        *(nn.Flatten(), nn.Linear(45, 6), nn.BatchNorm1d(6)),
+    ).double()
+    with torch.no_grad():
+        for norm in (net[1], net[4]):
+            norm.weight.uniform_(0.5, 2)
+            norm.bias.uniform_(-1, 1)
+    x = torch.randn(300, 1, 7, 7, dtype=torch.float64)
+    for found in ss.fold_jitter(net, x, 60, draws=300):
+        assert (found.measured / found.predicted).mean() == pytest.approx(1, rel=0.12), found.path

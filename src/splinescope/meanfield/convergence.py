@@ -25,9 +25,10 @@ Start = Callable[[int, torch.Generator], TwoLayerBN]
 
 @dataclass(frozen=True, repr=False)
 class Rate(Result):
-    """A power law `distance ~ width^slope`, least squares on logarithms, with its 95% confidence interval.
+    """A power law `distance ~ width^slope`: mean over starts of least-squares slopes on logarithms, 95% interval.
 
-    The interval takes the distances as independent; of two distances it is the whole line.
+    Distances of neighbouring widths share a run and are not independent, starts are: the interval is Student's over the
+    slopes of the starts, and of a single start it is the whole line.
     """
 
     slope: float
@@ -41,12 +42,13 @@ class Rate(Result):
 
     @classmethod
     def fit(cls, widths: np.ndarray, distances: np.ndarray) -> Rate:
-        """Fit to `distances` of shape (seeds, len(widths))."""
-        x = np.log(np.broadcast_to(widths, distances.shape)).ravel()
-        line = stats.linregress(x, np.log(distances).ravel())
-        # a line through two points leaves no residual to judge it by
-        reach = float(stats.t.ppf(0.975, x.size - 2) * line.stderr) if x.size > 2 else np.inf
-        return cls(float(line.slope), float(line.slope) - reach, float(line.slope) + reach)
+        """Fit to `distances` of shape (starts, len(widths))."""
+        slopes = np.polyfit(np.log(widths), np.log(distances).T, 1)[0]
+        slope, count = float(slopes.mean()), len(slopes)
+        if count < 2:
+            return cls(slope, -np.inf, np.inf)
+        reach = float(stats.t.ppf(0.975, count - 1) * slopes.std(ddof=1) / np.sqrt(count))
+        return cls(slope, slope - reach, slope + reach)
 
 
 @dataclass(frozen=True, repr=False)
