@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 import splinescope as ss
 from splinescope.cli import main
-from splinescope.evidence import Check, Outcome, Verdict, _registry, find, ids, judged, reproduce
+from splinescope.evidence import Check, Outcome, Verdict, _registry, find, judged, reproduce
 from splinescope.evidence._pages import read_records, summary
 from tests.browser import open_page
 

@@ -1,40 +1,35 @@
-"""The claims on normalisation at quick size: the verdicts are these."""
+"""How paired comparisons are judged, and how statistics and loss are drawn apart."""
 
 import numpy as np
 import pytest
+import torch
 
 from splinescope.evidence import Verdict
-from splinescope.evidence._normalization import paired_verdict
-from tests.checks import check_verdicts
-
-pytest.importorskip("matplotlib").use("Agg")
-pytest.importorskip("sklearn")
-
-HOLDS, FIX, NO, OPEN = Verdict.HOLDS, Verdict.CORRECTED, Verdict.FAILS, Verdict.INCONCLUSIVE
-VERDICTS = {
-    "survey-fig7": [HOLDS],
-    "survey-fig8": [HOLDS, HOLDS, HOLDS],
-    "survey-bn-tls": [FIX, NO],
-    "essay-jitter": [HOLDS, HOLDS],
-    "essay-margin": [NO, OPEN, OPEN],
-    "essay-batch-size": [OPEN, OPEN, NO],
-    "essay-normalizations": [NO, NO],
-    "essay-initialization": [HOLDS, NO, OPEN],
-}
+from splinescope.evidence._intervals import interval, ratio_interval
+from splinescope.evidence._normalization import moons_network, normalised_by, paired
 
 
-@pytest.mark.parametrize("experiment_id", VERDICTS)
-def test_verdicts(experiment_id: str) -> None:
-    check_verdicts(experiment_id, VERDICTS[experiment_id])
-
-
-def test_paired_verdicts_count_seeds_and_looks() -> None:
-    """t = 3 is p = .10 with 3 seeds and p = .015 with 10, which is .06 after four looks."""
-    few = np.array([[1.0], [2.0], [3.0]]) - 2 + np.sqrt(3)
-    assert paired_verdict(few)[1] == pytest.approx([0.0955], abs=1e-4)
-    assert paired_verdict(few)[0] == OPEN
-    many = np.linspace(-1, 1, 10)[:, None]
+def test_a_gain_is_judged_by_its_interval_over_seeds() -> None:
+    """t = 3 is p = .10 with 3 seeds and p = .015 with 10: the same effect is open with few seeds."""
+    few = np.array([1.0, 2.0, 3.0]) - 2 + np.sqrt(3)
+    assert paired("text", "what", few).verdict == Verdict.INCONCLUSIVE
+    many = np.linspace(-1, 1, 10)
     many = many + 3 * many.std(ddof=1) / np.sqrt(10)
-    assert paired_verdict(many)[0] == HOLDS
-    assert paired_verdict(-many)[0] == NO
-    assert paired_verdict(np.hstack([many, *[np.linspace(-1, 1, 10)[:, None]] * 3]))[0] == OPEN
+    assert paired("text", "what", many).verdict == Verdict.HOLDS
+    assert paired("text", "what", -many).verdict == Verdict.FAILS
+
+
+def test_intervals_cover_the_mean_as_often_as_they_say() -> None:
+    rng = np.random.default_rng(0)
+    covered = np.mean([low < 0.3 < high for low, high in (interval(0.3 + rng.standard_normal(5)) for _ in range(2000))])
+    assert covered == pytest.approx(0.95, abs=0.015)
+    assert interval([1.0]) == (-np.inf, np.inf)
+    low, high = ratio_interval([2.0, 8.0, 4.0])
+    assert np.sqrt(low * high) == pytest.approx(4.0)
+
+
+def test_statistics_of_the_same_batch_are_those_of_torch() -> None:
+    torch.manual_seed(0)
+    net, x = moons_network(8).double().train(), torch.randn(20, 2, dtype=torch.float64)
+    torch.testing.assert_close(normalised_by(net, x, x), net(x))
+    torch.testing.assert_close(normalised_by(net, x[:5], x), net(x)[:5])

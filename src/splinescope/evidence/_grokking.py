@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..complexity import LogSpaced, local_complexity, robustness
+from ..complexity._statistics import statistics_of
 from ..data.digits import digits
 from ._experiment import Progress
 
@@ -39,16 +40,19 @@ class Setting:
 
 @dataclass
 class Run:
-    """What was measured: `[T]` arrays over `steps`, and the parameters at each of them."""
+    """What was measured: `[T]` arrays over `steps`, and the parameters at each of them.
+
+    With batch norm, local complexity is that with the statistics of the training set; `lc_running` is that at training
+    points with the running averages.
+    """
 
     steps: list[int] = field(default_factory=list)
     lc_train: list[float] = field(default_factory=list)
+    lc_running: list[float] = field(default_factory=list)
     lc_test: list[float] = field(default_factory=list)
     lc_random: list[float] = field(default_factory=list)
     train_accuracy: list[float] = field(default_factory=list)
     test_accuracy: list[float] = field(default_factory=list)
-    robust_accuracy: list[float] = field(default_factory=list)
-    masked: list[bool] = field(default_factory=list)
     states: list[dict[str, Tensor]] = field(default_factory=list)
 
     def curves(self) -> dict[str, Any]:
@@ -116,19 +120,54 @@ def _measure(
 ) -> None:  # fmt: skip
     n = setting.points
     run.steps.append(step)
-    for curve, points in ((run.lc_train, x[:n]), (run.lc_test, x_test[:n]), (run.lc_random, noise)):
-        curve.append(float(local_complexity(model, points, radius=RADIUS).total.double().mean()))
+    run.lc_running.append(_folds(model, x[:n]))
+    with statistics_of(model, x):
+        for curve, points in ((run.lc_train, x[:n]), (run.lc_test, x_test[:n]), (run.lc_random, noise)):
+            curve.append(_folds(model, points))
     model.eval()
     with torch.no_grad():
         run.train_accuracy.append(float((model(x).argmax(1) == y).double().mean()))
         run.test_accuracy.append(float((model(x_test).argmax(1) == y_test).double().mean()))
-    found = robustness(
-        model, x_test[:n], y_test[:n], epsilons=[EPSILON], steps=10, restarts=1, queries=20, bounds=(0.0, 1.0)
-    )
-    run.robust_accuracy.append(float(found.accuracy[0]))
-    run.masked.append(found.masked)
     run.states.append(copy.deepcopy(model.state_dict()))
     model.train()
+
+
+def _folds(model: nn.Module, points: Tensor) -> float:
+    return float(local_complexity(model, points, radius=RADIUS).total.double().mean())
+
+
+def at_state(setting: Setting, run: Run, index: int) -> nn.Module:
+    """The network at one record, in evaluation mode."""
+    model = network(setting)
+    model.load_state_dict(run.states[index])
+    return model.eval()
+
+
+def attacked(setting: Setting, run: Run, indices: list[int], *, strong: bool = True) -> list[dict[str, Any]]:
+    """Accuracy on test points at some records under the union of attacks: by gradient with restarts, by scores alone,
+    and by the points that break the network at the other records.
+    """
+    _, _, x_test, y_test = sets(setting)
+    models = [at_state(setting, run, i) for i in indices]
+    steps, restarts, queries = (40, 3, 400) if strong else (5, 1, 10)
+    rows = []
+    for place, model in enumerate(models):
+        found = robustness(
+            model, x_test[: setting.points], y_test[: setting.points], epsilons=[EPSILON], steps=steps,
+            restarts=restarts, queries=queries, bounds=(0.0, 1.0), transfer_from=models[:place] + models[place + 1 :],
+        )  # fmt: skip
+        assert found.transfer is not None
+        rows.append(
+            {
+                "step": run.steps[indices[place]],
+                "accuracy": float(found.accuracy[0]),
+                "gradient": float(found.gradient[0]),
+                "search": float(found.search[0]),
+                "transfer": float(found.transfer[0]),
+                "masked": found.masked,
+            }
+        )
+    return rows
 
 
 def train_all(settings: list[Setting], progress: Progress | None, share: float = 1.0) -> list[Run]:
@@ -151,8 +190,8 @@ def spread(values: list[float]) -> str:
 
 
 def quick(seed: int, **changes: Any) -> Setting:
-    """A small network on few digits at a high rate: the same phases in seconds."""
-    options = {"steps": 3000, "width": 64, "train": 200, "rate": 4e-3, "points": 60, "per_decade": 5, **changes}
+    """A small network on few digits at a high rate, for a second."""
+    options = {"steps": 400, "width": 32, "train": 100, "rate": 4e-3, "points": 30, "per_decade": 3, **changes}
     return Setting(seed=seed, **options)
 
 

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+EXACT = "an identity: what is left is rounding of float64 sums"
+
+
 def random_problem(
     seed: int, *, d: int = 3, m: int = 8, n: int = 40, activation: Any = "tanh"
 ) -> tuple[TwoLayerBN, Data]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from ..tiling import Slice, tessellate
-from ._experiment import Verdict
+from ._experiment import Check, Claim, judged
+from ._intervals import interval
 
 KINDS = ("zero bias", "random bias", "batch")
 
@@ -37,13 +39,11 @@ def two_moons(n: int, noise: float, generator: torch.Generator) -> tuple[Tensor,
     return points + noise * torch.randn(n, 2, generator=generator, dtype=torch.float64), labels
 
 
-def seeded(make: object, seed: int) -> nn.Module:
-    """A module made with its own random stream."""
-    assert callable(make)
+def seeded(make: Callable[[], nn.Sequential], seed: int) -> nn.Sequential:
+    """A network made with its own random stream."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        module: nn.Module = make()
-    return module
+        return make()
 
 
 def moons_network(width: int) -> nn.Sequential:
@@ -54,16 +54,36 @@ def moons_network(width: int) -> nn.Sequential:
 
 
 def train_moons(
-    net: nn.Module, x: Tensor, y: Tensor, steps: int, batch_size: int, minibatch: bool, generator: torch.Generator
+    net: nn.Sequential,
+    x: Tensor,
+    y: Tensor,
+    steps: int,
+    loss_batch: int,
+    statistics_batch: int,
+    generator: torch.Generator,
 ) -> None:
-    """Adam on minibatches of the loss; statistics come from the same minibatch, or from all points."""
+    """Adam on a batch of the loss, with the statistics of a batch that holds it or is held by it: nested draws."""
     optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
     for _ in range(steps):
-        pick = torch.randperm(len(x), generator=generator)[:batch_size]
-        outputs = net(x[pick]) if minibatch else net(x)[pick]
+        order = torch.randperm(len(x), generator=generator)
+        of_loss, of_statistics = order[:loss_batch], order[:statistics_batch]
+        outputs = normalised_by(net, x[of_loss], x[of_statistics])
         optimizer.zero_grad()
-        nn.functional.cross_entropy(outputs, y[pick]).backward()
+        nn.functional.cross_entropy(outputs, y[of_loss]).backward()
         optimizer.step()
+
+
+def normalised_by(net: nn.Sequential, x: Tensor, statistics: Tensor) -> Tensor:
+    """The network at x with batch norms that take mean and variance from other rows, gradients included."""
+    for layer in net:
+        if isinstance(layer, nn.BatchNorm1d):
+            mean, variance = statistics.mean(0), statistics.var(0, correction=0)
+            x, statistics = (
+                (z - mean) / torch.sqrt(variance + layer.eps) * layer.weight + layer.bias for z in (x, statistics)
+            )
+        else:
+            x, statistics = layer(x), layer(statistics)
+    return x
 
 
 def measure_margins(net: nn.Module, x: Tensor, y: Tensor, test_x: Tensor, test_y: Tensor) -> dict[str, float]:
@@ -76,28 +96,19 @@ def measure_margins(net: nn.Module, x: Tensor, y: Tensor, test_x: Tensor, test_y
     return {"smallest": float(margins.min()), "mean": float(margins.mean()), "accuracy": accuracy}
 
 
-LEVEL = 0.05
+def paired(text: str, what: str, gains: np.ndarray, others: str = "") -> Claim:
+    """A claim of a gain, by its one pre-stated comparison: paired differences over seeds, Student's interval.
 
-
-def paired_verdict(gains: np.ndarray) -> tuple[Verdict, list[float]]:
-    """Whether some column of paired differences `[seeds, looks]` is above zero, by two-sided Student t-tests.
-
-    Holds if the smallest p of a gain, times the number of looks (Bonferroni), is below .05; fails if every look is a
-    loss with p below .05; open otherwise. Few seeds need a large t: 3 standard errors of 3 seeds are p = .1.
-
-    Returns:
-        The verdict and the p of each look.
+    Args:
+        text: The claim.
+        what: What was compared.
+        gains: `[seeds]` differences.
+        others: Further comparisons, told but not judged.
     """
-    from scipy.stats import ttest_1samp
-
-    p = np.array([float(ttest_1samp(column, 0.0).pvalue) for column in gains.T])
-    up = gains.mean(0) > 0
-    if (p[up] * len(p) < LEVEL).any():
-        return Verdict.HOLDS, p.tolist()
-    return Verdict.FAILS if (~up & (p < LEVEL)).all() else Verdict.INCONCLUSIVE, p.tolist()
-
-
-CRITERION = (
-    "paired t-test over seeds at .05: holds if some gain is significant after correction for the number of looks, "
-    "does not hold if every look is a significant loss, open otherwise"
-)
+    low, high = interval(gains)
+    return judged(
+        text,
+        f"{what}: {gains.mean():+.4f}, 95% interval {low:+.4f} to {high:+.4f}, {len(gains)} paired seeds{others}",
+        holds=[Check(f"lower end of the 95% interval: {what}", low, ">", 0.0, "0 is no gain")],
+        fails=[Check(f"upper end of the 95% interval: {what}", high, "<", 0.0, "0 is no loss")],
+    )

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from ..representation import random_network, representation_geometry
-from ._decomposed import judge, subplots
-from ._experiment import Claim, Experiment, Outcome, Progress, Size
+from ._decomposed import spread, subplots
+from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
 
 KINDS: dict[str, dict[str, Any]] = {
     "no recentring (rms)": {"components": ("rs", "nl"), "spread": "rms"},
@@ -18,51 +18,65 @@ KINDS: dict[str, dict[str, Any]] = {
 
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
-    n, width, depth = (256, 200, 20) if size == "quick" else (512, 300, 30)
-    numbers: dict[str, Any] = {"n": n, "width": width, "depth": depth, "active": {}, "participation": {}}
-    for i, (kind, options) in enumerate(KINDS.items()):
+    n, width, depth, seeds = (128, 100, 10, 2) if size == "quick" else (512, 300, 30, 5)
+    numbers: dict[str, Any] = {"n": n, "width": width, "depth": depth, "active": {}, "rows": []}
+    for i, (kind, s) in enumerate((kind, s) for kind in KINDS for s in range(seeds)):
         if progress is not None:
-            progress(i / len(KINDS), kind)
-        generator = torch.Generator().manual_seed(seed)
+            progress(i / (len(KINDS) * seeds), f"{kind}, seed {seed + s}")
+        generator = torch.Generator().manual_seed(seed + s)
         x = torch.randn(n, 50, dtype=torch.float64, generator=generator)
-        network = random_network(depth, width, in_features=50, dtype=x.dtype, generator=generator, eps=0.0, **options)
+        network = random_network(
+            depth, width, in_features=50, dtype=x.dtype, generator=generator, eps=0.0, **KINDS[kind]
+        )
         last = representation_geometry(network, x, method="hooks", keep_gram=False)[-1]
-        numbers["active"][kind] = last.active_fraction
-        numbers["participation"][kind] = float(np.nanmedian(last.participation))
-    spread = {kind: np.quantile(active, [0.05, 0.95]) for kind, active in numbers["active"].items()}
-    often = {kind: float(np.mean(active > 0.8)) for kind, active in numbers["active"].items()}
-    without, with_rc = KINDS
+        numbers["active"].setdefault(kind, last.active_fraction)
+        low, high = np.quantile(last.active_fraction, [0.05, 0.95])
+        numbers["rows"].append(
+            {
+                "kind": kind,
+                "low": float(low),
+                "high": float(high),
+                "often": float(np.mean(last.active_fraction > 0.8)),
+                "zero": 1 - float(np.mean(last.active_fraction)),
+                "participation": float(np.nanmedian(last.participation)),
+            }
+        )
+    without, with_rc = ([r for r in numbers["rows"] if r["kind"] == kind] for kind in KINDS)
     text = "; ".join(
-        f"{kind}: 5% to 95% of units active on {low:.2f} to {high:.2f} of the inputs, {often[kind]:.0%} above .8"
-        for kind, (low, high) in spread.items()
+        f"{rows[0]['kind']}: 5% to 95% of units active on {spread([r['low'] for r in rows])} and "
+        f"{spread([r['high'] for r in rows])} of the inputs, {spread([r['often'] for r in rows])} above .8"
+        for rows in (without, with_rc)
     )
-    share = numbers["participation"]
-    zero = 1 - float(np.mean(numbers["active"][with_rc]))
+    half = max(abs(r["zero"] - 0.5) for r in with_rc)
     return Outcome(
         numbers,
         (
-            Claim(
+            judged(
                 "Without recentring some units are nearly always on and others nearly never; with it every unit is "
-                "active on about half of the inputs.",
-                judge(
-                    spread[without][0] < 0.15
-                    and spread[without][1] > 0.85
-                    and spread[with_rc][0] > 0.35
-                    and spread[with_rc][1] < 0.65
-                ),
-                text,
-                "5% and 95% quantiles: below .15 and above .85 without; between .35 and .65 with",
+                "active on about half of the inputs (Figure 6).",
+                f"{text}; {seeds} networks",
+                holds=[
+                    Check("5% quantile without, largest", max(r["low"] for r in without), "<", 0.15, "nearly never"),
+                    Check("95% quantile without, least", min(r["high"] for r in without), ">", 0.85, "nearly always"),
+                    Check("5% quantile with, least", min(r["low"] for r in with_rc), ">", 0.35, "about half"),
+                    Check("95% quantile with, largest", max(r["high"] for r in with_rc), "<", 0.65, "about half"),
+                ],
             ),
-            Claim(
+            judged(
                 "With recentring a unit is negligible for most inputs: it is exactly 0 on about half, and its energy "
                 "sits on a small share.",
-                judge(zero > 0.9, abs(zero - 0.5) < 0.1 and share[with_rc] < 0.2),
-                f"{zero:.0%} of activations are 0; median share of inputs that carry a unit's energy "
-                f"{share[with_rc]:.1%} ({share[without]:.1%} without recentring)",
-                "zero on 90% of inputs as stated; half zero and energy on less than 20% as corrected",
+                f"{spread([r['zero'] for r in with_rc])} of activations are 0; median share of inputs that carry a "
+                f"unit's energy {spread([r['participation'] for r in with_rc])} "
+                f"({spread([r['participation'] for r in without])} without recentring)",
+                holds=[Check("share of zeros, least", min(r["zero"] for r in with_rc), ">", 0.9, "'most', as printed")],
+                corrected=[
+                    Check("share of zeros minus a half, largest", half, "<", 0.1, "about half"),
+                    Check("share that carries the energy, largest", max(r["participation"] for r in with_rc), "<", 0.2,
+                          "a small share: below that of a unit active on a fifth"),
+                ],
             ),
         ),
-    )
+    )  # fmt: skip
 
 
 def draw(numbers: dict[str, Any]) -> Any:

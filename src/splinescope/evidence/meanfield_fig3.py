@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..meanfield import FirstStep, LearningRateStudy, TwoLayerBN, first_step, learning_rate_study
-from ._experiment import Claim, Experiment, Outcome, Progress, Size
-from ._meanfield import decide, panels, random_neurons, relu_data
+from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
+from ._intervals import interval
+from ._meanfield import EXACT, panels, random_neurons, relu_data, spread
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
-    m, n, iterations = (30, 200, 60) if size == "quick" else (100, 2000, 500)
+    m, n, iterations, seeds = (30, 200, 40, 2) if size == "quick" else (100, 1000, 400, 6)
     net, data = random_neurons(m, seed), relu_data(n, seed)
     step = first_step(net, data, lengths=np.geomspace(1e-3, 10, 13), rate=0.05)
     error = float(np.abs(step.after / step.predicted - 1).max())
@@ -26,21 +28,32 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
     falls = np.diff(step.after, axis=0) < 0
     boundary = bool(falls[below].all() and not falls[above].any() and above.any() and below.any())
 
-    loud = TwoLayerBN(5 * net.a, net.b, "relu")
-    rates = np.logspace(-3, 3, 13)
-    studies = {}
-    for number, (name, train) in enumerate((("all weights", True), ("inner weights only", False))):
+    rates = np.logspace(-3, 3, 7 if size == "quick" else 13)
+    kinds = (("all weights", True), ("inner weights only", False))
+    decades: dict[str, list[tuple[float, float]]] = {name: [] for name, _ in kinds}
+    studies: dict[str, LearningRateStudy] = {}
+    diverged = 0
+    for k, (name, train) in itertools.product(range(seeds), kinds):
         if progress:
-            progress((1 + number) / 3, f"learning rates, {name}")
-        studies[name] = learning_rate_study(loud, data, rates=rates, iterations=iterations, train_amplitudes=train)
-    wide, narrow = studies["all weights"].workable_decades()
-    inner_bn, inner_plain = studies["inner weights only"].workable_decades()
-    top = 0.5 * len(rates)
+            progress((2 * k + (not train)) / (2 * seeds), f"learning rates, {name}, seed {seed + k}")
+        start = random_neurons(m, seed + k)
+        loud = TwoLayerBN(5 * start.a, start.b, "relu")
+        study = learning_rate_study(
+            loud, relu_data(n, seed + k), rates=rates, iterations=iterations, train_amplitudes=train
+        )
+        decades[name].append(study.workable_decades())
+        studies.setdefault(name, study)
+        diverged += 0 if train else int(not np.isfinite(study.batch_norm).all())
+    more = {name: [bn - plain for bn, plain in values] for name, values in decades.items()}
+    all_low, all_high = interval(more["all weights"])
+    inner_low, inner_high = interval(more["inner weights only"])
+    reversed_everywhere = float(falls.mean())
     numbers = {
         "before": step.before.tolist(),
         "after": step.after.tolist(),
         "push": step.push.tolist(),
         "rates": rates.tolist(),
+        "decades": decades,
         "studies": {
             name: {
                 "batch_norm": np.nan_to_num(s.batch_norm, posinf=1e300).tolist(),
@@ -53,30 +66,61 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
     return Outcome(
         numbers,
         (
-            Claim(
-                "The first step of gradient descent makes short neurons long: the shorter before, the "
-                "longer after. Corrected: for neurons shorter than sqrt(rate * gradient at unit length); "
-                "longer ones hardly change.",
-                decide(error < 1e-9 and floor and boundary, corrected=True),
-                f"length after = sqrt(n^2 + (push/n)^2) to {error:.1e}; never below sqrt(2 push); median "
-                f"length after {np.median(step.after[0]):.2g} from {step.before[0]:g}, "
+            judged(
+                "The first step of gradient descent makes short neurons long: the shorter before, the longer after "
+                "(section 4.3). Corrected: for neurons shorter than sqrt(rate * gradient at unit length); longer ones "
+                "hardly change.",
+                f"length after = sqrt(n^2 + (push/n)^2) to {error:.1e}; never below sqrt(2 push): {floor}; the "
+                "order is "
+                f"reversed for {reversed_everywhere:.0%} of all neighbouring lengths from {step.before[0]:g} to "
+                f"{step.before[-1]:g}; median length after {np.median(step.after[0]):.2g} from {step.before[0]:g}, "
                 f"{np.median(step.after[-1]):.3g} from {step.before[-1]:g}",
-                "prediction to 1e-9, floor respected, order reversed exactly below sqrt(push)",
+                holds=[
+                    Check(
+                        "share of neighbouring lengths in reversed order",
+                        reversed_everywhere,
+                        ">",
+                        0.999,
+                        "as printed, for all lengths",
+                    )
+                ],
+                corrected=[
+                    Check("largest error of the predicted length", error, "<", 1e-9, EXACT),
+                    Check(
+                        "neurons below the floor, or out of order",
+                        1.0 - (floor and boundary),
+                        "<",
+                        0.5,
+                        "a proven statement: none may be",
+                    ),
+                ],
             ),
-            Claim(
-                "Batch norm makes training less sensitive to the learning rate.",
-                decide(wide > narrow + 0.5),
-                f"decades of rate (of {top:g} tried) that end below the starting loss: {wide:.1f} with "
-                f"batch norm, {narrow:.1f} without",
-                "at least half a decade more",
+            judged(
+                "Batch norm makes training less sensitive to the learning rate (Figure 3).",
+                f"decades of rate (of {0.5 * len(rates):g} tried) that end below the starting loss, more with "
+                "batch norm "
+                f"than without: {spread(more['all weights'])}, 95% interval {all_low:.2f} to {all_high:.2f}, {seeds} "
+                "networks",
+                holds=[Check("lower end of the 95% interval of the gain, decades", all_low, ">", 0.0, "0 is no gain")],
+                fails=[
+                    Check(
+                        "upper end of the 95% interval of the gain in decades",
+                        all_high,
+                        "<",
+                        0.5,
+                        "half a decade is the step of the rates tried",
+                    )
+                ],
             ),
-            Claim(
-                "Ours: the effect is in the inner weights; trained alone, no rate is too large for them.",
-                decide(
-                    inner_bn > inner_plain + 1 and bool(np.isfinite(studies["inner weights only"].batch_norm).all())
-                ),
-                f"{inner_bn:.1f} decades with batch norm, {inner_plain:.1f} without, amplitudes fixed",
-                "at least one decade more, and no divergence with batch norm",
+            judged(
+                "(Ours.) The effect is in the inner weights; trained alone, no rate is too large for them.",
+                f"gain in decades, amplitudes fixed: {spread(more['inner weights only'])}, 95% interval "
+                f"{inner_low:.2f} "
+                f"to {inner_high:.2f}; {diverged} of {seeds} networks diverged with batch norm",
+                holds=[
+                    Check("lower end of the 95% interval of the gain in decades", inner_low, ">", 0.0, "0 is no gain"),
+                    Check("networks that diverged with batch norm", float(diverged), "<", 0.5, "'no rate': none may"),
+                ],
             ),
         ),
     )

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from ..normalization import fold_distances, initialize_
-from ._decomposed import judge, subplots
-from ._experiment import Claim, Experiment, Outcome, Progress, Size
+from ._decomposed import subplots
+from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
 
 SHIFTS = np.linspace(-2, 2, 81)
 
@@ -40,22 +40,28 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
     curves = np.stack([objective(mean + shift) for shift in SHIFTS]) / objective(mean)
     beaten = int((curves < 1).sum())
     least = float(n * torch.linalg.eigvalsh(torch.cov(x.T, correction=0))[0])
+    offset = Check("relative difference of the objective at the mean", error, "<", 1e-12, "an identity: rounding")
+    none_better = Check("offsets that do better", float(beaten), "<", 0.5, "a minimum: none may")
+    direction = Check(
+        "best unit's objective over that of the smallest principal direction", float(site.optimum.min() / least), "<",
+        1 + 1e-9, "the least over directions is the smallest principal one's, by definition",
+    )  # fmt: skip
     return Outcome(
         {"shifts": SHIFTS, "curves": curves[:, :10], "least": least, "optima": site.optimum},
         (
-            Claim(
+            judged(
                 "With the direction held, in the layer's own input space, the offset of least total squared distance "
                 "is the mean, where batch norm puts it (equation (8) reads as if over the whole fold).",
-                judge(False, error < 1e-12 and beaten == 0),
-                f"relative difference of the objective {error:.1e}; better offsets found: {beaten} of {curves.size}",
-                "difference below 1e-12 and no better offset",
+                f"relative difference of the objective {error:.1e}; better offsets found: {beaten} of {curves.size}; "
+                f"over the whole fold the least is {least / site.optimum.min():.2g} of batch norm's best",
+                holds=[offset, none_better, direction],
+                corrected=[offset, none_better],
             ),
-            Claim(
+            judged(
                 "Batch norm also finds the direction of least total squared distance.",
-                judge(bool(site.optimum.min() <= least * (1 + 1e-9))),
                 f"smallest principal direction {least:.3g}; batch norm on {units} random directions "
                 f"{site.optimum.min():.3g} (best), {site.optimum.mean():.3g} (mean)",
-                "best unit reaches the smallest principal direction's value",
+                holds=[direction],
             ),
         ),
     )

@@ -1,0 +1,202 @@
+"""Every experiment at quick size: it runs, judges nothing, draws, and its numbers keep what is true at any size.
+
+Verdicts are the full size's (docs/evidence.md); what stands here are laws: exact identities, bounds, shares.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from splinescope.evidence import Verdict, find, ids
+from splinescope.evidence._reproduce import _plain
+
+pytest.importorskip("matplotlib").use("Agg")
+pytest.importorskip("sklearn", reason="the data extra is not installed")
+
+Numbers = dict[str, Any]
+
+
+def near(value: Any, target: float, tolerance: float) -> bool:
+    return bool(np.abs(np.asarray(value, float) - target).max() <= tolerance)
+
+
+def shares(value: Any) -> bool:
+    array = np.asarray(value, float)
+    return bool(((array >= 0) & (array <= 1)).all())
+
+
+def thm3(n: Numbers) -> None:
+    for row in n["polygons"]:  # the exact classes of a regular polygon
+        assert row["classes"] == 2 * row["n"]
+        assert row["gamma"] == pytest.approx(1 / (2 * row["n"]), rel=1e-9)
+        assert row["n"] <= row["mean"] <= row["bound"]
+    assert not any(n["collinear_reached"].values())
+
+
+def thm10(n: Numbers) -> None:
+    assert all(t <= b for k in n["depths"] for t, b in zip(n["depths"][k], n["bounds"][k], strict=True))
+    assert n["close_pair_depth"] > n["ordinary_depth"]
+
+
+def thm11(n: Numbers) -> None:
+    for row in n["rows"]:
+        assert row["first_last_product"] == 0
+        assert row["ratio"] <= math.sqrt(2 / ((row["n"] - 1) ** 2 + 1)) * (1 + 1e-9)
+        assert row["deviation"] <= row["sharp_deviation"] + 1e-9
+    assert n["rate"] == pytest.approx(n["predicted_rate"], abs=1e-3)
+
+
+def thm13(n: Numbers) -> None:
+    for row in n["rows"]:
+        assert row["closed_error"] < 1e-12
+        assert row["products"] == 0
+        assert abs(row["odd_square"] - 1) < 5 * row["odd_square_error"]
+
+
+def thm14(n: Numbers) -> None:
+    far = [row for row in n["rows"] if row["factor"] > 1]
+    assert all(row["ratio"] <= row["gain"] * (1 + 1e-9) < 1 for row in far)
+    assert near([row["odd"] for row in n["rows"]], 1, 1e-9)
+    assert all(sample["product"] == 0 for sample in n["sampled"])
+
+
+def lemma2(n: Numbers) -> None:
+    assert min(n["ratios"]) >= 1
+    assert n["other_flips_corrected"] == 0 < n["other_flips_printed"]
+
+
+def cor4(n: Numbers) -> None:
+    assert (n["line_plain_reached"], n["line_recentred_reached"]) == (1.0, 0.0)
+
+
+def decomposed_fig5(n: Numbers) -> None:
+    angles = [(r["angle"], r["predicted"]) for r in n["rows"] if r["kind"] == "RC + RS"]
+    assert all(abs(angle - predicted) < 3 for angle, predicted in angles)
+
+
+def decomposed_init(n: Numbers) -> None:
+    assert all(run["identity_error"] < 1e-9 and run["rank"] == n["n"] for run in n["runs"])
+
+
+def prop1(n: Numbers) -> None:
+    assert max(n["asymmetry"], n["projector_error"], n["closed_form_error"], *n["isometry_error"]) < 1e-8
+    assert n["least_eigenvalue"] > 0
+
+
+def meanfield_norm(n: Numbers) -> None:
+    assert n["pythagoras_error"] < 1e-12
+    assert n["drifts"][-1] < n["drifts"][0]
+    assert all(np.diff(growth).min() >= -1e-15 for growth in n["mean_growth"])
+
+
+def meanfield_thm2(n: Numbers) -> None:
+    assert max(n["field_errors"]) < 1e-12
+    assert max(n["gaps"]["manifold"]) < 1e-5 < n["gaps"]["unit length"][-1]
+
+
+def meanfield_thm4(n: Numbers) -> None:
+    energy = n["energy"]
+    assert energy["dL/dt"] == pytest.approx(energy["riemannian"], rel=1e-9)
+    assert np.asarray(n["end"]).min() > 0
+    assert np.asarray(n["start"])[:, 0].mean() > np.asarray(n["start"])[:, -1].mean()
+
+
+def meanfield_thm5(n: Numbers) -> None:
+    for excess in n["excess"].values():
+        rows = np.atleast_2d(excess)
+        assert rows.min() > -1e-9  # L* is the optimum
+        assert (np.diff(rows, axis=1) < 1e-9).all()  # a gradient flow
+
+
+def meanfield_fig2(n: Numbers) -> None:
+    assert n["law_error"] < 1e-12
+    assert near(n["plain"]["relu"], 1.0, 1e-12)
+
+
+def meanfield_fig3(n: Numbers) -> None:
+    before, after, push = (np.array(n[k]) for k in ("before", "after", "push"))
+    predicted = np.sqrt(before[:, None] ** 2 + (push / before[:, None]) ** 2)
+    np.testing.assert_allclose(after, predicted, rtol=1e-9)
+
+
+def fig10(n: Numbers) -> None:
+    assert n["unevenness"] < 1e-8
+    factors, density = (np.array(values) for values in n["points"])  # by nearest neighbours, against the law
+    assert 0.5 < np.median(density * n["area"] * factors) < 2
+
+
+def fig8(n: Numbers) -> None:
+    assert all(np.asarray(rows).min() > 0 for place in n["ratios"].values() for rows in place.values())
+
+
+def jitter(n: Numbers) -> None:
+    """The law of the first layer is exact in expectation: some draws and units are within a fifth of it."""
+    assert near(n["ratios"], 1.0, 0.2)
+    assert shares(n["flips"])
+
+
+def grokking(n: Numbers) -> None:
+    for curve in [*n["without"], *n["with"]]:
+        assert curve["steps"][0] == 0
+        assert min(curve["lc_train"]) >= 0
+        assert shares(curve["train_accuracy"])
+    assert set(n["statistics"]) == {"data", "running"}
+
+
+def margins(n: Numbers) -> None:
+    rows = n["rows"]
+    assert all(r["smallest"] <= r["mean"] and shares(r["accuracy"]) for kind in rows.values() for r in kind)
+
+
+LAWS: dict[str, Callable[[Numbers], None]] = {
+    "decomposed-cor4": cor4,
+    "decomposed-fig5": decomposed_fig5,
+    "decomposed-init": decomposed_init,
+    "decomposed-lemma2": lemma2,
+    "decomposed-thm3": thm3,
+    "decomposed-thm10": thm10,
+    "decomposed-thm11": thm11,
+    "decomposed-thm13": thm13,
+    "decomposed-thm14": thm14,
+    "decomposed-sec2": lambda n: None if max(n["difference"]) < 1e-12 else pytest.fail("recentring once is not enough"),
+    "essay-jitter": jitter,
+    "essay-margin": margins,
+    "meanfield-fig2": meanfield_fig2,
+    "meanfield-fig3": meanfield_fig3,
+    "meanfield-norm": meanfield_norm,
+    "meanfield-prop1": prop1,
+    "meanfield-thm2": meanfield_thm2,
+    "meanfield-thm4": meanfield_thm4,
+    "meanfield-thm5": meanfield_thm5,
+    "survey-bn-grokking": grokking,
+    "survey-fig8": fig8,
+    "survey-fig10": fig10,
+}
+
+
+@pytest.mark.parametrize("experiment_id", ids())
+def test_it_works_and_keeps_its_laws(experiment_id: str) -> None:
+    from matplotlib import pyplot
+
+    experiment = find(experiment_id)
+    shares_done: list[float] = []
+    outcome = experiment.measure("quick", 0, lambda share, what: shares_done.append(share))
+    assert all(0 <= share <= 1 for share in shares_done)
+    assert outcome.claims
+    for claim in outcome.claims:
+        assert claim.verdict == Verdict.UNJUDGED
+        assert claim.text.strip()
+        assert claim.measured.strip()
+        assert claim.criterion.strip()
+        assert all(check.reason.strip() for check in claim.checks)
+    numbers = json.loads(json.dumps(outcome.numbers, default=_plain))
+    LAWS.get(experiment_id, lambda n: None)(numbers)
+    figure = experiment.draw(numbers)
+    assert all(ax.get_xlabel() or ax.get_ylabel() or ax.get_title() for ax in figure.axes)
+    pyplot.close(figure)
