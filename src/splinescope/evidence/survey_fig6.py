@@ -80,13 +80,8 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                 "axis": surface.axes[0].tolist(),
             }
             if skip:
-<<<<<<< HEAD
-                found = landscape.skip_conditioning(model, x[:looks])
-                record["with"] = float(np.median(np.concatenate([block.with_skip.condition for block in found])))
-=======
                 found = landscape.skip_conditioning(model, x[:1])
-                record["with"] = float(np.median(np.concatenate([a.condition for a, _ in found.values()])))
->>>>>>> 4605c15 (Decide every verdict by stated lines, over seeds, and without circles)
+                record["with"] = float(np.median(np.concatenate([block.with_skip.condition for block in found])))
                 record["singular without"] = float(
                     np.mean(np.concatenate([np.isinf(block.without.condition) for block in found]))
                 )
