@@ -54,6 +54,8 @@ _PUBLIC: dict[str, str] = {
     "Robustness": "complexity",
     "load_tiling": "tiling",
     "compare": "tiling",
+    "surface": "tiling",
+    "SurfaceMesh": "tiling",
     "fold_census": "tiling",
     "FoldCensus": "tiling",
     "crofton_constant": "tiling",

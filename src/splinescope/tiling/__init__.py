@@ -23,5 +23,7 @@ from .statistics import Comparison as Comparison
 from .statistics import Summary as Summary
 from .statistics import compare as compare
 from .storage import load_tiling as load_tiling
+from .surfaces import SurfaceMesh as SurfaceMesh
 from .tessellate import tessellate as tessellate
 from .tiling import Tiling as Tiling
+from .zero_sets import surface as surface

@@ -8,6 +8,7 @@ so chunks may be split at will: to bound the memory, or to give an idle thread s
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -29,11 +30,19 @@ _FACTORED_TIMES = 4  # coefficients count this many times: combinations cost mor
 _BASIS_SHARE = 16  # a basis may take this many times the bytes of a chunk's rows: it serves all of the chunk
 
 
+Keep = Callable[[int, PlainRows, Tiles], np.ndarray | None]
+"""From the number of the fold that tiles stand before, and what they carry: which of them are wanted (None: all).
+
+Asked where rows are plain.
+"""
+
+
 class Engine:
     """Advances chunks of one plan; holds nothing that a thread could disturb."""
 
-    def __init__(self, plan: Plan, output: str, chunk_bytes: int) -> None:
+    def __init__(self, plan: Plan, output: str, chunk_bytes: int, keep: Keep | None = None) -> None:
         self._plan = plan
+        self._keep = keep
         self._output = output
         self._chunk_bytes = chunk_bytes
         self._scratch = threading.local()
@@ -41,7 +50,7 @@ class Engine:
     def start(
         self, inputs: np.ndarray, input_name: str, input_shape: tuple[int, ...], domain: np.ndarray,
         tiles: Tiles | None = None,
-    ) -> Chunk | Leaf:  # fmt: skip
+    ) -> Chunk | Leaf | None:  # fmt: skip
         """The whole domain (corners `[n, d]`, network inputs `[n, D]`) as one tile before the first fold.
 
         Or `tiles` with those corners: they need not have anything to do with each other.
@@ -50,7 +59,7 @@ class Engine:
         tiles = kind_of(domain).whole(domain) if tiles is None else tiles
         return self._next_chunk((), 0, _first_names(len(domain)), domain.copy(), rows, tiles)
 
-    def start_on(self, view: Slice, input_name: str) -> Chunk | Leaf:
+    def start_on(self, view: Slice, input_name: str) -> Chunk | Leaf | None:
         """The whole domain of a slice as one tile before the first fold, with the kind of rows that the plan says."""
         domain, shape = view.domain, view.input_shape
         if not self._plan.factored:
@@ -94,7 +103,8 @@ class Engine:
             last = min(units, chunk.tiles.unit_after(nth, chunk.pos, chunk.neg, chunk.first))
             total = chunk.count + int(expected_pieces(np.array([nth]), dimension).sum())
         after, vertices = self._cut(chunk, last, total)
-        return [after] if last < units or crowded else [self._cross(after, vertices)]
+        result = after if last < units or crowded else self._cross(after, vertices)
+        return [] if result is None else [result]
 
     def _cut(self, chunk: Chunk, last: int, pieces: int) -> tuple[Chunk, kernels.Vertices]:
         """The chunk with its tiles cut along units first <= k < last, and what the kernels know of its vertices."""
@@ -130,7 +140,7 @@ class Engine:
             filled=np.zeros((count, chunk.pos.shape[1]), np.bool_),
         )
 
-    def _cross(self, chunk: Chunk, vertices: kernels.Vertices) -> Chunk | Leaf:
+    def _cross(self, chunk: Chunk, vertices: kernels.Vertices) -> Chunk | Leaf | None:
         """Carry all vertices of a fully cut chunk over the fold to the end of the next segment."""
         rows: PlainRows | FactoredRows
         if isinstance(chunk.rows, FactoredRows):
@@ -142,8 +152,14 @@ class Engine:
     def _next_chunk(
         self, path: tuple[int, ...], stage: int, names: np.ndarray, points: np.ndarray,
         rows: PlainRows | FactoredRows, tiles: Tiles,
-    ) -> Chunk | Leaf:  # fmt: skip
+    ) -> Chunk | Leaf | None:  # fmt: skip
+        """What is left to do with tiles that stand at the end of a segment; None if no tile is kept."""
         segment = self._plan.segments[stage]
+        kept = self._keep(stage, rows, tiles) if self._keep is not None and isinstance(rows, PlainRows) else None
+        if kept is not None:
+            if not kept.any():
+                return None
+            tiles = tiles.chosen(kept)
         for seal, tol in zip(segment.seals, self._plan.seal_tolerances[stage], strict=True):
             apply_seal(self._plan, stage, seal, tol, tiles, rows)
         if isinstance(rows, FactoredRows) and stage >= self._plan.factored:  # narrow from here on

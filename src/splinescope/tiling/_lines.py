@@ -32,7 +32,7 @@ class LineCounter:
         probes = np.concatenate([starts[:_PROBE_LINES], ends[:_PROBE_LINES]])
         probes = np.concatenate([probes, (starts[:_PROBE_LINES] + ends[:_PROBE_LINES]) / 2])
         with one_torch_thread(), torch.no_grad():
-            self._plan = make_plan(program, torch.from_numpy(probes), rtol)
+            self._plan = make_plan(program, torch.from_numpy(probes), rtol, "plain")
         self._site_starts = np.cumsum([0, *(site.cuts for site in program.sites)])
 
     def count(self, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from . import _patterns, boundary, folds, graph, locate, maps, margin, pieces, quantities, shapes, statistics
+from . import _patterns, boundary, folds, graph, locate, maps, margin, pieces, quantities, section, shapes, statistics
 from ._solid_maps import make_boxes
 
 if TYPE_CHECKING:
@@ -144,16 +144,21 @@ class Measures:
 
     # ---- boundaries
 
-    def decision_boundary(self) -> Boundary:
+    def decision_boundary(self) -> Boundary | Any:
         """Where the class with the largest output changes (one output: where it is zero). Exact to rounding.
+
+        Segments on a plane, a `SurfaceMesh` of polygons in 3-D.
 
         Example:
             >>> for pair, points in tiling.decision_boundary().polylines: ...    # doctest: +SKIP
         """
         return boundary.decision_boundary(self._tiling)
 
-    def level_set(self, value: float, output: int = 0) -> Boundary:
-        """Where one output takes a value: the boundary between below or equal (class 0) and above (class 1)."""
+    def level_set(self, value: float, output: int = 0) -> Boundary | Any:
+        """Where one output takes a value: the boundary between below or equal (class 0) and above (class 1).
+
+        Segments on a plane, a `SurfaceMesh` of polygons in 3-D.
+        """
         return boundary.level_set(self._tiling, value, output)
 
     def margin(self, points: Any) -> np.ndarray:
@@ -171,6 +176,15 @@ class Measures:
         """
         program = self._tiling.program("distances in the input space")
         return margin.input_margin(program, self._tiling.slice.inputs(locate.as_points(self._tiling, points)))
+
+    def section(self, normal: Any, through: Any = None) -> Tiling:
+        """The 2-D tiling on a plane through this 3-D one: what `tessellate` gives there, without the network.
+
+        Args:
+            normal: `[3]` direction at right angles to the plane, in slice coordinates.
+            through: `[3]` a point of the plane; by default the mean of the domain's corners.
+        """
+        return section.section(self._tiling, normal, through)
 
     # ---- places
 

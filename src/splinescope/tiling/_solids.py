@@ -54,6 +54,14 @@ class Solids(Tiles):
             self.masks[low:high], self.facet_offsets[start : stop + 1] - first,
         )  # fmt: skip
 
+    def chosen(self, mask: np.ndarray) -> Solids:
+        sizes, facets = np.diff(self.offsets), np.diff(self.facet_offsets)
+        inside = np.repeat(mask, sizes)
+        return Solids(
+            np.concatenate([[0], np.cumsum(sizes[mask])]), self.corners[inside], self.labels[np.repeat(mask, facets)],
+            self.masks[inside], np.concatenate([[0], np.cumsum(facets[mask])]),
+        )  # fmt: skip
+
     def renumbered(self, ids: np.ndarray) -> Solids:
         return Solids(self.offsets, ids[self.corners], self.labels, self.masks, self.facet_offsets)
 

@@ -44,6 +44,12 @@ class Tiles:
         low, high = self.offsets[start], self.offsets[stop]
         return Tiles(self.offsets[start : stop + 1] - low, self.corners[low:high], self.labels[low:high])
 
+    def chosen(self, mask: np.ndarray) -> Tiles:
+        """The tiles with a True."""
+        sizes = np.diff(self.offsets)
+        inside = np.repeat(mask, sizes)
+        return Tiles(_ends(sizes[mask]), self.corners[inside], self.labels[inside])
+
     def renumbered(self, ids: np.ndarray) -> Tiles:
         """The same tiles with vertex v called ids[v]."""
         return Tiles(self.offsets, ids[self.corners], self.labels)
@@ -90,6 +96,10 @@ class Tiles:
     def room(self, vertices: int, units: int, pieces: int) -> Room:
         """Space to cut these tiles, which have that many vertices, by that many units into that many pieces or so."""
         return Room(vertices, self, units, pieces)
+
+
+def _ends(sizes: np.ndarray) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(sizes)])
 
 
 def joined_lists(parts: Sequence[Tiles], starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

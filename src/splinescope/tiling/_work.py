@@ -31,7 +31,7 @@ class Work:
     """
 
     def __init__(
-        self, engine: Engine, first: Chunk | Leaf, size: float,
+        self, engine: Engine, first: Chunk | Leaf | None, size: float,
         max_tiles: int | None, time_limit: float | None, report: Progress | None,
     ) -> None:  # fmt: skip
         self._engine = engine
@@ -48,7 +48,7 @@ class Work:
         self._time_limit = time_limit
         self._report = report
         self._changed = threading.Condition()
-        self._take([first])
+        self._take([] if first is None else [first])
 
     def run(self, threads: int) -> None:
         """Work until nothing is left or a limit is reached; helpers join once there is something to share."""

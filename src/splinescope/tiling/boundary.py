@@ -18,8 +18,8 @@ import torch
 from .._checks import as_float64_array, check_generator, check_index, check_whole
 from .._errors import InputError
 from . import maps
-from .folds import need_flat
 from .kernels.ties import chain, distances, trace_tiles, trace_walls
+from .surfaces import decision_surface, level_surface
 
 if TYPE_CHECKING:
     from .tiling import Tiling
@@ -90,9 +90,10 @@ class Boundary:
         return (1 - s) * self.segments[chosen, 0] + s * self.segments[chosen, 1]
 
 
-def decision_boundary(tiling: Tiling) -> Boundary:
+def decision_boundary(tiling: Tiling) -> Boundary | Any:
     """See `Tiling.decision_boundary`."""
-    need_flat(tiling, "decision boundaries as lines")
+    if tiling.dimension > 2:
+        return decision_surface(tiling)
     if maps.output_count(tiling) == 1:
         return level_set(tiling, 0.0)
     tolerance = tiling.rtol * max((float(np.abs(values).max()) for _, values in _value_blocks(tiling)), default=0.0)
@@ -103,14 +104,15 @@ def decision_boundary(tiling: Tiling) -> Boundary:
     return _trace(tiling, winners, tied, None, tolerance)
 
 
-def level_set(tiling: Tiling, value: float, output: int = 0) -> Boundary:
+def level_set(tiling: Tiling, value: float, output: int = 0) -> Boundary | Any:
     """See `Tiling.level_set`."""
-    need_flat(tiling, "level sets as lines")
     check_index(output, "output", maps.output_count(tiling))
     height = as_float64_array(value, "value")
     if height.ndim:
         raise InputError(f"value must be one number, got shape {height.shape}.")
     heights = np.concatenate([values[:, output] for _, values in _value_blocks(tiling)] or [np.zeros(0)])
+    if tiling.dimension > 2:
+        return level_surface(tiling, float(height), heights)
     two = np.stack([np.full(len(heights), float(height)), heights], 1)
     tolerance = tiling.rtol * float(np.abs(two).max(initial=0))
     return _trace(tiling, *_winners(two, tolerance), two, tolerance)

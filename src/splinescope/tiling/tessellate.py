@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Literal
 
@@ -15,9 +15,10 @@ from .._checks import check_positive, check_whole
 from .._errors import InputError, LimitReached, UnsupportedModelError
 from .._progress import check_progress, reporter
 from ..network import SplineNetwork, trace
-from ._engine import Engine
+from ..network._program import Program
+from ._engine import Engine, Keep
 from ._mesh import assemble
-from ._plan import is_connected, make_plan, probe_points
+from ._plan import Plan, is_connected, make_plan, probe_points
 from ._work import Progress, Work
 from .polytopes import cells_of
 from .slice import Slice
@@ -77,23 +78,30 @@ def tessellate(
     Reference: Balestriero, Humayun, Baraniuk, "On the Geometry of Deep Learning", equation (5).
     """
     view = slice
-    _check_arguments(view, rtol, max_tiles, time_limit, threads, chunk_bytes, rows)
-    check_progress(progress)
-    network = model if isinstance(model, SplineNetwork) else traced(model, view)
-    if tuple(network.input_shape) != view.input_shape:
-        raise InputError(
-            f"the slice must lie in the network's input space: inputs of shape {tuple(network.input_shape)} expected, "
-            f"the slice has {view.input_shape}."
-        )
-    program = network.program()
-    if not is_connected(program):
-        raise InputError(
-            "the network's output must depend on its input; no non-zero weight connects them, so it is constant."
-        )
+    check_arguments(view, rtol, max_tiles, time_limit, threads, chunk_bytes, rows)
+    network, program = checked_network(model, view, progress)
+    tiling, stopped = tile(
+        network, program, view, rtol=rtol, max_tiles=max_tiles, time_limit=time_limit, progress=progress,
+        threads=threads, chunk_bytes=chunk_bytes, rows=rows,
+    )  # fmt: skip
+    if stopped is not None:
+        raise LimitReached(f"{stopped}; {tiling.count} tiles were finished.", tiling)
+    return tiling
+
+
+def tile(
+    network: SplineNetwork, program: Program, view: Slice, *, rtol: float, max_tiles: int | None,
+    time_limit: float | None, progress: Progress | bool | None, threads: int | None, chunk_bytes: int = CHUNK_BYTES,
+    rows: str = "auto", keep: Callable[[Plan], Keep] | None = None,
+) -> tuple[Tiling, str | None]:  # fmt: skip
+    """`tessellate` on checked arguments; and which limit stopped it, if one did.
+
+    `keep` makes, from the plan, what says before every fold which tiles are wanted: the others are left out.
+    """
     with one_torch_thread(), torch.no_grad():
         probes = torch.from_numpy(view.inputs(probe_points(program, view.domain)))
         plan = make_plan(program, probes, rtol, rows)
-        engine = Engine(plan, program.output, chunk_bytes)
+        engine = Engine(plan, program.output, chunk_bytes, None if keep is None else keep(plan))
         first = engine.start_on(view, program.input)
         with _reporter(progress) as report:
             work = Work(engine, first, view.size, max_tiles, time_limit, report)
@@ -108,14 +116,29 @@ def tessellate(
         rtol=rtol,
         ending=network.ending,
         fingerprint=program.fingerprint,
-        complete=work.stopped is None,
+        complete=work.stopped is None and keep is None,
         corner_labels=mesh.tiles.labels,
         frozen=program,
         network=network,
     )
-    if work.stopped is not None:
-        raise LimitReached(f"{work.stopped}; {tiling.count} tiles were finished.", tiling)
-    return tiling
+    return tiling, work.stopped
+
+
+def checked_network(model: object, view: Slice, progress: Progress | bool | None) -> tuple[SplineNetwork, Program]:
+    """The network and its program, once they are found to fit the slice."""
+    check_progress(progress)
+    network = model if isinstance(model, SplineNetwork) else traced(model, view)
+    if tuple(network.input_shape) != view.input_shape:
+        raise InputError(
+            f"the slice must lie in the network's input space: inputs of shape {tuple(network.input_shape)} expected, "
+            f"the slice has {view.input_shape}."
+        )
+    program = network.program()
+    if not is_connected(program):
+        raise InputError(
+            "the network's output must depend on its input; no non-zero weight connects them, so it is constant."
+        )
+    return network, program
 
 
 def traced(model: object, view: Slice) -> SplineNetwork:
@@ -134,7 +157,7 @@ def traced(model: object, view: Slice) -> SplineNetwork:
         raise InputError(f"the model does not take the slice's inputs, of shape {view.input_shape}: {error}") from error
 
 
-def _check_arguments(
+def check_arguments(
     view: object,
     rtol: float,
     max_tiles: int | None,

@@ -37,7 +37,7 @@ def _on_all(c, masks, common):
 
 
 @jit
-def _joined(a, b, start, stop, masks, common, dimension):
+def joined(a, b, start, stop, masks, common, dimension):
     """Whether corners a and b of the cell start..stop are the ends of an edge; `common` gets the facets they share."""
     if _shared(a, b, masks, common) < dimension - 1:
         return False
@@ -160,7 +160,7 @@ def split_cells(
                 if signs[a - start] <= 0:
                     continue
                 for b in range(start, stop):
-                    if signs[b - start] >= 0 or not _joined(a, b, start, stop, stack_masks, common, dimension):
+                    if signs[b - start] >= 0 or not joined(a, b, start, stop, stack_masks, common, dimension):
                         continue
                     if count + 1 > names.shape[0]:
                         return VERTICES_FULL, count, cells

@@ -1,0 +1,65 @@
+"""Bounds of one output on every tile of a chunk, while folds are still to come: which tiles a level set can meet.
+
+On a tile every value is affine, known by its numbers at the corners, up to an error. A unit that may be positive or
+negative there is replaced by the chord of its hinge, which errs by at most half its height in either direction; errors
+grow through affine steps by the absolute weights. Behind the last fold the bounds are the exact range.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..network._program import Fold
+from ._plan import Plan
+from ._rows import PlainRows
+from ._tiles import Tiles
+from .kernels.ranges import chords, tile_ranges
+
+_HINGES = ("relu", "leaky_relu", "prelu", "rrelu", "abs", "absolute")  # slope 1 above, 1 - gain below
+
+
+def output_range(
+    plan: Plan, stage: int, rows: PlainRows, tiles: Tiles, output: str, index: int
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Lower and upper bounds `[K]` of output number `index` on each tile, or None if a fold to come is not a hinge."""
+    if not all(_is_hinge(fold) for fold in plan.folds[stage:]):
+        return None
+    segment = plan.segments[stage]
+    values: dict[str, Tensor] = {}
+    errors: dict[str, Tensor] = {}
+    for name in segment.kept:
+        row = rows.value(segment, name)[tiles.corners]
+        values[name] = torch.from_numpy(row).reshape(len(row), *segment.shapes[name])
+        errors[name] = torch.zeros(len(tiles), *segment.shapes[name], dtype=torch.float64)
+    for segment in plan.segments[stage + 1 :]:
+        fold = segment.fold
+        assert fold is not None
+        name = fold.inputs[0]
+        values[fold.output], errors[fold.output] = _chord(fold, values[name], errors[name], tiles.offsets)
+        for step in segment.steps:
+            values[step.output] = step.run(*(values[i] for i in step.inputs))
+            grown = step.magnitude(*(errors[i] for i in step.inputs))
+            errors[step.output] = grown - step.magnitude(*(torch.zeros_like(errors[i]) for i in step.inputs))
+        values = {name: values[name] for name in segment.kept}
+        errors = {name: errors[name] for name in segment.kept}
+    heights = values[output].reshape(len(tiles.corners), -1)[:, index].numpy()
+    error = errors[output].reshape(len(tiles), -1)[:, index].numpy()
+    lows, highs = np.empty(len(tiles)), np.empty(len(tiles))
+    tile_ranges(tiles.offsets, heights, lows, highs)
+    return lows - error, highs + error
+
+
+def _is_hinge(fold: Fold) -> bool:
+    size = int(np.prod(fold.site.shape))
+    each = len(fold.elements) == size and bool((fold.elements == np.arange(size)).all())
+    return fold.site.op in _HINGES and len(fold.inputs) == 1 and each
+
+
+def _chord(fold: Fold, x: Tensor, error: Tensor, offsets: np.ndarray) -> tuple[Tensor, Tensor]:
+    """The fold's output at corners, affine on every tile, and how far it may be off there."""
+    flat, off = x.reshape(len(x), -1).numpy(), error.reshape(len(error), -1).numpy()
+    bent, bent_off = np.empty_like(flat), np.empty_like(off)
+    chords(offsets, flat, off, np.asarray(fold.gains, np.float64), bent, bent_off)
+    return torch.from_numpy(bent).reshape(x.shape), torch.from_numpy(bent_off).reshape(error.shape)

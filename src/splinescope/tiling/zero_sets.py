@@ -1,0 +1,101 @@
+"""`surface`: a level set of a network on a 3-D box, without tiling what it cannot meet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from .._checks import as_float64_array, check_index
+from .._errors import InputError, LimitReached
+from ..network import SplineNetwork
+from ._engine import Keep
+from ._plan import Plan
+from ._ranges import output_range
+from ._rows import PlainRows
+from ._tiles import Tiles
+from ._work import Progress
+from .slice import Slice
+from .surfaces import SurfaceMesh, level_surface
+from .tessellate import CHUNK_BYTES, check_arguments, checked_network, tile
+
+_SLACK = 1e-9  # of the output's size: tiles nearer to the level than rounding are kept
+
+
+def surface(
+    model: nn.Module | SplineNetwork,
+    box: Any,
+    level: float = 0.0,
+    *,
+    output: int = 0,
+    rtol: float = 1e-12,
+    max_tiles: int | None = None,
+    time_limit: float | None = None,
+    progress: Progress | bool | None = None,
+    threads: int | None = None,
+) -> SurfaceMesh:
+    """The surface on which one output of a network takes a value: the shape of a signed-distance or occupancy network.
+
+    Exact: a mesh of convex polygons, one per tile that the surface crosses, with vertices on the surface up to
+    rounding. Before every fold, tiles on which bounds of the output exclude the level are dropped, so that only a
+    shell about the surface is ever cut. `tiles` of the mesh number that shell's tiles.
+
+    Args:
+        model: A torch module, or the result of `trace` or `load`.
+        box: A pair (low, high), each a number or one per input, of a network with three inputs; or any 3-D `Slice`.
+        level: The value.
+        output: Which output, an index into the flattened outputs.
+        rtol, max_tiles, time_limit, progress, threads: As in `tessellate`.
+
+    Raises:
+        LimitReached: Without a part of the surface: what was found is not closed.
+
+    Cost: a few microseconds per tile of the shell, times the number of folds still to come when it is looked at.
+
+    Example:
+        >>> import torch, splinescope as ss
+        >>> net = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
+        >>> mesh = ss.surface(net, (-1.0, 1.0))
+        >>> mesh.vertices.shape[1]
+        3
+    """
+    view = _as_space(box)
+    check_arguments(view, rtol, max_tiles, time_limit, threads, CHUNK_BYTES, "plain")
+    network, program = checked_network(model, view, progress)
+    check_index(output, "output", int(np.prod(program.output_shape)))
+    height = as_float64_array(level, "level")
+    if height.ndim:
+        raise InputError(f"level must be one number, got shape {height.shape}.")
+    with torch.no_grad():
+        corners = program.forward(torch.from_numpy(view.inputs(view.domain))).abs().max()
+    slack = _SLACK * max(float(corners), abs(float(height)))
+
+    def shell(plan: Plan) -> Keep:
+        if not plan.keeps_output:
+            raise InputError("surfaces need a network of at most 64 outputs: wrap it to return the one that is meant.")
+
+        def may_meet(stage: int, rows: PlainRows, tiles: Tiles) -> np.ndarray | None:
+            bounds = output_range(plan, stage, rows, tiles, program.output, output)
+            return None if bounds is None else (bounds[0] <= height + slack) & (bounds[1] >= height - slack)
+
+        return may_meet
+
+    tiling, stopped = tile(
+        network, program, view, rtol=rtol, max_tiles=max_tiles, time_limit=time_limit, progress=progress,
+        threads=threads, rows="plain", keep=shell,
+    )  # fmt: skip
+    if stopped is not None:
+        raise LimitReached(f"{stopped}: the surface would have holes.", None)
+    return level_surface(tiling, float(height), np.zeros(0) if tiling.values is None else tiling.values[:, output])
+
+
+def _as_space(box: Any) -> Slice:
+    if isinstance(box, Slice):
+        if box.dimension != 3:
+            raise InputError(f"box must be a 3-D slice, got a {box.dimension}-D one.")
+        return box
+    if not isinstance(box, (tuple, list)) or len(box) != 2:
+        raise InputError("box must be a pair (low, high) of corners, or a 3-D Slice.")
+    return Slice.axes(np.zeros(3), (0, 1, 2), *box)
