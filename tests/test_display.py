@@ -14,10 +14,21 @@ from torch import nn
 import splinescope as ss
 from splinescope._display import CERTAINTIES, Result, brief, table
 
-PARTS = ("complexity", "normalization", "representation", "meanfield", "smooth", "reports", "landscape", "generative")
+PARTS = (
+    "complexity",
+    "normalization",
+    "representation",
+    "meanfield",
+    "smooth",
+    "reports",
+    "landscape",
+    "generative",
+    "tiling",
+)
 # dataclasses a user makes and gives: no answers
 GIVEN = {"LogSpaced", "Every", "At", "Thresholds", "Data", "Gaussian", "Activation", "Loss", "Manifold",
-         "ParticleMeasure", "TwoLayer", "TwoLayerBN", "Box", "Ball", "Sphere", "TruncatedGaussian"}  # fmt: skip
+         "ParticleMeasure", "TwoLayer", "TwoLayerBN", "Slice", "Cells", "Walls", "Facets", "Polytopes", "Tiling",
+         "Box", "Ball", "Sphere", "TruncatedGaussian"}  # fmt: skip
 
 
 def result_classes() -> list[type]:
@@ -56,6 +67,19 @@ def results() -> dict[str, Result]:
     matrix = ss.curvature(net, x, y, layer="0")
     tiling = ss.tessellate(net, view, progress=False)
     return {
+        "summary of a tiling": tiling.summary(),
+        "two tilings": ss.compare(tiling, tiling),
+        "check": tiling.check(),
+        "boundary": tiling.decision_boundary(),
+        "folds": tiling.folds(),
+        "bends": tiling.bends(),
+        "raster": tiling.fold_raster(8),
+        "graph": tiling.dual_graph(),
+        "margins": tiling.input_margin([[0.1, 0.2]]),
+        "pieces": tiling.pieces(),
+        "histogram": tiling.histogram("area", 5),
+        "growth": tiling.growth(),
+        "quantity": tiling.quantity("slope"),
         "section": ss.loss_section(net, x[:4], y[:4], moves[0]),
         "minima": ss.loss_section(net, x[:4], y[:4], moves[0]).minima,
         "polynomials": ss.polynomial_section(net, x[:4], y[:4], moves[0]),
@@ -134,3 +158,22 @@ def test_values_are_told_briefly():
     assert brief(list(range(100))) == "(100 items)"
     assert brief({"a": 1}) == "{1 entries}"
     assert table([("a", "bb"), ("ccc", "d")]) == "a    bb\nccc  d"
+
+
+def test_a_tiling_shows_itself_in_a_notebook_without_measuring_anything(monkeypatch):
+    net = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 1), nn.Sigmoid())
+    tiling = ss.tessellate(net, ss.Slice.axes([0.0, 0.0], (0, 1), -3, 3))
+    monkeypatch.setattr(type(tiling), "summary", None)
+    page = tiling._repr_html_()
+    assert repr(tiling) in page
+    assert "sigmoid" in page
+    assert "<script" not in page
+
+
+def test_two_tilings_are_compared_in_a_line_in_words_and_as_a_table():
+    net = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 1))
+    small, large = (ss.tessellate(net, ss.Slice.axes([0.0, 0.0], (0, 1), -r, r)) for r in (1, 5))
+    found = ss.compare(small, large)
+    assert repr(found) == f"Comparison({small.count} against {large.count} tiles, same network, exact)"
+    assert found.summary().startswith("The slices differ, the networks are the same.\nquantity")
+    assert str(found).splitlines()[0].split() == ["quantity", "a", "b", "b", "/", "a"]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._display import Result
 from ._differentiate import block_rows, blocks, outputs_and_codes
 from .faces import face_counts
 from .maps import gather_tiles, vertex_values
@@ -19,8 +20,8 @@ _AREA_RTOL = 1e-9  # sums of up to millions of areas
 _AFFINE_RTOL = 1e-9  # a vertex of a deep network carries the rounding of all layers before it
 
 
-@dataclass(frozen=True)
-class Report:
+@dataclass(frozen=True, eq=False, repr=False)
+class Report(Result):
     """What `Tiling.check` found.
 
     Attributes:
@@ -34,11 +35,19 @@ class Report:
     passed: tuple[str, ...]
     failed: tuple[str, ...]
     skipped: tuple[str, ...]
+    certainty = "exact"
     noted: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
         return not self.failed
+
+    def __repr__(self) -> str:
+        return f"Report({len(self.passed)} passed, {len(self.failed)} failed, {len(self.skipped)} skipped)"
+
+    def summary(self) -> str:
+        """One line per invariant."""
+        return str(self)
 
     def __str__(self) -> str:
         lines = [f"FAILED  {s}" for s in self.failed] + [f"ok      {s}" for s in self.passed]

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from .._checks import as_float64_array, check_generator, check_index, check_whole
+from .._display import Result
 from .._errors import InputError
 from . import maps
 from .kernels.ties import chain, distances, trace_tiles, trace_walls
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Boundary:
+class Boundary(Result):
     """Where two outputs tie and no other is larger. Exact to rounding.
 
     Attributes:
@@ -38,6 +39,7 @@ class Boundary:
     segments: np.ndarray
     classes: np.ndarray
     tiles: np.ndarray
+    certainty = "exact"
 
     def __len__(self) -> int:
         return len(self.segments)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._checks import check_index, check_whole
+from .._display import Result
 from .._errors import InputError
 from ..network import units_of_cuts
 from . import maps
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Folds:
+class Folds(Result):
     """The walls inside the domain, each with what made it. Where folds coincide, the first in execution order.
 
     Attributes:
@@ -38,6 +39,7 @@ class Folds:
     units: np.ndarray
     depths: np.ndarray
     lengths: np.ndarray
+    certainty = "exact"
 
     def __len__(self) -> int:
         return len(self.walls)
@@ -65,8 +67,8 @@ class Folds:
         return {depth: float(self.lengths[self.depths == depth].sum()) for depth in every}
 
 
-@dataclass(frozen=True)
-class Bends:
+@dataclass(frozen=True, eq=False, repr=False)
+class Bends(Result):
     """Places where a fold crosses one of an earlier layer.
 
     Attributes:
@@ -83,10 +85,11 @@ class Bends:
     crossed: np.ndarray
     angles: np.ndarray
     walls: np.ndarray
+    certainty = "exact"
 
 
-@dataclass(frozen=True)
-class Raster:
+@dataclass(frozen=True, eq=False, repr=False)
+class Raster(Result):
     """A quantity on a grid of cells.
 
     Attributes:
@@ -98,6 +101,7 @@ class Raster:
     values: np.ndarray
     x_edges: np.ndarray
     y_edges: np.ndarray | None
+    certainty = "exact"
 
     @property
     def density(self) -> np.ndarray:

@@ -10,13 +10,14 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from .._checks import require
+from .._display import Result
 
 if TYPE_CHECKING:
     from .tiling import Tiling
 
 
-@dataclass(frozen=True)
-class DualGraph:
+@dataclass(frozen=True, eq=False, repr=False)
+class DualGraph(Result):
     """Tiles joined where they share a wall (meeting in a corner is not enough).
 
     Attributes:
@@ -26,6 +27,7 @@ class DualGraph:
 
     edges: np.ndarray
     degrees: np.ndarray
+    certainty = "exact"
 
     def neighbours(self) -> tuple[np.ndarray, np.ndarray]:
         """CSR form: tile i's neighbours are `indices[starts[i]:starts[i + 1]]`."""

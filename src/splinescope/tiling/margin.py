@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._display import Certainty, Result
 from ..network._program import Program, Seal
 from ._differentiate import block_rows, blocks, jacobians, outputs, unit_distances
 
 
-@dataclass(frozen=True)
-class InputMargin:
+@dataclass(frozen=True, eq=False, repr=False)
+class InputMargin(Result):
     """Distances in the full input space, Euclidean.
 
     Attributes:
@@ -26,6 +27,10 @@ class InputMargin:
     margin: np.ndarray
     exact: np.ndarray
     exact_edge: bool
+
+    @property
+    def certainty(self) -> Certainty:
+        return "exact" if self.exact_edge and bool(self.exact.all()) else "bound"
 
 
 def edge_distances(program: Program, x: np.ndarray) -> np.ndarray:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._checks import check_positive
+from .._display import Result
 from . import maps
 from .graph import components
 
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 _WALLS_AT_ONCE = 65536
 
 
-@dataclass(frozen=True)
-class Pieces:
+@dataclass(frozen=True, eq=False, repr=False)
+class Pieces(Result):
     """Attributes:
     count: Number of pieces.
     labels: `[K]` the piece of each tile, numbered in the order of their first tiles.
@@ -30,6 +31,7 @@ class Pieces:
     labels: np.ndarray
     areas: np.ndarray
     tolerance: float
+    certainty = "exact"
 
 
 def pieces(tiling: Tiling, rtol: float = 1e-8) -> Pieces:

@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._checks import check_choice, check_index
+from .._display import Result
 from .._errors import InputError
 
 if TYPE_CHECKING:
     from .tiling import Tiling
 
 
-@dataclass(frozen=True)
-class Quantity:
+@dataclass(frozen=True, eq=False, repr=False)
+class Quantity(Result):
     """One number per tile.
 
     Attributes:
@@ -40,6 +41,7 @@ class Quantity:
     categories: tuple[str, ...] | None = None
     areas: np.ndarray | None = None
     steps: bool = False
+    certainty = "exact"
 
     @property
     def limits(self) -> tuple[float, float]:

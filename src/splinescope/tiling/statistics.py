@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._checks import as_float64_array, check_finite, check_positive, check_whole
+from .._display import Result, table
 from .._errors import InputError
 from . import graph, maps, shapes
 from .bounds import zaslavsky
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from .tiling import Tiling
 
 
-@dataclass(frozen=True)
-class Histogram:
+@dataclass(frozen=True, eq=False, repr=False)
+class Histogram(Result):
     """Attributes:
     counts: `[bins]` tiles per bin or, if weighted, their area.
     edges: `[bins + 1]`.
@@ -32,10 +33,11 @@ class Histogram:
 
     counts: np.ndarray
     edges: np.ndarray
+    certainty = "exact"
 
 
-@dataclass(frozen=True)
-class Growth:
+@dataclass(frozen=True, eq=False, repr=False)
+class Growth(Result):
     """How many folds a line meets: the quantity that grows linearly with the number of units at initialisation.
 
     Attributes:
@@ -49,6 +51,7 @@ class Growth:
     folds_per_length: float
     units: int
     per_unit: float
+    certainty = "exact"
 
 
 def histogram(
@@ -98,11 +101,12 @@ def growth(tiling: Tiling) -> Growth:
     return Growth(density, units, density / units if units else 0.0)
 
 
-@dataclass(frozen=True)
-class Summary:
-    """Numbers of a tiling by name: `as_dict()` for programs, a table for a terminal (`rich.print(summary)`)."""
+@dataclass(frozen=True, eq=False, repr=False)
+class Summary(Result):
+    """Numbers of a tiling by name: `as_dict()` for programs, a table in print, on a terminal and in a notebook."""
 
     rows: tuple[tuple[str, float | int | bool], ...]
+    certainty = "exact"
 
     def as_dict(self) -> dict[str, float | int | bool]:
         """Name -> number, ready for JSON."""
@@ -111,16 +115,23 @@ class Summary:
     def __getitem__(self, name: str) -> float | int | bool:
         return self.as_dict()[name]
 
+    def __repr__(self) -> str:
+        numbers = self.as_dict()
+        return f"Summary({_text(numbers['tiles'])} tiles, {len(self.rows)} numbers, {self.certainty})"
+
+    def __str__(self) -> str:
+        return table([(name, _text(value)) for name, value in self.rows])
+
+    def summary(self) -> str:
+        """The table."""
+        return str(self)
+
     def __rich__(self) -> Table:
         return _table(("quantity", "value"), [(name, _text(value)) for name, value in self.rows])
 
-    def __str__(self) -> str:
-        width = max(len(name) for name, _ in self.rows)
-        return "\n".join(f"{name:<{width}}  {_text(value)}" for name, value in self.rows)
 
-
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(Result):
     """Two summaries side by side.
 
     Attributes:
@@ -134,25 +145,39 @@ class Comparison:
     b: Summary
     same_slice: bool
     same_network: bool
+    certainty = "exact"
 
     def as_dict(self) -> dict[str, dict[str, float | int | bool | None]]:
         """Name -> {"a", "b", "ratio"}; None where one of them has no such number, or a is zero."""
         a, b = self.a.as_dict(), self.b.as_dict()
-        table: dict[str, dict[str, float | int | bool | None]] = {}
+        numbers: dict[str, dict[str, float | int | bool | None]] = {}
         for name in [*a, *(name for name in b if name not in a)]:
             both = name in b and not isinstance(b[name], bool) and bool(a.get(name))
-            table[name] = {"a": a.get(name), "b": b.get(name), "ratio": b[name] / a[name] if both else None}
-        return table
+            numbers[name] = {"a": a.get(name), "b": b.get(name), "ratio": b[name] / a[name] if both else None}
+        return numbers
 
-    def __rich__(self) -> Table:
-        rows = [(n, *(_text(v[k]) for k in ("a", "b", "ratio"))) for n, v in self.as_dict().items()]
-        return _table(("quantity", "a", "b", "b / a"), rows)
+    def __repr__(self) -> str:
+        tiles = f"{_text(self.a['tiles'])} against {_text(self.b['tiles'])} tiles"
+        same = [what for what, ok in (("slice", self.same_slice), ("network", self.same_network)) if ok]
+        return f"Comparison({tiles}, same {' and '.join(same) or 'nothing'}, {self.certainty})"
 
     def __str__(self) -> str:
-        rows = [("quantity", "a", "b", "b / a")]
-        rows += [(n, _text(v["a"]), _text(v["b"]), _text(v["ratio"])) for n, v in self.as_dict().items()]
-        widths = [max(len(row[i]) for row in rows) for i in range(4)]
-        return "\n".join("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows)
+        return table([_HEAD, *self._cells()])
+
+    def summary(self) -> str:
+        """What is the same, and the table."""
+        slices = "The slices are the same" if self.same_slice else "The slices differ"
+        networks = "the networks are the same" if self.same_network else "the networks differ"
+        return f"{slices}, {networks}.\n{self}"
+
+    def __rich__(self) -> Table:
+        return _table(_HEAD, self._cells())
+
+    def _cells(self) -> list[tuple[str, ...]]:
+        return [(n, *(_text(v[k]) for k in ("a", "b", "ratio"))) for n, v in self.as_dict().items()]
+
+
+_HEAD = ("quantity", "a", "b", "b / a")
 
 
 def summary(tiling: Tiling) -> Summary:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from functools import cached_property
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._display import table
 from .._errors import InputError
 from ..network import units_of_cuts
 from . import kernels
@@ -68,6 +70,12 @@ class Tiling(Measures):
         state = "" if self.complete else ", INCOMPLETE"
         what = f"{self.count} tiles, {len(self.vertices)} vertices, {self.dimension}-D, {len(self.sites)} sites"
         return f"Tiling({what}{state})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what costs nothing to tell."""
+        rows = [("slice", repr(self.slice)), ("ending left out", self.ending or "none")]
+        note = "summary() tells more, plot() draws it."
+        return f"<div><b>{escape(repr(self))}</b> <i>(exact)</i><pre>{escape(table(rows))}\n{note}</pre></div>"
 
     @property
     def count(self) -> int:
