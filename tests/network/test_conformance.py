@@ -96,9 +96,8 @@ def test_program_equals_the_model(shape, form):
         expected = model.results(rows)
         received = program.forward(rows).split([value.shape[1] for value in expected.values()], 1)
         for (label, value), ours in zip(expected.items(), received, strict=True):
-            # sums of at most a few hundred float64 terms, in another order; a cast to float32 is left out by us
-            bound = 1e-6 if label == "casts" else 1e-12
-            torch.testing.assert_close(ours, value, rtol=bound, atol=bound, msg=lambda m, label=label: f"{label}: {m}")
+            # sums of at most a few hundred float64 terms, in another order
+            torch.testing.assert_close(ours, value, rtol=1e-12, atol=1e-12, msg=lambda m, label=label: f"{label}: {m}")
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -272,6 +272,25 @@ def test_nnet_files_equal_a_plain_reading_in_both_units(path):
     np.testing.assert_allclose(received, expected * ranges[-1] + means[-1], rtol=1e-9, atol=1e-9)
 
 
+def test_one_of_several_outputs_of_a_file_is_chosen(tmp_path):
+    nodes = [helper.make_node("Relu", ["x"], ["bent"]), helper.make_node("Neg", ["x"], ["flat"])]
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 3])]
+    outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("bent", "flat")]
+    model = helper.make_model(helper.make_graph(nodes, "two", inputs, outputs), ir_version=7)
+    model.opset_import[0].version = 13
+    onnx.save(model, str(tmp_path / "two.onnx"))
+    with pytest.raises(ss.UnsupportedModelError, match=r"returns 2 tensors: bent \(N, 3\), flat \(N, 3\)"):
+        ss.load(tmp_path / "two.onnx")
+    assert len(ss.load(tmp_path / "two.onnx", output="bent").sites) == 1
+    assert ss.load(tmp_path / "two.onnx", output=1).sites == ()
+
+
+def test_a_file_without_a_batch_axis_is_refused_by_name(tmp_path):
+    made = written(tmp_path / "net.onnx", [("Conv", "xw", {})], {"w": weights(2, 1, 3, 3)}, (8, 8), batch=1)
+    with pytest.raises(ss.UnsupportedModelError, match="batch axis is missing"):
+        ss.load(made)
+
+
 def test_nnet_units_by_hand(tmp_path):
     """y = relu(2 u - v + 1) * 3 + 7 with u = (a - 10) / 4 and v = (b + 2) / 5: the means of inputs go off, that of the
     output is added."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import copy
 import random
 
@@ -273,6 +274,8 @@ REFUSED = [
     (lambda x: torch.where(x > 0, x, -x), "gt is not continuous"),
     (lambda x: x.sign(), "sign is not continuous"),
     (lambda x: x.long().double(), "casts to torch.int64"),
+    (lambda x: x.half().float(), "casts to torch.float16, which is coarser"),
+    (lambda x: x.relu() ** 2, "pow is smooth"),
     (lambda x: x + torch.randn_like(x), "randn_like is random"),
     (lambda x: x + torch.randn(6), "randn is random"),
     (lambda x: F.dropout(x, 0.5, training=True), "random"),
@@ -317,8 +320,8 @@ def test_refusals_say_where_and_why(i, refusals):
         (lambda x: x.cumsum(0), "mixes the rows"),
         (lambda x: x.view(2, 24), "fixes the batch size"),
         (lambda x: x if x.sum() > 0 else -x, "control flow"),
-        (lambda x: (x, x), "one tensor, got 2 outputs"),
-        (lambda x: {"a": x, "b": x}, "one tensor, got 2 outputs"),
+        (lambda x: (x, x), r"returns 2 tensors: 0 (N, 4, 6), 1 (N, 4, 6). Choose one with output="),
+        (lambda x: {"a": x, "b": x}, "returns 2 tensors: a (N, 4, 6), b (N, 4, 6)."),
         (lambda x: torch.ones(2), "does not depend on its input"),
         (lambda x: x @ torch.ones(3, 3), "could not be read with an example"),
     ],
@@ -400,9 +403,128 @@ def test_bad_models_and_inputs_are_refused():
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
-def test_script_modules_are_refused():
-    with pytest.raises(ss.UnsupportedModelError, match="ScriptModule"):
-        ss.trace(torch.jit.script(nn.Linear(3, 3)), torch.zeros(1, 3))
+@pytest.mark.parametrize("inside", [False, True])
+def test_script_modules_are_refused(inside):
+    scripted = torch.jit.script(nn.Linear(3, 3))
+    model = nn.Sequential(scripted, nn.ReLU()) if inside else scripted
+    with pytest.raises(ss.UnsupportedModelError, match="is a ScriptModule, which hides its operations"):
+        ss.trace(model, torch.zeros(1, 3))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")  # torch's own, of its old quantiser
+def test_quantised_modules_are_called_what_they_are():
+    model = torch.ao.quantization.quantize_dynamic(nn.Sequential(nn.Linear(3, 3), nn.ReLU()), {nn.Linear})
+    with pytest.raises(ss.UnsupportedModelError, match=r"0 \(Linear\) is quantised: it rounds") as caught:
+        ss.trace(model, torch.zeros(1, 3))
+    assert str(caught.value).count("quantised") == 1
+
+
+def test_weights_whose_products_overflow_are_named():
+    model = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 1)).double()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.abs_().mul_(1e200)
+    with pytest.raises(ss.InputError, match=r"2 \(linear_1\): values beyond the range of float64"):
+        ss.trace(model, torch.zeros(1, 2))
+
+
+def test_a_missing_batch_axis_is_named():
+    model = nn.Sequential(nn.Conv2d(3, 2, 3), nn.ReLU())
+    with pytest.raises(ss.UnsupportedModelError, match=r"batch axis is missing.*shape \(8, 8\).*example\[None\]"):
+        ss.trace(model, torch.zeros(3, 8, 8))
+
+
+class Branching(nn.Module):
+    """Another function for single rows than for batches."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.map = nn.Linear(3, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.map(x).relu() if x.shape[0] > 1 else self.map(x).relu() + 0.17
+
+
+class Counting(nn.Module):
+    """A new function at every call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        return x.relu() * float(np.random.rand())  # noqa: NPY002
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_module_that_branches_on_the_batch_size_is_refused_with_the_difference(dtype):
+    with pytest.raises(ss.UnsupportedModelError, match=r"differs by 0\.17 \(of .*\) on a batch of 1 row\."):
+        ss.trace(Branching().to(dtype), torch.zeros(2, 3))
+
+
+def test_a_module_that_fails_on_single_rows_is_refused():
+    def picky(x: Tensor) -> Tensor:
+        if x.shape[0] == 1:
+            raise ValueError("too few")
+        return x.relu()
+
+    assert "it fails (ValueError: too few) on a batch of 1 row" in refusal(picky)
+
+
+def test_agreement_leaves_buffers_and_states_as_they_were():
+    model = Counting()
+    state = np.random.get_state()[1:3]  # noqa: NPY002
+    with pytest.raises(ss.UnsupportedModelError, match="does not do what was read from it"):
+        ss.trace(model, torch.zeros(2, 3))
+    assert float(model.calls) == 0
+    assert np.random.get_state()[2] == state[1]  # noqa: NPY002
+
+
+def test_rounding_of_a_short_dtype_is_no_difference():
+    """A sum that cancels: float32 keeps no digit of it, float64 shows that both do the same."""
+    model = nn.Linear(2, 1)
+    with torch.no_grad():
+        model.weight.copy_(torch.tensor([[1e7, -1e7]])), model.bias.zero_()
+    ss.trace(nn.Sequential(Lambda(lambda x: x[:, :1] + torch.tensor([0.0, 1e-7])), model), torch.zeros(1, 2))
+
+
+Pair = collections.namedtuple("Pair", "boxes scores")
+
+
+@pytest.mark.parametrize(
+    ("function", "output", "shape"),
+    [
+        (lambda x: (x.relu(), x[:, :1]), 1, (1,)),
+        (lambda x: (x.relu(), x[:, :1]), -2, (3,)),
+        (lambda x: [x.relu(), {"deep": (x, x[:, :2])}], "1.deep.1", (2,)),
+        (lambda x: {"logits": x[:, :2], "features": x}, "logits", (2,)),
+        (lambda x: Pair(x, x[:, :1].sigmoid()), "scores", (1,)),
+        (lambda x: (None, x[:, :2], 3), None, (2,)),
+    ],
+)
+def test_one_of_several_outputs_is_chosen_by_index_or_name(function, output, shape):
+    network = ss.trace(Lambda(function), torch.zeros(1, 3), output=output)
+    assert network.output_shape == shape
+    assert network.ending == ("sigmoid" if output == "scores" else None)
+
+
+@pytest.mark.parametrize("output", [2, "c", True, 1.5])
+def test_outputs_that_are_not_there_are_named(output):
+    with pytest.raises(ss.InputError, match="output must be"):
+        ss.trace(Lambda(lambda x: (x, x)), torch.zeros(1, 3), output=output)
+
+
+def test_a_traced_network_has_its_output():
+    with pytest.raises(ss.InputError, match="first trace"):
+        ss.trace(ss.trace(nn.ReLU(), torch.zeros(1, 3)), None, output=0)
+
+
+def test_tessellate_tiles_the_chosen_output():
+    model = Lambda(lambda x: {"flat": x, "bent": x.relu().sum(1, keepdim=True)})
+    view = ss.Slice.axes([0.0, 0.0], (0, 1), -1, 1)
+    assert ss.tessellate(model, view, output="bent").count == 4
+    assert ss.tessellate(model, view, output=0).count == 1
 
 
 def test_a_changed_structure_is_noticed():

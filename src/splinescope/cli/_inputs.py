@@ -40,6 +40,21 @@ weights_option = click.option(
 trust_option = click.option(
     "--trust", is_flag=True, help="Allow a .pt2 archive: loading one can run code, so only from people you trust."
 )
+_OUTPUT = "splinescope.output"
+
+
+def _keep_pick(context: click.Context, _param: click.Parameter, value: str | None) -> None:
+    context.meta[_OUTPUT] = value
+
+
+pick_option = click.option(
+    "--pick",
+    metavar="OUTPUT",
+    expose_value=False,
+    callback=_keep_pick,
+    help="Which output is meant where a model has several: its index, or its name as in the error that lists them.",
+)
+"""Read by `read_model` from click's context, so that verbs need not hand it on."""
 tiling_path = click.Path(exists=True, dir_okay=False, allow_dash=True)
 """A tiling file, or - for standard input; `read_tiling` takes it."""
 shape_option = click.option(
@@ -71,8 +86,8 @@ radius_option = click.option(
 
 
 def model_arguments(command: _F) -> _F:
-    """MODEL, --weights and --trust, for every verb that takes a network; `read_model` takes their values."""
-    return model_argument(weights_option(trust_option(command)))
+    """MODEL, --weights, --trust and --pick, for every verb that takes a network; `read_model` takes their values."""
+    return model_argument(weights_option(trust_option(pick_option(command))))
 
 
 def parse_shape(text: str | None) -> tuple[int, ...] | None:
@@ -101,7 +116,7 @@ def read_model(model: str, weights: str | None = None, *, trust: bool = False) -
     if Path(model).suffix in (".onnx", ".nnet", ".pt2"):
         if weights is not None:
             raise InputError(f"--weights goes with package.module:factory; {model} carries its own.")
-        return _read_archive(model, trust) if model.endswith(".pt2") else load(model)
+        return picked(_read_archive(model, trust)) if model.endswith(".pt2") else load(model, output=_pick())
     module_name, _, factory_name = model.partition(":")
     if not factory_name:
         raise InputError(f"MODEL must be {MODEL_HELP}; got {model!r}.")
@@ -124,7 +139,21 @@ def read_model(model: str, weights: str | None = None, *, trust: bool = False) -
             made.load_state_dict(read_state_dict(weights))
         except RuntimeError as error:
             raise InputError(f"{weights} does not fit {model}: {' '.join(str(error).split())}") from error
-    return made.eval()
+    return picked(made.eval())
+
+
+def _pick() -> int | str | None:
+    """The value of --pick, if this is a verb that has it."""
+    context = click.get_current_context(silent=True)
+    return None if context is None else context.meta.get(_OUTPUT)
+
+
+def picked(model: torch.nn.Module) -> torch.nn.Module:
+    """The model with the output that --pick names, or as it is."""
+    from ..network._outputs import Picked
+
+    output = _pick()
+    return model if output is None else Picked(model, output).eval()
 
 
 @contextmanager

@@ -82,6 +82,7 @@ class Call:
         pick: Which output is wanted of an op with several, else None.
         shape: Shape of the output without the batch axis.
         dtype: Of the output; float64 for every floating one.
+        rounds_to: The dtype of the output in the model where that is coarser than the model's own, else None.
         lives: The live arguments, each once, in order.
     """
 
@@ -95,6 +96,7 @@ class Call:
         shape: tuple[int, ...],
         dtype: torch.dtype,
         pick: int | None,
+        precision: torch.dtype,
     ) -> None:
         self.target = target
         self.op = op_name(target)
@@ -103,6 +105,8 @@ class Call:
         self.path = path
         self.shape = shape
         self.dtype = torch.float64 if dtype.is_floating_point else dtype
+        coarser = dtype.is_floating_point and torch.finfo(dtype).eps > torch.finfo(precision).eps
+        self.rounds_to = dtype if coarser else None
         self.pick = pick
         self.steps: list[Step] = []
         found = [leaf for value in arguments.values() for leaf in leaves(value) if isinstance(leaf, Live)]

@@ -9,6 +9,7 @@ import inspect
 import io
 import logging
 import random
+import re
 import warnings
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -73,9 +74,23 @@ def check_mode(model: nn.Module) -> None:
             "These layers are in training mode, where they mix the rows of a batch or are random, so the network "
             f"is not piecewise affine: {', '.join(names)}. Call model.eval() first."
         )
+    unreadable = {path: module for path, module in model.named_modules() if hidden(module)}
+    outer = [path for path in unreadable if not path or path.rpartition(".")[0] not in unreadable]
+    if outer:
+        parts = [f"{path or 'it'} ({type(unreadable[path]).__name__}) {hidden(unreadable[path])}" for path in outer]
+        raise UnsupportedModelError(f"The model cannot be read: {'; '.join(parts)}.")
     lazy = [path for path, p in model.named_parameters() if isinstance(p, nn.UninitializedParameter)]
     if lazy:
         raise UnsupportedModelError(f"Parameters not initialised yet: {', '.join(lazy)}. Run the model once first.")
+
+
+def hidden(module: nn.Module) -> str | None:
+    """Why nothing of a module can be read, for the kinds of which torch shows too little."""
+    if isinstance(module, torch.jit.ScriptModule):
+        return "is a ScriptModule, which hides its operations: give the torch.nn.Module that it was made from"
+    if "quantized" in type(module).__module__ and type(module).__module__.startswith("torch."):
+        return "is quantised: it rounds, so its output is made of steps, not of affine pieces; give the float model"
+    return None
 
 
 def export(model: nn.Module, batch: Tensor) -> Any:
@@ -151,6 +166,11 @@ def explain(error: Exception, batch: Tensor) -> str:
             "The model's control flow depends on the values of its input (an `if` on a tensor, `.item()`, a mask "
             "of unknown size), so there is no one network to read."
         )
+    if re.search(r"got s\d+ channels|dimensional input of size \[s\d+", text):
+        return (
+            f"The batch axis is missing: the first axis was taken for it, so that one input had the shape "
+            f"{tuple(batch.shape[1:])}. Give a batch, example[None]; in a file, the input's first axis is the batch."
+        )
     if batch.dim() == 1:
         return "The model does not take rows of single numbers: the example needs a batch axis first, example[None]."
     if fixes_batch(error):
@@ -167,14 +187,15 @@ def explain(error: Exception, batch: Tensor) -> str:
 
 
 @contextlib.contextmanager
-def exportable(model: nn.Module) -> Iterator[nn.Module]:
-    """A structural copy of `model` that shares its tensors and has no user hooks.
+def exportable(model: nn.Module, *, share_buffers: bool = True) -> Iterator[nn.Module]:
+    """A structural copy of `model` that shares its tensors (its parameters, if not its buffers) and has no user hooks.
 
     A model that cannot be copied is exported itself, its hooks taken off and put back.
     """
     memo: dict[int, Any] = {}
     for module in model.modules():
-        for tensor in [*module._parameters.values(), *module._buffers.values(), *vars(module).values()]:
+        others = [*module._buffers.values(), *vars(module).values()] if share_buffers else []
+        for tensor in [*module._parameters.values(), *others]:
             if isinstance(tensor, Tensor):
                 memo[id(tensor)] = tensor
         for hooks in hook_tables(module).values():

@@ -10,9 +10,10 @@ from splinescope._checks import check_file
 from splinescope._errors import FileFormatError
 
 from ._network import SplineNetwork, trace
+from ._outputs import Output
 
 
-def load(path: str | PathLike[str], *, normalized: bool = False) -> SplineNetwork:
+def load(path: str | PathLike[str], *, normalized: bool = False, output: Output = None) -> SplineNetwork:
     """Read a network from an ONNX (`.onnx`) or `.nnet` file.
 
     Nothing in a file is executed. Weights are kept exactly and computed with in float64. ONNX files of opset 8
@@ -24,9 +25,10 @@ def load(path: str | PathLike[str], *, normalized: bool = False) -> SplineNetwor
             `(x - mean) / range` of each input and the `y * range + mean` of the output made part of the
             network. True: the bare network, which takes normalised inputs, as ONNX versions of these nets do. The
             format's clipping of inputs to their minima and maxima is left to the choice of the slice.
+        output: Which output is meant where a file has several: its index or its name.
 
     Raises:
-        InputError: There is no such file.
+        InputError: There is no such file, or no such output.
         FileFormatError: The file is corrupt or of another kind.
         UnsupportedModelError: It holds operators that are not read or not piecewise affine.
 
@@ -45,4 +47,4 @@ def load(path: str | PathLike[str], *, normalized: bool = False) -> SplineNetwor
         model, shape = read_nnet(path, normalized=normalized)
     else:
         raise FileFormatError(f"path must end in .onnx or .nnet, got {path.name!r}.")
-    return trace(model.eval(), torch.zeros(2, *shape, dtype=torch.float64))
+    return trace(model.eval(), torch.zeros(2, *shape, dtype=torch.float64), output=output)

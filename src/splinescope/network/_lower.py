@@ -30,13 +30,19 @@ class Lost:
     """The result of a refused node of which nothing more can be said."""
 
 
-def find_ending(output: Node) -> tuple[Node, str | None]:
-    """The node before any ending (softmax...) and the ending's name; shape changes after an ending are dropped."""
+def find_ending(output: Node) -> tuple[Node, str | None, list[Node]]:
+    """The node before any ending (softmax...), the ending's name, and the nodes after it in order.
+
+    Shape changes after an ending belong to it.
+    """
     labels: list[str] = []
+    passed: list[Node] = []
+    tail: list[Node] = []
     found = node = output
     while node.op == "call_function":
         op = op_name(node.target)
         label = operation(op).ending
+        passed.append(node)
         if node.target is operator.getitem and node.args[1] == 1:
             source = node.args[0]
             label = {"max": "argmax", "min": "argmin"}.get(op_name(source.target)) if isinstance(source, Node) else None
@@ -48,8 +54,8 @@ def find_ending(output: Node) -> tuple[Node, str | None]:
         node = node.args[0]
         if label is not None:
             labels.append(label)
-            found = node
-    return found, ", ".join(reversed(labels)) or None
+            found, tail = node, list(passed)
+    return found, ", ".join(reversed(labels)) or None, tail[::-1]
 
 
 def ancestors(node: Node) -> set[Node]:
@@ -71,17 +77,31 @@ class Source:
         input: The node of the network's input.
         output: The last node before any ending.
         ending: Name of the ending, or None.
+        tail: The nodes of the ending.
         nodes: All that the output is computed from.
         text: One line per node, alike for all dtypes and devices.
     """
 
     def __init__(self, graph: Graph, input_node: Node, output: Node) -> None:
         self.input = input_node
-        self.output, self.ending = find_ending(output)
+        self.output, self.ending, self.tail = find_ending(output)
         used = ancestors(self.output)
         self.nodes = [node for node in graph.nodes if node in used]
         self.input_shape = tuple(int(n) for n in input_node.meta["val"].shape[1:])
         self.text = {node: _text(node) for node in self.nodes}
+
+    def finish(self, values: Tensor) -> Tensor | None:
+        """The ending on a batch of the program's outputs; None where it is not continuous (argmax)."""
+        for node in self.tail:
+            value = node.meta["val"]
+            if not is_floating(value):
+                return None
+            if op_name(node.target) in {*RESHAPES, *IDENTITIES}:
+                values = values.reshape(len(values), *value.shape[1:])
+            else:
+                kwargs = {key: given for key, given in node.kwargs.items() if key != "dtype"}
+                values = node.target(values, *node.args[1:], **kwargs)  # type: ignore[operator]
+        return values
 
 
 def _text(node: Node) -> str:
@@ -180,6 +200,7 @@ class Lowering:
                 shape=shape,
                 dtype=node.meta["val"].dtype,
                 pick=pick,
+                precision=self.source.input.meta["val"].dtype,
             )
             result = self._apply(call, lives)
             return result.tensor[0] if fixed else result

@@ -9,24 +9,29 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.fx import Node
+from torch.utils import _pytree
 
 from splinescope._errors import InputError, UnsupportedModelError
 
+from ._compare import check_agreement
 from ._export import as_batch, check_mode, export, unwrap
 from ._lower import Lowering, Source
+from ._outputs import Output, Picked, choose_output, leaves_of
 from ._program import Program, Seal, Site
 
 
-def trace(model: nn.Module, example: Any) -> SplineNetwork:
+def trace(model: nn.Module | SplineNetwork, example: Any, *, output: Output = None) -> SplineNetwork:
     """Read a module as a continuous piecewise-affine network.
 
     The module is exported once with `torch.export`; the result follows its parameters as they train, but not
     a change of structure or of train/eval mode. The module itself, random states, grad mode and the default
-    dtype are left as found.
+    dtype are left as found. What was read is compared with the module itself on batches of three rows and of one.
 
     Args:
-        model: A module of one floating-point input `[N, *shape]` and one output `[N, *shape]`.
+        model: A module of one floating-point input `[N, *shape]` that returns tensors `[N, *shape]`.
         example: A batch of at least one row; only its shape is used.
+        output: Which tensor is meant where a model returns several (a tuple, a dict, a data class): its index, or its
+            name, or a path such as "boxes.0".
 
     Returns:
         The network. Computing with it happens in float64 on the CPU, whatever the module's dtype.
@@ -42,15 +47,19 @@ def trace(model: nn.Module, example: Any) -> SplineNetwork:
         (Site(path='1', op='relu', shape=(8,), units=8, depth=1),)
     """
     if isinstance(model, SplineNetwork):
+        if output is not None:
+            raise InputError(f"output belongs to the first trace of a model, not to a traced network; got {output!r}.")
         return model
+    if isinstance(model, Picked):
+        return trace(model.model, example, output=model.output if output is None else output)
     if not isinstance(model, nn.Module):
         raise InputError(f"model must be a torch.nn.Module, got {type(model).__name__}.")
-    if isinstance(model, torch.jit.ScriptModule):
-        raise UnsupportedModelError("A ScriptModule cannot be read: give the torch.nn.Module that it was made from.")
     model = unwrap(model)
     check_mode(model)
-    exported = export(model, as_batch(model, example))
-    return SplineNetwork(model, exported)
+    batch = as_batch(model, example)
+    network = SplineNetwork(model, export(model, batch), output)
+    network.check(batch)
+    return network
 
 
 class SplineNetwork:
@@ -63,7 +72,7 @@ class SplineNetwork:
         ending: Name of what follows the last affine piece ("softmax"), which the tiling leaves out; or None.
     """
 
-    def __init__(self, model: nn.Module, exported: Any) -> None:
+    def __init__(self, model: nn.Module, exported: Any, output: Output = None) -> None:
         signature = exported.graph_signature
         self._model = model
         self._graph = exported.graph
@@ -78,14 +87,10 @@ class SplineNetwork:
             raise UnsupportedModelError(
                 f"The model must take one tensor, got {len(inputs)} inputs; wrap it in a module."
             )
-        if len(outputs) == 1 and outputs[0] not in nodes:
-            raise UnsupportedModelError("The model must return a tensor that depends on its input; it returns none.")
-        if len(outputs) != 1:
-            raise UnsupportedModelError(
-                f"The model must return one tensor, got {len(outputs)} outputs; wrap it in a module that returns "
-                "the one to be tiled."
-            )
-        self._source = Source(self._graph, nodes[inputs[0]], nodes[outputs[0]])
+        leaves = leaves_of(_pytree.tree_unflatten(list(outputs), exported.call_spec.out_spec))
+        shapes = [tuple(nodes[leaf].meta["val"].shape) if leaf in nodes else None for _, leaf in leaves]
+        self._leaf = choose_output([name for name, _ in leaves], shapes, output)
+        self._source = Source(self._graph, nodes[inputs[0]], nodes[leaves[self._leaf][1]])
         self._kept: dict[Node, Tensor] = {}
         self._latest: Program | None = None
         program = self.program()
@@ -94,6 +99,10 @@ class SplineNetwork:
         self.input_shape = program.input_shape
         self.output_shape = program.output_shape
         self.sites: tuple[Site, ...] = program.sites
+
+    def check(self, like: Tensor) -> None:
+        """Refuse, with the difference, if the module does not do what was read from it; `like` has its dtype."""
+        check_agreement(self._model, self.program(), self._source.finish, like, self._leaf)
 
     @property
     def module(self) -> nn.Module:
@@ -209,6 +218,11 @@ def check_rows(program: Program) -> None:
                 continue
             given = [values[name] for name in step.inputs]
             whole = step.run(*given)
+            if not bool(whole.isfinite().all()):
+                raise InputError(
+                    f"{program.paths.get(step.output) or 'model'} ({step.output}): values beyond the range of float64, "
+                    "1.8e308, at inputs of size 1: the weights up to here are too large; scale them down."
+                )
             alone = torch.cat([step.run(*(value[i : i + 1] for value in given)) for i in range(3)])
             if whole.shape != alone.shape or not torch.allclose(whole, alone, rtol=1e-6, atol=1e-9 * _scale(whole)):
                 raise UnsupportedModelError(

@@ -32,11 +32,11 @@ class OnnxNode(nn.Module):
 
 
 class OnnxNetwork(nn.Module):
-    """An ONNX graph of one input and one output; floating constants are buffers in float64."""
+    """An ONNX graph of one input; several outputs come as a dict by name. Floating constants are float64 buffers."""
 
     def __init__(self, graph: Any, opset: int, input_name: str) -> None:
         super().__init__()
-        self.input_name, self.output_name = input_name, graph.output[0].name
+        self.input_name, self.output_names = input_name, [value.name for value in graph.output]
         self.constants: dict[str, Any] = {}
         self.options: dict[str, Any] = {}
         self.buffer_names: dict[str, str] = {}
@@ -71,7 +71,7 @@ class OnnxNetwork(nn.Module):
         else:
             self.constants[name] = value.tolist()
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Any:
         values: dict[str, Any] = {**self.constants, self.input_name: x, "": None}
         values.update((name, getattr(self, buffer)) for name, buffer in self.buffer_names.items())
         for name, inputs, outputs in self.wiring:
@@ -81,7 +81,9 @@ class OnnxNetwork(nn.Module):
             result = node(*given)
             several = isinstance(result, tuple)
             values.update(zip(outputs, result if several else [result], strict=False))
-        return values[self.output_name]
+        if len(self.output_names) == 1:
+            return values[self.output_names[0]]
+        return {name: values[name] for name in self.output_names}
 
 
 def read_onnx(path: Path) -> tuple[nn.Module, tuple[int, ...]]:
@@ -103,10 +105,8 @@ def read_onnx(path: Path) -> tuple[nn.Module, tuple[int, ...]]:
         raise UnsupportedModelError(f"{path} has operators that are not read: {', '.join(unknown)}.")
     given = {initializer.name for initializer in graph.initializer}
     inputs = [value for value in graph.input if value.name not in given]
-    if len(inputs) != 1 or len(graph.output) != 1:
-        raise UnsupportedModelError(
-            f"{path} must have one input and one output, got {len(inputs)} and {len(graph.output)}."
-        )
+    if len(inputs) != 1:
+        raise UnsupportedModelError(f"{path} must have one input, got {len(inputs)}.")
     dims = [d.dim_value for d in inputs[0].type.tensor_type.shape.dim]
     if not dims or dims[0] not in (0, 1) or 0 in dims[1:]:
         raise FileFormatError(

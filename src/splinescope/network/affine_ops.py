@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from ._call import Call, Live, Refusal, Rows, absolute
 from ._registry import affine
+from .activations import SMOOTH
 from .refused import NORM, TRAINING
 
 _ALIGNED = 8  # numbers of float64 in a cache line
@@ -141,11 +142,31 @@ def blend(call: Call) -> Live:
 @affine("sum", "mean", "cumsum", "avg_pool1d", "avg_pool2d", "avg_pool3d")
 @affine("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d")
 @affine("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d")
+@affine("_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d")
 @affine("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d", "_upsample_bilinear2d_aa")
 def average(call: Call) -> Live:
     """Sums with weights that are not negative: the op is its own magnitude."""
     run = call.runner()
     return call.affine(run, run)
+
+
+@affine("upsample_bicubic2d", "_upsample_bicubic2d_aa")
+def bicubic(call: Call) -> Live:
+    """R x C^T with weights of both signs: magnitudes take |R| and |C|, which the op itself gives on unit vectors."""
+    run, (channels, height, width) = call.runner(), call.lives[0].shape
+    rows = torch.eye(height, dtype=torch.float64)[:, None, :, None].expand(height, channels, height, width)
+    columns = torch.eye(width, dtype=torch.float64)[:, None, None, :].expand(width, channels, height, width)
+    left, right = run(rows)[:, 0, :, 0].abs(), run(columns)[:, 0, 0, :].abs()
+    return call.affine(run, lambda m: torch.einsum("hi,nchw,wj->ncij", left, m, right))
+
+
+@affine("pow")
+def power(call: Call) -> Live:
+    """The first power of a value is the value."""
+    exponent = call.constant("exponent")
+    if not call.is_live("self") or not bool(torch.as_tensor(exponent == 1).all()):
+        raise Refusal(SMOOTH)
+    return call.affine(identity, identity, inputs=call.lives[:1])
 
 
 @affine("batch_norm", "_native_batch_norm_legit_no_training")

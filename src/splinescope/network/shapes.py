@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor
 
 from ._call import Call, Live, Refusal, Rows
@@ -10,8 +12,8 @@ from .affine_ops import identity
 from .refused import RANDOM
 
 RESHAPES = ("view", "_unsafe_view", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze")
-IDENTITIES = ("clone", "detach", "contiguous", "positive", "_to_copy", "to")
-"""Casts between floating dtypes change nothing, since all is float64 here."""
+IDENTITIES = ("clone", "detach", "contiguous", "positive", "_to_copy", "to", "type_as")
+"""Casts to a dtype as fine as the model's own change nothing: all is float64 here."""
 
 
 @affine(*RESHAPES)
@@ -26,10 +28,17 @@ def reshape(call: Call) -> Live:
 
 
 @affine(*IDENTITIES)
-def unchanged(call: Call) -> Live:
+def unchanged(call: Call) -> Any:
     """Nothing happens to the values."""
+    if not isinstance(call["self"], Live):
+        return call["self"]  # made like a live value in dtype alone
     if not call.dtype.is_floating_point:
         raise Refusal(f"casts to {call.dtype}: not continuous.")
+    if call.rounds_to is not None:
+        raise Refusal(
+            f"casts to {call.rounds_to}, which is coarser than the model: rounding makes steps, not affine pieces; "
+            "leave the cast out, or convert the whole model with model.to(dtype)."
+        )
     return call.affine(identity, identity, inputs=call.lives[:1])
 
 

@@ -38,6 +38,7 @@ def tessellate(
     threads: int | None = None,
     chunk_bytes: int = CHUNK_BYTES,
     rows: Literal["auto", "plain", "factored"] = "auto",
+    output: int | str | None = None,
 ) -> Tiling:
     """The exact tiling of a network on a slice of one to eight dimensions.
 
@@ -59,6 +60,7 @@ def tessellate(
         chunk_bytes: Memory for the rows of one chunk of tiles (16 times as much for a basis of factored rows).
         rows: How values are carried: "plain", one row per vertex; "factored", all rows of a chunk as combinations of a
             few, which pays where layers are wide; "auto" chooses by the widths of the layers.
+        output: Which tensor is meant where a module returns several: its index or its name (see `trace`).
 
     Raises:
         LimitReached: With `.partial`, the tiles finished so far, marked incomplete.
@@ -79,7 +81,7 @@ def tessellate(
     """
     view = slice
     check_arguments(view, rtol, max_tiles, time_limit, threads, chunk_bytes, rows)
-    network, program = checked_network(model, view, progress)
+    network, program = checked_network(model, view, progress, output)
     tiling, stopped = tile(
         network, program, view, rtol=rtol, max_tiles=max_tiles, time_limit=time_limit, progress=progress,
         threads=threads, chunk_bytes=chunk_bytes, rows=rows,
@@ -124,10 +126,12 @@ def tile(
     return tiling, work.stopped
 
 
-def checked_network(model: object, view: Slice, progress: Progress | bool | None) -> tuple[SplineNetwork, Program]:
+def checked_network(
+    model: object, view: Slice, progress: Progress | bool | None, output: int | str | None = None
+) -> tuple[SplineNetwork, Program]:
     """The network and its program, once they are found to fit the slice."""
     check_progress(progress)
-    network = model if isinstance(model, SplineNetwork) else traced(model, view)
+    network = trace(model, None, output=output) if isinstance(model, SplineNetwork) else traced(model, view, output)
     if tuple(network.input_shape) != view.input_shape:
         raise InputError(
             f"the slice must lie in the network's input space: inputs of shape {tuple(network.input_shape)} expected, "
@@ -141,15 +145,16 @@ def checked_network(model: object, view: Slice, progress: Progress | bool | None
     return network, program
 
 
-def traced(model: object, view: Slice) -> SplineNetwork:
+def traced(model: object, view: Slice, output: int | str | None = None) -> SplineNetwork:
     """A module traced on inputs of the slice, in the module's own dtype."""
     _check_slice(view)
     if not isinstance(model, nn.Module):
         raise InputError(f"model must be a torch.nn.Module or the result of trace or load, got {type(model).__name__}.")
     parameter = next(model.parameters(), None)
     example = torch.from_numpy(view.inputs(view.domain[:2]))
+    example = example.to(parameter.dtype if parameter is not None else torch.get_default_dtype())
     try:
-        return trace(model, example.to(parameter.dtype if parameter is not None else torch.get_default_dtype()))
+        return trace(model, example, output=output)
     except UnsupportedModelError as error:
         if "could not be read with an example" not in str(error):
             raise
