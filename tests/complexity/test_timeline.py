@@ -13,8 +13,7 @@ from torch import nn
 
 import splinescope as ss
 from splinescope.cli import main
-from splinescope.complexity import ComplexityMonitor, Timeline, load_timeline, timeline
-from splinescope.train import Every
+from splinescope.complexity import ComplexityMonitor, Every, Timeline, load_timeline, timeline
 
 from .models import mlp
 

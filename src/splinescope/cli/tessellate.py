@@ -23,6 +23,7 @@ from ._slices import make_slice, slice_options
 )
 @picture_options
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+@click.option("--tolerance", type=float, help="Tile a network within this much of one with smooth activations.")
 @click.option("--rtol", default=1e-12, show_default=True, help="Relative size below which a pre-activation is zero.")
 @click.option("--max-tiles", type=int, help="Stop with an error beyond this many tiles.")
 @click.option("--time-limit", type=float, help="Stop with an error after this many seconds.")
@@ -30,10 +31,11 @@ from ._slices import make_slice, slice_options
 @click.option("--quiet", is_flag=True, help="No progress on stderr.")
 def command(
     model: str, weights: str | None, trust: bool, out: str | None, plot: str | None, html: str | None, color: str,
-    as_json: bool, rtol: float, max_tiles: int | None, time_limit: float | None, threads: int | None, quiet: bool,
+    as_json: bool, tolerance: float | None,
+    rtol: float, max_tiles: int | None, time_limit: float | None, threads: int | None, quiet: bool,
     **slice_arguments: Any,
 ) -> None:  # fmt: skip
-    """Tile MODEL on a slice of its input space, exactly; prints a summary.
+    """Tile MODEL on a slice of its input space, exactly (or within --tolerance); prints a summary.
 
     \b
     Examples:
@@ -55,8 +57,17 @@ def command(
     view = make_slice(network, **slice_arguments)
     check_page(html, view.dimension)
     tiling = tessellate(
-        network, view, rtol=rtol, max_tiles=max_tiles, time_limit=time_limit, threads=threads, progress=not quiet
+        network,
+        view,
+        tolerance=tolerance,
+        rtol=rtol,
+        max_tiles=max_tiles,
+        time_limit=time_limit,
+        threads=threads,
+        progress=not quiet,
     )
+    if tiling.approximation is not None:
+        note(tiling.approximation.assurance)
     if tiling.count == 1 and tiling.sites:
         note("one tile: no fold meets this slice (inputs of a .nnet file are in their own units, such as feet)")
     if out is not None and not piped:

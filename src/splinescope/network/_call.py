@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ._program import Affine, Fold, Seal, Site, Step
+from ._program import Affine, Fold, Seal, Site, Smooth, Step
 
 
 @dataclass(frozen=True)
@@ -243,9 +243,28 @@ class Call:
         )
         return output
 
+    def smooth(self) -> Live:
+        """Emit the op itself, a smooth function of each number of its live input."""
+        x = self.live()
+        if x.shape != self.shape:
+            raise Refusal("spreads its input over a larger shape; only functions of each number by itself are known.")
+        others = {key: value for key, value in self.arguments.items() if value is not x}
+        if any(isinstance(leaf, (Tensor, Rows)) for value in others.values() for leaf in leaves(value)):
+            raise Refusal("has tensors as parameters; only plain numbers are known here.")
+        units = math.prod(self.shape)
+        site = Site(self.path, self.op, self.shape, units, self.depth + 1)
+        everywhere = np.zeros(units), np.arange(units)
+        step = Smooth(self.name, (x.name,), self.runner(), _flat, _flat, *everywhere, site, others)
+        self.steps.append(step)
+        return Live(self.name, self.shape, site.depth)
+
     def seal(self, competitors: Live, stages: Sequence[tuple[str, np.ndarray]]) -> None:
         """End a tournament; see `Seal`."""
         self.steps.append(Seal(competitors.name, tuple(stages), self.shape))
+
+
+def _flat(x: Tensor) -> Tensor:
+    return x.reshape(len(x), -1)
 
 
 def op_name(target: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import copy
+import functools
 import inspect
 import io
 import logging
@@ -100,10 +101,11 @@ def export(model: nn.Module, batch: Tensor) -> Any:
             exported = _exported(twin, batch)
             inputs = exported.graph_signature.user_inputs
             first = next(node for node in exported.graph.nodes if node.name in inputs)
-            if make_functional(exported.graph, first):
-                return exported
-            rewrite_softshrink(exported.graph)
-            return exported.run_decompositions({})
+            if not make_functional(exported.graph, first):
+                rewrite_softshrink(exported.graph)
+                exported = exported.run_decompositions({})
+            rewrite_softsign(exported.graph)
+            return exported
         except Exception as error:
             raise UnsupportedModelError(explain(error, batch)) from error
 
@@ -141,6 +143,26 @@ def free_length() -> Iterator[None]:
         yield
     finally:
         builtins.len = original
+
+
+@functools.cache
+def _softsign() -> Any:
+    """x / (1 + |x|) as one op: torch has it as a Python function only, whose quotient says nothing of its shape."""
+    torch.library.define("splinescope::softsign", "(Tensor self) -> Tensor")
+    torch.library.impl("splinescope::softsign", "CompositeImplicitAutograd")(nn.functional.softsign)
+    return torch.ops.splinescope.softsign.default
+
+
+def rewrite_softsign(graph: torch.fx.Graph) -> None:
+    """Read the quotient that `softsign` becomes as that op."""
+    for node in list(graph.nodes):
+        made_by = str(node.meta.get("torch_fn", ("", ""))[1]).rpartition(".")[2]
+        if node.target is torch.ops.aten.div.Tensor and made_by == "softsign":
+            with graph.inserting_before(node):
+                whole = graph.call_function(_softsign(), (node.args[0],))
+            whole.meta = dict(node.meta)
+            node.replace_all_uses_with(whole)
+            graph.erase_node(node)
 
 
 def rewrite_softshrink(graph: torch.fx.Graph) -> None:

@@ -112,8 +112,8 @@ def _text(node: Node) -> str:
 class Lowering:
     """Walks the graph once: constants are computed, live nodes become steps, refusals are collected."""
 
-    def __init__(self, source: Source, constants: Mapping[Node, Tensor]) -> None:
-        self.source, self.constants = source, constants
+    def __init__(self, source: Source, constants: Mapping[Node, Tensor], smooth: bool = False) -> None:
+        self.source, self.constants, self.smooth = source, constants, smooth
         self.batch = source.input.meta["val"].shape[0]
         self.values: dict[Node, Any] = {}
         self.steps: list[Step] = []
@@ -211,9 +211,9 @@ class Lowering:
         known = operation(call.op)
         if not lives and known.kind != "constant":
             return self._constant_rows(call)
-        if known.rule is None:
+        if known.rule is None and not (self.smooth and known.kind == "smooth"):
             raise Refusal(known.reason)
-        result = known.rule(call)
+        result = call.smooth() if known.rule is None else known.rule(call)
         self.steps.extend(call.steps)
         made = [step.output for step in call.steps if not isinstance(step, Seal)]
         self.paths.update(dict.fromkeys(made, call.path))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import operator
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -14,28 +13,29 @@ from torch.utils import _pytree
 
 from splinescope._errors import InputError, UnsupportedModelError
 
-from ._cache import traced_before
-from ._compare import check_agreement, difference
+from ._compare import check_agreement
 from ._export import as_batch, check_mode, export, unwrap
 from ._lower import Lowering, Source
 from ._outputs import Output, Picked, choose_output, leaves_of
 from ._program import Program, Seal, Site
 
 
-def trace(model: nn.Module | SplineNetwork, example: Any, *, output: Output = None) -> SplineNetwork:
+def trace(
+    model: nn.Module | SplineNetwork, example: Any, *, output: Output = None, smooth: bool = False
+) -> SplineNetwork:
     """Read a module as a continuous piecewise-affine network.
 
     The module is exported once with `torch.export`; the result follows its parameters as they train, but not
     a change of structure or of train/eval mode. The module itself, random states, grad mode and the default
     dtype are left as found. What was read is compared with the module itself on batches of three rows and of one.
-    A module that was traced before is not exported again: what was read stays with it, weakly, and is used while its
-    structure is the same and it still does what was read, on three rows.
 
     Args:
         model: A module of one floating-point input `[N, *shape]` that returns tensors `[N, *shape]`.
         example: A batch of at least one row; only its shape is used.
         output: Which tensor is meant where a model returns several (a tuple, a dict, a data class): its index, or its
             name, or a path such as "boxes.0".
+        smooth: Take smooth activations too (GELU, tanh, ...): such a network has no exact tiles, but
+            `tessellate(..., tolerance=...)` tiles one near it.
 
     Returns:
         The network. Computing with it happens in float64 on the CPU, whatever the module's dtype.
@@ -55,19 +55,15 @@ def trace(model: nn.Module | SplineNetwork, example: Any, *, output: Output = No
             raise InputError(f"output belongs to the first trace of a model, not to a traced network; got {output!r}.")
         return model
     if isinstance(model, Picked):
-        return trace(model.model, example, output=model.output if output is None else output)
+        return trace(model.model, example, output=model.output if output is None else output, smooth=smooth)
     if not isinstance(model, nn.Module):
         raise InputError(f"model must be a torch.nn.Module, got {type(model).__name__}.")
     model = unwrap(model)
     check_mode(model)
     batch = as_batch(model, example)
-
-    def read() -> SplineNetwork:
-        network = SplineNetwork(model, export(model, batch), output)
-        network.check(batch)
-        return network
-
-    return traced_before(model, batch, output, read)
+    network = SplineNetwork(model, export(model, batch), output, smooth=smooth)
+    network.check(batch)
+    return network
 
 
 class SplineNetwork:
@@ -80,9 +76,10 @@ class SplineNetwork:
         ending: Name of what follows the last affine piece ("softmax"), which the tiling leaves out; or None.
     """
 
-    def __init__(self, model: nn.Module, exported: Any, output: Output = None) -> None:
+    def __init__(self, model: nn.Module, exported: Any, output: Output = None, *, smooth: bool = False) -> None:
         signature = exported.graph_signature
         self._model = model
+        self._smooth = smooth
         self._graph = exported.graph
         self._constants = dict(exported.constants)
         first = _first_paths(model)  # export names a tied parameter by any of its paths
@@ -108,16 +105,6 @@ class SplineNetwork:
         self.output_shape = program.output_shape
         self.sites: tuple[Site, ...] = program.sites
 
-    def attached(self, model: nn.Module | None) -> SplineNetwork:
-        """The same reading of a module, for it alone: networks share what was read, not the module they follow."""
-        network = copy.copy(self)
-        network._model = model  # type: ignore[assignment]
-        return network
-
-    def agrees(self, like: Tensor) -> bool:
-        """Whether the module still does what was read from it, on three rows."""
-        return difference(self._model, self.program(), self._source.finish, like, self._leaf, rows=3) is None
-
     def check(self, like: Tensor) -> None:
         """Refuse, with the difference, if the module does not do what was read from it; `like` has its dtype."""
         check_agreement(self._model, self.program(), self._source.finish, like, self._leaf)
@@ -141,7 +128,7 @@ class SplineNetwork:
         latest = self._latest
         if latest is not None and all(a is b for a, b in zip(constants.values(), latest.constants, strict=True)):
             return latest
-        program = Lowering(self._source, constants).program()
+        program = Lowering(self._source, constants, self._smooth).program()
         if not replace:
             self._latest, self._kept = program, constants
         return program

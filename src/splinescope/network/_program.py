@@ -105,6 +105,20 @@ class Fold:
 
 
 @dataclass(frozen=True)
+class Smooth(Fold):
+    """A smooth function of each number of its one input, in place of a fold: no tiling can hold it as it is.
+
+    Only in programs of networks traced with `smooth=True`. Its units are its elements, at no gain; an interpolant makes
+    it a fold with as many cuts as knots are reached.
+
+    Attributes:
+        arguments: Its other arguments by name, plain numbers or words.
+    """
+
+    arguments: Mapping[str, object]
+
+
+@dataclass(frozen=True)
 class Seal:
     """Ends a tournament, whose folds follow each other: each takes the output of the one before.
 

@@ -31,7 +31,7 @@ class Operation:
     Attributes:
         name: Its ATen name without overload, e.g. "conv2d"; `relu_` is `relu`.
         kind: "affine" in its live inputs, "fold" (continuous and piecewise affine), "constant" (never depends on the
-            values of its inputs), "smooth" (bends softly), "random" or "refused".
+            values of its inputs), "smooth" (a smooth function of each number), "random" or "refused".
         rule: Lowers a call of it; None if none can be.
         reason: Why not, and what to do.
         ending: Name under which it may stand at the very end of a network, whose tiling is that of what comes before;

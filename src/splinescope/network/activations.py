@@ -16,12 +16,12 @@ from ._hinges import JUMP, activation, bend, soft
 from ._registry import fold, refuse
 
 SMOOTH = (
-    "is smooth, not piecewise affine, so it has no exact tiles; use a piecewise-affine activation (ReLU, "
-    "LeakyReLU, Hardtanh...) or trace the part before it."
+    "is smooth, not piecewise affine, so it has no exact tiles; tessellate(model, slice, tolerance=1e-3) tiles a "
+    "network within a tolerance of it. Or use a piecewise-affine activation (ReLU, LeakyReLU, Hardtanh...)."
 )
 QUADRATIC = (
-    "is piecewise quadratic, not piecewise affine, so it has no exact tiles; use a piecewise-affine activation (ReLU, "
-    "LeakyReLU, Hardtanh...) or trace the part before it."
+    "is piecewise quadratic, not piecewise affine, so it has no exact tiles; tessellate(model, slice, tolerance=1e-3) "
+    "tiles a network within a tolerance of it. Or use a piecewise-affine activation (ReLU, LeakyReLU, Hardtanh...)."
 )
 
 
@@ -102,5 +102,6 @@ def rrelu(call: Call) -> Live:
 
 
 refuse(JUMP, "hardshrink", bend=hinged(softshrink))
-soft(SMOOTH, "gelu", "silu", "mish", "elu", "celu", "selu", "softplus", "softsign", "log_sigmoid", "erf")
+soft(SMOOTH, "gelu", "silu", "mish", "elu", "celu", "selu", "softplus", "log_sigmoid", "erf")
+soft(SMOOTH, "softsign", "splinescope.softsign")
 soft(QUADRATIC, "hardswish", at=(-3.0, 3.0))

@@ -26,10 +26,26 @@ TRAINING = (
 )
 ATTENTION = "multiplies values that both depend on the input; not piecewise affine, and no exact tiles exist."
 
-refuse(SMOOTH, "exp", "expm1", "log", "log1p", "log2", "sqrt", "rsqrt", "sin", "cos", "atan", "logsumexp", "tanhshrink")
-refuse(SMOOTH, "square", "reciprocal", "prod", "lp_pool2d", "normalize", "softmin", "cdist", "_softmax")
+refuse(SMOOTH, "exp", "expm1", "sin", "cos", "atan", "square", kind="smooth")
+refuse(
+    SMOOTH,
+    "log",
+    "log1p",
+    "log2",
+    "sqrt",
+    "rsqrt",
+    "logsumexp",
+    "tanhshrink",
+    "reciprocal",
+    "prod",
+    "lp_pool2d",
+    "normalize",
+    "softmin",
+    "cdist",
+    "_softmax",
+)
 refuse(SMOOTH, "var", "std", "var_mean", "std_mean")
-refuse(SMOOTH, "glu", kind="smooth", bend=Bend(_gate, _gate))
+refuse(SMOOTH, "glu", bend=Bend(_gate, _gate))
 refuse(
     "is not supported; an L1 norm is x.abs().sum(), other norms are not piecewise affine.", "norm", "linalg_vector_norm"
 )
@@ -52,8 +68,14 @@ refuse(
 refuse(TRAINING, "_native_batch_norm_legit_functional", "_native_batch_norm_legit", "_batch_norm_with_update")
 refuse(ATTENTION, "scaled_dot_product_attention", "bilinear", "_native_multi_head_attention")
 
-LATE = "is smooth and allowed only as the very last operation of a network; trace the part before it."
+LATE = (
+    "is smooth and allowed only as the very last operation of a network; tessellate(model, slice, tolerance=1e-3) "
+    "tiles a network within a tolerance of it, or trace the part before it."
+)
 soft(LATE, "sigmoid", "tanh")
-refuse(LATE, "softmax", "log_softmax", "argmax")
+refuse(
+    "is allowed only as the very last operation of a network; trace the part before it.",
+    *("softmax", "log_softmax", "argmax"),
+)
 for _label in ("sigmoid", "tanh", "softmax", "log_softmax", "argmax", "log_sigmoid", "softplus", "exp"):
     ending(_label, _label)

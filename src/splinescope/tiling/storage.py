@@ -5,10 +5,11 @@ int32 (tile i has the corners `tile_corners[tile_offsets[i]:tile_offsets[i + 1]]
 `corner_labels` `[M]` int32 (the cut that leads from a corner to the next, -1 on the domain's boundary);
 in three and more dimensions corners have no order, `corner_labels` has one entry per facet of each tile,
 `facet_offsets` `[K + 1]` int64 says which those are, and bit f of `facet_bits` `[M, words]` uint64 whether a corner
-lies on its tile's f-th facet; `values` `[V, C]` float64, absent for large outputs; `slice_origin`, `slice_basis`,
+lies on its tile's f-th facet; `values` `[V, C]` float64, absent for large outputs; of a tiling within a tolerance
+`knot_elements` int64 and `knots` float64, `[cuts]` (see `Approximation`); `slice_origin`, `slice_basis`,
 `slice_domain`, `slice_anchors` float64. Metadata: `format`, `version`, `sha256`, and `header`, a JSON object with
-sites, rtol, ending, fingerprint and complete. Files with several tilings of one slice hold the arrays of tiling i as
-`i/vertices` and so on, and their slice once.
+sites, rtol, ending, fingerprint, complete and approximation. Files with several tilings of one slice hold the arrays
+of tiling i as `i/vertices` and so on, and their slice once.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from .._archive import Kind, Layout, read_archive, require, write_archive
 from .._errors import FileFormatError, InputError
 from ..network import Site, SplineNetwork
 from . import kernels
+from .approximation import Approximation
 from .cells import Cells
 from .polytopes import Polytopes
 from .slice import Slice
@@ -41,6 +43,8 @@ MESH_LAYOUT: Layout = {
     "facet_offsets": (np.int64, 1),
     "facet_bits": (np.uint64, 2),
     "values": (np.float64, 2),
+    "knot_elements": (np.int64, 1),
+    "knots": (np.float64, 1),
 }
 SLICE_LAYOUT: Layout = {
     "slice_origin": (np.float64, None),
@@ -48,7 +52,8 @@ SLICE_LAYOUT: Layout = {
     "slice_domain": (np.float64, 2),
     "slice_anchors": (np.float64, 2),
 }
-OPTIONAL = {"values", "facet_offsets", "facet_bits"}
+OPTIONAL = {"values", "facet_offsets", "facet_bits", "knot_elements", "knots"}
+_NUMBERS = ("tolerance", "bound", "deviation", "basis")
 _MOST_CUTS = 2**31 - 1  # labels are int32
 
 
@@ -100,6 +105,8 @@ def mesh_arrays(tiling: Tiling) -> dict[str, np.ndarray]:
         arrays["facet_offsets"], arrays["facet_bits"] = tiling.tiles.facet_offsets, tiling.tiles.facet_bits
     if tiling.values is not None:
         arrays["values"] = tiling.values
+    if tiling.approximation is not None:
+        arrays["knot_elements"], arrays["knots"] = tiling.approximation.elements, tiling.approximation.knots
     return {name: np.asarray(array, MESH_LAYOUT[name][0]) for name, array in arrays.items()}
 
 
@@ -116,6 +123,7 @@ def tiling_header(tiling: Tiling) -> dict[str, Any]:
         "ending": tiling.ending,
         "fingerprint": tiling.fingerprint,
         "complete": tiling.complete,
+        "approximation": tiling.approximation and {key: getattr(tiling.approximation, key) for key in _NUMBERS},
     }
 
 
@@ -147,7 +155,17 @@ def read_tiling(name: str, arrays: Mapping[str, np.ndarray], view: Slice, header
         corner_labels=arrays["corner_labels"],
         frozen=None,
         network=None,
+        approximation=_approximation(arrays, header["approximation"], sum(site.cuts for site in sites)),
     )
+
+
+def _approximation(arrays: Mapping[str, np.ndarray], header: Any, cuts: int) -> Approximation | None:
+    if header is None:
+        return None
+    require("knots" in arrays and "knot_elements" in arrays, "knots")
+    found = Approximation(**header, elements=arrays["knot_elements"], knots=arrays["knots"])
+    require(len(found.elements) == len(found.knots) == cuts, "number of knots")
+    return found
 
 
 def check_header(header: Mapping[str, Any]) -> None:
@@ -163,6 +181,14 @@ def check_header(header: Mapping[str, Any]) -> None:
     require(header["ending"] is None or type(header["ending"]) is str, f"ending {header['ending']!r}")
     require(type(header["fingerprint"]) is str, f"fingerprint {header['fingerprint']!r}")
     require(type(header["complete"]) is bool, f"complete {header['complete']!r}")
+    near = header["approximation"]
+    ok = near is None or (
+        isinstance(near, dict)
+        and near.keys() == set(_NUMBERS)
+        and all(type(near[key]) is float and near[key] >= 0 for key in _NUMBERS[:3])
+        and near["basis"] in ("bound", "deviation")
+    )
+    require(ok, f"approximation {near!r}")
 
 
 def _check_arrays(name: str, arrays: Mapping[str, np.ndarray], view: Slice, cuts: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from .._checks import check_positive, check_whole
 from .._errors import InputError, LimitReached, UnsupportedModelError
 from .._progress import check_progress, reporter
 from ..network import SplineNetwork, trace
-from ..network._program import Program
+from ..network._program import Program, Smooth
 from ._engine import Engine, Keep
 from ._mesh import assemble
 from ._plan import Plan, is_connected, make_plan, probe_points
@@ -31,6 +31,7 @@ def tessellate(
     model: nn.Module | SplineNetwork,
     slice: Slice,
     *,
+    tolerance: float | None = None,
     rtol: float = 1e-12,
     max_tiles: int | None = None,
     time_limit: float | None = None,
@@ -50,12 +51,18 @@ def tessellate(
     Args:
         model: A torch module (in eval mode if it has batch norm or dropout), or the result of `trace` or `load`.
         slice: Where: a line, plane or space of the input space, with its domain.
+        tolerance: For smooth networks (GELU, SiLU, tanh, softplus, ELU, ... in any MLP, convolutional or residual
+            network): tile one that differs from it by at most this much, absolutely, in any output on the slice. Each
+            smooth activation is replaced by an interpolant with knots for equal error; the tiling is exact for that
+            network, and `Tiling.approximation` has the proven `bound` and the measured `deviation`. Where the bound is
+            over a hundred times too large, knots are refined by what is measured, and `basis` says so. None: smooth
+            networks are refused.
         rtol: A pre-activation is zero if it is below rtol times the sum of the absolute terms it is made of.
         max_tiles: Stop with `LimitReached` beyond this many tiles (counted before walls between losers of a
             max-pool are taken out).
         time_limit: Stop with `LimitReached` after this many seconds.
-        progress: None: a bar on a terminal, a line in a notebook or a log, once it takes over three seconds; True: a
-            bar at once; False: nothing; or a function of (share of the domain finished, tiles so far).
+        progress: True for a progress bar on stderr (None: only where stderr is a terminal and it takes over a
+            second), or a function of (share of the domain finished, tiles so far).
         threads: How many threads cut tiles; all cores by default.
         chunk_bytes: Memory for the rows of one chunk of tiles (16 times as much for a basis of factored rows).
         rows: How values are carried: "plain", one row per vertex; "factored", all rows of a chunk as combinations of a
@@ -81,6 +88,16 @@ def tessellate(
     """
     view = slice
     check_arguments(view, rtol, max_tiles, time_limit, threads, chunk_bytes, rows)
+    if tolerance is not None:
+        from ..smooth.tolerance import tessellate_within  # builds on this function
+
+        options: dict[str, Any] = {
+            "rtol": rtol, "max_tiles": max_tiles, "time_limit": time_limit, "progress": progress, "threads": threads,
+            "chunk_bytes": chunk_bytes, "rows": rows,
+        }  # fmt: skip
+        known = isinstance(model, SplineNetwork)
+        smooth = trace(model, None, output=output) if known else traced(model, view, output, smooth=True)
+        return tessellate_within(smooth, view, tolerance, lambda near: tessellate(near, view, **options))
     network, program = checked_network(model, view, progress, output)
     tiling, stopped = tile(
         network, program, view, rtol=rtol, max_tiles=max_tiles, time_limit=time_limit, progress=progress,
@@ -138,6 +155,12 @@ def checked_network(
             f"the slice has {view.input_shape}."
         )
     program = network.program()
+    if soft := [step for step in program.steps if isinstance(step, Smooth)]:
+        where = ", ".join(f"{step.site.path or 'model'} ({step.site.op})" for step in soft[:5])
+        raise UnsupportedModelError(
+            f"The network was traced with smooth=True and has smooth activations: {where}. They have no exact tiles; "
+            "give tolerance=1e-3, say, to tile a network near it."
+        )
     if not is_connected(program):
         raise InputError(
             "the network's output must depend on its input; no non-zero weight connects them, so it is constant."
@@ -145,7 +168,7 @@ def checked_network(
     return network, program
 
 
-def traced(model: object, view: Slice, output: int | str | None = None) -> SplineNetwork:
+def traced(model: object, view: Slice, output: int | str | None = None, *, smooth: bool = False) -> SplineNetwork:
     """A module traced on inputs of the slice, in the module's own dtype."""
     _check_slice(view)
     if not isinstance(model, nn.Module):
@@ -154,7 +177,7 @@ def traced(model: object, view: Slice, output: int | str | None = None) -> Splin
     example = torch.from_numpy(view.inputs(view.domain[:2]))
     example = example.to(parameter.dtype if parameter is not None else torch.get_default_dtype())
     try:
-        return trace(model, example, output=output)
+        return trace(model, example, output=output, smooth=smooth)
     except UnsupportedModelError as error:
         if "could not be read with an example" not in str(error):
             raise

@@ -22,11 +22,11 @@ from .polytopes import Facets, Polytopes
 from .slice import Slice
 
 if TYPE_CHECKING:
-    from anywidget import AnyWidget
     from geopandas import GeoDataFrame
     from matplotlib.axes import Axes
 
     from ..network import Program, Site, SplineNetwork
+    from .approximation import Approximation
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -47,6 +47,8 @@ class Tiling(Measures):
         frozen: The float64 program that was tiled, its constants included: whatever becomes of the model, this tiling
             speaks of the network as it was. None if it came from a file that was opened without its network.
         network: The network itself, which goes on following its model.
+        approximation: Of a tiling made within a tolerance: how far it is from the smooth network, and the knot of each
+            cut; None for an exact one.
     """
 
     slice: Slice
@@ -61,6 +63,7 @@ class Tiling(Measures):
     corner_labels: np.ndarray = field(repr=False)
     frozen: Program | None = field(repr=False)
     network: SplineNetwork | None = field(repr=False)
+    approximation: Approximation | None = None
 
     def __post_init__(self) -> None:
         for array in (self.vertices, self.tiles.offsets, self.tiles.corners, self.values, self.corner_labels):
@@ -70,7 +73,23 @@ class Tiling(Measures):
     def __repr__(self) -> str:
         state = "" if self.complete else ", INCOMPLETE"
         what = f"{self.count} tiles, {len(self.vertices)} vertices, {self.dimension}-D, {len(self.sites)} sites"
-        return f"Tiling({what}{state})"
+        near = "" if self.approximation is None else f", within {self.tolerance:g} by {self.approximation.basis}"
+        return f"Tiling({what}{near}{state})"
+
+    @property
+    def tolerance(self) -> float | None:
+        """What was asked of a tiling of a smooth network; None for an exact one."""
+        return None if self.approximation is None else self.approximation.tolerance
+
+    @property
+    def bound(self) -> float:
+        """Proven bound on how far the tiled network is from the model on the slice, in any output; 0 if exact."""
+        return 0.0 if self.approximation is None else self.approximation.bound
+
+    @property
+    def deviation(self) -> float:
+        """How far the tiled network was measured to be from the model, at vertices and random points; 0 if exact."""
+        return 0.0 if self.approximation is None else self.approximation.deviation
 
     def _repr_html_(self) -> str:
         """For notebooks: what costs nothing to tell."""
@@ -187,16 +206,6 @@ class Tiling(Measures):
 
         need_flat(self, "pages")
         write_page(self, path, title=title, color=color)
-
-    def widget(self, *, color: str | None = None) -> AnyWidget:
-        """The page of `to_html` as a widget (extra "widget"): Jupyter, Colab, VS Code, marimo.
-
-        Args:
-            color: What tiles are coloured by at first.
-        """
-        from ..plot.widget import tiling_widget
-
-        return tiling_widget(self, color=color)
 
     def plot(self, color: str | None = "slope", ax: Axes | None = None, **options: Any) -> Axes:
         """Draw the tiles (extra "plot"); `options` are those of `splinescope.plot.plot_tiles`.

@@ -1,14 +1,14 @@
-"""Monitors inside other people's training loops: Lightning and Hugging Face."""
+"""The monitor inside other people's training loops: Lightning and Hugging Face."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from .._checks import require
-from .monitor import TrainingMonitor
+from .monitor import ComplexityMonitor
 
 
-def lightning_callback(monitor: TrainingMonitor) -> Any:
+def lightning_callback(monitor: ComplexityMonitor) -> Any:
     """A `lightning.pytorch.Callback` that tells the monitor each global step (on the main process only).
 
     Example:
@@ -16,7 +16,7 @@ def lightning_callback(monitor: TrainingMonitor) -> Any:
     """
     base: Any = require("lightning.pytorch", "lightning").Callback
 
-    class TellMonitor(base):
+    class MonitorComplexity(base):
         def on_train_start(self, trainer: Any, pl_module: Any) -> None:
             _tell(trainer)
 
@@ -30,10 +30,10 @@ def lightning_callback(monitor: TrainingMonitor) -> Any:
         if trainer.is_global_zero:
             monitor.step(trainer.global_step)
 
-    return TellMonitor()
+    return MonitorComplexity()
 
 
-def trainer_callback(monitor: TrainingMonitor) -> Any:
+def trainer_callback(monitor: ComplexityMonitor) -> Any:
     """A `transformers.TrainerCallback` that tells the monitor each global step (on the main process only).
 
     Example:
@@ -41,7 +41,7 @@ def trainer_callback(monitor: TrainingMonitor) -> Any:
     """
     base: Any = require("transformers", "transformers").TrainerCallback
 
-    class TellMonitor(base):
+    class MonitorComplexity(base):
         def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             self.on_step_end(args, state, control)
 
@@ -52,4 +52,4 @@ def trainer_callback(monitor: TrainingMonitor) -> Any:
         def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             monitor.close()
 
-    return TellMonitor()
+    return MonitorComplexity()

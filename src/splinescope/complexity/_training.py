@@ -13,8 +13,8 @@ from torch import nn
 
 from .._checks import require
 from .._errors import InputError
-from .evaluation import evaluating
-from .journal import Journal, Record
+from ._journal import Journal, Record
+from ._sites import evaluating
 from .schedules import LogSpaced, Schedule
 
 Metric = Callable[[nn.Module], float | Mapping[str, float]]

@@ -1,0 +1,253 @@
+"""Piecewise-affine interpolants of smooth activations, their knots placed for equal error.
+
+Between two knots a and b an interpolant is the chord of phi. Where phi is convex or concave, its error there is largest
+where phi' equals the chord's slope, so that it is known exactly; inflections and kinks are always knots. Its size is
+about h^2 |phi''| / 8: equal errors need spacings h ~ |phi''|^(-1/2), hence about eps^(-1/2) knots. Beyond the last
+knots phi is within eps of its asymptotes and the interpolant is parallel to them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .._errors import UnsupportedModelError
+
+Line = tuple[float, float]
+"""(slope, intercept)."""
+
+_GRID = 4001  # places at which curvature is tabulated
+_SELU = 1.0507009873554805  # scale of torch's SELU, whose alpha is 1.67...
+_FAR = 1e9  # tails are looked for up to here
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A smooth function of one number.
+
+    Attributes:
+        name: Of the op.
+        run: The function itself, elementwise on float64 tensors.
+        left, right: Its asymptotes; None where it has none.
+        kinks: Places where phi' or phi'' jumps.
+        jump: Size of jumps of the computed function that the real one has not.
+    """
+
+    name: str
+    run: Callable[[Tensor], Tensor] = field(repr=False)
+    left: Line | None
+    right: Line | None
+    kinks: tuple[float, ...] = ()
+    jump: float = 0.0
+
+    def values(self, x: np.ndarray) -> np.ndarray:
+        with torch.no_grad():
+            return self.run(torch.from_numpy(np.ascontiguousarray(x))).numpy()
+
+    def slopes(self, x: np.ndarray) -> np.ndarray:
+        """phi'."""
+        with torch.enable_grad():
+            z = torch.from_numpy(np.array(x, np.float64)).requires_grad_()
+            (found,) = torch.autograd.grad(self.run(z).sum(), z)
+        return found.numpy()
+
+    def curvatures(self, x: np.ndarray) -> np.ndarray:
+        """phi'', by differences of phi': for the spacing of knots only."""
+        h = 1e-5 * (1 + np.abs(x))
+        return (self.slopes(x + h) - self.slopes(x - h)) / (2 * h)
+
+    def tail(self, eps: float, *, right: bool = False) -> float:
+        """Where phi has come within eps of its asymptote, on its way to the left or right."""
+        line, sign = (self.right, 1.0) if right else (self.left, -1.0)
+        assert line is not None
+        places = sign * np.concatenate([[0.0], np.geomspace(1e-3, _FAR, 1200)])
+        beyond = np.abs(self.values(places) - line[0] * places - line[1]) > eps + 4e-16 * np.abs(places)
+        last = np.flatnonzero(beyond)
+        return float(places[min(last[-1] + 1, len(places) - 1)]) if len(last) else 0.0
+
+    def breaks(self, low: float, high: float) -> np.ndarray:
+        """low, high, and the inflections and kinks between them."""
+        if self.left is None or self.right is None:
+            turns = self._turns(low, high)
+        else:
+            turns = self._all_turns
+        return np.unique([low, *(place for place in (*turns, *self.kinks) if low < place < high), high])
+
+    @cached_property
+    def _all_turns(self) -> tuple[float, ...]:
+        return self._turns(self.tail(1e-12), self.tail(1e-12, right=True))
+
+    def _turns(self, low: float, high: float) -> tuple[float, ...]:
+        """The inflections between low and high."""
+        ends = [low, *(kink for kink in self.kinks if low < kink < high), high]
+        found = []
+        for a, b in itertools.pairwise(ends):
+            x = np.sinh(np.linspace(np.arcsinh(a), np.arcsinh(b), _GRID)[1:-1])
+            bent = self.curvatures(x)
+            sure = np.abs(bent) > 1e-6 * np.abs(bent).max(initial=0.0)  # the rest is rounding of differences
+            x, bent = x[sure], bent[sure]
+            turn = np.flatnonzero(np.sign(bent[:-1]) != np.sign(bent[1:]))
+            found += [self._inflection(x[i], x[i + 1], bent[i]) for i in turn]
+        return tuple(found)
+
+    def _inflection(self, a: float, b: float, sign: float) -> float:
+        for _ in range(60):
+            middle = 0.5 * (a + b)
+            if self.curvatures(np.array([middle]))[0] * sign > 0:
+                a = middle
+            else:
+                b = middle
+        return 0.5 * (a + b)
+
+    def steepest(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """Largest |phi'| on each interval: at an end, an inflection or a kink. Exact."""
+        places = self.breaks(float(low.min()) - 1e-6, float(high.max()) + 1e-6)[1:-1]
+        near = np.concatenate([places, places - 1e-9, places + 1e-9])  # both sides of a kink
+        found = np.maximum(np.abs(self.slopes(low)), np.abs(self.slopes(high)))
+        for place, size in zip(near, np.abs(self.slopes(near)), strict=True):
+            found = np.where((low - 2e-9 <= place) & (place <= high + 2e-9), np.maximum(found, size), found)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Interpolant:
+    """A continuous piecewise-affine function near a curve.
+
+    Attributes:
+        curve: What it is near to.
+        knots: `[K]` where it bends, rising.
+        values: `[K]` its values there, those of the curve.
+        slopes: `[K + 1]` left of all knots, between them, right of all.
+        error: Largest |phi - p| on `[low, high]` (exact, by the place where phi' is the chord's slope).
+        low, high: Where the error is known; infinite where there is an asymptote.
+    """
+
+    curve: Curve
+    knots: np.ndarray
+    values: np.ndarray
+    slopes: np.ndarray
+    error: float
+    low: float
+    high: float
+
+    @property
+    def gains(self) -> np.ndarray:
+        """`[K]` change of slope at each knot."""
+        return np.diff(self.slopes)
+
+    @cached_property
+    def _tensors(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        anchor = np.maximum(np.arange(len(self.knots) + 1) - 1, 0)
+        return (torch.from_numpy(self.knots), torch.from_numpy(self.knots[anchor]),
+                torch.from_numpy(self.values[anchor]), torch.from_numpy(self.slopes))  # fmt: skip
+
+    def __call__(self, x: Tensor) -> Tensor:
+        knots, anchors, values, slopes = self._tensors
+        place = torch.bucketize(x.detach(), knots)
+        return values[place] + slopes[place] * (x - anchors[place])
+
+
+def interpolant(curve: Curve, eps: float, low: float = -np.inf, high: float = np.inf) -> Interpolant:
+    """The interpolant of a curve with error at most eps on `[low, high]`, by as few knots as equal errors allow.
+
+    Without an asymptote on a side, that side must be finite, and the interpolant goes on with the last slope there.
+    """
+    if (curve.left is None and not np.isfinite(low)) or (curve.right is None and not np.isfinite(high)):
+        raise UnsupportedModelError(f"{curve.name} is unbounded: a finite range is needed to interpolate it.")
+    share = max(eps - curve.jump, 0.5 * eps)
+    left = low if curve.left is None else max(low, curve.tail(share))
+    right = high if curve.right is None else min(high, curve.tail(share, right=True))
+    if not left < right:  # nothing but a tail is seen
+        left, right = min(left, right) - 1e-3, max(left, right) + 1e-3
+    breaks = curve.breaks(left, right)
+    pieces = [_spaced(curve, a, b, share) for a, b in itertools.pairwise(breaks)]
+    knots = np.unique(np.concatenate(pieces))
+    values = curve.values(knots)
+    chords = np.diff(values) / np.diff(knots)
+    ends = curve.slopes(knots[[0, -1]])
+    first = curve.left[0] if curve.left is not None and left > low else ends[0]
+    last = curve.right[0] if curve.right is not None and right < high else ends[1]
+    error = float(_chord_errors(curve, knots, values).max(initial=0.0))
+    tails = ((curve.left, 0, left > low), (curve.right, -1, right < high))
+    for line, end, used in tails:
+        if line is not None and used:
+            error = max(error, abs(values[end] - line[0] * knots[end] - line[1]))
+    below = -np.inf if curve.left is not None and left > low else left
+    above = np.inf if curve.right is not None and right < high else right
+    slopes = np.concatenate([[first], chords, [last]])
+    return Interpolant(curve, knots, values, slopes, error + curve.jump, below, above)
+
+
+def _spaced(curve: Curve, a: float, b: float, eps: float) -> np.ndarray:
+    """Knots from a to b, where phi is convex or concave, with chord errors of at most eps."""
+    x = np.sinh(np.linspace(np.arcsinh(a), np.arcsinh(b), _GRID))
+    x[0], x[-1] = a, b
+    middle = 0.5 * (x[1:] + x[:-1])
+    weight = np.concatenate([[0.0], np.cumsum(np.sqrt(np.abs(curve.curvatures(middle))) * np.diff(x))])
+    if weight[-1] <= 0:
+        return np.array([a, b])
+    count = max(1, int(np.ceil(weight[-1] / np.sqrt(8 * eps) * 0.98)))
+    while True:
+        knots = np.interp(np.linspace(0, weight[-1], count + 1), weight, x)
+        knots[0], knots[-1] = a, b
+        knots = np.unique(knots)
+        worst = _chord_errors(curve, knots, curve.values(knots)).max(initial=0.0)
+        if worst <= eps or count > 1_000_000:
+            return knots
+        count = max(count + 1, int(count * min((worst / eps) ** 0.5, 2.0)))
+
+
+def _chord_errors(curve: Curve, knots: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Largest |phi - chord| between neighbouring knots, phi convex or concave there."""
+    a, b = knots[:-1].copy(), knots[1:].copy()
+    chord = np.diff(values) / np.diff(knots)
+    edge = 1e-12 * (b - a)
+    rises = curve.slopes(b - edge) >= curve.slopes(a + edge)
+    low, high = a.copy(), b.copy()
+    for _ in range(45):
+        middle = 0.5 * (low + high)
+        right = (curve.slopes(middle) < chord) == rises
+        low, high = np.where(right, middle, low), np.where(right, high, middle)
+    x = 0.5 * (low + high)
+    return np.abs(curve.values(x) - values[:-1] - chord * (x - a))
+
+
+def curve_of(op: str, run: Callable[[Tensor], Tensor], arguments: Mapping[str, Any]) -> Curve | None:
+    """The curve of an elementwise op called with these arguments; None if it is not known."""
+    zero, one, line = (0.0, 0.0), (0.0, 1.0), (1.0, 0.0)
+    plain: dict[str, tuple[Line | None, Line | None, tuple[float, ...]]] = {
+        "gelu": (zero, line, ()),
+        "silu": (zero, line, ()),
+        "mish": (zero, line, ()),
+        "softplus": (zero, line, ()),
+        "log_sigmoid": (line, zero, ()),
+        "log_sigmoid_forward": (line, zero, ()),
+        "sigmoid": (zero, one, ()),
+        "tanh": ((0.0, -1.0), one, ()),
+        "erf": ((0.0, -1.0), one, ()),
+        "atan": ((0.0, -np.pi / 2), (0.0, np.pi / 2), ()),
+        "hardswish": (zero, line, (-3.0, 3.0)),
+        "splinescope.softsign": ((0.0, -1.0), one, (0.0,)),
+        "selu": ((0.0, -_SELU * 1.6732632423543772), (_SELU, 0.0), (0.0,)),
+        "exp": (zero, None, ()),
+        "expm1": ((0.0, -1.0), None, ()),
+        "sin": (None, None, ()),
+        "cos": (None, None, ()),
+        "square": (None, None, ()),
+    }
+    if op == "celu":
+        return Curve(op, run, (0.0, -float(arguments.get("alpha", 1))), line, (0.0,))
+    if op == "elu":
+        alpha, scale = (float(arguments.get(name, 1)) for name in ("alpha", "scale"))
+        return Curve(op, run, (0.0, -alpha * scale), (scale, 0.0), (0.0,))
+    if op == "softplus":  # torch's goes over to x at its threshold
+        beta, threshold = float(arguments.get("beta", 1)), float(arguments.get("threshold", 20))
+        return Curve(op, run, zero, line, (threshold / beta,), np.exp(-threshold) / beta)
+    return Curve(op, run, *plain[op]) if op in plain else None

@@ -1,0 +1,220 @@
+"""Tilings of smooth networks within a tolerance: interpolants for activations, an exact tiling of that network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .._checks import check_positive
+from .._errors import SplinescopeError, UnsupportedModelError
+from ..network import SplineNetwork
+from ..network._program import Affine, Fold, Program, Site, Smooth
+from ..tiling import Slice, Tiling
+from ..tiling.approximation import Approximation
+from .bounds import Reach, reach
+from .interpolants import Curve, Interpolant, curve_of, interpolant
+
+_HOPELESS = 10.0  # times the knots that what is measured asks for: the bound is then a hundred times too large
+_ROUNDS = 8
+_PROBES = 2048
+
+
+class Interpolated(SplineNetwork):
+    """A smooth network with its activations interpolated on one slice; follows its module as any network does."""
+
+    def __init__(self, smooth: SplineNetwork, errors: Mapping[str, float], corners: Tensor) -> None:
+        self.__dict__.update(smooth.__dict__)
+        self._errors, self._corners = dict(errors), corners
+        self.sites = self.program().sites
+
+    def program(self, replace: Mapping[str, Tensor] | None = None) -> Program:
+        real = super().program(replace)
+        curves = curves_of(real)
+        ranges, _ = reach(real, curves, self._errors, self._corners)
+        return interpolated(real, interpolants(curves, self._errors, ranges), ranges)
+
+
+def tessellate_within(
+    network: SplineNetwork, view: Slice, tolerance: float, tile: Callable[[SplineNetwork], Tiling]
+) -> Tiling:
+    """The tiling of a network within `tolerance` of a smooth one; see `tessellate`."""
+    tolerance = check_positive(tolerance, "tolerance")
+    real = network.program()
+    curves = curves_of(real)
+    if not curves:
+        tiling = tile(network)
+        assert tiling.frozen is not None
+        return replace(tiling, approximation=Approximation(tolerance, 0.0, 0.0, "bound", *knots_of(tiling.frozen, {})))
+    corners = torch.from_numpy(view.inputs(view.domain))
+    errors, proven = planned_errors(real, curves, corners, tolerance)
+    for _ in range(_ROUNDS):
+        made = Interpolated(network, errors, corners)
+        tiling = tile(made)
+        assert tiling.frozen is not None
+        ranges, _ = reach(real, curves, errors, corners)
+        pieces = interpolants(curves, errors, ranges)
+        _, bound = reach(real, curves, {name: piece.error for name, piece in pieces.items()}, corners)
+        deviation = measured(real, tiling.frozen, view, tiling.vertices)
+        if (bound if proven else deviation) <= tolerance:
+            places = knots_of(tiling.frozen, pieces)
+            found = Approximation(tolerance, bound, deviation, "bound" if proven else "deviation", *places)
+            return replace(tiling, approximation=found)
+        shrink = 0.7 * tolerance / (bound if proven else deviation)
+        errors = {name: shrink * error for name, error in errors.items()}
+    raise SplinescopeError(
+        f"no knots were found that keep the network within {tolerance:g}: after {_ROUNDS} refinements it deviates by "
+        f"{deviation:.2g}. Ask for a larger tolerance or a smaller slice."
+    )
+
+
+def curves_of(program: Program) -> dict[str, Curve]:
+    """The curve of each smooth step, by its output; equal ones are one object, which remembers its inflections."""
+    made: dict[tuple[str, str], Curve] = {}
+    found: dict[str, Curve] = {}
+    for step in program.steps:
+        if isinstance(step, Smooth):
+            key = step.site.op, repr(sorted(step.arguments.items()))
+            curve = made.get(key) or curve_of(step.site.op, step.run, step.arguments)
+            if curve is None:
+                raise UnsupportedModelError(f"{step.site.path or 'model'}: {step.site.op} has no interpolant.")
+            made[key] = found[step.output] = curve
+    return found
+
+
+def planned_errors(
+    program: Program, curves: Mapping[str, Curve], corners: Tensor, tolerance: float
+) -> tuple[dict[str, float], bool]:
+    """(how far each interpolant may be from its activation, whether the bound then proves the tolerance).
+
+    To first order the bound is sum_l G_l eps_l, and a site of n_l elements costs n_l eps_l^(-1/2): least cost at
+    eps_l ~ (n_l / G_l)^(2/3). Where that takes over `_HOPELESS` times the knots that do as far as one can measure, they
+    are planned by what is measured instead.
+    """
+    tiny = 1e-9 * tolerance
+    base = dict.fromkeys(curves, 0.0)
+    _, nothing = reach(program, curves, base, corners)
+    gains, sizes = {}, {}
+    for name in curves:
+        ranges, bound = reach(program, curves, {**base, name: tiny}, corners)
+        gains[name] = max((bound - nothing) / tiny, 1e-12)
+        sizes[name] = len(ranges[name].low)
+    weights = {name: (sizes[name] / gains[name]) ** (2 / 3) for name in curves}
+    scale = tolerance / sum(gains[name] * weights[name] for name in curves)
+    errors = {name: scale * weights[name] for name in curves}
+    for _ in range(60):  # slopes on wider intervals may be larger
+        bound = reach(program, curves, errors, corners)[1]
+        if bound <= tolerance:
+            break
+        errors = {name: 0.95 * error * tolerance / bound for name, error in errors.items()}
+    else:
+        errors = dict.fromkeys(curves, tolerance)
+    if not np.isfinite(bound):
+        raise UnsupportedModelError("the values of this network on the slice have no finite bound: take a smaller one.")
+    coarse = measured_errors(program, curves, corners, tolerance)
+    if knots_needed(errors, sizes) <= _HOPELESS * knots_needed(coarse, sizes):
+        return errors, True
+    return coarse, False
+
+
+def measured_errors(
+    program: Program, curves: Mapping[str, Curve], corners: Tensor, tolerance: float
+) -> dict[str, float]:
+    """One error for all interpolants with which the network is seen to stay within half the tolerance."""
+    points = random_points(corners, _PROBES)
+    target = program.forward(points)
+    error = tolerance
+    while True:
+        errors = dict.fromkeys(curves, error)
+        ranges, _ = reach(program, curves, errors, corners)
+        near = interpolated(program, interpolants(curves, errors, ranges), ranges)
+        if float((near.forward(points) - target).abs().max()) <= tolerance / 2:
+            return errors
+        error /= 3
+
+
+def knots_needed(errors: Mapping[str, float], sizes: Mapping[str, int]) -> float:
+    """Sum of n_l eps_l^(-1/2): what the knots of all sites grow with."""
+    return sum(size * errors[name] ** -0.5 for name, size in sizes.items())
+
+
+def interpolants(
+    curves: Mapping[str, Curve], errors: Mapping[str, float], ranges: Mapping[str, Reach]
+) -> dict[str, Interpolant]:
+    """One interpolant per smooth step; as wide as its values reach where it has no asymptotes."""
+    found = {}
+    for name, curve in curves.items():
+        low = -np.inf if curve.left is not None else float(ranges[name].low.min()) - 1e-6
+        high = np.inf if curve.right is not None else float(ranges[name].high.max()) + 1e-6
+        found[name] = interpolant(curve, errors[name], low, high)
+    return found
+
+
+def interpolated(program: Program, pieces: Mapping[str, Interpolant], ranges: Mapping[str, Reach]) -> Program:
+    """The program with each smooth step replaced by its interpolant; only knots that a unit can reach are folds."""
+    steps = [
+        _step(step, pieces[step.output], ranges[step.output]) if isinstance(step, Smooth) else step
+        for step in program.steps
+    ]
+    lines = [f"{name} interpolated {piece.error!r} {len(piece.knots)}\n" for name, piece in pieces.items()]
+    return replace(program, steps=tuple(steps), identity=(*program.identity, *lines))
+
+
+def _step(step: Smooth, piece: Interpolant, seen: Reach) -> Affine | Fold:
+    slack = 1e-9 * (1 + np.abs(piece.knots))
+    crossed = (piece.knots > seen.low[:, None] - slack) & (piece.knots < seen.high[:, None] + slack)
+    number, elements = crossed.T.nonzero()
+    if not len(number):  # every unit stays between two knots
+        place = np.searchsorted(piece.knots, seen.middle.reshape(-1).numpy())
+        anchor = np.maximum(place - 1, 0)
+        slope = torch.from_numpy(piece.slopes[place]).reshape(step.site.shape)
+        offset = torch.from_numpy(piece.values[anchor] - piece.slopes[place] * piece.knots[anchor]).reshape(
+            step.site.shape
+        )
+        return Affine(step.output, step.inputs, lambda x: x * slope + offset,
+                      lambda m: m * slope.abs() + offset.abs())  # fmt: skip
+    at = torch.from_numpy(piece.knots[number])
+    columns = torch.from_numpy(elements)
+
+    def cuts(z: Tensor) -> Tensor:
+        return z.reshape(len(z), -1).index_select(1, columns) - at
+
+    def magnitude(m: Tensor) -> Tensor:
+        return m.reshape(len(m), -1).index_select(1, columns) + at.abs()
+
+    site = Site(step.site.path, step.site.op, step.site.shape, len(number), step.site.depth)
+    return Fold(step.output, step.inputs, piece, cuts, magnitude, piece.gains[number].copy(), elements.astype(np.int64),
+                site)  # fmt: skip
+
+
+def knots_of(program: Program, pieces: Mapping[str, Interpolant]) -> tuple[np.ndarray, np.ndarray]:
+    """Element and knot of each cut of a program, over all folds; NaN where it folds by itself."""
+    elements, knots = [np.empty(0, np.int64)], [np.empty(0)]
+    for fold in program.folds:
+        elements.append(fold.elements)
+        zero = torch.zeros(1, *fold.site.shape, dtype=torch.float64)
+        inner = fold.output in pieces
+        knots.append(-fold.cuts(zero)[0].numpy() if inner else np.full(len(fold.elements), np.nan))
+    return np.concatenate(elements), np.concatenate(knots)
+
+
+def measured(real: Program, near: Program, view: Slice, vertices: np.ndarray, points: int = 20_000) -> float:
+    """Largest difference of two networks at vertices and random points of a slice."""
+    generator = np.random.default_rng(0)
+    chosen = vertices if len(vertices) <= points else vertices[generator.choice(len(vertices), points, replace=False)]
+    inside = generator.dirichlet(np.ones(len(view.domain)), size=points) @ view.domain
+    worst = 0.0
+    with torch.no_grad():
+        for part in np.array_split(np.concatenate([chosen, inside]), max(1, (len(chosen) + points) // 4096)):
+            x = torch.from_numpy(view.inputs(part))
+            worst = max(worst, float((real.forward(x) - near.forward(x)).abs().max()))
+    return worst
+
+
+def random_points(corners: Tensor, count: int) -> Tensor:
+    """Random points of the hull of the corners."""
+    weights = torch.from_numpy(np.random.default_rng(1).dirichlet(np.ones(len(corners)), size=count))
+    return torch.einsum("nc,c...->n...", weights, corners)
