@@ -1,0 +1,157 @@
+"""Hyperplanes of a layer fold where they cross those of an earlier one; the angle, and what sigma does to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from ..tiling import Slice, tessellate
+from ._decomposed import subplots
+from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
+
+SIGMAS = (0.1, 0.5, 1.0, 2.0, 10.0)
+
+
+def _linear(net: nn.Sequential, place: int) -> nn.Linear:
+    layer = net[place]
+    assert isinstance(layer, nn.Linear)
+    return layer
+
+
+def _two_layers(seed: int, units: int) -> nn.Sequential:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return nn.Sequential(nn.Linear(2, units), nn.ReLU(), nn.Linear(units, 1), nn.ReLU()).double().eval()
+
+
+def _formula(net: nn.Sequential, point: np.ndarray, crossed: int) -> float:
+    """Dihedral angle of the second layer's fold at a point on fold `crossed` of the first, from the weights alone.
+
+    `n- = W1^T D v` with unit `crossed` off, `n+ = n- + v_k w_k`; the angle is `pi - angle(n-, n+)`.
+    """
+    first, second = _linear(net, 0), _linear(net, 2)
+    w, b = first.weight.detach().numpy(), first.bias.detach().numpy()
+    v = second.weight.detach().numpy()[0]
+    on = (w @ point + b) > 0
+    on[crossed] = False
+    minus = (v * on) @ w
+    plus = minus + v[crossed] * w[crossed]
+    cosine = minus @ plus / (np.linalg.norm(minus) * np.linalg.norm(plus))
+    return float(np.pi - np.arccos(np.clip(cosine, -1, 1)))
+
+
+def _compared(seed: int, units: int) -> tuple[list[float], int]:
+    """Differences between angles measured on the tiling and the formula, and crossings that do not bend."""
+    net = _two_layers(seed, units)
+    tiling = tessellate(net, Slice.axes([0.0, 0.0], (0, 1), -6, 6), progress=False)
+    bends = tiling.bends()
+    found, straight = [], 0
+    for vertex, unit, crossed, angle in zip(bends.vertices, bends.units, bends.crossed, bends.angles, strict=True):
+        if unit < units or crossed >= units:
+            continue  # only folds of the second layer across folds of the first
+        expected = _formula(net, tiling.vertices[vertex], int(crossed))
+        found.append(abs(float(angle) - expected))
+        straight += abs(np.pi - angle) < 1e-9
+    return found, straight
+
+
+def _by_sigma(seeds: range, units: int) -> np.ndarray:
+    """`[seeds, sigmas]` median dihedral angle in degrees, with the first layer's outputs divided by sigma."""
+    rows = []
+    for seed in seeds:
+        row = []
+        for sigma in SIGMAS:
+            net = _two_layers(seed, units)
+            crossing = _crossing(net)
+            k = 0
+            with torch.no_grad():
+                _linear(net, 2).weight[0, k] /= sigma  # dividing unit k by sigma is dividing the weight that reads it
+            row.append(np.degrees(_formula(net, crossing, k)))
+        rows.append(row)
+    return np.array(rows)
+
+
+def _crossing(net: nn.Sequential) -> np.ndarray:
+    """Some point on the fold of unit 0 of the first layer."""
+    first = _linear(net, 0)
+    w, b = first.weight.detach().numpy()[0], first.bias.detach().numpy()[0]
+    return -b * w / (w @ w)
+
+
+def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
+    count, units = (3, 6) if size == "quick" else (60, 6)
+    differences: list[float] = []
+    straight = 0
+    for i in range(count):
+        if progress is not None:
+            progress(i / count, f"network {i + 1} of {count}")
+        found, flat = _compared(100 * seed + i, units)
+        differences += found
+        straight += flat
+    by_sigma = _by_sigma(range(100 * seed, 100 * seed + count), units)
+    medians = np.median(by_sigma, axis=0)
+    rising = float((np.diff(by_sigma, axis=1) > 0).all(1).mean())
+    moved = _own_folds_moved(100 * seed, units)
+    worst = max(differences, default=np.nan)
+    share = straight / max(len(differences), 1)
+    claims = (
+        judged(
+            "Survey, folding of hyperplanes: a fold of the second layer bends where it crosses one of the first, "
+            "by the "
+            "dihedral angle pi - angle(n-, n- + v_k w_k).",
+            f"{len(differences)} crossings in {count} networks 2-{units}-1: largest difference of measured and "
+            f"computed "
+            f"angle {worst:.1e} rad; without a bend: {straight}",
+            holds=[
+                Check("largest difference, rad", worst, "<", 1e-6, "walls as short as 1e-9 of the slice lose digits"),
+                Check("share of crossings without a bend", share, "<", 0.01, "'every time' holds for generic weights"),
+            ],
+            needs=[Check("crossings", float(len(differences)), ">", 0.5, "none would test nothing")],
+        ),
+        judged(
+            "Essay: sigma sets how sharply later folds bend: the larger sigma, the flatter, up to 180 degrees.",
+            "median angle "
+            + ", ".join(f"{m:.1f} at sigma {s:g}" for s, m in zip(SIGMAS, medians, strict=True))
+            + f" degrees; monotone in {rising:.0%} of {count} networks",
+            holds=[
+                Check(
+                    "share of networks with rising angles", rising, ">", 0.95, "angles can turn only past 90 degrees"
+                ),
+                Check("median angle at sigma 10, degrees", float(medians[-1]), ">", 170.0, "n+ tends to n-"),
+            ],
+        ),
+        judged(
+            "Essay: sigma moves the layer's own folds towards the data.",
+            f"largest move of a zero set when its unit is divided by sigma in {SIGMAS}: {moved:.1e}",
+            holds=[Check("largest move", moved, ">", 1e-6, "a positive factor cannot move a zero set")],
+        ),
+    )
+    return Outcome({"differences": differences, "sigmas": SIGMAS, "by sigma": by_sigma}, claims)
+
+
+def _own_folds_moved(seed: int, units: int) -> float:
+    """How far the first layer's folds move if its outputs are divided by sigma, along one line."""
+    net = _two_layers(seed, units)
+    first = _linear(net, 0)
+    w, b = first.weight.detach().numpy(), first.bias.detach().numpy()
+    before = -b / np.linalg.norm(w, axis=1)
+    return max(float(np.abs(-(b / s) / np.linalg.norm(w / s, axis=1) - before).max()) for s in SIGMAS)
+
+
+def draw(numbers: dict[str, Any]) -> Any:
+    figure, (left, right) = subplots(2)
+    left.hist(np.log10(np.maximum(numbers["differences"], 1e-17)), bins=30, color="#3b528b")
+    left.set(xlabel="log10 of |measured - computed angle|, rad", ylabel="crossings")
+    table = np.array(numbers["by sigma"])
+    for row in table:
+        right.semilogx(numbers["sigmas"], row, color="#3b528b", alpha=0.15)
+    right.semilogx(numbers["sigmas"], np.median(table, axis=0), "o-", color="#d55e00", label="median")
+    right.set(xlabel="sigma of the crossed unit", ylabel="dihedral angle, degrees")
+    right.legend(frameon=False)
+    return figure
+
+
+EXPERIMENT = Experiment("survey-folding", "survey", "Folds bend where they cross, and sigma sets the angle", run, draw)

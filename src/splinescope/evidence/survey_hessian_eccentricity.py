@@ -1,0 +1,98 @@
+"""The eccentricity of a layer's loss Hessian, with skip connections and without."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ..landscape import curvature_factor
+from ._decomposed import subplots
+from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
+
+SCALES = (0.5, 1.0, 2**0.5)
+PRIMARY = 2**0.5
+"""He's scale: that of the networks people train. The others are reported."""
+_ZERO = 1e-10
+
+
+class _Stack(nn.Module):
+    """Layers of one width; every one of them with an identity skip, or none."""
+
+    def __init__(self, weights: Tensor, skip: bool) -> None:
+        super().__init__()
+        linears = [nn.Linear(w.shape[1], w.shape[0], dtype=w.dtype) for w in weights]
+        with torch.no_grad():
+            for layer, weight in zip(linears, weights, strict=True):
+                layer.weight.copy_(weight)
+                layer.bias.zero_()
+        self.layers = nn.ModuleList(linears)
+        self.skip = skip
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            bent = torch.relu(layer(x))
+            x = x + bent if self.skip else bent
+        return x
+
+
+def _eccentricity(net: nn.Module, x: Tensor, layer: str) -> float:
+    """Largest over smallest non-zero eigenvalue of the layer's Hessian of the squared error (exact: "
+    "piecewise quadratic)."""
+    singular = np.linalg.svd(curvature_factor(net, x, torch.zeros_like(x), layer=layer), compute_uv=False)
+    values = singular**2
+    kept = values[values > _ZERO * values[0]]
+    return float(kept[0] / kept[-1])
+
+
+def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
+    width, depth, points, seeds = (8, 4, 6, 2) if size == "quick" else (16, 10, 24, 20)
+    table: dict[float, list[tuple[float, float]]] = {scale: [] for scale in SCALES}
+    for i in range(seeds):
+        if progress is not None:
+            progress(i / seeds, f"weights {i + 1} of {seeds}")
+        generator = torch.Generator().manual_seed(100 * seed + i)
+        draws = torch.randn(depth, width, width, generator=generator, dtype=torch.float64) / width**0.5
+        x = torch.randn(points, width, generator=generator, dtype=torch.float64)
+        for scale in SCALES:
+            pair = tuple(_eccentricity(_Stack(scale * draws, skip).eval(), x, "layers.0") for skip in (False, True))
+            table[scale].append(pair)  # type: ignore[arg-type]
+    logs = {scale: np.log10([a / b for a, b in pairs]) for scale, pairs in table.items()}
+    mean = {scale: float(v.mean()) for scale, v in logs.items()}
+    half = {scale: float(1.96 * v.std(ddof=1) / np.sqrt(seeds)) for scale, v in logs.items()}
+    text = ", ".join(
+        f"{10 ** mean[s]:.3g} (95%: {10 ** (mean[s] - half[s]):.3g} to {10 ** (mean[s] + half[s]):.3g}) at scale "
+        f"{s:.3g}"
+        for s in SCALES
+    )
+    claims = (
+        judged(
+            "The local Hessian of a ResNet is less eccentric than that of a ConvNet (survey, on Riedi et al.): "
+            "first of "
+            f"{depth} layers of {width} units, the same weights with and without identity skips, at He's scale.",
+            f"eccentricity without over with skips, geometric mean of {seeds} draws: {text}",
+            holds=[Check("lower end of the 95% interval of log10 of the ratio", mean[PRIMARY] - half[PRIMARY], ">", 0.0,
+                         "below one the plain network is the less eccentric")],
+            fails=[Check("upper end of that interval", mean[PRIMARY] + half[PRIMARY], "<", 0.0, "the other way round")],
+        ),
+    )  # fmt: skip
+    return Outcome({"scales": SCALES, "pairs": [table[s] for s in SCALES]}, claims)
+
+
+def draw(numbers: dict[str, Any]) -> Any:
+    figure, axes = subplots(len(numbers["scales"]))
+    for ax, scale, pairs in zip(axes, numbers["scales"], numbers["pairs"], strict=True):
+        values = np.array(pairs)
+        for plain, skip in values:
+            ax.semilogy([0, 1], [plain, skip], ".-", color="#3b528b", alpha=0.4)
+        ax.set_xticks([0, 1], ["plain", "skip"])
+        ax.set_xlim(-0.4, 1.4)
+        ax.set(title=f"weights N(0, {scale**2:.3g} / width)", ylabel="eccentricity of the first layer's Hessian")
+    return figure
+
+
+EXPERIMENT = Experiment(
+    "survey-hessian-eccentricity", "survey", "Eccentricity of the local Hessian, with and without skips", run, draw
+)
