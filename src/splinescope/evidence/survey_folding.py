@@ -59,14 +59,13 @@ def _compared(seed: int, units: int) -> tuple[list[float], int]:
 
 
 def _by_sigma(seeds: range, units: int) -> np.ndarray:
-    """`[seeds, sigmas]` median dihedral angle in degrees, with the first layer's outputs divided by sigma."""
+    """`[seeds, sigmas]` dihedral angle in degrees of one crossing, with the crossed unit divided by sigma."""
     rows = []
     for seed in seeds:
         row = []
         for sigma in SIGMAS:
             net = _two_layers(seed, units)
-            crossing = _crossing(net)
-            k = 0
+            k, crossing = _crossing(net)
             with torch.no_grad():
                 _linear(net, 2).weight[0, k] /= sigma  # dividing unit k by sigma is dividing the weight that reads it
             row.append(np.degrees(_formula(net, crossing, k)))
@@ -74,11 +73,18 @@ def _by_sigma(seeds: range, units: int) -> np.ndarray:
     return np.array(rows)
 
 
-def _crossing(net: nn.Sequential) -> np.ndarray:
-    """Some point on the fold of unit 0 of the first layer."""
+def _crossing(net: nn.Sequential) -> tuple[int, np.ndarray]:
+    """The first unit of the first layer with a point on its fold where another one is on, and that point.
+
+    Where none is on, the second layer has no gradient on one side, and so no fold that could bend.
+    """
     first = _linear(net, 0)
-    w, b = first.weight.detach().numpy()[0], first.bias.detach().numpy()[0]
-    return -b * w / (w @ w)
+    w, b = first.weight.detach().numpy(), first.bias.detach().numpy()
+    for k in range(len(w)):
+        point = -b[k] * w[k] / (w[k] @ w[k])
+        if (np.delete(w @ point + b, k) > 0).any():
+            return k, point
+    raise AssertionError("no unit is on at any of the points: six random units are never all parallel")
 
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
