@@ -154,8 +154,52 @@ def margins(n: Numbers) -> None:
     assert all(r["smallest"] <= r["mean"] and shares(r["accuracy"]) for kind in rows.values() for r in kind)
 
 
+def eq5(n: Numbers) -> None:
+    for row in n["rows"]:
+        assert max(row["error"], row["tie"]) < 1e-9
+        assert (row["split patterns"], row["repeated patterns"], row["bends off folds"]) == (0, 0, 0)
+        assert row["segments"] > 0
+
+
+def folding(n: Numbers) -> None:
+    assert len(n["differences"]) > 5
+    assert max(n["differences"]) < 1e-6
+    angles = np.array(n["by sigma"])
+    assert (np.diff(angles, axis=1) > 0).all()
+    assert (angles < 180).all()
+
+
+def tile_counts(n: Numbers) -> None:
+    assert all(pieces == 2 ** int(depth) for depth, pieces in n["teeth"].items())
+    assert max(n["line"]) < n["limit"]
+
+
+def lc_proxy(n: Numbers) -> None:
+    folds, tiles = np.array(n["folds"]), np.array(n["tiles"])
+    assert (tiles >= folds + 1).all()  # every fold that meets a convex set cuts it
+    assert n["agree"][0] == 1.0
+
+
+def gathering(n: Numbers) -> None:
+    assert all(shares(rows) for rows in n["shares"].values())
+    assert np.array(n["shares"]["relu(x1)"])[:, 0].tolist() == np.array(n["shares"]["sin(x1)"])[:, 0].tolist()
+
+
+def rescaling(n: Numbers) -> None:
+    with_, without = (np.array(n["gaps"][kind]) for kind in ("rescaling", "linear"))
+    assert (with_[:, -1] < 0.5 * with_[:, 0]).all()
+    assert (without[:, -1] > 0.8 * without[:, 0]).all()
+
+
+def placement(n: Numbers) -> None:
+    before, after, none = (np.array(n["shares"][place]) for place in ("before", "after", "none"))
+    assert (before == 1).all()
+    assert (after[:, 0] == none[:, 0]).all()  # the first layer has nothing before it
+
+
 LAWS: dict[str, Callable[[Numbers], None]] = {
     "decomposed-cor4": cor4,
+    "decomposed-fig1": rescaling,
     "decomposed-fig5": decomposed_fig5,
     "decomposed-init": decomposed_init,
     "decomposed-lemma2": lemma2,
@@ -167,14 +211,20 @@ LAWS: dict[str, Callable[[Numbers], None]] = {
     "decomposed-sec2": lambda n: None if max(n["difference"]) < 1e-12 else pytest.fail("recentring once is not enough"),
     "essay-jitter": jitter,
     "essay-margin": margins,
+    "essay-placement": placement,
     "meanfield-fig2": meanfield_fig2,
     "meanfield-fig3": meanfield_fig3,
+    "meanfield-gathering": gathering,
     "meanfield-norm": meanfield_norm,
     "meanfield-prop1": prop1,
     "meanfield-thm2": meanfield_thm2,
     "meanfield-thm4": meanfield_thm4,
     "meanfield-thm5": meanfield_thm5,
     "survey-bn-grokking": grokking,
+    "survey-eq5": eq5,
+    "survey-folding": folding,
+    "survey-lc-proxy": lc_proxy,
+    "survey-tile-counts": tile_counts,
     "survey-fig8": fig8,
     "survey-fig10": fig10,
 }
