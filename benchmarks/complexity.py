@@ -21,7 +21,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from splinescope.complexity import At, ComplexityMonitor, local_complexity, random_frame
+from splinescope.complexity import ComplexityMonitor, local_complexity, random_frame
+from splinescope.train import At
 
 RADIUS, DIRECTIONS = 0.05, 25
 

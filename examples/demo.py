@@ -11,6 +11,7 @@ import base64
 import copy
 import html
 import io
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -237,6 +238,8 @@ def main(arguments: list[str] | None = None) -> None:
     (out / "index.html").write_text(page(cases, anchors), encoding="utf-8")
     console.print(table)
     console.print(f"wrote {out / 'index.html'} in {time.perf_counter() - start:.0f} s")
+    command = Path(sys.executable).parent / "splinescope"
+    console.print(f"to explore them, and to see networks fold while they learn: {command} studio {out}", soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ ROOT = Path(splinescope.__file__).parent
 LEVEL = {
     **dict.fromkeys(("_errors", "_archive", "_checks", "_derivatives", "_display", "_files", "_progress"), 0),
     **dict.fromkeys(("data", "network"), 1),
-    "tiling": 2,
+    **dict.fromkeys(("tiling", "train"), 2),
     **dict.fromkeys(("complexity", "representation", "meanfield"), 3),
     # these build on the monitor of [complexity] and the initialisation of [representation]
     **dict.fromkeys(("normalization", "landscape", "generative", "smooth"), 4),

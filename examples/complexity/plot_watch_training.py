@@ -12,8 +12,8 @@ import torch
 from torch import nn
 
 import splinescope as ss
-from splinescope.complexity import LogSpaced
 from splinescope.plot import plot_timeline
+from splinescope.train import LogSpaced
 
 # %%
 # Points in the plane, two classes on rings, and a small network.

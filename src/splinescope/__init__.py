@@ -148,7 +148,7 @@ _PUBLIC: dict[str, str] = {
 
 __all__ = ["__version__", *_PUBLIC]
 
-_PARTS = {*_PUBLIC.values(), "data", "plot", "evidence"} - {"_errors"}
+_PARTS = {*_PUBLIC.values(), "data", "plot", "evidence", "train"} - {"_errors"}
 
 
 def __getattr__(name: str) -> Any:

@@ -14,7 +14,8 @@ import torch
 from torch import nn
 
 import splinescope as ss
-from splinescope.complexity import At, ComplexityMonitor, Every, LogSpaced, local_complexity
+from splinescope.complexity import ComplexityMonitor, local_complexity
+from splinescope.train import At, Every, LogSpaced
 
 from .models import mlp
 
@@ -122,7 +123,7 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    import splinescope.complexity._training as training
+    import splinescope.train.monitor as training
 
     clock = Clock()
     monkeypatch.setattr(training, "time", clock)
@@ -314,7 +315,7 @@ class Classifier(nn.Module):
 def test_callback_of_transformers(tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers", reason="no transformers", exc_type=ImportError)
     pytest.importorskip("accelerate", reason="no accelerate, which the trainer needs", exc_type=ImportError)
-    from splinescope.complexity import trainer_callback
+    from splinescope.train import trainer_callback
 
     model = Classifier()
     monitor = ComplexityMonitor(model, torch.randn(4, 3), radius=0.3, schedule=Every(2))
@@ -334,7 +335,7 @@ def test_callback_of_transformers(tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")  # lightning's own use of torch
 def test_callback_of_lightning(tmp_path: Path) -> None:
     lightning = pytest.importorskip("lightning.pytorch", reason="no lightning", exc_type=ImportError)
-    from splinescope.complexity import lightning_callback
+    from splinescope.train import lightning_callback
 
     class Module(lightning.LightningModule):
         def __init__(self) -> None:

@@ -13,7 +13,8 @@ from torch import nn
 
 import splinescope as ss
 from splinescope.cli import main
-from splinescope.complexity import ComplexityMonitor, Every, Timeline, load_timeline, timeline
+from splinescope.complexity import ComplexityMonitor, Timeline, load_timeline, timeline
+from splinescope.train import Every
 
 from .models import mlp
 

@@ -29,7 +29,9 @@ def test_the_demo_writes_a_complete_page(tmp_path, capsys, monkeypatch):
         assert (tmp_path / link).stat().st_size > 1000
     assert ss.load_tiling(tmp_path / "plain-after-training.tiling").check().ok
     assert "tiling seconds" in re.sub(r"\s+", " ", text)
-    assert "plain" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "plain" in said
+    assert f"splinescope studio {tmp_path}" in said
     with open_page(tmp_path / "index.html", allow=(tmp_path.as_uri(),)) as page:
         widths = page.eval_on_selector_all("img", "images => images.map(i => i.naturalWidth)")
         assert len(widths) > 3

@@ -11,7 +11,7 @@ from torch import nn
 import splinescope as ss
 from splinescope import plot
 from splinescope.cli._main import main
-from splinescope.complexity import Every
+from splinescope.train import Every
 from tests.browser import open_page
 
 from .networks import case, direction
@@ -105,7 +105,10 @@ def test_the_page_of_a_large_surface_is_drawn_coarser_while_it_turns(tmp_path):
         assert body.get_attribute("data-stride") == "2"
         assert int(body.get_attribute("data-quads")) == 275**2 - 4
         moving = page.evaluate(  # the frame that the turn asked for comes first
-            "() => new Promise(done => { turn(0.1, 0); requestAnimationFrame(() => done(document.body.dataset.stride)); })"
+            """() => new Promise(done => {
+                turn(0.1, 0);
+                requestAnimationFrame(() => done(document.body.dataset.stride));
+            })"""
         )
         assert int(moving) > 2
         page.wait_for_selector("body[data-stride='2']")  # at rest again

@@ -1,5 +1,6 @@
 """The page, in a real browser: no errors, no requests, the right tile under the pointer, sharp at any zoom."""
 
+import base64
 import re
 from contextlib import contextmanager
 
@@ -265,3 +266,27 @@ def test_classes_change_at_the_boundary_not_at_the_tile(tiling, tmp_path, open_p
             )
             table = [[0x88, 0xCC, 0xEE], [0xCC, 0x66, 0x77], [0xDD, 0xCC, 0x77]]
             assert pixel == table[int(np.argmax(tiling.outputs(point[None])[0]))]
+
+
+def test_the_widget_draws_what_the_kernel_sends(tiling, tmp_path, open_page):
+    widget = tiling.widget(color="area")
+    sent = base64.b64encode(bytes(widget.frame)).decode()
+    host = f"""<!doctype html><meta charset="utf-8"><link rel="icon" href="data:,"><style>{widget._css}</style>
+    <div id="el"></div>
+    <script type="text/plain" id="module">{widget._esm.replace("</script", "")}</script>
+    <script type="module">
+    const bytes = Uint8Array.from(atob("{sent}"), c => c.charCodeAt(0)), around = new Uint8Array(bytes.length + 3)
+    around.set(bytes, 3)  // as a message of a kernel may hold it: not where arrays could start
+    const model = {{get: () => new DataView(around.buffer, 3), on() {{}}, off() {{}}}}
+    const text = document.getElementById("module").textContent
+    const {{default: made}} = await import(URL.createObjectURL(new Blob([text], {{type: "text/javascript"}})))
+    made.render({{model, el: document.getElementById("el")}})
+    window.view = document.querySelector(".splinescope").view
+    document.body.dataset.ready = "yes"
+    </script>"""
+    (tmp_path / "notebook.html").write_text(host)
+    tile = int(np.argmax(tiling.inradii()))
+    with open_page(tmp_path / "notebook.html") as page:
+        hover(page, tiling.centroids()[tile])
+        assert shown(page, "tile")["tile"] == str(tile)
+        assert page.eval_on_selector("#color", "select => select.value") == "area"

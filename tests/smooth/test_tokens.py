@@ -15,7 +15,7 @@ from torch import nn
 import splinescope as ss
 from splinescope import InputError, UnsupportedModelError
 from splinescope.cli import main
-from splinescope.complexity import At
+from splinescope.train import At
 
 from .models import GPT2Block, LanguageModel, LlamaBlock, real_models
 

@@ -2,8 +2,6 @@
 
 from ._result import LocalComplexity as LocalComplexity
 from ._timeline_file import load_timeline as load_timeline
-from .callbacks import lightning_callback as lightning_callback
-from .callbacks import trainer_callback as trainer_callback
 from .frames import calibrated_radius as calibrated_radius
 from .frames import frame_reach as frame_reach
 from .frames import random_frame as random_frame
@@ -11,9 +9,6 @@ from .local_complexity import local_complexity as local_complexity
 from .monitor import ComplexityMonitor as ComplexityMonitor
 from .robustness import Robustness as Robustness
 from .robustness import robustness as robustness
-from .schedules import At as At
-from .schedules import Every as Every
-from .schedules import LogSpaced as LogSpaced
 from .spacing import data_spacing as data_spacing
 from .timeline import Timeline as Timeline
 from .timeline import timeline as timeline

@@ -23,6 +23,7 @@ from ..network import Site, SplineNetwork
 from ..network._bend import Bend, Given, reading
 from ..network._export import hooks_detached, state_kept, unwrap
 from ..network._registry import Operation
+from ..train import evaluating
 
 Forward = Callable[[Any, Tensor], Any]
 """How to call a model on a batch: `(model, x) -> anything`."""
@@ -49,18 +50,6 @@ def sites_of(model: nn.Module | SplineNetwork, example: Tensor, forward: Forward
         found = Sites(model, example, forward)
         with state_kept(found.device):
             yield found
-
-
-@contextlib.contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """Eval mode for the time of the context; each module's own flag comes back."""
-    flags = [(module, module.training) for module in model.modules()]
-    try:
-        model.eval()
-        yield
-    finally:
-        for module, flag in flags:
-            module.training = flag
 
 
 @contextlib.contextmanager

@@ -13,7 +13,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from .._checks import check_choice
 from .._errors import InputError
 from ..network._export import hooks_detached, state_kept, unwrap
-from ._sites import Forward, evaluating, uncompiled
+from ..train import evaluating
+from ._sites import Forward, uncompiled
 
 Statistics = Literal["data", "running"]
 """Where a batch norm's mean and variance come from."""

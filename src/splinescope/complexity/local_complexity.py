@@ -13,8 +13,9 @@ from torch import Tensor, nn
 from .._checks import check_choice, check_whole
 from .._errors import InputError
 from ..network import SplineNetwork
+from ..train import evaluating
 from ._result import LocalComplexity, Method
-from ._sites import Forward, Sites, evaluating, sites_of
+from ._sites import Forward, Sites, sites_of
 from .frames import random_frame
 from .humayun2024_frame import frame_counts
 from .linear_distance import distance_counts

@@ -13,14 +13,12 @@ from torch import Tensor, nn
 
 from .._checks import check_choice
 from .._errors import InputError
-from ._journal import Record
+from ..train import Metric, Record, Schedule, TrainingMonitor
 from ._result import LocalComplexity
 from ._sites import Forward
 from ._statistics import Statistics, choose, statistics_of
-from ._training import Metric, TrainingMonitor
 from .humayun2024_frame import NotNumbersError
 from .local_complexity import local_complexity
-from .schedules import Schedule
 from .spacing import Radius, as_radius
 
 

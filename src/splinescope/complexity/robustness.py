@@ -15,8 +15,9 @@ from .._checks import check_choice, check_positive, check_whole
 from .._display import Result, table
 from .._errors import InputError
 from ..network import SplineNetwork
+from ..train import evaluating
 from ._attacks import Loss, Norm, Scores, attack_loss, blocks, margins, pgd, random_search
-from ._sites import Forward, evaluating
+from ._sites import Forward
 
 _HIDDEN = 0.1
 """Share of points beyond which what the gradient attack missed is a sign of masking. Local maxima alone cost it up to

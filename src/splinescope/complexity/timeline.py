@@ -18,7 +18,7 @@ from .._display import Result, table
 from .._errors import FileFormatError, InputError
 from ..network import trace
 from ..tiling import Slice, Tiling, tessellate
-from ._journal import step_of
+from ..train import step_of
 from ._statistics import Statistics, choose, set_statistics_
 from .local_complexity import local_complexity
 from .spacing import Radius, as_radius

@@ -12,9 +12,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..complexity import LogSpaced, local_complexity, robustness
+from ..complexity import local_complexity, robustness
 from ..complexity._statistics import statistics_of
 from ..data.digits import digits
+from ..train import LogSpaced
 from ._experiment import Progress
 
 EPSILON = 0.1  # of the L-inf attack, on pixels in [0, 1]

@@ -10,10 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from ..complexity._journal import Record
-from ..complexity._sites import evaluating
-from ..complexity._training import TrainingMonitor
-from ..complexity.schedules import Schedule
+from ..train import Record, Schedule, TrainingMonitor, evaluating
 from ._losses import Loss
 from .hessian import Layers, curvature
 from .spectrum import extreme_eigenvalues

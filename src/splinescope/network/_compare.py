@@ -73,7 +73,8 @@ def _run(model: nn.Module, x: Tensor, dtype: torch.dtype, output: int) -> Tensor
     Random states are others than when it was read, so that what it draws shows.
     """
     with state_kept(x.device), exportable(model, share_buffers=False) as twin, torch.no_grad():
-        torch.manual_seed(1 + len(x)), random.seed(1 + len(x)), np.random.seed(1 + len(x))  # noqa: NPY002
+        torch.default_generator.manual_seed(1 + len(x))  # `torch.manual_seed` takes a millisecond to reach for devices
+        random.seed(1 + len(x)), np.random.seed(1 + len(x))  # noqa: NPY002
         if any(p.is_floating_point() and p.dtype != dtype for p in twin.parameters()):
             twin = copy.deepcopy(twin).to(dtype)
         return leaves_of(twin(x))[output][1]

@@ -61,13 +61,15 @@ def bend(call: Call, x: Live, hinges: Sequence[Hinge]) -> Live:
         at_zero = run(torch.zeros(1, *x.shape, dtype=torch.float64)).abs()  # a clamp whose bounds cross is constant
         return call.affine(run, lambda m: m.expand(m.shape[0], *shape) + at_zero, inputs=(x,))
     at, gain, elements = at[kept], gain[kept], kept % math.prod(shape)
-    every = len(hinges) == 1 and len(kept) == math.prod(shape)
+    every = len(kept) == len(hinges) * math.prod(shape)
     centred = bool((at == 0).all())
     at_size = at.abs()
 
     def columns(z: Tensor) -> Tensor:
         z = flat(z, shape)
-        return z if every else z.index_select(1, elements)
+        if not every:
+            return z.index_select(1, elements)
+        return z if len(hinges) == 1 else z.repeat(1, len(hinges))
 
     return call.fold(
         (x,),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import operator
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -13,7 +14,8 @@ from torch.utils import _pytree
 
 from splinescope._errors import InputError, UnsupportedModelError
 
-from ._compare import check_agreement
+from ._cache import traced_before
+from ._compare import check_agreement, difference
 from ._export import as_batch, check_mode, export, unwrap
 from ._lower import Lowering, Source
 from ._outputs import Output, Picked, choose_output, leaves_of
@@ -28,6 +30,8 @@ def trace(
     The module is exported once with `torch.export`; the result follows its parameters as they train, but not
     a change of structure or of train/eval mode. The module itself, random states, grad mode and the default
     dtype are left as found. What was read is compared with the module itself on batches of three rows and of one.
+    A module that was traced before is not exported again: what was read stays with it, weakly, and is used while its
+    structure is the same and it still does what was read, on three rows.
 
     Args:
         model: A module of one floating-point input `[N, *shape]` that returns tensors `[N, *shape]`.
@@ -61,9 +65,13 @@ def trace(
     model = unwrap(model)
     check_mode(model)
     batch = as_batch(model, example)
-    network = SplineNetwork(model, export(model, batch), output, smooth=smooth)
-    network.check(batch)
-    return network
+
+    def read() -> SplineNetwork:
+        network = SplineNetwork(model, export(model, batch), output, smooth=smooth)
+        network.check(batch)
+        return network
+
+    return traced_before(model, batch, (output, smooth), read)
 
 
 class SplineNetwork:
@@ -104,6 +112,16 @@ class SplineNetwork:
         self.input_shape = program.input_shape
         self.output_shape = program.output_shape
         self.sites: tuple[Site, ...] = program.sites
+
+    def attached(self, model: nn.Module | None) -> SplineNetwork:
+        """The same reading of a module, for it alone: networks share what was read, not the module they follow."""
+        network = copy.copy(self)
+        network._model = model  # type: ignore[assignment]
+        return network
+
+    def agrees(self, like: Tensor) -> bool:
+        """Whether the module still does what was read from it, on three rows."""
+        return difference(self._model, self.program(), self._source.finish, like, self._leaf, rows=3) is None
 
     def check(self, like: Tensor) -> None:
         """Refuse, with the difference, if the module does not do what was read from it; `like` has its dtype."""

@@ -15,8 +15,9 @@ from torch.overrides import TorchFunctionMode
 
 from .._display import Result
 from .._errors import InputError, UnsupportedModelError
-from ..complexity._sites import evaluating, module_paths
+from ..complexity._sites import module_paths
 from ..network._export import unwrap
+from ..train import evaluating
 from . import _functions as table
 from .capture import Forward, plain_call, undisturbed
 

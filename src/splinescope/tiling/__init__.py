@@ -26,4 +26,5 @@ from .storage import load_tiling as load_tiling
 from .surfaces import SurfaceMesh as SurfaceMesh
 from .tessellate import tessellate as tessellate
 from .tiling import Tiling as Tiling
+from .topology import Topology as Topology
 from .zero_sets import surface as surface

@@ -230,7 +230,7 @@ def _next_basis(
     assert fold is not None
     r, k = len(basis[CUTS]), len(mixed)
     out = {key: np.empty((r + k, segment.width(key))) for key in segment.keys}
-    slopes = torch.from_numpy(positive.astype(np.float64))
+    slopes = positive.astype(np.float64)
     gains, elements = torch.from_numpy(fold.gains), torch.from_numpy(fold.elements)
     constant: dict[str, np.ndarray] = {}
     still: Tensor | None = None
@@ -239,7 +239,7 @@ def _next_basis(
         for name in before.kept:
             rows = _scaled_block(basis[CUTS if name in before.aliases else name], start, stop)
             live[name] = rows.reshape(len(rows), *before.shapes[name])
-        bent = _linearised(fold, [live[name] for name in fold.inputs], slopes, gains, elements)
+        bent = _linearised(fold, [live[name] for name in fold.inputs], slopes)
         if still is None:
             still = bent[1:2].clone()
         live[fold.output] = bent.reshape(len(bent), *fold.site.shape)
@@ -268,14 +268,12 @@ def linear_parts(function: Callable[..., Tensor], basis: np.ndarray, shape: tupl
     return out[CUTS]
 
 
-def _linearised(fold: Fold, inputs: list[Tensor], slopes: Tensor, gains: Tensor, elements: Tensor) -> Tensor:
+def _linearised(fold: Fold, inputs: list[Tensor], slopes: np.ndarray) -> Tensor:
     """`[N, size]`: the affine map that a fold is where its units have the given slopes (1: positive side, 0: other)."""
     z = fold.cuts(*inputs)
-    out = fold.run(*inputs).reshape(len(z), -1)
-    missing = gains * (slopes * z - z.clamp(min=0.0))
-    if len(elements) == out.shape[1] and bool((elements == torch.arange(len(elements))).all()):
-        return out + missing
-    return out.clone().index_add_(1, elements, missing)
+    out = fold.run(*inputs).reshape(len(z), -1).contiguous()
+    kernels.straighten(z.contiguous().numpy(), slopes, fold.gains, fold.elements, out.numpy())
+    return out
 
 
 def _blocks(count: int, size: int) -> list[tuple[int, int]]:

@@ -8,7 +8,21 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from . import _patterns, boundary, folds, graph, locate, maps, margin, pieces, quantities, section, shapes, statistics
+from . import (
+    _patterns,
+    boundary,
+    folds,
+    graph,
+    locate,
+    maps,
+    margin,
+    pieces,
+    quantities,
+    section,
+    shapes,
+    statistics,
+    topology,
+)
 from ._solid_maps import make_boxes
 
 if TYPE_CHECKING:
@@ -22,6 +36,7 @@ if TYPE_CHECKING:
     from .quantities import Quantity
     from .statistics import Growth, Histogram, Summary
     from .tiling import Tiling
+    from .topology import Topology
 
 
 class Measures:
@@ -185,6 +200,28 @@ class Measures:
             through: `[3]` a point of the plane; by default the mean of the domain's corners.
         """
         return section.section(self._tiling, normal, through)
+
+    def topology(self, level: float | None = None, output: int = 0) -> Topology:
+        """Components, holes and voids (Betti numbers) of each class's region of a 2-D or 3-D tiling. Exact.
+
+        Args:
+            level: Instead of classes, where one output is at most ("below") or at least ("above") this; for a network
+                with a single output zero is the default.
+            output: Which output.
+
+        Example:
+            >>> tiling.topology(0.0)["below"]    # doctest: +SKIP
+            (1, 1, 0)
+        """
+        return topology.topology(self._tiling, level, output)
+
+    def persistence(self, output: int = 0) -> list[tuple[int, float, float]]:
+        """Persistent homology of the sub-level sets of one output on a 2-D or 3-D tiling (extra "topology"). Exact.
+
+        (dimension, birth, death) of every component, hole and void as the level rises, longest-lived first; what never
+        dies has an infinite death. Computed by gudhi on simplices that fill the tiles, in arithmetic modulo 2.
+        """
+        return topology.persistence(self._tiling, output)
 
     # ---- places
 

@@ -18,6 +18,7 @@ _ROWS_TOGETHER = 8
 # Blocks are filled up to a multiple of this. The last bits of a row of a matrix product must not depend on the rows
 # beside it: the kernels of a BLAS for whole groups of rows are alike, those for the rest of a matrix are not (and see
 # `network.affine_ops.aligned_product` for the length of rows).
+_BLOCK_NUMBERS = 1 << 22  # in a block of very wide rows: larger temporaries are fresh memory at every step
 _WIDE = 2048  # numbers in a row from which factored rows pay
 _KEEP_OUTPUTS_UP_TO = 64  # larger outputs (images) are recomputed from the vertices when asked for
 
@@ -137,7 +138,9 @@ def _factored_folds(widths: list[int], rows: str) -> int:
 
 def _block(width: int) -> int:
     """Rows of this width that run through the torch ops together: what caches hold, and few calls if narrow."""
-    return 32 if width > 4096 else 256 if width > 512 else 2048
+    if width > 4096:
+        return min(32, max(2, _BLOCK_NUMBERS // width))
+    return 256 if width > 512 else 2048
 
 
 def probe_points(program: Program, domain: np.ndarray) -> np.ndarray:

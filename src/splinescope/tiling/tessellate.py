@@ -61,8 +61,8 @@ def tessellate(
         max_tiles: Stop with `LimitReached` beyond this many tiles (counted before walls between losers of a
             max-pool are taken out).
         time_limit: Stop with `LimitReached` after this many seconds.
-        progress: True for a progress bar on stderr (None: only where stderr is a terminal and it takes over a
-            second), or a function of (share of the domain finished, tiles so far).
+        progress: None: a bar on a terminal, a line in a notebook or a log, once it takes over three seconds; True: a
+            bar at once; False: nothing; or a function of (share of the domain finished, tiles so far).
         threads: How many threads cut tiles; all cores by default.
         chunk_bytes: Memory for the rows of one chunk of tiles (16 times as much for a basis of factored rows).
         rows: How values are carried: "plain", one row per vertex; "factored", all rows of a chunk as combinations of a

@@ -22,6 +22,7 @@ from .polytopes import Facets, Polytopes
 from .slice import Slice
 
 if TYPE_CHECKING:
+    from anywidget import AnyWidget
     from geopandas import GeoDataFrame
     from matplotlib.axes import Axes
 
@@ -206,6 +207,16 @@ class Tiling(Measures):
 
         need_flat(self, "pages")
         write_page(self, path, title=title, color=color)
+
+    def widget(self, *, color: str | None = None) -> AnyWidget:
+        """The page of `to_html` as a widget (extra "widget"): Jupyter, Colab, VS Code, marimo.
+
+        Args:
+            color: What tiles are coloured by at first.
+        """
+        from ..plot.widget import tiling_widget
+
+        return tiling_widget(self, color=color)
 
     def plot(self, color: str | None = "slope", ax: Axes | None = None, **options: Any) -> Axes:
         """Draw the tiles (extra "plot"); `options` are those of `splinescope.plot.plot_tiles`.

@@ -3,6 +3,7 @@
 // A tile of over a pixel or two becomes a polygon; smaller ones are "dust", drawn as the mean of their colours in the
 // cells of a raster: what the exact picture looks like from that far. Nothing is left out at any zoom.
 
+const FEW = 200_000 // tiles up to which as many as 12 outputs per corner are handed to the GPU
 const DUST = 2 // pixels: side of a raster cell, and extent below which a tile goes into it
 
 export function extent(points) {
@@ -73,9 +74,9 @@ export function outputsAt(data, tile, x, y) { // all outputs at a point of a til
   return Array.from({length: size}, (_, k) => (1 - s - u) * values[size * a + k] + s * values[size * b + k] + u * values[size * e + k])
 }
 
-export function shadedOutputs({values, vertices}) { // how many outputs decide the class at each pixel; 0 if over 4
+export function shadedOutputs({values, vertices, offsets}) { // how many outputs decide the class at each pixel; 0: one a tile
   const count = values?.length ? values.length / (vertices.length / 2) : 0
-  return count <= 4 ? count : 0
+  return count <= (offsets.length > FEW ? 4 : 12) ? count : 0
 }
 
 // What the GPU draws of the box x +- half, y +- half at `scale` pixels per unit, positions relative to (x, y).
@@ -94,7 +95,8 @@ export function buildMesh(data, bounds, x, y, half, scale) {
   }
   for (const [, points] of cut) room += points.length
   const mesh = {x, y, half, scale, dust: dust.subarray(0, dusts), position: new Float32Array(2 * room), tile: new Uint32Array(room),
-    depth: new Uint8Array(room), size: new Float32Array(room), outputs: new Float32Array(4 * room), triangles: new Uint32Array(3 * room), lines: new Uint32Array(2 * room)}
+    depth: new Uint8Array(room), size: new Float32Array(room), triangles: new Uint32Array(3 * room), lines: new Uint32Array(2 * room)}
+  const outputs = Array.from({length: Math.ceil(classes / 4)}, (_, i) => mesh[`outputs${i}`] = new Float32Array(4 * room))
   let n = 0, triangles = 0, lines = 0
   const add = (t, length, size, at) => {
     const first = n
@@ -116,7 +118,7 @@ export function buildMesh(data, bounds, x, y, half, scale) {
       const v = corners[first + j]
       mesh.position[2 * n] = vertices[2 * v] - x
       mesh.position[2 * n + 1] = vertices[2 * v + 1] - y
-      for (let k = 0; k < classes; k++) mesh.outputs[4 * n + k] = data.values[classes * v + k]
+      for (let k = 0; k < classes; k++) outputs[k >> 2][4 * n + (k & 3)] = data.values[classes * v + k]
       return depths[first + j]
     })
   }
@@ -125,7 +127,7 @@ export function buildMesh(data, bounds, x, y, half, scale) {
     add(t, points.length, Math.sqrt(areaOf(data, t)), j => {
       mesh.position[2 * n] = points[j][0]
       mesh.position[2 * n + 1] = points[j][1]
-      if (classes) mesh.outputs.set(outputsAt(data, t, x + points[j][0], y + points[j][1]), 4 * n)
+      if (classes) outputsAt(data, t, x + points[j][0], y + points[j][1]).forEach((value, k) => { outputs[k >> 2][4 * n + (k & 3)] = value })
       return points[j][2]
     })
   }

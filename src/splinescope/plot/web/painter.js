@@ -5,18 +5,18 @@ import {CLASS_COLORS, FIRST_FOLD} from "./colors.js"
 const VERTEX = `#version 300 es
 precision highp float; precision highp int;
 layout(location=0) in vec2 position; layout(location=1) in uint tile; layout(location=2) in uint depth;
-layout(location=3) in float size; layout(location=4) in vec4 outputs;
+layout(location=3) in float size; layout(location=4) in vec4 outputs0; layout(location=5) in vec4 outputs1; layout(location=6) in vec4 outputs2;
 uniform vec2 shift, scale; uniform vec4 box; uniform highp sampler2D values; uniform float deepest, pixels, faintest; uniform int mode, layers;
-flat out float level; flat out float strength; out vec2 place; out vec4 seen;
+flat out float level; flat out float strength; out vec2 place; out vec4 seen[3];
 void main() {
   if (mode == 3) { // two triangles over the image of dust
     place = vec2(gl_VertexID & 1, gl_VertexID >> 1);
     gl_Position = vec4((mix(box.xy, box.zw, place) - shift) * scale, 0., 1.);
-    level = 0.; strength = 1.; seen = vec4(0.);
+    level = 0.; strength = 1.; seen[0] = seen[1] = seen[2] = vec4(0.);
     return;
   }
   place = vec2(0.);
-  seen = outputs;
+  seen[0] = outputs0; seen[1] = outputs1; seen[2] = outputs2;
   gl_Position = vec4((position - shift) * scale, 0., 1.);
   if (mode != 0 && int(depth) > layers) gl_Position = vec4(2., 2., 2., 1.); // a deeper fold than asked for: off the picture
   int width = textureSize(values, 0).x;
@@ -26,7 +26,7 @@ void main() {
 }`
 const FRAGMENT = `#version 300 es
 precision highp float; precision highp int;
-flat in float level; flat in float strength; in vec2 place; in vec4 seen;
+flat in float level; flat in float strength; in vec2 place; in vec4 seen[3];
 uniform int mode, classes; uniform sampler2D colors, dust; uniform float dim; uniform vec3 ink;
 out vec4 color;
 void main() { // modes: 0 fill, 1 plain walls, 2 walls by depth, 3 dust
@@ -39,8 +39,12 @@ void main() { // modes: 0 fill, 1 plain walls, 2 walls by depth, 3 dust
   else {
     float at = level;
     if (mode == 0 && classes > 0) { // outputs are affine on a tile, so their mixture of the corners' is exact: so is the class
-      int best = classes == 1 && seen.x > 0. ? 1 : 0;
-      for (int i = 1; i < classes; i++) if (seen[i] > seen[best]) best = i;
+      int best = classes == 1 && seen[0].x > 0. ? 1 : 0;
+      float most = seen[0].x;
+      for (int i = 1; i < classes; i++) {
+        float here = i < 4 ? seen[0][i] : i < 8 ? seen[1][i - 4] : seen[2][i - 8];
+        if (here > most) { most = here; best = i; }
+      }
       at = (float(best) + .5) / ${CLASS_COLORS}.;
     }
     color = vec4(texture(colors, vec2(clamp(at, 0., 1.) * (255./256.) + .5/256., .5)).rgb, mode == 2 ? strength : 1.);
@@ -65,15 +69,15 @@ export class Painter {
     })
     this.array = gl.createVertexArray()
     gl.bindVertexArray(this.array)
-    this.buffers = ["position", "tile", "depth", "size", "outputs"].map((name, i) => {
+    this.buffers = ["position", "tile", "depth", "size", "outputs0", "outputs1", "outputs2"].map((name, i) => {
       const buffer = gl.createBuffer()
       gl.bindBuffer(gl.ARRAY_BUFFER, buffer)
       if (name === "position") gl.vertexAttribPointer(i, 2, gl.FLOAT, false, 0, 0)
-      else if (name === "outputs") gl.vertexAttribPointer(i, 4, gl.FLOAT, false, 0, 0)
+      else if (name.startsWith("outputs")) gl.vertexAttribPointer(i, 4, gl.FLOAT, false, 0, 0)
       else if (name === "size") gl.vertexAttribPointer(i, 1, gl.FLOAT, false, 0, 0)
       else gl.vertexAttribIPointer(i, 1, name === "tile" ? gl.UNSIGNED_INT : gl.UNSIGNED_BYTE, 0, 0)
-      gl.enableVertexAttribArray(i)
-      return {name, buffer}
+      if (!name.startsWith("outputs")) gl.enableVertexAttribArray(i)
+      return {name, buffer, place: i}
     })
     this.triangles = gl.createBuffer()
     this.lines = gl.createBuffer()
@@ -83,7 +87,9 @@ export class Painter {
     const gl = this.gl
     gl.bindVertexArray(this.array)
     const upload = (target, buffer, content) => { gl.bindBuffer(target, buffer); gl.bufferData(target, content, gl.DYNAMIC_DRAW) }
-    for (const {name, buffer} of this.buffers) upload(gl.ARRAY_BUFFER, buffer, mesh[name])
+    for (const {name, buffer, place} of this.buffers) {
+      if (mesh[name]) { upload(gl.ARRAY_BUFFER, buffer, mesh[name]); gl.enableVertexAttribArray(place) } else gl.disableVertexAttribArray(place)
+    }
     upload(gl.ELEMENT_ARRAY_BUFFER, this.triangles, mesh.triangles)
     upload(gl.ELEMENT_ARRAY_BUFFER, this.lines, mesh.lines)
     this.counts = [mesh.triangles.length, mesh.lines.length]

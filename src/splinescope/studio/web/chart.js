@@ -67,6 +67,12 @@ export class Curve {
       pen.lineWidth = 1.8
       pen.lineJoin = "round"
       pen.stroke()
+      const end = this.values[i].at(-1)
+      if (end === null || (this.log && end <= 0)) return
+      pen.beginPath()
+      pen.arc(2 + (width - 4) * (this.steps.at(-1) - first) / (last - first) || 2, height - 4 - (height - 8) * (scale(end) - low) / (high - low), 2.4, 0, 2 * Math.PI)
+      pen.fillStyle = color
+      pen.fill()
     })
   }
 }

@@ -322,7 +322,7 @@ export class PlaygroundPage {
   }
 
   listen() {
-    for (const steps of SPEEDS) $("speed").append(new Option(`${steps} step${steps > 1 ? "s" : ""} a picture`, steps))
+    for (const steps of SPEEDS) $("speed").append(new Option(`${steps} step${steps > 1 ? "s" : ""}`, steps))
     $("speed").onchange = () => { this.setSpeed(Number($("speed").value)); writeState({speed: this.speed === 1 ? null : this.speed}) }
     $("play").onclick = () => this.setRunning(!this.running)
     $("step").onclick = () => { this.pause(); this.channel.order("step") }

@@ -24,6 +24,7 @@ from .carry import carry_bits as carry_bits
 from .carry import carry_dense as carry_dense
 from .carry import carry_sparse as carry_sparse
 from .carry import conflicting_units as conflicting_units
+from .carry import straighten as straighten
 from .cells import FACETS_FULL as FACETS_FULL
 from .cells import split_cells as split_cells
 from .edges import DONE as DONE

@@ -57,6 +57,16 @@ def carry_bits(start, stop, parents, words):
             words[q, w] = words[parents[q, 0], w] | words[parents[q, 1], w]
 
 
+@jit
+def straighten(cuts, slopes, gains, elements, out):
+    """Replace in a fold's output the bend of each unit, gain * relu(z), by the line gain * slope * z."""
+    for v in range(cuts.shape[0]):
+        z = cuts[v]
+        row = out[v]
+        for j in range(z.shape[0]):
+            row[elements[j]] += gains[j] * (slopes[j] * z[j] - max(z[j], 0.0))
+
+
 @inlined
 def _bend(j, q, parents, weights, pos, cuts, new_cuts):
     """relu(u_q) - s relu(u_a) - t relu(u_b) for a unit that is positive at one parent and negative at the other."""

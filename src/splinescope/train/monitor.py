@@ -13,8 +13,8 @@ from torch import nn
 
 from .._checks import require
 from .._errors import InputError
-from ._journal import Journal, Record
-from ._sites import evaluating
+from .evaluation import evaluating
+from .journal import Journal, Record
 from .schedules import LogSpaced, Schedule
 
 Metric = Callable[[nn.Module], float | Mapping[str, float]]

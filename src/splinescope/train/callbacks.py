@@ -1,14 +1,14 @@
-"""The monitor inside other people's training loops: Lightning and Hugging Face."""
+"""Monitors inside other people's training loops: Lightning and Hugging Face."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from .._checks import require
-from .monitor import ComplexityMonitor
+from .monitor import TrainingMonitor
 
 
-def lightning_callback(monitor: ComplexityMonitor) -> Any:
+def lightning_callback(monitor: TrainingMonitor) -> Any:
     """A `lightning.pytorch.Callback` that tells the monitor each global step (on the main process only).
 
     Example:
@@ -16,7 +16,7 @@ def lightning_callback(monitor: ComplexityMonitor) -> Any:
     """
     base: Any = require("lightning.pytorch", "lightning").Callback
 
-    class MonitorComplexity(base):
+    class TellMonitor(base):
         def on_train_start(self, trainer: Any, pl_module: Any) -> None:
             _tell(trainer)
 
@@ -30,10 +30,10 @@ def lightning_callback(monitor: ComplexityMonitor) -> Any:
         if trainer.is_global_zero:
             monitor.step(trainer.global_step)
 
-    return MonitorComplexity()
+    return TellMonitor()
 
 
-def trainer_callback(monitor: ComplexityMonitor) -> Any:
+def trainer_callback(monitor: TrainingMonitor) -> Any:
     """A `transformers.TrainerCallback` that tells the monitor each global step (on the main process only).
 
     Example:
@@ -41,7 +41,7 @@ def trainer_callback(monitor: ComplexityMonitor) -> Any:
     """
     base: Any = require("transformers", "transformers").TrainerCallback
 
-    class MonitorComplexity(base):
+    class TellMonitor(base):
         def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             self.on_step_end(args, state, control)
 
@@ -52,4 +52,4 @@ def trainer_callback(monitor: ComplexityMonitor) -> Any:
         def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             monitor.close()
 
-    return MonitorComplexity()
+    return TellMonitor()

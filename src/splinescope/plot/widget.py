@@ -1,0 +1,69 @@
+"""The page as a notebook widget (extra "widget"): the same viewer, fed by the kernel."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from .._checks import require
+from .frame import pack, tiling_frame
+from .page import viewer_script, web_file
+
+if TYPE_CHECKING:
+    from anywidget import AnyWidget
+
+    from ..tiling import Tiling
+
+HEIGHT = 480
+"""Pixels; a notebook gives a widget its width only."""
+_RENDER = """
+const BODY = {body}
+function bytesOf(model) {{ // what comes may start anywhere in its buffer; arrays need multiples of 8
+  const view = model.get("frame")
+  return view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength)
+}}
+export default {{
+  render({{model, el}}) {{
+    const root = document.createElement("div")
+    root.className = "splinescope"
+    root.style.height = "{height}px"
+    root.innerHTML = BODY
+    el.append(root)
+    try {{
+      const data = unpack(bytesOf(model)), view = explore(root, data)
+      root.querySelector("h1").textContent = data.title
+      root.view = view
+      const change = () => view.setData(unpack(bytesOf(model)))
+      model.on("change:frame", change)
+      return () => model.off("change:frame", change)
+    }} catch (error) {{ showError(root.querySelector("#view"), error) }}
+  }},
+}}
+"""
+
+
+def widget_module() -> str:
+    """The widget's ES module: the viewer and a `render` that takes a frame."""
+    return viewer_script() + _RENDER.format(body=json.dumps(web_file("explorer.html")), height=HEIGHT)
+
+
+@cache
+def _widget_class() -> Any:
+    anywidget = require("anywidget", "widget")
+    traitlets = require("traitlets", "widget")
+
+    class TilingWidget(anywidget.AnyWidget):  # type: ignore[name-defined]
+        """A tiling to pan, zoom and hover; `frame` is what it draws."""
+
+        _esm = widget_module()
+        _css = web_file("tiling.css")
+        frame = traitlets.Bytes().tag(sync=True)
+
+    return TilingWidget
+
+
+def tiling_widget(tiling: Tiling, *, color: str | None = None) -> AnyWidget:
+    """See `Tiling.widget`."""
+    made: AnyWidget = _widget_class()(frame=pack(tiling_frame(tiling, color=color)))
+    return made

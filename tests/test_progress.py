@@ -1,0 +1,103 @@
+"""Long work says how far it is, unless told not to; short work says nothing."""
+
+import sys
+import types
+
+import pytest
+
+import splinescope as ss
+from splinescope import _progress
+from splinescope._progress import reporter, sharing
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that the test moves."""
+    now = [0.0]
+    monkeypatch.setattr(_progress.time, "monotonic", lambda: now[0])
+    monkeypatch.delenv("SPLINESCOPE_PROGRESS", raising=False)
+    return now
+
+
+def work(clock, seconds, progress=None):
+    """Ten steps that take `seconds` together."""
+
+    def on_bar(bar, task):
+        return lambda share, tiles: bar.update(task, completed=share, tiles=tiles)
+
+    with reporter(progress, "tiling", on_bar, ("{task.fields[tiles]} tiles",), total=1.0, tiles=0) as report:
+        for step in range(1, 11):
+            clock[0] += seconds / 10
+            if report is not None:
+                report(step / 10, 100 * step)
+
+
+def test_short_work_says_nothing(clock, capsys):
+    work(clock, 2.9)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_long_work_in_a_script_says_a_line_now_and_then(clock, capsys):
+    work(clock, 40.0)
+    output, lines = capsys.readouterr()
+    assert output == ""
+    assert lines.splitlines() == ["tiling: 10%, 100 tiles", "tiling: 50%, 500 tiles", "tiling: 90%, 900 tiles"]
+
+
+@pytest.mark.parametrize("silence", ["argument", "environment"])
+def test_it_can_be_silenced(clock, capsys, monkeypatch, silence):
+    if silence == "environment":
+        monkeypatch.setenv("SPLINESCOPE_PROGRESS", "0")
+    work(clock, 40.0, progress=False if silence == "argument" else None)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_notebook_has_one_line_that_is_rewritten_and_then_goes(clock, capsys, monkeypatch):
+    shown = []
+
+    class Line:
+        def update(self, content, raw):
+            shown.append(content["text/plain"])
+
+    def display(content, raw, display_id):
+        assert raw
+        assert display_id
+        shown.append(content["text/plain"])
+        return Line()
+
+    ipython = types.SimpleNamespace(
+        get_ipython=lambda: types.SimpleNamespace(kernel=True), display=types.SimpleNamespace(display=display)
+    )
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
+    work(clock, 10.0)
+    assert shown == [f"tiling: {10 * i}%, {100 * i} tiles" for i in range(3, 11)] + [""]
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_terminal_has_a_bar_that_goes_away(clock, monkeypatch):
+    made = []
+
+    class Bar:
+        task_ids = (0,)
+
+        def __getattr__(self, name):
+            return lambda *arguments, **fields: made.append((name, fields.get("completed")))
+
+    monkeypatch.setattr(_progress, "_place", lambda: "terminal")
+    monkeypatch.setattr(_progress, "_bar", lambda columns, transient: made.append(("bar", transient)) or Bar())
+    work(clock, 6.0)
+    assert made[:3] == [("bar", True), ("start", None), ("add_task", None)]
+    assert made[3:] == [*(("update", i / 10) for i in range(5, 11)), ("stop", None)]
+
+
+def test_the_callers_own_function_is_called_as_it_is(clock, capsys):
+    seen = []
+    with sharing(seen.append, "work") as tell:
+        tell(0.5)
+    assert seen == [0.5]
+    assert capsys.readouterr() == ("", "")
+
+
+def test_nonsense_is_refused():
+    with pytest.raises(ss.InputError, match="True, False, None or a function, got 'yes'"), sharing("yes", "work"):
+        pytest.fail("not reached")
