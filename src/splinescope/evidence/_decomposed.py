@@ -8,14 +8,6 @@ import numpy as np
 import torch
 
 from .._checks import require
-from ._experiment import Verdict
-
-
-def judge(stated: bool, corrected: bool = False) -> Verdict:
-    """HOLDS if the claim holds as stated, CORRECTED if only its corrected form does, FAILS otherwise."""
-    if stated:
-        return Verdict.HOLDS
-    return Verdict.CORRECTED if corrected else Verdict.FAILS
 
 
 def subplots(columns: int, rows: int = 1) -> tuple[Any, Any]:

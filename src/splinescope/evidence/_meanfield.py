@@ -1,6 +1,4 @@
-"""What the mean-field experiments share: random problems, the ring of neurons, a figure, a verdict by
-threshold.
-"""
+"""What the mean-field experiments share: random problems, the ring of neurons, a figure."""
 
 from __future__ import annotations
 
@@ -12,7 +10,6 @@ import torch
 from torch import Tensor
 
 from ..meanfield import Data, Gaussian, TwoLayerBN
-from ._experiment import Verdict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,13 +59,6 @@ def random_neurons(m: int, seed: int, *, length: float = 1.0) -> TwoLayerBN:
     a = torch.randn(m, generator=generator, dtype=torch.float64)
     b = torch.randn(m, 2, generator=generator, dtype=torch.float64)
     return TwoLayerBN(a, length * b / b.norm(dim=1, keepdim=True), "relu")
-
-
-def decide(holds: bool, *, corrected: bool = False) -> Verdict:
-    """HOLDS (or CORRECTED, for a claim that needed a correction) if the threshold is met, otherwise FAILS."""
-    if not holds:
-        return Verdict.FAILS
-    return Verdict.CORRECTED if corrected else Verdict.HOLDS
 
 
 def panels(columns: int, *, height: float = 3.6) -> tuple[Figure, list[Axes]]:

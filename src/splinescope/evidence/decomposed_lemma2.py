@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from ..representation import new_direction_probability, sign_classes
-from ._decomposed import judge, subplots
-from ._experiment import Claim, Experiment, Outcome, Progress, Size
+from ._decomposed import subplots
+from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
+
+NONE = "a step of a proof: none may"
 
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
@@ -28,17 +30,16 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
     return Outcome(
         {"ratios": ratios, "shapes": shapes, "other_flips_printed": printed, "other_flips_corrected": corrected},
         (
-            Claim(
+            judged(
                 "A random row relu(w X) leaves any proper subspace with probability at least gamma(X).",
-                judge(least >= 1),
                 f"{len(ratios)} subspaces (random, or holding whole sign classes): smallest P / gamma {least:.2f}",
-                "P / gamma >= 1 in every case; P and gamma exact",
+                holds=[Check("smallest P / gamma", least, ">", 1 - 1e-9, "as stated; P and gamma are exact")],
             ),
-            Claim(
+            judged(
                 "The proof moves w across one wall only: the nearest, by |w x_i| / |x_i| (as printed, without |x_i|).",
-                judge(printed == 0, corrected == 0),
                 f"another sign flips in {printed:.1%} of {draws} draws as printed, {corrected:.1%} as corrected",
-                "no other sign may flip",
+                holds=[Check("share of draws in which another sign flips, printed", printed, "<", 1e-9, NONE)],
+                corrected=[Check("share of draws in which another sign flips", corrected, "<", 1e-9, NONE)],
             ),
         ),
     )

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 
 from ..representation import random_network
-from ._decomposed import judge, subplots
-from ._experiment import Claim, Experiment, Outcome, Progress, Size
+from ._decomposed import subplots
+from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
 
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
@@ -28,11 +28,10 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
     return Outcome(
         {"difference": difference, "depth": depth, "width": width},
         (
-            Claim(
+            judged(
                 "Without non-linearity, recentring after every layer is the same as recentring the input once.",
-                judge(worst < 1e-12),
                 f"largest relative difference over {depth} layers {worst:.1e}",
-                "below 1e-12 at every layer (float64 rounding)",
+                holds=[Check("largest relative difference", worst, "<", 1e-12, "an identity: rounding of float64")],
             ),
         ),
     )

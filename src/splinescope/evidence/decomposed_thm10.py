@@ -8,8 +8,8 @@ import numpy as np
 
 from ..plot.representation import plot_tree
 from ..representation import three_cluster_depth_bound, tree_representation
-from ._decomposed import judge, subplots
-from ._experiment import Claim, Experiment, Outcome, Progress, Size
+from ._decomposed import subplots
+from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
 
 
 def three_cluster_depth(values: np.ndarray) -> int:
@@ -46,19 +46,25 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             "example": rng.standard_normal(7),
         },
         (
-            Claim(
+            judged(
                 "From some depth on every row of the tree takes at most three values; explicitly, from "
                 "ceil(ln(range / smallest inner gap) / ln(n / (n - 1))) on.",
-                judge(violations == 0),
                 f"{violations} of {total} random batches beyond the bound; mean depth "
                 + ", ".join(f"{np.mean(depths[n]):.1f} (n={n})" for n in sizes),
-                "no violation",
+                holds=[Check("batches beyond the bound", float(violations), "<", 0.5, "a proven bound: none may")],
             ),
-            Claim(
+            judged(
                 "The depth has no bound in n alone: a close pair of values delays it.",
-                judge(close > 2 * ordinary),
                 f"n = 50: depth {ordinary}; with two values moved to 1e-12 of each other: {close}",
-                "the close pair more than doubles the depth",
+                holds=[
+                    Check(
+                        "depth with a close pair over that without",
+                        close / ordinary,
+                        ">",
+                        2.0,
+                        "far beyond what another draw of 50 values does",
+                    )
+                ],
             ),
         ),
     )

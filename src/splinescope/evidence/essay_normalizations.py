@@ -9,8 +9,8 @@ import torch
 
 from ..normalization import NORMALIZATIONS, compare_normalizations, normalized_mlp
 from ..tiling import Slice
-from ._decomposed import judge, subplots
-from ._experiment import Claim, Experiment, Outcome, Progress, Size
+from ._decomposed import subplots
+from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
 from ._normalization import star
 
 PLACES = {"at the origin": (0.0, 0.0), "moved": (1.5, 0.5)}
@@ -35,19 +35,33 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
     return Outcome(
         {"ratios": ratios, "splits": splits, "depth": depth, "width": width},
         (
-            Claim(
+            judged(
                 "Other normalisations move the folds to the data as batch norm does.",
-                judge(max(others[name] for name in ("layer", "instance", "group", "RMS")) > 0.5 * moved["batch"]),
                 f"star off the origin, layer {depth}, near over far: "
                 + ", ".join(f"{name} {value:.2f}" for name, value in moved.items()),
-                "one of layer, instance, group, RMS reaches half of batch norm's ratio",
+                holds=[
+                    Check(
+                        "best of layer, instance, group, RMS over batch norm",
+                        max(others[name] for name in ("layer", "instance", "group", "RMS")) / moved["batch"],
+                        ">",
+                        0.5,
+                        "'as batch norm does': half of it at the least",
+                    )
+                ],
             ),
-            Claim(
+            judged(
                 "With any of them the network still has linear regions.",
-                judge(bend["layer"] < 1e-9 and bend["RMS"] < 1e-9),
                 "second difference inside one activation pattern: "
                 + ", ".join(f"{name} {value:.1e}" for name, value in bend.items()),
-                "zero (below 1e-9) for layer and RMS norm as it is without",
+                holds=[
+                    Check(
+                        "second difference inside one pattern, layer and RMS norm, least",
+                        min(bend["layer"], bend["RMS"]),
+                        "<",
+                        1e-9,
+                        "an affine map has none",
+                    )
+                ],
             ),
         ),
     )

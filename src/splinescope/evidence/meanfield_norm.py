@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..meanfield import descend, flow
-from ._experiment import Claim, Experiment, Outcome, Progress, Size
-from ._meanfield import decide, panels, random_problem
+from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
+from ._meanfield import EXACT, panels, random_problem
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,18 +44,28 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
     return Outcome(
         numbers,
         (
-            Claim(
+            judged(
                 "The gradient flow conserves the length of every neuron's inner weights.",
-                decide(drifts[-1] < 1e-9 and drifts[-1] < drifts[0]),
                 f"relative drift {drifts[-1]:.1e} at rtol {tolerances[-1]:g} over mean-field time {time:g}, "
                 "no projection",
-                "drift below 1e-9 at the tightest tolerance, and falling with it",
+                holds=[
+                    Check("relative drift at the tightest tolerance", drifts[-1], "<", 1e-9, "that tolerance"),
+                    Check(
+                        "drift at the tightest over that at the loosest tolerance",
+                        drifts[-1] / drifts[0],
+                        "<",
+                        1.0,
+                        "what is left is the integrator's error",
+                    ),
+                ],
             ),
-            Claim(
+            judged(
                 "Gradient descent does not: each step lengthens the neuron by Pythagoras.",
-                decide(pythagoras < 1e-12 and grows),
                 f"largest error of |b'|^2 = |b|^2 + |step|^2: {pythagoras:.1e}, relative",
-                "error below 1e-12 and no neuron ever shorter",
+                holds=[
+                    Check("largest error of Pythagoras", pythagoras, "<", 1e-12, EXACT),
+                    Check("steps that shorten a neuron", 1.0 - grows, "<", 0.5, "none may"),
+                ],
             ),
         ),
     )

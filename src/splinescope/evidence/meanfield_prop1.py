@@ -8,11 +8,14 @@ import numpy as np
 import torch
 
 from ..meanfield import Manifold
-from ._experiment import Claim, Experiment, Outcome, Progress, Size
-from ._meanfield import decide, panels
+from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
+from ._meanfield import EXACT, panels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+LOST = "the pseudo-inverse loses digits with the condition of Sigma"
 
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
@@ -64,19 +67,30 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
     return Outcome(
         numbers,
         (
-            Claim(
+            judged(
                 "The metric is symmetric, positive definite on the tangent space, with kernel Sigma b; the "
                 "projector in its definition is redundant.",
-                decide(asymmetry < 1e-12 and redundant < 1e-10 and least > 1e-8),
                 f"asymmetry {asymmetry:.1e}, projector changes it by {redundant:.1e}, smallest tangent "
                 f"eigenvalue {least:.1e} of the largest, {len(rows)} random cases",
-                "below 1e-12, below 1e-10, above 1e-8, all relative",
+                holds=[
+                    Check("asymmetry", float(asymmetry), "<", 1e-12, EXACT),
+                    Check("change by the projector", float(redundant), "<", 1e-10, "digits lost in the pseudo-inverse"),
+                    Check(
+                        "smallest tangent eigenvalue over the largest",
+                        float(least),
+                        ">",
+                        1e-8,
+                        "positive, far above the rounding of the kernel's",
+                    ),
+                ],
             ),
-            Claim(
-                "Ours: the manifold is isometric to the round unit sphere by b -> b/|b|, so distance is the angle.",
-                decide(isometry < 1e-9 and closed < 1e-9),
+            judged(
+                "(Ours.) the manifold is isometric to the round unit sphere by b -> b/|b|, so distance is the angle.",
                 f"largest relative error of the squared length {isometry:.1e}, of the closed form {closed:.1e}",
-                "both below 1e-9 (the pseudo-inverse loses digits with the condition of Sigma)",
+                holds=[
+                    Check("error of the squared length", float(isometry), "<", 1e-9, LOST),
+                    Check("error of the closed form", float(closed), "<", 1e-9, LOST),
+                ],
             ),
         ),
     )

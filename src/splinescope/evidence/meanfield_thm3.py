@@ -14,8 +14,8 @@ from ..meanfield import Gaussian, Trajectory, TwoLayerBN, density_flow, flow
 from ..meanfield.flow import vector_field
 from ..meanfield.functions import as_loss
 from ..meanfield.velocity import outputs
-from ._experiment import Claim, Experiment, Outcome, Progress, Size
-from ._meanfield import decide, panels
+from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
+from ._meanfield import EXACT, panels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -104,19 +104,22 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
     return Outcome(
         numbers,
         (
-            Claim(
+            judged(
                 "The empirical measure of the neurons solves the mean-field equation in the weak sense (in "
                 "mean-field time, that is m times the time of the parameters).",
-                decide(worst < 1e-5),
                 f"largest residual {worst:.1e} over {len(TESTS)} test functions, relative",
-                "below 1e-5 (Simpson's rule over 60 intervals)",
+                holds=[Check("largest residual", worst, "<", 1e-5, "the error of Simpson's rule over 60 intervals")],
             ),
-            Claim(
+            judged(
                 "The equation for the density itself, solved on a grid, gives the same network.",
-                decide(gaps[-1] < 2e-3 and gaps[-1] < gaps[0] and order > 1.3 and mass < 1e-12),
                 f"largest output difference to the particles {gaps[0]:.1e} to {gaps[-1]:.1e} for {cells[0]} "
                 f"to {cells[-1]} cells; order of the grid {order:.1f}; mass kept to {mass:.1e}",
-                "below 2e-3 on the finest grid (the quantile error of the particles), order above 1.3, mass to 1e-12",
+                holds=[
+                    Check("difference on the finest grid", gaps[-1], "<", 2e-3, "the quantile error of the particles"),
+                    Check("difference, finest over coarsest grid", gaps[-1] / gaps[0], "<", 1.0, "it must converge"),
+                    Check("order of the grid", order, ">", 1.3, "second order with a limiter, less at extrema"),
+                    Check("mass lost", mass, "<", 1e-12, EXACT),
+                ],
             ),
         ),
     )

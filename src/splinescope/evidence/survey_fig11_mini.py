@@ -12,8 +12,9 @@ from torch import Tensor, nn
 from .._checks import require
 from ..generative import Ball, Gaussian, PolaritySampler, train_vae
 from ..generative.resampling import effective_size
-from ._experiment import Claim, Experiment, Outcome, Progress, Size, Verdict
+from ._experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
 from ._generative import LabelledGenerator, real_generators
+from ._intervals import interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,7 +23,6 @@ TOP_K = 3
 """Singular values in the volume. All 64 of the GAN's span seven decades: their product lives on one sample. Chosen
 after looking at several numbers, so the verdict is about this one; the others are reported beside it."""
 OTHERS = (1, 2, 5, 10)
-DECIDED = 2.0  # standard errors
 
 
 def skewed_digits_vae(seed: int, epochs: int) -> LabelledGenerator:
@@ -117,18 +117,24 @@ def _claim(name: str, runs: list[dict[str, np.ndarray]], sizes: list[float], poo
     mean = {law: np.mean([r[law] for r in runs], 0) for law in ("own", "magnet")}
     top = int(mean["own"].argmax())
     others = {k: np.mean([entropy(r[k]) for r in runs]) - before.mean() for k in map(str, OTHERS) if k in runs[0]}
-    rises = float(gain.mean()) > DECIDED * error
-    falls = float(gain.mean()) < -DECIDED * error
-    return Claim(
+    low, high = interval(gain)
+    return judged(
         f"MaGNET without retraining makes the classes of a generator more even ({name}, top {TOP_K} singular values).",
-        Verdict.HOLDS if rises else Verdict.FAILS if falls else Verdict.INCONCLUSIVE,
         f"class entropy {before.mean():.3f} -> {after.mean():.3f} nats (change {gain.mean():+.3f} ± {error:.3f}, even "
         f"classes {math.log(10):.3f}; uniform latents alone {ball.mean():.3f}); largest class {top}: "
         f"{mean['own'][top]:.1%} -> {mean['magnet'][top]:.1%}; {len(runs)} seeds, effective sizes {min(sizes):.0f} to "
         f"{max(sizes):.0f} of {pool}; change by other numbers of singular values "
         + ", ".join(f"{k}: {change:+.3f}" for k, change in others.items()),
-        f"the mean change of entropy is more than {DECIDED:g} standard errors from zero ({TOP_K} singular values were "
-        "chosen after looking at several numbers)",
+        holds=[
+            Check(
+                f"{name}: lower end of the 95% interval of the gain in entropy",
+                low,
+                ">",
+                0.0,
+                f"0 is no gain ({TOP_K} singular values were chosen after looking at several numbers)",
+            )
+        ],
+        fails=[Check(f"{name}: upper end of the 95% interval of the gain in entropy", high, "<", 0.0, "0 is no loss")],
     )
 
 

@@ -9,8 +9,8 @@ import torch
 
 from ..normalization import fold_density, normalized_mlp, with_statistics
 from ..tiling import Slice, tessellate
-from ._decomposed import judge, subplots
-from ._experiment import Claim, Experiment, Outcome, Progress, Size
+from ._decomposed import subplots
+from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
 from ._normalization import star
 
 COLOURS = ("#440154", "#31688e", "#35b779", "#e6a000")
@@ -37,14 +37,21 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
     return Outcome(
         {"ratios": ratios, "pictures": pictures, "data": x.tolist()},
         (
-            Claim(
+            judged(
                 "Batch norm moves the folds of every layer to the data: exact lengths near it over far from it.",
-                judge(bool((batch > 2 * random).all())),
                 f"layers 1 to 4, width {width}, mean of {seeds} seeds: batch norm "
                 + "/".join(f"{r:.1f}" for r in batch)
                 + ", random bias "
                 + "/".join(f"{r:.1f}" for r in random),
-                "mean ratio more than twice that of random bias in each of the 4 layers",
+                holds=[
+                    Check(
+                        "ratio of batch norm over that of random bias, least of 4 layers",
+                        float((batch / random).min()),
+                        ">",
+                        2.0,
+                        "a concentration that a picture shows",
+                    )
+                ],
             ),
         ),
     )

@@ -9,8 +9,8 @@ import torch
 
 from ..normalization import normalized_mlp, sign_changes, with_statistics
 from ..tiling import Slice
-from ._decomposed import judge, subplots
-from ._experiment import Claim, Experiment, Outcome, Progress, Size
+from ._decomposed import subplots
+from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
 from ._normalization import KINDS, star
 
 LAYERS = (3, 7, 11)
@@ -38,8 +38,8 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
     mean = {place: {k: np.mean(v, 0) for k, v in by.items()} for place, by in ratios.items()}
     home, away = mean["at the origin"], mean["moved"]
     every = np.array(ratios["at the origin"]["batch"])
-    concentrated = bool((every > 2 * np.array(ratios["at the origin"]["random bias"])).all())
-    growing = bool((np.diff(every, axis=1) > 0).all())
+    concentrated = float((every / np.array(ratios["at the origin"]["random bias"])).min())
+    growing = float(np.diff(every, axis=1).min())
 
     def told(by: dict[str, np.ndarray]) -> str:
         return "; ".join(f"{kind} " + "/".join(f"{r:.1f}" for r in by[kind]) for kind in KINDS)
@@ -47,23 +47,43 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
     return Outcome(
         {"ratios": ratios, "pictures": pictures, "star": star(50).tolist(), "width": width, "seeds": seeds},
         (
-            Claim(
+            judged(
                 "Batch norm concentrates folds near the data; random biases do not.",
-                judge(concentrated),
                 f"density near over far, layers 3/7/11, width {width}, mean of {seeds} seeds: {told(home)}",
-                "in every seed and layer, batch norm more than twice random bias",
+                holds=[
+                    Check(
+                        "batch norm over random bias, least of seeds and layers",
+                        concentrated,
+                        ">",
+                        2.0,
+                        "a concentration that a picture shows",
+                    )
+                ],
             ),
-            Claim(
+            judged(
                 "The concentration grows with depth.",
-                judge(growing),
                 "batch norm, each seed: " + ", ".join("/".join(f"{r:.1f}" for r in row) for row in every),
-                "ratio increasing from layer 3 to 7 to 11 in every seed",
+                holds=[Check("least growth from layer 3 to 7 to 11, all seeds", growing, ">", 0.0, "0 is none")],
             ),
-            Claim(
+            judged(
                 "Zero biases look focused only where the data sits at the origin.",
-                judge(bool((away["zero bias"] < 0.7 * home["zero bias"]).all() and (away["batch"] > 4).all())),
                 f"star at {OFF}: {told(away)}",
-                "zero bias below .7 of its ratio at the origin, batch norm above 4, in all three layers",
+                holds=[
+                    Check(
+                        "zero bias: moved over at the origin, largest of layers",
+                        float((away["zero bias"] / home["zero bias"]).max()),
+                        "<",
+                        0.7,
+                        "a third of it is lost",
+                    ),
+                    Check(
+                        "batch norm, star moved, least of layers",
+                        float(away["batch"].min()),
+                        ">",
+                        4.0,
+                        "what zero biases reach at the origin",
+                    ),
+                ],
             ),
         ),
     )

@@ -9,7 +9,7 @@ import torch
 
 from .. import landscape
 from ..landscape.conditioning import layer_conditioning, random_conditioning
-from ._experiment import Claim, Experiment, Outcome, Progress, Size, Verdict
+from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -65,29 +65,55 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
     singular = float(np.mean(np.isinf(plain["relu"])))
     heavy = {a: (float(np.median(plain[a])), float(np.max(plain[a]))) for a in ("leaky", "abs")}
     claims = (
-        Claim(
+        judged(
             "If the branch has norm |DW| < 1, the ResNet layer I + DW has condition number at most "
             "(1 + |DW|) / (1 - |DW|), and a stack at most the product.",
-            Verdict.CORRECTED if violations == deep == 0 and below else Verdict.FAILS,
             f"{violations} of {below} layers and {deep} of {sum(len(s.condition) for s in stacks.values())} stacks "
             f"exceed it; relu, scale 0.45: median {np.median(quiet):.2f}, largest {quiet.max():.2f}",
-            "no violation beyond rounding (1e-9)",
+            holds=[
+                Check(
+                    "largest condition number of a layer with |DW| >= 1",
+                    adverse[1e-6],
+                    "<",
+                    1e5,
+                    "as stated, bounded without |DW| < 1: 1e5 is a tenth of what e = 1e-6 allows",
+                )
+            ],
+            corrected=[
+                Check("layers and stacks beyond the bound", float(violations + deep), "<", 0.5, "proven: none may"),
+                Check("layers with |DW| < 1", float(below), ">", 0.5, "there must be some"),
+            ],
         ),
-        Claim(
+        judged(
             "Without |DW| < 1 the condition number of a ResNet layer is bounded as well.",
-            Verdict.FAILS if adverse[1e-6] > 1e5 else Verdict.HOLDS,
             f"W = diag(-(1 - e), 0, ...) gives {', '.join(f'{v:.3g}' for v in adverse.values())} for e = "
             f"{', '.join(f'{e:g}' for e in adverse)}; at He scale (random W) median {np.median(he):.0f}, largest "
             f"{he.max():.1e}",
-            "fails if the constructed layer with e = 1e-6 exceeds 1e5",
+            holds=[
+                Check(
+                    "condition number of the constructed layer, e = 1e-6",
+                    adverse[1e-6],
+                    "<",
+                    1e5,
+                    "a tenth of 1 / e: bounded means that e does not matter",
+                )
+            ],
         ),
-        Claim(
+        judged(
             "The condition number of a ConvNet layer DW is not bounded.",
-            Verdict.HOLDS if singular == 1.0 and heavy["abs"][1] > 10 * heavy["abs"][0] else Verdict.FAILS,
             f"relu: infinite in {singular:.0%} of the draws (a unit is off); finite with heavy tails for leaky (median "
             f"{heavy['leaky'][0]:.0f}, largest {heavy['leaky'][1]:.1e}) and abs (median {heavy['abs'][0]:.0f}, largest "
             f"{heavy['abs'][1]:.1e})",
-            "relu infinite in all draws, and the largest of abs above 10 times its median",
+            holds=[
+                Check("share of singular layers, relu", float(singular), ">", 0.999, "one unit that is off suffices"),
+                Check(
+                    "largest over median, abs",
+                    heavy["abs"][1] / heavy["abs"][0],
+                    ">",
+                    10.0,
+                    "a heavy tail: more draws, larger still",
+                ),
+            ],
         ),
     )
     numbers = {"skip": skip, "plain": {k: [v if np.isfinite(v) else None for v in vs] for k, vs in plain.items()},
