@@ -1,4 +1,4 @@
-"""Every figure and theorem of the four documents as a runnable, checked experiment.
+"""Claims of the four documents as runnable experiments, each judged by stated lines.
 
 An experiment is a module of this folder named after its id (`survey-fig9` is `survey_fig9.py`) that defines
 `EXPERIMENT`, an `Experiment`. `reproduce` runs experiments and writes their numbers, figures and a page.
