@@ -236,3 +236,19 @@ def test_infinite_slopes_are_refused_in_words(options: dict[str, int]) -> None:
     z[1:3, 7] = 0.0
     with pytest.raises(ss.InputError, match="Jacobian must be finite, got NaN or infinite values at 2 of 5 latents"):
         log_volume(Steep(), z, **options)
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_the_block_method_is_within_its_stated_error_where_singular_values_crowd(k: int) -> None:
+    """160 values between 1 and 0.8: the space must grow until the error is proven, not until it looks small."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        left, right = (torch.linalg.qr(torch.randn(160, 160, dtype=torch.float64)).Q for _ in range(2))
+    generator = nn.Linear(160, 160, bias=False).double()
+    values = torch.linspace(1.0, 0.8, 160, dtype=torch.float64)
+    with torch.no_grad():
+        generator.weight.copy_(left @ torch.diag(values) @ right)
+    found = log_volume(generator, torch.zeros(2, 160, dtype=torch.float64), top_k=k)
+    off = (found.log - values[:k].log().sum()).abs()
+    assert (found.error <= 1e-9).all()
+    assert (off <= found.error + 1e-12).all()
