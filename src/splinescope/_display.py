@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -94,3 +95,13 @@ def table(rows: Sequence[Sequence[str]]) -> str:
         return ""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)
+
+
+def numbered(names: Sequence[str]) -> list[str]:
+    """The names, numbered where one stands for several: `["a", "b", "a"]` as `["a #1", "b", "a #2"]`."""
+    total, seen = Counter(names), Counter[str]()
+    told = []
+    for name in names:
+        seen[name] += 1
+        told.append(f"{name} #{seen[name]}".strip() if total[name] > 1 else name)
+    return told

@@ -155,3 +155,24 @@ def test_resnet_is_measured():
     assert len(found) == 19
     assert [len(site) for site in found][::6] == [16, 16, 32, 64]
     assert "layer3" in found.summary()
+
+
+def test_two_folds_of_one_module_have_two_names():
+    """A block that calls a function twice, or one nn.ReLU in two places, is one path with two sites."""
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.Linear(2, 3), nn.Linear(3, 3)
+
+        def forward(self, x):
+            return torch.relu(self.second(torch.relu(self.first(x))))
+
+    model, x = nn.Sequential(Block(), nn.Linear(3, 2), nn.ReLU()), torch.randn(9, 2)
+    found = ss.fold_distances(model, x)
+    assert found.names == ["0 #1", "0 #2", "2"]
+    assert [record["path"] for record in found.records()] == found.names
+    with torch.no_grad():
+        model[0].second.bias.fill_(-100.0)
+    dead = ss.normalization_report(model, x).of_kind("dead units")
+    assert [finding.path for finding in dead] == ["0 #2"]

@@ -35,7 +35,7 @@ def interval_minima(section: LossSection) -> Minima:
     left, right = section.breaks[:-1], section.breaks[1:]
     m, g, h = section.centers[:, 0], section.gradients[:, 0], section.hessians[:, 0, 0]
     with np.errstate(divide="ignore", invalid="ignore"):
-        stationary = np.where(h > 0, m - g / h, np.where(g > 0, -np.inf, np.where(g < 0, np.inf, m)))
+        stationary = np.where(h > 0, m - g / h, m)  # where the outputs do not move there is no slope either
     t = np.clip(stationary, left, right)[:, None]
     values = section.on_piece(np.arange(section.count), t)
     return Minima(values, t, (t[:, 0] > left) & (t[:, 0] < right))

@@ -18,7 +18,7 @@ import torch
 from torch import nn
 from torch.fx import GraphModule, Node
 
-from .._display import Result
+from .._display import Result, numbered
 from .._errors import InputError
 from ..network._export import as_batch, export
 from ..network._lower import module_path, op_name
@@ -175,12 +175,8 @@ def _named(found: list[Skip], parts: list[str]) -> list[Skip]:
         child = part.removeprefix(skip.path).lstrip(".").partition(".")[0] if part.startswith(skip.path) else ""
         deeper = f"{skip.path}.{child}".lstrip(".") if child else skip.name
         named.append(replace(skip, name=deeper if several[skip.path] > 1 else skip.name))
-    total, seen = Counter(skip.name for skip in named), Counter[str]()
-    for i, skip in enumerate(named):
-        seen[skip.name] += 1
-        if total[skip.name] > 1:
-            named[i] = replace(skip, name=f"{skip.name} #{seen[skip.name]}")
-    return named
+    names = numbered([skip.name for skip in named])
+    return [replace(skip, name=name) for skip, name in zip(named, names, strict=True)]
 
 
 def _parting(above: dict[Node, set[Node]], order: dict[Node, int], a: Node, b: Node) -> Node:

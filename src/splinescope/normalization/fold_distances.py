@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from .._checks import check_choice
-from .._display import Result, table
+from .._display import Result, numbered, table
 from .._errors import InputError
 from ..network import Program, Site, SplineNetwork
 from ..tiling._differentiate import cuts, unit_distances
@@ -121,11 +121,16 @@ class FoldDistances(Result):
     def __iter__(self) -> Iterator[SiteDistances]:
         return iter(self.sites)
 
+    @property
+    def names(self) -> list[str]:
+        """A name for each site: its module path, numbered where a module folds more than once."""
+        return numbered([site.site.path for site in self.sites])
+
     def records(self) -> list[dict[str, Any]]:
         """One dictionary a site: sizes, objective now and at its optimum (sums over units), medians of distances."""
         return [
             {
-                "path": s.site.path,
+                "path": name,
                 "op": s.site.op,
                 "depth": s.site.depth,
                 "units": len(s),
@@ -136,7 +141,7 @@ class FoldDistances(Result):
                 "nearest": float(np.median(s.nearest)),
                 "splits": float(s.splits.mean()),
             }
-            for s in self.sites
+            for name, s in zip(self.names, self.sites, strict=True)
         ]
 
     def summary(self) -> str:

@@ -144,8 +144,8 @@ def normalization_report(
     inner = unwrap(model) if isinstance(model, nn.Module) else nn.Identity()
     norms = {path: m for path, m in inner.named_modules() if isinstance(m, _BatchNorm)}
     findings: list[Finding] = []
-    for site in distances:
-        findings += _unit_findings(site, limits, _ADVICE_WITH_BATCH_NORM if norms else _ADVICE)
+    for path, site in zip(distances.names, distances, strict=True):
+        findings += _unit_findings(path, site, limits, _ADVICE_WITH_BATCH_NORM if norms else _ADVICE)
     findings += _balance_findings(distances, limits)
     if isinstance(model, nn.Module):
         findings += _stale_findings(inner, norms, data, limits)
@@ -168,7 +168,7 @@ _ADVICE_WITH_BATCH_NORM = _ADVICE | {
 }
 
 
-def _unit_findings(site: SiteDistances, limits: Thresholds, advice: dict[str, str]) -> list[Finding]:
+def _unit_findings(path: str, site: SiteDistances, limits: Thresholds, advice: dict[str, str]) -> list[Finding]:
     constant = site.deviation <= 1e-12 * np.maximum(np.abs(site.mean), np.finfo(float).tiny)
     dead, on = (site.highest <= 0) & ~constant, (site.lowest >= 0) & ~constant
     far = (dead | on) & (site.nearest > limits.far * site.best_rms)
@@ -180,7 +180,7 @@ def _unit_findings(site: SiteDistances, limits: Thresholds, advice: dict[str, st
         share = f"offset {offset:.3g} deviations (median)" if kind != "constant units" else "deviation 0"
         off = kind == "dead units" and site.site.op not in ("relu", "relu6", "threshold", "clamp_min")
         name = "always off" if off else kind
-        found.append(Finding(name, site.site.path, int(where.sum()), len(site), share, advice[kind]))
+        found.append(Finding(name, path, int(where.sum()), len(site), share, advice[kind]))
     return found
 
 
@@ -190,11 +190,11 @@ def _balance_findings(distances: FoldDistances, limits: Thresholds) -> list[Find
         return []
     typical = np.exp(np.median(np.log(sizes[sizes > 0])))
     found = []
-    for site, size in zip(distances, sizes, strict=True):
+    for path, site, size in zip(distances.names, distances, sizes, strict=True):
         ratio = size / typical
         if 0 < ratio < 1 / limits.imbalance or ratio > limits.imbalance:
             detail = f"deviation {ratio:.3g} times the median layer's"
-            found.append(Finding("out of balance", site.site.path, len(site), len(site), detail, "rescale (standard)"))
+            found.append(Finding("out of balance", path, len(site), len(site), detail, "rescale (standard)"))
     return found
 
 
