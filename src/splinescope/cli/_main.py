@@ -21,6 +21,7 @@ VERBS: dict[str, str] = {
     "sample": "splinescope.cli.sample",
     "show": "splinescope.cli.show",
     "stats": "splinescope.cli.stats",
+    "surface": "splinescope.cli.surface",
     "studio": "splinescope.cli.studio",
     "tessellate": "splinescope.cli.tessellate",
     "tokens": "splinescope.cli.tokens",

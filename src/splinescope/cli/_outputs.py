@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,24 +65,30 @@ def check_outputs(*paths: str | None, plot: str | None = None) -> None:
 def check_page(html: str | None, dimension: int) -> None:
     """Refuse a page of a line before anything is written."""
     if html is not None and dimension != 2:
-        raise InputError("--html shows planes, and this slice is a line: --plot draws it as a graph.")
+        what = "a line: --plot draws it as a graph" if dimension == 1 else f"{dimension}-D: --plot draws 3-D ones"
+        raise InputError(f"--html shows planes, and this slice is {what}.")
 
 
 def write_pictures(tiling: Tiling, *, plot: str | None, html: str | None, color: str, title: str) -> None:
     """The picture and the page that were asked for."""
     if plot is not None:
-        require("matplotlib", "plot").use("Agg")
-        from matplotlib import pyplot
-
         options: dict[str, Any] = {"boundary": tiling.values is not None} if tiling.dimension == 2 else {}
-        ax = tiling.plot(color=color, **options)
-        with replacing(plot) as partial:
-            pyplot.figure(ax.get_figure(root=True)).savefig(partial, dpi=200)
-        pyplot.close()
-        note(f"wrote {plot}")
+        write_figure(lambda: tiling.plot(color=color, **options), plot)
     if html is not None:
         tiling.to_html(html, title=title, color=color)
         note(f"wrote {html}")
+
+
+def write_figure(draw: Callable[[], Any], path: str) -> None:
+    """A drawing (what is called returns its axes) as a picture in a file."""
+    require("matplotlib", "plot").use("Agg")
+    from matplotlib import pyplot
+
+    ax = draw()
+    with replacing(path) as partial:
+        pyplot.figure(ax.get_figure(root=True)).savefig(partial, dpi=200)
+    pyplot.close()
+    note(f"wrote {path}")
 
 
 def write_to_stdout(tiling: Tiling) -> None:

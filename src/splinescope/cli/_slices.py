@@ -31,7 +31,7 @@ _OPTIONS = [
                  help="through: what is tiled of the plane."),
     click.option("--half-width", default=1.0, show_default=True, help="box: half the side."),
     click.option("--seed", default=0, show_default=True, help="box: seed of the random plane."),
-    click.option("--axes", default="0,1", show_default=True, help="axes: one or two indices into the flat input."),
+    click.option("--axes", default="0,1", show_default=True, help="axes: one or more indices into the flat input."),
     click.option("--low", default="-1", show_default=True, help="axes: lower ends, one number or one per axis."),
     click.option("--high", default="1", show_default=True, help="axes: upper ends."),
 ]  # fmt: skip
@@ -64,7 +64,7 @@ def make_slice(
     if kind == "box":
         return Slice.box(chosen[0], half_width=half_width, generator=torch.Generator().manual_seed(seed))
     numbers = _whole_numbers(axes, "--axes")
-    ends = [_per_axis(text, name, len(numbers)) for text, name in ((low, "--low"), (high, "--high"))]
+    ends = [numbers_per_axis(text, name, len(numbers)) for text, name in ((low, "--low"), (high, "--high"))]
     return Slice.axes(chosen[0], numbers, *ends)
 
 
@@ -103,7 +103,8 @@ def _whole_numbers(text: str, option: str) -> list[int]:
     return [int(number) for number in numbers]
 
 
-def _per_axis(text: str, option: str, count: int) -> list[float]:
+def numbers_per_axis(text: str, option: str, count: int) -> list[float]:
+    """One number per axis, from one for all or one each."""
     numbers = _numbers(text, option)
     if len(numbers) not in (1, count):
         raise InputError(f"{option} must be one number or one per axis ({count}), got {len(numbers)}.")

@@ -16,6 +16,8 @@ from .landscape import write_surface_page as write_surface_page
 from .page import write_page as write_page
 from .smooth import plot_tokens as plot_tokens
 from .smooth import plot_validity as plot_validity
+from .solid import plot_cells as plot_cells
+from .solid import plot_mesh as plot_mesh
 from .tiling import plot_boundary as plot_boundary
 from .tiling import plot_folds as plot_folds
 from .tiling import plot_graph as plot_graph

@@ -221,14 +221,16 @@ class Tiling(Measures):
     def plot(self, color: str | None = "slope", ax: Axes | None = None, **options: Any) -> Axes:
         """Draw the tiles (extra "plot"); `options` are those of `splinescope.plot.plot_tiles`.
 
-        A 1-D tiling is drawn as the graph of its function, with the options of `splinescope.plot.plot_graph`.
+        A 1-D tiling is drawn as the graph of its function, with the options of `splinescope.plot.plot_graph`; a 3-D one
+        as cells, with those of `splinescope.plot.plot_cells`.
 
         Example:
             >>> ax = tiling.plot(color="slope")    # doctest: +SKIP
         """
-        from ..plot import plot_graph, plot_tiles
+        from ..plot import plot_cells, plot_graph, plot_tiles
 
-        need_flat(self, "drawings")
+        if self.dimension > 2:
+            return plot_cells(self, color or "slope", ax, **options)
         if self.dimension == 1:
             given = options if color in (None, "slope") else {"color": color, **options}
             if odd := sorted(given.keys() - {"outputs", "boundary"}):

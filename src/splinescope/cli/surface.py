@@ -1,0 +1,72 @@
+"""`splinescope surface`: a level set of a network on a 3-D box, as a mesh."""
+
+from __future__ import annotations
+
+import click
+
+from .._errors import InputError
+from ._inputs import MODEL_HELP, model_arguments, read_model
+from ._outputs import check_outputs, echo_json, note, write_figure
+from ._slices import numbers_per_axis
+
+
+@click.command("surface", epilog=f"MODEL is {MODEL_HELP}, with three inputs.")
+@model_arguments
+@click.option("--low", default="-1", show_default=True, help="Lower ends of the box, one number or one per input.")
+@click.option("--high", default="1", show_default=True, help="Upper ends.")
+@click.option("--level", default=0.0, show_default=True, help="The value of the output on the surface.")
+@click.option("--output", default=0, show_default=True, help="Which output.")
+@click.option("--out", type=click.Path(dir_okay=False), help="Write the mesh: .ply, .obj, .stl or .glb.")
+@click.option("--plot", type=click.Path(dir_okay=False), help="Write a picture: .png, .svg or .pdf.")
+@click.option(
+    "--up", type=click.Choice(["x", "y", "z"]), default="z", show_default=True, help="The picture's vertical."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the numbers as JSON.")
+@click.option("--max-tiles", type=int, help="Stop with an error beyond this many tiles at once.")
+@click.option("--time-limit", type=float, help="Stop with an error after this many seconds.")
+@click.option("--threads", type=int, help="Threads; all cores by default.")
+@click.option("--quiet", is_flag=True, help="No progress on stderr.")
+def command(
+    model: str, weights: str | None, trust: bool, low: str, high: str, level: float, output: int, out: str | None,
+    plot: str | None, up: str, as_json: bool, max_tiles: int | None, time_limit: float | None, threads: int | None,
+    quiet: bool,
+) -> None:  # fmt: skip
+    """The exact surface on which MODEL takes a value: the shape of a signed-distance or occupancy network.
+
+    \b
+    Example:
+      splinescope surface chair.onnx --low -1 --high 1 --out chair.ply --plot chair.png --up y
+    """
+    from ..tiling import surface
+    from ..tiling.surfaces import FORMATS
+
+    if out is not None and not out.lower().endswith(FORMATS):
+        raise InputError(f"--out must end in {', '.join(FORMATS)}, got {out!r}.")
+    check_outputs(out, plot=plot)
+    ends = tuple(numbers_per_axis(text, name, 3) for text, name in ((low, "--low"), (high, "--high")))
+    network = read_model(model, weights, trust=trust)
+    mesh = surface(
+        network, ends, level, output=output, max_tiles=max_tiles, time_limit=time_limit, threads=threads,
+        progress=not quiet,
+    )  # fmt: skip
+    if not len(mesh):
+        note(f"no surface: output {output} does not take the value {level:g} in the box")
+    if out is not None:
+        mesh.save(out)
+        note(f"wrote {out}")
+    if plot is not None:
+
+        def draw() -> object:
+            from ..plot import plot_mesh
+
+            return plot_mesh(mesh, axes={"x": "yzx", "y": "xzy", "z": "xyz"}[up])
+
+        write_figure(draw, plot)
+    numbers: dict[str, float | int | bool | None] = {
+        "faces": len(mesh), "vertices": len(mesh.vertices), "area": mesh.area, "closed": mesh.closed,
+        "components": mesh.components, "euler": mesh.euler, "volume": mesh.volume if mesh.closed else None,
+    }  # fmt: skip
+    if as_json:
+        echo_json(numbers)
+    else:
+        click.echo("\n".join(f"{name:<10}  {'-' if value is None else value}" for name, value in numbers.items()))

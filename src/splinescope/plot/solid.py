@@ -1,0 +1,134 @@
+"""Stills of 3-D tilings and surfaces: cells, pulled apart if wished, and meshes, shaded by their normals."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._checks import check_whole, require
+from .._errors import InputError
+from ..tiling import Facets, SurfaceMesh
+from ..tiling.quantities import tile_quantity
+from .tiling import shading
+
+if TYPE_CHECKING:
+    from mpl_toolkits.mplot3d.axes3d import Axes3D
+
+    from ..tiling import Tiling
+
+_LIGHT = np.array([0.3, -0.5, 0.8]) / np.linalg.norm([0.3, -0.5, 0.8])
+
+
+def plot_cells(
+    tiling: Tiling,
+    color: str = "slope",
+    ax: Axes3D | None = None,
+    *,
+    pull: float = 0.0,
+    output: int = 0,
+    cmap: str = "viridis",
+    colorbar: bool = True,
+    view: tuple[float, float] = (25.0, -55.0),
+    max_faces: int = 60_000,
+) -> Axes3D:
+    """The cells of a 3-D tiling: what of them is seen from outside, or all of them, pulled apart.
+
+    Args:
+        tiling: A 3-D tiling.
+        color: Name of a quantity of tiles, as in `Tiling.quantity`.
+        ax: 3-D axes; those of a new figure by default.
+        pull: Move cells away from the middle by this many times their distance from it; 0 draws the outside alone.
+        output: Which output "value" shows.
+        cmap: Colour map of numbers.
+        colorbar: Add a colour bar.
+        view: Elevation and azimuth in degrees.
+        max_faces: Refuse to draw more: matplotlib sorts and draws them one by one.
+    """
+    walls = tiling.walls
+    if tiling.dimension != 3 or not isinstance(walls, Facets):
+        raise InputError(f"plot_cells draws 3-D tilings, got a {tiling.dimension}-D one.")
+    check_whole(max_faces, "max_faces")
+    outer = walls.tiles[:, 1] < 0
+    faces = np.flatnonzero(outer) if pull == 0 else np.arange(len(walls))
+    owners = [walls.tiles[faces, 0]]
+    if pull != 0:
+        inner = faces[~outer]
+        faces, owners = np.concatenate([faces, inner]), [*owners, walls.tiles[inner, 1]]
+    if len(faces) > max_faces:
+        raise InputError(f"{len(faces)} faces are over max_faces={max_faces}: draw the outside (pull=0) or a section.")
+    owner = np.concatenate(owners)
+    middle = tiling.slice.domain.mean(0)
+    shift = pull * (tiling.centroids() - middle)
+    polygons = [tiling.vertices[walls[int(f)]] + shift[t] for f, t in zip(faces, owner, strict=True)]
+    quantity = tile_quantity(tiling, color, output=output)
+    table, norm = shading(quantity, cmap=cmap)
+    shades = table(norm(quantity.values[owner]))
+    ax = _space(ax, view)
+    collection = require("mpl_toolkits.mplot3d.art3d", "plot").Poly3DCollection(
+        polygons, facecolors=shades, edgecolors="black", linewidths=0.2
+    )
+    ax.add_collection3d(collection)
+    reach = np.concatenate(polygons) if polygons else tiling.slice.domain
+    _frame(ax, reach.min(0), reach.max(0), "xyz")
+    if colorbar:
+        mappable = require("matplotlib.cm", "plot").ScalarMappable(norm, table)
+        bar = ax.figure.colorbar(mappable, ax=ax, label=quantity.label, shrink=0.7)
+        if quantity.categories is not None:
+            bar.set_ticks(range(len(quantity.categories)), labels=quantity.categories)
+    return ax
+
+
+def plot_mesh(
+    mesh: SurfaceMesh | tuple[np.ndarray, np.ndarray],
+    ax: Axes3D | None = None,
+    *,
+    color: str = "#88a8c8",
+    alpha: float = 1.0,
+    view: tuple[float, float] = (25.0, -55.0),
+    axes: str = "xyz",
+) -> Axes3D:
+    """A surface, lit from above: a `SurfaceMesh`, or (vertices `[n, 3]`, triangles `[T, 3]`).
+
+    Args:
+        mesh: The surface.
+        ax: 3-D axes; those of a new figure by default.
+        color: Its colour.
+        alpha: Below 1 it is translucent.
+        view: Elevation and azimuth in degrees.
+        axes: Which coordinates go right, back and up: "xzy" stands a shape up whose height is y.
+    """
+    if sorted(axes) != ["x", "y", "z"]:
+        raise InputError(f"axes must be an order of x, y and z, got {axes!r}.")
+    vertices, triangles = (mesh.vertices, mesh.triangles[0]) if isinstance(mesh, SurfaceMesh) else mesh
+    corners = vertices[triangles][:, :, ["xyz".index(name) for name in axes]]
+    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    length = np.linalg.norm(normals, axis=1, keepdims=True)
+    light = 0.35 + 0.65 * np.abs((normals / np.where(length > 0, length, 1.0)) @ _LIGHT)
+    base = np.array(require("matplotlib.colors", "plot").to_rgb(color))
+    ax = _space(ax, view)
+    collection = require("mpl_toolkits.mplot3d.art3d", "plot").Poly3DCollection(
+        corners, facecolors=np.column_stack([light[:, None] * base, np.full(len(light), alpha)]), linewidths=0
+    )
+    collection.set_rasterized(True)
+    ax.add_collection3d(collection)
+    if len(corners):
+        _frame(ax, corners.min((0, 1)), corners.max((0, 1)), axes)
+    return ax
+
+
+def _space(ax: Axes3D | None, view: tuple[float, float]) -> Axes3D:
+    if ax is None:
+        pyplot = require("matplotlib.pyplot", "plot")
+        ax = pyplot.figure(figsize=(6.5, 5.5), layout="constrained").add_subplot(projection="3d")
+    if not hasattr(ax, "add_collection3d"):
+        raise InputError('ax must be 3-D axes: figure.add_subplot(projection="3d").')
+    ax.view_init(*view)
+    return ax
+
+
+def _frame(ax: Any, low: np.ndarray, high: np.ndarray, names: str) -> None:
+    for name, a, b, label in zip("xyz", low, high, names, strict=True):
+        getattr(ax, f"set_{name}lim")(a, b)
+        getattr(ax, f"set_{name}label")(f"$t_{'xyz'.index(label) + 1}$")
+    ax.set_box_aspect(np.maximum(high - low, 1e-12 * (high - low).max()))

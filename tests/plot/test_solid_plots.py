@@ -1,0 +1,97 @@
+"""Stills of 3-D tilings and surfaces, and the verb that makes surfaces."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+
+import splinescope as ss
+from splinescope.cli import main
+from tests.tiling import shapes3d
+from tests.tiling.test_solids import cube, plain_mlp
+
+pyplot = pytest.importorskip("matplotlib.pyplot")
+
+
+@pytest.fixture(scope="module")
+def tiling() -> ss.Tiling:
+    return ss.tessellate(plain_mlp(3, 8, 8, 2), cube(3, 1.0))
+
+
+def test_cells_are_drawn_outside_only_or_all_pulled_apart(tiling: ss.Tiling) -> None:
+    outside = tiling.plot("class")
+    pulled = ss.plot.plot_cells(tiling, "slope", pull=0.5)
+    walls = tiling.walls
+    faces = [len(ax.collections[0].get_facecolor()) for ax in (outside, pulled)]
+    assert faces == [(walls.units < 0).sum(), tiling.sides.sum()]
+    assert pulled.get_xlim()[1] > outside.get_xlim()[1]
+    assert pulled.get_zlabel()
+    pyplot.close("all")
+
+
+def test_pictures_that_would_take_too_long_or_are_flat_are_refused(tiling: ss.Tiling) -> None:
+    with pytest.raises(ss.InputError, match="max_faces"):
+        ss.plot.plot_cells(tiling, pull=0.1, max_faces=10)
+    with pytest.raises(ss.InputError, match="3-D axes"):
+        ss.plot.plot_cells(tiling, ax=pyplot.subplots()[1])
+    with pytest.raises(ss.InputError, match="order of x"):
+        ss.plot.plot_mesh(tiling.level_set(0.0), axes="xx")
+    with pytest.raises(ss.InputError, match="draws 3-D"):
+        ss.plot.plot_cells(tiling.section([0.0, 0.0, 1.0]))
+    pyplot.close("all")
+
+
+def test_a_mesh_is_drawn_triangle_by_triangle() -> None:
+    mesh = ss.surface(shapes3d.Octahedron().double(), (-2.0, 2.0))
+    ax = ss.plot.plot_mesh(mesh, axes="xzy", alpha=0.5)
+    assert len(ax.collections[0].get_facecolor()) == 8
+    assert np.allclose(ax.get_ylim(), (-1, 1))
+    pyplot.close("all")
+
+
+def test_the_verb_writes_mesh_picture_and_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("trimesh")
+    (tmp_path / "rings_for_tests.py").write_text("from tests.tiling.shapes3d import Torus\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    arguments = ["rings_for_tests:Torus", "--low", "-2", "--high", "2,2,2", "--quiet"]
+    done = CliRunner().invoke(main, ["surface", *arguments, "--out", "ring.ply", "--plot", "ring.png", "--json"])
+    assert done.exit_code == 0, done.output
+    numbers = json.loads(done.stdout)
+    assert numbers["closed"]
+    assert numbers["euler"] == 0
+    assert numbers["volume"] == pytest.approx(1.5)
+    assert (tmp_path / "ring.ply").stat().st_size > 0
+    assert (tmp_path / "ring.png").stat().st_size > 0
+    for wrong, message in (
+        (["--out", "ring.txt"], ".ply"),
+        (["--low", "1,2"], "--low"),
+        (["--plot", "a.gif"], "--plot"),
+    ):
+        refused = CliRunner().invoke(main, ["surface", *arguments, *wrong])
+        assert refused.exit_code == 2
+        assert message in refused.stderr
+
+
+def test_a_3d_tiling_from_the_command_line(tmp_path: Path) -> None:
+    (tmp_path / "nets3d_for_tests.py").write_text(
+        "import torch\ndef net():\n    torch.manual_seed(0)\n"
+        "    return torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))\n"
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(tmp_path)
+        patch.chdir(tmp_path)
+        done = CliRunner().invoke(
+            main, ["tessellate", "nets3d_for_tests:net", "--slice", "axes", "--axes", "0,1,2", "--shape", "3",
+                   "--out", "net.tiling", "--plot", "net.png", "--json", "--quiet"],
+        )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    torch.manual_seed(0)
+    assert json.loads(done.stdout)["dimension"] == 3
+    assert ss.load_tiling(tmp_path / "net.tiling").check().ok
+    assert (tmp_path / "net.png").stat().st_size > 0
