@@ -90,6 +90,7 @@ _PUBLIC: dict[str, str] = {
     # smooth: networks that are not piecewise affine
     "local_map": "smooth",
     "LocalMap": "smooth",
+    "block": "smooth",
     "soften": "smooth",
     "harden": "smooth",
     "region_posterior": "smooth",

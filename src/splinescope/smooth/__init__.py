@@ -1,5 +1,7 @@
 """Networks that are not piecewise affine: the strongest statement that is true of each, and which it is."""
 
+from .blocks import Block as Block
+from .blocks import block as block
 from .local_map import LocalMap as LocalMap
 from .local_map import local_map as local_map
 from .map_part import MapPart as MapPart

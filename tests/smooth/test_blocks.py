@@ -1,0 +1,99 @@
+"""A part by itself: it does what it did inside, on what entered it, and every tool takes it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import splinescope as ss
+from splinescope import InputError, UnsupportedModelError
+
+from .models import GPT2Block, LanguageModel
+
+
+class Mlp(nn.Module):
+    def __init__(self, size: int, heads: int) -> None:
+        super().__init__()
+        self.norm, self.attend = nn.LayerNorm(size), nn.MultiheadAttention(size, heads, batch_first=True)
+        self.mlp = nn.Sequential(nn.Linear(size, 10), nn.ReLU(), nn.Linear(10, size))
+
+    def forward(self, x, mask=None):
+        h = self.norm(x)
+        x = x + self.attend(h, h, h, need_weights=False)[0]
+        return x + self.mlp(self.norm(x))
+
+
+@pytest.fixture(scope="module")
+def model() -> nn.Module:
+    torch.manual_seed(0)
+    return LanguageModel(Mlp, size=6, heads=2).double().eval()
+
+
+@pytest.fixture(scope="module")
+def ids() -> torch.Tensor:
+    return torch.randint(0, 20, (2, 7), generator=torch.Generator().manual_seed(0))
+
+
+def test_a_part_does_what_it_did_inside(model, ids):
+    seen = {}
+    handle = model.h[1].mlp.register_forward_hook(lambda m, a, y: seen.update(x=a[0], y=y))
+    with torch.no_grad():
+        model(ids)
+    handle.remove()
+    part = ss.block(model, "h.1.mlp", ids)
+    assert part.by_token
+    assert torch.equal(part.inputs, seen["x"].flatten(0, 1))
+    assert torch.allclose(part(part.inputs), seen["y"].flatten(0, 1))
+    mask = torch.ones(2, 7)
+    mask[0, 3:] = 0
+    assert torch.equal(ss.block(model, "h.1.mlp", ids, mask=mask).inputs, seen["x"][mask.bool()])
+
+
+def test_a_part_that_mixes_tokens_is_one_of_sequences(model, ids):
+    part = ss.block(model, "h.1", ids)
+    assert not part.by_token
+    assert part.inputs.shape == (2, 7, 6)
+    with torch.no_grad():
+        after = model.head(model.ln_f(part(part.inputs)))
+        assert torch.allclose(after, model(ids))
+
+
+def test_every_tool_takes_a_part(model, ids):
+    part = ss.block(model, "h.0.mlp", ids)
+    view = ss.Slice.through(*part.inputs[[0, 3, 5]].numpy(), pad=0.2)  # at three real tokens
+    tiling = ss.tessellate(part, view, threads=1)
+    assert tiling.check().ok
+    assert tiling.count > 3
+    counts = ss.local_complexity(part, part.inputs, radius=0.3, directions=3).counts
+    assert counts.shape == (14, 1)
+    assert ss.fold_distances(part, part.inputs) is not None
+    assert len(ss.representation_geometry(part, part.inputs)) >= 2
+    assert ss.local_map(part, part.inputs[:1]).gap < 1e-12
+
+
+def test_a_gelu_part_is_tiled_within_a_tolerance(ids):
+    torch.manual_seed(0)
+    model = nn.TransformerEncoder(
+        nn.TransformerEncoderLayer(6, 2, 8, batch_first=True, norm_first=True, activation="gelu"), 1,
+        enable_nested_tensor=False,
+    ).double().eval()  # fmt: skip
+    x = torch.randn(1, 4, 6, dtype=torch.float64)
+    mlp = nn.Sequential(nn.Linear(6, 5), nn.GELU(), nn.Linear(5, 2)).double()
+    part = ss.block(nn.Sequential(model, mlp).eval(), "1", x)
+    assert part.inputs.shape == (4, 6)
+    tiling = ss.tessellate(part, ss.Slice.segment(*part.inputs[:2].numpy()), tolerance=1e-2)
+    assert 0 < tiling.deviation <= tiling.bound <= 1e-2
+    assert tiling.sites[0].path == "part.1"
+
+
+def test_what_is_no_part_is_named(model, ids):
+    with pytest.raises(InputError, match=r"h\.0\.mlp"):
+        ss.block(model, "h.0.mpl", ids)
+    with pytest.raises(InputError, match=r"shape \(2, 7\)"):
+        ss.block(model, "h.0.mlp", ids, mask=torch.ones(3, 3))
+    shared = nn.Sequential(act := nn.ReLU(), nn.Linear(3, 3), act)
+    with pytest.raises(UnsupportedModelError, match="called 2 times"):
+        ss.block(shared, "0", torch.randn(2, 3))
+    with pytest.raises(UnsupportedModelError, match="eval"):
+        ss.block(LanguageModel(GPT2Block), "h.0.mlp.c_fc", ids)
