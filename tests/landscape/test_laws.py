@@ -10,11 +10,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.polynomial import chebyshev
 from scipy.sparse.linalg import aslinearoperator
 from torch import nn
 
 import splinescope as ss
 from splinescope.landscape import CertifiedSurface
+from splinescope.landscape.polynomials import real_roots
 
 from .networks import autograd_loss, case, direction, parameters
 
@@ -236,3 +238,11 @@ def test_a_layer_is_taken_for_affine_in_its_parameters_to_rounding_only(section)
             np.testing.assert_allclose(found(t), want, rtol=1e-8)
     with pytest.raises(ss.InputError, match="weight_norm"):
         section(parametrised(1e-5), x, y, move, span=1.0)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.floats(-0.9, 0.9), st.floats(0.1, 10.0))
+def test_a_point_where_a_polynomial_only_touches_zero_is_found(place, size):
+    """Rounding makes a double root a pair of complex ones: break points must not be lost by it."""
+    touching = chebyshev.poly2cheb([size * place**2, -2 * size * place, size])
+    assert np.abs(real_roots(touching) - place).min(initial=1.0) < 1e-6

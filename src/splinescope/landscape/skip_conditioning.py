@@ -107,8 +107,7 @@ def skip_conditioning(
         The blocks by name. Exact at these points (and on their tiles, where the network is piecewise affine).
 
     Cost: with n numbers in s, per skip and point n reverse passes through the block alone (2 n for projections) and two
-    SVDs of n x n: some n^3 operations. 512 numbers take about 0.2 s a block and point, 2,048 ten seconds; blocks beyond
-    8,192 are refused.
+    SVDs of n x n: some n^3 operations. Blocks beyond 8,192 numbers are refused.
 
     Example:
         >>> import torch, splinescope as ss
