@@ -20,6 +20,7 @@ def fixed(*shape: int) -> Tensor:
 
 W66, W63, B3, ROW6 = fixed(6, 6), fixed(6, 3), fixed(3), fixed(6)
 BATCHED = fixed(4, 6, 5)
+NINE, PAIRS = fixed(3, 9), fixed(2, 2, 3)
 CHANNELS = torch.tensor([2, 0, 1, 1])
 MASK = torch.tensor([True, False, True, True, False, False])
 K1, K2, K3 = fixed(4, 3, 3), fixed(4, 2, 3, 3), fixed(2, 3, 2, 2, 2)
@@ -54,6 +55,14 @@ def in_place_skip(x: Tensor) -> Tensor:
     y += x
     y.mul_(0.5).clamp_(-0.3, 0.4)
     return y
+
+
+def normalize(x: Tensor) -> Tensor:
+    """As torchvision's `Normalize` is written: constants made on the way, looked at, and used in place."""
+    mean, deviation = torch.as_tensor([0.1, 0.2, 0.3, 0.4]), torch.as_tensor([0.5, 0.6, 0.7, 0.8])
+    if (deviation == 0).any():
+        raise ValueError("a deviation is zero")
+    return x.clone().sub_(mean.view(-1, 1)).div_(deviation.view(-1, 1))
 
 
 def prelu(slopes: list[float]) -> nn.PReLU:
@@ -127,6 +136,10 @@ AFFINE: dict[str, tuple[Callable[[Tensor], Tensor], tuple[int, ...]]] = {
     "upsample_trilinear3d": (nn.Upsample(scale_factor=2, mode="trilinear"), VOLUME),
     "view": (lambda x: x.view(x.shape[0], 12, -1), IMAGE),
     "flatten": (nn.Flatten(), IMAGE),
+    "rows of rows": (lambda x: F.linear(x.view(-1, 9), NINE).relu().view((*x.size()[:-1], 3)), SERIES),
+    "pairs of rows": (lambda x: F.conv1d(x.reshape(-1, 2, 9), PAIRS).reshape(x.shape[0], -1), SERIES),
+    "constant boolean mask": (lambda x: x[:, :, NINE[0] > 0] * 2, SERIES),
+    "mean of its own": (normalize, SERIES),
     "reshape by len": (lambda x: x.reshape(len(x), -1) + x.view(len(x), 36), SERIES),
     "unflatten": (lambda x: x.unflatten(1, (2, 2)).squeeze(-1), IMAGE),
     "squeeze": (lambda x: x[:, :1].squeeze(1).unsqueeze(-1), IMAGE),
@@ -233,6 +246,8 @@ FOLDS: dict[str, tuple[Callable[[Tensor], Tensor], tuple[int, ...]]] = {
     "sort pairs": (lambda x: x.view(x.shape[0], 3, 2).sort(-1).values.flatten(1), VECTOR),
     "sort pairs down": (lambda x: torch.sort(x.view(x.shape[0], 2, 3), 1, descending=True)[0], VECTOR),
     "max_pool1d": (nn.MaxPool1d(3, stride=2, padding=1), SERIES),
+    "max_pool1d of rows": (lambda x: F.max_pool1d(x.reshape(-1, 1, 9), 3).view(x.shape[0], 4, 3), SERIES),
+    "clamp of rows": (lambda x: x.reshape(-1, 9).clamp(-0.4, 0.3).reshape(x.shape[0], 4, 9), SERIES),
     "max_pool2d": (nn.MaxPool2d(2), IMAGE),
     "max_pool2d overlapping": (nn.MaxPool2d(3, stride=2, padding=1), IMAGE),
     "max_pool2d ceil": (nn.MaxPool2d(3, stride=2, ceil_mode=True), (2, 6, 5)),

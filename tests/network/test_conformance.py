@@ -205,6 +205,6 @@ def test_watching_a_forward_pass_and_reading_the_graph_find_the_same_folds(shape
         if name not in seals:
             sides.append(fold.cuts(*(values[n] for n in fold.inputs)) > 0)
         elif name == seals[name].final:
-            sides.append((fold.gains[0] * values[seals[name].competitors]).argmax(1))
+            sides.append((fold.gains[0] * values[seals[name].competitors]).argmax(-2).flatten(1))
     for site, side in enumerate(sides):
         assert torch.equal(changed[site], (side != side[:1]).sum(1)), network.sites[site]

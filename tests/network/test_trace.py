@@ -287,7 +287,6 @@ REFUSED = [
     (lambda x: x - x.mean(0), "batch axis"),
     (lambda x: x.sum(), "batch axis"),
     (lambda x: x.transpose(0, 1), "batch axis"),
-    (lambda x: x.flatten(0, 1), "batch axis"),
     (lambda x: x[torch.arange(x.shape[0])], "batch size as a number"),
 ]
 
@@ -316,6 +315,7 @@ def test_refusals_say_where_and_why(i, refusals):
 @pytest.mark.parametrize(
     ("function", "words"),
     [
+        (lambda x: x.flatten(0, 1), "output moves, merges or reduces the batch axis"),
         (lambda x: x.flip(0), "mixes the rows"),
         (lambda x: x.cumsum(0), "mixes the rows"),
         (lambda x: x.view(2, 24), "fixes the batch size"),
@@ -518,6 +518,26 @@ def test_outputs_that_are_not_there_are_named(output):
 def test_a_traced_network_has_its_output():
     with pytest.raises(ss.InputError, match="first trace"):
         ss.trace(ss.trace(nn.ReLU(), torch.zeros(1, 3)), None, output=0)
+
+
+def test_rows_within_rows_tile_like_the_same_network_without_them():
+    """A convolution and pool over `x.view(-1, 1, C)`, and the same maps as one linear layer and a maximum."""
+    torch.manual_seed(0)
+    kernel = torch.randn(2, 1, 2, dtype=torch.float64)
+
+    def merged(x: Tensor) -> Tensor:
+        y = F.max_pool1d(F.conv1d(x.view(-1, 1, 4), kernel).relu(), 3)
+        return y.view(x.shape[0], 4)
+
+    def plain(x: Tensor) -> Tensor:
+        rows = [F.conv1d(row[:, None], kernel).relu().amax(2) for row in x.view(x.shape[0], 2, 4).unbind(1)]
+        return torch.cat(rows, 1)
+
+    view = ss.Slice.axes(np.linspace(-0.3, 0.4, 8).reshape(8), (1, 6), -2, 2)
+    tilings = [ss.tessellate(Lambda(function).double(), view) for function in (merged, plain)]
+    assert tilings[0].count == tilings[1].count > 10
+    assert tilings[0].check().ok
+    assert sum(site.units for site in tilings[0].sites) == sum(site.units for site in tilings[1].sites)
 
 
 def test_tessellate_tiles_the_chosen_output():

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from .._errors import InputError
 from ..network import Affine, Fold, Program, Seal, Site, SplineNetwork
+from ..network._merged import by_window, per_point
 from ..network._program import live_after
 from ._parameters import parameters_of
 
@@ -251,7 +252,7 @@ def _lifted(
     cuts, magnitude = lift(step.cuts, constants), lift(step.cut_magnitude, sizes)
     site = step.site
     size = int(np.prod(site.shape))
-    places = _by_window(site.units, windows, count)
+    places = by_window(site.units, windows, count)
     columns = torch.from_numpy(places)
     return Fold(
         output,
@@ -260,7 +261,7 @@ def _lifted(
         lambda *moved: cuts(*moved).flatten(1)[:, columns],
         lambda *moved: magnitude(*moved).flatten(1)[:, columns],
         np.tile(step.gains, count)[places],
-        _per_point(step.elements, size, count)[places],
+        per_point(step.elements, size, count)[places],
         Site(site.path, site.op, (count, *site.shape), count * site.units, site.depth),
     )
 
@@ -268,18 +269,7 @@ def _lifted(
 def _lifted_seal(seal: Seal, count: int, tag: str) -> Seal:
     windows = math.prod(seal.shape)
     stages = tuple(
-        (f"{name}@{tag}", _per_point(index, windows, count)[_by_window(len(index), windows, count)])
+        (f"{name}@{tag}", per_point(index, windows, count)[by_window(len(index), windows, count)])
         for name, index in seal.stages
     )
     return Seal(f"{seal.competitors}@{tag}", stages, (count, *seal.shape))
-
-
-def _by_window(cuts: int, windows: int | None, count: int) -> np.ndarray:
-    """Order for the cuts of all points, point by point: in a tournament they go through all windows in turn."""
-    every = np.arange(cuts * count)
-    return every if windows is None else every.reshape(count, -1, windows).transpose(1, 0, 2).reshape(-1)
-
-
-def _per_point(index: np.ndarray, size: int, count: int) -> np.ndarray:
-    """Flat indices into one point's value of this size as indices into the values of all points."""
-    return (np.arange(count)[:, None] * size + index[None]).reshape(-1)

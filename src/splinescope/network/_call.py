@@ -16,11 +16,15 @@ from ._program import Affine, Fold, Seal, Site, Smooth, Step
 
 @dataclass(frozen=True)
 class Live:
-    """A value that depends on the input: its name, shape without the batch axis, and folds before it."""
+    """A value that depends on the input: its name, shape without the batch axis, and folds before it.
+
+    `merged` is how many rows of the model's value each row of the network has (`x.view(-1, C)` makes several).
+    """
 
     name: str
     shape: tuple[int, ...]
     depth: int
+    merged: int = 1
 
     @property
     def size(self) -> int:
@@ -81,6 +85,7 @@ class Call:
         arguments: Every argument of its schema by name: `Live`, `Rows`, float64 tensor or plain value.
         pick: Which output is wanted of an op with several, else None.
         shape: Shape of the output without the batch axis.
+        merged: How many rows of the output each row of the network has.
         dtype: Of the output; float64 for every floating one.
         rounds_to: The dtype of the output in the model where that is coarser than the model's own, else None.
         lives: The live arguments, each once, in order.
@@ -97,6 +102,7 @@ class Call:
         dtype: torch.dtype,
         pick: int | None,
         precision: torch.dtype,
+        merged: int = 1,
     ) -> None:
         self.target = target
         self.op = op_name(target)
@@ -108,6 +114,7 @@ class Call:
         coarser = dtype.is_floating_point and torch.finfo(dtype).eps > torch.finfo(precision).eps
         self.rounds_to = dtype if coarser else None
         self.pick = pick
+        self.merged = merged
         self.steps: list[Step] = []
         found = [leaf for value in arguments.values() for leaf in leaves(value) if isinstance(leaf, Live)]
         self.lives: tuple[Live, ...] = tuple(dict.fromkeys(found))

@@ -15,10 +15,12 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch._subclasses import fake_tensor
 
 from splinescope._errors import InputError, UnsupportedModelError
 
@@ -111,7 +113,11 @@ def export(model: nn.Module, batch: Tensor) -> Any:
 
 
 def _exported(model: nn.Module, batch: Tensor) -> Any:
-    """Export with a free batch size; code that takes it from `len(x)` is read a second time, with a `len` that can."""
+    """Export with a free batch size.
+
+    Code that takes it from `len(x)`, or asks for values of constants that it makes itself (torchvision's `Normalize`),
+    is read a second time, with a `len` and with constants that can tell.
+    """
     dynamic: tuple[Any, ...] = ({0: torch.export.Dim.DYNAMIC},)
     first = next(iter(inspect.signature(model.forward).parameters.values()), None)
     if first is not None and first.kind is inspect.Parameter.VAR_POSITIONAL:
@@ -119,15 +125,23 @@ def _exported(model: nn.Module, batch: Tensor) -> Any:
     try:
         return torch.export.export(model, (batch,), dynamic_shapes=dynamic, strict=False)
     except Exception as error:
-        if not fixes_batch(error):
+        if not fixes_batch(error) and not asks_for_values(error):
             raise
-        with free_length():
+        with free_length(), mock.patch.object(fake_tensor, "CONSTANT_NUMEL_LIMIT", _CONSTANTS_UP_TO):
             return torch.export.export(model, (batch,), dynamic_shapes=dynamic, strict=False)
 
 
 def fixes_batch(error: Exception) -> bool:
     """Whether an export failed since the batch size was taken for a number."""
     return "Constraints violated" in str(error) or "specialized" in str(error)
+
+
+def asks_for_values(error: Exception) -> bool:
+    """Whether an export failed since Python code asked for the value of a tensor."""
+    return "DataDependent" in type(error).__name__ or "data-dependent" in str(error)
+
+
+_CONSTANTS_UP_TO = 4096  # numbers of a constant whose values torch keeps while it reads a model; 1 by its own choice
 
 
 @contextlib.contextmanager
@@ -183,7 +197,7 @@ def explain(error: Exception, batch: Tensor) -> str:
     """What a failed export means for the user."""
     kind, text = type(error).__name__, str(error).strip()
     first = text.splitlines()[0] if text else kind
-    if "DataDependent" in kind or "data-dependent" in text:
+    if asks_for_values(error):
         return (
             "The model's control flow depends on the values of its input (an `if` on a tensor, `.item()`, a mask "
             "of unknown size), so there is no one network to read."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch.fx import Graph, Node
 from splinescope._errors import UnsupportedModelError
 
 from ._call import BATCH, Batch, Call, Live, Refusal, Rows, leaves, op_name, tree_map
+from ._merged import lifted
 from ._program import Program, Seal, Step
 from ._registry import UNKNOWN, operation
 from .shapes import IDENTITIES, RESHAPES
@@ -130,6 +132,8 @@ class Lowering:
         if self.refusals:
             lines = "\n".join(f"  - {line}" for line in dict.fromkeys(self.refusals))
             raise UnsupportedModelError(f"The model has parts that cannot be tiled exactly:\n{lines}")
+        if isinstance(result, Live) and result.merged > 1:
+            raise UnsupportedModelError(f"The model's output {BATCH_AXIS}")
         if not isinstance(result, Live):
             raise UnsupportedModelError("The model's output does not depend on its input: there is nothing to tile.")
         return Program(
@@ -191,30 +195,41 @@ class Lowering:
             if any(isinstance(part, Sized) for part in parts) and op_name(source.target) not in RESHAPES:
                 raise Refusal(BATCH_NUMBER)
             fixed = operation(op_name(source.target)).kind == "constant" and not has_symbols(node)
-            shape = tuple(node.meta["val"].shape) if fixed else self._shape(node)
+            shape, merged = (tuple(node.meta["val"].shape), 1) if fixed else self._shape(node)
+            given = [part for part in parts if isinstance(part, Live)]
+            lift = op_name(source.target) not in RESHAPES and any(part.merged > 1 for part in given)
+            if not lift and merged > 1 and op_name(source.target) not in RESHAPES:
+                raise Refusal(BATCH_AXIS)
+            if lift and any(part.merged != merged for part in given):
+                raise Refusal(BATCH_AXIS)
             call = Call(
                 source.target,
-                arguments,
+                {name: tree_map(unmerged, value) for name, value in arguments.items()} if lift else arguments,
                 name=node.name,
                 path=module_path(source),
-                shape=shape,
+                shape=() if shape is None else shape,
                 dtype=node.meta["val"].dtype,
                 pick=pick,
                 precision=self.source.input.meta["val"].dtype,
+                merged=merged,
             )
-            result = self._apply(call, lives)
+            if shape is None:
+                call.shape = measured_shape(call)
+            result = self._apply(call, lives, lift)
             return result.tensor[0] if fixed else result
         except Refusal as refusal:
             return self._refused(node, str(refusal), source)
 
-    def _apply(self, call: Call, lives: bool) -> Any:
+    def _apply(self, call: Call, lives: bool, lift: bool) -> Any:
         known = operation(call.op)
         if not lives and known.kind != "constant":
             return self._constant_rows(call)
         if known.rule is None and not (self.smooth and known.kind == "smooth"):
             raise Refusal(known.reason)
         result = call.smooth() if known.rule is None else known.rule(call)
-        self.steps.extend(call.steps)
+        if lift and isinstance(result, Live):
+            result = replace(result, merged=call.merged)
+        self.steps.extend(lifted(call.steps, call.merged) if lift else call.steps)
         made = [step.output for step in call.steps if not isinstance(step, Seal)]
         self.paths.update(dict.fromkeys(made, call.path))
         self.ops.update(dict.fromkeys(made, call.op))
@@ -271,18 +286,21 @@ class Lowering:
         )
         return Rows(result if call.pick is None else result[call.pick])
 
-    def _shape(self, node: Node) -> tuple[int, ...]:
-        """The output's shape without its batch axis, refused unless the batch axis leads."""
+    def _shape(self, node: Node) -> tuple[tuple[int, ...] | None, int]:
+        """The output's shape without its batch axis, and how many of its rows belong to one of the network.
+
+        Refused unless the batch axis leads; None if the graph does not know the shape (a mask picks elements).
+        """
         value = node.meta.get("val")
         if not isinstance(value, Tensor):
             raise Refusal(UNKNOWN)
         leads = value.dim() > 0 and isinstance(value.shape[0], torch.SymInt)
-        if not leads or value.shape[0].node.expr != self.batch.node.expr:  # type: ignore[attr-defined]
+        ratio = value.shape[0].node.expr / self.batch.node.expr if leads else None  # type: ignore[attr-defined]
+        if ratio is None or not ratio.is_Integer:
             known = operation(op_name(node.target))
             raise Refusal(BATCH_AXIS if known.reason == UNKNOWN else known.reason)
-        if any(isinstance(n, torch.SymInt) for n in value.shape[1:]):
-            raise Refusal("has an output whose size depends on the values or number of its inputs.")
-        return tuple(int(n) for n in value.shape[1:])
+        unknown = any(isinstance(n, torch.SymInt) for n in value.shape[1:])
+        return None if unknown else tuple(int(n) for n in value.shape[1:]), int(ratio)
 
     def _beyond(self, node: Node, source: Node) -> Any:
         """What follows a refused node whose value is lost: name what is refused too, pick up where shapes are right."""
@@ -304,9 +322,25 @@ class Lowering:
     def _resumed(self, node: Node) -> Live | Lost:
         """A value to go on with after a refusal: only its shape matters, no program is made of it."""
         try:
-            return Live(node.name, self._shape(node), 0) if is_floating(node.meta.get("val")) else Lost()
+            shape, merged = self._shape(node)
+            known = shape is not None and is_floating(node.meta.get("val"))
+            return Live(node.name, shape, 0, merged) if known else Lost()  # type: ignore[arg-type]
         except Refusal:
             return Lost()
+
+
+def unmerged(value: Any) -> Any:
+    """A live value as one whose first axis is the batch."""
+    return replace(value, merged=1) if isinstance(value, Live) else value
+
+
+def measured_shape(call: Call) -> tuple[int, ...]:
+    """Shape of a row of a call's result, from running it on one row of zeros."""
+    try:
+        zeros = [torch.zeros(1, *live.shape, dtype=torch.float64) for live in call.lives]
+        return tuple(call.runner()(*zeros).shape[1:])
+    except (RuntimeError, TypeError) as error:
+        raise Refusal("has an output whose size depends on the values or number of its inputs.") from error
 
 
 class Several:

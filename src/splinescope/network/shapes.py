@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
@@ -19,12 +20,12 @@ IDENTITIES = ("clone", "detach", "contiguous", "positive", "_to_copy", "to", "ty
 @affine(*RESHAPES)
 def reshape(call: Call) -> Live:
     """Same elements in the same order: the exported shape says all."""
-    shape = call.shape
+    shape = call.shape if call.merged == 1 else (call.merged, *call.shape)
 
     def run(x: Tensor) -> Tensor:
         return x.reshape(x.shape[0], *shape)
 
-    return call.affine(run, run, inputs=call.lives[:1])
+    return replace(call.affine(run, run, inputs=call.lives[:1]), merged=call.merged)
 
 
 @affine(*IDENTITIES)
