@@ -177,3 +177,38 @@ def test_two_tilings_are_compared_in_a_line_in_words_and_as_a_table():
     assert repr(found) == f"Comparison({small.count} against {large.count} tiles, same network, exact)"
     assert found.summary().startswith("The slices differ, the networks are the same.\nquantity")
     assert str(found).splitlines()[0].split() == ["quantity", "a", "b", "b", "/", "a"]
+
+
+def test_long_calls_tell_the_caller_how_far_they_are():
+    """The share done rises from 0, part by part; what is not a function or a choice is refused before the work."""
+    from splinescope import meanfield
+
+    x = torch.randn(30, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    view = ss.Slice.axes([0.0, 0.0], (0, 1), -4, 4)
+    net = nn.Sequential(nn.Linear(2, 5), nn.BatchNorm1d(5), nn.ReLU(), nn.Linear(5, 2)).double()
+    data = meanfield.Data.of(x, x[:, 0], centre="centre")
+
+    def start(m, generator):
+        return meanfield.TwoLayerBN(torch.zeros(m).double(), torch.randn(m, 2, generator=generator).double(), "tanh")
+
+    def timeline(progress):
+        twin = nn.Sequential(nn.Linear(2, 5), nn.ReLU(), nn.Linear(5, 2)).double()
+        states = {step: twin.state_dict() for step in (0, 1)}
+        ss.timeline(twin, states, view, points={"train": x}, radius=0.1, progress=progress)
+
+    calls = {
+        "timeline": timeline,
+        "study": lambda p: meanfield.convergence_study([2, 4, 8], data, start, time=0.1, progress=p),
+        "normalisations": lambda p: ss.compare_normalizations(
+            x, view, depth=1, width=4, cells=16, names=("none", "batch"), progress=p
+        ),
+        "boundaries": lambda p: ss.boundary_jitter(net, x, 8, view, x[:2], draws=2, progress=p),
+    }
+    for name, call in calls.items():
+        shares = []
+        call(lambda share, *_, seen=shares: seen.append(share))
+        assert shares[0] == 0, name
+        assert shares == sorted(shares), name
+        assert len(shares) > 1, name
+        with pytest.raises(ss.InputError, match="progress must be"):
+            call("yes")

@@ -143,3 +143,18 @@ def sharing(progress: Share | bool | None, what: str) -> Iterator[Share]:
 
     with reporter(progress, what, on_bar, total=1.0) as report:
         yield report if report is not None else lambda share: None
+
+
+Told = Callable[[float, str], None]
+"""What long work in named parts calls with the share done and what is being done."""
+
+
+@contextmanager
+def telling(progress: Told | bool | None, what: str) -> Iterator[Told]:
+    """As `sharing`, for work that also says what it is at."""
+
+    def on_bar(bar: Progress, task: TaskID) -> Told:
+        return lambda share, now: bar.update(task, completed=share, now=now)
+
+    with reporter(progress, what, on_bar, columns=("{task.fields[now]}",), total=1.0, now="") as report:
+        yield report if report is not None else lambda share, now: None

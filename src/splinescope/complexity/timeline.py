@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from .._checks import check_positive
 from .._display import Result, table
 from .._errors import FileFormatError, InputError
+from .._progress import Told, telling
 from ..network import trace
 from ..tiling import Slice, Tiling, tessellate
 from ..train import step_of
@@ -23,7 +24,6 @@ from ._statistics import Statistics, choose, set_statistics_
 from .local_complexity import local_complexity
 from .spacing import Radius, as_radius
 
-Progress = Callable[[float, str], None]
 _ENDINGS = (".safetensors", ".pt", ".pth", ".ckpt")
 _BOUNDARY_SAMPLES = 200
 
@@ -83,7 +83,7 @@ def timeline(
     directions: int | Any | None = None,
     max_tiles: int | None = None,
     statistics: Statistics | None = None,
-    progress: Progress | None = None,
+    progress: Told | bool | None = None,
 ) -> Timeline:
     """Tile one slice at every checkpoint and measure how tiles move.
 
@@ -103,7 +103,7 @@ def timeline(
         statistics: For networks with batch norm: "data" gives every checkpoint the mean and variance of the set "train"
             (or the first one), as in training on all of it; "running" its own running averages, which lag behind the
             weights early in training. "data" by default, if that set has at least two points.
-        progress: Called with (share done, what is being done).
+        progress: None: shown if it takes a few seconds; True, False, or a function of (share done, what is being done).
 
     Returns:
         Tilings (exact) and measures by step.
@@ -132,24 +132,24 @@ def timeline(
     held = choose(statistics, twin, len(data))
     network = None
     steps, tilings, rows = sorted(found), [], []
-    for number, step in enumerate(steps):
-        if progress is not None:
-            progress(number / len(steps), f"step {step}")
-        _load(twin, found[step])
-        if held == "data":
-            measured = copy.deepcopy(twin)
-            set_statistics_(measured, data)
-            twin.load_state_dict(measured.state_dict())  # in place: the traced network reads these tensors
-        if network is None:
-            like = next(twin.parameters(), torch.zeros(0))
-            network = trace(twin, torch.from_numpy(places[:2]).to(like))
-        tiling = tessellate(network, view, max_tiles=max_tiles, progress=False)
-        row = _measures(tiling, view, near)
-        for name, x in sets.items():
-            counts = local_complexity(twin, x, radius=radius, directions=directions)
-            row[f"complexity/{name}"] = float(counts.total.double().mean())
-        tilings.append(replace(tiling, network=None, frozen=None))  # a copy of all parameters a step is too much
-        rows.append(row)
+    with telling(progress, "timeline") as tell:
+        for number, step in enumerate(steps):
+            tell(number / len(steps), f"step {step}")
+            _load(twin, found[step])
+            if held == "data":
+                measured = copy.deepcopy(twin)
+                set_statistics_(measured, data)
+                twin.load_state_dict(measured.state_dict())  # in place: the traced network reads these tensors
+            if network is None:
+                like = next(twin.parameters(), torch.zeros(0))
+                network = trace(twin, torch.from_numpy(places[:2]).to(like))
+            tiling = tessellate(network, view, max_tiles=max_tiles, progress=False)
+            row = _measures(tiling, view, near)
+            for name, x in sets.items():
+                counts = local_complexity(twin, x, radius=radius, directions=directions)
+                row[f"complexity/{name}"] = float(counts.total.double().mean())
+            tilings.append(replace(tiling, network=None, frozen=None))  # a copy of all parameters a step is too much
+            rows.append(row)
     measures = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     return Timeline(np.array(steps, np.int64), tuple(tilings), measures, radius, near, held)
 

@@ -13,6 +13,7 @@ from scipy import stats
 from .._checks import check_choice, check_whole
 from .._display import Result
 from .._errors import InputError
+from .._progress import Told, telling
 from .data import Data
 from .flow import flow
 from .functions import LossLike
@@ -85,7 +86,7 @@ def convergence_study(
     loss: LossLike = "squared",
     seeds: Sequence[int] = (0,),
     rtol: float = 1e-6,
-    progress: Callable[[float, str], None] | None = None,
+    progress: Told | bool | None = None,
 ) -> ConvergenceStudy:
     """Run the flow at each width and compare neighbours: W2(rho_m, rho_2m) for widths m, 2m, 4m, ...
 
@@ -100,7 +101,7 @@ def convergence_study(
         time: Mean-field time at which to compare.
         seeds: One run each.
         rtol: Of the integrator; keep it far below the distances.
-        progress: Called with (fraction done, what is being done).
+        progress: None: shown if it takes a few seconds; True, False, or a function of (share done, what is being done).
     """
     widths = [check_whole(width, "widths") for width in widths]
     if len(seeds) == 0:
@@ -109,19 +110,19 @@ def convergence_study(
     if len(sizes) < 3 or bool((np.diff(sizes) <= 0).any()):
         raise InputError(f"widths must be at least three increasing numbers, got {widths}.")
     rows: dict[str, list[list[float]]] = {"start": [], "end": [], "lipschitz": [], "outputs": []}
-    for count, seed in enumerate(seeds):
-        generator = torch.Generator().manual_seed(seed)
-        runs = []
-        for number, width in enumerate(widths):
-            if progress is not None:
-                progress((count + number / len(sizes)) / len(seeds), f"seed {seed}, width {width}")
-            run = flow(start(width, generator), data, loss, times=[0.0, time], rtol=rtol, atol=rtol * 1e-2)
-            f = outputs(run.a[-1], run.b[-1], data, run.activation)
-            measures = [ParticleMeasure(run.a[i], run.b[i]) for i in (0, -1)]
-            runs.append((measures[0], measures[1], f))
-        pairs = list(itertools.pairwise(runs))
-        rows["start"].append([wasserstein2(p[0], q[0]) for p, q in pairs])
-        rows["end"].append([wasserstein2(p[1], q[1]) for p, q in pairs])
-        rows["lipschitz"].append([bounded_lipschitz(p[1], q[1]) for p, q in pairs])
-        rows["outputs"].append([(data.weights @ (p[2] - q[2]) ** 2).sqrt().item() for p, q in pairs])
+    with telling(progress, "convergence study") as tell:
+        for count, seed in enumerate(seeds):
+            generator = torch.Generator().manual_seed(seed)
+            runs = []
+            for number, width in enumerate(widths):
+                tell((count + number / len(sizes)) / len(seeds), f"seed {seed}, width {width}")
+                run = flow(start(width, generator), data, loss, times=[0.0, time], rtol=rtol, atol=rtol * 1e-2)
+                f = outputs(run.a[-1], run.b[-1], data, run.activation)
+                measures = [ParticleMeasure(run.a[i], run.b[i]) for i in (0, -1)]
+                runs.append((measures[0], measures[1], f))
+            pairs = list(itertools.pairwise(runs))
+            rows["start"].append([wasserstein2(p[0], q[0]) for p, q in pairs])
+            rows["end"].append([wasserstein2(p[1], q[1]) for p, q in pairs])
+            rows["lipschitz"].append([bounded_lipschitz(p[1], q[1]) for p, q in pairs])
+            rows["outputs"].append([(data.weights @ (p[2] - q[2]) ** 2).sqrt().item() for p, q in pairs])
     return ConvergenceStudy(sizes[:-1], *(np.array(rows[k]) for k in ("start", "end", "lipschitz", "outputs")))

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from .._checks import check_choice
 from .._display import Result, table
 from .._errors import InputError
+from .._progress import Share, sharing
 from ..network._export import check_mode, unwrap
 from ..tiling import Raster, Slice
 from .density import FoldDensity
@@ -160,6 +161,7 @@ def compare_normalizations(
     cells: int = 48,
     names: tuple[str, ...] = tuple(NORMALIZATIONS),
     seed: int = 0,
+    progress: Share | bool | None = None,
 ) -> list[Comparison]:
     """Random networks that differ in their normalisation alone: where their folds pass, against the data.
 
@@ -176,19 +178,24 @@ def compare_normalizations(
         cells: Cells of the grid along each side.
         names: Which normalisations.
         seed: Of the weights, the same for all kinds.
+        progress: None: shown if it takes a few seconds; True, False, or a function of the share done.
 
     Returns:
         One `Comparison` per name; `comparison_table` prints them.
     """
     data = torch.as_tensor(x).detach().double()
     rows = []
-    for name in names:
-        drawn = normalized_mlp((data[0].numel(), *[width] * depth), name, generator=torch.Generator().manual_seed(seed))
-        model = with_statistics(drawn, data) if name == "batch" else drawn.eval()
-        density = sign_changes(model, data, view, cells=cells)
-        ratios = np.array([density.ratio(d, near=near, far=far) for d in density.rasters])
-        splits = [float(((z > 0).any(0) & (z < 0).any(0)).double().mean()) for z in _relu_inputs(model, data)]
-        rows.append(Comparison(name, NORMALIZATIONS[name], ratios, np.array(splits)))
+    with sharing(progress, "normalisations") as share:
+        for number, name in enumerate(names):
+            share(number / len(names))
+            drawn = normalized_mlp(
+                (data[0].numel(), *[width] * depth), name, generator=torch.Generator().manual_seed(seed)
+            )
+            model = with_statistics(drawn, data) if name == "batch" else drawn.eval()
+            density = sign_changes(model, data, view, cells=cells)
+            ratios = np.array([density.ratio(d, near=near, far=far) for d in density.rasters])
+            splits = [float(((z > 0).any(0) & (z < 0).any(0)).double().mean()) for z in _relu_inputs(model, data)]
+            rows.append(Comparison(name, NORMALIZATIONS[name], ratios, np.array(splits)))
     return rows
 
 

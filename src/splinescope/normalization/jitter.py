@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from .._display import Result
 from .._errors import InputError
+from .._progress import Share, sharing
 from ..complexity._statistics import batch_norms, set_statistics_
 from ..network import trace
 from ..network._export import unwrap
@@ -211,6 +212,7 @@ def boundary_jitter(
     *,
     draws: int = 20,
     generator: torch.Generator | None = None,
+    progress: Share | bool | None = None,
 ) -> BoundaryJitter:
     """Decision boundaries on a slice as they are seen by one minibatch after the other; each one exact.
 
@@ -222,6 +224,7 @@ def boundary_jitter(
         points: `[M, d]` slice coordinates of the points whose margins and classes are followed.
         draws: Number of minibatches.
         generator: Their source; a fresh one with seed 0 if None.
+        progress: None: shown if it takes a few seconds; True, False, or a function of the share done.
 
     Returns:
         `BoundaryJitter`. Cost: one tiling per draw.
@@ -232,13 +235,15 @@ def boundary_jitter(
     network = trace(current, inputs[:1])  # follows the statistics that `current` is given below
 
     def look() -> tuple[Boundary, np.ndarray]:
-        return tessellate(network, view).decision_boundary(), _classes(network(inputs).flatten(1))
+        return tessellate(network, view, progress=False).decision_boundary(), _classes(network(inputs).flatten(1))
 
     full, classes = look()
-    seen = []
-    for drawn in minibatch_networks(model, x, batch_size, draws, generator=generator):
-        current.load_state_dict(drawn.state_dict())
-        seen.append(look())
+    seen: list[tuple[Boundary, np.ndarray]] = []
+    with sharing(progress, "boundaries") as share:
+        for drawn in minibatch_networks(model, x, batch_size, draws, generator=generator):
+            share(len(seen) / draws)
+            current.load_state_dict(drawn.state_dict())
+            seen.append(look())
     return BoundaryJitter(
         full,
         tuple(boundary for boundary, _ in seen),
