@@ -7,7 +7,8 @@ import pytest
 import torch
 
 import splinescope as ss
-from splinescope.tiling import _differentiate
+from splinescope.tiling import _check, _differentiate, maps
+from splinescope.tiling._together import Together
 
 from .. import cases
 
@@ -15,6 +16,14 @@ from .. import cases
 @pytest.fixture(scope="module")
 def tiling() -> ss.Tiling:
     return ss.tessellate(cases.model("two layers"), cases.Square)
+
+
+@pytest.fixture(params=["tile by tile", "tiles together"], autouse=True)
+def way(request, monkeypatch):
+    """Every test meets both ways of evaluating the network; the second one is for wide networks."""
+    if request.param == "tiles together":
+        monkeypatch.setattr(_check, "_WIDE", -1)
+        monkeypatch.setattr(_check, "_TOGETHER", 7)
 
 
 def cut_in_two(tiling: ss.Tiling) -> ss.Tiling:
@@ -74,6 +83,28 @@ def test_a_tiling_speaks_of_the_network_that_was_tiled_whatever_becomes_of_the_m
     for a, b in zip(before, after, strict=True):
         np.testing.assert_array_equal(a, b)
     assert tiling.fingerprint != tiling.network.fingerprint()
+
+
+@pytest.mark.parametrize("name", cases.CASES)
+def test_points_evaluated_together_are_those_evaluated_one_by_one(name):
+    """On few tiles and on all of them; signs may differ only where a pre-activation is zero to rounding."""
+    tiling = cases.tiling(name)
+    points = np.concatenate([tiling.vertices, maps.inner_points(tiling)])
+    for chosen in (points, points[-9:]):
+        together = Together(tiling.frozen, tiling.slice, chosen)
+        x = torch.from_numpy(tiling.slice.inputs(chosen))
+        expected = tiling.frozen.forward(x).flatten(1).numpy()
+        found = (together.coefficients @ together.output).numpy()
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-11 * np.abs(expected).max())
+        for (_, z), pattern in zip(_differentiate.cuts(tiling.frozen, x), together.patterns, strict=True):
+            clear = z.abs().numpy() > 1e-10 * float(z.abs().max())
+            np.testing.assert_array_equal(pattern[clear], (z > 0).numpy()[clear])
+
+
+@pytest.mark.parametrize("name", cases.CASES)
+def test_every_case_passes(name):
+    report = cases.tiling(name).check()
+    assert report.ok, str(report)
 
 
 def test_what_needs_the_module_itself_refuses_one_that_has_changed():

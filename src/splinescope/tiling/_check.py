@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._display import Result
-from ._differentiate import block_rows, blocks, outputs_and_codes
+from ._differentiate import block_rows, blocks, outputs_and_codes, pattern_codes
+from ._together import Together
 from .faces import face_counts
-from .maps import gather_tiles, vertex_values
+from .maps import gather_tiles, inner_points, vertex_values
 
 if TYPE_CHECKING:
     from ..network import Program
     from .tiling import Tiling
 
 _AREA_RTOL = 1e-9  # sums of up to millions of areas
+_WIDE = 4096  # units: from here on the rows of many tiles are worked out together
+_TOGETHER = 512  # tiles
 _AFFINE_RTOL = 1e-9  # a vertex of a deep network carries the rounding of all layers before it
 
 
@@ -130,25 +133,64 @@ def _against_network(tiling: Tiling, program: Program) -> tuple[float, int, int]
     """How far the outputs in the middle of tiles are from the mean of their corners', and how many patterns repeat.
 
     One walk over the tiles: the middle of each goes through the network once, its corners only where the tiling does
-    not hold their outputs. Returns the largest error relative to the largest output, its tile, and the tiles whose
-    activation pattern (in the middle) another tile has.
+    not hold their outputs. Wide networks are evaluated for many tiles together; tiles that then seem to repeat a
+    pattern go through the network one by one. Returns the largest error relative to the largest output, its tile, and
+    how many tiles have the activation pattern (in the middle) of another.
     """
+    wide = sum(fold.site.cuts for fold in program.folds) > _WIDE
     codes = np.empty(tiling.count, np.uint64)
     scale, worst, where = float(np.finfo(float).tiny), 0.0, 0
-    for block in blocks(tiling.count, block_rows(program)):
+    for block in blocks(tiling.count, _TOGETHER if wide else block_rows(program)):
         tiles = np.arange(block.start, block.stop)
         starts, ids = gather_tiles(tiling.tiles.offsets, tiling.tiles.corners, tiles)
-        used, places = np.unique(ids, return_inverse=True)
-        values = vertex_values(tiling, used)
-        sizes = np.diff(starts)[:, None]
-        expected = np.add.reduceat(values[places.reshape(-1)], starts[:-1]) / sizes
-        middles = np.add.reduceat(tiling.vertices[ids], starts[:-1]) / sizes
-        found, codes[block] = outputs_and_codes(program, tiling.slice.inputs(middles))
-        errors = np.abs(found - expected).max(1)
-        scale = max(scale, float(np.abs(values).max()))
+        middles = np.add.reduceat(tiling.vertices[ids], starts[:-1]) / np.diff(starts)[:, None]
+        evaluate = _errors_together if wide else _errors
+        errors, codes[block], size = evaluate(tiling, program, starts, ids, middles)
+        scale = max(scale, size)
         if errors.max() > worst:
             worst, where = float(errors.max()), block.start + int(errors.argmax())
-    return worst / scale, where, tiling.count - len(np.unique(codes))
+    repeated = tiling.count - len(np.unique(codes))
+    if wide and repeated:
+        _, group, sizes = np.unique(codes, return_inverse=True, return_counts=True)
+        alike = np.flatnonzero(sizes[group] > 1)
+        points = inner_points(tiling, alike)
+        parts = blocks(len(alike), block_rows(program))
+        again = [outputs_and_codes(program, tiling.slice.inputs(points[part]))[1] for part in parts]
+        repeated = len(alike) - len(np.unique(np.concatenate(again)))
+    return worst / scale, where, repeated
+
+
+def _errors(
+    tiling: Tiling, program: Program, starts: np.ndarray, ids: np.ndarray, middles: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Per tile the error and the code of the pattern; and the largest output."""
+    used, places = np.unique(ids, return_inverse=True)
+    values = vertex_values(tiling, used)
+    expected = np.add.reduceat(values[places.reshape(-1)], starts[:-1]) / np.diff(starts)[:, None]
+    found, codes = outputs_and_codes(program, tiling.slice.inputs(middles))
+    return np.abs(found - expected).max(1), codes, float(np.abs(values).max())
+
+
+def _errors_together(
+    tiling: Tiling, program: Program, starts: np.ndarray, ids: np.ndarray, middles: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """`_errors` for a wide network; the largest output is that at some of the tiles."""
+    count = len(middles)
+    if tiling.values is not None:
+        used, places = np.unique(ids, return_inverse=True)
+        values = vertex_values(tiling, used)
+        expected = np.add.reduceat(values[places.reshape(-1)], starts[:-1]) / np.diff(starts)[:, None]
+        together = Together(program, tiling.slice, middles)
+        errors = np.abs((together.coefficients @ together.output).numpy() - expected).max(1)
+        return errors, pattern_codes(together.patterns, count), float(np.abs(values).max())
+    used, places = np.unique(ids, return_inverse=True)
+    together = Together(program, tiling.slice, np.concatenate([middles, tiling.vertices[used]]))
+    coefficients = together.coefficients.numpy()
+    mean = np.add.reduceat(coefficients[count:][places.reshape(-1)], starts[:-1]) / np.diff(starts)[:, None]
+    output = together.output.numpy()
+    errors = np.abs((coefficients[:count] - mean) @ output).max(1)
+    size = float(np.abs(coefficients[:count:16] @ output).max())
+    return errors, pattern_codes([p[:count] for p in together.patterns], count), size
 
 
 def _affine_error(tiling: Tiling, values: np.ndarray) -> tuple[float, int]:

@@ -63,18 +63,23 @@ def outputs(program: Program, x: np.ndarray) -> np.ndarray:
 
 def outputs_and_codes(program: Program, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """`[N, C]` outputs and `[N]` 64-bit hashes of the activation patterns at inputs, in one pass."""
-    codes = np.zeros(len(x), np.uint64)
-    first = 0
+    patterns = []
     with torch.no_grad():
-        batch = torch.from_numpy(x)
-        for step, value in _walk(program, batch):
-            if isinstance(step, Fold):
-                words = _packed((value > 0).numpy())
-                codes += _hashed(words, first).sum(1, dtype=np.uint64)
-                first += words.shape[1]
-            else:
-                last = value
-    return last.reshape(len(x), -1).numpy(), codes
+        for step, value in _walk(program, torch.from_numpy(x)):
+            if step is not None:
+                patterns.append((value > 0).numpy())
+    return value.reshape(len(x), -1).numpy(), pattern_codes(patterns, len(x))
+
+
+def pattern_codes(patterns: list[np.ndarray], count: int) -> np.ndarray:
+    """`[N]` 64-bit hashes of activation patterns, given per fold as booleans `[N, U]`."""
+    codes = np.zeros(count, np.uint64)
+    first = 0
+    for pattern in patterns:
+        words = _packed(pattern)
+        codes += _hashed(words, first).sum(1, dtype=np.uint64)
+        first += words.shape[1]
+    return codes
 
 
 def _packed(pattern: np.ndarray) -> np.ndarray:
