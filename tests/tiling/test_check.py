@@ -65,6 +65,12 @@ def test_a_wrong_output_bends_the_map(tiling):
         assert "affine" in " ".join(broken.check().failed)
 
 
+def test_tiles_that_do_not_fill_the_domain_are_reported(tiling):
+    view = tiling.slice
+    larger = ss.Slice(view.origin, view.basis, 1.001 * view.domain)
+    assert ["areas sum" in sentence for sentence in replace(tiling, slice=larger).check().failed] == [True]
+
+
 def test_a_boundary_taken_for_a_fold_is_reported(tiling):
     labels = tiling.corner_labels.copy()
     labels[tiling.corner_labels == -1] = 0
