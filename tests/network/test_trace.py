@@ -255,7 +255,28 @@ def test_all_unsupported_parts_are_listed_at_once():
     for part in ("1 (GELU): gelu", "2 (LayerNorm): layer_norm", "3.0 (SiLU): silu", "3.1 (Sigmoid): sigmoid"):
         assert part in text
     assert "freeze_statistics" in text
-    assert text.count("\n") == 4
+    assert text.count("\n  - ") == 4
+
+
+@pytest.mark.parametrize(
+    ("ask", "name"),
+    [
+        (lambda model, x: ss.trace(model, x), "trace"),
+        (lambda model, x: ss.tessellate(model, ss.Slice.axes(x[0], (0, 1), -1, 1)), "tessellate"),
+        (lambda model, x: ss.local_complexity(model, x, radius=0.1, method="exact"), "local_complexity"),
+    ],
+)
+def test_refusals_name_what_was_asked_and_what_works(ask, name):
+    x = torch.zeros(1, 6)
+    with pytest.raises(ss.UnsupportedModelError) as caught:
+        ask(nn.Sequential(nn.Linear(6, 6), nn.GELU(), nn.Linear(6, 2)), x)
+    first, *_, last = str(caught.value).splitlines()
+    assert first == f"{name} needs a network of affine steps and folds; in the way of that:"
+    assert last.startswith("What works on this model as it is: tessellate(model, slice, tolerance=...)")
+    with pytest.raises(ss.UnsupportedModelError) as caught:
+        ask(nn.Sequential(nn.Linear(6, 6), nn.LayerNorm(6), nn.ReLU()), x)
+    assert "tolerance" not in str(caught.value)
+    assert "local_complexity(model, x, radius=...)" in str(caught.value)
 
 
 REFUSED = [

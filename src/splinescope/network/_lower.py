@@ -14,6 +14,7 @@ from torch.fx import Graph, Node
 
 from splinescope._errors import UnsupportedModelError
 
+from ._asked import refused
 from ._call import BATCH, Batch, Call, Live, Refusal, Rows, leaves, op_name, tree_map
 from ._merged import lifted
 from ._program import Program, Seal, Step
@@ -122,6 +123,7 @@ class Lowering:
         self.paths: dict[str, str] = {}
         self.ops: dict[str, str] = {}
         self.refusals: list[str] = []
+        self.kinds: set[str] = set()
 
     def program(self) -> Program:
         """Lower everything; one error lists all that cannot be."""
@@ -130,12 +132,11 @@ class Lowering:
             self.values[node] = self._lower(node)
         result = self.values[source.output]
         if self.refusals:
-            lines = "\n".join(f"  - {line}" for line in dict.fromkeys(self.refusals))
-            raise UnsupportedModelError(f"The model has parts that cannot be tiled exactly:\n{lines}")
+            raise UnsupportedModelError(refused(list(dict.fromkeys(self.refusals)), self.kinds == {"smooth"}))
         if isinstance(result, Live) and result.merged > 1:
             raise UnsupportedModelError(f"The model's output {BATCH_AXIS}")
         if not isinstance(result, Live):
-            raise UnsupportedModelError("The model's output does not depend on its input: there is nothing to tile.")
+            raise UnsupportedModelError("The model's output does not depend on its input.")
         return Program(
             source.input.name,
             source.input_shape,
@@ -316,6 +317,7 @@ class Lowering:
             op, reason = told, operation(told).reason
         where = module_path(source)
         kind = module_kind(source)
+        self.kinds.add(operation(op).kind)
         self.refusals.append(f"{where or 'model'} ({kind}): {op} {reason}")
         return self._resumed(node)
 
