@@ -13,7 +13,9 @@ import splinescope
 
 ROOT = Path(splinescope.__file__).parent
 LEVEL = {
-    **dict.fromkeys(("_errors", "_archive", "_checks", "_derivatives", "_display", "_files", "_progress"), 0),
+    **dict.fromkeys(
+        ("_errors", "_archive", "_checks", "_derivatives", "_display", "_files", "_parallel", "_progress"), 0
+    ),
     **dict.fromkeys(("data", "network"), 1),
     **dict.fromkeys(("tiling", "train"), 2),
     **dict.fromkeys(("complexity", "representation", "meanfield"), 3),

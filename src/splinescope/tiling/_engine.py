@@ -59,15 +59,25 @@ class Engine:
         tiles = kind_of(domain).whole(domain) if tiles is None else tiles
         return self._next_chunk((), 0, _first_names(len(domain)), domain.copy(), rows, tiles)
 
-    def start_on(self, view: Slice, input_name: str) -> Chunk | Leaf | None:
-        """The whole domain of a slice as one tile before the first fold, with the kind of rows that the plan says."""
-        domain, shape = view.domain, view.input_shape
-        if not self._plan.factored:
-            return self.start(view.inputs(domain).reshape(len(domain), -1), input_name, shape, domain)
-        centre = domain.mean(0)
-        basis = np.stack([view.inputs(centre[None])[0].reshape(-1), *view.basis.reshape(view.dimension, -1)])
-        rows = first_factored(self._plan, centre, domain, basis, input_name, shape)
-        return self._next_chunk((), 0, _first_names(len(domain)), domain.copy(), rows, kind_of(domain).whole(domain))
+    def start_on(
+        self, view: Slice, input_name: str, corners: np.ndarray | None = None, tiles: Tiles | None = None,
+        names: np.ndarray | None = None,
+    ) -> Chunk | Leaf | None:  # fmt: skip
+        """The domain of a slice as one tile before the first fold, with the kind of rows that the plan says.
+
+        Or a part of the domain: one tile with those corners `[n, d]`, called by those names.
+        """
+        corners = view.domain if corners is None else corners
+        tiles = kind_of(corners).whole(corners) if tiles is None else tiles
+        names = _first_names(len(corners)) if names is None else names
+        rows: PlainRows | FactoredRows
+        if self._plan.factored:
+            centre = corners.mean(0)
+            basis = np.stack([view.inputs(centre[None])[0].reshape(-1), *view.basis.reshape(view.dimension, -1)])
+            rows = first_factored(self._plan, centre, corners, basis, input_name, view.input_shape)
+        else:
+            rows = first_rows(self._plan, view.inputs(corners).reshape(len(corners), -1), input_name, view.input_shape)
+        return self._next_chunk((), 0, names, corners.copy(), rows, tiles)
 
     def advance(self, chunk: Chunk, split_in: int = 1) -> list[Chunk | Leaf]:
         """Cut a chunk along its fold, or split it into smaller chunks if it is too much at once.

@@ -16,8 +16,10 @@ from .._errors import InputError, LimitReached, UnsupportedModelError
 from .._progress import check_progress, reporter
 from ..network import SplineNetwork, trace
 from ..network._program import Program, Smooth
+from ._chunk import Leaf
 from ._engine import Engine, Keep
 from ._mesh import assemble
+from ._parts import check_seams, leaves_by_parts
 from ._plan import Plan, is_connected, make_plan, probe_points
 from ._work import Progress, Work
 from .polytopes import cells_of
@@ -39,6 +41,8 @@ def tessellate(
     threads: int | None = None,
     chunk_bytes: int = CHUNK_BYTES,
     rows: Literal["auto", "plain", "factored"] = "auto",
+    workers: int | None = None,
+    folder: str | os.PathLike[str] | None = None,
     output: int | str | None = None,
 ) -> Tiling:
     """The exact tiling of a network on a slice of one to eight dimensions.
@@ -67,6 +71,10 @@ def tessellate(
         chunk_bytes: Memory for the rows of one chunk of tiles (16 times as much for a basis of factored rows).
         rows: How values are carried: "plain", one row per vertex; "factored", all rows of a chunk as combinations of a
             few, which pays where layers are wide; "auto" chooses by the widths of the layers.
+        workers: Share the work between so many processes (by joblib, whose `parallel_config` may send it to dask or
+            ray): lines and planes are split into parts, each is tiled on its own and the seams are taken out again.
+            The same tiles and walls, in another order; worth it from some seconds of work.
+        folder: With workers, where finished parts are kept: the same call, made again, goes on from there.
         output: Which tensor is meant where a module returns several: its index or its name (see `trace`).
 
     Raises:
@@ -88,6 +96,8 @@ def tessellate(
     """
     view = slice
     check_arguments(view, rtol, max_tiles, time_limit, threads, chunk_bytes, rows)
+    if workers is not None and tolerance is not None:
+        raise InputError("tolerance holds for one process; leave it or workers out.")
     if tolerance is not None:
         from ..smooth.tolerance import tessellate_within  # builds on this function
 
@@ -99,6 +109,13 @@ def tessellate(
         smooth = trace(model, None, output=output) if known else traced(model, view, output, smooth=True)
         return tessellate_within(smooth, view, tolerance, lambda near: tessellate(near, view, **options))
     network, program = checked_network(model, view, progress, output)
+    if workers is not None:
+        check_whole(workers, "workers")
+        if max_tiles is not None or time_limit is not None:
+            raise InputError("max_tiles and time_limit hold for one process; leave them or workers out.")
+        return _by_parts(network, program, view, rtol, rows, chunk_bytes, progress, workers, folder)
+    if folder is not None:
+        raise InputError("folder keeps what workers have finished: it needs workers=.")
     tiling, stopped = tile(
         network, program, view, rtol=rtol, max_tiles=max_tiles, time_limit=time_limit, progress=progress,
         threads=threads, chunk_bytes=chunk_bytes, rows=rows,
@@ -125,8 +142,30 @@ def tile(
         with _reporter(progress) as report:
             work = Work(engine, first, view.size, max_tiles, time_limit, report)
             work.run(threads or os.cpu_count() or 1)
-    mesh = assemble(work.leaves, view.domain)
-    tiling = Tiling(
+    complete = work.stopped is None and keep is None
+    return _tiling(network, program, view, rtol, work.leaves, complete), work.stopped
+
+
+def _by_parts(
+    network: SplineNetwork, program: Program, view: Slice, rtol: float, rows: str, chunk_bytes: int,
+    progress: Progress | bool | None, workers: int, folder: str | os.PathLike[str] | None,
+) -> Tiling:  # fmt: skip
+    """`tessellate` by several processes."""
+    with _reporter(progress) as report:
+        leaves = leaves_by_parts(
+            network, program, view, rtol=rtol, rows=rows, chunk_bytes=chunk_bytes, workers=workers, folder=folder,
+            report=report,
+        )  # fmt: skip
+    tiling = _tiling(network, program, view, rtol, leaves, True)
+    check_seams(tiling.corner_labels, program)
+    return tiling
+
+
+def _tiling(
+    network: SplineNetwork, program: Program, view: Slice, rtol: float, leaves: list[Leaf], complete: bool
+) -> Tiling:
+    mesh = assemble(leaves, view.domain)
+    return Tiling(
         slice=view,
         vertices=mesh.points,
         tiles=cells_of(mesh.tiles),
@@ -135,12 +174,11 @@ def tile(
         rtol=rtol,
         ending=network.ending,
         fingerprint=program.fingerprint,
-        complete=work.stopped is None and keep is None,
+        complete=complete,
         corner_labels=mesh.tiles.labels,
         frozen=program,
         network=network,
     )
-    return tiling, work.stopped
 
 
 def checked_network(

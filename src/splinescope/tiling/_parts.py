@@ -1,0 +1,190 @@
+"""One tiling by several processes: the domain split into parts, each tiled on its own, joined along the seams.
+
+The corners of parts are named by where they are, so that a vertex on a seam has one name in both parts; walls on a
+seam are marked as no real walls, like those that only losers of a max draw, and are taken out in the same way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from .._checks import require
+from .._errors import InputError, SplinescopeError
+from .._parallel import Arrays, share
+from ..network import SplineNetwork, trace
+from ..network._program import Program
+from . import kernels
+from ._chunk import Leaf
+from ._engine import Engine
+from ._plan import make_plan, probe_points
+from ._tiles import OUTSIDE, Tiles
+from ._work import Progress, Work
+from .slice import Slice
+
+_PARTS_PER_WORKER = 4  # parts differ in how many tiles they have
+_TILT = 0.0718281828  # seams are not parallel to an axis: folds often are
+
+
+@dataclass(frozen=True)
+class Part:
+    """A convex part of a domain: corners `[n, d]` and what made its walls (OUTSIDE, or the mark of a seam)."""
+
+    corners: np.ndarray
+    labels: np.ndarray
+
+
+def split(domain: np.ndarray, count: int, seam: int) -> list[Part]:
+    """A domain of one or two dimensions in so many strips across its longest extent."""
+    longest = int(np.ptp(domain, axis=0).argmax())
+    normal = np.full(domain.shape[1], _TILT if domain.shape[1] > 1 else 0.0)
+    normal[longest] = 1.0
+    along = domain @ normal
+    rest = Part(domain, np.full(len(domain), OUTSIDE, np.int32))
+    parts = []
+    for i in range(1, count):
+        # not at simple fractions, where symmetric networks have their folds
+        share_ = (i + 0.1 * np.sin(i)) / count
+        part, rest = _halves(rest, normal, along.min() + share_ * np.ptp(along), seam)
+        parts.append(part)
+    return [*parts, rest]
+
+
+def _halves(part: Part, normal: np.ndarray, offset: float, seam: int) -> tuple[Part, Part]:
+    """The parts below and above a seam, with the same corners on it."""
+    side = part.corners @ normal - offset
+    if len(part.corners) == 2 and part.corners.shape[1] == 1:
+        middle = np.array([offset])
+        return (
+            Part(np.stack([part.corners[0], middle]), np.array([part.labels[0], seam], np.int32)),
+            Part(np.stack([middle, part.corners[1]]), np.array([seam, part.labels[1]], np.int32)),
+        )
+    below: list[tuple[np.ndarray, int]] = []
+    above: list[tuple[np.ndarray, int]] = []
+    n = len(side)
+    for i in range(n):
+        j = (i + 1) % n
+        (below if side[i] < 0 else above).append((part.corners[i], int(part.labels[i])))
+        if (side[i] < 0) != (side[j] < 0):
+            s = side[i] / (side[i] - side[j])
+            point = part.corners[i] + s * (part.corners[j] - part.corners[i])
+            leaving, entering = (below, above) if side[i] < 0 else (above, below)
+            leaving.append((point, seam))  # the wall along the seam follows
+            entering.append((point, int(part.labels[i])))
+    return tuple(  # type: ignore[return-value]
+        Part(np.stack([p for p, _ in half]), np.array([label for _, label in half], np.int32))
+        for half in (below, above)
+    )
+
+
+def names_of(corners: np.ndarray) -> np.ndarray:
+    """A name for each corner that depends on where it is alone."""
+    bits = np.ascontiguousarray(corners).view(np.uint64)
+    return np.array([kernels.mix(row[0] | np.uint64(1), row[-1], len(row)) for row in bits], np.uint64)
+
+
+def leaves_by_parts(
+    network: SplineNetwork, program: Program, view: Slice, *, rtol: float, rows: str, chunk_bytes: int,
+    workers: int, folder: str | os.PathLike[str] | None, report: Progress | None,
+) -> list[Leaf]:  # fmt: skip
+    """The finished tiles of all parts; `assemble` joins them."""
+    if view.dimension > 2:
+        raise InputError(f"workers share slices of one or two dimensions, got {view.dimension}; leave workers out.")
+    seam = -2 - sum(fold.site.units for fold in program.folds)
+    parts = split(view.domain, _PARTS_PER_WORKER * workers, seam)
+    model = _packed(network)
+    about = (view.origin, view.basis, view.domain, rtol, rows, chunk_bytes, program.fingerprint)
+    digest = hashlib.sha256(repr((about[3:], len(parts))).encode())
+    for array in about[:3]:
+        digest.update(np.ascontiguousarray(array).tobytes())
+    names = [f"{digest.hexdigest()[:24]}-part{i + 1}of{len(parts)}" for i in range(len(parts))]
+    finished: list[int] = []
+
+    def done(number: int) -> None:
+        finished.append(number)
+        if report is not None:
+            report(len(finished) / len(parts), 0)
+
+    items = [(model, about, part.corners, part.labels) for part in parts]
+    results = share(_tile_part, items, names, workers=workers, folder=folder, done=done)
+    return [leaf for i, arrays in enumerate(results) for leaf in _leaves(i, arrays)]
+
+
+def check_seams(labels: np.ndarray, program: Program) -> None:
+    """Refuse a mesh in which a seam is left."""
+    if (labels == sum(fold.site.units for fold in program.folds)).any():
+        raise SplinescopeError("a seam between parts did not close: please report this network and slice.")
+
+
+def _packed(network: SplineNetwork) -> np.ndarray:
+    """The module as bytes, and which output is tiled: programs are closures and stay where they are made."""
+    cloudpickle = require("cloudpickle", "data")
+    if getattr(network, "_model", None) is None:
+        raise InputError("workers need the module that the network was read from; this network has none.")
+    stream = io.BytesIO()
+    cloudpickle.dump((network.module, network._leaf), stream)
+    return np.frombuffer(stream.getvalue(), np.uint8)
+
+
+_READ: dict[bytes, SplineNetwork] = {}
+
+
+def _unpacked(model: np.ndarray, view: Slice) -> SplineNetwork:
+    """The network read from the module's bytes; the last one is kept, for the next part."""
+    key = hashlib.sha256(model.tobytes()).digest()
+    if key not in _READ:
+        module, output = pickle.loads(model.tobytes())  # bytes that the calling process made
+        parameter = next(module.parameters(), None)
+        dtype = parameter.dtype if parameter is not None else torch.get_default_dtype()
+        example = torch.from_numpy(view.inputs(view.domain[:2])).to(dtype)
+        _READ.clear()
+        _READ[key] = trace(module, example, output=output)
+    return _READ[key]
+
+
+def _tile_part(model: np.ndarray, about: tuple[Any, ...], corners: np.ndarray, labels: np.ndarray) -> Arrays:
+    """Tiles one part, in a process of its own."""
+    from .tessellate import one_torch_thread
+
+    origin, basis, domain, rtol, rows, chunk_bytes, fingerprint = about
+    view = Slice(origin, basis, domain)
+    program = _unpacked(model, view).program()
+    if program.fingerprint != fingerprint:
+        raise SplinescopeError("the module sent to a worker is read differently there than here.")
+    with one_torch_thread(), torch.no_grad():
+        probes = torch.from_numpy(view.inputs(probe_points(program, view.domain)))
+        engine = Engine(make_plan(program, probes, rtol, rows), program.output, chunk_bytes)
+        n = len(corners)
+        tiles = Tiles(np.array([0, n], np.int64), np.arange(n, dtype=np.int32), labels.copy())
+        first = engine.start_on(view, program.input, corners, tiles, names_of(corners))
+        work = Work(engine, first, view.size, None, None, None)
+        work.run(1)
+    arrays: Arrays = {"leaves": np.array([len(work.leaves)])}
+    for i, leaf in enumerate(sorted(work.leaves, key=lambda leaf: leaf.path)):
+        arrays |= {
+            f"{i}.names": leaf.names, f"{i}.points": leaf.points, f"{i}.offsets": leaf.tiles.offsets,
+            f"{i}.corners": leaf.tiles.corners, f"{i}.labels": leaf.tiles.labels,
+        }  # fmt: skip
+        if leaf.values is not None:
+            arrays[f"{i}.values"] = leaf.values
+    return arrays
+
+
+def _leaves(part: int, arrays: Arrays) -> list[Leaf]:
+    """The leaves of one part, in their order behind those of earlier parts."""
+    get: Callable[[str], np.ndarray] = arrays.__getitem__
+    return [
+        Leaf(
+            (part, i), get(f"{i}.names"), get(f"{i}.points"), arrays.get(f"{i}.values"),
+            Tiles(get(f"{i}.offsets"), get(f"{i}.corners"), get(f"{i}.labels").copy()),
+        )
+        for i in range(int(get("leaves")[0]))
+    ]  # fmt: skip

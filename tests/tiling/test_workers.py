@@ -1,0 +1,122 @@
+"""A tiling by several processes is that of one: the split leaves no trace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import splinescope as ss
+from splinescope import _parallel
+from splinescope.tiling import _parts
+from tests import cases
+from tests.tiling import dying
+
+SQUARE = ss.Slice.axes([0.0, 0.0], (0, 1), -3.0, 3.0)
+
+
+@pytest.fixture(scope="module")
+def network() -> ss.SplineNetwork:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 12), nn.ReLU(), nn.Linear(12, 2))
+    return ss.trace(model, torch.zeros(2, 2))
+
+
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same parts and the same joining, without the price of processes."""
+    monkeypatch.setattr(_parallel, "require", lambda *_: _Sequential)
+
+
+class _Sequential:
+    delayed = staticmethod(joblib.delayed)
+
+    @staticmethod
+    def Parallel(n_jobs: int, return_as: str):
+        return joblib.Parallel(n_jobs=1, return_as="generator")
+
+
+def assert_same_tiling(one: ss.Tiling, other: ss.Tiling) -> None:
+    """Equal counts; tiles of equal size about equal centres; walls of equal units."""
+    assert other.check().ok, str(other.check())
+    assert (one.count, len(one.vertices), len(one.walls)) == (other.count, len(other.vertices), len(other.walls))
+    size = np.ptp(one.slice.domain, axis=0).max()
+
+    def order(points: np.ndarray) -> np.ndarray:
+        return np.lexsort(np.round(points / size, 9).T)
+
+    a, b = order(one.vertices), order(other.vertices)
+    np.testing.assert_allclose(one.vertices[a], other.vertices[b], rtol=0, atol=1e-12 * size)
+    np.testing.assert_allclose(np.sort(one.areas), np.sort(other.areas), rtol=0, atol=1e-12 * one.slice.size)
+    np.testing.assert_array_equal(np.sort(one.walls.units), np.sort(other.walls.units))
+    np.testing.assert_array_equal(np.bincount(np.diff(one.tiles.offsets)), np.bincount(np.diff(other.tiles.offsets)))
+
+
+@pytest.mark.parametrize(
+    "name", ["two layers", "line", "max-pool", "zero bias", "duplicate units", "corner on a fold", "residual"]
+)
+def test_parts_join_to_the_tiling_of_the_whole(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_this_process(monkeypatch)
+    for rows in ("plain", "factored"):
+        parted = ss.tessellate(cases.model(name), cases.view(name), workers=2, rows=rows)
+        assert_same_tiling(cases.tiling(name), parted)
+
+
+def test_every_part_is_needed_and_they_cover_the_domain() -> None:
+    domain = np.array([[0.0, 0.0], [4.0, -1.0], [5.0, 2.0], [1.0, 3.0]])
+    parts = _parts.split(domain, 5, -9)
+
+    def area(p: np.ndarray) -> float:
+        x, y = p.T
+        return 0.5 * float(x @ np.roll(y, -1) - y @ np.roll(x, -1))
+
+    assert all(area(part.corners) > 0 for part in parts)
+    assert sum(area(part.corners) for part in parts) == pytest.approx(area(domain), rel=1e-14)
+    assert sum(int((part.labels == -9).sum()) for part in parts) == 2 * 4
+
+
+def test_processes_give_the_tiling_of_one_and_a_second_run_resumes(
+    network: ss.SplineNetwork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = ss.tessellate(network, SQUARE, threads=1)
+    assert_same_tiling(one, ss.tessellate(network, SQUARE, workers=2, folder=tmp_path))
+    files = sorted(tmp_path.glob("*.npz"))
+    assert len(files) == 8
+    files[3].unlink()
+    calls = []
+    tile_part = _parts._tile_part
+    monkeypatch.setattr(_parts, "_tile_part", lambda *a: calls.append(1) or tile_part(*a))
+    in_this_process(monkeypatch)
+    assert_same_tiling(one, ss.tessellate(network, SQUARE, workers=2, folder=tmp_path))
+    assert len(calls) == 1
+
+
+def test_a_worker_that_dies_is_tried_once_more_then_named(tmp_path: Path) -> None:
+    mark = str(tmp_path / "died")
+    results = _parallel.share(dying.once, [(i, mark) for i in range(3)], ["a", "b", "c"], workers=2)
+    assert [int(result["number"][0]) for result in results] == [0, 1, 2]
+    with pytest.raises(ss.SplinescopeError, match=r"died twice; not done: .*b"):
+        _parallel.share(dying.always, [(i,) for i in range(2)], ["a", "b"], workers=2)
+
+
+def test_the_same_call_runs_on_dask(network: ss.SplineNetwork) -> None:
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        distributed.Client(cluster),
+        joblib.parallel_config(backend="dask"),
+    ):
+        parted = ss.tessellate(network, SQUARE, workers=1)
+    assert_same_tiling(ss.tessellate(network, SQUARE), parted)
+
+
+def test_what_workers_cannot_do_is_refused(network: ss.SplineNetwork) -> None:
+    with pytest.raises(ss.InputError, match="needs workers"):
+        ss.tessellate(network, SQUARE, folder="parts")
+    with pytest.raises(ss.InputError, match="max_tiles"):
+        ss.tessellate(network, SQUARE, workers=2, max_tiles=10)
+    with pytest.raises(ss.InputError, match="workers"):
+        ss.tessellate(network, SQUARE, workers=0)
