@@ -197,6 +197,12 @@ def placement(n: Numbers) -> None:
     assert (after[:, 0] == none[:, 0]).all()  # the first layer has nothing before it
 
 
+def language_models(n: dict) -> None:
+    """With its factors held, a transformer is one affine map: exactly, in float64."""
+    assert max(row["gap"] for row in n["rows"]) < 1e-12
+    assert {row["activation"] for row in n["rows"]} == {"ReLU", "GELU"}
+
+
 LAWS: dict[str, Callable[[Numbers], None]] = {
     "decomposed-cor4": cor4,
     "decomposed-fig1": rescaling,
@@ -223,6 +229,7 @@ LAWS: dict[str, Callable[[Numbers], None]] = {
     "survey-bn-grokking": grokking,
     "survey-eq5": eq5,
     "survey-folding": folding,
+    "survey-language-models": language_models,
     "survey-lc-proxy": lc_proxy,
     "survey-tile-counts": tile_counts,
     "survey-fig8": fig8,
