@@ -46,7 +46,7 @@ class Site:
     shape: tuple[int, ...]
     units: int
     depth: int
-    cuts: int = 0
+    cuts: int = field(default=0, repr=False)
 
     def __post_init__(self) -> None:
         if self.cuts == 0:
