@@ -98,14 +98,14 @@ export function buildMesh(data, bounds, x, y, half, scale) {
     depth: new Uint8Array(room), size: new Float32Array(room), triangles: new Uint32Array(3 * room), lines: new Uint32Array(2 * room)}
   const outputs = Array.from({length: Math.ceil(classes / 4)}, (_, i) => mesh[`outputs${i}`] = new Float32Array(4 * room))
   let n = 0, triangles = 0, lines = 0
-  const add = (t, length, size, at) => {
+  const add = (t, length, size, at, mine = () => true) => {
     const first = n
     for (let i = 0; i < length; i++, n++) {
       mesh.tile[n] = t
       mesh.size[n] = size
       const depth = at(i)
       mesh.depth[n] = depth
-      if (depth !== 255) { // the line has the colour of its last vertex (flat shading): from the next corner to this one
+      if (depth !== 255 && mine(i)) { // the line has the colour of its last vertex (flat shading): from the next corner to this one
         mesh.lines[lines++] = i + 1 < length ? n + 1 : first
         mesh.lines[lines++] = n
       }
@@ -120,7 +120,7 @@ export function buildMesh(data, bounds, x, y, half, scale) {
       mesh.position[2 * n + 1] = vertices[2 * v + 1] - y
       for (let k = 0; k < classes; k++) outputs[k >> 2][4 * n + (k & 3)] = data.values[classes * v + k]
       return depths[first + j]
-    })
+    }, j => depths[first + j] === 0 || corners[first + j] < corners[j + 1 < offsets[t + 1] - first ? first + j + 1 : first]) // a wall once
   }
   for (const [t, points] of cut) {
     if (points.length < 3) continue

@@ -22,7 +22,7 @@ void main() {
   int width = textureSize(values, 0).x;
   level = mode == 2 ? mix(${FIRST_FOLD}, 1., float(int(depth) - 1) / max(1., deepest - 1.))
                     : texelFetch(values, ivec2(int(tile) % width, int(tile) / width), 0).r;
-  strength = clamp((size * pixels - 2.) / 12., faintest, .75); // walls of small tiles are faint, or nothing else is seen
+  strength = clamp((size * pixels - 2.) / 12., faintest, .9); // walls of small tiles are faint, or nothing else is seen
 }`
 const FRAGMENT = `#version 300 es
 precision highp float; precision highp int;
@@ -54,7 +54,7 @@ const UNIFORMS = ["shift", "scale", "values", "deepest", "pixels", "faintest", "
 
 export class Painter {
   constructor(canvas) {
-    const gl = this.gl = canvas.getContext("webgl2", {alpha: false, antialias: true, preserveDrawingBuffer: true})
+    const gl = this.gl = canvas.getContext("webgl2", {alpha: false, antialias: !drawnBySoftware(), preserveDrawingBuffer: true})
     if (!gl) throw new Error("This page needs WebGL2, which this browser does not offer.")
     this.program = link(gl)
     gl.useProgram(this.program)
@@ -142,7 +142,7 @@ export class Painter {
     gl.uniform1f(at.pixels, view.scale)
     if (how.fill) this.pass(0, gl.TRIANGLES, this.triangles, this.counts[0])
     if (!how.walls) return
-    gl.uniform1f(at.faintest, how.byDepth ? 0.35 : 0.12)
+    gl.uniform1f(at.faintest, how.byDepth ? 0.5 : 0.2)
     gl.enable(gl.BLEND)
     gl.blendFunc(gl.SRC_ALPHA, gl.ONE_MINUS_SRC_ALPHA)
     this.pass(how.byDepth ? 2 : 1, gl.LINES, this.lines, this.counts[1])
@@ -154,6 +154,15 @@ export class Painter {
     this.gl.bindBuffer(this.gl.ELEMENT_ARRAY_BUFFER, indices)
     this.gl.drawElements(kind, count, this.gl.UNSIGNED_INT, 0)
   }
+}
+
+let software = null
+function drawnBySoftware() { // smooth edges then take most of the time, and pictures could not follow the training
+  if (software !== null) return software
+  const gl = document.createElement("canvas").getContext("webgl2"), told = gl?.getExtension("WEBGL_debug_renderer_info")
+  software = told ? /swiftshader|llvmpipe|software/i.test(gl.getParameter(told.UNMASKED_RENDERER_WEBGL)) : false
+  gl?.getExtension("WEBGL_lose_context")?.loseContext()
+  return software
 }
 
 function link(gl) {

@@ -164,7 +164,7 @@ export class TilingView {
   }
 
   drawOverlay() {
-    const pen = this.overlay.getContext("2d"), {boundary, anchors} = this.data, reach = 2 * Math.max(this.width, this.height) / this.scale
+    const pen = this.overlay.getContext("2d", {willReadFrequently: true}), {boundary, anchors} = this.data, reach = 2 * Math.max(this.width, this.height) / this.scale
     pen.setTransform(this.ratio, 0, 0, this.ratio, 0, 0)
     pen.clearRect(0, 0, this.width, this.height)
     if (this.show.boundary && boundary.length) {

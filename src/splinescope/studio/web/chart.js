@@ -40,7 +40,8 @@ export class Curve {
       r.text.textContent = `${r.label ? `${r.label} ` : ""}${last === null ? "–" : Number.isInteger(last) ? last : Number(last.toPrecision(3))}`
     })
     this.canvas.setAttribute("aria-label", `${this.title}: ${this.readings.map(r => r.text.textContent).join(", ")}`)
-    this.draw()
+    if (this.waiting) return // a few times a second is enough for a curve
+    this.waiting = setTimeout(() => { this.waiting = 0; this.draw() }, 150)
   }
 
   draw() {
@@ -48,7 +49,7 @@ export class Curve {
     if (!width) return
     canvas.width = width * ratio
     canvas.height = height * ratio
-    const pen = canvas.getContext("2d"), style = getComputedStyle(canvas)
+    const pen = canvas.getContext("2d", {willReadFrequently: true}), style = getComputedStyle(canvas)
     pen.scale(ratio, ratio)
     pen.strokeStyle = style.getPropertyValue("--line")
     pen.strokeRect(0.5, 0.5, width - 1, height - 1)
