@@ -109,6 +109,9 @@ def write_onnx(path, sizes, seed):
 @pytest.fixture(scope="session")
 def server(shelf):
     running = Server(shelf, "--factory", "lens_models:small", folder=shelf)
+    with running.line() as line:  # kernels may have to be compiled first: no page should wait for that
+        line.send(json.dumps({"do": "playground", "order": "make", "recipe": {"width": 4, "depth": 1}}))
+        assert isinstance(line.recv(240), bytes)
     yield running
     assert running.process.poll() is None, running.process.stdout.read()  # nothing took it down
     running.interrupt()

@@ -149,7 +149,7 @@ def test_ctrl_c_ends_it_and_leaves_no_process():
     children = f"/proc/{server.process.pid}/task/{server.process.pid}/children"
     with server.line() as line:
         line.send(json.dumps({"do": "playground", "order": "make", "recipe": {}, "run": True}))
-        line.recv(60)  # it is training now
+        line.recv(120)  # it is training now
         below = Path(children).read_text().split()
         start = time.monotonic()
         assert server.interrupt() in (0, 130)
