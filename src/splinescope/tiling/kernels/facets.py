@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ._compile import jit
-from .bits import mix
+from .bits import count_bits, mix
 from .mesh import loses
 
 
@@ -26,7 +26,16 @@ def real_facets(offsets, masks, facet_offsets, dimension, real):
     """
     for i in range(offsets.shape[0] - 1):
         count = facet_offsets[i + 1] - facet_offsets[i]
+        simple = True  # d facets at every corner: none is redundant
+        for c in range(offsets[i], offsets[i + 1]):
+            on = 0
+            for w in range(masks.shape[1]):
+                on += count_bits(masks[c, w])
+            simple = simple and on == dimension
         for f in range(count):
+            if simple:
+                real[facet_offsets[i] + f] = True
+                continue
             corners = 0
             for c in range(offsets[i], offsets[i + 1]):
                 corners += lies_on(c, f, masks)
