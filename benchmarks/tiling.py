@@ -25,25 +25,18 @@ from benchmarks.networks import CASES, conv_net, mlp, plane, square
 NOTES = """
 ## Where the time goes
 
-A profile of the ConvNet on 10% of its square (one thread): 44% is the 4096 x 160 matrix product over vertices that
-earlier folds made, at about 28 of the 34 GFLOP/s that this product reaches here; 11% is cutting (9% in the
-kernel), 8% splitting chunks, 7% and 2% the two later linear maps, 6% the columns of the convolutions, 6% delta
-propagation, 4% reading signs, 2% the first convolution. Vertices that a fold makes cost no convolution: their rows
-follow by delta propagation. To carry the deltas over a second fold as well (one unit of the first convolution
-reaches some 100 units of the second, not all 4096) is what would bring the product down; it is not done, because a
-vertex would then need the ancestors of two folds in its chunk for its last bits not to depend on the chunk. The
-ratio is further from the design's than the time: the plain forward pass it is measured by is twice as fast here
-(370 microseconds a vertex, not 700).
+The ConvNet on 10% of its square, with rows in factored form up to its second convolution (one thread): about 40% is
+running the torch ops on basis rows, 15% finding the units that cut, 15% merging basis rows when a chunk is split, 15%
+handing over to plain rows where the layers are narrow, 15% the two later linear maps, 5% cutting. Vertices cost no
+convolution. The ratio is further from the design's than the time: the plain forward pass it is measured by is twice as
+fast here (370 microseconds a vertex, not 700).
 
-The max-pool network, on a third of its square: 57% is the torch ops over vertices of earlier folds, 9 to 13%
-splitting chunks, 8% telling which walls of the tournaments are real, 7 to 8% delta propagation, 4 to 6% cutting.
-It is another architecture than the prototype's, which was not given.
+The max-pool network is another architecture than the prototype's, which was not given.
 
-The MLPs: of 50 ms for 2-64x4-1, 35% is the cutting kernel, 22% matrix products over old vertices in blocks of 256
-rows, 13% delta propagation, 4% numbering the vertices, the rest Python between them; of 63 ms for 784-200x4-10,
-35% is matrix products, 15% cutting, 12% copying and hashing the parameters, 8% delta propagation. A network of a
-thousand tiles takes a few milliseconds, about a third of them to copy and hash the parameters: these are read anew
-at every call, because a tensor changed through `.data` does not tell.
+The MLPs: of 34 ms for 2-64x4-1, 35% is the cutting kernel, 20% matrix products over old vertices, 15% delta
+propagation, 4% numbering the vertices, the rest Python between them. A network of a thousand tiles takes two to three
+milliseconds, half of them Python around the kernels; parameters are compared with those of the last call at every call,
+because a tensor changed through `.data` does not tell.
 """
 
 TABLE = Path(__file__).parents[1] / "docs" / "benchmarks" / "tiling.md"
