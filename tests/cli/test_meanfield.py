@@ -77,7 +77,9 @@ def test_a_film_of_three_dimensions_is_refused_before_the_run(tmp_path: Path, mo
 def test_a_figure_is_reproduced(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["meanfield", "--figure", "2", "--quick", "--out", str(tmp_path), "--json"])
     assert result.exit_code == 0, result.output
-    assert {claim["verdict"] for claim in json.loads(result.stdout)} == {"holds", "holds with correction"}
+    claims = json.loads(result.stdout)
+    assert {claim["verdict"] for claim in claims} == {"not judged"}  # a quick run is too small to judge
+    assert all(claim["checks"][0]["reason"] for claim in claims)
     assert (tmp_path / "meanfield-fig2.png").exists()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -52,7 +53,7 @@ def _figure(figure: int, quick: bool, json_: bool, out: str) -> None:
         progress=lambda _, fraction, what: click.echo(f"{fraction:4.0%} {what}", err=True),
     )[name]
     if json_:
-        click.echo(json.dumps([vars(claim) for claim in outcome.claims]))
+        click.echo(json.dumps([asdict(claim) for claim in outcome.claims]))
     else:
         for claim in outcome.claims:
             click.echo(f"{claim.verdict}: {claim.text} ({claim.measured})")
