@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from itertools import pairwise
 
 import torch
@@ -77,3 +78,9 @@ CASES: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
 with torch.no_grad():
     CASES["dead unit"][0][0].weight[0] = 0.0
     CASES["dead unit"][0][0].bias[0] = -1.0
+
+
+def case(name: str) -> tuple[nn.Module, tuple[int, ...]]:
+    """A copy of the model, to be changed at will, and the shape of its rows."""
+    model, shape = CASES[name]
+    return copy.deepcopy(model), shape

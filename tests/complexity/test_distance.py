@@ -9,7 +9,7 @@ import torch
 
 from splinescope.complexity import local_complexity
 
-from .models import CASES, mlp
+from .models import case, mlp
 
 
 def test_distance_of_the_first_site_equals_ray_casting() -> None:
@@ -32,7 +32,7 @@ def test_distance_of_the_first_site_equals_ray_casting() -> None:
 @pytest.mark.parametrize("name", ["mlp", "convolutional", "residual"])
 @pytest.mark.parametrize("max_bytes", [None, 20_000])
 def test_distance_equals_numerical_gradients_at_every_site(name: str, max_bytes: int | None) -> None:
-    model, shape = CASES[name]
+    model, shape = case(name)
     model.double().eval()
     x = torch.randn(4, *shape, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
     radius, step = 0.3, 1e-6
@@ -57,7 +57,7 @@ def test_distance_equals_numerical_gradients_at_every_site(name: str, max_bytes:
 
 
 def test_dead_units_are_never_near() -> None:
-    model, _ = CASES["dead unit"]
+    model, _ = case("dead unit")
     model.float()
     huge = local_complexity(model, torch.zeros(1, 2), radius=1e6, method="distance")
     assert int(huge.counts) == 2

@@ -13,7 +13,7 @@ from torch import nn
 from splinescope.complexity import calibrated_radius, frame_reach, local_complexity, random_frame
 
 from .. import cases
-from .models import CASES, mlp
+from .models import case, mlp
 
 WATCHED = (nn.ReLU, nn.GELU, nn.LeakyReLU, nn.MaxPool2d)
 
@@ -43,7 +43,7 @@ def plain_frame(model: nn.Module, x: torch.Tensor, frame: torch.Tensor, radius: 
 @pytest.mark.parametrize("name", ["mlp", "one layer", "gelu", "convolutional", "dead unit"])
 @pytest.mark.parametrize("max_bytes", [None, 700])
 def test_frame_equals_a_plain_implementation(name: str, max_bytes: int | None) -> None:
-    model, shape = CASES[name]
+    model, shape = case(name)
     model.double()
     x = torch.randn(7, *shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     frame = random_frame(min(5, math.prod(shape)), shape, generator=torch.Generator().manual_seed(2))

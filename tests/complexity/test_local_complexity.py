@@ -11,7 +11,7 @@ from torch import nn
 import splinescope as ss
 from splinescope.complexity import local_complexity, random_frame
 
-from .models import CASES, Residual, TinyTransformer, mlp
+from .models import CASES, Residual, TinyTransformer, case, mlp
 
 
 def test_functional_activations_are_found_and_a_clamp_has_two_units_per_element() -> None:
@@ -31,7 +31,7 @@ def test_functional_activations_are_found_and_a_clamp_has_two_units_per_element(
 @pytest.mark.parametrize("name", sorted(CASES))
 @pytest.mark.parametrize("method", ["frame", "distance"])
 def test_any_module_can_be_measured_and_is_left_as_found(name: str, method: str) -> None:
-    model, shape = CASES[name]
+    model, shape = case(name)
     model.float().train()
     state = {k: v.clone() for k, v in model.state_dict().items()}
     next(iter(model.children())).eval()
