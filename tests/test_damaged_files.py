@@ -6,6 +6,7 @@ FUZZ_TRIALS sets how many of each kind are tried.
 import contextlib
 import json
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from splinescope.tiling.quantities import available
 
 TRIALS = int(os.environ.get("FUZZ_TRIALS", "300"))
 EXTREME = [0, 1, -1, 2, 3, 7, 10**6, 2**31 - 1, -(2**31), 2**62, -(2**63), 1e-300, 1e300, np.inf, -np.inf, np.nan]
+VERSION_1 = Path(__file__).parent / "tiling" / "files" / "version1-max-pool.safetensors"
 TEXTS = [None, True, -1, 0, 1, 10**12, 1e400, "", "x", [], [0], {}, {"path": 0}]
 
 
@@ -38,7 +40,8 @@ def files(tmp_path_factory) -> dict[str, tuple]:
     tilings = tuple(small_tiling(seed, plane) for seed in range(2))
     measures = {"tiles": np.array([float(t.count) for t in tilings])}
     Timeline(np.array([0, 10]), tilings, measures, 0.1, 0.2, "none").save(folder / "timeline")
-    readers = {"tiling": ss.load_tiling, "line": ss.load_tiling, "timeline": ss.load_timeline}
+    (folder / "version 1").write_bytes(VERSION_1.read_bytes())
+    readers = dict.fromkeys(("tiling", "line", "version 1"), ss.load_tiling) | {"timeline": ss.load_timeline}
     return {kind: (reader, (folder / kind).read_bytes()) for kind, reader in readers.items()}
 
 
@@ -95,11 +98,12 @@ def forged(content: bytes, random: np.random.Generator) -> bytes:
     arrays = {name: array.copy() for name, array in load(content).items()}
     size = int.from_bytes(content[:8], "little")
     metadata = json.loads(content[8 : 8 + size])["__metadata__"]
+    words = "header" if "header" in metadata else "tiling"  # as version 1 called it
     if random.random() < 0.3:
-        header = json.loads(metadata["header"])
+        header = json.loads(metadata[words])
         place, key = random_place(header, random)
         place[key] = TEXTS[random.integers(0, len(TEXTS))]
-        metadata["header"] = json.dumps(header)
+        metadata[words] = json.dumps(header)
     else:
         name = sorted(arrays)[random.integers(0, len(arrays))]
         array = arrays[name]
@@ -112,7 +116,8 @@ def forged(content: bytes, random: np.random.Generator) -> bytes:
                     ends = np.iinfo(array.dtype)
                     value = int(min(max(value, ends.min), ends.max)) if np.isfinite(value) else -5
                 array.flat[place] = value
-    metadata["sha256"] = _archive._digest(arrays, metadata["header"])
+    if "sha256" in metadata:
+        metadata["sha256"] = _archive._digest(arrays, metadata[words])
     return save(arrays, metadata)
 
 
@@ -147,7 +152,7 @@ def use(tiling: ss.Tiling) -> None:
             measure()
 
 
-@pytest.mark.parametrize("kind", ["tiling", "line", "timeline"])
+@pytest.mark.parametrize("kind", ["tiling", "line", "timeline", "version 1"])
 def test_a_forged_file_is_refused_or_can_be_used(files, kind, tmp_path):
     read, content = files[kind]
     path = tmp_path / kind

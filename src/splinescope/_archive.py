@@ -2,6 +2,7 @@
 
 The file is readable with any safetensors library. Its metadata: `format`, `version`, `header` (a JSON object) and
 `sha256`, the digest of the header and of every array's name, dtype, shape and bytes. Nothing in it is executed.
+Version 1 had no checksum, and its header was named after the kind of file.
 """
 
 from __future__ import annotations
@@ -27,10 +28,20 @@ Layout = Mapping[str, tuple[type, int | None]]
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of file: `name` for people ("tiling"), and the version this program writes and reads."""
+    """A kind of file: `name` for people ("tiling"), the version this program writes, and how it reads version 1.
+
+    `from_version_1` turns a header of that version into today's; it raises KeyError, TypeError or ValueError if it
+    cannot. Without it such files are refused.
+    """
 
     name: str
     version: int
+    from_version_1: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+
+    @property
+    def readable(self) -> tuple[str, ...]:
+        """The versions that can be read, as they stand in files."""
+        return (str(self.version),) if self.from_version_1 is None else ("1", str(self.version))
 
     @property
     def format(self) -> str:
@@ -53,7 +64,8 @@ def read_archive(
 ) -> tuple[str, dict[str, Any], dict[str, np.ndarray]]:
     """The file's name, header and arrays.
 
-    Format, version, names, dtypes, numbers of axes and the checksum have been looked at: the file is as it was written.
+    Format, version, names, dtypes, numbers of axes and the checksum have been looked at: the file is as it was written
+    (if it is of version 1, which has no checksum, a changed number goes unnoticed).
     Whoever wrote it may still have meant harm, so readers check that the arrays fit together.
 
     Args:
@@ -67,8 +79,9 @@ def read_archive(
         with safe_open(name, framework="numpy") as file:
             metadata = file.metadata() or {}
             _check_kind(name, kind, metadata)
-            text = metadata.get("header", "")
-            header, expected = _read_header(name, text, layout)
+            older = kind.from_version_1 if metadata["version"] != str(kind.version) else None
+            text = metadata.get(kind.name if older else "header", "")
+            header, expected = _read_header(name, text, layout, older)
             names = set(file.keys())
             if wrong := sorted((expected.keys() - optional - names) | (names - expected.keys())):
                 raise FileFormatError(f"{name}: arrays missing or unknown: {', '.join(wrong)}.")
@@ -82,7 +95,7 @@ def read_archive(
                 f"{name}: {key} must be {np.dtype(dtype)}{'' if axes is None else f' with {axes} axes'}, "
                 f"got {array.dtype} of shape {array.shape}."
             )
-    if metadata.get("sha256") != _digest(arrays, text):
+    if older is None and metadata.get("sha256") != _digest(arrays, text):
         raise FileFormatError(f"{name} is damaged: its contents do not have the checksum they were written with.")
     return name, header, arrays
 
@@ -97,17 +110,24 @@ def _check_kind(name: str, kind: Kind, metadata: Mapping[str, str]) -> None:
     if metadata.get("format") != kind.format:
         found = metadata.get("format") or "none"
         raise FileFormatError(f"{name} is not a {kind.name}: format {kind.format!r} expected, got {found!r}.")
-    if metadata.get("version") != str(kind.version):
+    if metadata.get("version") not in kind.readable:
         raise FileFormatError(
             f"{name} has version {metadata.get('version')!r} of the {kind.name} format; "
-            f"this splinescope reads version {kind.version}."
+            f"this splinescope reads version {' and '.join(kind.readable)}."
         )
 
 
-def _read_header(name: str, text: str, layout: Callable[[dict[str, Any]], Layout]) -> tuple[dict[str, Any], Layout]:
+def _read_header(
+    name: str,
+    text: str,
+    layout: Callable[[dict[str, Any]], Layout],
+    older: Callable[[dict[str, Any]], dict[str, Any]] | None,
+) -> tuple[dict[str, Any], Layout]:
     try:
         header = json.loads(text)
         require(isinstance(header, dict), f"header {type(header).__name__}")
+        if older is not None:
+            header = older(header)
         return header, layout(header)
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise FileFormatError(f"{name}: the header is damaged: {type(error).__name__}: {error}.") from error

@@ -9,7 +9,7 @@ lies on its tile's f-th facet; `values` `[V, C]` float64, absent for large outpu
 `knot_elements` int64 and `knots` float64, `[cuts]` (see `Approximation`); `slice_origin`, `slice_basis`,
 `slice_domain`, `slice_anchors` float64. Metadata: `format`, `version`, `sha256`, and `header`, a JSON object with
 sites, rtol, ending, fingerprint, complete and approximation. Files with several tilings of one slice hold the arrays
-of tiling i as `i/vertices` and so on, and their slice once.
+of tiling i as `i/vertices` and so on, and their slice once. Version 1 is read too: see `_version1`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from .._archive import Kind, Layout, read_archive, require, write_archive
 from .._errors import FileFormatError, InputError
 from ..network import Site, SplineNetwork
 from . import kernels
+from ._version1 import from_version_1
 from .approximation import Approximation
 from .cells import Cells
 from .polytopes import Polytopes
@@ -33,7 +34,7 @@ from .slice import Slice
 from .tessellate import traced
 from .tiling import Tiling
 
-KIND = Kind("tiling", 2)
+KIND = Kind("tiling", 2, from_version_1)
 
 MESH_LAYOUT: Layout = {
     "vertices": (np.float64, 2),
@@ -68,7 +69,8 @@ def load_tiling(path: str | os.PathLike[str], network: nn.Module | SplineNetwork
     Args:
         path: The file.
         network: The network it came from, for what needs one (outputs beyond the stored ones, full-space
-            slopes, activation patterns); refused unless it has the fingerprint in the file.
+            slopes, activation patterns); refused unless it has the fingerprint in the file. Networks with a max-pool
+            have another fingerprint than in files of version 1.
 
     Raises:
         FileFormatError: The file is corrupt, cut short, of an unknown version, or something else altogether.
