@@ -47,7 +47,7 @@ def share(
         SplinescopeError: A worker died twice; what is not done is named.
         Exception: What `work` itself raises.
     """
-    joblib = require("joblib", "data")
+    joblib = require("joblib", "parallel")
     place = None if folder is None else Path(folder)
     results: dict[int, Arrays] = {}
     if place is not None:

@@ -73,7 +73,7 @@ def _run(due: list[str], folder: Path, size: Size, seed: int, jobs: int, progres
             _make(name, folder, size, seed, progress)
             yield name
         return
-    joblib = require("joblib", "data")
+    joblib = require("joblib", "parallel")
     work = (joblib.delayed(_make)(name, folder, size, seed, None) for name in due)
     for name in joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(work):
         if progress is not None:

@@ -126,7 +126,7 @@ def check_seams(labels: np.ndarray, program: Program) -> None:
 
 def _packed(network: SplineNetwork) -> np.ndarray:
     """The module as bytes, and which output is tiled: programs are closures and stay where they are made."""
-    cloudpickle = require("cloudpickle", "data")
+    cloudpickle = require("cloudpickle", "parallel")
     if getattr(network, "_model", None) is None:
         raise InputError("workers need the module that the network was read from; this network has none.")
     stream = io.BytesIO()
