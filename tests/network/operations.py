@@ -72,6 +72,32 @@ def prelu(slopes: list[float]) -> nn.PReLU:
     return layer
 
 
+class Recurrent(nn.Module):
+    """All states of a recurrent layer, and the last ones as users take them."""
+
+    def __init__(self, layer: nn.RNN) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: Tensor) -> Tensor:
+        states, last = self.layer(x)
+        return torch.cat([states.flatten(1), last[-1], last.squeeze(0) if len(last) == 1 else last[0]], 1)
+
+
+class Loop(nn.Module):
+    """A recurrent cell in a loop of the user's own."""
+
+    def __init__(self, cell: nn.RNNCell) -> None:
+        super().__init__()
+        self.cell = cell
+
+    def forward(self, x: Tensor) -> Tensor:
+        state = None
+        for time in range(x.shape[1]):
+            state = self.cell(x[:, time], state)
+        return state
+
+
 AFFINE: dict[str, tuple[Callable[[Tensor], Tensor], tuple[int, ...]]] = {
     "linear": (nn.Linear(6, 3), VECTOR),
     "linear without bias": (nn.Linear(6, 3, bias=False), VECTOR),
@@ -261,6 +287,12 @@ FOLDS: dict[str, tuple[Callable[[Tensor], Tensor], tuple[int, ...]]] = {
     "adaptive_max_pool2d": (nn.AdaptiveMaxPool2d((4, 1)), IMAGE),
     "adaptive_max_pool3d": (nn.AdaptiveMaxPool3d(3), VOLUME),
     "in-place skip": (in_place_skip, IMAGE),
+    "rnn": (Recurrent(nn.RNN(9, 3, nonlinearity="relu", batch_first=True)), SERIES),
+    "rnn both ways": (
+        Recurrent(nn.RNN(9, 3, 2, nonlinearity="relu", bias=False, batch_first=True, bidirectional=True)),
+        SERIES,
+    ),
+    "rnn cell": (Loop(nn.RNNCell(9, 3, nonlinearity="relu")), SERIES),
 }
 
 WRITES = {"assign in place", "assign by index", "fill in place"}

@@ -22,6 +22,7 @@ from .._errors import InputError, UnsupportedModelError
 from ..network import Site, SplineNetwork
 from ..network._bend import Bend, Given, reading
 from ..network._export import hooks_detached, state_kept, unwrap
+from ..network._recurrent import unrolled
 from ..network._registry import Operation
 from ..train import evaluating
 
@@ -46,7 +47,14 @@ def sites_of(model: nn.Module | SplineNetwork, example: Tensor, forward: Forward
     if not isinstance(model, nn.Module):
         raise InputError(f"model must be a torch.nn.Module or the result of trace or load, got {type(model).__name__}.")
     model = unwrap(model)
-    with evaluating(model), hooks_detached(model), uncompiled(model), torch.inference_mode(False), torch.no_grad():
+    with (
+        evaluating(model),
+        hooks_detached(model),
+        uncompiled(model),
+        unrolled(),
+        torch.inference_mode(False),
+        torch.no_grad(),
+    ):
         found = Sites(model, example, forward)
         with state_kept(found.device):
             yield found

@@ -25,6 +25,7 @@ from torch._subclasses import fake_tensor
 from splinescope._errors import InputError, UnsupportedModelError
 
 from ._functional import make_functional
+from ._recurrent import rewrite_last_states, unrolled
 
 
 def unwrap(model: nn.Module) -> nn.Module:
@@ -98,11 +99,12 @@ def hidden(module: nn.Module) -> str | None:
 
 def export(model: nn.Module, batch: Tensor) -> Any:
     """The `ExportedProgram` of `model`, in-place ops removed, layers kept whole, the batch size free."""
-    with state_kept(batch.device), exportable(model) as twin, torch.no_grad():
+    with state_kept(batch.device), exportable(model) as twin, torch.no_grad(), unrolled():
         try:
             exported = _exported(twin, batch)
             inputs = exported.graph_signature.user_inputs
             first = next(node for node in exported.graph.nodes if node.name in inputs)
+            rewrite_last_states(exported.graph)
             if not make_functional(exported.graph, first):
                 rewrite_softshrink(exported.graph)
                 exported = exported.run_decompositions({})

@@ -24,6 +24,13 @@ TRAINING = (
     "normalises by the statistics of the batch: rows are mixed and nothing is piecewise affine; call model.eval() "
     "first, and keep track_running_stats=True."
 )
+RECURRENT = (
+    "is read step by step with batch_first=True, sequences of one length and no initial state of their own; only so."
+)
+GATES = (
+    "multiplies gates and states that both depend on the input; not piecewise affine, and no exact tiles exist; "
+    'nn.RNN(nonlinearity="relu", batch_first=True) is.'
+)
 ATTENTION = "multiplies values that both depend on the input; not piecewise affine, and no exact tiles exist."
 
 refuse(SMOOTH, "exp", "expm1", "sin", "cos", "atan", "square", kind="smooth")
@@ -66,6 +73,9 @@ refuse(
     kind="random",
 )
 refuse(TRAINING, "_native_batch_norm_legit_functional", "_native_batch_norm_legit", "_batch_norm_with_update")
+refuse(RECURRENT, "rnn_relu", "rnn_relu_cell")
+refuse(GATES, "lstm", "gru", "lstm_cell", "gru_cell")
+refuse('is smooth, not piecewise affine; with nonlinearity="relu" it is.', "rnn_tanh", "rnn_tanh_cell")
 refuse(ATTENTION, "scaled_dot_product_attention", "bilinear", "_native_multi_head_attention")
 
 LATE = (
