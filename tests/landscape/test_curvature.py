@@ -235,3 +235,14 @@ def test_bad_input_is_refused_with_what_is_possible():
         ss.curvature(model, x[:0], y[:0])
     with pytest.raises(ss.UnsupportedModelError, match="eval"):
         ss.curvature(model.train(), x, y)
+
+
+def test_the_condition_number_of_an_indefinite_hessian_is_by_size():
+    """Largest over smallest eigenvalue in size, not over the most negative one."""
+    torch.manual_seed(2)
+    net = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 3)).eval()
+    x, y = torch.randn(9, 3), torch.randint(0, 3, (9,))
+    matrix = ss.curvature(net, x, y, loss="cross_entropy", kind="hessian", layer="0")
+    sizes = np.abs(np.linalg.eigvalsh(matrix.dense()))
+    assert np.linalg.eigvalsh(matrix.dense())[0] < 0
+    assert ss.spectrum_summary(matrix).condition == pytest.approx(sizes.max() / sizes.min(), rel=1e-6)

@@ -111,7 +111,17 @@ def test_losses_follow_the_ending_and_the_targets(moons):
         expected = nn.functional.binary_cross_entropy_with_logits(single(x)[:, 0], (y % 2).float())
     assert numbers["middle"] == pytest.approx(float(expected), rel=1e-4)
     assert quiet(single, x, torch.randn(60, 1), include=["surface"])["surface"].numbers["loss"] == "squared error"
+    flat, column = (quiet(single, x, t, include=["surface"])["surface"].numbers for t in (x[:, 0], x[:, :1]))
+    assert flat == column
     assert "shape (2,)" in quiet(single, x, torch.randn(60, 2), include=["surface"])["surface"].reason
+
+
+def test_only_classifiers_have_a_decision_boundary(classifier, moons):
+    x, y = moons
+    assert quiet(classifier, x, y, include=["tiles"])["tiles"].numbers["boundary length"] is not None
+    regression = quiet(classifier, x, torch.randn(60, 3), include=["tiles"])["tiles"]
+    assert regression.numbers["boundary length"] is None
+    assert "class" not in regression.reading
 
 
 def test_a_generator_gets_its_volume_factors():
@@ -236,6 +246,7 @@ def test_typical_values_name_the_ends_of_the_table():
         ({"include": "tiles"}, "write \\['tiles'\\]"),
         ({"exclude": list(BLOCKS)}, "no block"),
         ({"out": "no/such/folder/r.html"}, "folder .* does not exist"),
+        ({"out": "numbers.json"}, "end it in .html"),
     ],
 )
 def test_bad_input_is_told(classifier, moons, change, told):

@@ -59,7 +59,7 @@ def command(
         def draw() -> object:
             from ..plot import plot_mesh
 
-            return plot_mesh(mesh, axes={"x": "yzx", "y": "xzy", "z": "xyz"}[up])
+            return plot_mesh(mesh, axes={"x": "yzx", "y": "zxy", "z": "xyz"}[up])
 
         write_figure(draw, plot)
     numbers: dict[str, float | int | bool | None] = {

@@ -28,7 +28,8 @@ class SpectrumSummary(Result):
         largest: Largest eigenvalue (exact, or converged Lanczos).
         smallest: Smallest eigenvalue.
         smallest_nonzero: Smallest eigenvalue above 1e-10 of the largest; None if the matrix was not written down.
-        condition: largest / smallest; inf if the smallest is below 1e-10 (matrix-free: 1e-6) of the largest.
+        condition: largest over smallest eigenvalue in size; inf if the latter is below 1e-10 (matrix-free: 1e-6) of the
+            former; nan where it was not found (matrix-free, with eigenvalues of both signs).
         trace: Sum of the eigenvalues.
         trace_error: Standard error of the trace; 0 if exact.
         effective_rank: `(sum of eigenvalues)^2 / sum of their squares`: between 1 and P if none is negative, less
@@ -132,7 +133,7 @@ def spectrum_summary(
     squares = float((products**2).sum(0).mean())
     trace, error = float(traces.mean()), float(traces.std(ddof=1) / np.sqrt(probes)) if probes > 1 else np.inf
     rank = _participation(trace, squares)
-    condition = _condition(large, small, _SMALL)
+    condition = _condition(large, small, _SMALL) if small >= -_SMALL * abs(large) else float("nan")
     return SpectrumSummary(size, large, small, None, condition, trace, error, rank, None, "matrix-free")
 
 
@@ -159,10 +160,12 @@ def _squared_singular_values(factor: np.ndarray) -> np.ndarray:
 def _exact(values: np.ndarray, method: str) -> SpectrumSummary:
     """The summary of all eigenvalues, ascending."""
     large, small = float(values[-1]), float(values[0])
+    sizes = np.abs(values)
+    condition = _condition(float(sizes.max()), float(sizes.min()), _ZERO)
     nonzero = values[np.abs(values) > _ZERO * np.abs(values).max()]
     smallest_nonzero = float(nonzero[np.argmin(np.abs(nonzero))]) if len(nonzero) else None
     return SpectrumSummary(
-        len(values), large, small, smallest_nonzero, _condition(large, small, _ZERO), float(values.sum()), 0.0,
+        len(values), large, small, smallest_nonzero, condition, float(values.sum()), 0.0,
         _participation(float(values.sum()), float((values**2).sum())), len(nonzero), method,
     )  # fmt: skip
 

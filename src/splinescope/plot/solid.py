@@ -96,7 +96,7 @@ def plot_mesh(
         color: Its colour.
         alpha: Below 1 it is translucent.
         view: Elevation and azimuth in degrees.
-        axes: Which coordinates go right, back and up: "xzy" stands a shape up whose height is y.
+        axes: Which coordinates go right, back and up: "zxy" stands a shape up whose height is y.
     """
     if sorted(axes) != ["x", "y", "z"]:
         raise InputError(f"axes must be an order of x, y and z, got {axes!r}.")

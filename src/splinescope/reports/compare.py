@@ -11,10 +11,10 @@ from typing import Any
 
 from .._display import Certainty, Result, table
 from .._errors import InputError
-from .._files import check_writable, replacing
+from .._files import replacing
 from .._progress import reporter
 from .page import side_by_side
-from .report import Progress, Report, _on_bar, chosen_blocks, report, weakest
+from .report import Progress, Report, _on_bar, check_page, chosen_blocks, report, weakest
 from .typical import MAIN, main_number
 
 
@@ -104,7 +104,7 @@ def compare_models(
     if not isinstance(models, Mapping) or len(models) < 2:
         raise InputError("models must map names to at least two networks, e.g. {'plain': a, 'batch norm': b}.")
     if out is not None:
-        check_writable(out)
+        check_page(out)
     keys = chosen_blocks(include, exclude)
     total = len(keys) * len(models)
     reports: dict[str, Report] = {}

@@ -27,6 +27,11 @@ def _sample(subject: Subject, module: nn.Module) -> tuple[Tensor, Tensor, torch.
     return points, targets, torch.float32 if large else torch.float64
 
 
+def _argument(loss: Any) -> str:
+    """The loss as one would write it in a call."""
+    return repr(loss) if isinstance(loss, str) else "your_loss"
+
+
 def _largest(module: nn.Module, points: Tensor, targets: Tensor, loss: Any, dtype: torch.dtype) -> float:
     operator = curvature(module, points, targets, loss=loss, kind="ggn", dtype=dtype)
     return float(extreme_eigenvalues(operator, generator=torch.Generator().manual_seed(0))[0])
@@ -55,7 +60,7 @@ def loss_curvature(subject: Subject) -> Block:
         f"({'single' if dtype == torch.float32 else 'double'} precision)",
         reading="The largest eigenvalue of the Gauss-Newton matrix bounds the stable learning rate of plain gradient "
         "descent: about 2 divided by it. Switching skips off changes the function too: the same weights, another net.",
-        call="splinescope.spectrum_summary(splinescope.curvature(model, x, y)), "
+        call=f"splinescope.spectrum_summary(splinescope.curvature(model, x, y, loss={_argument(loss)})), "
         "splinescope.skip_conditioning(model, x)",
         numbers=numbers,
     )

@@ -70,7 +70,7 @@ def tiles(subject: Subject) -> Block:
         raise NotApplicable(f"no plane through three data points: {error}") from error
     tiling, window = _tiled(net, view)
     growth = tiling.growth()
-    boundary = tiling.decision_boundary() if tiling.values is not None else None
+    boundary = tiling.decision_boundary() if tiling.values is not None and subject.classifies else None
     classes = tiling.classes() if tiling.values is not None else np.zeros(tiling.count, int)
     areas = {int(c): float(tiling.areas[classes == c].sum() / tiling.areas.sum()) for c in np.unique(classes)}
     where = "the plane through three data points" if window == 1 else (
@@ -81,16 +81,18 @@ def tiles(subject: Subject) -> Block:
         ax = figure.subplots()
         tiling.plot(color="slope", ax=ax, boundary=boundary is not None)
 
+    i, j, k = chosen
     length = f", boundary of length {boundary.length:.3g}" if boundary is not None else ""
+    line = "The line is where the predicted class changes: tiles gather" if boundary is not None else "Tiles gather"
     return Block(
         "tiles",
         "Tiles on a plane",
         headline=f"{tiling.count:,} tiles{length}; a line crosses {growth.folds_per_length:.3g} folds per unit length",
         certainty="exact",
         scope=f"on {where}, to a tolerance of {tiling.rtol:g}",
-        reading="Each tile is a region where the network is one affine map; colour is how steep it is. The line is "
-        "where the predicted class changes: tiles gather where the network does its work.",
-        call="splinescope.tessellate(model, splinescope.Slice.through(x[i], x[j], x[k])).to_html('tiles.html')",
+        reading="Each tile is a region where the network is one affine map; colour is how steep it is. "
+        f"{line} where the network does its work.",
+        call=f"splinescope.tessellate(model, splinescope.Slice.through(x[{i}], x[{j}], x[{k}])).to_html('tiles.html')",
         numbers={
             "points": chosen, "window": window, "tiles": tiling.count, "area": tiling.slice.size,
             "folds per length": growth.folds_per_length,
@@ -159,7 +161,7 @@ def margins(subject: Subject) -> Block:
         "Distances to the edge",
         headline=f"the edge of a point's own tile is at {np.median(found.edge):.3g} (median), "
         f"{np.median(relative):.3g} of the data's spacing{tied}",
-        certainty="exact" if found.exact_edge else "bound",
+        certainty="exact" if found.exact_edge and exact == 1 else "bound",
         scope=f"{kind}; distances to the boundary exact for {exact:.0%} of {len(points)} points, lower bounds for "
         "the others",
         reading="Inside this ball the network is exactly one affine map, so every attribution or linearisation is "

@@ -132,7 +132,7 @@ def report(
     name = title or f"Report on {type(getattr(model, 'module', model)).__name__}"
     blocks: list[Block] = []
     if out is not None:
-        check_writable(out)
+        check_page(out)
     with reporter(progress, "report", _on_bar, ("{task.fields[next]}",), total=float(len(keys)), next="") as tell:
         for key in keys:
             if tell is not None:
@@ -143,6 +143,12 @@ def report(
         if tell is not None:
             tell(len(blocks), len(keys), "done")
     return Report(tuple(blocks), len(subject.x), None if out is None else Path(out))
+
+
+def check_page(out: str | os.PathLike[str]) -> None:
+    """Refuse before the work what cannot be written: the numbers go beside the page, under its name with .json."""
+    if check_writable(out).suffix == ".json":
+        raise InputError(f"out is the page, and its numbers go beside it as .json; got {str(out)!r}: end it in .html.")
 
 
 def chosen_blocks(include: Collection[str] | None, exclude: Collection[str]) -> list[str]:

@@ -30,7 +30,7 @@ def network(subject: Subject) -> Block:
             scope="the parts named below are not piecewise affine",
             reading="Blocks that need tiles do not apply; what counts folds by activations still does. "
             "Each part named stands in the way by itself.",
-            call="splinescope.trace(model, x)",
+            call="splinescope.local_map(model, x[:1]), splinescope.local_complexity(model, x)",
             numbers={"class": kind, "parameters": parameters, "refusal": subject.refusal.splitlines()},
         )
     net = subject.network

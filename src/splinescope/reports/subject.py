@@ -88,6 +88,13 @@ class Subject:
             return None
         return self.y
 
+    @property
+    def classifies(self) -> bool:
+        """Whether outputs are scores of classes: so the targets say, or, without any, fewer outputs than inputs."""
+        if self.y is not None:
+            return self.classes is not None
+        return self.output[0].numel() <= self.x[0].numel()
+
     def some(self, most: int) -> tuple[Tensor, Tensor | None]:
         """At most so many points, evenly spread over the data, with their targets."""
         count = min(most, len(self.x))
@@ -110,11 +117,16 @@ class Subject:
             return "binary cross-entropy", _binary(ending)
         if self.classes is not None:
             return "cross-entropy", _multiclass(ending)
-        if tuple(self.y.shape[1:]) != tuple(self.output.shape[1:]):
+        if self.y.numel() != len(self.y) * self.output[0].numel():
             raise NotApplicable(
                 f"the targets have shape {tuple(self.y.shape[1:])}, the outputs {tuple(self.output.shape[1:])}."
             )
-        return "squared error", "squared"
+        return "squared error", _squared
+
+
+def _squared(outputs: Tensor, targets: Tensor) -> Tensor:
+    """Mean over the rows of the squared distance; a column of targets may come without its axis."""
+    return (outputs.flatten(1) - targets.reshape(len(targets), -1).to(outputs.dtype)).square().sum(1).mean()
 
 
 def _multiclass(ending: str) -> Loss:
