@@ -63,6 +63,9 @@ def test_hover_and_click_tell_the_map_and_the_units_of_the_walls(studio, shelf):
             assert f"unit {label % 16}" in page.inner_text("#details")
         norm = float(tiling.input_slope_norms([tile])[0])
         assert f"{norm:.5g}"[:5] in page.inner_text("#details")
+        page.click("#entries button:has-text('second.onnx')")  # what was told of one network is not left beside another
+        tiled(page, 2)
+        assert page.inner_text("#details") == ""
 
 
 def test_two_networks_are_looked_at_through_linked_views(studio, shelf):

@@ -14,7 +14,9 @@ const COLORS = [["slope", "slope norm"], ["class", "class"], ["area", "area"], [
 class Pane { // one network's picture
   constructor(page, name) { Object.assign(this, {page, name, view: null, entry: null}) }
 
-  show(frame) {
+  show(frame, of) { // `of`: which network, slice and moment it is a picture of
+    if (of !== this.of) this.forget()
+    this.of = of
     $("empty").hidden = true
     this.frame = frame
     if (!this.view) {
@@ -31,6 +33,13 @@ class Pane { // one network's picture
     this.page.setLook(this.page.look)
   }
 
+  forget() { // what was pointed at and clicked was told of another picture
+    this.view?.hover(-1, -1)
+    if (this.page.tapped !== this) return
+    this.page.tapped = null
+    $("details").replaceChildren()
+  }
+
   async tile(window = null) {
     if (!this.entry?.name) return
     this.job?.cancel()
@@ -38,7 +47,7 @@ class Pane { // one network's picture
     const job = this.job = this.page.channel.ask("tile", message, (share, tiles) => this.page.busy(share, tiles))
     try {
       const frame = await job
-      if (job === this.job) { this.show(frame); this.page.settled(this, frame) }
+      if (job === this.job) { this.show(frame, JSON.stringify([message.name, message.slice])); this.page.settled(this, frame) }
     } catch (error) {
       if (job === this.job) this.page.settled(this, null, error)
     }
@@ -167,7 +176,7 @@ export class MicroscopePage {
     const jobs = [this.panes.a.tile()]
     if (beside) {
       try { this.panes.b.entry = await this.channel.ask("open", {name: beside}); jobs.push(this.panes.b.tile()) } catch (error) { this.complain(error.message) }
-    } else this.panes.b.entry = null
+    } else { this.panes.b.forget(); this.panes.b.entry = null }
     await Promise.all(jobs)
     for (const name of ["a", "b"]) { $(`name-${name}`).hidden = !beside; $(`name-${name}`).textContent = this.panes[name].entry?.name ?? "" }
     $("busy").hidden = true
@@ -203,7 +212,7 @@ export class MicroscopePage {
     this.fetching = true
     try {
       let done = -1
-      while (done !== this.wanted) { done = this.wanted; this.panes.a.show(await this.channel.ask("moment", {pane: "a", name: this.panes.a.entry.name, index: done})); this.settled(this.panes.a, this.panes.a.frame) }
+      while (done !== this.wanted) { done = this.wanted; this.panes.a.show(await this.channel.ask("moment", {pane: "a", name: this.panes.a.entry.name, index: done}), JSON.stringify([this.panes.a.entry.name, this.slice, done])); this.settled(this.panes.a, this.panes.a.frame) }
     } finally { this.fetching = false }
   }
 
@@ -232,8 +241,11 @@ export class MicroscopePage {
 
   async tap(pane, tile, x, y) {
     if (tile < 0) return
+    const {of} = pane
     try {
       const all = await this.channel.ask("details", {pane: pane.name, x, y})
+      if (of !== pane.of) return // another picture came in between
+      this.tapped = pane
       const through = element("button", {type: "button", textContent: "A random plane through this point"})
       through.onclick = () => { this.readSlice({kind: "point", of: this.slice, at: [x, y], half: Number($("half").value) || 1, seed: Math.floor(Math.random() * 1000)}); this.run() }
       const rows = (all.slope ?? []).map((row, i) => element("tr", {}, ...[`f${i}`, ...row.map(number), number(all.offset[i])].map(text => element("td", {textContent: text}))))
