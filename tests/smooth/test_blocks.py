@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -57,6 +60,43 @@ def test_a_part_that_mixes_tokens_is_one_of_sequences(model, ids):
     with torch.no_grad():
         after = model.head(model.ln_f(part(part.inputs)))
         assert torch.allclose(after, model(ids))
+
+
+class Mean(nn.Module):
+    """Mixes tokens by their mean, at any length."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.l = nn.Linear(4, 5)
+
+    def forward(self, x):
+        return torch.relu(self.l(x + x.mean(1, keepdim=True)))
+
+
+class Mixer(nn.Module):
+    """Mixes tokens by a layer over them, so at one length only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.l = nn.Linear(3, 3)
+
+    def forward(self, x):
+        return torch.relu(self.l(x.transpose(1, 2))).transpose(1, 2)
+
+
+@pytest.mark.parametrize("kind", [Mean, Mixer])
+def test_a_part_that_mixes_tokens_is_tiled_and_copied_as_it_is(kind):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Embedding(9, 4), kind()).double().eval()
+    part = ss.block(model, "1", torch.tensor([[0, 1, 2], [3, 4, 5], [6, 7, 8]]))
+    assert not part.by_token
+    assert part.inputs.shape == (3, 3, 4)
+    with torch.no_grad():
+        assert torch.equal(copy.deepcopy(part)(part.inputs), model[1](part.inputs))
+    view = ss.Slice.through(*part.inputs)
+    alone, inside = ss.tessellate(part, view, threads=1), ss.tessellate(model[1], view, threads=1)
+    assert alone.count == inside.count > 3
+    assert np.array_equal(alone.vertices, inside.vertices)
 
 
 def test_every_tool_takes_a_part(model, ids):

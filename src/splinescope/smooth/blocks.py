@@ -95,7 +95,7 @@ class Block(nn.Module):
             output = main_tensor(self.part(x.unsqueeze(1)))
             assert output is not None
             return output.squeeze(1)
-        fill = lambda leaf: x if leaf is _HERE else leaf  # noqa: E731
+        fill = lambda leaf: x if isinstance(leaf, _Here) else leaf  # noqa: E731
         output = main_tensor(self.part(*tree_map(fill, self._args), **tree_map(fill, self._kwargs)))
         assert output is not None
         return output
@@ -106,28 +106,28 @@ class Block(nn.Module):
 
 
 class _Here:
-    """Stands for the input among the arguments of a part."""
-
-
-_HERE = _Here()
+    """Stands for the input among the arguments of a part; known by its type, as copies of a block copy it too."""
 
 
 def _mark(call: PartCall) -> Any:
     def swap(leaf: Any) -> Any:
         if leaf is call.x:
-            return _HERE
+            return _Here()
         return leaf.detach() if isinstance(leaf, Tensor) else leaf
 
     return swap
 
 
 def _by_token(call: PartCall, x: Tensor, whole: Tensor) -> bool:
-    """Whether the part gives each token the same when it is alone."""
+    """Whether the part gives each token the same when it is alone; one that cannot run on a token alone does not."""
     others = [a for a in (*call.args, *call.kwargs.values()) if isinstance(a, Tensor) and a is not call.x]
     if others or whole.shape[:2] != x.shape[:2]:
         return False
-    with torch.no_grad():
-        alone = main_tensor(call.module(x.flatten(0, 1).unsqueeze(1)))
+    try:
+        with torch.no_grad():
+            alone = main_tensor(call.module(x.flatten(0, 1).unsqueeze(1)))
+    except Exception:  # it ran on the whole sequences: what fails, in whatever way, is their length (a token mixer)
+        return False
     if alone is None or alone.shape[0] != x.shape[0] * x.shape[1]:
         return False
     scale = float(whole.abs().max()) if whole.numel() else 1.0
