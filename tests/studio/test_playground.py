@@ -135,6 +135,8 @@ def test_stories_open_by_link_and_say_what_to_try(studio):
             shown = "tag => { const g = studio.pages.playground; return g.tag > tag && g.frame?.tag === g.tag }"
             page.wait_for_function(shown, arg=tag, timeout=60_000)
             assert page.is_hidden("#message"), (link, page.inner_text("#message"))
+        page.evaluate("() => { location.hash = '#story=nonsense' }")
+        page.wait_for_selector("#story:has-text('no story named “nonsense”')")
 
 
 def test_two_tabs_have_networks_of_their_own(studio):

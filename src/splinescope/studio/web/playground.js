@@ -45,12 +45,11 @@ export class PlaygroundPage {
     for (const [name, fallback] of Object.entries(this.limits.defaults)) if (name in state) given[name] = typeof fallback === "number" ? Number(state[name]) : typeof fallback === "boolean" ? state[name] === "true" : name === "points" ? parsePoints(state[name]) : state[name]
     this.setLook({color: "class", layers: 6, walls: true, boundary: true, points: true, ...(story?.look ?? {}), ...pick(state, ["color"]), ...("layers" in state ? {layers: Number(state.layers)} : {})})
     this.setSpeed(Number(state.speed ?? story?.speed ?? 1))
-    storyPanel($("story"), story, () => this.leaveStory())
+    storyPanel($("story"), story, state.story, () => this.leaveStory())
     this.make({...this.limits.defaults, ...given}, story?.run ?? false)
   }
 
   leaveStory() {
-    if (!this.story) return
     this.story = null
     $("story").hidden = true
     writeState({story: null})

@@ -55,11 +55,17 @@ export const STORIES = [
 
 export const storyNamed = name => STORIES.find(story => story.name === name)
 
-export function storyPanel(target, story, leave) {
-  target.hidden = !story
-  if (!story) return
-  const at = STORIES.indexOf(story), next = STORIES[(at + 1) % STORIES.length], close = element("button", {type: "button", className: "plain", textContent: "Close"})
+export function storyPanel(target, story, asked, leave) { // `asked`: the name in the address, which may be no story's
+  target.hidden = !story && !asked
+  if (target.hidden) return
+  const close = element("button", {type: "button", className: "plain", textContent: "Close"})
   close.onclick = leave
+  if (!story) {
+    target.replaceChildren(element("p", {textContent: `There is no story named “${asked}”. This is the playground.`}),
+      element("div", {className: "row"}, close, element("a", {href: "#view=stories", textContent: "All stories →"})))
+    return
+  }
+  const at = STORIES.indexOf(story), next = STORIES[(at + 1) % STORIES.length]
   target.replaceChildren(element("h3", {textContent: story.title}), ...story.text.map(text => element("p", {textContent: text})),
     element("p", {}, element("b", {textContent: "Try: "})), element("ul", {}, ...story.tries.map(text => element("li", {textContent: text}))),
     element("div", {className: "row"}, close, element("a", {href: `#story=${next.name}`, textContent: `Next: ${next.title} →`})))
