@@ -360,3 +360,10 @@ def test_a_limit_returns_whole_cells_marked_incomplete() -> None:
     assert not partial.complete
     assert partial.check().ok
     assert partial.areas.sum() < partial.slice.size
+
+
+def test_options_of_a_plane_are_refused_in_words_when_cells_are_drawn():
+    net = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)).eval()
+    tiling = ss.tessellate(net, ss.Slice.axes([0.0] * 3, (0, 1, 2), -1, 1))
+    with pytest.raises(ss.InputError, match=r"drawn as cells.*got boundary"):
+        tiling.plot(boundary=True)

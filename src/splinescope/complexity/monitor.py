@@ -86,7 +86,8 @@ class ComplexityMonitor(TrainingMonitor):
         if not self._sets or not all(len(x) for x in self._sets.values()):
             raise InputError("points must be one or more points, or sets of such by name; got none.")
         check_choice(method, "method", ("frame", "distance"))
-        first = self._sets.get("train", next(iter(self._sets.values())))
+        chosen = "train" if "train" in self._sets else next(iter(self._sets))
+        first = self._sets[chosen]
         radius = as_radius(radius, first)
         self._how = {"radius": radius, "method": method, "directions": directions}
         self._forward = forward
@@ -95,7 +96,8 @@ class ComplexityMonitor(TrainingMonitor):
         header = {"radius": radius, "method": method,
                   "directions": directions if isinstance(directions, int | None) else len(directions),
                   "sets": {name: len(x) for name, x in self._sets.items()},
-                  "statistics": self._statistics}  # fmt: skip
+                  "statistics": self._statistics,
+                  "statistics_from": chosen if statistics_from is None else "statistics_from"}  # fmt: skip
         super().__init__(model, header, schedule=schedule, metrics=metrics, out=out, tensorboard=tensorboard,
                          snapshots=snapshots, budget=budget, overwrite=overwrite)  # fmt: skip
 

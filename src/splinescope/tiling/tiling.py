@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -230,6 +231,12 @@ class Tiling(Measures):
         from ..plot import plot_cells, plot_graph, plot_tiles
 
         if self.dimension > 2:
+            known = inspect.signature(plot_cells).parameters.keys() - {"tiling", "color", "ax"}
+            if odd := sorted(options.keys() - known):
+                raise InputError(
+                    f"a 3-D tiling is drawn as cells: plot takes color, ax, {', '.join(sorted(known))}; got "
+                    f"{', '.join(odd)} (a boundary of it is a mesh: decision_boundary())."
+                )
             return plot_cells(self, color or "slope", ax, **options)
         if self.dimension == 1:
             given = options if color in (None, "slope") else {"color": color, **options}
