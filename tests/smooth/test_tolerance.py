@@ -138,10 +138,18 @@ def test_a_bound_that_is_hopeless_gives_way_to_what_is_measured_and_says_so():
 
 
 def test_unbounded_functions_are_interpolated_where_the_slice_reaches():
-    for function in (torch.exp, torch.sin, torch.square):
+    for function in (torch.exp, torch.sin, torch.square, lambda x: x**3):
         net = two_layers(Called(function), width=4)
         tiling = ss.tessellate(net, VIEW, tolerance=0.05, threads=1)
         assert deviation_at(net, tiling, 5_000) <= tiling.bound <= 0.05
+
+
+def test_a_function_by_another_name_has_the_same_tiling():
+    pairs = [(torch.square, lambda x: x**2), (torch.square, lambda x: torch.pow(x, 2.0)), (torch.atan, torch.arctan)]
+    for named, other in pairs:
+        first, second = (ss.tessellate(two_layers(Called(f), width=4), VIEW, tolerance=0.05) for f in (named, other))
+        assert first.count == second.count > 3
+        assert np.allclose(first.vertices, second.vertices, atol=1e-12)
 
 
 def test_softened_networks_are_tiled_within_a_tolerance():

@@ -49,6 +49,10 @@ class Refusal(Exception):
     """Raised by a rule: this node is not piecewise affine, and why."""
 
 
+class Curved(Refusal):
+    """This node is a smooth function of each number: refused, except in a network traced with `smooth=True`."""
+
+
 def tree_map(function: Callable[[Any], Any], tree: Any) -> Any:
     """`function` on every leaf of nested lists and tuples."""
     if isinstance(tree, (list, tuple)):

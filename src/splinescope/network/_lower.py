@@ -15,7 +15,7 @@ from torch.fx import Graph, Node
 from splinescope._errors import UnsupportedModelError
 
 from ._asked import refused
-from ._call import BATCH, Batch, Call, Live, Refusal, Rows, leaves, op_name, tree_map
+from ._call import BATCH, Batch, Call, Curved, Live, Refusal, Rows, leaves, op_name, tree_map
 from ._merged import lifted
 from ._program import Program, Seal, Step
 from ._registry import UNKNOWN, operation
@@ -225,9 +225,14 @@ class Lowering:
         known = operation(call.op)
         if not lives and known.kind != "constant":
             return self._constant_rows(call)
-        if known.rule is None and not (self.smooth and known.kind == "smooth"):
-            raise Refusal(known.reason)
-        result = call.smooth() if known.rule is None else known.rule(call)
+        try:
+            if known.rule is None:
+                raise (Curved if known.kind == "smooth" else Refusal)(known.reason)
+            result = known.rule(call)
+        except Curved:
+            if not self.smooth:
+                raise
+            result = call.smooth()
         if lift and isinstance(result, Live):
             result = replace(result, merged=call.merged)
         self.steps.extend(lifted(call.steps, call.merged) if lift else call.steps)

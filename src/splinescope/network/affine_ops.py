@@ -9,11 +9,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ._call import Call, Live, Refusal, Rows, absolute
+from ._call import Call, Curved, Live, Refusal, Rows, absolute
 from ._registry import affine
 from .activations import SMOOTH
 from .refused import NORM, TRAINING
 
+POWERS = (
+    "is smooth, not piecewise affine, so it has no exact tiles; only x**1 is read as it is, and x**2 and x**3 within a "
+    "tolerance."
+)
 _ALIGNED = 8  # numbers of float64 in a cache line
 
 FACTORS = {
@@ -162,10 +166,14 @@ def bicubic(call: Call) -> Live:
 
 @affine("pow")
 def power(call: Call) -> Live:
-    """The first power of a value is the value."""
+    """The first power of a value is the value; its square and cube are smooth functions of it."""
+    if not call.is_live("self") or call.is_live("exponent"):
+        raise Refusal(POWERS)
     exponent = call.constant("exponent")
-    if not call.is_live("self") or not bool(torch.as_tensor(exponent == 1).all()):
-        raise Refusal(SMOOTH)
+    if isinstance(exponent, (int, float)) and exponent in (2, 3):
+        raise Curved(SMOOTH)
+    if not bool(torch.as_tensor(exponent == 1).all()):
+        raise Refusal(POWERS)
     return call.affine(identity, identity, inputs=call.lives[:1])
 
 

@@ -33,7 +33,7 @@ GATES = (
 )
 ATTENTION = "multiplies values that both depend on the input; not piecewise affine, and no exact tiles exist."
 
-refuse(SMOOTH, "exp", "expm1", "sin", "cos", "atan", "square", kind="smooth")
+refuse(SMOOTH, "exp", "expm1", "sin", "cos", "atan", "arctan", "square", kind="smooth")
 refuse(
     SMOOTH,
     "log",

@@ -233,6 +233,7 @@ def curve_of(op: str, run: Callable[[Tensor], Tensor], arguments: Mapping[str, A
         "tanh": ((0.0, -1.0), one, ()),
         "erf": ((0.0, -1.0), one, ()),
         "atan": ((0.0, -np.pi / 2), (0.0, np.pi / 2), ()),
+        "arctan": ((0.0, -np.pi / 2), (0.0, np.pi / 2), ()),
         "hardswish": (zero, line, (-3.0, 3.0)),
         "splinescope.softsign": ((0.0, -1.0), one, (0.0,)),
         "selu": ((0.0, -_SELU * 1.6732632423543772), (_SELU, 0.0), (0.0,)),
@@ -241,6 +242,7 @@ def curve_of(op: str, run: Callable[[Tensor], Tensor], arguments: Mapping[str, A
         "sin": (None, None, ()),
         "cos": (None, None, ()),
         "square": (None, None, ()),
+        "pow": (None, None, ()),  # the second or third
     }
     if op == "celu":
         return Curve(op, run, (0.0, -float(arguments.get("alpha", 1))), line, (0.0,))
