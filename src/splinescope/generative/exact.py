@@ -50,8 +50,8 @@ class TiledManifold(Result):
 
     @property
     def certainty(self) -> Certainty:
-        """ "exact", or "estimate" where areas are integrals of a squashing function."""
-        return "exact" if self._squashed is None else "estimate"
+        """That of the tiling, or "estimate" where areas are integrals of a squashing function."""
+        return self.tiling.certainty if self._squashed is None else "estimate"
 
     @property
     def law(self) -> str:

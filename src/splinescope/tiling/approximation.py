@@ -1,8 +1,8 @@
-"""`Approximation`: how far the tiled network is from a smooth one it stands for."""
+"""`Approximation`: how far the tiled network is from a smooth one it stands for, and what that makes of results."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -42,3 +42,21 @@ class Approximation(Result):
             f"Within {self.deviation:.3g} of the smooth network wherever it was measured; what is proven is "
             f"{self.bound:.3g}."
         )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class OfTiling(Result):
+    """A result read off a tiling: exact for the tiled network, and as sure of the model as the tiling is.
+
+    Attributes:
+        certainty: That of the tiling; "exact" unless it was made within a tolerance.
+    """
+
+    certainty: Certainty = field(default="exact", kw_only=True)
+
+    @property
+    def assurance(self) -> str:
+        if self.certainty == "exact":
+            return super().assurance
+        how = "proven" if self.certainty == "bound" else "measured"
+        return f"Of a network that is {how} to be within the tolerance of the smooth one, not of that one itself."

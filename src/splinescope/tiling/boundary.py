@@ -16,9 +16,9 @@ import numpy as np
 import torch
 
 from .._checks import as_float64_array, check_generator, check_index, check_whole
-from .._display import Result
 from .._errors import InputError
 from . import maps
+from .approximation import OfTiling
 from .kernels.ties import chain, distances, trace_tiles, trace_walls
 from .surfaces import decision_surface, level_surface
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Boundary(Result):
-    """Where two outputs tie and no other is larger. Exact to rounding.
+class Boundary(OfTiling):
+    """Where two outputs tie and no other is larger. Exact to rounding for the tiled network.
 
     Attributes:
         segments: `[S, 2, d]` ends in slice coordinates, one segment per tile and pair (1-D: a point, twice).
@@ -39,7 +39,6 @@ class Boundary(Result):
     segments: np.ndarray
     classes: np.ndarray
     tiles: np.ndarray
-    certainty = "exact"
 
     def __len__(self) -> int:
         return len(self.segments)
@@ -145,7 +144,7 @@ def _trace(
     offsets, corners = tiling.tiles.offsets, tiling.tiles.corners
     if not tiling.count:
         nowhere = np.zeros((0, 2, tiling.dimension))
-        return Boundary(nowhere, np.zeros((0, 2), np.int64), np.zeros(0, np.int64))
+        return Boundary(nowhere, np.zeros((0, 2), np.int64), np.zeros(0, np.int64), certainty=tiling.certainty)
     at_corner = winners[corners]
     tiles = np.flatnonzero(np.minimum.reduceat(at_corner, offsets[:-1]) != np.maximum.reduceat(at_corner, offsets[:-1]))
     ends = tiling.walls.ends
@@ -164,7 +163,8 @@ def _trace(
         len(walls), tiling.dimension,
     )  # fmt: skip
     owners = np.concatenate([tiles[inside[2]], sides[along[2], 0]])
-    return Boundary(np.concatenate([inside[0], along[0]]), np.concatenate([inside[1], along[1]]), owners)
+    segments, classes = (np.concatenate([inside[k], along[k]]) for k in (0, 1))
+    return Boundary(segments, classes, owners, certainty=tiling.certainty)
 
 
 def _collect(kernel: Any, arguments: tuple, room: int, dimension: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._checks import check_index, check_whole
-from .._display import Result
 from .._errors import InputError
 from ..network import units_of_cuts
 from . import maps
 from ._differentiate import block_rows, blocks, unit_gradients
+from .approximation import OfTiling
 from .kernels import jit
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Folds(Result):
+class Folds(OfTiling):
     """The walls inside the domain, each with what made it. Where folds coincide, the first in execution order.
 
     Attributes:
@@ -39,7 +39,6 @@ class Folds(Result):
     units: np.ndarray
     depths: np.ndarray
     lengths: np.ndarray
-    certainty = "exact"
 
     def __len__(self) -> int:
         return len(self.walls)
@@ -68,7 +67,7 @@ class Folds(Result):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Bends(Result):
+class Bends(OfTiling):
     """Places where a fold crosses one of an earlier layer.
 
     Attributes:
@@ -85,11 +84,10 @@ class Bends(Result):
     crossed: np.ndarray
     angles: np.ndarray
     walls: np.ndarray
-    certainty = "exact"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Raster(Result):
+class Raster(OfTiling):
     """A quantity on a grid of cells.
 
     Attributes:
@@ -101,7 +99,6 @@ class Raster(Result):
     values: np.ndarray
     x_edges: np.ndarray
     y_edges: np.ndarray | None
-    certainty = "exact"
 
     @property
     def density(self) -> np.ndarray:
@@ -116,7 +113,7 @@ def folds(tiling: Tiling) -> Folds:
     sites, units = units_of_cuts(tiling.sites, tiling.walls.units[walls])
     depths = np.array([site.depth for site in tiling.sites], np.int64)
     lengths = tiling.walls.sizes(tiling.vertices)[walls]
-    return Folds(tiling, walls, sites, units, depths[sites], lengths)
+    return Folds(tiling, walls, sites, units, depths[sites], lengths, certainty=tiling.certainty)
 
 
 def bends(tiling: Tiling) -> Bends:
@@ -143,7 +140,8 @@ def bends(tiling: Tiling) -> Bends:
     rays = [_other_end(tiling, table, pair[:, side], vertex[chosen]) - centre for side in (0, 1)]
     cross = rays[0][:, 0] * rays[1][:, 1] - rays[0][:, 1] * rays[1][:, 0]
     angles = np.abs(np.arctan2(cross, (rays[0] * rays[1]).sum(1)))
-    return Bends(vertex[chosen], unit[chosen], crossed[chosen], angles, table.walls[pair])
+    met = table.walls[pair]
+    return Bends(vertex[chosen], unit[chosen], crossed[chosen], angles, met, certainty=tiling.certainty)
 
 
 def _other_end(tiling: Tiling, table: Folds, rows: np.ndarray, vertices: np.ndarray) -> np.ndarray:
@@ -200,10 +198,11 @@ def fold_raster(tiling: Tiling, cells: int = 256, depth: int | None = None) -> R
     shape = np.maximum(np.ceil(cells * (high - low) / (high - low).max()), 1).astype(int)
     edges = [np.linspace(low[i], high[i], shape[i] + 1) for i in range(tiling.dimension)]
     if tiling.dimension == 1:
-        return Raster(np.histogram(segments[:, 0, 0], edges[0])[0].astype(float), edges[0], None)
+        counts = np.histogram(segments[:, 0, 0], edges[0])[0].astype(float)
+        return Raster(counts, edges[0], None, certainty=tiling.certainty)
     values = np.zeros((shape[1], shape[0]))
     _draw_lengths(segments, low, (high - low) / shape, values)
-    return Raster(values, edges[0], edges[1])
+    return Raster(values, edges[0], edges[1], certainty=tiling.certainty)
 
 
 @jit

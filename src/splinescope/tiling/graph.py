@@ -10,14 +10,14 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from .._checks import require
-from .._display import Result
+from .approximation import OfTiling
 
 if TYPE_CHECKING:
     from .tiling import Tiling
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class DualGraph(Result):
+class DualGraph(OfTiling):
     """Tiles joined where they share a wall (meeting in a corner is not enough).
 
     Attributes:
@@ -27,7 +27,6 @@ class DualGraph(Result):
 
     edges: np.ndarray
     degrees: np.ndarray
-    certainty = "exact"
 
     def neighbours(self) -> tuple[np.ndarray, np.ndarray]:
         """CSR form: tile i's neighbours are `indices[starts[i]:starts[i + 1]]`."""
@@ -49,7 +48,7 @@ def dual_graph(tiling: Tiling) -> DualGraph:
     sides = np.sort(sides[(sides >= 0).all(1)], axis=1).astype(np.int64)
     keys = np.unique(sides[:, 0] * tiling.count + sides[:, 1])
     edges = np.stack([keys // max(tiling.count, 1), keys % max(tiling.count, 1)], 1)
-    return DualGraph(edges, np.bincount(edges.reshape(-1), minlength=tiling.count))
+    return DualGraph(edges, np.bincount(edges.reshape(-1), minlength=tiling.count), certainty=tiling.certainty)
 
 
 def components(tiling: Tiling, walls: np.ndarray) -> tuple[int, np.ndarray]:

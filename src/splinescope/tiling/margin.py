@@ -21,15 +21,20 @@ class InputMargin(Result):
         margin: `[N]` distance to the decision boundary where `exact`; elsewhere a lower bound, equal to `edge`.
         exact: `[N]` whether the nearest point of the boundary lies in the point's own tile.
         exact_edge: Whether `edge` is exact (a max-pool's losers may add planes that are not edges).
+        exact_network: Whether the network is the model itself; False if it stands for a smooth one within a tolerance:
+            all numbers are estimates then, and nothing is marked as exact.
     """
 
     edge: np.ndarray
     margin: np.ndarray
     exact: np.ndarray
     exact_edge: bool
+    exact_network: bool = True
 
     @property
     def certainty(self) -> Certainty:
+        if not self.exact_network:
+            return "estimate"
         return "exact" if self.exact_edge and bool(self.exact.all()) else "bound"
 
 
@@ -47,13 +52,14 @@ def edge_distances(program: Program, x: np.ndarray) -> np.ndarray:
     return np.concatenate(parts) if parts else np.zeros(0)
 
 
-def input_margin(program: Program, x: np.ndarray) -> InputMargin:
+def input_margin(program: Program, x: np.ndarray, *, exact_network: bool = True) -> InputMargin:
     """Distances of inputs `[N, *input_shape]` to their tiles' edges and to the decision boundary.
 
     On the point's own tile the distance to the boundary against class j is `(f_c - f_j) / ||grad (f_c - f_j)||`, c the
     winner (for one output, `|f| / ||grad f||`). If the smallest of these is at most the distance to the edge, the
     nearest boundary point is in the tile and the distance is exact; otherwise the ball that reaches the edge is
-    free of boundary, and `edge` is a lower bound.
+    free of boundary, and `edge` is a lower bound. All of this is of the program: where that only stands for a smooth
+    model (`exact_network=False`), nothing is exact.
     """
     edge = edge_distances(program, x)
     quotient = np.empty(len(x))
@@ -69,4 +75,5 @@ def input_margin(program: Program, x: np.ndarray) -> InputMargin:
         quotient[block] = distances.min(1)
     exact = quotient <= edge
     sealed = any(isinstance(step, Seal) for step in program.steps)
-    return InputMargin(edge, np.where(exact, quotient, edge), exact, not sealed)
+    margin = np.where(exact, quotient, edge)
+    return InputMargin(edge, margin, exact & exact_network, exact_network and not sealed, exact_network)

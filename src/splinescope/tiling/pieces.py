@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._checks import check_positive
-from .._display import Result
 from . import maps
+from .approximation import OfTiling
 from .graph import components
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ _WALLS_AT_ONCE = 65536
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Pieces(Result):
+class Pieces(OfTiling):
     """Attributes:
     count: Number of pieces.
     labels: `[K]` the piece of each tile, numbered in the order of their first tiles.
@@ -31,7 +31,6 @@ class Pieces(Result):
     labels: np.ndarray
     areas: np.ndarray
     tolerance: float
-    certainty = "exact"
 
 
 def pieces(tiling: Tiling, rtol: float = 1e-8) -> Pieces:
@@ -53,7 +52,8 @@ def pieces(tiling: Tiling, rtol: float = 1e-8) -> Pieces:
     rank = np.empty(count, np.int64)
     rank[np.argsort(first)] = np.arange(count)
     labels = rank[labels.reshape(-1)]
-    return Pieces(count, labels, np.bincount(labels, weights=tiling.areas, minlength=count), tolerance)
+    areas = np.bincount(labels, weights=tiling.areas, minlength=count)
+    return Pieces(count, labels, areas, tolerance, certainty=tiling.certainty)
 
 
 def _largest(tiling: Tiling) -> float:

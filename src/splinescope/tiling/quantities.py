@@ -7,21 +7,21 @@ tables and the command line have it. docs/tiling.md tells what each is.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .._checks import check_choice, check_index
-from .._display import Result
 from .._errors import InputError
+from .approximation import OfTiling
 
 if TYPE_CHECKING:
     from .tiling import Tiling
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Quantity(Result):
+class Quantity(OfTiling):
     """One number per tile.
 
     Attributes:
@@ -41,7 +41,6 @@ class Quantity(Result):
     categories: tuple[str, ...] | None = None
     areas: np.ndarray | None = None
     steps: bool = False
-    certainty = "exact"
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -91,7 +90,7 @@ def quantity(
 def tile_quantity(tiling: Tiling, name: str, *, output: int = 0) -> Quantity:
     """See `Tiling.quantity`."""
     check_choice(name, "a quantity of tiles", tuple(QUANTITIES))
-    return QUANTITIES[name].make(tiling, output)
+    return replace(QUANTITIES[name].make(tiling, output), certainty=tiling.certainty)
 
 
 def available(tiling: Tiling) -> list[str]:

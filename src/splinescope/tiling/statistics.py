@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._checks import as_float64_array, check_finite, check_positive, check_whole
-from .._display import Result, table
+from .._display import CERTAINTIES, table
 from .._errors import InputError
 from . import graph, maps, shapes
+from .approximation import OfTiling
 from .bounds import zaslavsky
 from .crofton import crofton_constant
 from .folds import folds
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Histogram(Result):
+class Histogram(OfTiling):
     """Attributes:
     counts: `[bins]` tiles per bin or, if weighted, their area.
     edges: `[bins + 1]`.
@@ -33,11 +34,10 @@ class Histogram(Result):
 
     counts: np.ndarray
     edges: np.ndarray
-    certainty = "exact"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Growth(Result):
+class Growth(OfTiling):
     """How many folds a line meets: the quantity that grows linearly with the number of units at initialisation.
 
     Attributes:
@@ -51,7 +51,6 @@ class Growth(Result):
     folds_per_length: float
     units: int
     per_unit: float
-    certainty = "exact"
 
 
 def histogram(
@@ -80,7 +79,7 @@ def histogram(
         bins = np.logspace(low, high if high > low else low + 1, bins + 1)
         bins[0], bins[-1] = min(bins[0], positive.min()), max(bins[-1], positive.max())  # despite rounding
     counts, edges = np.histogram(values, bins, weights=weights)
-    return Histogram(counts, edges)
+    return Histogram(counts, edges, certainty=tiling.certainty)
 
 
 def density_near(tiling: Tiling, points: Any, radius: float) -> np.ndarray:
@@ -98,15 +97,14 @@ def growth(tiling: Tiling) -> Growth:
     else:
         density = crofton_constant(tiling.dimension) * float(table.lengths.sum()) / tiling.slice.size
     units = sum(site.units for site in tiling.sites)
-    return Growth(density, units, density / units if units else 0.0)
+    return Growth(density, units, density / units if units else 0.0, certainty=tiling.certainty)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Summary(Result):
+class Summary(OfTiling):
     """Numbers of a tiling by name: `as_dict()` for programs, a table in print, on a terminal and in a notebook."""
 
     rows: tuple[tuple[str, float | int | bool], ...]
-    certainty = "exact"
 
     def as_dict(self) -> dict[str, float | int | bool]:
         """Name -> number, ready for JSON."""
@@ -120,7 +118,8 @@ class Summary(Result):
         return f"Summary({_text(numbers['tiles'])} tiles, {len(self.rows)} numbers, {self.certainty})"
 
     def __str__(self) -> str:
-        return table([(name, _text(value)) for name, value in self.rows])
+        rows = table([(name, _text(value)) for name, value in self.rows])
+        return rows if self.certainty == "exact" else f"{rows}\n{self.assurance}"
 
     def summary(self) -> str:
         """The table."""
@@ -131,7 +130,7 @@ class Summary(Result):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Comparison(Result):
+class Comparison(OfTiling):
     """Two summaries side by side.
 
     Attributes:
@@ -145,7 +144,6 @@ class Comparison(Result):
     b: Summary
     same_slice: bool
     same_network: bool
-    certainty = "exact"
 
     def as_dict(self) -> dict[str, dict[str, float | int | bool | None]]:
         """Name -> {"a", "b", "ratio"}; None where one of them has no such number, or a is zero."""
@@ -162,7 +160,8 @@ class Comparison(Result):
         return f"Comparison({tiles}, same {' and '.join(same) or 'nothing'}, {self.certainty})"
 
     def __str__(self) -> str:
-        return table([_HEAD, *self._cells()])
+        rows = table([_HEAD, *self._cells()])
+        return rows if self.certainty == "exact" else f"{rows}\n{self.assurance}"
 
     def summary(self) -> str:
         """What is the same, and the table."""
@@ -215,7 +214,7 @@ def summary(tiling: Tiling) -> Summary:
         kind = "length" if plane else "area" if tiling.dimension == 3 else "volume"
         rows += [(f"fold {kind}, layer {d}", x) for d, x in folds(tiling).lengths_by_layer().items()]
     rows.append(("folds met per unit length of a line", growth(tiling).folds_per_length))
-    return Summary(tuple(rows))
+    return Summary(tuple(rows), certainty=tiling.certainty)
 
 
 def compare(a: Tiling, b: Tiling) -> Comparison:
@@ -236,7 +235,8 @@ def compare(a: Tiling, b: Tiling) -> Comparison:
         raise InputError(f"tilings must have one dimension to be compared, got {a.dimension} and {b.dimension}.")
     parts = ("origin", "basis", "domain")
     same = all(np.array_equal(getattr(a.slice, part), getattr(b.slice, part)) for part in parts)
-    return Comparison(summary(a), summary(b), same, a.fingerprint == b.fingerprint)
+    weaker = max(a.certainty, b.certainty, key=CERTAINTIES.index)
+    return Comparison(summary(a), summary(b), same, a.fingerprint == b.fingerprint, certainty=weaker)
 
 
 def _spread(name: str, values: np.ndarray, weights: np.ndarray | None) -> list[tuple[str, float | int | bool]]:

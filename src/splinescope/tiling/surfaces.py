@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -14,10 +14,10 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
 from .._checks import as_float64_array, check_choice, require
-from .._display import Certainty, Result
 from .._errors import InputError, SplinescopeError
 from .._files import replacing
 from . import maps
+from .approximation import OfTiling
 from .kernels.surfaces import ROOM, trace_surfaces, triangle_distances
 from .polytopes import Polytopes
 
@@ -30,8 +30,8 @@ FORMATS = (".ply", ".obj", ".stl", ".glb")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SurfaceMesh(Result):
-    """A surface in a 3-D slice as convex polygons. Exact to rounding.
+class SurfaceMesh(OfTiling):
+    """A surface in a 3-D slice as convex polygons. Exact to rounding for the tiled network.
 
     Faces that meet share their vertices, so the mesh has no gaps but where the surface leaves the domain. Seen from the
     side where the function is larger (of the second class) corners go counter-clockwise: normals of the zero set of a
@@ -50,14 +50,14 @@ class SurfaceMesh(Result):
     corners: np.ndarray
     tiles: np.ndarray
     classes: np.ndarray
-    certainty: ClassVar[Certainty] = "exact"
 
     def __len__(self) -> int:
         return len(self.tiles)
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else "open"
-        return f"SurfaceMesh({len(self)} faces, {len(self.vertices)} vertices, area {self.area:.6g}, {state}, exact)"
+        size = f"{len(self)} faces, {len(self.vertices)} vertices, area {self.area:.6g}"
+        return f"SurfaceMesh({size}, {state}, {self.certainty})"
 
     def of_pair(self, i: int, j: int) -> SurfaceMesh:
         """The faces between two classes."""
@@ -71,13 +71,16 @@ class SurfaceMesh(Result):
         places = np.arange(len(mesh.corners)) - np.repeat(mesh.offsets[:-1], sizes)
         backward = np.repeat(mesh.offsets[1:] - 1, sizes) - places
         order = np.where(np.repeat(inward, sizes), backward, np.arange(len(mesh.corners)))
-        return SurfaceMesh(mesh.vertices, mesh.offsets, mesh.corners[order], mesh.tiles, mesh.classes)
+        return replace(mesh, corners=mesh.corners[order])
 
     def _chosen(self, faces: np.ndarray) -> SurfaceMesh:
         sizes = np.diff(self.offsets)
         used, ids = np.unique(self.corners[np.repeat(faces, sizes)], return_inverse=True)
         offsets = np.concatenate([[0], np.cumsum(sizes[faces])])
-        return SurfaceMesh(self.vertices[used], offsets, ids.reshape(-1), self.tiles[faces], self.classes[faces])
+        return replace(
+            self, vertices=self.vertices[used], offsets=offsets, corners=ids.reshape(-1), tiles=self.tiles[faces],
+            classes=self.classes[faces],
+        )  # fmt: skip
 
     @cached_property
     def triangles(self) -> tuple[np.ndarray, np.ndarray]:
@@ -204,7 +207,8 @@ def _mesh(tiling: Tiling, values: np.ndarray, tolerance: float) -> SurfaceMesh:
         corners = _welded(vertices, float(np.ptp(tiling.slice.domain, axis=0).max()))[corners]
     offsets, corners, kept = without_repeats(offsets, corners)
     used, ids = np.unique(corners, return_inverse=True)
-    return SurfaceMesh(vertices[used], offsets, ids.reshape(-1), tiles[kept], classes[kept])
+    corners = ids.reshape(-1)
+    return SurfaceMesh(vertices[used], offsets, corners, tiles[kept], classes[kept], certainty=tiling.certainty)
 
 
 def trace(

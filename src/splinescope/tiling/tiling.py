@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._display import table
+from .._display import Certainty, table
 from .._errors import InputError
 from ..network import units_of_cuts
 from . import kernels
@@ -79,6 +79,11 @@ class Tiling(Measures):
         return f"Tiling({what}{near}{state})"
 
     @property
+    def certainty(self) -> Certainty:
+        """ "exact", or that of the approximation of a smooth network; what is read off the tiling has it too."""
+        return "exact" if self.approximation is None or not self.bound else self.approximation.certainty
+
+    @property
     def tolerance(self) -> float | None:
         """What was asked of a tiling of a smooth network; None for an exact one."""
         return None if self.approximation is None else self.approximation.tolerance
@@ -97,7 +102,8 @@ class Tiling(Measures):
         """For notebooks: what costs nothing to tell."""
         rows = [("slice", repr(self.slice)), ("ending left out", self.ending or "none")]
         note = "summary() tells more, plot() draws it."
-        return f"<div><b>{escape(repr(self))}</b> <i>(exact)</i><pre>{escape(table(rows))}\n{note}</pre></div>"
+        head = f"<b>{escape(repr(self))}</b> <i>({self.certainty})</i>"
+        return f"<div>{head}<pre>{escape(table(rows))}\n{note}</pre></div>"
 
     @property
     def count(self) -> int:

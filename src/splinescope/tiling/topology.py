@@ -9,18 +9,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from .._checks import check_index, require
-from .._display import Certainty, Result, table
+from .._display import table
 from .._errors import InputError
 from . import kernels, maps
 from ._solids import Solids
 from ._tiles import Tiles
+from .approximation import OfTiling
 from .faces import Faces, facets_of, walls_as_faces
 from .polytopes import Facets, Polytopes, cells_of
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Topology(Result):
+class Topology(OfTiling):
     """Betti numbers of closed regions. Exact for the region as tiled: ties below `Tiling.rtol` count as ties.
 
     Attributes:
@@ -42,7 +43,6 @@ class Topology(Result):
     regions: tuple[str, ...]
     betti: np.ndarray
     sizes: np.ndarray
-    certainty: ClassVar[Certainty] = "exact"
 
     def __getitem__(self, region: str | int) -> tuple[int, ...]:
         """The Betti numbers of one region, by its name (classes also by their number)."""
@@ -54,7 +54,7 @@ class Topology(Result):
     def __repr__(self) -> str:
         parts = ", ".join(f"{name}: {self[name]}" for name in self.regions[:4])
         more = ", ..." if len(self.regions) > 4 else ""
-        return f"Topology({parts}{more}, exact)"
+        return f"Topology({parts}{more}, {self.certainty})"
 
     def summary(self) -> str:
         """A table of regions."""
@@ -85,7 +85,7 @@ def topology(tiling: Tiling, level: float | None = None, output: int = 0) -> Top
     owner = means.argmax(1)  # the lowest of those that tie: sums are over the same corners
     numbers = np.array([_betti(cells, owner == c) for c in range(len(names))])
     sizes = np.bincount(owner, cells.areas, minlength=len(names))
-    return Topology(names, numbers, sizes)
+    return Topology(names, numbers, sizes, certainty=tiling.certainty)
 
 
 def refined(tiling: Tiling, values: np.ndarray) -> Tiling:
