@@ -510,7 +510,9 @@ def test_rounding_of_a_short_dtype_is_no_difference():
     model = nn.Linear(2, 1)
     with torch.no_grad():
         model.weight.copy_(torch.tensor([[1e7, -1e7]])), model.bias.zero_()
-    ss.trace(nn.Sequential(Lambda(lambda x: x[:, :1] + torch.tensor([0.0, 1e-7])), model), torch.zeros(1, 2))
+    net = ss.trace(nn.Sequential(Lambda(lambda x: x[:, :1] + torch.tensor([0.0, 1e-7])), model), torch.zeros(1, 2))
+    values = net(torch.randn(5, 2, dtype=torch.float64))  # 1e7 x - 1e7 (x + 1e-7): float64 keeps it to 1e-8
+    assert torch.allclose(values, torch.full_like(values, -1.0), rtol=0, atol=1e-6)
 
 
 Pair = collections.namedtuple("Pair", "boxes scores")
