@@ -121,6 +121,11 @@ def results() -> dict[str, Result]:
         "validity": ss.local_map(net, x[:1]).validity([0.1], directions=2),
         "tokens": ss.token_geometry(nn.Sequential(nn.Linear(2, 9), nn.ReLU(), nn.Linear(9, 2)), torch.randn(2, 3, 2)),
         "posterior": ss.region_posterior(net, x, beta=0.9),
+        "entropy": ss.entropy_map(net, view, cells=4),
+        "curvature of the boundary": ss.boundary_curvature(net, x, places=4),
+        "steering": ss.steer(
+            net, x, net(x).argmax(1), epsilon=0.1, betas=[1.0], steps=2, restarts=1, queries=2, places=4
+        ),
         "speeds": meanfield.speed_by_length(start, data, factors=[1.0, 2.0]),
     }
 

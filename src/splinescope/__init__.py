@@ -94,6 +94,10 @@ _PUBLIC: dict[str, str] = {
     "soften": "smooth",
     "harden": "smooth",
     "region_posterior": "smooth",
+    "entropy_map": "smooth",
+    "steer": "smooth",
+    "Steering": "smooth",
+    "boundary_curvature": "smooth",
     "token_geometry": "smooth",
     "TokenGeometry": "smooth",
     # mean field: two-layer batch-norm networks as particles on a manifold

@@ -203,6 +203,15 @@ def language_models(n: dict) -> None:
     assert {row["activation"] for row in n["rows"]} == {"ReLU", "GELU"}
 
 
+def steering(n: Numbers) -> None:
+    """The last beta is the network itself; what survives an attack is right."""
+    for row in n["rows"]:
+        assert row["betas"][-1] == 1
+        assert shares(row["accuracy"])
+        assert (np.array(row["robust"]) <= np.array(row["accuracy"])).all()
+        assert min(row["curvature"]) > 0
+
+
 LAWS: dict[str, Callable[[Numbers], None]] = {
     "decomposed-cor4": cor4,
     "decomposed-fig1": rescaling,
@@ -231,6 +240,7 @@ LAWS: dict[str, Callable[[Numbers], None]] = {
     "survey-folding": folding,
     "survey-language-models": language_models,
     "survey-lc-proxy": lc_proxy,
+    "survey-steering": steering,
     "survey-tile-counts": tile_counts,
     "survey-fig8": fig8,
     "survey-fig10": fig10,

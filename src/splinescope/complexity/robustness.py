@@ -31,7 +31,7 @@ class Robustness(Result):
     Attributes:
         norm: "linf" or "l2".
         epsilons: `[E]` sizes of the perturbations.
-        clean: Accuracy without attack.
+        right: `[N]` bool: points classified rightly without attack.
         gradient: `[E]` accuracy under PGD.
         search: `[E]` accuracy under the gradient-free random search.
         transfer: `[E]` accuracy under the points that break other models; None if no others were given.
@@ -42,7 +42,7 @@ class Robustness(Result):
 
     norm: Norm
     epsilons: Tensor
-    clean: float
+    right: Tensor
     gradient: Tensor
     search: Tensor
     transfer: Tensor | None
@@ -50,6 +50,11 @@ class Robustness(Result):
     zero_gradients: float
     signs: tuple[str, ...]
     certainty = "bound"
+
+    @property
+    def clean(self) -> float:
+        """Accuracy without attack."""
+        return float(self.right.double().mean())
 
     @property
     def accuracy(self) -> Tensor:
@@ -159,8 +164,8 @@ def robustness(
             stack.enter_context(evaluating(module))
         stack.enter_context(torch.inference_mode(False))
         stack.enter_context(torch.no_grad())  # the attack switches gradients on
-        scores = _scores(model, forward)
-        sources = [_scores(other, forward) for other in others]
+        scores = class_scores(model, forward)
+        sources = [class_scores(other, forward) for other in others]
         like = next((p for p in [*model.parameters(), *model.buffers()] if p.is_floating_point()), torch.zeros(0))
         points = torch.as_tensor(x).detach().to(like.device, like.dtype)
         answers = torch.as_tensor(labels).detach().to(points.device, torch.long)
@@ -201,7 +206,7 @@ def robustness(
             by_transfer[place] = standing["transfer"]
         flat = _without_gradient(scores, points, answers, right, loss, batch)
     found = Robustness(
-        norm, torch.tensor(sizes, dtype=torch.float64), float(right.double().mean()),
+        norm, torch.tensor(sizes, dtype=torch.float64), right.cpu(),
         by_gradient.double().mean(1).cpu(), by_search.double().mean(1).cpu(),
         by_transfer.double().mean(1).cpu() if others else None, (by_gradient & by_search & by_transfer).cpu(), flat, (),
     )  # fmt: skip
@@ -260,7 +265,9 @@ def _without_gradient(scores: Scores, points: Tensor, labels: Tensor, right: Ten
     return flat / total if total else 0.0
 
 
-def _scores(model: nn.Module, forward: Forward | None) -> Scores:
+def class_scores(model: nn.Module, forward: Forward | None) -> Scores:
+    """`[N, C]` scores of C >= 2 classes; a model of one score has its zero as the other one's."""
+
     def scores(x: Tensor) -> Tensor:
         values: Tensor = model(x) if forward is None else forward(model, x)
         if values.dim() == 1:

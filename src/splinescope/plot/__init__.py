@@ -14,6 +14,8 @@ from .landscape import plot_loss_surface as plot_loss_surface
 from .landscape import plot_spectral_density as plot_spectral_density
 from .landscape import write_surface_page as write_surface_page
 from .page import write_page as write_page
+from .smooth import plot_entropy as plot_entropy
+from .smooth import plot_steering as plot_steering
 from .smooth import plot_tokens as plot_tokens
 from .smooth import plot_validity as plot_validity
 from .solid import plot_cells as plot_cells

@@ -1,25 +1,18 @@
-"""`soften` and `harden`: from hard tiles to soft ones by one number, and back; the posterior of the tile."""
+"""`soften` and `harden`: from hard tiles to soft ones by one number, and back."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
-from .._display import Result
 from .._errors import InputError, UnsupportedModelError
-from ..complexity._sites import module_paths
 from ..network._export import unwrap
-from ..train import evaluating
-from . import _functions as table
-from .capture import Forward, plain_call, undisturbed
+from ._replacing import Replacing
 
 _SOFT = frozenset(("gelu", "silu", "mish", "softplus", "elu", "celu", "softened_relu"))
 
@@ -151,8 +144,14 @@ class Softened(_Swapped):
         self._numbers = tuple(float(value) for value in betas.values())
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        with _Replacing(self._relu, frozenset(("relu",)), self.model, by_path=self.paths != ("",)):
-            return self.model(*args, **kwargs)
+        with Replacing(self._relu, frozenset(("relu",)), self.model, by_path=self.paths != ("",)) as replacing:
+            output = self.model(*args, **kwargs)
+        if replacing.count == 0:
+            raise UnsupportedModelError(
+                "The model called no ReLU: softening it would change nothing. `harden` makes ReLUs of GELU, SiLU and "
+                "the like."
+            )
+        return output
 
     def _relu(self, x: Tensor, path: str) -> Tensor:
         place = 0 if self.paths == ("",) else self.paths.index(path) if path in self.paths else None
@@ -168,115 +167,5 @@ class Hardened(_Swapped):
     """A network whose smooth ReLUs run as ReLUs; made by `harden`."""
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        with _Replacing(lambda x, path: torch.relu(x), _SOFT, self.model, by_path=False):
+        with Replacing(lambda x, path: torch.relu(x), _SOFT, self.model, by_path=False):
             return self.model(*args, **kwargs)
-
-
-class _Replacing(TorchFunctionMode):
-    """Calls of some functions of one tensor become another's."""
-
-    def __init__(
-        self, new: Callable[[Tensor, str], Tensor], names: frozenset[str], model: nn.Module, *, by_path: bool
-    ) -> None:
-        super().__init__()
-        self._new, self._names, self._model, self._by_path = new, names, model, by_path
-        self._paths: list[str] = []
-
-    def __enter__(self) -> Any:
-        if self._by_path:
-            self._watch = module_paths(self._model)
-            self._paths = self._watch.__enter__()
-        return super().__enter__()
-
-    def __exit__(self, *error: Any) -> None:
-        super().__exit__(*error)
-        if self._by_path:
-            self._watch.__exit__(*error)
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        if table.plain_name(func) not in self._names:
-            return func(*args, **kwargs)
-        x = args[0] if args else kwargs["input"]
-        path = self._paths[-1] if self._paths else ""
-        if table.writes(func, kwargs):  # what gradients need must not be overwritten
-            return x.copy_(self._new(x.clone(), path))
-        return self._new(x, path)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class RegionPosterior(Result):
-    """How sure a softened network is of the tile that a point is in. N points, S sites.
-
-    Attributes:
-        paths: `[S]` where the ReLUs are.
-        active: Per site `[N, units]` probability that a unit is active.
-        entropy: `[N, S]` entropy of a site's code, in bits: 0 is certainty, one bit per undecided unit.
-        log2_probability: `[N, S]` log2 of the probability of the code that the signs give.
-        beta: As given.
-    """
-
-    paths: tuple[str, ...]
-    active: tuple[np.ndarray, ...]
-    entropy: np.ndarray
-    log2_probability: np.ndarray
-    beta: float
-    certainty = "exact"
-
-    @property
-    def total(self) -> np.ndarray:
-        """`[N]` entropy over all sites, in bits."""
-        return self.entropy.sum(1)
-
-
-def region_posterior(
-    model: nn.Module, x: Any, *, beta: float = 0.5, mix: float = 1.0, forward: Forward | None = None
-) -> RegionPosterior:
-    """The soft assignment of points to tiles: for a unit of pre-activation z,
-
-        P(active | x) = sigmoid(beta z / (1 - beta)),
-
-    units independent given what enters their layer, which is that of the network softened by beta. Exact for this model
-    of it; as beta goes to 1 it becomes the hard code with certainty.
-
-    Args:
-        model: A ReLU network.
-        x: `[N, *input shape]` points.
-        beta: In [0, 1).
-        mix: As for `soften`; 1 is the network whose activation is the mean under this posterior.
-        forward: How to call the model.
-
-    Example:
-        >>> import torch, splinescope as ss
-        >>> net = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
-        >>> ss.region_posterior(net, torch.zeros(3, 2), beta=0.9).entropy.shape
-        (3, 1)
-
-    Reference: Balestriero and Baraniuk, "From Hard to Soft".
-    """
-    if not 0 <= beta < 1:
-        raise InputError(f"beta must lie in [0, 1): at 1 the code is certain; got {beta!r}.")
-    soft = soften(model, beta, mix=mix)
-    points = torch.as_tensor(x)
-    seen: list[tuple[str, Tensor]] = []
-
-    def relu(z: Tensor, path: str) -> Tensor:
-        seen.append((path, z.detach().double().flatten(1).cpu()))
-        return softened_relu(z, beta, mix)
-
-    with evaluating(soft), undisturbed(soft), _Replacing(relu, frozenset(("relu",)), soft.model, by_path=True):
-        (forward or plain_call)(soft.model, points)
-    if not seen:
-        raise UnsupportedModelError("No ReLU was seen in the model's forward pass: it has no hard code to soften.")
-    logits = [beta / (1 - beta) * z for _, z in seen]
-    active = [torch.sigmoid(z) for z in logits]
-    entropy = [(p * F.softplus(-z) + (1 - p) * F.softplus(z)).sum(1) for p, z in zip(active, logits, strict=True)]
-    own = [-F.softplus(-z.abs()).sum(1) for z in logits]
-    bits = np.log(2)
-    return RegionPosterior(
-        tuple(path for path, _ in seen),
-        tuple(p.numpy() for p in active),
-        torch.stack(entropy, 1).numpy() / bits,
-        torch.stack(own, 1).numpy() / bits,
-        beta,
-    )

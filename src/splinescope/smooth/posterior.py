@@ -1,0 +1,181 @@
+"""The soft assignment of points to tiles: how sure a softened network is of the tile that a point is in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .._checks import check_whole
+from .._display import Result
+from .._errors import InputError, UnsupportedModelError
+from ..tiling import Slice
+from ..train import evaluating
+from ._replacing import Replacing
+from .capture import Forward, plain_call, undisturbed
+from .soften import soften, softened_relu
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RegionPosterior(Result):
+    """How sure a softened network is of the tile that a point is in. N points, S sites.
+
+    Attributes:
+        paths: `[S]` where the ReLUs are.
+        active: Per site `[N, units]` probability that a unit is active.
+        entropy: `[N, S]` entropy of a site's code, in bits: 0 is certainty, one bit per undecided unit.
+        log2_probability: `[N, S]` log2 of the probability of the code that the signs give.
+        beta: As given.
+    """
+
+    paths: tuple[str, ...]
+    active: tuple[np.ndarray, ...]
+    entropy: np.ndarray
+    log2_probability: np.ndarray
+    beta: float
+    certainty = "exact"
+
+    @property
+    def total(self) -> np.ndarray:
+        """`[N]` entropy over all sites, in bits."""
+        return self.entropy.sum(1)
+
+
+def region_posterior(
+    model: nn.Module, x: Any, *, beta: float = 0.5, mix: float = 1.0, forward: Forward | None = None
+) -> RegionPosterior:
+    """The soft assignment of points to tiles: for a unit of pre-activation z,
+
+        P(active | x) = sigmoid(beta z / (1 - beta)),
+
+    units independent given what enters their layer, which is that of the network softened by beta. Exact for this model
+    of it; as beta goes to 1 it becomes the hard code with certainty.
+
+    Args:
+        model: A ReLU network.
+        x: `[N, *input shape]` points.
+        beta: In [0, 1).
+        mix: As for `soften`; 1 is the network whose activation is the mean under this posterior.
+        forward: How to call the model.
+
+    Example:
+        >>> import torch, splinescope as ss
+        >>> net = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
+        >>> ss.region_posterior(net, torch.zeros(3, 2), beta=0.9).entropy.shape
+        (3, 1)
+
+    Reference: Balestriero and Baraniuk, "From Hard to Soft".
+    """
+    if not 0 <= beta < 1:
+        raise InputError(f"beta must lie in [0, 1): at 1 the code is certain; got {beta!r}.")
+    soft = soften(model, beta, mix=mix)
+    points = torch.as_tensor(x)
+    seen: list[tuple[str, Tensor]] = []
+
+    def relu(z: Tensor, path: str) -> Tensor:
+        seen.append((path, z.detach().double().flatten(1).cpu()))
+        return softened_relu(z, beta, mix)
+
+    with evaluating(soft), undisturbed(soft), Replacing(relu, frozenset(("relu",)), soft.model, by_path=True):
+        (forward or plain_call)(soft.model, points)
+    if not seen:
+        raise UnsupportedModelError("No ReLU was seen in the model's forward pass: it has no hard code to soften.")
+    logits = [beta / (1 - beta) * z for _, z in seen]
+    active = [torch.sigmoid(z) for z in logits]
+    entropy = [(p * F.softplus(-z) + (1 - p) * F.softplus(z)).sum(1) for p, z in zip(active, logits, strict=True)]
+    own = [-F.softplus(-z.abs()).sum(1) for z in logits]
+    bits = np.log(2)
+    return RegionPosterior(
+        tuple(path for path, _ in seen),
+        tuple(p.numpy() for p in active),
+        torch.stack(entropy, 1).numpy() / bits,
+        torch.stack(own, 1).numpy() / bits,
+        beta,
+    )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class EntropyMap(Result):
+    """Where on a plane a softened network is undecided which tile it is in.
+
+    Attributes:
+        slice: The plane.
+        t1: `[n]` first coordinates of the pixels' centres.
+        t2: `[n]` second coordinates.
+        paths: `[S]` where the ReLUs are.
+        entropy: `[S, n, n]` bits per site, rows along t2; NaN outside the slice's domain.
+        beta: As given.
+    """
+
+    slice: Slice
+    t1: np.ndarray
+    t2: np.ndarray
+    paths: tuple[str, ...]
+    entropy: np.ndarray
+    beta: float
+    certainty = "exact"
+
+    @property
+    def total(self) -> np.ndarray:
+        """`[n, n]` bits over all sites."""
+        return self.entropy.sum(0)
+
+    def plot(self, site: str | None = None, *, ax: Axes | None = None) -> Axes:
+        """Draw it; see `splinescope.plot.plot_entropy`."""
+        from ..plot import plot_entropy
+
+        return plot_entropy(self, site, ax=ax)
+
+
+def entropy_map(
+    model: nn.Module, view: Slice, *, beta: float = 0.9, mix: float = 1.0, cells: int = 160, batch: int = 4096
+) -> EntropyMap:
+    """The entropy of `region_posterior` on a grid of a plane: bright where the network is undecided, along soft folds.
+
+    Args:
+        model: A ReLU network.
+        view: A 2-D slice of its input space.
+        beta: In [0, 1): near 1 only the folds themselves are undecided.
+        mix: As for `region_posterior`.
+        cells: Pixels per side.
+        batch: Points run at once.
+
+    Returns:
+        Bits per site and pixel, exact at the pixels' centres for the model of independent units.
+
+    Example:
+        >>> import torch, splinescope as ss
+        >>> net = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
+        >>> ss.entropy_map(net, ss.Slice.axes([0.0, 0.0], (0, 1), -3, 3), cells=20).total.shape
+        (20, 20)
+    """
+    if not isinstance(view, Slice) or view.dimension != 2:
+        raise InputError(f"view must be a 2-D Slice, got {view!r}.")
+    cells, batch = check_whole(cells, "cells"), check_whole(batch, "batch")
+    low, high = view.domain.min(0), view.domain.max(0)
+    centres = (np.arange(cells) + 0.5) / cells
+    t1, t2 = (low[i] + (high[i] - low[i]) * centres for i in (0, 1))
+    grid = np.stack(np.meshgrid(t1, t2), -1).reshape(-1, 2)
+    inside = _inside(view.domain, grid)
+    like = next((p for p in model.parameters() if p.is_floating_point()), torch.zeros(0))
+    found = [
+        region_posterior(model, torch.from_numpy(view.inputs(part)).to(like), beta=beta, mix=mix)
+        for part in np.array_split(grid[inside], max(1, -(-int(inside.sum()) // batch)))
+    ]
+    entropy = np.full((len(found[0].paths), cells * cells), np.nan)
+    entropy[:, inside] = np.concatenate([part.entropy for part in found]).T
+    return EntropyMap(view, t1, t2, found[0].paths, entropy.reshape(-1, cells, cells), beta)
+
+
+def _inside(corners: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """`[N]` bool: points of a convex polygon given counter-clockwise."""
+    edges = np.roll(corners, -1, 0) - corners
+    away = points[:, None] - corners
+    return (edges[:, 0] * away[..., 1] - edges[:, 1] * away[..., 0] >= 0).all(1)
