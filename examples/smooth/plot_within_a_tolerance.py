@@ -31,14 +31,6 @@ for ax, tolerance in zip(axes, (0.3, 0.1, 0.03), strict=True):
 # The same weights, from hard to soft: where is the network undecided which tile it is in?
 
 hard = ss.harden(net)
-grid = torch.stack(torch.meshgrid(*[torch.linspace(-3, 3, 80, dtype=torch.float64)] * 2, indexing="xy"), -1).reshape(
-    -1, 2
-)
-figure, axes = pyplot.subplots(1, 3, figsize=(11, 3.4), layout="constrained")
+figure, axes = pyplot.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
 for ax, beta in zip(axes, (0.5, 0.9, 0.98), strict=True):
-    entropy = ss.region_posterior(hard, grid, beta=beta).total.reshape(80, 80)
-    image = ax.imshow(entropy, origin="lower", extent=(-3, 3, -3, 3))
-    ax.set_title(f"beta = {beta}")
-    ax.set_xlabel("$x_1$")
-    ax.set_ylabel("$x_2$")
-    figure.colorbar(image, ax=ax, label="entropy of the tile (bits)")
+    ss.entropy_map(hard, view, beta=beta, cells=80).plot(ax=ax)

@@ -84,6 +84,41 @@ class Mixer(nn.Module):
         return torch.relu(self.l(x.transpose(1, 2))).transpose(1, 2)
 
 
+class Fixed(nn.Module):
+    """Treats each token by itself, but insists on a number of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.l = nn.Linear(4, 5)
+
+    def forward(self, x):
+        if x.shape[1] != 3:
+            raise KeyError("three tokens, please")
+        return torch.relu(self.l(x))
+
+
+class Placed(nn.Module):
+    """Adds what depends on the place, at one length only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places = nn.Parameter(torch.randn(3, 4))
+
+    def forward(self, x):
+        return torch.relu(x + self.places)
+
+
+def test_a_failure_on_single_tokens_is_not_taken_for_mixing():
+    """Mixing is found by changing other tokens; a part that does not, and fails alone, is named with the reason."""
+    ids = torch.tensor([[0, 1, 2], [3, 4, 5]])
+    model = nn.Sequential(nn.Embedding(9, 4), Fixed()).eval()
+    with pytest.raises(UnsupportedModelError, match=r"1 treats each token by itself.*KeyError.*three tokens, please"):
+        ss.block(model, "1", ids)
+    part = ss.block(nn.Sequential(nn.Embedding(9, 4), Placed()).eval(), "1", ids)
+    assert not part.by_token
+    assert part.inputs.shape == (2, 3, 4)
+
+
 @pytest.mark.parametrize("kind", [Mean, Mixer])
 def test_a_part_that_mixes_tokens_is_tiled_and_copied_as_it_is(kind):
     torch.manual_seed(0)

@@ -99,7 +99,7 @@ def plot_entropy(entropy: EntropyMap, site: str | None = None, *, ax: Axes | Non
         entropy.entropy[chosen].sum(0), origin="lower", extent=(low[0], high[0], low[1], high[1]), cmap="magma", vmin=0
     )
     frame(ax, entropy.slice)
-    ax.scatter(*entropy.slice.anchors.T, s=30, color="white", edgecolor="black")
+    ax.scatter(entropy.slice.anchors[:, 0], entropy.slice.anchors[:, 1], s=30, color="white", edgecolor="black")
     colour_bar(ax, image, f"entropy of the tile (bits), beta = {entropy.beta:g}")
     return ax
 
@@ -122,7 +122,7 @@ def plot_steering(steering: Steering, *, ax: Axes | None = None) -> Axes:
     handles, labels = (
         a + b for a, b in zip(ax.get_legend_handles_labels(), right.get_legend_handles_labels(), strict=True)
     )
-    ax.legend(handles, labels, frameon=False, fontsize="small", loc="lower left")
+    ax.legend(handles, labels, frameon=False, fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3)
     return ax
 
 

@@ -119,17 +119,40 @@ def _mark(call: PartCall) -> Any:
 
 
 def _by_token(call: PartCall, x: Tensor, whole: Tensor) -> bool:
-    """Whether the part gives each token the same when it is alone; one that cannot run on a token alone does not."""
+    """Whether the part gives each token the same when it is alone."""
     others = [a for a in (*call.args, *call.kwargs.values()) if isinstance(a, Tensor) and a is not call.x]
     if others or whole.shape[:2] != x.shape[:2]:
         return False
     try:
         with torch.no_grad():
             alone = main_tensor(call.module(x.flatten(0, 1).unsqueeze(1)))
-    except Exception:  # it ran on the whole sequences: what fails, in whatever way, is their length (a token mixer)
+    except Exception as error:  # a layer over the tokens cannot run on one, and its message may be of any kind
+        if _mixes(call, x, whole):
+            return False
+        raise UnsupportedModelError(
+            f"{call.path} treats each token by itself but fails on single ones ({type(error).__name__}: {error})."
+        ) from error
+    if alone is None or alone.shape != (x.shape[0] * x.shape[1], 1, *whole.shape[2:]):
         return False
-    if alone is None or alone.shape[0] != x.shape[0] * x.shape[1]:
-        return False
-    scale = float(whole.abs().max()) if whole.numel() else 1.0
-    tolerance = 64 * torch.finfo(whole.dtype).eps ** 0.75 * scale
-    return bool(((alone.squeeze(1) - whole.flatten(0, 1)).abs() <= tolerance).all())
+    return _same(alone.squeeze(1), whole.flatten(0, 1), whole)
+
+
+def _mixes(call: PartCall, x: Tensor, whole: Tensor) -> bool:
+    """Whether what comes out at a token depends on another one. Any two tokens differ in a bit of their numbers: change
+    those that have it, then those that have not, and see whether the rest comes out as before.
+    """
+    noise = torch.randn(x.shape, generator=torch.Generator().manual_seed(0)).to(x) * x.std() + x.mean()
+    numbers = torch.arange(x.shape[1], device=x.device)
+    for bit in range((x.shape[1] - 1).bit_length()):
+        for kept in ((numbers >> bit) & 1 == 1, (numbers >> bit) & 1 == 0):
+            with torch.no_grad():
+                changed = main_tensor(call(torch.where(kept[:, None], x, noise)))
+            if changed is None or not _same(changed[:, kept], whole[:, kept], whole):
+                return True
+    return False
+
+
+def _same(a: Tensor, b: Tensor, scale: Tensor) -> bool:
+    """Equal up to rounding of numbers as large as those of `scale`."""
+    largest = float(scale.abs().max()) if scale.numel() else 1.0
+    return bool(((a - b).abs() <= 64 * torch.finfo(scale.dtype).eps ** 0.75 * largest).all())
