@@ -212,6 +212,13 @@ def steering(n: Numbers) -> None:
         assert min(row["curvature"]) > 0
 
 
+def instance_norm(n: Numbers) -> None:
+    """Without biases, and with norms that are odd, a first layer has the same folds at x and at -x."""
+    for kind in ("zero bias", "instance", "group", "layer"):
+        assert near([row[0] for row in n["ratios"][kind]], 1.0, 1e-12)
+    assert n["second_difference"]["zero bias"] < 1e-9 < 1e-3 < n["second_difference"]["instance"]
+
+
 LAWS: dict[str, Callable[[Numbers], None]] = {
     "decomposed-cor4": cor4,
     "decomposed-fig1": rescaling,
@@ -224,6 +231,7 @@ LAWS: dict[str, Callable[[Numbers], None]] = {
     "decomposed-thm13": thm13,
     "decomposed-thm14": thm14,
     "decomposed-sec2": lambda n: None if max(n["difference"]) < 1e-12 else pytest.fail("recentring once is not enough"),
+    "essay-instance-norm": instance_norm,
     "essay-jitter": jitter,
     "essay-margin": margins,
     "essay-placement": placement,
