@@ -9,7 +9,7 @@ of t exactly as it cuts a slice of input space.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -88,7 +88,7 @@ class Mover:
         self.start = {path: parameter_of(network, path) for path in paths}
         self.using = network.steps_using(paths)
         zero = {path: torch.zeros_like(value) for path, value in self.start.items()}
-        self._base = network.program()
+        self.base = network.program()
         self._zero = network.program(zero)
         self._along = [network.program({**zero, **direction}) for direction in directions]
         self._all = network.program(self.at(np.ones(len(self.directions))))
@@ -108,7 +108,7 @@ class Mover:
     def degrees(self) -> dict[str, int]:
         """Degree in t, on a piece, of every value of the network: moved layers on the longest way to it."""
         degrees: dict[str, int] = {}
-        for step in self._base.steps:
+        for step in self.base.steps:
             if not isinstance(step, Seal):
                 before = max((degrees.get(name, 0) for name in step.inputs), default=0)
                 degrees[step.output] = before + (step.output in self.using)
@@ -121,9 +121,9 @@ class Mover:
         `base + t (along - zero)`, each run on the same inputs.
         """
         rows = t.repeat_interleave(len(x))
-        values = {self._base.input: x.expand(len(t), *x.shape).reshape(-1, *x.shape[1:])}
+        values = {self.base.input: x.expand(len(t), *x.shape).reshape(-1, *x.shape[1:])}
         for i, (step, needed) in enumerate(
-            zip(self._base.steps, live_after(self._base.steps, {self._base.output}), strict=True)
+            zip(self.base.steps, live_after(self.base.steps, {self.base.output}), strict=True)
         ):
             if isinstance(step, Seal):
                 continue
@@ -144,46 +144,58 @@ class Mover:
             NotOneLayer: A step multiplies moved parameters with a value that moves already.
         """
         count = len(x)
-        fixed: dict[str, Tensor] = {self._base.input: x}
+        fixed: dict[str, Tensor] = {self.base.input: x}
         moving: set[str] = set()
         steps: list[Affine | Fold | Seal] = []
-        seals = [step for step in self._base.steps if isinstance(step, Seal)]
+        seals = [step for step in self.base.steps if isinstance(step, Seal)]
         windows = {name: math.prod(seal.shape) for seal in seals for name, _ in seal.stages}
         with torch.no_grad():
-            for i, step in enumerate(self._base.steps):
+            for i, step in enumerate(self.base.steps):
                 lives = any(name in moving for name in step.inputs)
                 if isinstance(step, Seal):
                     if lives:
                         steps.append(_lifted_seal(step, count, tag))
                     continue
                 if step.output in self.using:
-                    if lives:
-                        raise NotOneLayer(
-                            "the directions move several layers together (or one that is used twice), so the pieces of "
-                            "the loss are polynomials of higher degree: use polynomial_section (a line) or "
-                            "certified_surface (a plane), or move one layer."
-                        )
-                    steps.append(self._entry(i, step, [fixed[name] for name in step.inputs], tag))
+                    steps.append(self._entry(i, step, self.fixed_inputs(step, fixed), tag))
                     moving.add(step.output)
                 elif lives:
                     steps.append(_lifted(step, fixed, moving, count, tag, windows.get(step.output)))
                     moving.add(step.output)
                 else:
                     fixed[step.output] = step.run(*(fixed[name] for name in step.inputs))
-        if self._base.output not in moving:
-            raise InputError(f"directions must move parameters that the output depends on, got {sorted(self.start)}.")
-        shape = (count, *self._base.output_shape)
-        return Block(Program("t", (len(self.directions),), f"{self._base.output}@{tag}", shape, tuple(steps)), count)
+        self.check_reaches(moving)
+        shape = (count, *self.base.output_shape)
+        return Block(Program("t", (len(self.directions),), f"{self.base.output}@{tag}", shape, tuple(steps)), count)
 
-    def _entry(self, i: int, step: Affine | Fold, inputs: list[Tensor], tag: str) -> Affine:
-        """The moved layer at the data: affine in t, by its values at theta0, at zero and along each direction."""
+    def check_reaches(self, moving: Container[str]) -> None:
+        """An error unless the output is among the values that move."""
+        if self.base.output not in moving:
+            raise InputError(f"directions must move parameters that the output depends on, got {sorted(self.start)}.")
+
+    def fixed_inputs(self, step: Affine | Fold, fixed: Mapping[str, Tensor]) -> list[Tensor]:
+        """Inputs of a moved step, none of which may move already."""
+        if any(name not in fixed for name in step.inputs):
+            raise NotOneLayer(
+                "the directions move several layers together (or one that is used twice), so the pieces of the loss "
+                "are polynomials of higher degree: use polynomial_section (a line) or certified_surface (a plane), or "
+                "move one layer."
+            )
+        return [fixed[name] for name in step.inputs]
+
+    def at_data(self, i: int, inputs: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+        """Step i, a moved one: its value at theta0 and what a unit of each direction adds `[d, ...]`."""
 
         def at(program: Program) -> Tensor:
             return program.steps[i].run(*inputs)  # type: ignore[union-attr]
 
-        origin = at(self._base)
         slopes = torch.stack([at(program) - at(self._zero) for program in self._along])
         self.check_affine(i, inputs, slopes)
+        return at(self.base), slopes
+
+    def _entry(self, i: int, step: Affine | Fold, inputs: list[Tensor], tag: str) -> Affine:
+        """The moved layer at the data: affine in t, by its values at theta0, at zero and along each direction."""
+        origin, slopes = self.at_data(i, inputs)
         sizes, origin_size = slopes.abs(), origin.abs()
         return Affine(
             f"{step.output}@{tag}",
@@ -204,7 +216,7 @@ class Mover:
 
     def check_affine(self, i: int, inputs: Sequence[Tensor], slopes: Tensor) -> None:
         """An error unless step i, moved along all directions, is its value at theta0 plus all slopes `[d, ...]`."""
-        origin, moved = (program.steps[i].run(*inputs) for program in (self._base, self._all))  # type: ignore[union-attr]
+        origin, moved = (program.steps[i].run(*inputs) for program in (self.base, self._all))  # type: ignore[union-attr]
         error = (moved - origin - slopes.sum(0)).abs().amax()
         size = origin.abs().amax() + slopes.abs().sum(0).amax()
         if not float(error) <= _AFFINE_RTOL * float(size):  # NaN is not affine either

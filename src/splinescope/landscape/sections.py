@@ -26,6 +26,7 @@ from .._progress import reporter
 from ..network import SplineNetwork
 from ..tiling import Cells, Slice, Tiling, tessellate
 from ..tiling.tessellate import Progress
+from ._lines import Pieces, point_pieces, summed
 from ._losses import batches, check_batch_size
 from ._minima import Minima, corner_means, interval_minima, polygon_minima
 from ._moved import Block, Direction, Mover, ParameterNetwork
@@ -35,7 +36,6 @@ MOST_PIECES = 200_000
 """Default limit of a 2-D section: minutes for a small convolutional network."""
 
 _BLOCK_NUMBERS = 4 << 20  # numbers that one pass over tiles and data holds (32 MB)
-_BREAK_RTOL = 1e-12  # breaks of different data points closer than this share of the span are one
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -199,8 +199,8 @@ def loss_section(
         batch_size: Data points handled together; memory grows with it, not with N. Default: by layer sizes.
         max_tiles: 2-D only: stop with `LimitReached` beyond so many pieces; None for no limit. N points and H units
             give up to about (N H)^2 / 2 of them, and each costs a pass of the data.
-        time_limit: Seconds, per call of the tiling engine.
-        rtol: Tolerance of the tiling, see `tessellate`.
+        time_limit: 2-D only: seconds, of the tiling engine.
+        rtol: 2-D only: tolerance of the tiling, see `tessellate`.
         progress: True for a bar on stderr, or a function of (share done, pieces so far); None: a bar on a terminal.
 
     Returns:
@@ -209,8 +209,8 @@ def loss_section(
     Raises:
         NotOneLayer: The directions move several layers: use `polynomial_section` (a line) or `certified_surface`.
 
-    Cost: a 1-D section is about one forward pass of the data for every `batch_size`-th break point; a 2-D one is the
-    tiling of the plane plus one pass of the data per piece.
+    Cost: a 1-D section is one pass through the network of as many rows as all points have break points, and one in
+    forward mode; a 2-D one is the tiling of the plane plus one pass of the data per piece.
 
     Example:
         >>> import torch, splinescope as ss
@@ -231,63 +231,32 @@ def loss_section(
     family = [directions] if not isinstance(directions, (list, tuple)) else list(directions)
     mover = Mover(network, checked_directions(network, family))
     low, high = checked_span(span)
-    if len(family) == 1:
-        size = check_batch_size(batch_size, _line_batch(mover))
-        return _line(mover, inputs, targets, low, high, size, rtol, time_limit, progress)
     size = check_batch_size(batch_size, default_batch(network))
+    if len(family) == 1:
+        return _line(mover, inputs, targets, low, high, size, progress)
     return _plane(mover, inputs, targets, low, high, size, rtol, max_tiles, time_limit, progress)
 
 
-def _line_batch(mover: Mover) -> int:
-    """Few points where they have many moving units: n points share about n times the break points of one."""
-    degrees = mover.degrees()
-    folds = mover.network.program().folds
-    moving = sum(fold.site.units for fold in folds if any(degrees.get(name, 0) for name in fold.inputs))
-    return int(np.clip(1_000 // max(moving, 1), 1, 64))
-
-
 def _line(
-    mover: Mover, x: Tensor, y: Tensor, low: float, high: float, size: int, rtol: float, time_limit: float | None,
-    progress: Progress | bool | None,
-) -> LossSection:  # fmt: skip
-    """Each batch of data has its own break points; the loss is the sum of their piecewise quadratics."""
-    view = Slice(np.zeros(1), np.ones((1, 1)), np.array([low, high]))
-    parts: list[tuple[np.ndarray, np.ndarray]] = []  # break points, [K, 4]: centre, value, gradient, hessian
-    pieces = 0
+    mover: Mover, x: Tensor, y: Tensor, low: float, high: float, size: int, progress: Progress | bool | None
+) -> LossSection:
+    """Each data point has its own break points; the loss is the mean of their piecewise quadratics."""
+    parts: list[Pieces] = []
     with reporter(progress, "loss section", _on_bar, total=1.0) as report:
         for i, (inputs, targets) in enumerate(batches(x, y, size)):
-            block = mover.block(inputs, "0")
-            network = ParameterNetwork(mover.network, [block], 1)
-            tiling = tessellate(network, view, rtol=rtol, time_limit=time_limit, threads=1, progress=False)
-            breaks = np.unique(tiling.vertices[:, 0])
-            centers = 0.5 * (breaks[1:] + breaks[:-1])
-            value, gradient, hessian = block_quadratics(block, targets, centers[:, None])
-            scale = [1, *[len(x)] * 3]
-            parts.append((breaks, np.stack([centers, value, gradient[:, 0], hessian[:, 0, 0]], 1) / scale))
-            pieces += len(centers)
+            parts.append(point_pieces(mover, inputs, targets, low, high))
             if report is not None:
-                report(min(1.0, (i + 1) * size / len(x)), pieces)
-    breaks = np.unique(np.concatenate([b for b, _ in parts]))
-    far = np.diff(breaks, prepend=-np.inf) > _BREAK_RTOL * (high - low)
-    breaks = breaks[far]
-    breaks[-1] = high
-    centers = 0.5 * (breaks[1:] + breaks[:-1])
-    total = np.zeros((len(centers), 3))
-    for own_breaks, quadratics in parts:
-        own = quadratics[np.searchsorted(own_breaks, centers) - 1]
-        d = centers - own[:, 0]
-        total[:, 0] += own[:, 1] + d * (own[:, 2] + 0.5 * d * own[:, 3])
-        total[:, 1] += own[:, 2] + d * own[:, 3]
-        total[:, 2] += own[:, 3]
+                report(min(1.0, (i + 1) * size / len(x)), sum(len(quadratics) for _, quadratics in parts))
+    breaks, quadratics = summed(parts, high - low)
+    centers, values, gradients, hessians = quadratics.T / [[1], *[[len(x)]] * 3]
     corners = np.stack([np.arange(len(centers)), np.arange(1, len(centers) + 1)], 1).reshape(-1)
-    cells = Cells(np.arange(0, len(corners) + 1, 2), corners)
     return LossSection(
         breaks[:, None],
-        cells,
+        Cells(np.arange(0, len(corners) + 1, 2), corners),
         centers[:, None],
-        total[:, 0],
-        total[:, 1:2],
-        total[:, 2].reshape(-1, 1, 1),
+        values,
+        gradients[:, None],
+        hessians[:, None, None],
         len(x),
         None,
     )
