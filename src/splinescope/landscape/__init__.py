@@ -2,6 +2,8 @@
 
 from ._minima import Minima as Minima
 from ._moved import NotOneLayer as NotOneLayer
+from .break_distance import BreakDistance as BreakDistance
+from .break_distance import break_distance as break_distance
 from .certified import CertifiedSurface as CertifiedSurface
 from .certified import certified_surface as certified_surface
 from .conditioning import Conditioning as Conditioning
@@ -21,6 +23,7 @@ from .hessian import curvature as curvature
 from .hessian import curvature_factor as curvature_factor
 from .hessian import downstream_jacobians as downstream_jacobians
 from .monitor import CurvatureMonitor as CurvatureMonitor
+from .optimizer import LayerwiseDescent as LayerwiseDescent
 from .polynomials import PolynomialSection as PolynomialSection
 from .polynomials import polynomial_section as polynomial_section
 from .sections import LossSection as LossSection

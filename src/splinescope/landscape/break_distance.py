@@ -1,0 +1,131 @@
+"""How far the parameters of a layer are from the nearest break of the loss's piecewise quadratic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .._derivatives import row_jacobians
+from .._display import Result, table
+from .._errors import InputError
+from ..network import Fold, Seal, SplineNetwork, trace
+from ..network._program import run_steps
+from ._losses import check_data
+from ._parameters import Model, check_model, chosen_parameters, submodule
+
+_TOUCHED = 1e-9  # of a layer's norm: a break closer than this is where we stand, not one ahead
+
+
+@dataclass(frozen=True, repr=False)
+class BreakDistance(Result):
+    """How far a layer's parameters may move, in any direction, before some unit changes sign at some data point; exact.
+
+    Attributes:
+        radius: The Euclidean distance, over weight and bias together; inf if nothing after the layer folds.
+        point: The data point whose pattern changes first; -1 if none does.
+        site: Path and operation of the fold.
+        unit: The unit in it.
+    """
+
+    radius: float
+    point: int
+    site: str
+    unit: int
+    certainty = "exact"
+
+    def __repr__(self) -> str:
+        where = f"unit {self.unit} of {self.site} at point {self.point}" if self.point >= 0 else "nothing folds"
+        return f"BreakDistance({self.radius:.4g}: {where}, {self.certainty})"
+
+    def summary(self) -> str:
+        """The distance in words."""
+        rows = [
+            ("nearest break", f"{self.radius:.6g}"),
+            ("point", str(self.point)),
+            ("unit", f"{self.unit} of {self.site}"),
+        ]
+        return f"{table(rows)}\n{self.assurance}"
+
+
+def break_distance(model: Model, x: Any, layer: str) -> BreakDistance:
+    """The distance, in a linear layer's parameters, to the nearest change of any activation pattern on the data.
+
+    With u = W h + b the layer's output at a point, a unit z after it has the gradient `dz/du (x) (h, 1)` in (W, b), of
+    norm `|dz/du| sqrt(|h|^2 + 1)`; the distance is the least `|z|` over it. Within that ball the squared error is one
+    quadratic, and no larger ball about the parameters has this property. Exact. A break closer than 1e-9 of the layer's
+    norm is where the parameters are, and not counted.
+
+    Args:
+        model: A piecewise-affine module in eval mode (or the result of `trace`).
+        x: `[N, ...]` inputs.
+        layer: Path of an `nn.Linear` that is called once.
+
+    Cost: a Jacobian of all units after the layer with respect to its output, at every point.
+    """
+    inputs, _ = check_data(x, torch.zeros(len(x)), torch.float64)
+    network = model if isinstance(model, SplineNetwork) else trace(check_model(model), inputs[:1])
+    weight = linear_layer(network.module, layer).weight
+    paths = chosen_parameters(network.module, layer)
+    program = network.program()
+    using = network.steps_using(paths)
+    entry = next(i for i, step in enumerate(program.steps) if not isinstance(step, Seal) and step.output in using)
+    moved = program.steps[entry]
+    assert not isinstance(moved, Seal)
+    before = program.steps[: entry + 1]
+    needed = {name for step in program.steps[entry:] for name in step.inputs} & {
+        program.input,
+        *(step.output for step in before if not isinstance(step, Seal)),
+    }
+    with torch.no_grad():
+        values = run_steps(before, {program.input: inputs}, {*needed, moved.output})
+    given, output = values[moved.inputs[0]], values[moved.output]
+    if len(using) != 1 or given.shape[1:] != weight.shape[1:] or output.shape[1:] != weight.shape[:1]:
+        raise InputError(f"layer must be an nn.Linear that is called once on rows of features, got {layer!r}.")
+    sites: list[tuple[str, int]] = []
+
+    def cuts(u: Tensor) -> Tensor:
+        now = {**values, moved.output: u}
+        found = []
+        sites.clear()
+        for step in program.steps[entry + 1 :]:
+            if isinstance(step, Seal):
+                continue
+            arguments = [now[name] for name in step.inputs]
+            if isinstance(step, Fold):
+                found.append(step.cuts(*arguments).flatten(1))
+                sites.append((step.site.label, found[-1].shape[1]))
+            now[step.output] = step.run(*arguments)
+        return torch.cat(found, 1) if found else u[:, :0]
+
+    with torch.no_grad():
+        z = cuts(output)
+    if z.shape[1] == 0:
+        return BreakDistance(float("inf"), -1, "", -1)
+    slopes = row_jacobians(cuts, output).reshape(*z.shape, -1).norm(dim=2)
+    reach = (given.square().sum(1) + (len(paths) > 1)).sqrt()[:, None] * slopes
+    distance = torch.where(reach > 0, z.abs() / reach, torch.inf)
+    scale = sum(
+        float(p.detach().double().square().sum()) for name, p in network.module.named_parameters() if name in paths
+    )
+    distance = torch.where(distance <= _TOUCHED * scale**0.5, torch.inf, distance)
+    place = int(distance.argmin())
+    point, column = divmod(place, z.shape[1])
+    for label, count in sites:
+        if column < count:
+            return BreakDistance(float(distance.min()), point, label, column)
+        column -= count
+    raise AssertionError("the column lies in one of the sites")
+
+
+def linear_layer(model: nn.Module, path: str) -> nn.Linear:
+    """The module at a path, refused unless it is an `nn.Linear`."""
+    layer = submodule(model, path)
+    if not isinstance(layer, nn.Linear):
+        raise InputError(
+            f"the distance to the nearest break is known for nn.Linear layers, got {path!r}, a {type(layer).__name__}; "
+            "region='line' takes any layer."
+        )
+    return layer

@@ -1,0 +1,141 @@
+"""The optimiser of the pieces: laws of its steps, and the ball in which one quadratic is the loss."""
+
+from __future__ import annotations
+
+import copy
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import splinescope as ss
+from splinescope.landscape import LayerwiseDescent, break_distance
+
+from .networks import CASES, case, parameters
+
+
+def mean_squared(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> float:
+    with torch.no_grad():
+        return float((model(x) - y).square().sum() / len(x))
+
+
+def best_affine(x: torch.Tensor, y: torch.Tensor) -> float:
+    rows = np.concatenate([x.numpy(), np.ones((len(x), 1))], 1)
+    fitted = rows @ np.linalg.lstsq(rows, y.numpy(), rcond=None)[0]
+    return float(np.square(fitted - y.numpy()).sum() / len(x))
+
+
+@pytest.mark.parametrize("widths", [(3, 2), (3, 5, 4, 2)], ids=["one layer", "three layers"])
+@pytest.mark.parametrize("region", ["line", "ball"])
+def test_a_linear_network_is_solved_in_one_step(widths, region):
+    torch.manual_seed(0)
+    layers = [nn.Linear(a, b) for a, b in pairwise(widths)]
+    model = nn.Sequential(*layers).double().eval()
+    x, y = torch.randn(30, 3).double(), torch.randn(30, 2).double()
+    loss = LayerwiseDescent(model, region=region).step(x, y)
+    assert loss == pytest.approx(best_affine(x, y), rel=1e-9)
+    assert mean_squared(model, x, y) == pytest.approx(loss, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if "prelu" not in name and "batch norm" not in name])
+def test_the_loss_never_rises_and_only_the_chosen_layer_moves(name):
+    model, x, y, layer = case(name, points=12)
+    optimizer = LayerwiseDescent(model, layers=[layer])
+    before = mean_squared(model, x, y)
+    start = copy.deepcopy(parameters(model))
+    losses = [optimizer.step(x, y) for _ in range(3)]
+    assert before >= losses[0] * (1 - 1e-12)
+    assert (np.diff(losses) <= 1e-12 * before).all()
+    assert losses[-1] == pytest.approx(mean_squared(model, x, y), rel=1e-10)
+    moved = {path for path, value in parameters(model).items() if not torch.equal(value, start[path])}
+    assert moved
+    assert all(path.startswith(f"{layer}.") for path in moved)
+
+
+def test_a_step_on_a_line_ends_at_the_exact_minimum_of_that_line():
+    model, x, y, layer = case("mlp, first layer", points=20)
+    start = copy.deepcopy(model)
+    loss = LayerwiseDescent(model, layers=[layer], products=3, reach=3.0).step(x, y)
+    way = {
+        k: v - dict(start.named_parameters())[k].detach() for k, v in parameters(model).items() if k.startswith("0.")
+    }
+    section = ss.loss_section(start, x, y, way, span=(0.0, 2.0))
+    assert section.minimum[0] == pytest.approx(loss, rel=1e-9)
+    assert section.minimum[1] == pytest.approx([1.0], abs=1e-9)
+
+
+@pytest.mark.parametrize("layer", ["0", "2"])
+def test_no_pattern_changes_within_the_distance_and_one_does_beyond_it(layer):
+    model, x, _, _ = case("mlp, first layer", points=8)
+    found = break_distance(model, x, layer)
+    network = ss.trace(model, x[:1])
+    patterns = [p.copy() for p in network.program().patterns(x)]
+
+    def same(change: dict[str, torch.Tensor]) -> bool:
+        moved = {name: parameters(model)[name] + v for name, v in change.items()}
+        there = network.program(moved).patterns(x)
+        return all((a == b).all() for a, b in zip(patterns, there, strict=True))
+
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(200):
+        change = {
+            name: torch.randn(v.shape, generator=generator, dtype=torch.float64)
+            for name, v in parameters(model).items()
+            if name.startswith(f"{layer}.")
+        }
+        size = float(torch.cat([v.flatten() for v in change.values()]).norm())
+        assert same({name: 0.999 * found.radius / size * v for name, v in change.items()})
+    # the shortest way out: against the gradient of the unit that is said to change first, by autograd
+    copied = copy.deepcopy(model)
+    own = [p for name, p in copied.named_parameters() if name.startswith(f"{layer}.")]
+    upto = {"0 relu": 1, "1 relu": 1, "2 leaky_relu": 3, "3 leaky_relu": 3}
+    z = copied[: upto[found.site]](x)[found.point, found.unit]
+    slopes = torch.autograd.grad(z, own)
+    size = float(torch.cat([s.flatten() for s in slopes]).norm())
+    assert found.radius == pytest.approx(abs(float(z.detach())) / size, rel=1e-9)
+    out = {
+        name: -float(z.detach().sign()) * 1.001 * found.radius / size * s
+        for name, s in zip([n for n in parameters(model) if n.startswith(f"{layer}.")], slopes, strict=True)
+    }
+    assert not same(out)
+
+
+def test_in_the_ball_the_loss_is_the_quadratic_that_was_minimised():
+    model, x, y, layer = case("mlp, first layer", points=8)
+    start = copy.deepcopy(model)
+    radius = break_distance(model, x, layer).radius
+    LayerwiseDescent(model, layers=[layer], region="ball").step(x, y)
+    way = {
+        k: v - dict(start.named_parameters())[k].detach() for k, v in parameters(model).items() if k.startswith("0.")
+    }
+    assert float(torch.cat([v.flatten() for v in way.values()]).norm()) <= radius * (1 + 1e-12)
+    assert ss.loss_section(start, x, y, way, span=(0.0, 1.0)).count == 1
+    assert mean_squared(model, x, y) < mean_squared(start, x, y)
+
+
+def test_it_is_a_torch_optimiser_and_leaves_what_it_does_not_move():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(2, 6), nn.ReLU(), nn.Linear(6, 1)).eval()  # float32
+    x, y = torch.randn(20, 2), torch.randn(20, 1)
+    optimizer = LayerwiseDescent(model, products=5, reach=1.5)
+    assert isinstance(optimizer, torch.optim.Optimizer)
+    losses = [optimizer.step(x, y) for _ in range(4)]
+    assert losses[-1] < losses[0]
+    assert all(p.dtype == torch.float32 and p.requires_grad and p.grad is None for p in model.parameters())
+    other = LayerwiseDescent(model)
+    other.load_state_dict(optimizer.state_dict())
+    assert [(g["path"], g["products"], g["reach"]) for g in other.param_groups] == [("2", 5, 1.5), ("0", 5, 1.5)]
+
+
+def test_what_it_cannot_do_is_refused():
+    model, x, y, _ = case("convnet, convolution", points=3)
+    with pytest.raises(ss.InputError, match=r"nn\.Linear"):
+        LayerwiseDescent(model, region="ball")
+    with pytest.raises(ss.InputError, match="'line', 'ball'"):
+        LayerwiseDescent(model, region="box")
+    with pytest.raises(ss.InputError, match="layer with parameters"):
+        LayerwiseDescent(nn.Sequential(nn.ReLU()))
+    with pytest.raises(ss.InputError, match="shape of the outputs"):
+        LayerwiseDescent(model).step(x, y[:, :1])
