@@ -219,6 +219,15 @@ def instance_norm(n: Numbers) -> None:
     assert n["second_difference"]["zero bias"] < 1e-9 < 1e-3 < n["second_difference"]["instance"]
 
 
+def optimizer(n: Numbers) -> None:
+    """Descent by pieces never rises, and at equal steps is below plain gradient descent even here."""
+    for of_task in n["curves"].values():
+        for name in ("line", "ball"):
+            assert all(np.diff(curve["loss"]).max() <= 0 for curve in of_task[name])
+        ends = {name: [c["loss"][min(n["steps"], len(c["loss"]) - 1)] for c in of_task[name]] for name in of_task}
+        assert all(ours < theirs for ours, theirs in zip(ends["line"], ends["SGD"], strict=True))
+
+
 LAWS: dict[str, Callable[[Numbers], None]] = {
     "decomposed-cor4": cor4,
     "decomposed-fig1": rescaling,
@@ -249,6 +258,7 @@ LAWS: dict[str, Callable[[Numbers], None]] = {
     "survey-language-models": language_models,
     "survey-lc-proxy": lc_proxy,
     "survey-steering": steering,
+    "survey-optimizer": optimizer,
     "survey-tile-counts": tile_counts,
     "survey-fig8": fig8,
     "survey-fig10": fig10,
