@@ -30,8 +30,8 @@ before = {name: p.detach().clone() for name, p in net.named_parameters()}
 LayerwiseDescent(net, layers=["0"], products=10).step(x, y)
 way = {name: p.detach() - before[name] for name, p in net.named_parameters() if name.startswith("0.")}
 net.load_state_dict(before)
-line = ss.loss_section(net, x, y, way, span=(0.0, 2.0), progress=False)
-first = line.on_piece(np.zeros(200, dtype=int), np.linspace(0, 2, 200)[:, None])
+line = ss.loss_section(net, x, y, way, span=(0.0, 25.0), progress=False)
+first = line.on_piece(np.zeros(200, dtype=int), np.linspace(0, 25, 200)[:, None])
 
 # %%
 # Then whole sweeps: the loss never rises.
@@ -39,9 +39,9 @@ optimizer = LayerwiseDescent(net, products=20)
 losses = [optimizer.step(x, y) for _ in range(30)]
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
-t = np.linspace(0, 2, 800)
+t = np.linspace(0, 25, 800)
 left.plot(t, line(t), color="#0072b2", label=f"the loss, {line.count} pieces")
-left.plot(np.linspace(0, 2, 200), first, "--", color="#d55e00", label="the quadratic of the first piece")
+left.plot(np.linspace(0, 25, 200), first, "--", color="#d55e00", label="the quadratic of the first piece")
 left.plot(*line.minimum[1], line.minimum[0], "o", color="#e00000", label="exact minimum")
 left.set(xlabel="t along the direction in layer 0", ylabel="mean squared error", ylim=(0, 1.2 * line(t).max()))
 left.legend(frameon=False)
