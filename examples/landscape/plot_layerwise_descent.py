@@ -2,9 +2,10 @@
 Descent by pieces
 =================
 
-With the other layers held, the squared error is a quadratic of one layer's parameters in each piece. Layer after layer,
-`LayerwiseDescent` goes to the minimum of that quadratic, or rather to the exact minimum over all pieces on the line that
-leads there. Below, the first line it searches in the first layer: the piece where it starts knows little of what comes.
+With the other layers held, the squared error is a quadratic of one layer's parameters in each piece. Layer after
+layer, `LayerwiseDescent` goes to the minimum of that quadratic, or rather to the exact minimum over all pieces on the
+line that leads there. Below, the first line it searches in the first layer: the piece where it starts knows little of
+what comes.
 """
 
 import matplotlib.pyplot as plt

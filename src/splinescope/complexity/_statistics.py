@@ -48,7 +48,8 @@ def set_statistics_(model: nn.Module, rows: Tensor, forward: Forward | None = No
                 raise InputError(f"{path} needs at least 2 values per channel, got a batch of {len(rows)} row(s).")
             like = inputs[0] if norm.running_mean is None else norm.running_mean
             norm.track_running_stats = True
-            norm.running_mean = z.double().mean(0).to(like)
+            centres = getattr(norm, "centres", None)  # of a norm that places its folds by another criterion
+            norm.running_mean = (z.double().mean(0) if centres is None else centres(z.double())).to(like)
             norm.running_var = z.double().var(0, correction=0).to(like)
 
         return set_

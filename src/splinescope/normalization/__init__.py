@@ -24,6 +24,12 @@ from .jitter import boundary_jitter as boundary_jitter
 from .jitter import fold_jitter as fold_jitter
 from .jitter import minibatch_networks as minibatch_networks
 from .jitter import with_statistics as with_statistics
+from .placed import CRITERIA as CRITERIA
+from .placed import PlacedNorm1d as PlacedNorm1d
+from .placed import PlacedNorm2d as PlacedNorm2d
+from .placed import boundary_weights as boundary_weights
+from .placed import placing as placing
+from .placed import with_placed_norms as with_placed_norms
 from .report import Finding as Finding
 from .report import NormalizationReport as NormalizationReport
 from .report import Thresholds as Thresholds

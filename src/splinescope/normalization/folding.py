@@ -175,10 +175,17 @@ def _exported(model: nn.Module, example: Tensor) -> _Graph:
     return _Graph(model, calls, value_shapes(program), program.output)
 
 
+class _Tracer(torch.fx.Tracer):
+    """Batch norms of any class are taken whole, as torch's own are."""
+
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+        return isinstance(m, _BatchNorm) or super().is_leaf_module(m, module_qualified_name)
+
+
 def _symbolic(model: nn.Module) -> _Graph:
     """The calls of a model on no input in particular, by `torch.fx`."""
     try:
-        graph = torch.fx.Tracer().trace(model)
+        graph = _Tracer().trace(model)
     except Exception as error:  # the model's own code runs on a stand-in for its input and may fail in any way
         raise UnsupportedModelError(
             f"The model's calls could not be read without an example ({type(error).__name__}: "

@@ -1,0 +1,221 @@
+"""Batch norms that place their folds by another criterion than least squares.
+
+Batch norm subtracts the mean: of all offsets, the one of least total squared distance of the batch to the unit's fold.
+Here the offset is that of another wish: least absolute distance, given quantiles, the widest gap between class means,
+the points next to the decision boundary. The scale stays batch norm's, so that only the place of the fold differs. In
+evaluation mode such a layer is a batch norm whose running mean is the place: plain affine, to be traced, exported,
+folded away and loaded as any other.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from .._checks import check_choice
+from .._errors import InputError
+
+Criterion = Literal["mean", "median", "quantile", "gap", "weighted"]
+CRITERIA: tuple[str, ...] = ("mean", "median", "quantile", "gap", "weighted")
+"""Where a fold may be placed; see `PlacedNorm1d`."""
+
+
+class _Placed(nn.modules.batchnorm._BatchNorm):
+    """What the two classes share; the docstring is that of `PlacedNorm1d`."""
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        criterion: Criterion = "median",
+        levels: tuple[float, float] = (0.1, 0.9),
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device=device, dtype=dtype)
+        low, high = levels
+        if not 0 < low <= high < 1:
+            raise InputError(f"levels must be two numbers 0 < low <= high < 1, got {levels!r}.")
+        self.criterion = check_choice(criterion, "criterion", CRITERIA)
+        self.levels = (float(low), float(high))
+        self.labels: Tensor | None = None
+        self.weights: Tensor | None = None
+        self.frozen = False
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, criterion={self.criterion!r}{', frozen' if self.frozen else ''}"
+
+    def forward(self, input: Tensor) -> Tensor:
+        self._check_input_dim(input)
+        if not self.training or self.frozen:
+            return nn.functional.batch_norm(
+                input, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps
+            )
+        z = input.movedim(1, -1).reshape(-1, self.num_features)
+        if len(z) < 2:
+            raise InputError(f"a norm in training needs at least 2 values per channel, got {len(z)}.")
+        centre, variance = self.centres(z), z.var(0, correction=0)
+        self._remember(centre.detach(), variance.detach() * len(z) / (len(z) - 1))
+        scale = (variance + self.eps).rsqrt()
+        scale = scale if self.weight is None else scale * self.weight
+        shape = (-1,) + (1,) * (input.dim() - 2)
+        output = (input - centre.reshape(shape)) * scale.reshape(shape)
+        return output if self.bias is None else output + self.bias.reshape(shape)
+
+    def centres(self, z: Tensor) -> Tensor:
+        """`[C]` where the folds go, for values `[n, C]` of the channels; the positions of a point follow each other."""
+        if self.criterion == "median":
+            return z.quantile(0.5, dim=0)
+        if self.criterion == "quantile":
+            order = z.sort(0).values
+            place = torch.linspace(*self.levels, self.num_features, dtype=z.dtype, device=z.device) * (len(z) - 1)
+            below = place.floor().long().clamp(max=len(z) - 2)
+            channel = torch.arange(self.num_features, device=z.device)
+            share = place - below
+            return (1 - share) * order[below, channel] + share * order[below + 1, channel]
+        if self.criterion == "gap":
+            return _widest_gap(z, self._per_value(self.labels, z, "labels"))
+        if self.criterion == "weighted":
+            weights = self._per_value(self.weights, z, "weights").to(z)
+            total = weights.sum()
+            if not (bool((weights >= 0).all()) and bool(total > 0)):
+                raise InputError("weights must be non-negative numbers of positive sum.")
+            return (weights[:, None] * z).sum(0) / total
+        return z.mean(0)
+
+    def _per_value(self, given: Tensor | None, z: Tensor, name: str) -> Tensor:
+        """One entry per value of a channel: a point's positions share its own."""
+        if given is None:
+            raise InputError(
+                f"criterion {self.criterion!r} needs {name}: train inside `with placing(model, {name}=...)`."
+            )
+        if len(z) % len(given):
+            raise InputError(f"{name} must have one entry per row of the batch, got {len(given)} for {len(z)} values.")
+        return given.to(z.device).repeat_interleave(len(z) // len(given))
+
+    @torch.no_grad()
+    def _remember(self, centre: Tensor, variance: Tensor) -> None:
+        """Running averages as batch norm keeps them."""
+        if self.running_mean is None or self.running_var is None or self.num_batches_tracked is None:
+            return
+        self.num_batches_tracked += 1
+        share = self.momentum if self.momentum is not None else 1 / float(self.num_batches_tracked)
+        self.running_mean.lerp_(centre.to(self.running_mean), share)
+        self.running_var.lerp_(variance.to(self.running_var), share)
+
+
+def _widest_gap(z: Tensor, labels: Tensor) -> Tensor:
+    """`[C]` per channel, the middle of the widest gap between neighbouring class means; the mean for one class."""
+    classes, member = labels.unique(return_inverse=True)
+    if len(classes) < 2:
+        return z.mean(0)
+    counts = torch.bincount(member, minlength=len(classes)).to(z)
+    means = torch.zeros(len(classes), z.shape[1], dtype=z.dtype, device=z.device).index_add(0, member, z)
+    means = (means / counts[:, None]).sort(0).values
+    widest = means.diff(dim=0).argmax(0, keepdim=True)
+    return 0.5 * (means.gather(0, widest) + means.gather(0, widest + 1))[0]
+
+
+class PlacedNorm1d(_Placed, nn.BatchNorm1d):
+    """Drop-in for `nn.BatchNorm1d` that places each unit's fold by a criterion of its own.
+
+    In training, `y = gamma (z - c) / sqrt(v + eps) + beta` with v the batch's variance and c, by `criterion`:
+
+    * "mean": the batch's mean, least squared distance to the fold; batch norm itself.
+    * "median": least absolute distance; outliers do not pull.
+    * "quantile": channel k's fold at a quantile of its own, evenly from `levels[0]` to `levels[1]` over the channels:
+      the folds spread over the data instead of all passing its middle.
+    * "gap": the middle of the widest gap between neighbouring class means. Needs labels.
+    * "weighted": the mean by weights, such as `boundary_weights`, which are large next to the decision boundary.
+
+    Running averages, `momentum`, `state_dict` and evaluation mode are batch norm's: there it is plain affine. `frozen`
+    makes it so in training too, with the statistics it has (see `with_statistics` for those of a whole set).
+
+    Example:
+        >>> norm = PlacedNorm1d(3, criterion="median")
+        >>> out = norm(torch.randn(101, 3))
+        >>> bool((out.median(0).values.abs() < 1e-6).all())
+        True
+
+    Reference: Balestriero, Humayun, Baraniuk, "On the Geometry of Deep Learning", which asks for normalisations that
+    replace the total least squares of batch norm.
+    """
+
+
+class PlacedNorm2d(_Placed, nn.BatchNorm2d):
+    """Drop-in for `nn.BatchNorm2d`: a channel's positions are its values; see `PlacedNorm1d`."""
+
+
+def with_placed_norms(model: nn.Module, criterion: Criterion, **options: Any) -> nn.Module:
+    """A copy of a model whose batch norms (1-D and 2-D) place their folds by a criterion; weights and state are kept.
+
+    Args:
+        model: With `nn.BatchNorm1d` or `nn.BatchNorm2d` modules; left as found.
+        criterion: See `PlacedNorm1d`.
+        options: Further options of it (`levels`).
+    """
+    made = copy.deepcopy(model)
+    kinds: dict[type, type[_Placed]] = {nn.BatchNorm1d: PlacedNorm1d, nn.BatchNorm2d: PlacedNorm2d}
+    found = {path: norm for path, norm in made.named_modules() if type(norm) in (*kinds, *kinds.values())}
+    if not found:
+        raise InputError("model must have nn.BatchNorm1d or nn.BatchNorm2d modules, found none.")
+    for path, norm in found.items():
+        kind = kinds.get(type(norm), type(norm))
+        assert isinstance(norm, nn.modules.batchnorm._BatchNorm)
+        placed = kind(
+            norm.num_features, norm.eps, norm.momentum, norm.affine, norm.track_running_stats, criterion=criterion,
+            **options,
+        )  # fmt: skip
+        like = next((t for t in [*norm.parameters(), *norm.buffers()] if t.is_floating_point()), torch.zeros(0))
+        placed.to(like).train(norm.training)
+        placed.load_state_dict(norm.state_dict())
+        if path == "":
+            return placed
+        parent, _, name = path.rpartition(".")
+        setattr(made.get_submodule(parent), name, placed)
+    return made
+
+
+@contextmanager
+def placing(model: nn.Module, *, labels: Tensor | None = None, weights: Tensor | None = None) -> Iterator[None]:
+    """What the norms of a model know of the batch while the context lasts: a label and a weight per row.
+
+    Example:
+        >>> net = with_placed_norms(nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4), nn.ReLU()), "gap")
+        >>> with placing(net, labels=torch.tensor([0, 0, 1, 1])):
+        ...     out = net(torch.randn(4, 2))
+    """
+    norms = [norm for norm in model.modules() if isinstance(norm, _Placed)]
+    if not norms:
+        raise InputError("model must have placed norms (see with_placed_norms), found none.")
+    kept = [(norm.labels, norm.weights) for norm in norms]
+    try:
+        for norm in norms:
+            norm.labels, norm.weights = labels, weights
+        yield
+    finally:
+        for norm, (old_labels, old_weights) in zip(norms, kept, strict=True):
+            norm.labels, norm.weights = old_labels, old_weights
+
+
+@torch.no_grad()
+def boundary_weights(outputs: Tensor, *, width: float = 1.0) -> Tensor:
+    """`[N]` weights that are large where a classifier's two largest outputs `[N, classes]` are nearly equal.
+
+    `exp(-gap / (width * median gap))`: 1 on the decision boundary. The gap of logits stands for the distance, to which
+    it is proportional within a tile.
+    """
+    if outputs.dim() != 2 or outputs.shape[1] < 2:
+        raise InputError(f"outputs must have shape (N, classes) with at least 2 classes, got {tuple(outputs.shape)}.")
+    first, second = outputs.topk(2, dim=1).values.unbind(1)
+    gap = first - second
+    return torch.exp(-gap / (width * gap.median().clamp_min(torch.finfo(gap.dtype).tiny)))
