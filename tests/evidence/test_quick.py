@@ -228,6 +228,15 @@ def optimizer(n: Numbers) -> None:
         assert all(ours < theirs for ours, theirs in zip(ends["line"], ends["SGD"], strict=True))
 
 
+def placed_norms(n: Numbers) -> None:
+    """The same starts and batches for every criterion, and folds somewhere."""
+    assert {len(v["data"]) for v in n["places"].values()} == {2}
+    assert all(np.min(v["data"]) > 0 for v in n["places"].values())
+    for runs in n["runs"].values():
+        assert all(shares([run["accuracy"] for run in of_kind]) for of_kind in runs.values())
+        assert runs["median"] != runs["mean"]
+
+
 LAWS: dict[str, Callable[[Numbers], None]] = {
     "decomposed-cor4": cor4,
     "decomposed-fig1": rescaling,
@@ -259,6 +268,7 @@ LAWS: dict[str, Callable[[Numbers], None]] = {
     "survey-lc-proxy": lc_proxy,
     "survey-steering": steering,
     "survey-optimizer": optimizer,
+    "survey-placed-norms": placed_norms,
     "survey-tile-counts": tile_counts,
     "survey-fig8": fig8,
     "survey-fig10": fig10,
