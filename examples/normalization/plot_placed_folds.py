@@ -25,13 +25,13 @@ net = nn.Sequential(nn.Linear(2, 14), nn.BatchNorm1d(14), nn.ReLU(), nn.Linear(1
 with torch.no_grad():
     near = boundary_weights(with_statistics(net, x)(x))
 
-figure, axes = plt.subplots(1, 5, figsize=(15, 3.4), layout="constrained")
+figure, axes = plt.subplots(1, 5, figsize=(15, 3.2), layout="constrained")
 for ax, criterion in zip(axes, ("mean", "median", "quantile", "gap", "weighted"), strict=True):
     placed = with_placed_norms(net, criterion)
     with placing(placed, labels=y, weights=near):
         placed = with_statistics(placed, x)
     tiling = ss.tessellate(placed, ss.Slice.axes([0.0, 0.0], (0, 1), -2.0, 3.0))
-    tiling.plot(color="slope", ax=ax)
+    tiling.plot(color=None, ax=ax)
     ax.scatter(*x.T, c=y, s=6, cmap="coolwarm")
     ax.set_title(f"{criterion}: {tiling.count} tiles", fontsize="medium")
 plt.show()

@@ -10,6 +10,9 @@ from .density import FoldDensity as FoldDensity
 from .density import fold_alignment as fold_alignment
 from .density import fold_counts as fold_counts
 from .density import fold_density as fold_density
+from .fold_away import FoldAway as FoldAway
+from .fold_away import fold_batchnorm_ as fold_batchnorm_
+from .fold_away import plateaued as plateaued
 from .fold_distances import FoldDistances as FoldDistances
 from .fold_distances import SiteDistances as SiteDistances
 from .fold_distances import fold_distances as fold_distances

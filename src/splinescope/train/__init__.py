@@ -1,5 +1,6 @@
 """Measuring while a network trains: when, by what loop, and where the records go. Each part adds what it measures."""
 
+from .callbacks import Told as Told
 from .callbacks import lightning_callback as lightning_callback
 from .callbacks import trainer_callback as trainer_callback
 from .evaluation import evaluating as evaluating

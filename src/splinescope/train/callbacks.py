@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 from .._checks import require
-from .monitor import TrainingMonitor
 
 
-def lightning_callback(monitor: TrainingMonitor) -> Any:
+class Told(Protocol):
+    """What is told the steps of training: a monitor, or a schedule that changes the model (`FoldAway`)."""
+
+    def step(self, step: int) -> Any:
+        """Training is at this step."""
+
+    def close(self) -> None:
+        """Training is over."""
+
+
+def lightning_callback(monitor: Told) -> Any:
     """A `lightning.pytorch.Callback` that tells the monitor each global step (on the main process only).
 
     Example:
@@ -33,7 +42,7 @@ def lightning_callback(monitor: TrainingMonitor) -> Any:
     return TellMonitor()
 
 
-def trainer_callback(monitor: TrainingMonitor) -> Any:
+def trainer_callback(monitor: Told) -> Any:
     """A `transformers.TrainerCallback` that tells the monitor each global step (on the main process only).
 
     Example:

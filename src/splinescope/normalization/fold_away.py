@@ -1,0 +1,194 @@
+"""Batch norm early, none later: a norm that is folded into its neighbours while training goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.optim import Optimizer
+
+from .._checks import check_positive, check_whole
+from .._errors import InputError
+from ..complexity._statistics import set_statistics_
+from ..network._export import unwrap
+from ..train import TrainingMonitor, evaluating
+from .folding import fold_batchnorm
+
+
+@torch.no_grad()
+def fold_batchnorm_(
+    model: nn.Module, *, optimizer: Optimizer | None = None, statistics: Tensor | None = None, example: Any = None
+) -> tuple[str, ...]:
+    """Fold the batch norms of a model away in place, in the middle of training; in evaluation the function is the same.
+
+    The tensors of the layers that take them up keep their identity, so an optimiser goes on with them. What it
+    remembers of those (moments) belonged to other coordinates and is forgotten; norms leave it, biases that had
+    to be made join the group of their layer's weight.
+
+    Args:
+        model: In training or evaluation mode, which it keeps.
+        optimizer: The one that trains the model.
+        statistics: `[N, ...]` data whose mean and variance the norms are folded with; their running averages if None.
+        example: As for `fold_batchnorm`.
+
+    Returns:
+        Paths of the layers whose parameters changed.
+
+    Example:
+        >>> net = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.ReLU())
+        >>> fold_batchnorm_(net)
+        ('0',)
+    """
+    module = unwrap(model)
+    norms = {path: norm for path, norm in module.named_modules() if isinstance(norm, _BatchNorm)}
+    if not norms:
+        raise InputError("model must have batch norm modules, found none: nothing to fold.")
+    if "" in norms:
+        raise InputError("model must contain its batch norms, got a batch norm itself: it cannot be replaced in place.")
+    if statistics is not None:
+        set_statistics_(module, statistics)
+    with evaluating(module):
+        folded = fold_batchnorm(module, example)
+    changed = []
+    for path, made in folded.named_modules():
+        own = module.get_submodule(path) if path not in norms else None
+        if own is None or not _differ(own, made):
+            continue
+        changed.append(path)
+        for name, value in made.named_parameters(recurse=False):
+            mine = getattr(own, name)
+            if mine is None:
+                mine = nn.Parameter(torch.zeros_like(value))
+                setattr(own, name, mine)
+                _join(optimizer, mine, beside=own.weight)
+            mine.copy_(value)
+            if optimizer is not None:
+                optimizer.state.pop(mine, None)
+    for path, norm in norms.items():
+        parent, _, name = path.rpartition(".")
+        replacement = folded.get_submodule(path).train(norm.training)
+        setattr(module.get_submodule(parent), name, replacement)
+        _leave(optimizer, list(norm.parameters()))
+        for parameter in replacement.parameters():
+            _join(optimizer, parameter, beside=None)
+    return tuple(changed)
+
+
+def _differ(own: nn.Module, made: nn.Module) -> bool:
+    """Whether folding changed the parameters that a module itself owns."""
+    before, after = (dict(m.named_parameters(recurse=False)) for m in (own, made))
+    return before.keys() != after.keys() or any(not torch.equal(before[k], after[k]) for k in before)
+
+
+def _join(optimizer: Optimizer | None, parameter: nn.Parameter, beside: nn.Parameter | None) -> None:
+    """A new parameter into the group of another one, or the first."""
+    if optimizer is None:
+        return
+    groups = optimizer.param_groups
+    group = next((g for g in groups if beside is not None and any(p is beside for p in g["params"])), groups[0])
+    group["params"].append(parameter)
+
+
+def _leave(optimizer: Optimizer | None, parameters: list[nn.Parameter]) -> None:
+    if optimizer is None:
+        return
+    gone = {id(p) for p in parameters}
+    for group in optimizer.param_groups:
+        group["params"] = [p for p in group["params"] if id(p) not in gone]
+    for parameter in parameters:
+        optimizer.state.pop(parameter, None)
+
+
+class FoldAway:
+    """Trains with batch norm first and without it later: folds it away at a step, or when a monitored number plateaus.
+
+    It is told each step like a monitor, so `lightning_callback` and `trainer_callback` take it too. At the change the
+    function stays what it was in evaluation mode; from then on nothing pulls the folds to the batch.
+
+    Args:
+        model: With batch norm; changed in place once.
+        optimizer: The one that trains it, or a function that returns it when it is needed (in Lightning and Hugging
+            Face, `lambda: trainer.optimizers[0]`, `lambda: trainer.optimizer`).
+        at: The step to fold at (or the first one told after it).
+        plateau: `(monitor, name)`: fold when the last `patience` records of that monitor's number (a
+            `ComplexityMonitor`'s "train", say) differ by no more than `tolerance` of their mean.
+        patience: Number of records that have to agree.
+        tolerance: By how much, relative to their mean.
+        statistics: `[N, ...]` data to fold with; running averages if None.
+
+    Attributes:
+        folded_at: The step of the change; None before it.
+
+    Example:
+        >>> net = nn.Sequential(nn.Linear(2, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 1))
+        >>> optimizer = torch.optim.Adam(net.parameters())
+        >>> schedule = FoldAway(net, optimizer, at=3)
+        >>> for step in range(5):
+        ...     if schedule.step(step):
+        ...         print("folded before step", step)
+        ...     loss = net(torch.randn(16, 2)).square().mean()
+        ...     optimizer.zero_grad(); loss.backward(); optimizer.step()
+        folded before step 3
+
+    Reference: Balestriero, Humayun, Baraniuk, "On the Geometry of Deep Learning", which asks for the best of both:
+    batch norm's folds at the data early, their migration to the boundary late.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: Optimizer | Callable[[], Optimizer] | None = None,
+        *,
+        at: int | None = None,
+        plateau: tuple[TrainingMonitor, str] | None = None,
+        patience: int = 4,
+        tolerance: float = 0.05,
+        statistics: Tensor | None = None,
+    ) -> None:
+        if (at is None) == (plateau is None):
+            raise InputError("give either at=, a step, or plateau=, a monitor and the name of one of its numbers.")
+        self._model, self._optimizer, self._statistics = model, optimizer, statistics
+        self._at = None if at is None else check_whole(at, "at", least=0)
+        self._plateau = plateau
+        self._patience = check_whole(patience, "patience", least=2)
+        self._tolerance = check_positive(tolerance, "tolerance")
+        self.folded_at: int | None = None
+
+    def step(self, step: int) -> bool:
+        """Tell where training is; folds if that is due. Whether it did."""
+        if self.folded_at is not None or not self._due(step):
+            return False
+        optimizer = (
+            self._optimizer if self._optimizer is None or isinstance(self._optimizer, Optimizer) else self._optimizer()
+        )
+        fold_batchnorm_(self._model, optimizer=optimizer, statistics=self._statistics)
+        self.folded_at = int(step)
+        return True
+
+    def close(self) -> None:
+        """Nothing is open; monitors have this too."""
+
+    def _due(self, step: int) -> bool:
+        if self._at is not None:
+            return step >= self._at
+        assert self._plateau is not None
+        monitor, name = self._plateau
+        records = monitor.records
+        if records and name not in records[-1]:
+            raise InputError(f"plateau must name a number of the monitor's records, got {name!r}; there are: "
+                             f"{', '.join(records[-1])}.")  # fmt: skip
+        return plateaued([record[name] for record in records], patience=self._patience, tolerance=self._tolerance)
+
+
+def plateaued(values: Sequence[float], *, patience: int = 4, tolerance: float = 0.05) -> bool:
+    """Whether the last `patience` of some numbers differ by no more than `tolerance` of their mean.
+
+    Example:
+        >>> plateaued([9.0, 5.0, 5.1, 5.0, 5.05])
+        True
+    """
+    last = [float(v) for v in values[-patience:]]
+    return len(last) == patience and max(last) - min(last) <= tolerance * abs(sum(last) / patience)

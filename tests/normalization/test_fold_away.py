@@ -1,0 +1,154 @@
+"""Batch norm folded away in the middle of training: the function stays, the optimiser goes on, at the right time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import nn
+
+import splinescope as ss
+from splinescope.normalization import FoldAway, fold_batchnorm_, plateaued
+
+
+def network(bias: bool = True) -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(
+        *(nn.Linear(3, 8, bias=bias), nn.BatchNorm1d(8), nn.ReLU()),
+        *(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2)),
+    )
+
+
+def train(net: nn.Module, optimizer: torch.optim.Optimizer, steps: int, told: FoldAway | None = None) -> list[float]:
+    generator = torch.Generator().manual_seed(1)
+    losses = []
+    for step in range(steps):
+        if told is not None:
+            told.step(step)
+        x = torch.randn(32, 3, generator=generator)
+        loss = (net(x) - x[:, :2].abs()).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    return losses
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("kind", [torch.optim.Adam, torch.optim.SGD])
+def test_the_function_stays_and_the_optimiser_trains_on(bias, kind):
+    net = network(bias)
+    optimizer = kind(net.parameters(), lr=1e-2)
+    train(net, optimizer, 30)
+    weight, x = net[0].weight, torch.randn(50, 3)
+    with torch.no_grad():
+        before = net.eval()(x)
+        net.train()
+    changed = fold_batchnorm_(net, optimizer=optimizer)
+    assert changed == ("0", "3")
+    assert net.training
+    assert net[0].weight is weight
+    assert not any(isinstance(m, nn.BatchNorm1d) for m in net.modules())
+    with torch.no_grad():
+        torch.testing.assert_close(net(x), before, atol=1e-5, rtol=1e-5)  # in training mode too: nothing mixes rows now
+    held = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    assert held == {id(p) for p in net.parameters()}
+    assert all(p not in optimizer.state for p in (net[0].weight, net[3].weight))
+    losses = train(net, optimizer, 60)
+    assert not torch.equal(net(x), before)
+    assert sum(losses[-10:]) < sum(losses[:10])
+
+
+def test_it_is_folded_with_the_statistics_of_data_if_they_are_given():
+    net, x = network(), torch.randn(40, 3)
+    with torch.no_grad():
+        wanted = ss.with_statistics(net, x)(x)
+    fold_batchnorm_(net, statistics=x)
+    torch.testing.assert_close(net(x), wanted, atol=1e-5, rtol=1e-5)
+
+
+def test_a_norm_without_a_neighbour_stays_as_an_affine_layer_that_is_trained():
+    net = nn.Sequential(nn.BatchNorm1d(3), nn.ReLU(), nn.Linear(3, 2))
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    fold_batchnorm_(net, optimizer=optimizer)
+    assert {id(p) for group in optimizer.param_groups for p in group["params"]} == {id(p) for p in net.parameters()}
+
+
+def test_it_folds_once_at_its_step_or_at_the_first_one_after_it():
+    net = network()
+    schedule = FoldAway(net, torch.optim.SGD(net.parameters(), 0.01), at=5)
+    assert [schedule.step(step) for step in (0, 4, 7, 8)] == [False, False, True, False]
+    assert schedule.folded_at == 7
+
+
+def test_it_folds_when_local_complexity_plateaus():
+    net = network()
+    optimizer = torch.optim.SGD(net.parameters(), 1e-4)
+    monitor = ss.ComplexityMonitor(net, torch.randn(20, 3), radius=0.5, schedule=ss.train.Every(2))
+    schedule = FoldAway(net, optimizer, plateau=(monitor, "points"), patience=3, tolerance=0.2)
+    for step in range(12):
+        monitor.step(step)
+        schedule.step(step)
+    assert schedule.folded_at == 4  # at so small a rate the first three records agree
+    wrong = FoldAway(network(), plateau=(monitor, "nothing"))
+    with pytest.raises(ss.InputError, match="'nothing'; there are"):
+        wrong.step(0)
+
+
+def test_a_plateau_needs_enough_values_that_agree():
+    assert not plateaued([1.0, 1.0], patience=3)
+    assert plateaued([7.0, 1.0, 1.0, 1.02], patience=3, tolerance=0.05)
+    assert not plateaued([1.0, 1.0, 1.1], patience=3, tolerance=0.05)
+    assert plateaued([-1.0, -1.0, -1.01], patience=3, tolerance=0.05)
+
+
+@pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")  # lightning's own use of torch
+def test_lightning_tells_it(tmp_path: Path):
+    lightning = pytest.importorskip("lightning.pytorch", reason="no lightning", exc_type=ImportError)
+
+    class Module(lightning.LightningModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = network()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.net(x)
+
+        def training_step(self, batch: list[torch.Tensor], index: int) -> torch.Tensor:
+            return self.net(batch[0]).square().mean()
+
+        def configure_optimizers(self) -> torch.optim.Optimizer:
+            return torch.optim.Adam(self.parameters(), 0.1)
+
+    module = Module()
+    schedule = FoldAway(module, lambda: trainer.optimizers[0], at=3)
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.randn(24, 3)), batch_size=4)
+    trainer = lightning.Trainer(
+        max_epochs=1, logger=False, enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
+        accelerator="cpu", callbacks=[ss.train.lightning_callback(schedule)], default_root_dir=tmp_path,
+    )  # fmt: skip
+    trainer.fit(module, loader)
+    assert schedule.folded_at == 3
+    assert not any(isinstance(m, nn.BatchNorm1d) for m in module.modules())
+
+
+def test_hugging_face_tells_it():
+    pytest.importorskip("transformers", reason="no transformers", exc_type=ImportError)
+    net = network()
+    schedule = FoldAway(net, at=2)
+    callback = ss.train.trainer_callback(schedule)
+    for step in range(3):
+        callback.on_step_end(None, SimpleNamespace(global_step=step, is_world_process_zero=True), None)
+    callback.on_train_end(None, None, None)
+    assert schedule.folded_at == 2
+
+
+def test_what_makes_no_sense_is_refused():
+    with pytest.raises(ss.InputError, match="either at="):
+        FoldAway(network())
+    with pytest.raises(ss.InputError, match="found none"):
+        fold_batchnorm_(nn.Sequential(nn.Linear(2, 2)))
+    with pytest.raises(ss.InputError, match="itself"):
+        fold_batchnorm_(nn.BatchNorm1d(3))
