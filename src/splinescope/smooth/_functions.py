@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import types
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -72,6 +73,7 @@ READS = _names(
 """Facts about a tensor that are not its values."""
 
 
+@lru_cache(maxsize=4096)
 def plain_name(func: Any) -> str:
     """ "add" for `add_` and `__iadd__`; a property's own name for its getter."""
     name = getattr(func, "__name__", "")

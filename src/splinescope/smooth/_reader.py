@@ -199,24 +199,24 @@ def attend(
     result = query.new_empty(rows, heads, queries, value.shape[-1])
     squares = torch.empty(rows, heads, queries, device=query.device)
     query = query * (query.shape[-1] ** -0.5 if scale is None else scale)
-    hidden = None
+    added = None  # to the scores: adding -inf takes a tenth of the time of filling it in
     if is_causal:
-        hidden = torch.ones(queries, keys, dtype=torch.bool, device=query.device).triu_(1)
+        added = query.new_full((queries, keys), -torch.inf).triu_(1)
+    elif attn_mask is not None and attn_mask.dtype == torch.bool:
+        added = query.new_zeros(attn_mask.shape).masked_fill_(~attn_mask, -torch.inf)
     elif attn_mask is not None:
-        attn_mask = attn_mask.expand(rows, heads, queries, keys)
+        added = attn_mask
+    if added is not None:
+        added = added.expand(rows, heads, queries, keys)
     together = max(1, _CACHE_BYTES // (4 * queries * keys))
     for row in range(rows):
         for start in range(0, heads, together):
             part = (row, slice(start, start + together))
             scores = query[part] @ key[part].transpose(-2, -1)
-            if hidden is not None:
-                scores.masked_fill_(hidden, -torch.inf)
-            elif attn_mask is not None and attn_mask.dtype == torch.bool:
-                scores.masked_fill_(~attn_mask[part], -torch.inf)
-            elif attn_mask is not None:
-                scores += attn_mask[part]
+            if added is not None:
+                scores += added[part]
             weights = scores.softmax(-1)
-            if hidden is None and attn_mask is not None:
+            if attn_mask is not None:
                 weights = weights.nan_to_num_(0.0)  # a query that may see nothing gets nothing
             squares[part] = torch.linalg.vector_norm(weights, dim=-1, dtype=torch.float32).square_()
             torch.matmul(weights, value[part], out=result[part])
