@@ -17,7 +17,7 @@ from .frame import pack, tiling_frame
 if TYPE_CHECKING:
     from ..tiling import Tiling
 
-MODULES = ("frame.js", "colors.js", "mesh.js", "painter.js", "viewer.js", "panel.js")
+MODULES = ("frame.js", "colors.js", "gl.js", "pointer.js", "words.js", "mesh.js", "painter.js", "viewer.js", "panel.js")
 """The viewer's modules, each after those that it imports."""
 
 

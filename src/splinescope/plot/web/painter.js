@@ -1,6 +1,7 @@
 // The GPU's side of the viewer: one program that fills tiles, draws walls, and spreads an image of dust.
 
 import {CLASS_COLORS, FIRST_FOLD} from "./colors.js"
+import {context, link, Textures} from "./gl.js"
 
 const VERTEX = `#version 300 es
 precision highp float; precision highp int;
@@ -54,19 +55,12 @@ const UNIFORMS = ["shift", "scale", "values", "deepest", "pixels", "faintest", "
 
 export class Painter {
   constructor(canvas) {
-    const gl = this.gl = canvas.getContext("webgl2", {alpha: false, antialias: !drawnBySoftware(), preserveDrawingBuffer: true})
-    if (!gl) throw new Error("This page needs WebGL2, which this browser does not offer.")
-    this.program = link(gl)
+    const gl = this.gl = context(canvas)
+    this.program = link(gl, VERTEX, FRAGMENT)
     gl.useProgram(this.program)
     this.at = Object.fromEntries(UNIFORMS.map(name => [name, gl.getUniformLocation(this.program, name)]))
-    this.textures = ["values", "colors", "dust"].map((name, unit) => {
-      gl.uniform1i(this.at[name], unit)
-      const made = gl.createTexture()
-      gl.bindTexture(gl.TEXTURE_2D, made)
-      for (const key of [gl.TEXTURE_MIN_FILTER, gl.TEXTURE_MAG_FILTER]) gl.texParameteri(gl.TEXTURE_2D, key, gl.NEAREST)
-      for (const key of [gl.TEXTURE_WRAP_S, gl.TEXTURE_WRAP_T]) gl.texParameteri(gl.TEXTURE_2D, key, gl.CLAMP_TO_EDGE)
-      return made
-    })
+    const {values, colors, dust} = this.at
+    this.textures = new Textures(gl, {values, colors, dust})
     this.array = gl.createVertexArray()
     gl.bindVertexArray(this.array)
     this.buffers = ["position", "tile", "depth", "size", "outputs0", "outputs1", "outputs2"].map((name, i) => {
@@ -95,28 +89,13 @@ export class Painter {
     this.counts = [mesh.triangles.length, mesh.lines.length]
   }
 
-  setLevels(levels) { // one number per tile, on the colour table
-    const gl = this.gl, width = Math.min(2048, Math.max(1, levels.length)), height = Math.max(1, Math.ceil(levels.length / width))
-    const padded = levels.length === width * height ? levels : new Float32Array(width * height)
-    if (padded !== levels) padded.set(levels)
-    this.texture(0, () => gl.texImage2D(gl.TEXTURE_2D, 0, gl.R32F, width, height, 0, gl.RED, gl.FLOAT, padded))
-  }
+  setLevels(levels) { this.textures.setNumbers("values", levels) } // one number per tile, on the colour table
 
-  setColors(table) {
-    const gl = this.gl
-    this.texture(1, () => gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGBA, 256, 1, 0, gl.RGBA, gl.UNSIGNED_BYTE, table))
-  }
+  setColors(table) { this.textures.setPixels("colors", table, 256, 1) }
 
   setDust(image) {
-    const gl = this.gl
     this.dustBox = image?.box
-    if (image) this.texture(2, () => gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGBA, image.width, image.height, 0, gl.RGBA, gl.UNSIGNED_BYTE, image.pixels))
-  }
-
-  texture(unit, fill) {
-    this.gl.activeTexture(this.gl.TEXTURE0 + unit)
-    this.gl.bindTexture(this.gl.TEXTURE_2D, this.textures[unit])
-    fill()
+    if (image) this.textures.setPixels("dust", image.pixels, image.width, image.height)
   }
 
   // view: {x, y, scale, width, height}; how: {fill, walls, byDepth, layers, deepest, ground, ink, classes (how many outputs decide; 0: one class a tile)}
@@ -126,7 +105,7 @@ export class Painter {
     gl.clearColor(...how.ground, 1)
     gl.clear(gl.COLOR_BUFFER_BIT)
     gl.bindVertexArray(this.array)
-    this.textures.forEach((_, unit) => this.texture(unit, () => {}))
+    this.textures.bindAll()
     gl.uniform2f(at.shift, view.x - mesh.x, view.y - mesh.y)
     gl.uniform2f(at.scale, 2 * view.scale / view.width, 2 * view.scale / view.height)
     gl.uniform1f(at.deepest, how.deepest)
@@ -154,27 +133,4 @@ export class Painter {
     this.gl.bindBuffer(this.gl.ELEMENT_ARRAY_BUFFER, indices)
     this.gl.drawElements(kind, count, this.gl.UNSIGNED_INT, 0)
   }
-}
-
-let software = null
-function drawnBySoftware() { // smooth edges then take most of the time, and pictures could not follow the training
-  if (software !== null) return software
-  const gl = document.createElement("canvas").getContext("webgl2"), told = gl?.getExtension("WEBGL_debug_renderer_info")
-  software = told ? /swiftshader|llvmpipe|software/i.test(gl.getParameter(told.UNMASKED_RENDERER_WEBGL)) : false
-  gl?.getExtension("WEBGL_lose_context")?.loseContext()
-  return software
-}
-
-function link(gl) {
-  const program = gl.createProgram()
-  for (const [kind, source] of [[gl.VERTEX_SHADER, VERTEX], [gl.FRAGMENT_SHADER, FRAGMENT]]) {
-    const shader = gl.createShader(kind)
-    gl.shaderSource(shader, source)
-    gl.compileShader(shader)
-    if (!gl.getShaderParameter(shader, gl.COMPILE_STATUS)) throw new Error(gl.getShaderInfoLog(shader))
-    gl.attachShader(program, shader)
-  }
-  gl.linkProgram(program)
-  if (!gl.getProgramParameter(program, gl.LINK_STATUS)) throw new Error(gl.getProgramInfoLog(program))
-  return program
 }

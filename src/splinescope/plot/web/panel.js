@@ -1,26 +1,9 @@
-// The words beside a tiling: legend, what is under the pointer, controls. Shared by the page, the widget and the studio.
+// The words beside a tiling of a plane: what is under the pointer, controls. Shared by the page, the widget and the studio.
 
-import {colorOf, FIRST_FOLD, gradient} from "./colors.js"
 import {TilingView} from "./viewer.js"
+import {fillLegend, fillList, number, shown} from "./words.js"
 
 const MOST_OUTPUTS = 12
-
-export function element(tag, properties = {}, ...children) {
-  const {dataset, ...rest} = properties, made = Object.assign(document.createElement(tag), rest)
-  Object.assign(made.dataset, dataset)
-  made.append(...children)
-  return made
-}
-
-export function number(v) {
-  return Number.isInteger(v) ? String(v) : Math.abs(v) >= 1e-3 && Math.abs(v) < 1e5 ? v.toPrecision(5) : v.toExponential(3)
-}
-
-export function fillList(target, rows) {
-  target.replaceChildren(...rows.flatMap(([key, value]) => [element("dt", {textContent: key}), element("dd", {textContent: value})]))
-}
-
-const shown = (q, v) => q.categories ? q.categories[v] ?? String(v) : number(v)
 
 export function tileRows(view, tile, x, y) { // what is known of the tile under the pointer, as pairs
   if (tile < 0) return [["tile", "none"]]
@@ -29,30 +12,6 @@ export function tileRows(view, tile, x, y) { // what is known of the tile under 
   const order = outputs.map((value, i) => [`output ${i} here`, number(value), value])
   if (order.length > MOST_OUTPUTS) order.sort((a, b) => b[2] - a[2]).splice(MOST_OUTPUTS)
   return [...rows, ...order.map(row => row.slice(0, 2)), ["at", `${number(x)}, ${number(y)}`]]
-}
-
-export function fillLegend(target, view) {
-  const q = view.quantity, by = element("div")
-  if (q?.categories) {
-    by.className = "classes"
-    const present = new Set(q.values)
-    q.categories.forEach((name, i) => {
-      if (!present.has(i)) return
-      const swatch = element("i", {className: "swatch"})
-      swatch.style.background = colorOf(q, i)
-      by.append(element("span", {}, swatch, name), " ")
-    })
-  } else {
-    const bar = element("div", {id: "bar", className: "bar"}), [low, high] = q ? [q.low, q.high] : [1, view.deepest]
-    bar.style.background = gradient(q ? 0 : FIRST_FOLD)
-    by.append(bar, element("div", {className: "ends"}, ...[number(low), q?.log ? "logarithmic" : "", number(high)].map(text => element("span", {textContent: text}))))
-  }
-  target.replaceChildren(element("div", {className: "name", textContent: q ? q.label : "depth of the fold"}), by)
-}
-
-export function showError(target, error) {
-  target.replaceChildren(element("p", {id: "error", textContent: error.message}))
-  console.error(error)
 }
 
 // The whole explorer of one tiling in `root`, which must hold the elements of `tiling.html` (found by class).

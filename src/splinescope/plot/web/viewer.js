@@ -13,11 +13,11 @@
 import {colorAt, foldLevel, levelOf} from "./colors.js"
 import {buildMesh, clipRing, clipSegment, dustImage, extent, locate, outputsAt, ring, shadedOutputs, tileBounds} from "./mesh.js"
 import {Painter} from "./painter.js"
+import {listenTo} from "./pointer.js"
 
 const BOX = 1.5 // times the view: the part of the plane that the GPU is given
 const MANY = 100_000 // tiles from which a view from further off is worth a new mesh, with more dust
 const DEEPEST = 64 // a view so many times smaller than its box gets a new one: float32 would show
-const TAP = 6 // pixels a pointer may move and still be a tap
 export const NO_TILE = -1
 
 export class TilingView {
@@ -213,43 +213,6 @@ export class TilingView {
   outputs(tile, x, y) { return outputsAt(this.data, tile, x, y) }
 
   listen() {
-    const target = this.overlay, pointers = new Map()
-    let dragged = null, start = null
-    const place = event => { const box = target.getBoundingClientRect(); return [event.clientX - box.left, event.clientY - box.top] }
-    const spread = () => { const [a, b] = [...pointers.values()]; return Math.hypot(a[0] - b[0], a[1] - b[1]) }
-    target.addEventListener("pointerdown", event => {
-      target.setPointerCapture(event.pointerId)
-      pointers.set(event.pointerId, place(event))
-      start = pointers.size === 1 ? place(event) : null
-      dragged = pointers.size === 1 ? this.grab(...place(event), event) : null
-    })
-    const release = event => {
-      const now = place(event)
-      pointers.delete(event.pointerId)
-      dragged?.end()
-      if (start && event.type === "pointerup" && Math.hypot(now[0] - start[0], now[1] - start[1]) < TAP) {
-        this.hover(...now) // a finger never hovers: its tap asks what is here
-        if (!dragged) this.ontap(this.hovered, ...this.toSlice(...now), event)
-      }
-      start = dragged = null
-    }
-    for (const end of ["pointerup", "pointercancel"]) target.addEventListener(end, release)
-    target.addEventListener("pointermove", event => {
-      const now = place(event), before = pointers.get(event.pointerId)
-      if (!before) return this.hover(...now)
-      if (dragged) return dragged.move(...now)
-      const apart = pointers.size === 2 ? spread() : 0
-      pointers.set(event.pointerId, now)
-      const share = 1 / pointers.size
-      this.lookAt(this.x - share * (now[0] - before[0]) / this.scale, this.y + share * (now[1] - before[1]) / this.scale, this.scale)
-      if (apart > 0) this.zoom(spread() / apart, ...now)
-    })
-    target.addEventListener("pointerleave", event => { if (event.pointerType === "mouse") this.hover(-1, -1) })
-    target.addEventListener("wheel", event => {
-      event.preventDefault()
-      this.zoom(Math.exp(-event.deltaY * (event.deltaMode ? 0.05 : 0.002)), ...place(event))
-    }, {passive: false})
-    target.addEventListener("dblclick", event => this.zoom(4, ...place(event)))
     const step = 60, keys = {
       "+": () => this.zoom(1.5), "=": () => this.zoom(1.5), "-": () => this.zoom(1 / 1.5), "0": () => this.home(),
       ArrowLeft: () => this.lookAt(this.x - step / this.scale, this.y, this.scale),
@@ -257,11 +220,21 @@ export class TilingView {
       ArrowUp: () => this.lookAt(this.x, this.y + step / this.scale, this.scale),
       ArrowDown: () => this.lookAt(this.x, this.y - step / this.scale, this.scale),
     }
-    target.addEventListener("keydown", event => {
-      if (!keys[event.key] || event.ctrlKey || event.metaKey) return
-      event.preventDefault()
-      keys[event.key]()
-      this.hover(this.width / 2, this.height / 2) // what is in the middle is told, as it is under a pointer
+    listenTo(this.overlay, {
+      hover: (px, py) => this.hover(px, py),
+      leave: () => this.hover(-1, -1),
+      tap: (px, py, event) => this.ontap(this.hovered, ...this.toSlice(px, py), event),
+      drag: (dx, dy) => this.lookAt(this.x - dx / this.scale, this.y + dy / this.scale, this.scale),
+      pinch: (factor, px, py) => this.zoom(factor, px, py),
+      wheel: (factor, px, py) => this.zoom(factor, px, py),
+      double: (px, py) => this.zoom(4, px, py),
+      grab: (px, py, event) => this.grab(px, py, event),
+      key: name => {
+        if (!keys[name]) return false
+        keys[name]()
+        this.hover(this.width / 2, this.height / 2) // what is in the middle is told, as it is under a pointer
+        return true
+      },
     })
   }
 }

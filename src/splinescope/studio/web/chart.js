@@ -1,6 +1,6 @@
 // A small curve over training steps, with its latest values in words.
 
-import {element} from "/viewer/panel.js"
+import {element} from "/viewer/words.js"
 
 const MOST = 1200 // points kept; then every other one is dropped
 

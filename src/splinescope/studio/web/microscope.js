@@ -1,7 +1,8 @@
 // The microscope: networks of one's own on a slice; zooming tiles the window anew, two can be looked at side by side.
 
-import {element, fillLegend, fillList, number, tileRows} from "/viewer/panel.js"
+import {tileRows} from "/viewer/panel.js"
 import {TilingView} from "/viewer/viewer.js"
+import {element, fillLegend, fillList, number} from "/viewer/words.js"
 import {token} from "./channel.js"
 import {Curve} from "./chart.js"
 import {readState, writeState} from "./state.js"

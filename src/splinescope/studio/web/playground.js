@@ -1,7 +1,8 @@
 // The playground: a small network in training, its exact tiles live; points, folds and weights can be dragged.
 
-import {element, fillLegend, fillList, number, tileRows} from "/viewer/panel.js"
+import {tileRows} from "/viewer/panel.js"
 import {TilingView} from "/viewer/viewer.js"
+import {element, fillLegend, fillList, number} from "/viewer/words.js"
 import {Curve} from "./chart.js"
 import {classColor, Switches} from "./controls.js"
 import {readState, writeState} from "./state.js"

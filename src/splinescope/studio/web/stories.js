@@ -1,6 +1,6 @@
 // Stories: a few sentences, a state to start from, and what to try. `#story=NAME` opens one.
 
-import {element} from "/viewer/panel.js"
+import {element} from "/viewer/words.js"
 
 export const STORIES = [
   {

@@ -1,7 +1,7 @@
 // Take it home: pictures, tables, the tiling, a page, and the Python that makes them.
 
 import {colorAt, levelOf} from "/viewer/colors.js"
-import {element} from "/viewer/panel.js"
+import {element} from "/viewer/words.js"
 
 const MOST_SVG = 50_000
 
