@@ -232,7 +232,7 @@ def test_bad_input_is_one_clear_line(folder):
     refuse(*small, *SQUARE, "--max-tiles", "10", "--quiet", "--out", "a.tiling", match="max_tiles=10 reached")
     assert not (folder / "a.tiling").exists()
     refuse(*small, "--slice", "axes", "--axes", "0", "--shape", "2", "--html", "a.html", "--plot", "a.png",
-           match="--html shows planes, and this slice is a line")  # fmt: skip
+           match="--html shows planes and spaces, and this slice is a line")  # fmt: skip
     assert not (folder / "a.png").exists()
     refuse(*small, *SQUARE, "--out", "-", "--json", match="both write to stdout")
     refuse("stats", "-", "-", match="only one of FILE and OTHER")

@@ -164,7 +164,7 @@ def test_the_page_has_no_address_of_another_machine(tiling, tmp_path):
 
 def test_pages_refuse_lines_and_unknown_colours(tiling, tmp_path):
     line = ss.tessellate(tiling.network, ss.Slice.segment([-2.0, 0.0], [2.0, 1.0]))
-    with pytest.raises(ss.InputError, match=r"a page shows 2-D tilings, got a 1-D one: tiling.plot\(\) draws it"):
+    with pytest.raises(ss.InputError, match=r"a page shows 2-D and 3-D tilings, got a 1-D one: tiling.plot\(\)"):
         line.to_html(tmp_path / "line.html")
     with pytest.raises(ss.InputError, match="must be one of 'slope'"):
         tiling.to_html(tmp_path / "odd.html", color="flavour")

@@ -63,10 +63,10 @@ def check_outputs(*paths: str | None, plot: str | None = None) -> None:
 
 
 def check_page(html: str | None, dimension: int) -> None:
-    """Refuse a page of a line before anything is written."""
-    if html is not None and dimension != 2:
-        what = "a line: --plot draws it as a graph" if dimension == 1 else f"{dimension}-D: --plot draws 3-D ones"
-        raise InputError(f"--html shows planes, and this slice is {what}.")
+    """Refuse a page of a line, or of four dimensions and more, before anything is written."""
+    if html is not None and dimension not in (2, 3):
+        what = "a line: --plot draws it as a graph" if dimension == 1 else f"{dimension}-D"
+        raise InputError(f"--html shows planes and spaces, and this slice is {what}.")
 
 
 def write_pictures(tiling: Tiling, *, plot: str | None, html: str | None, color: str, title: str) -> None:

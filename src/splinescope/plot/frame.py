@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._checks import as_float64_array
 from .._errors import InputError
-from ..tiling.quantities import QUANTITIES, available, corner_depths, tile_quantity
+from ..tiling.quantities import QUANTITIES, Quantity, available, corner_depths, tile_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +49,13 @@ def pack(content: Any) -> bytes:
 
 
 def tiling_frame(
-    tiling: Tiling, *, title: str = "Tiling", color: str | None = None, only: Sequence[str] | None = None
+    tiling: Tiling,
+    *,
+    title: str = "Tiling",
+    color: str | None = None,
+    only: Sequence[str] | None = None,
+    points: Any = None,
+    labels: Any = None,
 ) -> dict[str, Any]:
     """What the viewer draws of a tiling, ready for `pack`.
 
@@ -58,10 +65,48 @@ def tiling_frame(
         color: The quantity it is coloured by first.
         only: Names of the quantities to send; by default all that this tiling can give, but those that run the
             network on every tile only where there are few tiles, or where `color` asks for them.
+        points: `[N, ...]` inputs to mark; by default the slice's anchors.
+        labels: `[N]` their classes.
     """
     if tiling.dimension != 2:
-        what = f"got a {tiling.dimension}-D one: tiling.plot() draws it as a graph."
-        raise InputError(f"a page shows 2-D tilings, {what}")
+        raise InputError(f"tiling_frame needs a 2-D tiling, got a {tiling.dimension}-D one.")
+    places, classes = marks(tiling, points, labels)
+    values = tiling.values
+    boundary = np.zeros((0, 2, 2)) if values is None else tiling.decision_boundary().segments
+    return {
+        "title": title,
+        "notes": notes_of(tiling),
+        "vertices": tiling.vertices,
+        "offsets": tiling.tiles.offsets.astype(np.uint32),
+        "corners": tiling.tiles.corners.astype(np.uint32),
+        "depths": np.minimum(corner_depths(tiling), 254).astype(np.uint8),
+        "domain": tiling.slice.domain.ravel().tolist(),
+        "anchors": places.ravel().tolist(),
+        "labels": classes,
+        "boundary": np.asarray(boundary, np.float64),
+        "values": np.zeros(0, np.float32) if values is None else values.astype(np.float32),
+        "quantities": [quantity_frame(tile_quantity(tiling, name)) for name in chosen_quantities(tiling, color, only)],
+    }
+
+
+def marks(tiling: Tiling, points: Any, labels: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Slice coordinates `[N, d]` and classes `[N]` (or none) of the points to mark: by default the slice's anchors."""
+    if points is None:
+        if labels is not None:
+            raise InputError("labels are those of points: give points, too.")
+        return tiling.slice.anchors, np.zeros(0, np.int32)
+    inputs = as_float64_array(points, "points")
+    shape = tiling.slice.input_shape
+    if inputs.shape[1:] != shape:
+        raise InputError(f"points must have shape (N, {', '.join(map(str, shape))}), got {inputs.shape}.")
+    classes = np.zeros(0, np.int32) if labels is None else as_float64_array(labels, "labels").astype(np.int32)
+    if labels is not None and (classes.shape != (len(inputs),) or (classes < 0).any()):
+        raise InputError(f"labels must be {len(inputs)} class numbers from 0 on, one per point, got {classes.shape}.")
+    return tiling.slice.coordinates(inputs), classes
+
+
+def chosen_quantities(tiling: Tiling, color: str | None, only: Sequence[str] | None) -> list[str]:
+    """Names of the quantities of a frame, `color` first; see `tiling_frame`."""
     names = available(tiling)
     if color is not None:
         tile_quantity(tiling, color)  # refuses unknown names and what this tiling cannot give
@@ -70,30 +115,16 @@ def tiling_frame(
         names = [name for name in names if name in only]
     elif tiling.count > FEW:
         names = [name for name in names if name == color or not QUANTITIES[name].runs_network]
-    values = tiling.values
-    boundary = np.zeros((0, 2, 2)) if values is None else tiling.decision_boundary().segments
-    return {
-        "title": title,
-        "notes": _notes(tiling),
-        "vertices": tiling.vertices,
-        "offsets": tiling.tiles.offsets.astype(np.uint32),
-        "corners": tiling.tiles.corners.astype(np.uint32),
-        "depths": np.minimum(corner_depths(tiling), 254).astype(np.uint8),
-        "domain": tiling.slice.domain.ravel().tolist(),
-        "anchors": tiling.slice.anchors.ravel().tolist(),
-        "boundary": np.asarray(boundary, np.float64),
-        "values": np.zeros(0, np.float32) if values is None else values.astype(np.float32),
-        "quantities": [_quantity(tiling, name) for name in names],
-    }
+    return names
 
 
-def _quantity(tiling: Tiling, name: str) -> dict[str, Any]:
-    quantity = tile_quantity(tiling, name)
+def quantity_frame(quantity: Quantity, tiles: np.ndarray | None = None) -> dict[str, Any]:
+    """A quantity as the viewer takes it, of some tiles or of all."""
     low, high = quantity.limits
-    values = quantity.values
+    values = quantity.values if tiles is None else quantity.values[tiles]
     counts = np.issubdtype(values.dtype, np.integer) and values.size and values.min() >= 0 and values.max() < 1 << 16
     return {
-        "name": name,
+        "name": quantity.name,
         "label": quantity.label,
         "log": quantity.log,
         "low": low,
@@ -103,14 +134,15 @@ def _quantity(tiling: Tiling, name: str) -> dict[str, Any]:
     }
 
 
-def _notes(tiling: Tiling) -> list[tuple[str, str]]:
+def notes_of(tiling: Tiling) -> list[tuple[str, str]]:
+    """What stands beside the picture."""
     areas = tiling.areas
     notes = [
         ("tiles", f"{tiling.count:,}"),
         ("vertices", f"{len(tiling.vertices):,}"),
         ("folding sites", str(len(tiling.sites))),
         ("units", f"{sum(site.units for site in tiling.sites):,}"),
-        ("area", f"{tiling.slice.size:.5g}"),
+        ("area" if tiling.dimension == 2 else "volume", f"{tiling.slice.size:.5g}"),
         ("median tile", f"{np.median(areas):.3g}" if len(areas) else "none"),
         ("input shape", " × ".join(map(str, tiling.slice.input_shape))),
         ("tolerance", f"{tiling.rtol:g}"),

@@ -7,38 +7,86 @@ import html
 import os
 import re
 import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from .._errors import InputError
 from .._files import replacing
 from .frame import pack, tiling_frame
+from .space_frame import space_frame
 
 if TYPE_CHECKING:
     from ..tiling import Tiling
 
-MODULES = ("frame.js", "colors.js", "gl.js", "pointer.js", "words.js", "mesh.js", "painter.js", "viewer.js", "panel.js")
-"""The viewer's modules, each after those that it imports."""
+_SHARED = ("frame.js", "colors.js", "gl.js", "pointer.js", "words.js")
+_PLANE = ("mesh.js", "painter.js", "viewer.js", "panel.js")
+_SPACE = ("solid.js", "camera.js", "space_painter.js", "space.js", "space_panel.js")
+
+
+@dataclass(frozen=True)
+class Viewer:
+    """What draws tilings of one dimension.
+
+    Attributes:
+        frame: (tiling, title=, color=) -> what is drawn, ready for `pack`.
+        modules: Its JavaScript, each module after those that it imports.
+        body: The page's elements.
+        explore: Name of the function that fills them.
+    """
+
+    frame: Callable[..., dict[str, Any]]
+    modules: tuple[str, ...]
+    body: str
+    explore: str
+
+
+_VIEWERS = {
+    2: Viewer(tiling_frame, _SHARED + _PLANE, "explorer.html", "explore"),
+    3: Viewer(space_frame, _SHARED + _SPACE, "space.html", "exploreSpace"),
+}
+
+
+def viewer_of(tiling: Tiling) -> Viewer:
+    """The viewer for a tiling's dimension, refused in words for lines and for four dimensions and more."""
+    if tiling.dimension not in _VIEWERS:
+        draws = (
+            "tiling.plot() draws it as a graph" if tiling.dimension == 1 else "tile a slice of three directions of it"
+        )
+        raise InputError(f"a page shows 2-D and 3-D tilings, got a {tiling.dimension}-D one: {draws}.")
+    return _VIEWERS[tiling.dimension]
 
 
 def write_page(
-    tiling: Tiling, path: str | os.PathLike[str], *, title: str = "Tiling", color: str | None = None
+    tiling: Tiling,
+    path: str | os.PathLike[str],
+    *,
+    title: str = "Tiling",
+    color: str | None = None,
+    points: Any = None,
+    labels: Any = None,
 ) -> None:
-    """Write a page with pan, zoom and hover; see `Tiling.to_html`."""
-    text = render_page(tiling, title=title, color=color)
+    """Write a page to explore; see `Tiling.to_html`."""
+    text = render_page(tiling, title=title, color=color, points=points, labels=labels)
     with replacing(path) as partial:
         partial.write_text(text, encoding="utf-8")
 
 
-def render_page(tiling: Tiling, *, title: str = "Tiling", color: str | None = None) -> str:
+def render_page(
+    tiling: Tiling, *, title: str = "Tiling", color: str | None = None, points: Any = None, labels: Any = None
+) -> str:
     """The page as text: template, viewer and data (a compressed frame in base64) in one, with no links out."""
-    frame = zlib.compress(pack(tiling_frame(tiling, title=title, color=color)), 1)
+    viewer = viewer_of(tiling)
+    frame = zlib.compress(pack(viewer.frame(tiling, title=title, color=color, points=points, labels=labels)), 1)
     parts = {
         "title": html.escape(title),
         "style": web_file("tiling.css"),
-        "body": web_file("explorer.html"),
+        "body": web_file(viewer.body),
         "data": base64.b64encode(frame).decode("ascii"),
-        "script": viewer_script(),
+        "script": script_of(viewer),
+        "explore": viewer.explore,
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], web_file("tiling.html"))
 
@@ -50,7 +98,7 @@ def web_file(name: str) -> str:
 
 
 @cache
-def viewer_script() -> str:
-    """The viewer's modules as one text without imports and exports: what a page without a server can carry."""
-    text = "\n".join(map(web_file, MODULES))
+def script_of(viewer: Viewer) -> str:
+    """A viewer's modules as one text without imports and exports: what a page without a server can carry."""
+    text = "\n".join(map(web_file, viewer.modules))
     return re.sub(r"^import .*\n|^export (?=\w)", "", text, flags=re.MULTILINE)

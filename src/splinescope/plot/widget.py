@@ -7,8 +7,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from .._checks import require
-from .frame import pack, tiling_frame
-from .page import viewer_script, web_file
+from .frame import pack
+from .page import Viewer, script_of, viewer_of, web_file
 
 if TYPE_CHECKING:
     from anywidget import AnyWidget
@@ -31,7 +31,7 @@ export default {{
     root.innerHTML = BODY
     el.append(root)
     try {{
-      const data = unpack(bytesOf(model)), view = explore(root, data)
+      const data = unpack(bytesOf(model)), view = {explore}(root, data)
       root.querySelector("h1").textContent = data.title
       root.view = view
       const change = () => view.setData(unpack(bytesOf(model)))
@@ -43,20 +43,21 @@ export default {{
 """
 
 
-def widget_module() -> str:
-    """The widget's ES module: the viewer and a `render` that takes a frame."""
-    return viewer_script() + _RENDER.format(body=json.dumps(web_file("explorer.html")), height=HEIGHT)
+def widget_module(viewer: Viewer) -> str:
+    """The widget's ES module: a viewer and a `render` that takes a frame."""
+    body = json.dumps(web_file(viewer.body))
+    return script_of(viewer) + _RENDER.format(body=body, height=HEIGHT, explore=viewer.explore)
 
 
 @cache
-def _widget_class() -> Any:
+def _widget_class(viewer: Viewer) -> Any:
     anywidget = require("anywidget", "widget")
     traitlets = require("traitlets", "widget")
 
     class TilingWidget(anywidget.AnyWidget):  # type: ignore[name-defined]
-        """A tiling to pan, zoom and hover; `frame` is what it draws."""
+        """A tiling to turn, zoom and hover; `frame` is what it draws."""
 
-        _esm = widget_module()
+        _esm = widget_module(viewer)
         _css = web_file("tiling.css")
         frame = traitlets.Bytes().tag(sync=True)
 
@@ -65,5 +66,6 @@ def _widget_class() -> Any:
 
 def tiling_widget(tiling: Tiling, *, color: str | None = None) -> AnyWidget:
     """See `Tiling.widget`."""
-    made: AnyWidget = _widget_class()(frame=pack(tiling_frame(tiling, color=color)))
+    viewer = viewer_of(tiling)
+    made: AnyWidget = _widget_class(viewer)(frame=pack(viewer.frame(tiling, color=color)))
     return made

@@ -18,7 +18,6 @@ from . import kernels
 from ._check import Report, check_tiling
 from ._measures import Measures
 from .cells import Cells, Walls
-from .folds import need_flat
 from .polytopes import Facets, Polytopes
 from .slice import Slice
 
@@ -198,22 +197,35 @@ class Tiling(Measures):
 
         return to_geopandas(self)
 
-    def to_html(self, path: str | os.PathLike[str], *, title: str = "Tiling", color: str | None = None) -> None:
-        """Write one self-contained page with pan, zoom and hover; it opens without a network connection.
+    def to_html(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        title: str = "Tiling",
+        color: str | None = None,
+        points: Any = None,
+        labels: Any = None,
+    ) -> None:
+        """Write one self-contained page to explore, of a 2-D or a 3-D tiling; it opens without a network connection.
 
-        Every tile is in the file (some 60 to 100 bytes each), however many there are; those below two pixels are
-        drawn together as the mean of their colours, and one by one as the reader zooms in.
+        On a plane every tile is in the file (some 60 to 100 bytes each), however many there are; those below two pixels
+        are drawn together as the mean of their colours, and one by one as the reader zooms in.
+
+        In space there is a plane to cut with, whose section is computed from the cells as it is dragged; cells can be
+        pulled apart; the decision boundary and a level set are translucent. The file has some 150 bytes a cell. Of over
+        400,000 cells the largest are sent, and the page says which share of the volume they are.
 
         Args:
             path: The file, written by atomic replacement.
             title: Heading of the page.
             color: What tiles are coloured by at first, as in `plot`; the others can be chosen on the page, but for
                 "active" beyond 20,000 tiles, which runs the network on each of them and is only there if named here.
+            points: `[N, ...]` inputs to mark; by default the points that the slice was laid through.
+            labels: `[N]` classes of the points, for their colours.
         """
         from ..plot.page import write_page
 
-        need_flat(self, "pages")
-        write_page(self, path, title=title, color=color)
+        write_page(self, path, title=title, color=color, points=points, labels=labels)
 
     def widget(self, *, color: str | None = None) -> AnyWidget:
         """The page of `to_html` as a widget (extra "widget"): Jupyter, Colab, VS Code, marimo.

@@ -29,3 +29,6 @@ export function gradient(from = 0) {
   const color = i => `rgb(${colorAt(null, from + (1 - from) * i / 16).join(",")})`
   return `linear-gradient(to right, ${Array.from({length: 17}, (_, i) => color(i)).join(",")})`
 }
+
+export function pointColor(labels, i) { return labels?.length ? CATEGORIES[labels[i] % CATEGORIES.length] : "#ffffff" } // of a marked point
+export function rgbOf(hex) { return hexToRgb(hex.slice(1)).map(v => v / 255) }

@@ -4,13 +4,13 @@
 //
 // data: {title, notes, vertices Float64Array[2V], offsets Uint32Array[K+1], corners Uint32Array[M],
 //        depths Uint8Array[M] (depth of the fold from a corner to the next, 0 on the domain's boundary),
-//        domain, anchors (lists of x, y), boundary Float64Array[4s] (segments), values Float32Array[V*C] (outputs),
+//        domain, anchors (lists of x, y), labels (a class per anchor, or empty), boundary Float64Array[4s] (segments), values Float32Array[V*C] (outputs),
 //        quantities [{name, label, log, low, high, categories, values[K]}]}
 //
 // The GPU only sees float32. Positions handed to it are relative to a nearby origin, subtracted in float64, and
 // tiles are clipped to a box a few times the view; so the picture stays sharp however deep the zoom.
 
-import {colorAt, foldLevel, levelOf} from "./colors.js"
+import {colorAt, foldLevel, levelOf, pointColor} from "./colors.js"
 import {buildMesh, clipRing, clipSegment, dustImage, extent, locate, outputsAt, ring, shadedOutputs, tileBounds} from "./mesh.js"
 import {Painter} from "./painter.js"
 import {listenTo} from "./pointer.js"
@@ -164,7 +164,7 @@ export class TilingView {
   }
 
   drawOverlay() {
-    const pen = this.overlay.getContext("2d", {willReadFrequently: true}), {boundary, anchors} = this.data, reach = 2 * Math.max(this.width, this.height) / this.scale
+    const pen = this.overlay.getContext("2d", {willReadFrequently: true}), {boundary, anchors, labels} = this.data, reach = 2 * Math.max(this.width, this.height) / this.scale
     pen.setTransform(this.ratio, 0, 0, this.ratio, 0, 0)
     pen.clearRect(0, 0, this.width, this.height)
     if (this.show.boundary && boundary.length) {
@@ -186,7 +186,7 @@ export class TilingView {
       pen.strokeStyle = "#fff"; pen.lineWidth = 4; pen.stroke()
       pen.strokeStyle = "#000"; pen.lineWidth = 2; pen.stroke()
     }
-    if (this.show.anchors) for (let i = 0; i < anchors.length; i += 2) this.dot(pen, anchors[i], anchors[i + 1], 5, "#fff")
+    if (this.show.anchors) for (let i = 0; i < anchors.length; i += 2) this.dot(pen, anchors[i], anchors[i + 1], 5, pointColor(labels, i / 2))
     for (const drawing of this.drawings) drawing(pen, this)
   }
 
