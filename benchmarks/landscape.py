@@ -78,7 +78,7 @@ def surfaces() -> list[str]:
     rows = []
     for mode in ("fixed", "reestimate"):
         took = seconds(
-            lambda mode=mode: ss.loss_surface(model, x, y, moves, points=5, loss="squared", batch_norm=mode), 1
+            lambda mode=mode: ss.loss_surface(model, x, y, moves, resolution=5, loss="squared", batch_norm=mode), 1
         )
         rows.append(f"| grid point of a surface, statistics {mode} | {took / 25 / unit:.1f} |")
     model, x, y = model.double(), x.double(), y.double()

@@ -25,7 +25,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from splinescope.meanfield import Data, Gaussian, Manifold, TwoLayerBN
+from splinescope.meanfield import Data, GaussianInputs, Manifold, TwoLayerBN
 from splinescope.meanfield.functions import as_loss
 from splinescope.meanfield.velocity import euclidean_velocity, forces
 
@@ -35,7 +35,7 @@ LOSS = as_loss("squared")
 
 def problem(m: int, d: int, n: int, activation: str, dtype: torch.dtype = torch.float64) -> tuple[TwoLayerBN, Data]:
     generator = torch.Generator().manual_seed(0)
-    data = Gaussian(torch.eye(d, dtype=dtype)).sample(n, lambda x: torch.sin(x[:, 0]), generator=generator)
+    data = GaussianInputs(torch.eye(d, dtype=dtype)).sample(n, lambda x: torch.sin(x[:, 0]), generator=generator)
     a = torch.randn(m, generator=generator, dtype=dtype)
     return TwoLayerBN(a, torch.randn(m, d, generator=generator, dtype=dtype), activation), data
 

@@ -70,7 +70,7 @@ def forward_seconds(network: ss.SplineNetwork, tiling: ss.Tiling, most: int = 40
     """CPU seconds of one forward pass over the vertices, one thread (a sample of them, scaled up)."""
     program = network.program()
     chosen = np.random.default_rng(0).permutation(len(tiling.vertices))[:most]
-    x = torch.from_numpy(tiling.slice.inputs(tiling.vertices[chosen]))
+    x = torch.from_numpy(tiling.view.inputs(tiling.vertices[chosen]))
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     block = 256 if x[0].numel() < 1000 else 64

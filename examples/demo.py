@@ -186,7 +186,7 @@ def page(cases: list[Case], anchors: Tensor) -> str:
     images = " ".join(f"<img class='digit' src='{thumbnail(a)}' alt='digit {i}'>" for i, a in enumerate(anchors))
     changes = ""
     for before, after in zip(cases[::2], cases[1::2], strict=True):
-        table = ss.compare(before.tiling, after.tiling).as_dict()
+        table = ss.compare_tilings(before.tiling, after.tiling).as_dict()
         chosen = [n for n, v in table.items() if isinstance(v["ratio"], float) and not n.startswith(("least", "log10"))]
         lines = [[n, *(shown(table[n][k]) for k in ("a", "b", "ratio"))] for n in chosen]
         changes += f"<h3>{before.name}</h3>" + html_table(["quantity", "before", "after", "after / before"], lines)

@@ -134,7 +134,7 @@ def random_place(node, random):
 
 def use(tiling: ss.Tiling) -> None:
     """Everything that runs compiled code over a tiling's arrays. Tiles without an area divide by zero, and say so."""
-    points = tiling.slice.domain.mean(0, keepdims=True)
+    points = tiling.view.domain.mean(0, keepdims=True)
     boundary = tiling.decision_boundary if tiling.values is not None else None
     uses = [tiling.check, tiling.summary, tiling.counts_by_depth, tiling.dual_graph, tiling.growth]
     uses += [

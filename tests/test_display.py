@@ -26,7 +26,7 @@ PARTS = (
     "tiling",
 )
 # dataclasses a user makes and gives: no answers
-GIVEN = {"LogSpaced", "Every", "At", "Thresholds", "Data", "Gaussian", "Activation", "Loss", "Manifold",
+GIVEN = {"LogSpaced", "Every", "At", "Thresholds", "Data", "Gaussian", "GaussianInputs", "Activation", "Loss", "Manifold",
          "ParticleMeasure", "TwoLayer", "TwoLayerBN", "Slice", "Cells", "Walls", "Facets", "Polytopes", "Tiling",
          "Box", "Ball", "Sphere", "TruncatedGaussian"}  # fmt: skip
 
@@ -68,7 +68,7 @@ def results() -> dict[str, Result]:
     tiling = ss.tessellate(net, view, progress=False)
     return {
         "summary of a tiling": tiling.summary(),
-        "two tilings": ss.compare(tiling, tiling),
+        "two tilings": ss.compare_tilings(tiling, tiling),
         "check": tiling.check(),
         "boundary": tiling.decision_boundary(),
         "folds": tiling.folds(),
@@ -83,7 +83,7 @@ def results() -> dict[str, Result]:
         "section": ss.loss_section(net, x[:4], y[:4], moves[0]),
         "minima": ss.loss_section(net, x[:4], y[:4], moves[0]).minima,
         "polynomials": ss.polynomial_section(net, x[:4], y[:4], moves[0]),
-        "surface": ss.loss_surface(net, x, y, moves, points=3, loss="squared"),
+        "surface": ss.loss_surface(net, x, y, moves, resolution=3, loss="squared"),
         "certified": ss.certified_surface(net, x[:4], y[:4], moves, cells=2),
         "spectrum": ss.spectrum_summary(matrix),
         "free spectrum": ss.spectrum_summary(matrix, method="matrix-free", probes=4, generator=generator),
@@ -93,7 +93,7 @@ def results() -> dict[str, Result]:
         "skips": ss.skip_conditioning(net, x[:2]),
         "path": ss.principal_directions([{"w": w * torch.ones(2) + torch.tensor([0.0, w * w])} for w in (0.0, 1, 2)]),
         "volumes": ss.log_volume(net, x),
-        "projected": ss.log_volume(net, x, projection=2, rng=generator),
+        "projected": ss.log_volume(net, x, projection=2, generator=generator),
         "samples": sampler.sample(3, rho=0.0),
         "pool": sampler.pool,
         "facets": ss.tiled_manifold(tiling),
@@ -178,8 +178,8 @@ def test_a_tiling_shows_itself_in_a_notebook_without_measuring_anything(monkeypa
 def test_two_tilings_are_compared_in_a_line_in_words_and_as_a_table():
     net = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 1))
     small, large = (ss.tessellate(net, ss.Slice.axes([0.0, 0.0], (0, 1), -r, r)) for r in (1, 5))
-    found = ss.compare(small, large)
-    assert repr(found) == f"Comparison({small.count} against {large.count} tiles, same network, exact)"
+    found = ss.compare_tilings(small, large)
+    assert repr(found) == f"TilingComparison({small.count} against {large.count} tiles, same network, exact)"
     assert found.summary().startswith("The slices differ, the networks are the same.\nquantity")
     assert str(found).splitlines()[0].split() == ["quantity", "a", "b", "b", "/", "a"]
 
@@ -199,7 +199,7 @@ def test_long_calls_tell_the_caller_how_far_they_are():
     def timeline(progress):
         twin = nn.Sequential(nn.Linear(2, 5), nn.ReLU(), nn.Linear(5, 2)).double()
         states = {step: twin.state_dict() for step in (0, 1)}
-        ss.timeline(twin, states, view, points={"train": x}, radius=0.1, progress=progress)
+        ss.timeline(twin, states, view, x={"train": x}, radius=0.1, progress=progress)
 
     calls = {
         "timeline": timeline,

@@ -7,7 +7,7 @@ import pytest
 
 import splinescope as ss
 from splinescope import _progress
-from splinescope._progress import reporter, sharing
+from splinescope._progress import sharing, telling
 
 
 @pytest.fixture
@@ -21,15 +21,10 @@ def clock(monkeypatch):
 
 def work(clock, seconds, progress=None):
     """Ten steps that take `seconds` together."""
-
-    def on_bar(bar, task):
-        return lambda share, tiles: bar.update(task, completed=share, tiles=tiles)
-
-    with reporter(progress, "tiling", on_bar, ("{task.fields[tiles]} tiles",), total=1.0, tiles=0) as report:
+    with telling(progress, "tiling") as tell:
         for step in range(1, 11):
             clock[0] += seconds / 10
-            if report is not None:
-                report(step / 10, 100 * step)
+            tell(step / 10, f"{100 * step} tiles")
 
 
 def test_short_work_says_nothing(clock, capsys):
@@ -84,7 +79,7 @@ def test_a_terminal_has_a_bar_that_goes_away(clock, monkeypatch):
             return lambda *arguments, **fields: made.append((name, fields.get("completed")))
 
     monkeypatch.setattr(_progress, "_place", lambda: "terminal")
-    monkeypatch.setattr(_progress, "_bar", lambda columns, transient: made.append(("bar", transient)) or Bar())
+    monkeypatch.setattr(_progress, "_bar", lambda transient: made.append(("bar", transient)) or Bar())
     work(clock, 6.0)
     assert made[:3] == [("bar", True), ("start", None), ("add_task", None)]
     assert made[3:] == [*(("update", i / 10) for i in range(5, 11)), ("stop", None)]
@@ -92,9 +87,11 @@ def test_a_terminal_has_a_bar_that_goes_away(clock, monkeypatch):
 
 def test_the_callers_own_function_is_called_as_it_is(clock, capsys):
     seen = []
-    with sharing(seen.append, "work") as tell:
-        tell(0.5)
-    assert seen == [0.5]
+    with sharing(lambda *said: seen.append(said), "work") as share:
+        share(0.5)
+    with telling(lambda *said: seen.append(said), "work") as tell:
+        tell(1.0, "seed 3")
+    assert seen == [(0.5, "work"), (1.0, "seed 3")]
     assert capsys.readouterr() == ("", "")
 
 

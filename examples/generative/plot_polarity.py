@@ -29,4 +29,4 @@ figure, axes = plt.subplots(1, 4, figsize=(12, 3.2), layout="constrained")
 for ax, rho in zip(axes, (-1.0, 0.0, 1.0, 2.0), strict=True):
     size = sampler.effective_size(rho)
     samples = sampler.sample(min(600, int(size)), rho=rho)
-    plot_cloud(samples.outputs, ax, data=data, title=f"ρ = {rho:g}, effective size {size:.0f}", limit=3.0)
+    plot_cloud(samples.outputs, ax, x=data, title=f"ρ = {rho:g}, effective size {size:.0f}", limit=3.0)

@@ -32,7 +32,7 @@ for step in range(300):
 # The surface about the last checkpoint, with the path on it.
 plane = ss.principal_directions(path)
 reach = 1.2 * abs(plane.coordinates).max()
-surface = ss.loss_surface(net, x, y, plane.directions, span=reach, points=31, path=plane.coordinates)
+surface = ss.loss_surface(net, x, y, plane.directions, span=reach, resolution=31, path=plane.coordinates)
 figure, ax = plt.subplots(figsize=(6, 5), layout="constrained")
 plot_loss_surface(surface, ax)
 ax.set_title(f"two directions hold {plane.explained.sum():.0%} of the path")

@@ -11,11 +11,11 @@ import numpy as np
 import torch
 from matplotlib import pyplot as plt
 
-from splinescope.meanfield import Gaussian, TwoLayerBN, certificate, density_flow, flow
+from splinescope.meanfield import GaussianInputs, TwoLayerBN, certificate, density_flow, flow
 from splinescope.plot.meanfield import plot_density
 
 sigma = torch.diag(torch.tensor([2.0, 1.0], dtype=torch.float64))
-data = Gaussian(sigma).quadrature(lambda x: torch.tanh(x[:, 0] + 0.5 * x[:, 1]), order=12)
+data = GaussianInputs(sigma).quadrature(lambda x: torch.tanh(x[:, 0] + 0.5 * x[:, 1]), order=12)
 
 # %%
 # All amplitudes start near 0, angles are uniform.

@@ -11,12 +11,12 @@ import numpy as np
 import torch
 from matplotlib import pyplot as plt
 
-from splinescope.meanfield import Gaussian, TwoLayerBN, descend, first_step
+from splinescope.meanfield import GaussianInputs, TwoLayerBN, descend, first_step
 from splinescope.plot.meanfield import plot_first_step, plot_neurons
 
 generator = torch.Generator().manual_seed(0)
 sigma = torch.diag(torch.tensor([5.0, 1.0], dtype=torch.float64))
-data = Gaussian(sigma).sample(300, lambda x: torch.relu(x[:, 0]), generator=generator)
+data = GaussianInputs(sigma).sample(300, lambda x: torch.relu(x[:, 0]), generator=generator)
 normal = torch.randn(40, 3, generator=generator, dtype=torch.float64)
 unit = normal[:, 1:] / normal[:, 1:].norm(dim=1, keepdim=True)
 lengths = torch.where(torch.arange(40) < 20, 1.0, 3.0).double()[:, None]

@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from matplotlib import pyplot as plt
 
-from splinescope.meanfield import Gaussian, TwoLayerBN, flow
+from splinescope.meanfield import GaussianInputs, TwoLayerBN, flow
 from splinescope.plot.meanfield import plot_neurons
 
 sigma = torch.diag(torch.tensor([5.0, 1.0], dtype=torch.float64))
-data = Gaussian(sigma).quadrature(lambda x: torch.tanh(2 * x[:, 0]) + 0.5 * torch.tanh(x[:, 1]), order=16)
+data = GaussianInputs(sigma).quadrature(lambda x: torch.tanh(2 * x[:, 0]) + 0.5 * torch.tanh(x[:, 1]), order=16)
 
 generator = torch.Generator().manual_seed(0)
 normal = torch.randn(30, 3, generator=generator, dtype=torch.float64)

@@ -27,7 +27,7 @@ for _ in range(10):
         nn.functional.cross_entropy(net(x[batch]), y[batch]).backward()
         optimizer.step()
 after = ss.tessellate(net, view)
-print(ss.compare(before, after))
+print(ss.compare_tilings(before, after))
 
 # %%
 # One colour range for both, so that they can be compared.

@@ -81,6 +81,15 @@ def check_generator(generator: Any) -> torch.Generator | None:
     return generator
 
 
+def numpy_generator(generator: Any) -> np.random.Generator:
+    """A numpy source of randomness that follows `generator`; with seed 0 if that is None, so that calls agree."""
+    import torch
+
+    if check_generator(generator) is None:
+        return np.random.default_rng(0)
+    return np.random.default_rng(int(torch.randint(2**62, (), generator=generator, device=generator.device)))
+
+
 def check_file(path: str | os.PathLike[str]) -> Path:
     """`path` as a Path, refused unless a file is there: what every reader does first."""
     try:

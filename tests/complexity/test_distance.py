@@ -36,7 +36,7 @@ def test_distance_equals_numerical_gradients_at_every_site(name: str, max_bytes:
     model.double().eval()
     x = torch.randn(4, *shape, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
     radius, step = 0.3, 1e-6
-    found = local_complexity(model, x, radius=radius, method="distance", max_bytes=max_bytes)
+    found = local_complexity(model, x, radius=radius, method="distance", chunk_bytes=max_bytes)
     from splinescope.complexity._sites import sites_of
 
     def cuts(rows: torch.Tensor) -> list[torch.Tensor]:

@@ -47,7 +47,7 @@ def test_frame_equals_a_plain_implementation(name: str, max_bytes: int | None) -
     model.double()
     x = torch.randn(7, *shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     frame = random_frame(min(5, math.prod(shape)), shape, generator=torch.Generator().manual_seed(2))
-    found = local_complexity(model, x, radius=0.3, directions=frame, max_bytes=max_bytes)
+    found = local_complexity(model, x, radius=0.3, directions=frame, chunk_bytes=max_bytes)
     assert torch.equal(found.counts, plain_frame(model, x, frame, 0.3))
     assert found.counts.sum() > 0
 

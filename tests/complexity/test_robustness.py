@@ -204,7 +204,7 @@ def test_bad_arguments_are_named() -> None:
     with pytest.raises(ss.InputError, match=r"model must be a torch\.nn\.Module or"):
         robustness("net", torch.zeros(1, 2), torch.zeros(1), epsilons=[0.1])
     model, x = nn.Linear(2, 2), torch.zeros(3, 2)
-    with pytest.raises(ss.InputError, match="as many labels"):
+    with pytest.raises(ss.InputError, match="as many y"):
         robustness(model, x, torch.zeros(2), epsilons=[0.1])
     with pytest.raises(ss.InputError, match="norm must be"):
         robustness(model, x, torch.zeros(3), epsilons=[0.1], norm="l1")  # type: ignore[arg-type]
@@ -213,7 +213,7 @@ def test_bad_arguments_are_named() -> None:
     with pytest.raises(ss.InputError, match=r"shape \(N, C\)"):
         robustness(nn.Unflatten(1, (1, 2)), x, torch.zeros(3), epsilons=[0.1])
     for wrong, message in (
-        ({"labels": torch.tensor([0, 7])}, "labels must be classes 0 to 1, got 0 to 7"),
+        ({"y": torch.tensor([0, 7])}, "y must be classes 0 to 1, got 0 to 7"),
         ({"steps": 0}, "steps must be a whole number >= 1"),
         ({"restarts": 0}, "restarts must be"),
         ({"queries": 2.5}, "queries must be"),

@@ -45,7 +45,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, torch.Tensor, s
 @pytest.fixture(scope="module")
 def story(run: tuple[Path, torch.Tensor, ss.Slice]) -> Timeline:
     folder, x, view = run
-    return timeline(build(), folder / "snapshots", view, points={"train": x}, radius=0.1)
+    return timeline(build(), folder / "snapshots", view, x={"train": x}, radius=0.1)
 
 
 def test_each_checkpoint_is_tiled_as_tessellate_would(run: tuple, story: Timeline) -> None:
@@ -76,14 +76,14 @@ def test_state_dicts_and_torch_files_give_the_same_story(run: tuple, story: Time
     for step, state in states.items():
         torch.save({"state_dict": state}, tmp_path / f"model_{step}.ckpt")
     for source in (states, tmp_path):
-        again = timeline(build(), source, view, points={"train": x}, radius=0.1)
+        again = timeline(build(), source, view, x={"train": x}, radius=0.1)
         assert all(np.array_equal(again.measures[k], v, equal_nan=True) for k, v in story.measures.items())
 
 
 def test_a_timeline_needs_a_module(run: tuple) -> None:
     folder, x, view = run
     with pytest.raises(ss.InputError, match=r"model must be a torch\.nn\.Module, got str"):
-        timeline("net", folder / "snapshots", view, points={"train": x}, radius=0.1)
+        timeline("net", folder / "snapshots", view, x={"train": x}, radius=0.1)
 
 
 def test_checkpoints_with_batch_norm_have_the_statistics_of_the_data(run: tuple) -> None:
@@ -95,7 +95,7 @@ def test_checkpoints_with_batch_norm_have_the_statistics_of_the_data(run: tuple)
     other = {name: value * 2 if value.is_floating_point() else value for name, value in model.state_dict().items()}
     states = {0: model.state_dict(), 5: other}
     data, running = (
-        timeline(model, states, view, points={"test": x[:5], "train": x + 1}, radius=0.1, statistics=s)
+        timeline(model, states, view, x={"test": x[:5], "train": x + 1}, radius=0.1, statistics=s)
         for s in (None, "running")
     )
     assert (data.statistics, running.statistics) == ("data", "running")
@@ -188,7 +188,7 @@ def test_bad_checkpoints_are_named(run: tuple, tmp_path: Path) -> None:
         (nn.Linear(2, 3), {0: build().state_dict()}, {}, "a state dict does not fit"),
     ):
         with pytest.raises(ss.InputError, match=message):
-            timeline(model, checkpoints, view, points=points, radius=0.1)
+            timeline(model, checkpoints, view, x=points, radius=0.1)
     with pytest.raises(ss.InputError, match="no checkpoints"):
         timeline(build(), tmp_path, view, **options)
     (tmp_path / "model.pt").write_bytes(b"nothing")

@@ -58,12 +58,12 @@ def test_page_shows_every_figure_and_verdict(folder: Path) -> None:
 
 def test_a_second_run_goes_on_where_the_first_stopped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kept: same source, size and seed. Run again: another seed, a changed source, or if asked."""
-    seen: list[tuple[str, float, str]] = []
+    seen: list[tuple[float, str]] = []
 
     def again(**options: object) -> list[str]:
         seen.clear()
         reproduce(["decomposed-lemma2"], out=folder, size="quick", progress=lambda *a: seen.append(a), **options)  # type: ignore[arg-type]
-        return [what for _, share, what in seen if share == 1.0]
+        return [what.removeprefix("decomposed-lemma2: ") for share, what in seen if share == 1.0]
 
     assert again() == ["kept"]
     assert again(fresh=True) == ["done"]

@@ -136,7 +136,7 @@ def test_endings_that_are_not_elementwise_are_refused_with_the_way_out() -> None
 
 
 def test_the_picture_shows_the_manifold_that_was_measured(decoder: nn.Sequential, tiling: ss.Tiling) -> None:
-    inputs = torch.from_numpy(tiling.slice.inputs(tiling.vertices))
+    inputs = torch.from_numpy(tiling.view.inputs(tiling.vertices))
     with torch.no_grad():
         want = decoder(inputs), decoder[:-1](inputs)
     for manifold, outputs in zip((tiled_manifold(tiling), tiled_manifold(tiling, output="before")), want, strict=True):

@@ -27,7 +27,7 @@ def test_scaling_and_rank_are_those_of_the_volume() -> None:
 
 
 def test_a_map_takes_the_tiles_volumes(surface: nn.Sequential, manifold: TiledManifold) -> None:
-    t, geometry = geometry_map(surface, manifold.tiling.slice, resolution=12)
+    t, geometry = geometry_map(surface, manifold.tiling.view, resolution=12)
     assert t.shape == (144, 2)
     assert t[1, 0] > t[0, 0]
     known = set(manifold.log_volumes[manifold.log_volumes > -1e300].round(9))

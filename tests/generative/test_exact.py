@@ -59,7 +59,7 @@ def test_uniform_density_is_constant_and_integrates_to_one(manifold: TiledManifo
 @pytest.mark.parametrize("rho", [-1.0, 0.0, 1.0])
 def test_exact_samples_fall_in_tiles_by_their_probability(manifold: TiledManifold, rho: float) -> None:
     tiling = manifold.tiling
-    t = manifold.sample(20_000, rho=rho, rng=torch.Generator().manual_seed(1))
+    t = manifold.sample(20_000, rho=rho, generator=torch.Generator().manual_seed(1))
     cells = np.floor((t + 2) / 0.5).clip(0, 7).astype(int)
     observed = np.bincount(cells[:, 0] * 8 + cells[:, 1], minlength=64)
     expected = cell_mass(tiling, manifold.probabilities(rho))

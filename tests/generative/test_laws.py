@@ -26,7 +26,9 @@ def walk(log_density, domain, start: Tensor, **options) -> Chains:
         value = log_density(z)
         return value, torch.where(inside, value, torch.full_like(value, -torch.inf))
 
-    return metropolis(evaluate, domain, Chains(start, start[:, 0]), rng=torch.Generator().manual_seed(1), **options)
+    return metropolis(
+        evaluate, domain, Chains(start, start[:, 0]), generator=torch.Generator().manual_seed(1), **options
+    )
 
 
 @pytest.mark.parametrize("tilt", [3.0, -5.0])

@@ -37,7 +37,7 @@ def quadrant_shares(z: np.ndarray) -> np.ndarray:
 
 
 def exact_shares(manifold: TiledManifold, rho: float) -> np.ndarray:
-    return quadrant_shares(manifold.sample(400_000, rho=rho, rng=torch.Generator().manual_seed(5)))
+    return quadrant_shares(manifold.sample(400_000, rho=rho, generator=torch.Generator().manual_seed(5)))
 
 
 @pytest.mark.parametrize("rho", [-0.5, 0.0, 1.0])
@@ -160,10 +160,10 @@ def test_collapsed_weights_warn(surface: nn.Sequential) -> None:
 
 
 def test_the_cache_resumes_after_interruption(surface: nn.Sequential, tmp_path: Path) -> None:
-    calls: list[int] = []
+    calls: list[float] = []
 
-    def interrupt(done: int, total: int) -> None:
-        calls.append(done)
+    def interrupt(share: float, now: str) -> None:
+        calls.append(share)
         if len(calls) == 2:
             raise KeyboardInterrupt
 
@@ -277,7 +277,7 @@ def test_counts_of_samples_must_be_whole_and_draws_without_replacement_do_not_cl
     sampler = PolaritySampler(
         nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 3)), Box(2), pool=50, progress=False
     )
-    with pytest.raises(ss.InputError, match="n must be a whole number"):
+    with pytest.raises(ss.InputError, match="count must be a whole number"):
         sampler.sample(2.5)
     with pytest.raises(ss.InputError, match="finite number"):
         sampler.sample(2, rho=float("inf"))

@@ -38,7 +38,7 @@ def test_the_vae_reconstructs_better_than_the_mean_image() -> None:
     images[which == 0, :, :4] = 1.0
     images[which == 1, :, :, :4] = 1.0
     for convolutional in (True, False):
-        model = train_vae(images, latent=2, width=32, epochs=20, batch=20, convolutional=convolutional)
+        model = train_vae(images, latent=2, width=32, epochs=20, batch_size=20, convolutional=convolutional)
         with torch.no_grad():
             decoded, _, _ = model(images, torch.zeros(200, 2))
         assert (decoded - images).square().mean() < 0.5 * (images - images.mean(0)).square().mean()
@@ -50,7 +50,7 @@ def test_bad_images_are_refused() -> None:
         train_vae(2 * torch.ones(3, 1, 8, 8))
     with pytest.raises(ss.InputError, match=r"got shape \(0, 1, 8, 8\)"):
         train_vae(torch.ones(0, 1, 8, 8))
-    with pytest.raises(ss.InputError, match=r"shape \(n, 2\), got \(256, 3\)"):
+    with pytest.raises(ss.InputError, match=r"shape \(count, 2\), got \(256, 3\)"):
         train_planar_wgan(lambda n, rng: torch.randn(n, 3, generator=rng))
     with pytest.raises(ss.InputError, match="multiples of 4"):
         train_vae(torch.ones(3, 1, 7, 7))

@@ -90,7 +90,7 @@ def test_projection_is_unbiased_with_the_stated_spread() -> None:
     generator = nn.Sequential(nn.Linear(5, 32), nn.ReLU(), nn.Linear(32, 100)).double()
     z = torch.randn(1, 5, dtype=torch.float64)
     exact = float(log_volume(generator, z).log)
-    draws = [log_volume(generator, z, projection=12, rng=torch.Generator().manual_seed(i)) for i in range(200)]
+    draws = [log_volume(generator, z, projection=12, generator=torch.Generator().manual_seed(i)) for i in range(200)]
     errors = torch.tensor([float(d.log) - exact for d in draws])
     spread = float(draws[0].error)
     assert abs(float(errors.mean())) < 4 * spread / 200**0.5  # four standard errors
@@ -137,7 +137,7 @@ def test_volume_does_not_depend_on_the_chunk_and_leaves_everything_as_found() ->
     z = torch.randn(9, 3, dtype=torch.float64)
     state = {name: value.clone() for name, value in generator.state_dict().items()}
     rng = torch.get_rng_state()
-    whole, apart = log_volume(generator, z), log_volume(generator, z, chunk=2)
+    whole, apart = log_volume(generator, z), log_volume(generator, z, batch_size=2)
     assert torch.allclose(whole.log, apart.log, rtol=0, atol=1e-12)
     assert torch.is_grad_enabled()
     assert torch.equal(rng, torch.get_rng_state())

@@ -146,14 +146,14 @@ def test_the_nonconvex_share_counts_directions_that_bend_down(turn):
     a, b = np.meshgrid(axis, axis, indexing="ij")
     u, v = np.cos(turn) * a - np.sin(turn) * b, np.sin(turn) * a + np.cos(turn) * b
     shares = [
-        ss.Surface((axis, axis), z).nonconvex_fraction
+        ss.LossSurface((axis, axis), z).nonconvex_fraction
         for z in (u**2 + 0.2 * v**2, -(u**2) - 0.2 * v**2, u**2 - 0.2 * v**2, -(u**2) + 0.2 * v**2)
     ]
     assert shares == [0.0, 1.0, 1.0, 1.0]
     if turn == 0.0:
-        assert ss.Surface((axis, axis), u**3 + v**2).nonconvex_fraction == 0.5
-        assert ss.Surface((axis, axis), v**3 + 5 * u**2).nonconvex_fraction == 0.5
-    lines = [ss.Surface((axis,), z).nonconvex_fraction for z in (axis**2, -(axis**2), axis**3)]
+        assert ss.LossSurface((axis, axis), u**3 + v**2).nonconvex_fraction == 0.5
+        assert ss.LossSurface((axis, axis), v**3 + 5 * u**2).nonconvex_fraction == 0.5
+    lines = [ss.LossSurface((axis,), z).nonconvex_fraction for z in (axis**2, -(axis**2), axis**3)]
     assert lines == [0.0, 1.0, 0.5]
 
 

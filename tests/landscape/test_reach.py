@@ -28,7 +28,7 @@ def _close_figures():
 def bowl():
     axis = np.linspace(-1, 1, 21)
     u, v = np.meshgrid(axis, axis, indexing="ij")
-    return ss.Surface((axis, axis), u**2 + 3 * v**2 + 0.1, np.array([[1.0, 1.0], [0.5, 0.2], [0.0, 0.0]]))
+    return ss.LossSurface((axis, axis), u**2 + 3 * v**2 + 0.1, np.array([[1.0, 1.0], [0.5, 0.2], [0.0, 0.0]]))
 
 
 def test_sections_are_drawn_with_their_pieces_and_minimum():
@@ -60,7 +60,7 @@ def test_a_minimum_in_a_corner_is_seen(corner):
 def test_surfaces_spectra_and_conditioning_are_drawn():
     assert plot.plot_loss_surface(bowl()).get_xlabel() == "$t_1$"
     assert plot.plot_loss_surface(bowl(), kind="surface").get_zlabel() == "$\\log_{10}$ loss"
-    line = ss.Surface((bowl().axes[0],), bowl().losses[10])
+    line = ss.LossSurface((bowl().axes[0],), bowl().losses[10])
     assert plot.plot_loss_surface(line).get_yscale() == "log"
     assert plot.plot_spectral_density(ss.SpectralDensity(np.array([0.0, 1.0]), np.array([0.9, 0.1]))).get_ylabel()
     kinds = {
@@ -68,7 +68,7 @@ def test_surfaces_spectra_and_conditioning_are_drawn():
     }
     assert [t.get_text() for t in plot.plot_conditioning(kinds).get_xticklabels()] == ["DW", "I + DW"]
     with pytest.raises(ss.InputError, match="log=False"):
-        plot.plot_loss_surface(ss.Surface(bowl().axes, bowl().losses - 1))
+        plot.plot_loss_surface(ss.LossSurface(bowl().axes, bowl().losses - 1))
 
 
 def test_the_page_shows_every_cell_turns_and_reads_values(tmp_path):
@@ -91,14 +91,14 @@ def test_the_page_shows_every_cell_turns_and_reads_values(tmp_path):
         page.locator("#log").uncheck()
         assert float(page.locator("#high").inner_text()) == pytest.approx(4.1)
     with pytest.raises(ss.InputError, match="2-D surfaces"):
-        plot.write_surface_page(ss.Surface((bowl().axes[0],), bowl().losses[0]), target)
+        plot.write_surface_page(ss.LossSurface((bowl().axes[0],), bowl().losses[0]), target)
 
 
 def test_the_page_of_a_large_surface_is_drawn_coarser_while_it_turns(tmp_path):
     axis = np.linspace(-1, 1, 550)  # half of it are more numbers than JavaScript takes as arguments of one call
     losses = 1 + axis[:, None] ** 2 + axis**2
     losses[10, 20] = np.nan  # a hole of four cells, or of none where it is passed over
-    plot.write_surface_page(ss.Surface((axis, axis), losses), tmp_path / "large.html")
+    plot.write_surface_page(ss.LossSurface((axis, axis), losses), tmp_path / "large.html")
     with open_page(tmp_path / "large.html") as page:
         body = page.locator("body")
         assert float(page.locator("#high").inner_text()) == pytest.approx(3.0)
@@ -120,7 +120,7 @@ def test_near_cells_hide_far_ones_from_every_side(tmp_path):
     """A wall across the middle: from four sides, what is seen beside it is never the low ground behind."""
     axis = np.linspace(-1, 1, 41)
     u = np.broadcast_to(axis[:, None], (41, 41))
-    plot.write_surface_page(ss.Surface((axis, axis), 1 + 9 * (np.abs(u) < 0.06)), tmp_path / "wall.html")
+    plot.write_surface_page(ss.LossSurface((axis, axis), 1 + 9 * (np.abs(u) < 0.06)), tmp_path / "wall.html")
     with open_page(tmp_path / "wall.html") as page:
         seen = page.evaluate(
             """() => [0.8, 2.3, 3.9, 5.5].map(turn => {
@@ -184,7 +184,7 @@ def test_the_command_covers_the_span_asked_for(files):
     model = landscape_model.net()
     for span in (0.1, 3.0):
         moves = ss.random_directions(model, 2, generator=torch.Generator().manual_seed(5))
-        want = ss.loss_surface(model, x, y, moves, span=span, points=5)
+        want = ss.loss_surface(model, x, y, moves, span=span, resolution=5)
         found = command("--data", "data.npz", "--loss", "cross_entropy", "--points", 5, "--span", span, "--seed", 5,
                         "--json")  # fmt: skip
         assert json.loads(found.stdout)["largest"] == pytest.approx(float(want.losses.max()), rel=1e-5)
@@ -254,8 +254,8 @@ def test_a_network_from_a_file_has_the_landscape_of_its_module(files):
             np.testing.assert_allclose(found.breaks, want.breaks, atol=1e-9)
         else:
             np.testing.assert_allclose(found.losses, want.losses, rtol=1e-6)
-    sampled = ss.loss_surface(network, x, y, move, points=5, loss="squared")
-    np.testing.assert_allclose(sampled.losses, ss.loss_surface(model, x, y, same, points=5, loss="squared").losses)
+    sampled = ss.loss_surface(network, x, y, move, resolution=5, loss="squared")
+    np.testing.assert_allclose(sampled.losses, ss.loss_surface(model, x, y, same, resolution=5, loss="squared").losses)
     matrix = ss.curvature(network, x, y)
     np.testing.assert_allclose(matrix.dense(), ss.curvature(model, x, y).dense(), atol=1e-9)
     assert ss.spectrum_summary(matrix).method == "factor"

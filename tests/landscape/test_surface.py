@@ -30,7 +30,7 @@ def test_filters_of_a_direction_have_the_norms_of_the_weight():
 def test_a_surface_is_the_loss_at_every_grid_point():
     model, x, y, _ = case("convnet, convolution")
     moves = ss.random_directions(model, 2, generator=seeded())
-    surface = ss.loss_surface(model, x, y, moves, loss="squared", points=5, batch_size=4)
+    surface = ss.loss_surface(model, x, y, moves, loss="squared", resolution=5, batch_size=4)
     want = [[autograd_loss(model, x, y, moves, (a, b)) for b in surface.axes[1]] for a in surface.axes[0]]
     np.testing.assert_allclose(surface.losses, want, rtol=1e-12)
 
@@ -38,7 +38,7 @@ def test_a_surface_is_the_loss_at_every_grid_point():
 def test_a_sampled_line_lies_on_the_exact_section():
     model, x, y, layer = case("mlp, first layer")
     move = direction(model, layer)
-    surface = ss.loss_surface(model, x, y, move, loss="squared", points=11)
+    surface = ss.loss_surface(model, x, y, move, loss="squared", resolution=11)
     np.testing.assert_allclose(surface.losses, ss.loss_section(model, x, y, move)(surface.axes[0]), rtol=1e-12)
 
 
@@ -46,7 +46,7 @@ def test_statistics_are_taken_anew_at_every_point():
     model, x, y, _ = case("convnet, convolution", points=8)
     move = ss.random_directions(model, 1, generator=seeded())[0]
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    surface = ss.loss_surface(model, x, y, move, loss="squared", points=3, batch_norm="reestimate", batch_size=8)
+    surface = ss.loss_surface(model, x, y, move, loss="squared", resolution=3, batch_norm="reestimate", batch_size=8)
     assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
     for t, found in zip(surface.axes[0], surface.losses, strict=True):
         model.load_state_dict(before)
@@ -74,7 +74,7 @@ def test_reestimation_leaves_other_norms_alone():
     model.eval()
     x, y = torch.randn(9, 2, 4).double(), torch.randn(9, 2).double()
     move = ss.random_directions(model, 1, generator=seeded())[0]
-    found = ss.loss_surface(model, x, y, move, loss="squared", points=3, batch_norm="reestimate").losses[1]
+    found = ss.loss_surface(model, x, y, move, loss="squared", resolution=3, batch_norm="reestimate").losses[1]
     with torch.no_grad():
         model[1].running_mean.copy_(model[0](x).mean((0, 2)))
         model[1].running_var.copy_(model[0](x).var((0, 2)))
@@ -86,7 +86,7 @@ def test_reestimation_has_no_last_batch_of_a_few_rows():
     model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 2)).double().eval()
     x, y = torch.randn(9, 3).double(), torch.randn(9, 2).double()
     move = ss.random_directions(model, 1, generator=seeded())[0]
-    how = {"loss": "squared", "points": 3, "batch_norm": "reestimate"}
+    how = {"loss": "squared", "resolution": 3, "batch_norm": "reestimate"}
     found = ss.loss_surface(model, x, y, move, batch_size=8, **how).losses[1]
     with torch.no_grad():
         halves = model[0](x)[:5], model[0](x)[5:]
@@ -100,16 +100,18 @@ def test_reestimation_has_no_last_batch_of_a_few_rows():
 def test_bowls_are_convex_and_saddles_are_not():
     axis = np.linspace(-1, 1, 11)
     u, v = np.meshgrid(axis, axis, indexing="ij")
-    assert ss.Surface((axis, axis), u**2 + 3 * v**2 + u * v).nonconvex_fraction == 0.0
-    assert ss.Surface((axis, axis), u**2 - 0.1 * v**2 + 3).nonconvex_fraction == 1.0
-    assert ss.Surface((axis,), axis**4 - axis**2 + 1).nonconvex_fraction == pytest.approx(1 / 3, abs=0.2)
-    assert ss.Surface((axis,), axis**2 + 1).spread == pytest.approx(2.0)
+    assert ss.LossSurface((axis, axis), u**2 + 3 * v**2 + u * v).nonconvex_fraction == 0.0
+    assert ss.LossSurface((axis, axis), u**2 - 0.1 * v**2 + 3).nonconvex_fraction == 1.0
+    assert ss.LossSurface((axis,), axis**4 - axis**2 + 1).nonconvex_fraction == pytest.approx(1 / 3, abs=0.2)
+    assert ss.LossSurface((axis,), axis**2 + 1).spread == pytest.approx(2.0)
 
 
 def test_between_two_checkpoints_the_ends_are_the_checkpoints():
     start, x, y, _ = case("mlp, first layer")
     end, *_ = case("dead and duplicate units")
-    surface = ss.loss_surface(start, x, y, ss.direction_between(start, end), span=(0.0, 1.0), points=3, loss="squared")
+    surface = ss.loss_surface(
+        start, x, y, ss.direction_between(start, end), span=(0.0, 1.0), resolution=3, loss="squared"
+    )
     for model, loss in ((start, surface.losses[0]), (end, surface.losses[-1])):
         assert float((model(x) - y).detach().square().sum() / len(x)) == pytest.approx(loss, rel=1e-12)
 
@@ -148,7 +150,7 @@ def test_bad_input_is_refused_with_what_is_possible():
     with pytest.raises(ss.InputError, match="empty mapping"):
         ss.loss_surface(model, x, y, {}, loss="squared")
     with pytest.raises(ss.InputError, match=">= 3"):
-        ss.loss_surface(model, x, y, move, loss="squared", points=2)
+        ss.loss_surface(model, x, y, move, loss="squared", resolution=2)
     with pytest.raises(ss.InputError, match="must be finite"):
         ss.loss_surface(model, x, y, {"0.weight": move["0.weight"] * torch.nan}, loss="squared")
     with pytest.raises(ss.InputError, match=r"points of shape \(2,\)"):

@@ -137,7 +137,7 @@ def test_switching_all_residuals_off_leaves_the_branches(model: Tiny) -> None:
 
 def test_conditioning_of_a_block_is_that_of_its_jacobian(model: Tiny) -> None:
     shares: list[float] = []
-    found = ss.skip_conditioning(model, IDS, skips=["h.0.mlp"], progress=shares.append)
+    found = ss.skip_conditioning(model, IDS, skips=["h.0.mlp"], progress=lambda share, now: shares.append(share))
     assert shares[-1] == 1.0
     block = model.h[0]
     with torch.no_grad():
@@ -202,14 +202,14 @@ def test_curvature_of_attention_is_the_hessian_of_its_plain_kernel(model: Tiny) 
 def test_token_ids_stay_whole_numbers(model: Tiny) -> None:
     move = ss.random_directions(model, 1, generator=torch.Generator().manual_seed(0))[0]
     for data in (IDS, IDS.numpy(), IDS.to(torch.int32)):
-        surface = ss.loss_surface(model, data, CLASSES, move, points=3)
+        surface = ss.loss_surface(model, data, CLASSES, move, resolution=3)
         with torch.no_grad():
             want = float(nn.functional.cross_entropy(model(IDS), CLASSES))
         assert surface.losses[1] == pytest.approx(want, rel=1e-12)
     assert ss.downstream_jacobians(model, IDS, "h.1").shape == (3, 3, 20)
     pixels = torch.randint(0, 255, (4, 3), dtype=torch.uint8)  # a network of floats still takes bytes
     net = nn.Linear(3, 2)
-    losses = ss.loss_surface(net, pixels, torch.tensor([0, 1, 1, 0]), {"bias": torch.ones(2)}, points=3).losses
+    losses = ss.loss_surface(net, pixels, torch.tensor([0, 1, 1, 0]), {"bias": torch.ones(2)}, resolution=3).losses
     want = float(nn.functional.cross_entropy(net(pixels.float()), torch.tensor([0, 1, 1, 0])).detach())
     assert losses[1] == pytest.approx(want, rel=1e-6)
 
@@ -261,7 +261,7 @@ def test_what_torch_cannot_differentiate_is_one_sentence() -> None:
     with pytest.raises(ss.InputError, match="torch cannot differentiate a layer of this"):
         ss.curvature(net, x, torch.zeros(3, 2)) @ np.ones(sum(p.numel() for p in net.parameters()))
     move = {"last.bias": torch.ones(2)}
-    surface = ss.loss_surface(net, x, torch.zeros(3, 2), move, points=3, loss="squared")  # needs no derivative
+    surface = ss.loss_surface(net, x, torch.zeros(3, 2), move, resolution=3, loss="squared")  # needs no derivative
     assert surface.losses[1] == pytest.approx(float(net(x).detach().square().sum() / 3), rel=1e-5)
 
 
@@ -277,4 +277,4 @@ def test_loaders_and_data_sets_are_refused_with_how_to_collect_them() -> None:
     with pytest.raises(ss.InputError, match="y must be a tensor or array"):
         ss.loss_surface(net, torch.zeros(4, 2), None, move)
     x, y = map(torch.cat, zip(*torch.utils.data.DataLoader(data), strict=True))
-    assert ss.loss_surface(net, x, y, move, points=3).losses.shape == (3,)
+    assert ss.loss_surface(net, x, y, move, resolution=3).losses.shape == (3,)

@@ -8,7 +8,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from splinescope import InputError
-from splinescope.meanfield import Data, Gaussian
+from splinescope.meanfield import Data, GaussianInputs
 
 SIGMA = torch.tensor([[2.0, 0.5], [0.5, 1.0]], dtype=torch.float64)
 
@@ -69,7 +69,7 @@ def test_loader_gives_the_same_data() -> None:
 
 
 def test_quadrature_is_exact_for_polynomials() -> None:
-    data = Gaussian(SIGMA).quadrature(lambda x: x[:, 0] ** 2 * x[:, 1] ** 2, order=6)
+    data = GaussianInputs(SIGMA).quadrature(lambda x: x[:, 0] ** 2 * x[:, 1] ** 2, order=6)
     # Isserlis: E x1^2 x2^2 = s11 s22 + 2 s12^2
     assert (data.weights @ data.y).item() == pytest.approx(2 * 1 + 2 * 0.25, rel=1e-13)
     assert torch.allclose((data.weights[:, None] * data.x).T @ data.x, SIGMA, rtol=1e-13)
@@ -77,31 +77,31 @@ def test_quadrature_is_exact_for_polynomials() -> None:
 
 def test_matched_sample_has_the_moments_of_the_population() -> None:
     generator = torch.Generator().manual_seed(0)
-    data = Gaussian(SIGMA).sample(50, lambda x: x[:, 0], generator=generator)
+    data = GaussianInputs(SIGMA).sample(50, lambda x: x[:, 0], generator=generator)
     assert data.x.mean(0).abs().max() < 1e-14
     assert torch.allclose(data.x.T @ data.x / 50, SIGMA, rtol=1e-12)
-    free = Gaussian(SIGMA).sample(40_000, lambda x: x[:, 0], match=False, generator=generator)
+    free = GaussianInputs(SIGMA).sample(40_000, lambda x: x[:, 0], match=False, generator=generator)
     assert torch.allclose(free.x.T @ free.x / 40_000, SIGMA, atol=0.06)  # 4 standard errors
     assert torch.equal(free.covariance, SIGMA)
 
 
 def test_gaussian_refuses_what_it_cannot_do() -> None:
     with pytest.raises(InputError, match="at most 4"):
-        Gaussian(torch.eye(5)).quadrature(lambda x: x[:, 0])
+        GaussianInputs(torch.eye(5)).quadrature(lambda x: x[:, 0])
     with pytest.raises(InputError, match="exceed the dimension"):
-        Gaussian(SIGMA).sample(2, lambda x: x[:, 0])
-    with pytest.raises(InputError, match="n must be a whole number"):
-        Gaussian(SIGMA).sample(10.5, lambda x: x[:, 0])
+        GaussianInputs(SIGMA).sample(2, lambda x: x[:, 0])
+    with pytest.raises(InputError, match="count must be a whole number"):
+        GaussianInputs(SIGMA).sample(10.5, lambda x: x[:, 0])
     with pytest.raises(InputError, match="order must be a whole number"):
-        Gaussian(SIGMA).quadrature(lambda x: x[:, 0], order=0)
+        GaussianInputs(SIGMA).quadrature(lambda x: x[:, 0], order=0)
 
 
 def test_targets_may_be_a_network_or_numpy() -> None:
     teacher = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Tanh(), torch.nn.Linear(3, 1)).double()
-    data = Gaussian(SIGMA).sample(9, lambda x: teacher(x)[:, 0])
+    data = GaussianInputs(SIGMA).sample(9, lambda x: teacher(x)[:, 0])
     assert torch.equal(data.y, teacher(data.x)[:, 0])
     assert not data.y.requires_grad
-    signs = Gaussian(SIGMA).quadrature(lambda x: x[:, 0].numpy() > 0, order=3)
+    signs = GaussianInputs(SIGMA).quadrature(lambda x: x[:, 0].numpy() > 0, order=3)
     assert signs.y.dtype == torch.float64
 
 
@@ -115,13 +115,13 @@ def test_targets_may_be_a_network_or_numpy() -> None:
     ],
 )
 def test_bad_targets_are_refused(target: Callable[[torch.Tensor], object], words: str) -> None:
-    for make in (partial(Gaussian(SIGMA).sample, 9), partial(Gaussian(SIGMA).quadrature, order=3)):
+    for make in (partial(GaussianInputs(SIGMA).sample, 9), partial(GaussianInputs(SIGMA).quadrature, order=3)):
         with pytest.raises(InputError, match=words):
             make(target)
 
 
 def test_a_batch_normalises_itself() -> None:
-    data = Gaussian(SIGMA).sample(50, lambda x: x[:, 0], generator=torch.Generator().manual_seed(0))
+    data = GaussianInputs(SIGMA).sample(50, lambda x: x[:, 0], generator=torch.Generator().manual_seed(0))
     part = data.batch(torch.arange(10))
     assert part.x.mean(0).abs().max() < 1e-14
     assert torch.allclose(part.covariance, torch.cov(data.x[:10].T, correction=0))

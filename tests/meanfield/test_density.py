@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from splinescope import InputError
-from splinescope.meanfield import Data, DensityPath, Gaussian, Trajectory, TwoLayerBN, density_flow, flow
+from splinescope.meanfield import Data, DensityPath, GaussianInputs, Trajectory, TwoLayerBN, density_flow, flow
 from splinescope.meanfield.velocity import outputs
 
 from .problems import problem
@@ -25,7 +25,7 @@ def quantiles(cdf: np.ndarray, grid: np.ndarray, count: int) -> torch.Tensor:
 @pytest.fixture(scope="module")
 def data() -> Data:
     sigma = torch.diag(torch.tensor([2.0, 1.0], dtype=torch.float64))
-    return Gaussian(sigma).quadrature(lambda x: torch.sin(x[:, 0]) + 0.06 * x[:, 1] ** 3, order=8)
+    return GaussianInputs(sigma).quadrature(lambda x: torch.sin(x[:, 0]) + 0.06 * x[:, 1] ** 3, order=8)
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import torch
 
 from splinescope import InputError
 from splinescope.meanfield import (
-    Gaussian,
+    GaussianInputs,
     Rate,
     TwoLayerBN,
     convergence_study,
@@ -25,7 +25,7 @@ SIGMA = torch.diag(torch.tensor([5.0, 1.0], dtype=torch.float64))
 
 def test_batch_norm_turns_faster_where_the_data_varies_least() -> None:
     generator = torch.Generator().manual_seed(0)
-    data = Gaussian(SIGMA).sample(4000, lambda x: torch.relu(x[:, 0]), generator=generator)
+    data = GaussianInputs(SIGMA).sample(4000, lambda x: torch.relu(x[:, 0]), generator=generator)
     batch_norm, plain = speed_by_direction(data).anisotropy()
     assert 20 < batch_norm < 60  # population value near 34
     assert 3 < plain < 6
@@ -35,7 +35,7 @@ def test_directions_are_those_of_the_covariance() -> None:
     """Turning the data turns the speeds."""
     generator = torch.Generator().manual_seed(0)
     turn = torch.tensor([[0.6, -0.8], [0.8, 0.6]], dtype=torch.float64)
-    straight = Gaussian(SIGMA).sample(500, lambda x: torch.relu(x[:, 0]), generator=generator)
+    straight = GaussianInputs(SIGMA).sample(500, lambda x: torch.relu(x[:, 0]), generator=generator)
     turned = type(straight)(straight.x @ turn.T, straight.y, straight.weights, turn @ SIGMA @ turn.T)
     # a grid of 3600 angles moves by a fraction of a cell
     speeds = [speed_by_direction(d, angles=3600).anisotropy() for d in (straight, turned)]
@@ -66,7 +66,7 @@ def test_short_neurons_leap_in_the_first_step() -> None:
 
 def test_batch_norm_tolerates_more_learning_rates() -> None:
     generator = torch.Generator().manual_seed(0)
-    data = Gaussian(SIGMA).sample(100, lambda x: torch.relu(x[:, 0]), generator=generator)
+    data = GaussianInputs(SIGMA).sample(100, lambda x: torch.relu(x[:, 0]), generator=generator)
     normal = torch.randn(20, 3, generator=generator, dtype=torch.float64)
     net = TwoLayerBN(5 * normal[:, 0], normal[:, 1:], "relu")
     rates = np.logspace(-3, 3, 13)
@@ -84,7 +84,7 @@ def circle_start(m: int, generator: torch.Generator) -> TwoLayerBN:
 
 
 def test_theorem_4_measures_converge_as_the_width_grows() -> None:
-    data = Gaussian(SIGMA / 2).quadrature(lambda x: torch.sin(x[:, 0]), order=10)
+    data = GaussianInputs(SIGMA / 2).quadrature(lambda x: torch.sin(x[:, 0]), order=10)
     study = convergence_study([8, 16, 32, 64], data, circle_start, time=2.0, seeds=range(16), rtol=1e-5)
     for quantity in ("start", "end", "lipschitz", "outputs"):
         rate = study.rate(quantity)

@@ -40,7 +40,7 @@ def test_a_recurrent_network_has_exact_tiles_on_planes_of_sequences() -> None:
     assert report.skipped == ()
     starts, sizes = tiling.tiles.offsets[:-1], np.diff(tiling.tiles.offsets)[:, None]
     mean = lambda numbers: np.add.reduceat(numbers[tiling.tiles.corners], starts) / sizes  # noqa: E731
-    middles = torch.from_numpy(tiling.slice.inputs(mean(tiling.vertices)))
+    middles = torch.from_numpy(tiling.view.inputs(mean(tiling.vertices)))
     with torch.no_grad():  # the module itself is affine on each tile: at the mean of corners, the mean of values
         np.testing.assert_allclose(model.double()(middles).numpy(), mean(tiling.values), rtol=1e-9, atol=1e-9)
 

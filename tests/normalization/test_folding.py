@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import splinescope as ss
-from splinescope.normalization import ScaleShift, fold_batchnorm
+from splinescope.normalization import ScaleShift, merge_batchnorm
 
 from .. import cases
 from ..real import cifar_images, needs_real_networks, resnet20
@@ -79,7 +79,7 @@ def test_folding_keeps_the_function(name, with_example):
     torch.manual_seed(0)
     model, x = ready(make(), *shape)
     before = copy.deepcopy(model.state_dict())
-    folded = fold_batchnorm(model, x) if with_example else fold_batchnorm(model)
+    folded = merge_batchnorm(model, x) if with_example else merge_batchnorm(model)
     torch.testing.assert_close(folded(x), model(x), rtol=1e-9, atol=1e-9)
     assert not any(isinstance(m, NORMS) for m in folded.modules())
     assert sum(isinstance(m, ScaleShift) for m in folded.modules()) == left
@@ -88,7 +88,7 @@ def test_folding_keeps_the_function(name, with_example):
 
 def test_folding_keeps_the_tiling():
     model = cases.model("batch norm")
-    folded = ss.tessellate(fold_batchnorm(model, torch.zeros(1, 2)), cases.view("batch norm"))
+    folded = ss.tessellate(merge_batchnorm(model, torch.zeros(1, 2)), cases.view("batch norm"))
     tiling = cases.tiling("batch norm")
     assert folded.count == tiling.count
     torch.testing.assert_close(*(torch.from_numpy(t.areas).sort().values for t in (folded, tiling)), atol=1e-9, rtol=0)
@@ -100,16 +100,16 @@ def test_bad_models_are_told():
             return super().forward(x) if x.sum() > 0 else x
 
     with pytest.raises(ss.UnsupportedModelError, match="give one"):
-        fold_batchnorm(Branches(nn.Linear(2, 2), nn.BatchNorm1d(2)).eval())
+        merge_batchnorm(Branches(nn.Linear(2, 2), nn.BatchNorm1d(2)).eval())
     with pytest.raises(ss.UnsupportedModelError, match="eval"):
-        fold_batchnorm(nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)), torch.zeros(1, 2))
+        merge_batchnorm(nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)), torch.zeros(1, 2))
     with pytest.raises(ss.InputError, match="running statistics"):
-        fold_batchnorm(nn.Sequential(nn.BatchNorm1d(2, track_running_stats=False)).eval(), torch.zeros(1, 2))
+        merge_batchnorm(nn.Sequential(nn.BatchNorm1d(2, track_running_stats=False)).eval(), torch.zeros(1, 2))
 
 
 @needs_real_networks
 def test_resnet_is_folded_whole():
     model, x = resnet20().double(), cifar_images()[0][:4].double()
-    folded = fold_batchnorm(model)
+    folded = merge_batchnorm(model)
     assert not any(isinstance(m, (ScaleShift, *NORMS)) for m in folded.modules())
     torch.testing.assert_close(folded(x), model(x), rtol=1e-9, atol=1e-9)

@@ -165,7 +165,7 @@ class Functional(nn.Module):
 
 def test_bad_input_is_told_and_nothing_is_changed():
     x = moons()
-    with pytest.raises(ss.InputError, match="fold_batchnorm"):
+    with pytest.raises(ss.InputError, match="merge_batchnorm"):
         initialize_(cases.model("batch norm"), x)
     with pytest.raises(ss.InputError, match="no bias"):
         initialize_(nn.Sequential(nn.Linear(2, 3, bias=False), nn.ReLU()).double(), x)

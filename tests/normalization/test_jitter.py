@@ -61,7 +61,7 @@ def test_data_may_be_arrays():
 
 
 @pytest.mark.parametrize(
-    "call", [ss.fold_batchnorm, lambda m: ss.initialize_(m, points()), lambda m: with_statistics(m, points())]
+    "call", [ss.merge_batchnorm, lambda m: ss.initialize_(m, points()), lambda m: with_statistics(m, points())]
 )
 def test_what_is_no_module_is_named(call):
     with pytest.raises(ss.InputError, match=r"model must be a torch\.nn\.Module, got str"):

@@ -74,7 +74,7 @@ def test_an_image_grid_places_images_row_by_row() -> None:
 
 
 def test_clouds_images_and_shares_are_drawn() -> None:
-    assert plot_cloud(np.zeros((5, 2)), data=np.ones((3, 2)), limit=2.0).get_xlim() == (-2, 2)
+    assert plot_cloud(np.zeros((5, 2)), x=np.ones((3, 2)), limit=2.0).get_xlim() == (-2, 2)
     assert plot_images(np.zeros((4, 8, 8)), title="four").get_title() == "four"
     ax = plot_class_shares({"a": [0.5, 0.5], "b": [0.1, 0.9]}, spread={"a": [0.1, 0.1], "b": [0, 0]})
     assert len(ax.patches) == 4

@@ -212,7 +212,7 @@ def test_walls_that_are_ticked_are_drawn_on_a_phone(dense, tmp_path, open_page):
 
 def test_tiles_below_a_pixel_are_drawn_as_the_mean_of_their_colours(dense, tmp_path, open_page):
     dense.to_html(tmp_path / "page.html", color="class")
-    low, high = dense.slice.domain.min(0), dense.slice.domain.max(0)
+    low, high = dense.view.domain.min(0), dense.view.domain.max(0)
     with open_page(tmp_path / "page.html", width=700, height=500) as page:
         page.uncheck("#folds")
         page.uncheck("#boundary")

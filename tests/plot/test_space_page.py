@@ -94,7 +94,7 @@ def test_the_section_and_the_level_set_are_those_of_the_tiling(tiling, file, ope
             )
             drawn = by_tile(tiling.count, page.evaluate(f"({AREAS})(() => view.solid.heightsOver(view.plane))"))
             section = tiling.section(normal, through)
-            owners = tiling.locate(tiling.slice.coordinates(section.slice.inputs(section.centroids())))
+            owners = tiling.locate(tiling.view.coordinates(section.slice.inputs(section.centroids())))
             expected = by_tile(tiling.count, zip(owners, section.areas, strict=True))
             assert drawn == pytest.approx(expected, abs=1e-10)
         level = float(np.median(tiling.values[:, 1]))
@@ -120,7 +120,7 @@ def test_the_cell_under_the_pointer_is_told_with_its_map(tiling, file, open_page
             tile, point = int(rows["cell"]), np.array([float(rows[f"at t{k}"]) for k in "₁₂₃"])
             inside = point + 1e-4 * (tiling.centroids()[tile] - point)  # places are told to 5 digits
             assert tiling.locate(inside[None])[0] == tile
-            room = np.append(tiling.slice.hull.offsets - tiling.slice.hull.normals @ point, limit - a @ point)
+            room = np.append(tiling.view.hull.offsets - tiling.view.hull.normals @ point, limit - a @ point)
             if pull == 0:
                 assert abs(room.min()) < 1e-4  # cells that touch hide all but the outside and the section
             assert room.min() > -1e-4

@@ -64,9 +64,9 @@ def test_colours_of_logarithms_leave_out_one_percent_of_the_picture_at_each_end(
         quantity = plot.tile_quantity(tiling, name)
         low, high = quantity.limits
         for beyond in (quantity.values < low, quantity.values > high):
-            assert tiling.areas[beyond].sum() <= 0.01 * tiling.slice.size
+            assert tiling.areas[beyond].sum() <= 0.01 * tiling.view.size
         for reached in (quantity.values <= low, quantity.values >= high):
-            assert tiling.areas[reached].sum() >= 0.01 * tiling.slice.size * (1 - 1e-12)
+            assert tiling.areas[reached].sum() >= 0.01 * tiling.view.size * (1 - 1e-12)
 
 
 def test_a_colour_bar_names_its_quantity(tiling):
@@ -120,18 +120,18 @@ def test_a_highlighted_unit_is_drawn_along_its_fold(tiling):
 
 
 def test_points_are_drawn_at_their_place_on_the_plane(tiling):
-    inputs = tiling.slice.inputs(tiling.slice.anchors)
-    ax = plot.plot_points(tiling, inputs, labels=[0, 1, 2])
-    np.testing.assert_allclose(ax.collections[-1].get_offsets(), tiling.slice.anchors, atol=1e-12)
+    inputs = tiling.view.inputs(tiling.view.anchors)
+    ax = plot.plot_points(tiling, inputs, y=[0, 1, 2])
+    np.testing.assert_allclose(ax.collections[-1].get_offsets(), tiling.view.anchors, atol=1e-12)
     with pytest.raises(ss.InputError, match="one class per point"):
-        plot.plot_points(tiling, inputs, labels=[0])
+        plot.plot_points(tiling, inputs, y=[0])
 
 
 def test_anchors_of_a_network_of_two_inputs_are_drawn_in_slice_coordinates():
     points = torch.tensor([[3.0, 1.0], [4.0, 2.5], [2.0, 2.0]], dtype=torch.float64)
     tiling = ss.tessellate(torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU()), ss.Slice.through(*points))
     ax = plot.plot_tiles(tiling)
-    np.testing.assert_allclose(ax.collections[-1].get_offsets(), tiling.slice.anchors, atol=1e-12)
+    np.testing.assert_allclose(ax.collections[-1].get_offsets(), tiling.view.anchors, atol=1e-12)
 
 
 def test_a_surface_has_a_flat_facet_per_tile_at_the_heights_of_its_corners(tiling):
@@ -148,7 +148,7 @@ def test_a_surface_has_a_flat_facet_per_tile_at_the_heights_of_its_corners(tilin
 def test_a_graph_runs_through_the_outputs_at_the_vertices(net):
     line = ss.tessellate(net, ss.Slice.segment([-2.0, 0.0], [2.0, 1.0]))
     ax = plot.plot_graph(line)
-    assert len(ax.lines) == 3 + len(line.slice.anchors)
+    assert len(ax.lines) == 3 + len(line.view.anchors)
     x, y = ax.lines[2].get_data()
     np.testing.assert_allclose(y, line.outputs(x[:, None])[:, 2], rtol=1e-12, atol=1e-12)  # one forward pass
     assert len(line.plot().lines) == len(ax.lines)

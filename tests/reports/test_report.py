@@ -14,7 +14,7 @@ from torch import nn
 
 import splinescope as ss
 from splinescope.cli import main
-from splinescope.reports import BLOCKS, Block
+from splinescope.reports import BLOCKS, ReportBlock
 from splinescope.reports.near_data import input_margin
 from splinescope.reports.typical import MAIN, compared, table
 
@@ -180,8 +180,8 @@ def test_page_and_numbers_are_written_and_nothing_else_is_changed(classifier, mo
 
 
 def test_an_interrupted_report_keeps_what_it_has(classifier, moons, tmp_path):
-    def stop(done: int, _total: int, _next: str) -> None:
-        if done == 1:
+    def stop(share: float, _now: str) -> None:
+        if share == 0.5:  # the second of two
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -227,11 +227,11 @@ def test_typical_values_name_the_ends_of_the_table():
     for row in table().values():
         assert set(row) <= set(MAIN)
     known = {name: row["tiles"] for name, row in table().items() if "tiles" in row}
-    text = compared(Block("tiles", "", numbers={MAIN["tiles"]: 1.5}))
+    text = compared(ReportBlock("tiles", "", numbers={MAIN["tiles"]: 1.5}))
     assert "1.5 here" in text
     assert min(known, key=known.get) in text
     assert max(known, key=known.get) in text
-    assert compared(Block("network", "")) == ""
+    assert compared(ReportBlock("network", "")) == ""
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+import torch
 
 from splinescope import InputError
 from splinescope.representation import (
@@ -69,7 +70,7 @@ def test_theorem_13_the_expected_gram_is_invariant() -> None:
 
 def test_theorem_13_sampled_layers_agree_and_the_expected_representation_does_not() -> None:
     n, width, draws = 10, 200, 2000
-    sample = sample_odd_point_step(invariant_representation(n), width, draws, np.random.default_rng(0))
+    sample = sample_odd_point_step(invariant_representation(n), width, draws, torch.Generator().manual_seed(0))
     squares = np.square(sample).sum(axis=2)
     assert squares[:, 0].mean() == pytest.approx(1, abs=5 * math.sqrt(5 / width / draws))
     assert squares[:, 1].mean() * (n - 1) ** 2 == pytest.approx(1, abs=5 * math.sqrt(5 / width / draws))

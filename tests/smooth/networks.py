@@ -62,7 +62,7 @@ def random_network(seed: int) -> tuple[nn.Module, ss.Slice]:
 
 def deviation_at(net: nn.Module, tiling: ss.Tiling, count: int, seed: int = 5) -> float:
     """Largest difference of the module and the tiled network at random points of the slice."""
-    view = tiling.slice
+    view = tiling.view
     weights = np.random.default_rng(seed).dirichlet(np.ones(len(view.domain)), size=count)
     worst = 0.0
     with torch.no_grad():

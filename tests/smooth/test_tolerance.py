@@ -90,7 +90,7 @@ def test_walls_know_their_unit_and_knot():
     tiling = ss.tessellate(net, VIEW, tolerance=0.05, threads=1)
     inner = tiling.walls.units >= 0
     middle = tiling.vertices[tiling.walls.ends[inner]].mean(1)
-    z = net[0](torch.from_numpy(tiling.slice.inputs(middle))).detach().numpy()
+    z = net[0](torch.from_numpy(tiling.view.inputs(middle))).detach().numpy()
     cuts = tiling.walls.units[inner]
     element, knot = tiling.approximation.elements[cuts], tiling.approximation.knots[cuts]
     assert np.allclose(z[np.arange(len(cuts)), element], knot, atol=1e-9)
@@ -112,7 +112,7 @@ def test_it_is_a_tiling_like_any_other(tmp_path):
     assert np.abs(slopes - jacobians).mean() < 0.2 * np.abs(jacobians).mean()
     assert tiling.decision_boundary().length > 0
     tiling.save(tmp_path / "soft.tiling")
-    again = ss.load_tiling(tmp_path / "soft.tiling", network=tiling.network)
+    again = ss.load_tiling(tmp_path / "soft.tiling", model=tiling.network)
     assert again.approximation.bound == tiling.bound
     assert again.approximation.basis == "bound"
     assert np.array_equal(again.approximation.knots, tiling.approximation.knots)

@@ -36,7 +36,7 @@ def test_a_network_is_tiled_and_zooming_tiles_the_window_anew(studio, shelf):
         assert seen["window"]
         window = np.array(seen["domain"]).reshape(-1, 2)
         assert np.ptp(window, axis=0).max() < 1
-        view = ss.Slice(whole.slice.origin, whole.slice.basis, window)
+        view = ss.Slice(whole.view.origin, whole.view.basis, window)
         assert seen["count"] == ss.tessellate(network, view).count
         page.click("#lens-home")  # and the whole again
         assert tiled(page, 3)["count"] == whole.count

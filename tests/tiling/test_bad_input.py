@@ -264,7 +264,7 @@ def test_an_interruption_passes_through_and_leaves_the_global_state_as_it_was(th
     state = torch.get_rng_state()
     seen = threading.Event()
 
-    def progress(share: float, tiles: int) -> None:
+    def progress(share: float, now: str) -> None:
         seen.set()
 
     def interrupt() -> None:

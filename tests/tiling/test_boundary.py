@@ -55,7 +55,7 @@ def test_winner_changes_across_the_boundary(name: str) -> None:
 def test_no_boundary_is_missed_on_a_dense_grid(name: str) -> None:
     """A step of the grid on which the winner changes must meet the boundary: it is no farther than half the step."""
     tiling = cases.tiling(name)
-    low, high = tiling.slice.domain.min(0), tiling.slice.domain.max(0)
+    low, high = tiling.view.domain.min(0), tiling.view.domain.max(0)
     x, y = (np.linspace(low[i], high[i], 71) for i in (0, 1))
     grid = np.stack(np.meshgrid(x, y), 2)
     boundary = tiling.decision_boundary()

@@ -25,7 +25,7 @@ READ: dict[str, Callable[[Tiling], Any]] = {
     "growth": lambda t: t.growth(),
     "quantity": lambda t: t.quantity("slope"),
     "summary": lambda t: t.summary(),
-    "comparison": lambda t: ss.compare(t, t),
+    "comparison": lambda t: ss.compare_tilings(t, t),
 }
 
 
@@ -74,7 +74,7 @@ def test_a_mesh_and_its_parts_are_as_sure_as_their_tiling():
 
 
 def test_the_weaker_of_two_tilings_decides_their_comparison(smooth, folded):
-    assert ss.compare(folded, smooth).certainty == ss.compare(smooth, folded).certainty == "bound"
+    assert ss.compare_tilings(folded, smooth).certainty == ss.compare_tilings(smooth, folded).certainty == "bound"
 
 
 def test_margins_within_a_tolerance_are_estimates_and_marked_as_exact_nowhere(smooth, folded):

@@ -66,9 +66,9 @@ def test_a_wrong_output_bends_the_map(tiling):
 
 
 def test_tiles_that_do_not_fill_the_domain_are_reported(tiling):
-    view = tiling.slice
+    view = tiling.view
     larger = ss.Slice(view.origin, view.basis, 1.001 * view.domain)
-    assert ["areas sum" in sentence for sentence in replace(tiling, slice=larger).check().failed] == [True]
+    assert ["areas sum" in sentence for sentence in replace(tiling, view=larger).check().failed] == [True]
 
 
 def test_a_boundary_taken_for_a_fold_is_reported(tiling):
@@ -97,8 +97,8 @@ def test_points_evaluated_together_are_those_evaluated_one_by_one(name):
     tiling = cases.tiling(name)
     points = np.concatenate([tiling.vertices, maps.inner_points(tiling)])
     for chosen in (points, points[-9:]):
-        together = Together(tiling.frozen, tiling.slice, chosen)
-        x = torch.from_numpy(tiling.slice.inputs(chosen))
+        together = Together(tiling.frozen, tiling.view, chosen)
+        x = torch.from_numpy(tiling.view.inputs(chosen))
         expected = tiling.frozen.forward(x).flatten(1).numpy()
         found = (together.coefficients @ together.output).numpy()
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-11 * np.abs(expected).max())

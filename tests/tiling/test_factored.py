@@ -54,7 +54,7 @@ def assert_same_tiles(one: ss.Tiling, other: ss.Tiling) -> None:
     np.testing.assert_array_equal(one.tiles.offsets, other.tiles.offsets)
     np.testing.assert_array_equal(one.tiles.corners, other.tiles.corners)
     np.testing.assert_array_equal(one.corner_labels, other.corner_labels)
-    size = max(np.abs(one.slice.domain).max(), np.ptp(one.slice.domain, axis=0).max())
+    size = max(np.abs(one.view.domain).max(), np.ptp(one.view.domain, axis=0).max())
     np.testing.assert_allclose(one.vertices, other.vertices, rtol=0, atol=1e-12 * size)
     if one.values is not None:
         np.testing.assert_allclose(one.values, other.values, rtol=0, atol=1e-11 * np.abs(one.values).max())

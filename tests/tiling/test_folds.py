@@ -20,7 +20,7 @@ def test_a_wall_of_a_max_pool_names_the_window_whose_winner_changes() -> None:
     site = next(i for i, s in enumerate(tiling.sites) if s.op == "max_pool2d")
     rows = np.flatnonzero(table.sites == site)
     assert tiling.sites[site].units < tiling.sites[site].cuts
-    inputs = torch.from_numpy(tiling.slice.inputs(table.segments[rows].mean(1)))
+    inputs = torch.from_numpy(tiling.view.inputs(table.segments[rows].mean(1)))
     with torch.no_grad():
         values = run_steps(program.steps, {program.input: inputs}, {seal.competitors})[seal.competitors]
     best = values[np.arange(len(rows)), :, table.units[rows]].sort(1).values
@@ -32,7 +32,7 @@ def test_a_wall_of_a_max_pool_names_the_window_whose_winner_changes() -> None:
 def test_the_unit_that_made_a_wall_is_zero_on_it(name: str) -> None:
     tiling = cases.tiling(name)
     table = tiling.folds()
-    inputs = torch.from_numpy(tiling.slice.inputs(table.segments.mean(1)))
+    inputs = torch.from_numpy(tiling.view.inputs(table.segments.mean(1)))
     program = tiling.network.program()
     with torch.no_grad():
         first = 0

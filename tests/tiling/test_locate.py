@@ -54,10 +54,10 @@ def test_locate_equals_brute_force(name: str) -> None:
 @pytest.mark.parametrize("name", cases.CASES)
 def test_vertices_and_wall_points_are_in_a_tile_that_touches_them(name: str) -> None:
     tiling = cases.tiling(name)
-    points = np.concatenate([tiling.vertices, tiling.vertices[tiling.walls.ends].mean(1), tiling.slice.domain])
+    points = np.concatenate([tiling.vertices, tiling.vertices[tiling.walls.ends].mean(1), tiling.view.domain])
     found = tiling.locate(points)
     assert (found >= 0).all()
-    extent = np.ptp(tiling.slice.domain, axis=0).max()
+    extent = np.ptp(tiling.view.domain, axis=0).max()
     assert min(depth_inside(tiling, k, p) for k, p in zip(found, points, strict=True)) >= -1e-12 * extent
 
 
@@ -65,7 +65,7 @@ def test_vertices_and_wall_points_are_in_a_tile_that_touches_them(name: str) -> 
 def test_tiles_near_equals_brute_force(name: str) -> None:
     tiling = cases.tiling(name)
     points = np.concatenate([some_points(name, 4), tiling.vertices[:2]])
-    extent = np.ptp(tiling.slice.domain, axis=0).max()
+    extent = np.ptp(tiling.view.domain, axis=0).max()
     for radius in (1e-6 * extent, 0.05 * extent, 0.4 * extent, 3 * extent):
         counts = tiling.counts_near(points, radius)
         for point, count in zip(points, counts, strict=True):
@@ -77,7 +77,7 @@ def test_tiles_near_equals_brute_force(name: str) -> None:
 def test_points_outside_are_nowhere() -> None:
     for name in ("two layers", "line", "oblique basis"):
         tiling = cases.tiling(name)
-        far = tiling.slice.domain.max(0, keepdims=True) + 1e-6
+        far = tiling.view.domain.max(0, keepdims=True) + 1e-6
         assert tiling.locate(far)[0] == -1
         assert tiling.locate(far + 100)[0] == -1
         assert tiling.counts_near(far + 100, 1.0)[0] == 0
@@ -110,7 +110,7 @@ def test_bad_points_are_refused() -> None:
 def test_a_point_may_be_outside_by_a_rounding_and_no_more(name: str) -> None:
     """The slack is 1e-12 of the slice's extent: enough for a point that was computed, nothing for one that is off."""
     tiling = cases.tiling(name)
-    domain = tiling.slice.domain
+    domain = tiling.view.domain
     extent = np.ptp(domain, axis=0).max()
     if tiling.dimension == 1:
         edge, outward = domain[1:], np.ones((1, 1))

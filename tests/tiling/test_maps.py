@@ -22,7 +22,7 @@ def autograd_slopes(name: str, tiles: np.ndarray) -> np.ndarray:
     tiling, net = cases.tiling(name), cases.model(name)
     rows = []
     for tile in tiles:
-        x = torch.from_numpy(tiling.slice.inputs(tiling.tile(tile).mean(0, keepdims=True)))
+        x = torch.from_numpy(tiling.view.inputs(tiling.tile(tile).mean(0, keepdims=True)))
         rows.append(torch.autograd.functional.jacobian(lambda x: net(x).flatten(), x).flatten(1).numpy())
     return np.stack(rows)
 
@@ -48,7 +48,7 @@ def test_slopes_are_autograd_jacobians_along_the_slice(name: str) -> None:
     expected = autograd_slopes(name, tiles)
     # 1e-9: eps times extent over thickness is at most 2e-10 down to the thickness at which the network takes over
     np.testing.assert_allclose(tiling.input_slopes(tiles), expected, rtol=0, atol=1e-12 * np.abs(expected).max())
-    along = expected @ tiling.slice.basis.reshape(tiling.dimension, -1).T
+    along = expected @ tiling.view.basis.reshape(tiling.dimension, -1).T
     np.testing.assert_allclose(tiling.slopes(tiles), along, rtol=0, atol=1e-9 * np.abs(along).max())
 
 
@@ -126,7 +126,7 @@ def test_classes_and_active_units_are_those_of_the_network(name: str) -> None:
     values = outputs(name, middles)
     np.testing.assert_array_equal(tiling.classes(), values.argmax(1) if values.shape[1] > 1 else values[:, 0] > 0)
     np.testing.assert_allclose(tiling.outputs(middles), values, atol=1e-12 * np.abs(values).max())
-    x = torch.from_numpy(tiling.slice.inputs(middles))
+    x = torch.from_numpy(tiling.view.inputs(middles))
     expected = sum(pattern.sum(1) for pattern in tiling.network.program().patterns(x))
     np.testing.assert_array_equal(tiling.active_units(), expected)
 

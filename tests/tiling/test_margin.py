@@ -74,7 +74,7 @@ def test_forward_and_backward_ways_agree() -> None:
     """More inputs than units goes backward, fewer goes forward: both are the quotient by autograd."""
     for name in ("convolution", "off-centre plane in five inputs", "max-pool"):
         tiling, net = cases.tiling(name), cases.tiling(name).network.program()
-        x = tiling.slice.inputs(tiling.centroids()[:3])
+        x = tiling.view.inputs(tiling.centroids()[:3])
         distances = unit_distances(net, x)
         for n in range(3):
             one = torch.from_numpy(x[n : n + 1])

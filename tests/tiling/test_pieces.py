@@ -53,7 +53,7 @@ def test_lattice_network_has_hundreds_of_tiles_and_five_pieces() -> None:
     assert tiling.count > 200
     found = tiling.pieces()
     assert found.count == 5
-    np.testing.assert_allclose(found.areas.sum(), tiling.slice.size, rtol=1e-12)
+    np.testing.assert_allclose(found.areas.sum(), tiling.view.size, rtol=1e-12)
     # the pieces are where each plane is the largest
     points = np.array([[0.0, 0.0], [1.2, 0.4], [-0.9, 1.1], [-1.0, -0.8], [0.7, -1.3]])
     planes = tiling.centroids() @ (2 * points).T - (points**2).sum(1)

@@ -59,5 +59,5 @@ def test_limits_hold_for_every_tiling(net: nn.Sequential) -> None:
 def test_a_slice_of_another_space_is_refused(net: nn.Sequential) -> None:
     with pytest.raises(ss.InputError, match="input space"):
         ss.Retiler(net, SQUARE).tile(ss.Slice.axes([0.0, 0.0, 0.0], (0, 1), -1.0, 1.0))
-    with pytest.raises(ss.InputError, match="slice must be a Slice"):
+    with pytest.raises(ss.InputError, match="view must be a Slice"):
         ss.Retiler(net, "square")  # type: ignore[arg-type]

@@ -192,22 +192,22 @@ def test_structured_networks_pass_every_check(name: str) -> None:
 @pytest.mark.parametrize("name", STRUCTURED)
 def test_the_map_of_a_located_tile_is_the_network_there(name: str) -> None:
     tiling = structured(name)
-    points = inside(tiling.slice, 2000)
+    points = inside(tiling.view, 2000)
     tiles = tiling.locate(points)
     assert (tiles >= 0).all()
     affine = np.einsum("kcd,kd->kc", tiling.slopes()[tiles], points) + tiling.offsets()[tiles]
     assert np.abs(affine - tiling.outputs(points)).max() < 1e-9
     assert np.array_equal(tiling.locate(tiling.centroids()), np.arange(tiling.count))
-    assert (tiling.locate(tiling.slice.domain.max(0) + np.eye(tiling.dimension)) == -1).all()
+    assert (tiling.locate(tiling.view.domain.max(0) + np.eye(tiling.dimension)) == -1).all()
 
 
 def test_patterns_of_sample_points_are_those_of_their_tiles() -> None:
     tiling = structured("convolution")
-    points = inside(tiling.slice, 4000)
+    points = inside(tiling.view, 4000)
     program = tiling.program("patterns")
 
     def patterns(t: np.ndarray) -> np.ndarray:
-        x = torch.from_numpy(tiling.slice.inputs(t))
+        x = torch.from_numpy(tiling.view.inputs(t))
         return np.concatenate([np.asarray(p) for p in program.patterns(x)], 1)
 
     assert np.array_equal(patterns(points), patterns(tiling.centroids())[tiling.locate(points)])
@@ -217,7 +217,7 @@ def test_volumes_are_shares_of_random_points() -> None:
     tiling = structured("plain")
     points = np.random.default_rng(2).uniform(-2, 2, (20000, 3))
     shares = np.bincount(tiling.locate(points), minlength=tiling.count) / len(points)
-    expected = tiling.areas / tiling.slice.size
+    expected = tiling.areas / tiling.view.size
     assert np.abs(shares - expected).max() < 5 * np.sqrt(expected.max() / len(points))
 
 
@@ -229,7 +229,7 @@ def test_walls_know_their_tiles_units_and_areas() -> None:
     assert sizes[outer].sum() == pytest.approx(6 * 16.0)  # the cube's surface
     assert ((walls.tiles >= 0).all(1) == ~outer).all()
     program = tiling.program("cuts")
-    z = np.concatenate([c.detach().numpy() for c in _cuts(program, tiling.slice.inputs(walls.centres))], 1)
+    z = np.concatenate([c.detach().numpy() for c in _cuts(program, tiling.view.inputs(walls.centres))], 1)
     assert np.abs(z[np.flatnonzero(~outer), walls.units[~outer]]).max() < 1e-12
     closed = np.zeros((tiling.count, 3))  # the outward areas of a closed surface sum to zero
     np.add.at(closed, walls.tiles[:, 0], walls.vectors)
@@ -305,7 +305,7 @@ def test_a_solid_without_its_facets_is_refused(tmp_path) -> None:  # type: ignor
     from splinescope.tiling import storage
 
     tiling = structured("residual")
-    arrays = storage.mesh_arrays(tiling) | storage.slice_arrays(tiling.slice)
+    arrays = storage.mesh_arrays(tiling) | storage.slice_arrays(tiling.view)
     header = storage.tiling_header(tiling)
     damages = {
         "missing": {k: v for k, v in arrays.items() if k != "facet_bits"},
@@ -359,7 +359,7 @@ def test_a_limit_returns_whole_cells_marked_incomplete() -> None:
     partial = caught.value.partial
     assert not partial.complete
     assert partial.check().ok
-    assert partial.areas.sum() < partial.slice.size
+    assert partial.areas.sum() < partial.view.size
 
 
 def test_options_of_a_plane_are_refused_in_words_when_cells_are_drawn():

@@ -18,9 +18,9 @@ from .. import cases
 @pytest.mark.parametrize("name", cases.CASES)
 def test_areas_sum_to_the_slice_and_weigh_the_centroids(name: str) -> None:
     tiling = cases.tiling(name)
-    assert tiling.areas.sum() == pytest.approx(tiling.slice.size, rel=1e-12)
+    assert tiling.areas.sum() == pytest.approx(tiling.view.size, rel=1e-12)
     middle = (tiling.areas[:, None] * tiling.centroids()).sum(0) / tiling.areas.sum()
-    domain = tiling.slice.domain
+    domain = tiling.view.domain
     expected = domain.mean(0)  # of an interval, a triangle, a square
     np.testing.assert_allclose(middle, expected, atol=1e-12 * np.abs(domain).max())
 
@@ -76,7 +76,7 @@ def test_histograms_count_every_tile_and_all_area(name: str) -> None:
     tiling = cases.tiling(name)
     for of in ("area", "sides", "inradius", "slope"):
         assert tiling.histogram(of, 7).counts.sum() == tiling.count
-        assert tiling.histogram(of, 7, weighted=True).counts.sum() == pytest.approx(tiling.slice.size, rel=1e-12)
+        assert tiling.histogram(of, 7, weighted=True).counts.sum() == pytest.approx(tiling.view.size, rel=1e-12)
     assert tiling.histogram("area", 5, log=True).counts.sum() == tiling.count
     assert tiling.histogram(tiling.areas, [0, 1e9]).counts.tolist() == [tiling.count]
 
@@ -114,7 +114,7 @@ def test_quantities_are_the_methods_of_their_names(name: str) -> None:
     }
     for of, values in expected.items():
         np.testing.assert_array_equal(tiling.quantity(of).values, values)
-    middle = tiling.slice.inputs(np.array([tiling.tile(i).mean(0) for i in range(tiling.count)]))
+    middle = tiling.view.inputs(np.array([tiling.tile(i).mean(0) for i in range(tiling.count)]))
     outputs = cases.model(name)(torch.from_numpy(middle)).detach().numpy()
     np.testing.assert_allclose(tiling.quantity("value", output=1).values, outputs[:, 1], atol=1e-12)  # one pass
     depth_of_unit = np.repeat([site.depth for site in tiling.sites], [site.units for site in tiling.sites])
@@ -198,7 +198,7 @@ def test_counts_by_depth_are_those_of_the_cut_off_networks(name: str) -> None:
     assert list(counts.values()) == sorted(counts.values())
     ends = [i for i, layer in enumerate(net) if isinstance(layer, nn.ReLU | nn.LeakyReLU)]
     for depth, end in enumerate(ends[:-1], 1):
-        assert counts[depth] == ss.tessellate(nn.Sequential(*list(net)[: end + 1]), tiling.slice).count
+        assert counts[depth] == ss.tessellate(nn.Sequential(*list(net)[: end + 1]), tiling.view).count
     assert tiling.count <= 10 ** tiling.summary()["log10 of the upper bound on tiles"] * (1 + 1e-9)
 
 
@@ -264,7 +264,7 @@ def test_summary_is_a_table_and_a_dict_of_plain_numbers(name: str) -> None:
 
 def test_comparison_gives_ratios() -> None:
     a, b = cases.tiling("one layer"), cases.tiling("two layers")
-    comparison = ss.compare(a, b)
+    comparison = ss.compare_tilings(a, b)
     assert comparison.same_slice
     assert not comparison.same_network
     rows = comparison.as_dict()
@@ -275,11 +275,11 @@ def test_comparison_gives_ratios() -> None:
     console = Console(file=StringIO(), width=100)
     console.print(comparison)
     assert "b / a" in console.file.getvalue()
-    assert ss.compare(a, a).same_network
+    assert ss.compare_tilings(a, a).same_network
     with pytest.raises(ss.InputError, match="dimension"):
-        ss.compare(a, cases.tiling("line"))
+        ss.compare_tilings(a, cases.tiling("line"))
     with pytest.raises(ss.InputError, match="b must be a Tiling, got int"):
-        ss.compare(a, 3)  # type: ignore[arg-type]
+        ss.compare_tilings(a, 3)  # type: ignore[arg-type]
 
 
 def test_an_incomplete_tiling_tells_about_what_it_has() -> None:

@@ -44,7 +44,7 @@ def assert_same(a, b):
     np.testing.assert_array_equal(a.tiles.offsets, b.tiles.offsets)
     np.testing.assert_array_equal(a.tiles.corners, b.tiles.corners)
     for name in PARTS:
-        np.testing.assert_array_equal(getattr(a.slice, name), getattr(b.slice, name))
+        np.testing.assert_array_equal(getattr(a.view, name), getattr(b.view, name))
     for name in ("sites", "rtol", "ending", "fingerprint", "complete"):
         assert getattr(a, name) == getattr(b, name)
 

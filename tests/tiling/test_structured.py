@@ -206,5 +206,5 @@ def test_a_line_through_the_slice_meets_the_tiles_in_the_same_order(name: str) -
     crossing = side_p * side_q < 0
     s = (side_p / (side_p - side_q))[crossing, None]
     at = ((1 - s) * p[crossing] + s * q[crossing] - ends[0]) @ direction / (direction @ direction)
-    at = np.sort(at[(at > 0) & (at < 1)]) * line.slice.size
-    np.testing.assert_allclose(np.sort(line.vertices[:, 0])[1:-1], at, atol=1e-9 * line.slice.size)
+    at = np.sort(at[(at > 0) & (at < 1)]) * line.view.size
+    np.testing.assert_allclose(np.sort(line.vertices[:, 0])[1:-1], at, atol=1e-9 * line.view.size)

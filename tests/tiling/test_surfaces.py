@@ -32,7 +32,7 @@ def test_a_section_is_the_tiling_of_its_plane() -> None:
     generator = np.random.default_rng(1)
     for _ in range(50):
         cut = tiling.section(generator.normal(size=3), generator.uniform(-0.6, 0.6, 3))
-        direct = ss.tessellate(traced, cut.slice, threads=1)
+        direct = ss.tessellate(traced, cut.view, threads=1)
         assert (cut.count, len(cut.vertices)) == (direct.count, len(direct.vertices))
         assert np.abs(np.sort(cut.areas) - np.sort(direct.areas)).max() < 1e-13
         units = [np.bincount(t.walls.units[t.walls.units >= 0], minlength=26) for t in (cut, direct)]
@@ -46,7 +46,7 @@ def test_a_section_along_a_face_of_tiles_has_no_gaps() -> None:
     tiling = ss.tessellate(shapes3d.HollowBall().double(), cube(3, 2.0))
     for normal, through in (([0, 0, 1], [0, 0, 0]), ([1, 1, 0], [0, 0, 0]), ([1, 1, 1], [1, 0, 0])):
         cut = tiling.section(normal, through)
-        assert cut.areas.sum() == pytest.approx(cut.slice.size)
+        assert cut.areas.sum() == pytest.approx(cut.view.size)
         assert cut.check().ok, str(cut.check())
 
 
@@ -69,7 +69,7 @@ def test_level_sets_are_closed_exact_and_oriented() -> None:
 )
 def test_surfaces_lie_on_facets_too(shape: type[nn.Module], area: float, volume: float | None, euler: int) -> None:
     """The sides of a square ring are folds of the network: its zero set lies on walls."""
-    mesh = ss.surface(shape().double(), (-2.0, 2.0))
+    mesh = ss.level_set(shape().double(), (-2.0, 2.0))
     assert mesh.closed
     assert mesh.euler == euler
     assert mesh.area == pytest.approx(area)
@@ -81,7 +81,7 @@ def test_a_surface_is_the_level_set_of_the_whole_tiling() -> None:
     _, traced, tiling = classifier()
     for output, level in ((0, 0.0), (2, 0.05)):
         whole = tiling.level_set(level, output)
-        mesh = ss.surface(traced, (-1.0, 1.0), level, output=output)
+        mesh = ss.level_set(traced, (-1.0, 1.0), level, output=output)
         assert len(mesh) == len(whole)
         assert mesh.area == pytest.approx(whole.area, rel=1e-12)
         at = np.concatenate([mesh.vertices, mesh.centroids()])
@@ -93,10 +93,10 @@ def test_tiles_that_the_level_cannot_meet_are_dropped() -> None:
     """With a level far from all outputs nothing is left after a few bounds; the surface is empty."""
     _, traced, tiling = classifier()
     top = float(tiling.values[:, 0].max())
-    assert len(ss.surface(traced, (-1.0, 1.0), top + 1.0)) == 0
+    assert len(ss.level_set(traced, (-1.0, 1.0), top + 1.0)) == 0
     with pytest.raises(ss.LimitReached):
-        ss.surface(traced, (-1.0, 1.0), 0.0, max_tiles=20)
-    few = ss.surface(traced, (-1.0, 1.0), top - 1e-3, max_tiles=tiling.count // 4)
+        ss.level_set(traced, (-1.0, 1.0), 0.0, max_tiles=20)
+    few = ss.level_set(traced, (-1.0, 1.0), top - 1e-3, max_tiles=tiling.count // 4)
     assert len(few) > 0
 
 
@@ -136,7 +136,7 @@ def test_volumes_of_regions_come_out_of_their_surfaces() -> None:
 @pytest.mark.parametrize("ending", [".ply", ".obj", ".stl", ".glb"])
 def test_exported_meshes_come_back_watertight(ending: str, tmp_path: Path) -> None:
     trimesh = pytest.importorskip("trimesh")
-    mesh = ss.surface(shapes3d.Torus().double(), (-2.0, 2.0))
+    mesh = ss.level_set(shapes3d.Torus().double(), (-2.0, 2.0))
     mesh.save(tmp_path / f"ring{ending}")
     back = trimesh.load(tmp_path / f"ring{ending}", force="mesh")
     assert back.is_watertight
@@ -153,10 +153,10 @@ def test_exported_meshes_come_back_watertight(ending: str, tmp_path: Path) -> No
         (lambda t: t.section([0.0, 1.0]), "shape"),
         (lambda t: t.section([0.0, 0.0, 1.0], [0.0, 0.0, 3.0]), "does not"),
         (lambda t: t.section([0.0, 0.0, 1.0]).section([0.0, 0.0, 1.0]), "3-D tiling"),
-        (lambda t: ss.surface(t.network, ss.Slice.axes(np.zeros(3), (0, 1), -1, 1)), "3-D slice"),
-        (lambda t: ss.surface(t.network, 1.0), "pair"),
-        (lambda t: ss.surface(t.network, (-1.0, 1.0), output=7), "output"),
-        (lambda t: ss.surface(t.network, (-1.0, 1.0), [0.0, 1.0]), "one number"),
+        (lambda t: ss.level_set(t.network, ss.Slice.axes(np.zeros(3), (0, 1), -1, 1)), "3-D slice"),
+        (lambda t: ss.level_set(t.network, 1.0), "pair"),
+        (lambda t: ss.level_set(t.network, (-1.0, 1.0), output=7), "output"),
+        (lambda t: ss.level_set(t.network, (-1.0, 1.0), [0.0, 1.0]), "one number"),
         (lambda t: t.level_set(0.0).volume, "closed"),
     ],
 )

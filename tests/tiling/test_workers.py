@@ -43,14 +43,14 @@ def assert_same_tiling(one: ss.Tiling, other: ss.Tiling) -> None:
     """Equal counts; tiles of equal size about equal centres; walls of equal units."""
     assert other.check().ok, str(other.check())
     assert (one.count, len(one.vertices), len(one.walls)) == (other.count, len(other.vertices), len(other.walls))
-    size = np.ptp(one.slice.domain, axis=0).max()
+    size = np.ptp(one.view.domain, axis=0).max()
 
     def order(points: np.ndarray) -> np.ndarray:
         return np.lexsort(np.round(points / size, 9).T)
 
     a, b = order(one.vertices), order(other.vertices)
     np.testing.assert_allclose(one.vertices[a], other.vertices[b], rtol=0, atol=1e-12 * size)
-    np.testing.assert_allclose(np.sort(one.areas), np.sort(other.areas), rtol=0, atol=1e-12 * one.slice.size)
+    np.testing.assert_allclose(np.sort(one.areas), np.sort(other.areas), rtol=0, atol=1e-12 * one.view.size)
     np.testing.assert_array_equal(np.sort(one.walls.units), np.sort(other.walls.units))
     np.testing.assert_array_equal(np.bincount(np.diff(one.tiles.offsets)), np.bincount(np.diff(other.tiles.offsets)))
 

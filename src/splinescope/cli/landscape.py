@@ -108,7 +108,7 @@ def command(
             summary |= {"largest_error": float(result.errors.max()), "proven_least": float(result.lower.min())}
         else:
             result = landscape.loss_surface(
-                network, x, y, moves, span=span, points=points, loss=loss, batch_norm=batch_norm,  # type: ignore[arg-type]
+                network, x, y, moves, span=span, resolution=points, loss=loss, batch_norm=batch_norm,  # type: ignore[arg-type]
             )  # fmt: skip
         if points % 2:
             summary["center"] = float(result.losses[(points // 2,) * dimensions])

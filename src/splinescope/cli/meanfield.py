@@ -50,7 +50,7 @@ def _figure(figure: int, quick: bool, json_: bool, out: str) -> None:
         [name],
         out=out,
         size="quick" if quick else "full",
-        progress=lambda _, fraction, what: click.echo(f"{fraction:4.0%} {what}", err=True),
+        progress=lambda fraction, what: click.echo(f"{fraction:4.0%} {what}", err=True),
     )[name]
     if json_:
         click.echo(json.dumps([asdict(claim) for claim in outcome.claims]))

@@ -41,7 +41,7 @@ def command(
         seed=seed,
         jobs=jobs,
         fresh=fresh,
-        progress=lambda name, fraction, what: click.echo(f"{name}: {fraction:4.0%} {what}", err=True),
+        progress=lambda share, now: click.echo(f"{share:4.0%} {now}", err=True),
     )
     for name, outcome in outcomes.items():
         for claim in outcome.claims:

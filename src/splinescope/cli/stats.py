@@ -25,12 +25,12 @@ def command(file: str, other: str | None, as_json: bool) -> None:
       splinescope stats net.tiling --json | jq '."mean slope"'
       splinescope tessellate net.onnx --slice axes --out - | splinescope stats -
     """
-    from ..tiling import compare
+    from ..tiling import compare_tilings
 
     if file == other == "-":
         raise InputError("only one of FILE and OTHER can come from standard input.")
     tiling = read_tiling(file)
-    result = tiling.summary() if other is None else compare(tiling, read_tiling(other))
+    result = tiling.summary() if other is None else compare_tilings(tiling, read_tiling(other))
     if as_json:
         echo_json(result.as_dict())
     else:

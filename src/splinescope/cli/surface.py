@@ -37,7 +37,7 @@ def command(
     Example:
       splinescope surface chair.onnx --low -1 --high 1 --out chair.ply --plot chair.png --up y
     """
-    from ..tiling import surface
+    from ..tiling import level_set
     from ..tiling.surfaces import FORMATS
 
     if out is not None and not out.lower().endswith(FORMATS):
@@ -45,7 +45,7 @@ def command(
     check_outputs(out, plot=plot)
     ends = tuple(numbers_per_axis(text, name, 3) for text, name in ((low, "--low"), (high, "--high")))
     network = read_model(model, weights, trust=trust)
-    mesh = surface(
+    mesh = level_set(
         network, ends, level, output=output, max_tiles=max_tiles, time_limit=time_limit, threads=threads,
         progress=not quiet,
     )  # fmt: skip

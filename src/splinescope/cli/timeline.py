@@ -62,7 +62,7 @@ def command(
     for name, _, file in files:
         rows = torch.from_numpy(read_array(file, view.input_shape))
         sets[name] = rows.to(next(network.parameters()))
-    story = timeline(network, folder, view, points=sets, radius=radius, near=near,
+    story = timeline(network, folder, view, x=sets, radius=radius, near=near,
                      progress=lambda share, what: note(f"{share:4.0%} {what}"))  # fmt: skip
     if out is not None:
         story.save(out)

@@ -32,7 +32,7 @@ KIND = Kind("timeline", 2)
 
 def save_timeline(story: Timeline, path: str | os.PathLike[str]) -> None:
     """Write a timeline by atomic replacement; see `Timeline.save`."""
-    arrays = {"steps": np.asarray(story.steps, np.int64), **slice_arrays(story.tilings[0].slice)}
+    arrays = {"steps": np.asarray(story.steps, np.int64), **slice_arrays(story.tilings[0].view)}
     arrays |= {f"measures/{name}": np.asarray(values, np.float64) for name, values in story.measures.items()}
     for i, tiling in enumerate(story.tilings):
         arrays |= {f"{i}/{name}": array for name, array in mesh_arrays(tiling).items()}

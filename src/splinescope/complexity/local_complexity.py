@@ -36,7 +36,7 @@ def local_complexity(
     region: str = "disc",
     forward: Forward | None = None,
     generator: torch.Generator | None = None,
-    max_bytes: int | None = None,
+    chunk_bytes: int | None = None,
 ) -> LocalComplexity:
     """Count, for each point and site, the folds that pass through a neighbourhood of the point.
 
@@ -71,8 +71,8 @@ def local_complexity(
             `lambda m, x: m(inputs_embeds=x)`; `model(x)` if None.
         generator: Source of random directions. None: a fresh one with seed 0, so that calls are comparable and the
             global random state is untouched.
-        max_bytes: Bound on the values of one block at the widest site (4 MB on a CPU, which stays in its cache, 256 MB
-            elsewhere); the memory used is a few times that.
+        chunk_bytes: Bound on the values of one block at the widest site (4 MB on a CPU, which stays in its cache,
+            256 MB elsewhere); the memory used is a few times that.
 
     Returns:
         Counts `[N, S]`, with the bound they give on tiles and what they are.
@@ -91,8 +91,8 @@ def local_complexity(
     """
     check_choice(method, "method", ("frame", "distance", "exact"))
     check_choice(region, "region", ("disc", "square"))
-    if max_bytes is not None:
-        max_bytes = check_whole(max_bytes, "max_bytes")
+    if chunk_bytes is not None:
+        chunk_bytes = check_whole(chunk_bytes, "chunk_bytes")
     points = _as_points(x)
     radius = as_radius(radius, points)
     shape, size = tuple(points.shape[1:]), math.prod(points.shape[1:])
@@ -115,7 +115,7 @@ def local_complexity(
         frame = _as_frame(min(size, _DIRECTIONS) if directions is None else directions, shape, generator)
     with sites_of(model, _three_rows(points, radius), forward) as net:
         points = points.to(net.device, torch.promote_types(net.dtype, torch.float32))
-        block = max_bytes or _BLOCK_BYTES.get(net.device.type, _BLOCK_BYTES_ELSEWHERE)
+        block = chunk_bytes or _BLOCK_BYTES.get(net.device.type, _BLOCK_BYTES_ELSEWHERE)
         if frame is not None:
             counts = frame_counts(net, points, frame, radius, block)
             return _result(

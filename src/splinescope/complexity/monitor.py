@@ -27,7 +27,7 @@ class ComplexityMonitor(TrainingMonitor):
 
     Args:
         model: The network in training. It is left as found by every measurement.
-        points: `[N, *input shape]`, or several such sets by name ("train", "test").
+        x: `[N, *input shape]`, or several such sets by name ("train", "test").
         radius: As for `local_complexity`; "auto" is settled once, by the set "train" (or the first one).
         method: "frame" or "distance".
         directions: Number of directions of the frame, or the directions; the same at all steps.
@@ -66,7 +66,7 @@ class ComplexityMonitor(TrainingMonitor):
     def __init__(
         self,
         model: nn.Module,
-        points: Tensor | Mapping[str, Tensor],
+        x: Tensor | Mapping[str, Tensor],
         *,
         radius: Radius = "auto",
         method: Literal["frame", "distance"] = "frame",
@@ -82,9 +82,9 @@ class ComplexityMonitor(TrainingMonitor):
         statistics_from: Tensor | None = None,
         overwrite: bool = False,
     ) -> None:
-        self._sets = dict(points) if isinstance(points, Mapping) else {"points": points}
-        if not self._sets or not all(len(x) for x in self._sets.values()):
-            raise InputError("points must be one or more points, or sets of such by name; got none.")
+        self._sets = dict(x) if isinstance(x, Mapping) else {"points": x}
+        if not self._sets or not all(len(rows) for rows in self._sets.values()):
+            raise InputError("x must be one or more points, or sets of such by name; got none.")
         check_choice(method, "method", ("frame", "distance"))
         chosen = "train" if "train" in self._sets else next(iter(self._sets))
         first = self._sets[chosen]
@@ -95,7 +95,7 @@ class ComplexityMonitor(TrainingMonitor):
         self._statistics = choose(statistics, model, len(self._data))
         header = {"radius": radius, "method": method,
                   "directions": directions if isinstance(directions, int | None) else len(directions),
-                  "sets": {name: len(x) for name, x in self._sets.items()},
+                  "sets": {name: len(rows) for name, rows in self._sets.items()},
                   "statistics": self._statistics,
                   "statistics_from": chosen if statistics_from is None else "statistics_from"}  # fmt: skip
         super().__init__(model, header, schedule=schedule, metrics=metrics, out=out, tensorboard=tensorboard,

@@ -90,7 +90,7 @@ class Robustness(Result):
 def robustness(
     model: nn.Module | SplineNetwork,
     x: Any,
-    labels: Any,
+    y: Any,
     *,
     epsilons: Sequence[float] | float,
     norm: Norm = "linf",
@@ -102,7 +102,7 @@ def robustness(
     bounds: tuple[float, float] | None = None,
     forward: Forward | None = None,
     generator: torch.Generator | None = None,
-    batch: int = 1024,
+    batch_size: int = 1024,
 ) -> Robustness:
     """Accuracy of a classifier under perturbations of given sizes.
 
@@ -115,7 +115,7 @@ def robustness(
         model: A torch module, or the result of `trace` or `load`. Gives scores `[N, C]`; the class is
             the largest (one score: 1 where it is positive). Its mode is kept.
         x: `[N, *input shape]`.
-        labels: `[N]` right classes.
+        y: `[N]` right classes.
         epsilons: Sizes, each > 0.
         norm: "linf" or "l2".
         steps: Gradient steps of PGD.
@@ -129,7 +129,7 @@ def robustness(
         bounds: (low, high) of valid inputs.
         forward: How to call the model, `(model, x) -> scores`.
         generator: Source of random starts; a fresh one with seed 0 if None.
-        batch: Points attacked at once.
+        batch_size: Points attacked at once.
 
     Returns:
         Accuracies, which points survive, and signs of masking. An estimate from above: only an exact distance (in 2-D,
@@ -151,9 +151,9 @@ def robustness(
     check_choice(norm, "norm", ("linf", "l2"))
     check_choice(loss, "loss", ("margin", "dlr", "cross_entropy"))
     sizes = [check_positive(e, "epsilons") for e in np.atleast_1d(np.asarray(epsilons)).tolist()]
-    steps, restarts, queries, batch = (
+    steps, restarts, queries, batch_size = (
         check_whole(value, name)
-        for value, name in ((steps, "steps"), (restarts, "restarts"), (queries, "queries"), (batch, "batch"))
+        for value, name in ((steps, "steps"), (restarts, "restarts"), (queries, "queries"), (batch_size, "batch_size"))
     )
     if bounds is not None and not bounds[0] < bounds[1]:
         raise InputError(f"bounds must be (low, high) with low < high, got {bounds!r}.")
@@ -168,30 +168,28 @@ def robustness(
         sources = [class_scores(other, forward) for other in others]
         like = next((p for p in [*model.parameters(), *model.buffers()] if p.is_floating_point()), torch.zeros(0))
         points = torch.as_tensor(x).detach().to(like.device, like.dtype)
-        answers = torch.as_tensor(labels).detach().to(points.device, torch.long)
+        answers = torch.as_tensor(y).detach().to(points.device, torch.long)
         if not sizes or len(points) == 0 or answers.shape != (len(points),):
             raise InputError(
-                f"expected N >= 1 points, as many labels and at least one epsilon, got {tuple(points.shape)}, "
+                f"expected N >= 1 points, as many y and at least one epsilon, got {tuple(points.shape)}, "
                 f"{tuple(answers.shape)} and {len(sizes)}."
             )
         classes = scores(points[:1]).shape[1]
         if not bool(((answers >= 0) & (answers < classes)).all()):
-            raise InputError(
-                f"labels must be classes 0 to {classes - 1}, got {int(answers.min())} to {int(answers.max())}."
-            )
+            raise InputError(f"y must be classes 0 to {classes - 1}, got {int(answers.min())} to {int(answers.max())}.")
         if bounds is not None:
             slack = 1e-6 * (bounds[1] - bounds[0])  # of rounding
             if not bool(((points >= bounds[0] - slack) & (points <= bounds[1] + slack)).all()):
                 span = f"{float(points.min()):g} to {float(points.max()):g}"
                 raise InputError(f"x must lie within bounds {bounds!r}, got {span}.")
-        right = torch.cat([margins(scores(points[b]), answers[b]) > 0 for b in blocks(len(points), batch)])
+        right = torch.cat([margins(scores(points[b]), answers[b]) > 0 for b in blocks(len(points), batch_size)])
         by_gradient = torch.zeros(len(sizes), len(points), dtype=torch.bool, device=points.device)
         by_search, by_transfer = by_gradient.clone(), by_gradient.clone()
         standing = {"gradient": right.clone(), "search": right.clone(), "transfer": right.clone()}
         for place in order:
             epsilon = sizes[place]
             for name, kept in standing.items():
-                for b in torch.nonzero(kept)[:, 0].split(batch):
+                for b in torch.nonzero(kept)[:, 0].split(batch_size):
                     if name != "search":
                         for source in [scores] if name == "gradient" else sources:
                             moved = pgd(source, points[b], answers[b], epsilon, norm=norm, steps=steps,
@@ -204,7 +202,7 @@ def robustness(
                         kept[b] = margins(scores(moved), answers[b]) > 0
             by_gradient[place], by_search[place] = standing["gradient"], standing["search"]
             by_transfer[place] = standing["transfer"]
-        flat = _without_gradient(scores, points, answers, right, loss, batch)
+        flat = _without_gradient(scores, points, answers, right, loss, batch_size)
     found = Robustness(
         norm, torch.tensor(sizes, dtype=torch.float64), right.cpu(),
         by_gradient.double().mean(1).cpu(), by_search.double().mean(1).cpu(),

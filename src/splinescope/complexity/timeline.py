@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from .._checks import check_positive
 from .._display import Result, table
 from .._errors import FileFormatError, InputError
-from .._progress import Told, telling
+from .._progress import Progress, telling
 from ..network import trace
 from ..tiling import Slice, Tiling, tessellate
 from ..train import step_of
@@ -77,13 +77,13 @@ def timeline(
     checkpoints: str | os.PathLike[str] | Mapping[int, Mapping[str, Tensor]],
     view: Slice,
     *,
-    points: Mapping[str, Any],
+    x: Mapping[str, Any],
     radius: Radius = "auto",
     near: float | None = None,
     directions: int | Any | None = None,
     max_tiles: int | None = None,
     statistics: Statistics | None = None,
-    progress: Told | bool | None = None,
+    progress: Progress | bool | None = None,
 ) -> Timeline:
     """Tile one slice at every checkpoint and measure how tiles move.
 
@@ -92,7 +92,7 @@ def timeline(
         checkpoints: A folder of .safetensors, .pt, .pth or .ckpt files with the step as the last number in the name
             (such as the monitor's `snapshots`), or state dicts by step. Nothing in a file is executed.
         view: The slice, the same at all steps; its anchors are the data points looked at.
-        points: Sets of inputs by name ("train", "test") for local complexity; "random" is added if it is not among
+        x: Sets of inputs by name ("train", "test") for local complexity; "random" is added if it is not among
             them: 200 random points of the slice.
         radius: r of the local complexity (method "frame"); "auto" is half the spacing of the set "train" (or the
             first one).
@@ -103,7 +103,7 @@ def timeline(
         statistics: For networks with batch norm: "data" gives every checkpoint the mean and variance of the set "train"
             (or the first one), as in training on all of it; "running" its own running averages, which lag behind the
             weights early in training. "data" by default, if that set has at least two points.
-        progress: None: shown if it takes a few seconds; True, False, or a function of (share done, what is being done).
+        progress: None: shown once it takes a few seconds; True, False, or a function of (share done, what it is at).
 
     Returns:
         Tilings (exact) and measures by step.
@@ -111,13 +111,13 @@ def timeline(
     Cost: one tiling and a few thousand forward passes per checkpoint.
 
     Example:
-        >>> story = timeline(model, "run1/snapshots", view, points={"train": x}, radius=0.05)    # doctest: +SKIP
+        >>> story = timeline(model, "run1/snapshots", view, x={"train": x}, radius=0.05)    # doctest: +SKIP
         >>> story.save("run1.timeline")                                                         # doctest: +SKIP
     """
     if not isinstance(model, nn.Module):
         raise InputError(f"model must be a torch.nn.Module, got {type(model).__name__}.")
-    if not isinstance(points, Mapping):
-        raise InputError(f"points must be sets of inputs by name, {{'train': x}}, got {type(points).__name__}.")
+    if not isinstance(x, Mapping):
+        raise InputError(f"x must be sets of inputs by name, {{'train': x}}, got {type(x).__name__}.")
     if view.dimension != 2:
         raise InputError(f"view must be a 2-D slice, got a {view.dimension}-D one.")
     near = 0.05 * float(np.sqrt(view.size)) if near is None else check_positive(near, "near")
@@ -126,7 +126,7 @@ def timeline(
         raise InputError("checkpoints must hold at least one, got none.")
     twin = copy.deepcopy(model).eval()
     places = view.inputs(_random_places(view))
-    sets = {**points, "random": points.get("random", places)}
+    sets = {**x, "random": x.get("random", places)}
     data = torch.as_tensor(sets.get("train", next(iter(sets.values()))))
     radius = as_radius(radius, data)
     held = choose(statistics, twin, len(data))
@@ -145,8 +145,8 @@ def timeline(
                 network = trace(twin, torch.from_numpy(places[:2]).to(like))
             tiling = tessellate(network, view, max_tiles=max_tiles, progress=False)
             row = _measures(tiling, view, near)
-            for name, x in sets.items():
-                counts = local_complexity(twin, x, radius=radius, directions=directions)
+            for name, inputs in sets.items():
+                counts = local_complexity(twin, inputs, radius=radius, directions=directions)
                 row[f"complexity/{name}"] = float(counts.total.double().mean())
             tilings.append(replace(tiling, network=None, frozen=None))  # a copy of all parameters a step is too much
             rows.append(row)

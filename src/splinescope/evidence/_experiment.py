@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal
 
+from .._progress import Progress as Progress
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -151,6 +153,3 @@ class Experiment:
         if size == "full":
             return outcome
         return Outcome(outcome.numbers, tuple(replace(claim, verdict=Verdict.UNJUDGED) for claim in outcome.claims))
-
-
-Progress = Callable[[float, str], None]

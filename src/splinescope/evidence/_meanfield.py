@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..meanfield import Data, Gaussian, TwoLayerBN
+from ..meanfield import Data, GaussianInputs, TwoLayerBN
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,7 +50,7 @@ def relu_data(n: int, seed: int, target: Callable[[Tensor], Tensor] | None = Non
     """The anisotropic data of Figures 1 to 3: Gaussian with covariance diag(5, 1), target relu(x_1)."""
     sigma = torch.diag(torch.tensor([5.0, 1.0], dtype=torch.float64))
     generator = torch.Generator().manual_seed(seed)
-    return Gaussian(sigma).sample(n, target or (lambda x: torch.relu(x[:, 0])), generator=generator)
+    return GaussianInputs(sigma).sample(n, target or (lambda x: torch.relu(x[:, 0])), generator=generator)
 
 
 def random_neurons(m: int, seed: int, *, length: float = 1.0) -> TwoLayerBN:

@@ -9,18 +9,17 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from .._checks import check_choice, check_whole, require
 from .._files import replacing
+from .._progress import Progress
 from ._experiment import Check, Claim, Outcome, Size, Verdict
 from ._pages import Record, page, read_record, read_records, summary, without_numbers
 from ._registry import find, ids, source_of
-
-Report = Callable[[str, float, str], None]
 
 
 def reproduce(
@@ -31,7 +30,7 @@ def reproduce(
     seed: int = 0,
     jobs: int = 1,
     fresh: bool = False,
-    progress: Report | None = None,
+    progress: Progress | None = None,
 ) -> dict[str, Outcome]:
     """Run experiments; write `ID.json`, `ID.png`, `index.html`, `summary.md` and `records.json` into `out`.
 
@@ -43,7 +42,8 @@ def reproduce(
         seed: Handed to every run.
         jobs: Processes to share the experiments (by joblib, whose `parallel_config` may send them elsewhere).
         fresh: Run again what is there.
-        progress: Called with (id, fraction done, what is being done); with several jobs, when one is done.
+        progress: Called with (share done of an experiment, its id and what is being done); with several jobs, when one
+            is done.
 
     Returns:
         The outcomes by id; of a result that was kept, as it was read.
@@ -58,7 +58,7 @@ def reproduce(
     outcomes = {name: _outcome(read_record(folder / f"{name}.json")) for name in chosen if name not in due}
     for name in outcomes:
         if progress is not None:
-            progress(name, 1.0, "kept")
+            progress(1.0, f"{name}: kept")
     for name in _run(due, folder, size, seed, jobs, progress):
         outcomes[name] = _outcome(read_record(folder / f"{name}.json"))
         _rebuild(folder)
@@ -66,7 +66,7 @@ def reproduce(
     return {name: outcomes[name] for name in chosen}
 
 
-def _run(due: list[str], folder: Path, size: Size, seed: int, jobs: int, progress: Report | None) -> Iterable[str]:
+def _run(due: list[str], folder: Path, size: Size, seed: int, jobs: int, progress: Progress | None) -> Iterable[str]:
     """Make results, one after the other or in processes; yields each id once its files are there."""
     if jobs == 1 or len(due) < 2:
         for name in due:
@@ -77,17 +77,17 @@ def _run(due: list[str], folder: Path, size: Size, seed: int, jobs: int, progres
     work = (joblib.delayed(_make)(name, folder, size, seed, None) for name in due)
     for name in joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(work):
         if progress is not None:
-            progress(name, 1.0, "done")
+            progress(1.0, f"{name}: done")
         yield name
 
 
-def _make(name: str, folder: Path, size: Size, seed: int, progress: Report | None) -> str:
+def _make(name: str, folder: Path, size: Size, seed: int, progress: Progress | None) -> str:
     """Run one experiment and write its numbers and its figure."""
     pyplot = require("matplotlib.pyplot", "plot")
 
     def report(fraction: float, what: str) -> None:
         if progress is not None:
-            progress(name, fraction, what)
+            progress(fraction, f"{name}: {what}")
 
     experiment, source = find(name), source_of(name)
     start, busy = time.perf_counter(), time.process_time()

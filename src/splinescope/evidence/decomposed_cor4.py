@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 
 from ..representation import full_rank_width
 from ._decomposed import circle, subplots
@@ -12,14 +13,14 @@ from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
 
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
-    rng = np.random.default_rng(seed)
+    weights = torch.Generator().manual_seed(seed)
     draws = 1000 if size == "quick" else 20000
     x = circle(5)
-    shifted = full_rank_width(x + np.array([7.0, -3.0]), recentre=True, draws=draws, generator=rng)
-    centred = full_rank_width(x, draws=draws, generator=rng)
+    shifted = full_rank_width(x + np.array([7.0, -3.0]), recentre=True, draws=draws, generator=weights)
+    centred = full_rank_width(x, draws=draws, generator=weights)
     line = np.stack([np.arange(4.0), np.ones(4)], axis=1)  # no two collinear, but all on one line
-    plain = full_rank_width(line, draws=20, limit=2000, generator=rng)
-    recentred = full_rank_width(line, recentre=True, draws=20, limit=2000, generator=rng)
+    plain = full_rank_width(line, draws=20, limit=2000, generator=weights)
+    recentred = full_rank_width(line, recentre=True, draws=20, limit=2000, generator=weights)
     error = float(np.hypot(shifted.standard_error, centred.standard_error))
     return Outcome(
         {

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+import torch
 
 from ..representation import invariant_representation, odd_point_step, sample_odd_point_step
 from ._decomposed import spread, subplots
@@ -13,7 +14,7 @@ from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
 
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
-    rng = np.random.default_rng(seed)
+    weights = torch.Generator().manual_seed(seed)
     width, draws = (100, 1000) if size == "quick" else (200, 4000)
     rows: list[dict[str, Any]] = []
     for n in (3, 10, 50):
@@ -22,7 +23,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
         x = invariant_representation(n)
         closed = odd_point_step(x)
         # every cluster point has the same image, so two of them stand for all
-        sample = sample_odd_point_step(x, width, draws, rng)[:, [0, 1]]
+        sample = sample_odd_point_step(x, width, draws, weights)[:, [0, 1]]
         squares = np.square(sample).sum(axis=2)
         mean = sample.mean(axis=0)
         rows.append(

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+import torch
 
 from ..representation import invariant_representation, odd_point_step, sample_odd_point_step
 from ._decomposed import spread, subplots
@@ -37,7 +38,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
     sampled = []
     for n in (5, 10):
         x = _odd_and_cluster(n, 1.2 * n / (n - 1), 1.0, rng)
-        images = sample_odd_point_step(x, width, draws, rng)
+        images = sample_odd_point_step(x, width, draws, torch.Generator().manual_seed(seed + n))
         distances = np.square(images[:, 1] - images[:, 2]).sum(axis=1)
         exact = odd_point_step(x)
         expected = float(exact.ratios[0, 1] * np.square(x[1] - x[2]).sum())

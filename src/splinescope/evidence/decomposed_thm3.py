@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+import torch
 
 from ..representation import expected_width_bound, full_rank_width, sign_classes, width_tail_bounds
 from ._decomposed import circle, subplots
@@ -14,6 +15,7 @@ from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
     rng = np.random.default_rng(seed)
+    weights = torch.Generator().manual_seed(seed)
     corners, draws = ((3, 5, 7), 400) if size == "quick" else ((3, 5, 7, 11, 15, 21), 4000)
     rows: list[dict[str, Any]] = []
     tail_rows = []
@@ -21,7 +23,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
         if progress is not None:
             progress(len(rows) / (len(corners) + 1), f"polygon of {n} points")
         classes = sign_classes(circle(n))
-        width = full_rank_width(circle(n), draws=draws, generator=rng)
+        width = full_rank_width(circle(n), draws=draws, generator=weights)
         rows.append(
             {
                 "n": n,
@@ -37,7 +39,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             for alpha in (1.5, 2.0, 3.0):
                 tail = float(np.mean(width.widths > math.ceil(alpha * n / classes.gamma)))
                 tail_rows.append([alpha, tail, *width_tail_bounds(n, classes.gamma, alpha)])
-    gaussian = full_rank_width(rng.standard_normal((10, 10)), draws=draws // 4, generator=rng)
+    gaussian = full_rank_width(rng.standard_normal((10, 10)), draws=draws // 4, generator=weights)
     x = rng.standard_normal((2, 2))
     never = {
         "x, 2x": [x[0], 2 * x[0]],
@@ -45,7 +47,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
         "antipodal pairs": [x[0], -x[0], x[1], -x[1], x[0] + x[1], -x[0] - x[1]],
     }
     reached = {
-        name: full_rank_width(np.array(points), draws=5, limit=2000, generator=rng).reached
+        name: full_rank_width(np.array(points), draws=5, limit=2000, generator=weights).reached
         for name, points in never.items()
     }
     used = max((r["mean"] + 3 * r["standard_error"]) / r["bound"] for r in rows)

@@ -10,7 +10,7 @@ import torch
 from scipy.integrate import simpson
 from torch import Tensor
 
-from ..meanfield import Gaussian, Trajectory, TwoLayerBN, density_flow, flow
+from ..meanfield import GaussianInputs, Trajectory, TwoLayerBN, density_flow, flow
 from ..meanfield.flow import vector_field
 from ..meanfield.functions import as_loss
 from ..meanfield.velocity import outputs
@@ -67,7 +67,7 @@ def weak_residual(run: Trajectory, velocities: Tensor, test: Any) -> float:
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
     sigma = torch.diag(torch.tensor([2.0, 1.0], dtype=torch.float64))
-    data = Gaussian(sigma).quadrature(lambda x: torch.sin(x[:, 0]) + 0.06 * x[:, 1] ** 3, order=10)
+    data = GaussianInputs(sigma).quadrature(lambda x: torch.sin(x[:, 0]) + 0.06 * x[:, 1] ** 3, order=10)
     net = particles(96, 24) if size == "quick" else particles(192, 48)
     if progress:
         progress(0.0, "particles")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from ..meanfield import ConvergenceStudy, Gaussian, Manifold, TwoLayerBN, convergence_study
+from ..meanfield import ConvergenceStudy, GaussianInputs, Manifold, TwoLayerBN, convergence_study
 from ..meanfield.flow import vector_field
 from ..meanfield.functions import as_loss
 from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
@@ -45,7 +45,7 @@ def energy(seed: int) -> tuple[float, float, float]:
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
     sigma = torch.diag(torch.tensor([2.0, 1.0], dtype=torch.float64))
-    data = Gaussian(sigma).quadrature(lambda x: torch.sin(x[:, 0]) + 0.5 * torch.tanh(x[:, 1]), order=10)
+    data = GaussianInputs(sigma).quadrature(lambda x: torch.sin(x[:, 0]) + 0.5 * torch.tanh(x[:, 1]), order=10)
     widths = [8, 16, 32, 64] if size == "quick" else [16, 32, 64, 128, 256, 512]
     seeds = range(seed, seed + (4 if size == "quick" else 60))
 

@@ -68,7 +68,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
         assert tiling.values is not None
         facets = [tiling.values[tiling.tiles[i]] for i in range(tiling.count)]
         density, volumes = densities(generator, manifold, samples, places, seed + k)
-        predicted = 1 / (tiling.slice.size * volumes)
+        predicted = 1 / (tiling.view.size * volumes)
         slope = float(np.polyfit(np.log(volumes), np.log(density), 1)[0])
         rows.append(
             {
@@ -84,7 +84,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             points = [volumes[:1000].tolist(), density[:1000].tolist()]
             picture = {"facets": [f.tolist() for f in facets], "volumes": manifold.volumes.tolist(),
                        "tiles": [tiling.tile(i).tolist() for i in range(tiling.count)],
-                       "area": tiling.slice.size}  # fmt: skip
+                       "area": tiling.view.size}  # fmt: skip
     flat = max(r["unevenness"] for r in rows)
     slopes, ratios = ([r[key] for r in rows] for key in ("slope", "ratio"))
     (low, high), (least, most) = interval(slopes), interval(ratios)

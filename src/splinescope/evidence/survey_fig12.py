@@ -103,7 +103,7 @@ def draw(numbers: dict[str, Any]) -> Figure:
     figure, axes = pyplot.subplots(1, len(shown) + 1, figsize=(3 * len(shown) + 3.5, 3.2), layout="constrained")
     for ax, name in zip(axes, shown, strict=False):
         title = f"ρ = {name}" + {"0": " (model)", "1": " (MaGNET)"}.get(name, "")
-        plot_cloud(numbers["clouds"][name], ax, data=numbers["data"], title=title, limit=3.0)
+        plot_cloud(numbers["clouds"][name], ax, x=numbers["data"], title=title, limit=3.0)
     for row in numbers["near"]:
         axes[-1].plot(numbers["rhos"], row, "o-", markersize=4, color="#332288", linewidth=1)
     axes[-1].set_xlabel("ρ")

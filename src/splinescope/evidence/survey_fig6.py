@@ -62,9 +62,9 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             generator = torch.Generator().manual_seed(1000 * seed + number)
             directions = landscape.random_directions(model, 2 + moves, generator=generator)
             data = x[:count], y[:count]
-            surface = landscape.loss_surface(model, *data, directions[:2], span=_SPAN, points=points)
+            surface = landscape.loss_surface(model, *data, directions[:2], span=_SPAN, resolution=points)
             lines = [
-                landscape.loss_surface(model, *data, [direction], span=_SPAN, points=4 * points + 1)
+                landscape.loss_surface(model, *data, [direction], span=_SPAN, resolution=4 * points + 1)
                 for direction in directions[2:]
             ]
             with torch.no_grad():
@@ -135,7 +135,7 @@ def _claims(records: list[dict[str, Any]], depth: int) -> tuple[Claim, ...]:
     )  # fmt: skip
 
 
-def _width(line: landscape.Surface) -> float:
+def _width(line: landscape.LossSurface) -> float:
     """Mean over both sides of the step at which the loss exceeds the centre's by `_EXCESS`; the span if it does not."""
     t, excess = line.axes[0], line.losses - line.losses[len(line.losses) // 2]
     steps = []

@@ -56,7 +56,7 @@ def _row(tiling: Tiling, trained: Run, index: int, radius: float) -> dict[str, A
     boundary = tiling.decision_boundary()
     generator = torch.Generator().manual_seed(0)
     near_boundary = boundary.sample(200, generator=generator) if len(boundary) else np.zeros((0, 2))
-    anchors = tiling.slice.anchors
+    anchors = tiling.view.anchors
     return {
         "step": trained.steps[index],
         "lc_train": trained.lc_train[index],
@@ -76,8 +76,8 @@ def _picture(tiling: Tiling) -> dict[str, Any]:
     return {
         "walls": np.round(tiling.vertices[tiling.walls.ends], 4).tolist(),
         "boundary": np.round(boundary.segments, 4).tolist(),
-        "anchors": tiling.slice.anchors.tolist(),
-        "domain": tiling.slice.domain.tolist(),
+        "anchors": tiling.view.anchors.tolist(),
+        "domain": tiling.view.domain.tolist(),
     }
 
 

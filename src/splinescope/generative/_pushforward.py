@@ -72,7 +72,7 @@ class LatentMap:
 
 
 def latent_map(
-    generator: Bound,
+    model: Bound,
     z: Tensor,
     *,
     output: str = "after",
@@ -80,7 +80,7 @@ def latent_map(
 ) -> LatentMap:
     """Check a generator against latents and bind it. See `log_volume` for the arguments."""
     check_choice(output, "output", ("after", "before"))
-    function, like = _callable(generator, output)
+    function, like = _callable(model, output)
     if not isinstance(z, Tensor) or not z.is_floating_point() or z.dim() < 2:
         what = f"{z.dtype} of shape {tuple(z.shape)}" if isinstance(z, Tensor) else type(z).__name__
         raise InputError(f"z must be a floating-point tensor of shape (N, ...latent shape), got {what}.")
@@ -88,7 +88,7 @@ def latent_map(
         raise InputError(f"z must be finite, got {int((~z.isfinite()).sum())} NaN or infinite values.")
     if condition is not None and len(condition) != len(z):
         raise InputError(f"condition must have one row per latent ({len(z)}), got {len(condition)}.")
-    if output == "before" and not isinstance(generator, SplineNetwork):
+    if output == "before" and not isinstance(model, SplineNetwork):
         function = _refusing(before_ending(function))
     dtype, device = (like.dtype, like.device) if like is not None else (z.dtype, z.device)
     probe = z[:2] if len(z) else z.new_zeros(2, *z.shape[1:])
@@ -101,19 +101,19 @@ def latent_map(
     return LatentMap(flat, tuple(z.shape[1:]), outputs, dtype, device)
 
 
-def _callable(generator: Bound, output: str) -> tuple[Callable[..., Any], Tensor | None]:
+def _callable(model: Bound, output: str) -> tuple[Callable[..., Any], Tensor | None]:
     """What to call, and a tensor whose dtype and device the latents take."""
-    if isinstance(generator, Program):
-        return generator.forward, torch.zeros((), dtype=torch.float64)
-    if isinstance(generator, SplineNetwork):
-        if output == "before" or generator.ending is None:
-            return generator.program().forward, torch.zeros((), dtype=torch.float64)
-        generator = generator.module  # the program leaves the ending out
-    if not isinstance(generator, nn.Module):
+    if isinstance(model, Program):
+        return model.forward, torch.zeros((), dtype=torch.float64)
+    if isinstance(model, SplineNetwork):
+        if output == "before" or model.ending is None:
+            return model.program().forward, torch.zeros((), dtype=torch.float64)
+        model = model.module  # the program leaves the ending out
+    if not isinstance(model, nn.Module):
         raise InputError(
-            f"generator must be a torch.nn.Module (or the result of trace or load), got {type(generator).__name__}."
+            f"model must be a torch.nn.Module (or the result of trace or load), got {type(model).__name__}."
         )
-    module = unwrap(generator)
+    module = unwrap(model)
     check_mode(module)
     tensors = [*module.parameters(), *module.buffers()]
     return module, next((t for t in tensors if t.is_floating_point()), None)
@@ -160,6 +160,6 @@ def _check_rows(function: Callable[..., Any], probe: Tensor, condition: Tensor |
     if any(not torch.allclose(whole[i : i + 1], a, rtol=0.0, atol=tolerance) for i, a in enumerate(alone)):
         raise InputError(
             "the generator must give each latent the same output alone as in a batch; this one is random or lets rows "
-            "see each other (noise inputs, batch statistics): fix the noise, or call generator.eval()."
+            "see each other (noise inputs, batch statistics): fix the noise, or call model.eval()."
         )
     return int(whole[0].numel())

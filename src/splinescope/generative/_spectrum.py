@@ -50,7 +50,7 @@ def krylov_top(
     condition: Tensor | None,
     k: int,
     tolerance: float,
-    rng: torch.Generator,
+    generator: torch.Generator,
 ) -> tuple[Tensor, Tensor]:
     """The k largest singular values of `A T` `[n, k]` and a bound `[n]` on the error of their log product.
 
@@ -66,7 +66,7 @@ def krylov_top(
         images = mapping.columns(z, (vectors.to(z.dtype) @ every).movedim(1, 0), condition)
         return (pull(images) @ every.mT).to(torch.float64)
 
-    start = torch.randn(len(z), width, size, generator=rng, dtype=torch.float64).to(z.device)
+    start = torch.randn(len(z), width, size, generator=generator, dtype=torch.float64).to(z.device)
     space = _orthonormal(start, None)
     images = apply(space)
     while True:

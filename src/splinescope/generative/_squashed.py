@@ -94,12 +94,12 @@ def squashed(tiling: Tiling, program: Program, ending: str, points: np.ndarray, 
         owners: `[T]` the tile of each.
     """
     slope, mapping = SQUASHING[ending], program_map(program)
-    basis = torch.from_numpy(tiling.slice.basis.reshape(2, 1, -1).copy())
+    basis = torch.from_numpy(tiling.view.basis.reshape(2, 1, -1).copy())
     size = max(1, _BLOCK_NUMBERS // (2 * len(FINE.nodes) * mapping.outputs * 4))  # about four triangles a tile
     parts = []
     for start in range(0, tiling.count, size):
         tiles = np.arange(start, min(start + size, tiling.count))
-        z = torch.from_numpy(tiling.slice.inputs(points[tiles]))
+        z = torch.from_numpy(tiling.view.inputs(points[tiles]))
         columns = mapping.columns(z, basis, None)  # [k, 2, D]
         first, last = np.searchsorted(owners, [tiles[0], tiles[-1] + 1])
         rows, place = np.unique(triangles[first:last], return_inverse=True)
@@ -118,11 +118,11 @@ def squashed(tiling: Tiling, program: Program, ending: str, points: np.ndarray, 
 def log_volumes_at(tiling: Tiling, program: Program, ending: str, t: np.ndarray) -> np.ndarray:
     """`[n]` log volume behind the ending at slice coordinates `[n, 2]`."""
     slope, mapping = SQUASHING[ending], program_map(program)
-    basis = torch.from_numpy(tiling.slice.basis.reshape(2, 1, -1).copy())
+    basis = torch.from_numpy(tiling.view.basis.reshape(2, 1, -1).copy())
     size = max(1, _BLOCK_NUMBERS // (4 * mapping.outputs))
     parts = [np.zeros(0)]
     for start in range(0, len(t), size):
-        z = torch.from_numpy(tiling.slice.inputs(t[start : start + size]))
+        z = torch.from_numpy(tiling.view.inputs(t[start : start + size]))
         with torch.no_grad():
             h = mapping.function(z, None)
         parts.append(_log_volumes(mapping.columns(z, basis, None), slope(h)[:, None])[:, 0].numpy())

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from .._display import Result
 from .._errors import FileFormatError, InputError
 from .._files import replacing
+from .._progress import Progress
 
 SHARD = 512
 """Latents per shard: what an interruption costs at most."""
@@ -62,7 +63,7 @@ def gather(
     *,
     folder: str | os.PathLike[str] | None,
     key: str,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress,
 ) -> Pool:
     """The first `size` latents of the pool; shards found in `folder` are read, the others made and written.
 
@@ -71,7 +72,7 @@ def gather(
         make: (shard number, n) to the first n of that shard's `SHARD` latents.
         folder: Where shards are kept; nowhere if None.
         key: Hash of all that the shards depend on; a folder made with another one is refused.
-        progress: Called with (latents so far, size).
+        progress: Called with the share done and how many latents that is.
     """
     place = None if folder is None else Path(folder)
     if place is not None:
@@ -86,16 +87,16 @@ def gather(
             if path is not None:
                 _write(path, shard, key)
         shards.append(shard)
-        if progress is not None:
-            progress(min(size, (number + 1) * SHARD), size)
+        done = min(size, (number + 1) * SHARD)
+        progress(done / size, f"{done} latents")
     columns = [torch.cat(parts) for parts in zip(*(s.tensors().values() for s in shards), strict=True)]
     return Pool(*columns).head(size)
 
 
-def fingerprint(generator: nn.Module, *settings: object) -> str:
+def fingerprint(model: nn.Module, *settings: object) -> str:
     """SHA-256 of a module's structure and tensors and of the settings."""
-    digest = hashlib.sha256(f"{generator}\n{[_lasting(setting) for setting in settings]}".encode())
-    for name, tensor in sorted(generator.state_dict().items()):
+    digest = hashlib.sha256(f"{model}\n{[_lasting(setting) for setting in settings]}".encode())
+    for name, tensor in sorted(model.state_dict().items()):
         if isinstance(tensor, Tensor):
             digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
             digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())

@@ -55,48 +55,48 @@ def effective_rank(singular_values: Tensor) -> Tensor:
 
 
 def local_geometry(
-    generator: Generator,
+    model: Generator,
     z: Tensor,
     *,
     radius: float | None = None,
     output: str = "after",
     condition: Tensor | None = None,
     tangents: Tensor | None = None,
-    rng: torch.Generator | None = None,
+    generator: torch.Generator | None = None,
 ) -> LocalGeometry:
     """Scaling, rank and complexity of a generator at latents.
 
     Args:
-        generator: As in `log_volume`; complexity needs a piecewise-affine one.
+        model: As in `log_volume`; complexity needs a piecewise-affine one.
         z: `[N, *latent shape]`.
         radius: Of the neighbourhood whose folds are counted; no complexity if None.
         output: "after" the final tanh, sigmoid or softmax, or "before" it.
         condition: `[N, ...]`; as in `log_volume`. Not with `radius`.
         tangents: `[N, d, k]`; as in `log_volume`.
-        rng: Source of the frames of the complexity estimate.
+        generator: Source of the frames of the complexity estimate.
 
     Scaling and ranks are exact; the complexity is that of `local_complexity` by frames (folds summed over all sites, an
     estimate from below), of the network before its final tanh, sigmoid or softmax.
 
     Example:
         >>> import torch
-        >>> generator = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
-        >>> local_geometry(generator, torch.zeros(1, 2)).rank.shape
+        >>> model = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
+        >>> local_geometry(model, torch.zeros(1, 2)).rank.shape
         torch.Size([1])
 
     Reference: Humayun et al., "What Secrets Do Your Manifolds Hold?" (2024).
     """
     if radius is not None and condition is not None:
         raise InputError("complexity of a conditional generator: wrap it in a module that fixes the condition.")
-    volumes = log_volume(generator, z, output=output, condition=condition, tangents=tangents)
+    volumes = log_volume(model, z, output=output, condition=condition, tangents=tangents)
     complexity = torch.full((len(z),), torch.nan, dtype=torch.float64, device=z.device)
     if radius is not None:
-        complexity = _complexity(generator, z, radius, rng).to(z.device, torch.float64)
+        complexity = _complexity(model, z, radius, generator).to(z.device, torch.float64)
     return _described(volumes, complexity)
 
 
 def geometry_map(
-    generator: Generator,
+    model: Generator,
     view: Slice,
     *,
     resolution: int = 64,
@@ -116,15 +116,15 @@ def geometry_map(
     across = low[0] + (high[0] - low[0]) * (np.arange(resolution) + 0.5) / resolution
     along = low[1] + (high[1] - low[1]) * (np.arange(resolution) + 0.5) / resolution
     t = np.stack(np.meshgrid(across, along), -1).reshape(-1, 2)
-    return t, local_geometry(generator, torch.from_numpy(view.inputs(t)), radius=radius, output=output)
+    return t, local_geometry(model, torch.from_numpy(view.inputs(t)), radius=radius, output=output)
 
 
 def _described(volumes: Volumes, complexity: Tensor) -> LocalGeometry:
     return LocalGeometry(volumes.log_pseudo, effective_rank(volumes.singular_values), volumes.rank, complexity)
 
 
-def _complexity(generator: Generator, z: Tensor, radius: float, rng: torch.Generator | None) -> Tensor:
+def _complexity(model: Generator, z: Tensor, radius: float, generator: torch.Generator | None) -> Tensor:
     from ..complexity import local_complexity
 
-    network = generator if isinstance(generator, SplineNetwork) else trace(generator, z[:1])
-    return local_complexity(network, z, radius=radius, generator=rng).counts.sum(1)
+    network = model if isinstance(model, SplineNetwork) else trace(model, z[:1])
+    return local_complexity(network, z, radius=radius, generator=generator).counts.sum(1)

@@ -31,8 +31,8 @@ class LatentDomain(Protocol):
     @property
     def bounded(self) -> bool: ...
 
-    def draw(self, n: int, rng: torch.Generator) -> Tensor:
-        """`[n, d]` independent latents, float64."""
+    def draw(self, count: int, generator: torch.Generator) -> Tensor:
+        """`[count, d]` independent latents, float64."""
 
     def log_density(self, z: Tensor) -> Tensor:
         """`[n]` log density at `[n, d]`; -inf outside the support."""
@@ -40,7 +40,7 @@ class LatentDomain(Protocol):
     def tangents(self, z: Tensor) -> Tensor | None:
         """`[n, d, k]` orthonormal bases of the support's tangent spaces; None where it is all of latent space."""
 
-    def step(self, z: Tensor, size: float, rng: torch.Generator) -> Tensor:
+    def step(self, z: Tensor, size: float, generator: torch.Generator) -> Tensor:
         """A symmetric random-walk proposal from z; it may leave the support, where the density is zero."""
 
 
@@ -50,8 +50,8 @@ class _Flat:
     def tangents(self, z: Tensor) -> Tensor | None:
         return None
 
-    def step(self, z: Tensor, size: float, rng: torch.Generator) -> Tensor:
-        return z + size * torch.randn(z.shape, generator=rng, dtype=z.dtype)
+    def step(self, z: Tensor, size: float, generator: torch.Generator) -> Tensor:
+        return z + size * torch.randn(z.shape, generator=generator, dtype=z.dtype)
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,8 @@ class Box(_Flat):
         if not self.low < self.high:
             raise InputError(f"low must be below high, got low={self.low!r}, high={self.high!r}.")
 
-    def draw(self, n: int, rng: torch.Generator) -> Tensor:
-        unit = torch.rand(n, self.size, generator=rng, dtype=torch.float64)
+    def draw(self, count: int, generator: torch.Generator) -> Tensor:
+        unit = torch.rand(count, self.size, generator=generator, dtype=torch.float64)
         return self.low + (self.high - self.low) * unit
 
     def log_density(self, z: Tensor) -> Tensor:
@@ -94,8 +94,8 @@ class Gaussian(_Flat):
         _check_size(self.size)
         check_positive(self.scale, "scale")
 
-    def draw(self, n: int, rng: torch.Generator) -> Tensor:
-        return self.scale * torch.randn(n, self.size, generator=rng, dtype=torch.float64)
+    def draw(self, count: int, generator: torch.Generator) -> Tensor:
+        return self.scale * torch.randn(count, self.size, generator=generator, dtype=torch.float64)
 
     def log_density(self, z: Tensor) -> Tensor:
         constant = self.size * (0.5 * math.log(2 * math.pi) + math.log(self.scale))
@@ -116,9 +116,9 @@ class TruncatedGaussian(_Flat):
         check_positive(self.bound, "bound")
         check_positive(self.scale, "scale")
 
-    def draw(self, n: int, rng: torch.Generator) -> Tensor:
+    def draw(self, count: int, generator: torch.Generator) -> Tensor:
         share = math.erf(self.bound / self.scale / math.sqrt(2))
-        unit = 2 * torch.rand(n, self.size, generator=rng, dtype=torch.float64) - 1
+        unit = 2 * torch.rand(count, self.size, generator=generator, dtype=torch.float64) - 1
         z = self.scale * math.sqrt(2) * torch.erfinv(share * unit)
         return z.clamp(-self.bound, self.bound)
 
@@ -145,10 +145,12 @@ class Ball(_Flat):
         _check_size(self.size)
         check_positive(self.radius, "radius")
 
-    def draw(self, n: int, rng: torch.Generator) -> Tensor:
-        direction = torch.randn(n, self.size, generator=rng, dtype=torch.float64)
+    def draw(self, count: int, generator: torch.Generator) -> Tensor:
+        direction = torch.randn(count, self.size, generator=generator, dtype=torch.float64)
         direction /= direction.norm(dim=1, keepdim=True)
-        return self.radius * direction * torch.rand(n, 1, generator=rng, dtype=torch.float64) ** (1 / self.size)
+        return (
+            self.radius * direction * torch.rand(count, 1, generator=generator, dtype=torch.float64) ** (1 / self.size)
+        )
 
     def log_density(self, z: Tensor) -> Tensor:
         half = self.size / 2
@@ -176,8 +178,8 @@ class Sphere:
     def _onto(self, z: Tensor) -> Tensor:
         return self.radius * z / z.norm(dim=1, keepdim=True)
 
-    def draw(self, n: int, rng: torch.Generator) -> Tensor:
-        return self._onto(torch.randn(n, self.size, generator=rng, dtype=torch.float64))
+    def draw(self, count: int, generator: torch.Generator) -> Tensor:
+        return self._onto(torch.randn(count, self.size, generator=generator, dtype=torch.float64))
 
     def log_density(self, z: Tensor) -> Tensor:
         half = self.size / 2
@@ -198,8 +200,8 @@ class Sphere:
         )
         return reflection[:, :, 1:]
 
-    def step(self, z: Tensor, size: float, rng: torch.Generator) -> Tensor:
-        noise = torch.randn(z.shape, generator=rng, dtype=z.dtype)
+    def step(self, z: Tensor, size: float, generator: torch.Generator) -> Tensor:
+        noise = torch.randn(z.shape, generator=generator, dtype=z.dtype)
         return self._onto(z + size * noise)
 
 

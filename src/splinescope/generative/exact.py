@@ -123,16 +123,16 @@ class TiledManifold(Result):
             density = self.probabilities(rho) / self.surface_areas
         return np.where(self.surface_areas > 0, density, np.inf if rho == 0 else 0.0)
 
-    def sample(self, n: int, *, rho: float = 1.0, rng: torch.Generator | None = None) -> np.ndarray:
+    def sample(self, count: int, *, rho: float = 1.0, generator: torch.Generator | None = None) -> np.ndarray:
         """`[n, 2]` independent latents (slice coordinates) of density `vol^rho`: a tile, then a point of it.
 
         Exact: the point is uniform in the tile, and behind an ending accepted in proportion to `vol^rho` over its
-        proven largest value there. `tiling.slice.inputs` turns them into latents.
+        proven largest value there. `tiling.view.inputs` turns them into latents.
         """
-        n = check_whole(n, "n")
-        random = rng if rng is not None else torch.Generator().manual_seed(0)
+        count = check_whole(count, "count")
+        random = generator if generator is not None else torch.Generator().manual_seed(0)
         if self._squashed is None or rho == 0:
-            return self._points(n, self.probabilities(rho), random)[0]
+            return self._points(count, self.probabilities(rho), random)[0]
         limits = _power(self._squashed.log_upper if rho > 0 else self._squashed.log_lower, rho)
         if not np.isfinite(limits).any():
             raise InputError("every tile has zero volume: the image is a curve or a point, and has no area law.")
@@ -140,8 +140,8 @@ class TiledManifold(Result):
         program = self.tiling.program("sampling behind its ending")
         kept: list[np.ndarray] = []
         found = tried = 0
-        while found < n:
-            t, tiles = self._points(max(256, n - found), ceilings, random)
+        while found < count:
+            t, tiles = self._points(max(256, count - found), ceilings, random)
             volumes = log_volumes_at(self.tiling, program, str(self.ending), t)
             unit = torch.rand(len(t), generator=random, dtype=torch.float64).log().numpy()
             kept.append(t[unit < _power(volumes, rho) - limits[tiles]])
@@ -151,14 +151,14 @@ class TiledManifold(Result):
                     f"the {self.ending} varies so much within tiles that {found} of {tried} proposals were accepted at "
                     f"rho={rho:g}: use PolaritySampler, a smaller |rho| or output='before'."
                 )
-        return np.concatenate(kept)[:n]
+        return np.concatenate(kept)[:count]
 
-    def _points(self, n: int, probabilities: np.ndarray, rng: torch.Generator) -> tuple[np.ndarray, np.ndarray]:
+    def _points(self, n: int, probabilities: np.ndarray, generator: torch.Generator) -> tuple[np.ndarray, np.ndarray]:
         """`[n, 2]` points uniform in tiles drawn by their probabilities, and `[n]` which."""
         numbers, tiles, areas = self._triangles
         weights = (probabilities / self.tiling.areas)[tiles] * areas
         cumulative = np.cumsum(weights)
-        unit = torch.rand(n, 3, generator=rng, dtype=torch.float64).numpy()
+        unit = torch.rand(n, 3, generator=generator, dtype=torch.float64).numpy()
         chosen = np.searchsorted(cumulative, unit[:, 0] * cumulative[-1], side="right").clip(max=len(weights) - 1)
         a, b, c = self.tiling.vertices[numbers[chosen]].swapaxes(0, 1)
         root, along = np.sqrt(unit[:, 1:2]), unit[:, 2:3]
@@ -180,7 +180,7 @@ def tiled_manifold(tiling: Tiling, *, output: Literal["after", "before"] = "afte
     """Exact volume factors of all tiles of a generator on a 2-D latent slice.
 
     Args:
-        tiling: `tessellate(generator, Slice.axes(...))` with the network attached.
+        tiling: `tessellate(model, Slice.axes(...))` with the network attached.
         output: Volumes of what the generator returns ("after" a final sigmoid or tanh: areas are then estimates, by
             quadrature), or of the piecewise-affine part "before" it (exact). The same for a generator without ending.
 
@@ -188,8 +188,8 @@ def tiled_manifold(tiling: Tiling, *, output: Literal["after", "before"] = "afte
 
     Example:
         >>> import torch, splinescope as ss
-        >>> generator = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
-        >>> tiling = ss.tessellate(generator, ss.Slice.axes([0.0, 0.0], (0, 1), -1, 1))
+        >>> model = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
+        >>> tiling = ss.tessellate(model, ss.Slice.axes([0.0, 0.0], (0, 1), -1, 1))
         >>> manifold = tiled_manifold(tiling)
         >>> bool(abs(manifold.probabilities(1.0).sum() - 1) < 1e-12)
         True
@@ -202,8 +202,8 @@ def tiled_manifold(tiling: Tiling, *, output: Literal["after", "before"] = "afte
     ending = tiling.program("the volume of tiles").ending
     program = tiling.program("the volume of tiles")
     places = inner_points(tiling)
-    basis = torch.from_numpy(tiling.slice.basis.reshape(2, -1).T.copy())
-    points = torch.from_numpy(tiling.slice.inputs(places))
+    basis = torch.from_numpy(tiling.view.basis.reshape(2, -1).T.copy())
+    points = torch.from_numpy(tiling.view.inputs(places))
     volumes = log_volume(program, points, tangents=basis.expand(tiling.count, -1, -1))
     affine = volumes.log.numpy()
     if output == "before" or ending is None:

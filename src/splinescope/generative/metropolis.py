@@ -36,7 +36,7 @@ def metropolis(
     start: Chains,
     steps: int,
     step_size: float | None,
-    rng: torch.Generator,
+    generator: torch.Generator,
 ) -> Chains:
     """Take `steps` Metropolis steps from `start`; leaves the target law unchanged.
 
@@ -49,7 +49,7 @@ def metropolis(
         start: The chains; only positive-density latents.
         steps: How many; each costs one evaluation of all chains.
         step_size: In units of latent space.
-        rng: Source of randomness.
+        generator: Source of randomness.
     """
     if steps < 1:
         raise InputError(f"steps must be a whole number >= 1, got {steps!r}.")
@@ -59,9 +59,9 @@ def metropolis(
     volume, target = evaluate(z)
     taken = 0
     for step in range(steps):
-        proposed = domain.step(z, size, rng)
+        proposed = domain.step(z, size, generator)
         new_volume, new_target = evaluate(proposed)
-        accepted = torch.rand(len(z), generator=rng, dtype=torch.float64).log() < new_target - target
+        accepted = torch.rand(len(z), generator=generator, dtype=torch.float64).log() < new_target - target
         z = torch.where(accepted[:, None], proposed, z)
         volume, target = torch.where(accepted, new_volume, volume), torch.where(accepted, new_target, target)
         share = float(accepted.double().mean())

@@ -85,7 +85,7 @@ class ClassHistogram(Result):
     certainty = "estimate"
 
 
-def class_histogram(samples: Tensor, labeller: Callable[[Tensor], Tensor], *, batch: int = 256) -> ClassHistogram:
+def class_histogram(samples: Tensor, labeller: Callable[[Tensor], Tensor], *, batch_size: int = 256) -> ClassHistogram:
     """Classes of samples by a labeller that returns scores `[n, C]` (the largest wins).
 
     Example:
@@ -96,7 +96,7 @@ def class_histogram(samples: Tensor, labeller: Callable[[Tensor], Tensor], *, ba
     if len(samples) == 0:
         raise InputError("samples must have at least one row, got none.")
     with torch.no_grad():
-        scores = torch.cat([labeller(samples[i : i + batch]) for i in range(0, len(samples), batch)])
+        scores = torch.cat([labeller(samples[i : i + batch_size]) for i in range(0, len(samples), batch_size)])
     if scores.dim() != 2 or scores.shape[1] < 2:
         raise InputError(f"labeller must return scores of shape (n, classes), got {tuple(scores.shape)}.")
     if not bool(scores.isfinite().all()):
@@ -107,7 +107,7 @@ def class_histogram(samples: Tensor, labeller: Callable[[Tensor], Tensor], *, ba
 
 
 def frechet_distance(
-    real: Tensor, samples: Tensor, *, features: Callable[[Tensor], Tensor] | None = None, batch: int = 256
+    real: Tensor, samples: Tensor, *, features: Callable[[Tensor], Tensor] | None = None, batch_size: int = 256
 ) -> float:
     """Squared Fréchet (2-Wasserstein) distance of Gaussians fitted to two sets: FID through the features given.
 
@@ -118,7 +118,7 @@ def frechet_distance(
         samples: `[M, ...]`.
         features: Network from a batch to features `[n, F]`; the flattened inputs themselves if None. Numbers are
             comparable only between runs with the same features, N and M (the estimate is biased upwards for few).
-        batch: Rows that go through `features` together.
+        batch_size: Rows that go through `features` together.
 
     Cost: F^3.
 
@@ -128,7 +128,7 @@ def frechet_distance(
         >>> round(frechet_distance(x, x + 3.0), 6)
         18.0
     """
-    x, y = _pair(_through(features, real, batch), _through(features, samples, batch))
+    x, y = _pair(_through(features, real, batch_size), _through(features, samples, batch_size))
     if min(len(x), len(y)) < 2:
         raise InputError(f"each set needs at least 2 rows for a covariance, got {len(x)} and {len(y)}.")
     first, second = torch.cov(x.T).reshape(x.shape[1], -1), torch.cov(y.T).reshape(y.shape[1], -1)

@@ -13,25 +13,27 @@ def effective_size(log_weights: Tensor) -> float:
     return float((2 * log_weights.logsumexp(0) - (2 * log_weights).logsumexp(0)).exp())
 
 
-def resampled(log_weights: Tensor, n: int, replacement: bool, rng: torch.Generator) -> Tensor:
+def resampled(log_weights: Tensor, n: int, replacement: bool, generator: torch.Generator) -> Tensor:
     """`[n]` indices drawn in proportion to the weights (sampling-importance-resampling).
 
     Without replacement by the Gumbel trick: the n largest of `log w + Gumbel noise` are n successive draws.
     """
     if replacement:
         cumulative = torch.softmax(log_weights, 0).cumsum(0)
-        places = torch.rand(n, generator=rng, dtype=torch.float64) * cumulative[-1]
+        places = torch.rand(n, generator=generator, dtype=torch.float64) * cumulative[-1]
         return torch.searchsorted(cumulative, places, right=True).clamp_max(len(log_weights) - 1)
     distinct = int(log_weights.isfinite().sum())
     if n > distinct:
         raise InputError(f"n must be at most the {distinct} proposals of non-zero weight without replacement, got {n}.")
-    noise = -torch.log(torch.empty_like(log_weights).exponential_(generator=rng))
+    noise = -torch.log(torch.empty_like(log_weights).exponential_(generator=generator))
     return (log_weights + noise).topk(n).indices
 
 
-def rejected(log_weights: Tensor, n: int, rng: torch.Generator) -> tuple[Tensor, float]:
+def rejected(log_weights: Tensor, n: int, generator: torch.Generator) -> tuple[Tensor, float]:
     """`[n]` indices of the first n proposals accepted with probability w / max w, and the share accepted."""
-    accepted = torch.rand(len(log_weights), generator=rng, dtype=torch.float64).log() < log_weights - log_weights.max()
+    accepted = (
+        torch.rand(len(log_weights), generator=generator, dtype=torch.float64).log() < log_weights - log_weights.max()
+    )
     chosen = accepted.nonzero()[:, 0]
     share = len(chosen) / len(log_weights)
     if n > len(chosen):

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from .._checks import check_choice, check_whole
 from .._display import Result, table
 from .._errors import InputError
-from .._progress import check_progress, reporter
+from .._progress import Progress, check_progress, telling
 from ..network import SplineNetwork
 from ._pushforward import Generator
 from .cache import SHARD, Pool, fingerprint, gather
@@ -96,7 +96,7 @@ class PolaritySampler:
     is at 1/2. Where the generator is not injective, "uniform" counts each sheet of the manifold that covers a place.
 
     Args:
-        generator: A module from `[n, *latent shape]` (and a condition) to `[n, ...]`, in eval mode. Not changed.
+        model: A module from `[n, *latent shape]` (and a condition) to `[n, ...]`, in eval mode. Not changed.
         domain: Where latents live and how the model draws them; see `domains`.
         rho: The power.
         pool: How many proposals to draw and weight.
@@ -107,17 +107,17 @@ class PolaritySampler:
         output: Volumes "after" the generator's final tanh, sigmoid or softmax, so that "the manifold" is the set of
             what it returns, or "before" it. `tiled_manifold` has the same default.
         conditions: `[K, ...]` rows to condition on; each proposal takes one of them, uniformly. The generator is
-            called as `generator(z, condition)`.
+            called as `model(z, condition)`.
         latent_shape: Shape of one latent as the generator takes it; `(d,)` if None.
         seed: Of the pool and of the draws; the same seed gives the same samples.
         cache: Folder that keeps the pool's volumes; work resumes there.
-        progress: True for a bar on stderr, or a function of (latents done, pool); None: a bar on a terminal.
+        progress: None: shown once it takes a few seconds; True, False, or a function of (share done, what it is at).
 
     Example:
         >>> import torch
         >>> from splinescope.generative import Box
-        >>> generator = torch.nn.Sequential(torch.nn.Linear(2, 16), torch.nn.ReLU(), torch.nn.Linear(16, 3))
-        >>> sampler = PolaritySampler(generator, Box(2), rho=1.0, pool=512, progress=False)
+        >>> model = torch.nn.Sequential(torch.nn.Linear(2, 16), torch.nn.ReLU(), torch.nn.Linear(16, 3))
+        >>> sampler = PolaritySampler(model, Box(2), rho=1.0, pool=512, progress=False)
         >>> sampler.sample(10).outputs.shape
         torch.Size([10, 3])
 
@@ -126,7 +126,7 @@ class PolaritySampler:
 
     def __init__(
         self,
-        generator: Generator,
+        model: Generator,
         domain: LatentDomain,
         *,
         rho: float = 1.0,
@@ -139,12 +139,12 @@ class PolaritySampler:
         latent_shape: tuple[int, ...] | None = None,
         seed: int = 0,
         cache: str | os.PathLike[str] | None = None,
-        progress: Callable[[int, int], None] | bool | None = None,
+        progress: Progress | bool | None = None,
     ) -> None:
-        if isinstance(generator, SplineNetwork):
-            generator = generator.module  # with the ending that its tiling leaves out
-        if not isinstance(generator, nn.Module):
-            raise InputError(f"generator must be a torch.nn.Module, got {type(generator).__name__}.")
+        if isinstance(model, SplineNetwork):
+            model = model.module  # with the ending that its tiling leaves out
+        if not isinstance(model, nn.Module):
+            raise InputError(f"model must be a torch.nn.Module, got {type(model).__name__}.")
         if not isinstance(domain, LatentDomain):
             raise InputError(f"domain must be a latent domain such as Ball(64, 8.0) or Box(2), got {domain!r}.")
         pool = check_whole(pool, "pool")
@@ -162,7 +162,7 @@ class PolaritySampler:
         if conditions is not None and len(conditions) == 0:
             raise InputError("conditions must have at least one row, got none.")
         check_progress(progress)
-        self.generator, self.domain, self.rho, self.divide_prior = generator, domain, float(rho), divide_prior
+        self.model, self.domain, self.rho, self.divide_prior = model, domain, float(rho), divide_prior
         self.proposal, self.top_k, self.output = proposal or domain, top_k, check_choice(output, "output", OUTPUTS)
         self.conditions, self.latent_shape, self.seed = conditions, shape, seed
         self._size, self._cache, self._progress = pool, cache, progress
@@ -173,12 +173,8 @@ class PolaritySampler:
         """The proposals and their volumes; computed (or read from the cache) when first asked for."""
         if self._pool is None:
             settings = (self.domain, self.proposal, self.top_k, self.output, self.latent_shape, self.seed)
-            key = fingerprint(self.generator, *settings, None if self.conditions is None else self.conditions.tolist())
-            with reporter(
-                self._progress,
-                "volumes",
-                lambda bar, task: lambda done, total: bar.update(task, completed=done, total=total),
-            ) as report:
+            key = fingerprint(self.model, *settings, None if self.conditions is None else self.conditions.tolist())
+            with telling(self._progress, "volumes") as report:
                 self._pool = gather(self._size, self._shard, folder=self._cache, key=key, progress=report)
         return self._pool
 
@@ -204,7 +200,7 @@ class PolaritySampler:
 
     def sample(
         self,
-        n: int,
+        count: int,
         *,
         rho: float | None = None,
         method: str = "resample",
@@ -215,7 +211,7 @@ class PolaritySampler:
         """Draw n samples.
 
         Args:
-            n: How many.
+            count: How many.
             rho: Another power than the sampler's; the pool serves all powers.
             method: "resample" from the pool by weight; "rejection": walk through the pool and accept in proportion
                 to the weight: independent and distinct samples, exact up to the largest weight being the pool's;
@@ -228,20 +224,20 @@ class PolaritySampler:
             `Samples`; the same arguments give the same samples.
         """
         check_choice(method, "method", ("resample", "rejection", "metropolis"))
-        n = check_whole(n, "n")
+        count = check_whole(count, "count")
         rho = self.rho if rho is None else _check_power(rho)
         rng = torch.Generator().manual_seed((self.seed * 1_000_003 + 999_983) % 2**32)  # apart from the shards'
         weights = self.log_weights(rho)
         size = effective_size(weights)
         if method == "rejection":
-            chosen, acceptance = rejected(weights, n, rng)
+            chosen, acceptance = rejected(weights, count, rng)
         else:
-            chosen, acceptance = resampled(weights, n, replacement or method == "metropolis", rng), 1.0
-        if size < n and method == "resample":
+            chosen, acceptance = resampled(weights, count, replacement or method == "metropolis", rng), 1.0
+        if size < count and method == "resample":
             effect = "samples will repeat" if replacement else "light proposals make up for heavy ones drawn already"
             warnings.warn(
-                f"{n} samples are asked of a pool of {len(weights)} whose effective size at rho={rho:g} is {size:.1f}: "
-                f"{effect}. Use a larger pool, a smaller |rho|, top_k, or method='metropolis'.",
+                f"{count} samples are asked of a pool of {len(weights)} whose effective size at rho={rho:g} is "
+                f"{size:.1f}: {effect}. Use a larger pool, a smaller |rho|, top_k, or method='metropolis'.",
                 EffectiveSizeWarning,
                 stacklevel=2,
             )
@@ -253,16 +249,16 @@ class PolaritySampler:
         outputs = self.generate(z, condition)
         return Samples(z, outputs, condition, volume, size, acceptance, rho, self.output, method)
 
-    def generate(self, latents: Tensor, condition: Tensor | None = None, *, batch: int = 256) -> Tensor:
+    def generate(self, latents: Tensor, condition: Tensor | None = None, *, batch_size: int = 256) -> Tensor:
         """The generator's outputs `[n, ...]` at latents `[n, d]`, in batches and without gradients."""
         z = self._shaped(latents)
         rows = self._rows(condition if condition is not None else torch.zeros(len(z), dtype=torch.int64))
         with torch.no_grad():
             parts = [
-                self.generator(z[i : i + batch])
+                self.model(z[i : i + batch_size])
                 if rows is None
-                else self.generator(z[i : i + batch], rows[i : i + batch])
-                for i in range(0, len(z), batch)
+                else self.model(z[i : i + batch_size], rows[i : i + batch_size])
+                for i in range(0, len(z), batch_size)
             ]
         return torch.cat(parts)
 
@@ -274,15 +270,15 @@ class PolaritySampler:
         found = self._volumes(z, condition, rng)
         return Pool(z, condition, found.singular_values.cpu(), found.rank.cpu(), found.log.cpu())
 
-    def _volumes(self, z: Tensor, condition: Tensor, rng: torch.Generator) -> Volumes:
+    def _volumes(self, z: Tensor, condition: Tensor, generator: torch.Generator) -> Volumes:
         return log_volume(
-            self.generator,
+            self.model,
             self._shaped(z),
             top_k=self.top_k,
             output=self.output,
             condition=self._rows(condition),
             tangents=self.domain.tangents(z),
-            rng=rng,
+            generator=generator,
         )
 
     def _evaluate(self, condition: Tensor, rho: float) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
@@ -301,7 +297,7 @@ class PolaritySampler:
         return torch.where(inside, target, torch.full_like(target, -torch.inf))
 
     def _shaped(self, z: Tensor) -> Tensor:
-        like = next((p for p in [*self.generator.parameters(), *self.generator.buffers()] if p.is_floating_point()), z)
+        like = next((p for p in [*self.model.parameters(), *self.model.buffers()] if p.is_floating_point()), z)
         return z.to(like.device, like.dtype).unflatten(1, self.latent_shape)
 
     def _rows(self, condition: Tensor) -> Tensor | None:

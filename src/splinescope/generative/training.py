@@ -11,17 +11,18 @@ from torch import Tensor, nn
 
 from .._checks import check_whole
 from .._errors import InputError
+from .._progress import Progress, telling
 
 T = TypeVar("T")
 THREE_CENTRES = ((-1.5, -1.0), (1.5, -1.0), (0.0, 1.6))
 THREE_SPREAD = 0.35
 
 
-def three_gaussians(n: int, rng: torch.Generator) -> Tensor:
-    """`[n, 2]` points of three equal Gaussians in the plane."""
+def three_gaussians(count: int, generator: torch.Generator) -> Tensor:
+    """`[count, 2]` points of three equal Gaussians in the plane."""
     centres = torch.tensor(THREE_CENTRES)
-    which = torch.randint(len(centres), (n,), generator=rng)
-    return centres[which] + THREE_SPREAD * torch.randn(n, 2, generator=rng)
+    which = torch.randint(len(centres), (count,), generator=generator)
+    return centres[which] + THREE_SPREAD * torch.randn(count, 2, generator=generator)
 
 
 def log_three_gaussians(x: Tensor) -> Tensor:
@@ -41,29 +42,29 @@ def relu_mlp(*widths: int) -> nn.Sequential:
 
 
 def train_planar_wgan(
-    data: Callable[[int, torch.Generator], Tensor],
+    draw: Callable[[int, torch.Generator], Tensor],
     *,
     steps: int = 300,
     width: int = 64,
     critic_steps: int = 3,
     penalty: float = 1.0,
-    batch: int = 256,
+    batch_size: int = 256,
     learning_rate: float = 1e-3,
     seed: int = 0,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | bool | None = None,
 ) -> nn.Sequential:
     """A ReLU generator from U[-1, 1]^2 to the plane, trained as a Wasserstein GAN with gradient penalty.
 
     Args:
-        data: `data(n, rng)` draws `[n, 2]` points.
+        draw: `draw(count, generator)` gives `[count, 2]` points.
         steps: Generator steps; each after `critic_steps` critic steps. With 0 the generator is untrained.
         width: Of the three hidden layers of both networks.
         critic_steps: Critic steps per generator step.
         penalty: Weight of `(|grad critic| - 1)^2` on segments between data and samples.
-        batch: Points per step.
+        batch_size: Points per step.
         learning_rate: Of Adam (betas 0.5, 0.9).
         seed: Of weights and batches; the global random state is left as found.
-        progress: Called with (steps done, steps).
+        progress: None: shown once it takes a few seconds; True, False, or a function of (share done, what it is at).
 
     Returns:
         The generator, in eval mode.
@@ -71,28 +72,30 @@ def train_planar_wgan(
     Reference: Gulrajani et al., "Improved Training of Wasserstein GANs" (2017).
     """
     check_whole(steps, "steps", least=0)
-    check_whole(batch, "batch")
+    check_whole(batch_size, "batch_size")
     rng = torch.Generator().manual_seed(seed)
-    points = data(batch, torch.Generator().manual_seed(seed))
-    if points.shape != (batch, 2):
-        raise InputError(f"data(n, rng) must give points of shape (n, 2), got {tuple(points.shape)} for n = {batch}.")
+    points = draw(batch_size, torch.Generator().manual_seed(seed))
+    if points.shape != (batch_size, 2):
+        raise InputError(
+            f"draw(count, generator) must give points of shape (count, 2), got {tuple(points.shape)} for a count of "
+            f"{batch_size}."
+        )
     generator, critic = _seeded(seed, lambda: (relu_mlp(2, *[width] * 3, 2), relu_mlp(2, *[width] * 3, 1)))
     optimizers = [torch.optim.Adam(net.parameters(), learning_rate, (0.5, 0.9)) for net in (generator, critic)]
 
     def latents() -> Tensor:
-        return 2 * torch.rand(batch, 2, generator=rng) - 1
+        return 2 * torch.rand(batch_size, 2, generator=rng) - 1
 
-    with torch.enable_grad():
+    with torch.enable_grad(), telling(progress, "training") as tell:
         for step in range(steps):
             for _ in range(critic_steps):
-                real, fake = data(batch, rng), generator(latents()).detach()
-                between = torch.lerp(real, fake, torch.rand(batch, 1, generator=rng)).requires_grad_()
+                real, fake = draw(batch_size, rng), generator(latents()).detach()
+                between = torch.lerp(real, fake, torch.rand(batch_size, 1, generator=rng)).requires_grad_()
                 (slope,) = torch.autograd.grad(critic(between).sum(), between, create_graph=True)
                 loss = critic(fake).mean() - critic(real).mean() + penalty * (slope.norm(dim=1) - 1).square().mean()
                 _step(optimizers[1], loss)
             _step(optimizers[0], -critic(generator(latents())).mean())
-            if progress is not None:
-                progress(step + 1, steps)
+            tell((step + 1) / steps, f"step {step + 1}")
     return generator.eval()
 
 
@@ -139,55 +142,54 @@ class SmallVAE(nn.Module):
 
 
 def train_vae(
-    images: Tensor,
+    x: Tensor,
     *,
     latent: int = 8,
     width: int = 128,
     convolutional: bool = True,
     epochs: int = 30,
-    batch: int = 100,
+    batch_size: int = 100,
     learning_rate: float = 2e-3,
     beta: float = 1.0,
     seed: int = 0,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | bool | None = None,
 ) -> SmallVAE:
     """Train a `SmallVAE` on images `[N, C, H, W]` in [0, 1] by the evidence lower bound (Bernoulli pixels).
 
     Digits 8x8 take seconds, 28x28 images a few minutes on two cores.
 
     Args:
-        images: The data.
+        x: The images.
         latent: Numbers per latent; the prior is standard normal.
         width: Of the hidden layers.
         convolutional: See `SmallVAE`.
         epochs: Passes over the data.
-        batch: Images per step.
+        batch_size: Images per step.
         learning_rate: Of Adam.
         beta: Weight of the divergence from the prior.
         seed: Of weights, batches and noise; the global random state is left as found.
-        progress: Called with (epochs done, epochs).
+        progress: None: shown once it takes a few seconds; True, False, or a function of (share done, what it is at).
 
     Returns:
         The autoencoder, in eval mode; `.decoder` is the generator.
     """
-    if images.dim() != 4 or images.numel() == 0 or not bool(((images >= 0) & (images <= 1)).all()):
-        raise InputError(f"images must have shape (N, C, H, W) and values in [0, 1], got shape {tuple(images.shape)}.")
+    if x.dim() != 4 or x.numel() == 0 or not bool(((x >= 0) & (x <= 1)).all()):
+        raise InputError(f"x must have shape (N, C, H, W) and values in [0, 1], got shape {tuple(x.shape)}.")
     check_whole(epochs, "epochs")
-    check_whole(batch, "batch")
+    check_whole(batch_size, "batch_size")
     rng = torch.Generator().manual_seed(seed)
-    shape = (images.shape[1], images.shape[2], images.shape[3])
+    shape = (x.shape[1], x.shape[2], x.shape[3])
     model = _seeded(seed, lambda: SmallVAE(shape, latent=latent, width=width, convolutional=convolutional))
     optimizer = torch.optim.Adam(model.parameters(), learning_rate)
-    with torch.enable_grad():
+    with torch.enable_grad(), telling(progress, "training") as tell:
         for epoch in range(epochs):
-            for rows in torch.randperm(len(images), generator=rng).split(batch):
-                x = images[rows]
-                decoded, mean, log_variance = model(x, torch.randn(len(x), latent, generator=rng))
-                fit = nn.functional.binary_cross_entropy(decoded, x, reduction="sum")
+            for rows in torch.randperm(len(x), generator=rng).split(batch_size):
+                seen = x[rows]
+                decoded, mean, log_variance = model(seen, torch.randn(len(seen), latent, generator=rng))
+                fit = nn.functional.binary_cross_entropy(decoded, seen, reduction="sum")
                 divergence = (mean.square() + log_variance.exp() - 1 - log_variance).sum() / 2
-                _step(optimizer, (fit + beta * divergence) / len(x))
-            if progress is not None:
-                progress(epoch + 1, epochs)
+                _step(optimizer, (fit + beta * divergence) / len(seen))
+            tell((epoch + 1) / epochs, f"epoch {epoch + 1}")
     return model.eval()
 
 

@@ -64,7 +64,7 @@ class Volumes(Result):
 
 
 def log_volume(
-    generator: Bound,
+    model: Bound,
     z: Tensor,
     *,
     top_k: int | None = None,
@@ -73,8 +73,8 @@ def log_volume(
     condition: Tensor | None = None,
     tangents: Tensor | None = None,
     rtol: float | None = None,
-    chunk: int | None = None,
-    rng: torch.Generator | None = None,
+    batch_size: int | None = None,
+    generator: torch.Generator | None = None,
 ) -> Volumes:
     """Log of the volume factor `sqrt(det(A^T A)) = prod_i sigma_i(A)` of a generator at latents.
 
@@ -84,7 +84,7 @@ def log_volume(
     generators with singular values over three decades) the singular values are those of A itself.
 
     Args:
-        generator: A module from `[N, *latent shape]` (and a condition) to `[N, ...]`, in eval mode. Not changed.
+        model: A module from `[N, *latent shape]` (and a condition) to `[N, ...]`, in eval mode. Not changed.
         z: `[N, *latent shape]`; taken in the generator's dtype and to its device.
         top_k: Only the product of the k largest singular values. Large latents use a block Krylov method that stops
             at an error below 1e-9 in the logarithm, or when it has become exact.
@@ -93,13 +93,13 @@ def log_volume(
             matrix): sqrt(d / 2m) for m far above d. Saves memory where the outputs are many; holds an m x D matrix,
             one draw for all latents. Not with `top_k`.
         output: "after" the final tanh, sigmoid or softmax (what the generator returns), or "before" it.
-        condition: `[N, ...]`; the generator is called as `generator(z, condition)`.
+        condition: `[N, ...]`; the generator is called as `model(z, condition)`.
         tangents: `[N, d, k]` directions to restrict A to, e.g. the tangent space of a sphere; all of latent space
             if None.
         rtol: A singular value counts as zero below rtol times the largest; default max(D, d) * eps of the
             generator's dtype.
-        chunk: Latents per batch; by memory if None.
-        rng: Source of the random projection and of the block method's start.
+        batch_size: Latents per batch; by memory if None.
+        generator: Source of the random projection and of the block method's start.
 
     Returns:
         `Volumes`, with logs, ranks and singular values.
@@ -110,22 +110,22 @@ def log_volume(
 
     Example:
         >>> import torch
-        >>> generator = torch.nn.Linear(2, 3, dtype=torch.float64)
-        >>> volumes = log_volume(generator, torch.zeros(1, 2, dtype=torch.float64))
-        >>> bool(torch.isclose(volumes.log.exp() ** 2, torch.linalg.det(generator.weight.T @ generator.weight)))
+        >>> model = torch.nn.Linear(2, 3, dtype=torch.float64)
+        >>> volumes = log_volume(model, torch.zeros(1, 2, dtype=torch.float64))
+        >>> bool(torch.isclose(volumes.log.exp() ** 2, torch.linalg.det(model.weight.T @ model.weight)))
         True
 
     Reference: Balestriero, Humayun, Baraniuk, "On the Geometry of Deep Learning", equation (10); Humayun et al.,
     "MaGNET" (2022).
     """
-    mapping = latent_map(generator, z, output=output, condition=condition)
+    mapping = latent_map(model, z, output=output, condition=condition)
     size = mapping.latent_size
     if tangents is not None and (tangents.dim() != 3 or tangents.shape[:2] != (len(z), size)):
         raise InputError(f"tangents must have shape ({len(z)}, {size}, k), got {tuple(tangents.shape)}.")
     directions = size if tangents is None else tangents.shape[2]
     _check_sizes(directions, mapping.outputs, top_k, projection)
-    random = rng if rng is not None else torch.Generator().manual_seed(0)
-    work = _Work(mapping, directions, top_k, _gaussian(projection, mapping, random), random, chunk)
+    random = generator if generator is not None else torch.Generator().manual_seed(0)
+    work = _Work(mapping, directions, top_k, _gaussian(projection, mapping, random), random, batch_size)
     with torch.no_grad():
         values, errors = work.run(z, tangents, condition)
     found = _summary(values.to(z.device), errors.to(z.device), mapping, projection, directions, rtol)
@@ -142,18 +142,18 @@ class _Work:
         directions: int,
         top_k: int | None,
         sketch: Tensor | None,
-        rng: torch.Generator,
-        chunk: int | None,
+        generator: torch.Generator,
+        batch_size: int | None,
     ) -> None:
-        self.mapping, self.top_k, self.sketch, self.rng = mapping, top_k, sketch, rng
+        self.mapping, self.top_k, self.sketch, self.rng = mapping, top_k, sketch, generator
         per_latent = directions * mapping.outputs * (8 + torch.finfo(mapping.dtype).bits // 8)
         # a block costs three passes a vector, and a few blocks are needed
         self.krylov = top_k is not None and 12 * (top_k + 8) < directions
         self.blocked = per_latent > _JACOBIAN_BYTES
         self.block = max(1, _JACOBIAN_BYTES * directions // (4 * per_latent)) if self.blocked else directions
-        self.chunk = chunk if chunk is not None else max(1, min(1024, _CHUNK_BYTES // max(per_latent, 1)))
+        self.chunk = batch_size if batch_size is not None else max(1, min(1024, _CHUNK_BYTES // max(per_latent, 1)))
         if self.chunk < 1:
-            raise InputError(f"chunk must be a whole number >= 1 or None, got {chunk!r}.")
+            raise InputError(f"batch_size must be a whole number >= 1 or None, got {batch_size!r}.")
 
     def run(self, z: Tensor, tangents: Tensor | None, condition: Tensor | None) -> tuple[Tensor, Tensor]:
         kept = self.mapping.latent_size if tangents is None else tangents.shape[2]
@@ -191,11 +191,11 @@ class _Work:
         return singular_values_of(mapping.columns(z, basis, condition)), exact
 
 
-def _gaussian(m: int | None, mapping: LatentMap, rng: torch.Generator) -> Tensor | None:
+def _gaussian(m: int | None, mapping: LatentMap, generator: torch.Generator) -> Tensor | None:
     """`[D, m]` with variance 1/m: projected Gram matrices are unbiased."""
     if m is None:
         return None
-    sketch = torch.randn(mapping.outputs, m, generator=rng, dtype=torch.float64) / m**0.5
+    sketch = torch.randn(mapping.outputs, m, generator=generator, dtype=torch.float64) / m**0.5
     return mapping.cast(sketch)
 
 

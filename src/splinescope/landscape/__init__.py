@@ -39,5 +39,5 @@ from .spectrum import SpectrumSummary as SpectrumSummary
 from .spectrum import extreme_eigenvalues as extreme_eigenvalues
 from .spectrum import spectral_density as spectral_density
 from .spectrum import spectrum_summary as spectrum_summary
-from .surface import Surface as Surface
+from .surface import LossSurface as LossSurface
 from .surface import loss_surface as loss_surface

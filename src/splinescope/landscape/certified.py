@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from .._checks import as_float64_array, check_whole
 from .._display import Certainty
 from .._errors import InputError
-from .._progress import Share, sharing
+from .._progress import Progress, sharing
 from ..network import Affine, Fold, Program, Seal, SplineNetwork
 from ..network._program import live_after
 from ..tiling import Cells
@@ -30,15 +30,15 @@ from ._losses import batches, check_batch_size, squared
 from ._moved import Direction, Mover
 from ._section_inputs import checked_directions, checked_span, default_batch, traced_with_data
 from .sections import LossSection
-from .surface import Surface
+from .surface import LossSurface
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class CertifiedSurface(Surface):
+class CertifiedSurface(LossSurface):
     """The squared error on a line or plane that moves any layers: `|L(t) - q(t)| <= error` everywhere in each cell.
 
-    A `Surface` whose grid points are the centres of cells that cover the section, K in all. Not the exact pieces, which
-    are polynomials of higher degree with curved walls, but a bound that holds between the grid points, too (up to
+    A `LossSurface` whose grid points are the centres of cells that cover the section, K in all. Not the exact pieces,
+    which are polynomials of higher degree with curved walls, but a bound that holds between the grid points, too (up to
     float64 rounding); it falls about as the square of the cells' size.
 
     Attributes:
@@ -81,16 +81,16 @@ class CertifiedSurface(Surface):
         corners = self.quadratics.on_piece(piece, self.quadratics.vertices[self.quadratics.tiles.corners])
         return np.maximum.reduceat(corners, offsets[:-1]).reshape(self.errors.shape) + self.errors
 
-    def bounds(self, t: Any) -> tuple[np.ndarray, np.ndarray]:
-        """`[M]` lower and upper bounds of the loss at coordinates `t` `[M, d]`."""
-        t = as_float64_array(t, "t").reshape(-1, len(self.axes))
-        place = np.rint((t - [axis[0] for axis in self.axes]) / (2 * self.half)).astype(int)
+    def bounds(self, points: Any) -> tuple[np.ndarray, np.ndarray]:
+        """`[M]` lower and upper bounds of the loss at coordinates `points` `[M, d]`."""
+        points = as_float64_array(points, "points").reshape(-1, len(self.axes))
+        place = np.rint((points - [axis[0] for axis in self.axes]) / (2 * self.half)).astype(int)
         place = np.clip(place, 0, len(self.axes[0]) - 1)
         cell = np.ravel_multi_index(tuple(place.T), self.losses.shape)
-        outside = (np.abs(t - self.quadratics.centers[cell]) > self.half * (1 + 1e-9)).any(1)
+        outside = (np.abs(points - self.quadratics.centers[cell]) > self.half * (1 + 1e-9)).any(1)
         if outside.any():
-            raise InputError(f"t must lie in the section's domain, got {t[np.argmax(outside)].tolist()}.")
-        value, error = self.quadratics.on_piece(cell, t), self.errors.reshape(-1)[cell]
+            raise InputError(f"points must lie in the section's domain, got {points[np.argmax(outside)].tolist()}.")
+        value, error = self.quadratics.on_piece(cell, points), self.errors.reshape(-1)[cell]
         return np.maximum(value - error, 0.0), value + error
 
 
@@ -103,7 +103,7 @@ def certified_surface(
     span: float | tuple[float, float] = 1.0,
     cells: int = 16,
     batch_size: int | None = None,
-    progress: Share | bool | None = None,
+    progress: Progress | bool | None = None,
 ) -> CertifiedSurface:
     """The squared error along directions that move any number of layers, with a proven error on every grid cell.
 
@@ -115,7 +115,7 @@ def certified_surface(
         span: The section is `[-span, span]` in each coordinate, or `[low, high]` for a pair.
         cells: Cells per axis.
         batch_size: Data points handled together; memory grows with it, not with N.
-        progress: True for a bar on stderr, or a function of the share done; None: a bar on a terminal.
+        progress: None: shown once it takes a few seconds; True, False, or a function of (share done, what it is at).
 
     Returns:
         Quadratics and their error bounds: interval arithmetic with linear forms. They are tight for few layers and

@@ -242,7 +242,7 @@ def tile_spectra(tiling: Tiling, layer: str) -> TileSpectra:
         layer: Module path.
     """
     network = tiling.require_network("the spectra of its tiles")
-    centers = tiling.slice.inputs(corner_means(tiling))
+    centers = tiling.view.inputs(corner_means(tiling))
     blocks = []
     size = 1
     for i in range(0, len(centers), 256):

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from .._checks import as_float64_array
 from .._display import Result, table
 from .._errors import InputError
-from .._progress import Share, sharing
+from .._progress import Progress, sharing
 from ..network import Fold, SplineNetwork
 from ._losses import batches, check_batch_size, squared
 from ._minima import Minima
@@ -72,11 +72,11 @@ class PolynomialSection(Result):
         """Number of pieces K."""
         return len(self.breaks) - 1
 
-    def locate(self, t: Any) -> np.ndarray:
-        """`[M]` the piece that holds each `t`; -1 outside."""
-        t = as_float64_array(t, "t").reshape(-1)
-        found = np.searchsorted(self.breaks, t, side="right") - 1
-        found[t == self.breaks[-1]] = self.count - 1
+    def locate(self, points: Any) -> np.ndarray:
+        """`[M]` the piece that holds each `points`; -1 outside."""
+        points = as_float64_array(points, "points").reshape(-1)
+        found = np.searchsorted(self.breaks, points, side="right") - 1
+        found[points == self.breaks[-1]] = self.count - 1
         return np.where((found < 0) | (found >= self.count), -1, found)
 
     def __call__(self, t: Any) -> np.ndarray:
@@ -115,7 +115,7 @@ def polynomial_section(
     span: float | tuple[float, float] = 1.0,
     loss: str = "squared",
     batch_size: int | None = None,
-    progress: Share | bool | None = None,
+    progress: Progress | bool | None = None,
 ) -> PolynomialSection:
     """The squared error in polynomial pieces along a line that moves any number of layers.
 
@@ -132,7 +132,7 @@ def polynomial_section(
         span: The section is `[-span, span]`, or `[low, high]` for a pair.
         loss: Only "squared": other losses have no polynomial pieces.
         batch_size: Data points handled together; memory grows with it, not with N.
-        progress: True for a bar on stderr, or a function of the share done; None: a bar on a terminal.
+        progress: None: shown once it takes a few seconds; True, False, or a function of (share done, what it is at).
 
     Cost: about `m + 1` forward passes of a batch per break point and fold.
 

@@ -22,11 +22,14 @@ from .._checks import as_float64_array
 from .._derivatives import along
 from .._display import Result, table
 from .._errors import InputError
-from .._progress import reporter
+from .._progress import Progress, telling
 from ..network import SplineNetwork
 from ..tiling import Cells, Slice, Tiling, tessellate
+<<<<<<< HEAD
 from ..tiling.tessellate import Progress
 from ._lines import Pieces, point_pieces, summed
+=======
+>>>>>>> fcc9d4e (Give every idea one word in all public signatures)
 from ._losses import batches, check_batch_size
 from ._minima import Minima, corner_means, interval_minima, polygon_minima
 from ._moved import Block, Direction, Mover, ParameterNetwork
@@ -116,16 +119,16 @@ class LossSection(Result):
         m, g, h = self.centers[:, 0], self.gradients[:, 0], self.hessians[:, 0, 0]
         return np.stack([self.values - g * m + 0.5 * h * m**2, g - h * m, 0.5 * h], 1)
 
-    def locate(self, t: Any) -> np.ndarray:
-        """`[M]` the piece that holds each point of `t` `[M, d]`; -1 outside the section."""
-        t = self._coordinates(t)
+    def locate(self, points: Any) -> np.ndarray:
+        """`[M]` the piece that holds each point of `points` `[M, d]`; -1 outside the section."""
+        points = self._coordinates(points)
         if self.dimension == 1:
-            found = np.searchsorted(self.breaks, t[:, 0], side="right") - 1
-            found[t[:, 0] == self.breaks[-1]] = self.count - 1
+            found = np.searchsorted(self.breaks, points[:, 0], side="right") - 1
+            found[points[:, 0] == self.breaks[-1]] = self.count - 1
             return np.where((found < 0) | (found >= self.count), -1, found)
         if self.tiling is None:
-            raise InputError("the quadratics of a certified surface do not locate points; ask its bounds(t).")
-        return self.tiling.locate(t)
+            raise InputError("the quadratics of a certified surface do not locate points; ask its bounds(points).")
+        return self.tiling.locate(points)
 
     def __call__(self, t: Any) -> np.ndarray:
         """`[M]` the loss at coordinates `t` `[M, d]`; an error for points outside."""
@@ -135,9 +138,9 @@ class LossSection(Result):
             raise InputError(f"t must lie in the section's domain, got {t[np.argmax(piece < 0)].tolist()}.")
         return self.on_piece(piece, t)
 
-    def on_piece(self, piece: np.ndarray, t: np.ndarray) -> np.ndarray:
+    def on_piece(self, piece: np.ndarray, points: np.ndarray) -> np.ndarray:
         """The quadratics of given pieces `[M]` at coordinates `[M, d]`, inside the piece or not."""
-        d = t - self.centers[piece]
+        d = points - self.centers[piece]
         curved = np.einsum("mi,mij,mj->m", d, self.hessians[piece], d)
         return self.values[piece] + (self.gradients[piece] * d).sum(1) + 0.5 * curved
 
@@ -199,9 +202,15 @@ def loss_section(
         batch_size: Data points handled together; memory grows with it, not with N. Default: by layer sizes.
         max_tiles: 2-D only: stop with `LimitReached` beyond so many pieces; None for no limit. N points and H units
             give up to about (N H)^2 / 2 of them, and each costs a pass of the data.
+<<<<<<< HEAD
         time_limit: 2-D only: seconds, of the tiling engine.
         rtol: 2-D only: tolerance of the tiling, see `tessellate`.
         progress: True for a bar on stderr, or a function of (share done, pieces so far); None: a bar on a terminal.
+=======
+        time_limit: Seconds, per call of the tiling engine.
+        rtol: Tolerance of the tiling, see `tessellate`.
+        progress: None: shown once it takes a few seconds; True, False, or a function of (share done, what it is at).
+>>>>>>> fcc9d4e (Give every idea one word in all public signatures)
 
     Returns:
         The pieces with their coefficients. Exact up to float64 rounding.
@@ -238,6 +247,7 @@ def loss_section(
 
 
 def _line(
+<<<<<<< HEAD
     mover: Mover, x: Tensor, y: Tensor, low: float, high: float, size: int, progress: Progress | bool | None
 ) -> LossSection:
     """Each data point has its own break points; the loss is the mean of their piecewise quadratics."""
@@ -249,6 +259,39 @@ def _line(
                 report(min(1.0, (i + 1) * size / len(x)), sum(len(quadratics) for _, quadratics in parts))
     breaks, quadratics = summed(parts, high - low)
     centers, values, gradients, hessians = quadratics.T / [[1], *[[len(x)]] * 3]
+=======
+    mover: Mover, x: Tensor, y: Tensor, low: float, high: float, size: int, rtol: float, time_limit: float | None,
+    progress: Progress | bool | None,
+) -> LossSection:  # fmt: skip
+    """Each batch of data has its own break points; the loss is the sum of their piecewise quadratics."""
+    view = Slice(np.zeros(1), np.ones((1, 1)), np.array([low, high]))
+    parts: list[tuple[np.ndarray, np.ndarray]] = []  # break points, [K, 4]: centre, value, gradient, hessian
+    pieces = 0
+    with telling(progress, "loss section") as report:
+        for i, (inputs, targets) in enumerate(batches(x, y, size)):
+            block = mover.block(inputs, "0")
+            network = ParameterNetwork(mover.network, [block], 1)
+            tiling = tessellate(network, view, rtol=rtol, time_limit=time_limit, threads=1, progress=False)
+            breaks = np.unique(tiling.vertices[:, 0])
+            centers = 0.5 * (breaks[1:] + breaks[:-1])
+            value, gradient, hessian = block_quadratics(block, targets, centers[:, None])
+            scale = [1, *[len(x)] * 3]
+            parts.append((breaks, np.stack([centers, value, gradient[:, 0], hessian[:, 0, 0]], 1) / scale))
+            pieces += len(centers)
+            report(min(1.0, (i + 1) * size / len(x)), f"{pieces} pieces")
+    breaks = np.unique(np.concatenate([b for b, _ in parts]))
+    far = np.diff(breaks, prepend=-np.inf) > _BREAK_RTOL * (high - low)
+    breaks = breaks[far]
+    breaks[-1] = high
+    centers = 0.5 * (breaks[1:] + breaks[:-1])
+    total = np.zeros((len(centers), 3))
+    for own_breaks, quadratics in parts:
+        own = quadratics[np.searchsorted(own_breaks, centers) - 1]
+        d = centers - own[:, 0]
+        total[:, 0] += own[:, 1] + d * (own[:, 2] + 0.5 * d * own[:, 3])
+        total[:, 1] += own[:, 2] + d * own[:, 3]
+        total[:, 2] += own[:, 3]
+>>>>>>> fcc9d4e (Give every idea one word in all public signatures)
     corners = np.stack([np.arange(len(centers)), np.arange(1, len(centers) + 1)], 1).reshape(-1)
     return LossSection(
         breaks[:, None],
@@ -260,10 +303,6 @@ def _line(
         len(x),
         None,
     )
-
-
-def _on_bar(bar: Any, task: Any) -> Progress:
-    return lambda share, pieces: bar.update(task, completed=share)
 
 
 def _plane(

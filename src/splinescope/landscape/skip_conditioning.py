@@ -14,7 +14,7 @@ from torch.fx import GraphModule, Interpreter, Node, map_arg
 from .._derivatives import differentiating, row_jacobians
 from .._display import Result, table
 from .._errors import InputError
-from .._progress import Share, sharing
+from .._progress import Progress, sharing
 from ._losses import check_data
 from ._parameters import Model
 from .conditioning import Conditioning, singular_conditions, skip_bound
@@ -90,7 +90,7 @@ class SkipConditioning(Result):
 
 
 def skip_conditioning(
-    model: Model, x: Any, *, skips: Sequence[Skip | str] | None = None, progress: Share | bool | None = None
+    model: Model, x: Any, *, skips: Sequence[Skip | str] | None = None, progress: Progress | bool | None = None
 ) -> SkipConditioning:
     """For every skip of a model: conditioning of its block with the skip and with it switched off, at each data point.
 
@@ -101,7 +101,7 @@ def skip_conditioning(
         model: A module in eval mode (or the result of `trace` or `load`).
         x: `[N, ...]` data points; token ids stay whole numbers.
         skips: Which (from `find_skips`, or their names); all of them by default.
-        progress: True for a bar on stderr, or a function of the share done; None: a bar on a terminal.
+        progress: None: shown once it takes a few seconds; True, False, or a function of (share done, what it is at).
 
     Returns:
         The blocks by name. Exact at these points (and on their tiles, where the network is piecewise affine).

@@ -16,7 +16,7 @@ from .._checks import check_choice, check_whole
 from .._derivatives import first_line, plain_kernels
 from .._display import Certainty, Result, table
 from .._errors import InputError
-from .._progress import Share, sharing
+from .._progress import Progress, sharing
 from ._losses import Loss, batches, check_batch_size, summed
 from ._moved import Direction
 from ._parameters import Model, check_model, precision_of
@@ -27,7 +27,7 @@ _TOGETHER = 16  # grid points evaluated at once
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Surface(Result):
+class LossSurface(Result):
     """Losses on a grid: a sampling, exact at the grid points and silent in between (see `loss_section` for pieces).
 
     Attributes:
@@ -108,14 +108,14 @@ def loss_surface(
     directions: Direction | Sequence[Direction],
     *,
     span: float | tuple[float, float] = 1.0,
-    points: int = 41,
+    resolution: int = 41,
     loss: Loss = "cross_entropy",
     batch_norm: Literal["fixed", "reestimate"] = "fixed",
     batch_size: int | None = None,
     dtype: torch.dtype | None = None,
     path: np.ndarray | None = None,
-    progress: Share | bool | None = None,
-) -> Surface:
+    progress: Progress | bool | None = None,
+) -> LossSurface:
     """The mean loss over data on a grid of parameters `theta0 + sum_i t_i d_i`.
 
     Args:
@@ -124,19 +124,19 @@ def loss_surface(
         y: Targets that fit the loss.
         directions: One or two mappings from parameter path to change (see `random_directions`).
         span: The grid covers `[-span, span]` (or a pair low, high) in each coordinate.
-        points: Grid points per axis.
+        resolution: Grid points per axis.
         loss: "cross_entropy", "squared", or a function (outputs, targets) -> mean over rows.
         batch_norm: "fixed" keeps the running statistics; "reestimate" takes, at each grid point, the mean and variance
             of each batch norm's input over this data (batches of one size averaged), as after a training epoch there.
         batch_size: Data points per pass; memory grows with it, not with N. Default 256.
         dtype: Precision; that of the parameters by default.
         path: `[T, d]` coordinates of a training path to carry along (see `principal_directions`).
-        progress: True for a bar on stderr, or a function of the share done; None: a bar on a terminal.
+        progress: None: shown once it takes a few seconds; True, False, or a function of (share done, what it is at).
 
     Cost: one forward pass of the data per grid point (two with re-estimation), several points at a time by `vmap`.
     """
     check_choice(batch_norm, "batch_norm", ("fixed", "reestimate"))
-    points = check_whole(points, "points", least=3)
+    resolution = check_whole(resolution, "resolution", least=3)
     module = check_model(model)
     given: list[Any] = list(directions) if isinstance(directions, (list, tuple)) else [directions]
     if len(given) not in (1, 2):
@@ -145,7 +145,7 @@ def loss_surface(
     moving, frozen, inputs, targets, _ = prepare(module, x, y, loss, None, dtype or precision_of(module))
     family = [_fitting(direction, moving) for direction in given]
     size = check_batch_size(batch_size, 256)
-    axis = np.linspace(low, high, points)
+    axis = np.linspace(low, high, resolution)
     grid = np.stack(np.meshgrid(*[axis] * len(family), indexing="ij"), -1).reshape(-1, len(family))
     total = summed(loss)
     losses = np.empty(len(grid))
@@ -158,7 +158,7 @@ def loss_surface(
             found = at(moving, family, t, inputs, targets, size, total)
             losses[start : start + len(t)] = found.cpu().double().numpy() / len(inputs)
             report(min(1.0, (start + len(t)) / len(grid)))
-    return Surface((axis,) * len(family), losses.reshape((len(axis),) * len(family)), path)
+    return LossSurface((axis,) * len(family), losses.reshape((len(axis),) * len(family)), path)
 
 
 def _fitting(direction: Any, moving: dict[str, Tensor]) -> dict[str, Tensor]:

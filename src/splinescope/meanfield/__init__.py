@@ -4,7 +4,7 @@ from .convergence import ConvergenceStudy as ConvergenceStudy
 from .convergence import Rate as Rate
 from .convergence import convergence_study as convergence_study
 from .data import Data as Data
-from .data import Gaussian as Gaussian
+from .data import GaussianInputs as GaussianInputs
 from .density import DensityPath as DensityPath
 from .density import density_flow as density_flow
 from .effects import FirstStep as FirstStep

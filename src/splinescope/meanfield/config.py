@@ -30,7 +30,7 @@ import torch
 
 from .._checks import as_float64_array, check_positive, check_whole
 from .._errors import InputError
-from .data import Data, Gaussian
+from .data import Data, GaussianInputs
 from .flow import Trajectory, descend, flow
 from .functions import as_activation
 from .networks import TwoLayerBN
@@ -122,7 +122,7 @@ def _data(section: dict[str, Any], folder: Path) -> Data:
         return Data.of(table[:, :-1], table[:, -1], centre=section["centre"])
     if section["covariance"] is None or not section["teacher"]:
         raise InputError("[data] needs either file, or covariance and at least one [[data.teacher]].")
-    population = Gaussian(section["covariance"])
+    population = GaussianInputs(section["covariance"])
     d = population.covariance.shape[0]
     terms = []
     for term in section["teacher"]:

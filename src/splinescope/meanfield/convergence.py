@@ -13,7 +13,7 @@ from scipy import stats
 from .._checks import check_choice, check_whole
 from .._display import Result
 from .._errors import InputError
-from .._progress import Told, telling
+from .._progress import Progress, telling
 from .data import Data
 from .flow import flow
 from .functions import LossLike
@@ -86,7 +86,7 @@ def convergence_study(
     loss: LossLike = "squared",
     seeds: Sequence[int] = (0,),
     rtol: float = 1e-6,
-    progress: Told | bool | None = None,
+    progress: Progress | bool | None = None,
 ) -> ConvergenceStudy:
     """Run the flow at each width and compare neighbours: W2(rho_m, rho_2m) for widths m, 2m, 4m, ...
 
@@ -101,7 +101,7 @@ def convergence_study(
         time: Mean-field time at which to compare.
         seeds: One run each.
         rtol: Of the integrator; keep it far below the distances.
-        progress: None: shown if it takes a few seconds; True, False, or a function of (share done, what is being done).
+        progress: None: shown once it takes a few seconds; True, False, or a function of (share done, what it is at).
     """
     widths = [check_whole(width, "widths") for width in widths]
     if len(seeds) == 0:

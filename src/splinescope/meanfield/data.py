@@ -44,7 +44,7 @@ def as_covariance(covariance: Any) -> Tensor:
 class Data:
     """Weighted, centred data points; expectations over the data are weighted sums over these.
 
-    Make one with `Data.of`, `Data.from_loader` or `Gaussian`, which check and centre.
+    Make one with `Data.of`, `Data.from_loader` or `GaussianInputs`, which check and centre.
 
     Attributes:
         x: Inputs, shape (N, d), of weighted mean zero (for a population: up to sampling error).
@@ -148,14 +148,14 @@ def _population_data(x: Tensor, target: Callable[[Tensor], Any], weights: Tensor
 
 
 @dataclass(frozen=True)
-class Gaussian:
+class GaussianInputs:
     """The population `x ~ N(0, Sigma)`, turned into `Data` by quadrature or by sampling.
 
     Args:
         covariance: `Sigma`, shape (d, d), symmetric positive definite.
 
     Example:
-        >>> data = Gaussian([[2.0, 0.0], [0.0, 1.0]]).quadrature(lambda x: x[:, 0] ** 2, order=8)
+        >>> data = GaussianInputs([[2.0, 0.0], [0.0, 1.0]]).quadrature(lambda x: x[:, 0] ** 2, order=8)
         >>> round((data.weights @ data.y).item(), 12)
         2.0
     """
@@ -186,22 +186,22 @@ class Gaussian:
 
     def sample(
         self,
-        n: int,
+        count: int,
         target: Callable[[Tensor], Tensor],
         *,
         match: bool = True,
         generator: torch.Generator | None = None,
     ) -> Data:
-        """`n` independent draws.
+        """`count` independent draws.
 
         With `match` the draws are centred and whitened first, so that their mean and covariance are exactly 0
         and Sigma; without, `covariance` is the population's and the mean is zero up to sampling error.
         """
         d = self.covariance.shape[0]
-        if check_whole(n, "n") <= d:
-            raise InputError(f"n must exceed the dimension {d}, got {n}.")
-        z = torch.randn(n, d, generator=generator, dtype=torch.float64).to(self.covariance)
+        if check_whole(count, "count") <= d:
+            raise InputError(f"count must exceed the dimension {d}, got {count}.")
+        z = torch.randn(count, d, generator=generator, dtype=torch.float64).to(self.covariance)
         if match:
             z = z - z.mean(0)
-            z = torch.linalg.solve_triangular(torch.linalg.cholesky(z.T @ z / n), z.T, upper=False).T
-        return _population_data(z @ self._root.T, target, torch.full_like(z[:, 0], 1 / n), self.covariance)
+            z = torch.linalg.solve_triangular(torch.linalg.cholesky(z.T @ z / count), z.T, upper=False).T
+        return _population_data(z @ self._root.T, target, torch.full_like(z[:, 0], 1 / count), self.covariance)

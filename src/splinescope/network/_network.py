@@ -22,9 +22,7 @@ from ._outputs import Output, Picked, choose_output, leaves_of
 from ._program import Program, Seal, Site, live_after
 
 
-def trace(
-    model: nn.Module | SplineNetwork, example: Any, *, output: Output = None, smooth: bool = False
-) -> SplineNetwork:
+def trace(model: nn.Module | SplineNetwork, x: Any, *, output: Output = None, smooth: bool = False) -> SplineNetwork:
     """Read a module as a continuous piecewise-affine network.
 
     The module is exported once with `torch.export`; the result follows its parameters as they train, but not
@@ -35,7 +33,7 @@ def trace(
 
     Args:
         model: A module of one floating-point input `[N, *shape]` that returns tensors `[N, *shape]`.
-        example: A batch of at least one row; only its shape is used.
+        x: A batch of at least one row; only its shape is used.
         output: Which tensor is meant where a model returns several (a tuple, a dict, a data class): its index, or its
             name, or a path such as "boxes.0".
         smooth: Take smooth activations too (GELU, tanh, ...): such a network has no exact tiles, but
@@ -59,12 +57,12 @@ def trace(
             raise InputError(f"output belongs to the first trace of a model, not to a traced network; got {output!r}.")
         return model
     if isinstance(model, Picked):
-        return trace(model.model, example, output=model.output if output is None else output, smooth=smooth)
+        return trace(model.model, x, output=model.output if output is None else output, smooth=smooth)
     if not isinstance(model, nn.Module):
         raise InputError(f"model must be a torch.nn.Module, got {type(model).__name__}.")
     model = unwrap(model)
     check_mode(model)
-    batch = as_batch(model, example)
+    batch = as_batch(model, x)
 
     def read() -> SplineNetwork:
         network = SplineNetwork(model, export(model, batch), output, smooth=smooth)

@@ -1,7 +1,7 @@
 """What normalisation does to the folds of a network, and how to place folds on data without it."""
 
 from .compare import NORMALIZATIONS as NORMALIZATIONS
-from .compare import Comparison as Comparison
+from .compare import NormalizationRow as NormalizationRow
 from .compare import compare_normalizations as compare_normalizations
 from .compare import comparison_table as comparison_table
 from .compare import normalized_mlp as normalized_mlp
@@ -18,7 +18,7 @@ from .fold_distances import SiteDistances as SiteDistances
 from .fold_distances import fold_distances as fold_distances
 from .fold_distances import point_distances as point_distances
 from .folding import ScaleShift as ScaleShift
-from .folding import fold_batchnorm as fold_batchnorm
+from .folding import merge_batchnorm as merge_batchnorm
 from .initialize import Initialization as Initialization
 from .initialize import initialize_ as initialize_
 from .jitter import BoundaryJitter as BoundaryJitter

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from .._checks import check_choice
 from .._display import Result, table
 from .._errors import InputError
-from .._progress import Share, sharing
+from .._progress import Progress, sharing
 from ..network._export import check_mode, unwrap
 from ..tiling import Raster, Slice
 from .density import FoldDensity
@@ -133,7 +133,7 @@ def _relu_inputs(model: nn.Module, x: Tensor) -> Iterator[Tensor]:
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison(Result):
+class NormalizationRow(Result):
     """One normalisation's row.
 
     Attributes:
@@ -161,8 +161,8 @@ def compare_normalizations(
     cells: int = 48,
     names: tuple[str, ...] = tuple(NORMALIZATIONS),
     seed: int = 0,
-    progress: Share | bool | None = None,
-) -> list[Comparison]:
+    progress: Progress | bool | None = None,
+) -> list[NormalizationRow]:
     """Random networks that differ in their normalisation alone: where their folds pass, against the data.
 
     Layer, instance, group and RMS norm depend on each input, so their networks are not piecewise affine: all kinds
@@ -178,10 +178,10 @@ def compare_normalizations(
         cells: Cells of the grid along each side.
         names: Which normalisations.
         seed: Of the weights, the same for all kinds.
-        progress: None: shown if it takes a few seconds; True, False, or a function of the share done.
+        progress: None: shown once it takes a few seconds; True, False, or a function of (share done, what it is at).
 
     Returns:
-        One `Comparison` per name; `comparison_table` prints them.
+        One `NormalizationRow` per name; `comparison_table` prints them.
     """
     data = torch.as_tensor(x).detach().double()
     rows = []
@@ -195,11 +195,11 @@ def compare_normalizations(
             density = sign_changes(model, data, view, cells=cells)
             ratios = np.array([density.ratio(d, near=near, far=far) for d in density.rasters])
             splits = [float(((z > 0).any(0) & (z < 0).any(0)).double().mean()) for z in _relu_inputs(model, data)]
-            rows.append(Comparison(name, NORMALIZATIONS[name], ratios, np.array(splits)))
+            rows.append(NormalizationRow(name, NORMALIZATIONS[name], ratios, np.array(splits)))
     return rows
 
 
-def comparison_table(rows: list[Comparison]) -> str:
+def comparison_table(rows: list[NormalizationRow]) -> str:
     """A table of `compare_normalizations`: first and last layer, and what is exact."""
     head = ("normalisation", "ratio, layer 1", "ratio, last", "split data, last", "piecewise affine?")
     lines = [(r.name, f"{r.ratios[0]:.2f}", f"{r.ratios[-1]:.2f}", f"{r.splits[-1]:.0%}", r.exact) for r in rows]

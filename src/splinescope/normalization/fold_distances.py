@@ -164,7 +164,7 @@ class FoldDistances(Result):
 
 
 @torch.inference_mode(False)  # gradients are taken
-def fold_distances(model: nn.Module | SplineNetwork, data: Any, *, input_space: bool = False) -> FoldDistances:
+def fold_distances(model: nn.Module | SplineNetwork, x: Any, *, input_space: bool = False) -> FoldDistances:
     r"""Distances from data to the fold of every unit, and how far each fold is from its total-least-squares optimum.
 
     For a unit with weights $w$ and pre-activations $z$ on the data, the sum of squared distances to its fold in the
@@ -176,7 +176,7 @@ def fold_distances(model: nn.Module | SplineNetwork, data: Any, *, input_space: 
 
     Args:
         model: A module in evaluation mode, or a traced network. It is left as found.
-        data: `[N, ...]`, or a loader of batches (or of tuples that start with one); read block by block.
+        x: `[N, ...]`, or a loader of batches (or of tuples that start with one); read block by block.
         input_space: Also measure distances `|z| / ||grad z||` in the network's input space, exact within each
             point's tile (beyond it, the fold continued straight). Costs min(D, U) passes instead of one.
 
@@ -191,10 +191,10 @@ def fold_distances(model: nn.Module | SplineNetwork, data: Any, *, input_space: 
 
     Reference: Balestriero, Humayun, Baraniuk, "On the Geometry of Deep Learning", equation (8).
     """
-    program = traced(model, data).program()
+    program = traced(model, x).program()
     found = layers(program)
     running = [_Running(layer) for layer in found]
-    for block in row_blocks(data, program):
+    for block in row_blocks(x, program):
         with torch.no_grad():
             values = {fold.output: z for fold, z in cuts(program, block)}
         straight = _input_distances(program, block) if input_space else {}

@@ -40,7 +40,7 @@ class ScaleShift(nn.Module):
 
 
 @torch.no_grad()
-def fold_batchnorm(model: nn.Module, example: Any = None) -> nn.Module:
+def merge_batchnorm(model: nn.Module, x: Any = None) -> nn.Module:
     r"""A copy of the model without batch norm that computes the same function.
 
     In evaluation mode a batch norm is $y \mapsto s y + t$ per channel, with $s = \gamma / \sqrt{v + \epsilon}$ and
@@ -52,7 +52,7 @@ def fold_batchnorm(model: nn.Module, example: Any = None) -> nn.Module:
 
     Args:
         model: In evaluation mode; left as found.
-        example: A batch of at least one row; only its shape is used. Without one the calls are read symbolically
+        x: A batch of at least one row; only its shape is used. Without one the calls are read symbolically
             (`torch.fx`), which needs a model without branches on its input; shapes are then unknown, and a batch norm
             after a `Linear` is taken to act on its features, as it does on rows `[N, features]`. Give an example
             where it acts on sequences `[N, channels, features]`.
@@ -67,7 +67,7 @@ def fold_batchnorm(model: nn.Module, example: Any = None) -> nn.Module:
     Example:
         >>> net = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.ReLU()).eval()
         >>> x = torch.randn(5, 2)
-        >>> torch.allclose(fold_batchnorm(net)(x), net(x), atol=1e-6)
+        >>> torch.allclose(merge_batchnorm(net)(x), net(x), atol=1e-6)
         True
     """
     model = unwrap(model)
@@ -79,8 +79,8 @@ def fold_batchnorm(model: nn.Module, example: Any = None) -> nn.Module:
             raise InputError(f"{path} keeps no running statistics (track_running_stats=False): nothing to fold.")
     if not norms:
         return folded
-    if example is not None:
-        graph = _exported(folded, first_row(torch.as_tensor(example)))
+    if x is not None:
+        graph = _exported(folded, first_row(torch.as_tensor(x)))
     elif isinstance(folded, _BatchNorm):
         graph = _Graph(folded, [], {}, "")
     else:
@@ -189,7 +189,7 @@ def _symbolic(model: nn.Module) -> _Graph:
     except Exception as error:  # the model's own code runs on a stand-in for its input and may fail in any way
         raise UnsupportedModelError(
             f"The model's calls could not be read without an example ({type(error).__name__}: "
-            f"{(str(error).splitlines() or [''])[0]}); give one: fold_batchnorm(model, x)."
+            f"{(str(error).splitlines() or [''])[0]}); give one: merge_batchnorm(model, x)."
         ) from error
     calls = [
         _Call(

@@ -55,7 +55,7 @@ class Initialization(Result):
 @torch.no_grad()
 def initialize_(
     model: nn.Module,
-    data: Any,
+    x: Any,
     *,
     method: Method = "standard",
     eps: float = 0.0,
@@ -79,8 +79,8 @@ def initialize_(
       only, and only with as many suitable points as units.
 
     Args:
-        model: Without batch norm (see `fold_batchnorm`), in evaluation mode if it has dropout; changed in place.
-        data: `[N, ...]`, or a loader that can be iterated once per layer.
+        model: Without batch norm (see `merge_batchnorm`), in evaluation mode if it has dropout; changed in place.
+        x: `[N, ...]`, or a loader that can be iterated once per layer.
         method: One of the above.
         eps: Added to the variance, as batch norm does. With 0 the result is a fixed point: a second call with
             "mean" or "standard" changes nothing (up to rounding).
@@ -111,17 +111,17 @@ def initialize_(
     if not eps >= 0:
         raise InputError(f"eps must be a number >= 0, got {eps!r}.")
     model = unwrap(model)
-    targets, sums = _targets(model, data, method)
+    targets, sums = _targets(model, x, method)
     parameters = [p for layer in targets.values() for p in (layer.weight, layer.bias)]
     done = Initialization(method, tuple(targets), {}, sums, tuple((p, p.clone()) for p in parameters))
     try:
         for path, layer in targets.items():
             if method == "one_unit_per_point":
-                _one_unit_per_point_(model, path, layer, data, generator)
+                _one_unit_per_point_(model, path, layer, x, generator)
                 continue
             layer.bias.zero_()  # whatever it was, it is about to be replaced, and a large one would cost digits
             moments = _Moments(whiten=method == "whiten")
-            for z in _outputs(model, layer, data):
+            for z in _outputs(model, layer, x):
                 moments.add(z)
             constant = moments.deviation <= _CONSTANT * moments.largest
             scale = torch.where(constant, 1.0, (moments.deviation**2 + eps).rsqrt())
@@ -129,7 +129,7 @@ def initialize_(
                 done.constant[path] = tuple(constant.nonzero().flatten().tolist())
             centre = moments.mean
             if method == "quantile":
-                centre = _spread_quantiles(model, layer, data, quantiles, generator)
+                centre = _spread_quantiles(model, layer, x, quantiles, generator)
             add_to_bias_(layer, -centre)
             if method == "whiten":
                 _whiten_(layer, moments.covariance, eps)
@@ -147,7 +147,7 @@ def _targets(model: nn.Module, data: Any, method: str) -> tuple[dict[str, Any], 
     if norms:
         raise InputError(
             f"model must have no batch norm, got {', '.join(norms)}: batch norm places the folds by itself; "
-            "fold_batchnorm makes a plain network of it."
+            "merge_batchnorm makes a plain network of it."
         )
     network = trace(model, first_row(data))
     owned = owners(network, model)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from .._display import Result
 from .._errors import InputError
-from .._progress import Share, sharing
+from .._progress import Progress, sharing
 from ..complexity._statistics import batch_norms, set_statistics_
 from ..network import trace
 from ..network._export import unwrap
@@ -22,15 +22,15 @@ from ..tiling.boundary import Boundary
 from ._data import raw_batches
 
 
-def with_statistics(model: nn.Module, batch: Any) -> nn.Module:
+def with_statistics(model: nn.Module, x: Any) -> nn.Module:
     """A copy in evaluation mode whose batch norms hold the statistics of one batch, exactly as in training on it.
 
-    The copy computes on any input what the model in train mode would if its statistics came from `batch`: a
+    The copy computes on any input what the model in train mode would if its statistics came from `x`: a
     piecewise-affine network, ready to be tiled. (Running variances of torch are unbiased; these are not.)
 
     Args:
         model: With batch norm modules; left as found. Its other layers act as in evaluation mode.
-        batch: `[B, ...]`.
+        x: `[B, ...]`.
 
     Raises:
         InputError: No batch norm, or a batch so small that a channel has one value only.
@@ -41,7 +41,7 @@ def with_statistics(model: nn.Module, batch: Any) -> nn.Module:
         >>> torch.allclose(with_statistics(net, x)(x), net.train()(x), atol=1e-6)
         True
     """
-    (rows,) = raw_batches(torch.as_tensor(batch))
+    (rows,) = raw_batches(torch.as_tensor(x))
     made = copy.deepcopy(unwrap(model)).eval()
     if not batch_norms(made):
         raise InputError("model must have batch norm modules, found none: its folds do not depend on the batch.")
@@ -212,7 +212,7 @@ def boundary_jitter(
     *,
     draws: int = 20,
     generator: torch.Generator | None = None,
-    progress: Share | bool | None = None,
+    progress: Progress | bool | None = None,
 ) -> BoundaryJitter:
     """Decision boundaries on a slice as they are seen by one minibatch after the other; each one exact.
 
@@ -224,7 +224,7 @@ def boundary_jitter(
         points: `[M, d]` slice coordinates of the points whose margins and classes are followed.
         draws: Number of minibatches.
         generator: Their source; a fresh one with seed 0 if None.
-        progress: None: shown if it takes a few seconds; True, False, or a function of the share done.
+        progress: None: shown once it takes a few seconds; True, False, or a function of (share done, what it is at).
 
     Returns:
         `BoundaryJitter`. Cost: one tiling per draw.

@@ -105,7 +105,7 @@ class NormalizationReport(Result):
 
 @torch.inference_mode(False)  # gradients are taken
 def normalization_report(
-    model: nn.Module | SplineNetwork, data: Any, *, thresholds: Thresholds | None = None
+    model: nn.Module | SplineNetwork, x: Any, *, thresholds: Thresholds | None = None
 ) -> NormalizationReport:
     r"""Look for what normalisation should have prevented, or has caused, in a network on its data.
 
@@ -120,7 +120,7 @@ def normalization_report(
 
     Args:
         model: A module in evaluation mode, or a traced network (then running statistics cannot be checked).
-        data: `[N, ...]` or a loader; the training loader, if its batch size is to be judged.
+        x: `[N, ...]` or a loader; the training loader, if its batch size is to be judged.
         thresholds: What counts as a finding.
 
     Returns:
@@ -136,11 +136,11 @@ def normalization_report(
         ['dead units', 'far folds']
     """
     limits = thresholds or Thresholds()
-    network = traced(model, data)
-    sizes = [len(batch) for batch in raw_batches(data)]
+    network = traced(model, x)
+    sizes = [len(batch) for batch in raw_batches(x)]
     if sum(sizes) < 2:
-        raise InputError(f"data must hold at least 2 rows (one row has no spread), got {sum(sizes)}.")
-    distances = fold_distances(network, data)
+        raise InputError(f"x must hold at least 2 rows (one row has no spread), got {sum(sizes)}.")
+    distances = fold_distances(network, x)
     inner = unwrap(model) if isinstance(model, nn.Module) else nn.Identity()
     norms = {path: m for path, m in inner.named_modules() if isinstance(m, _BatchNorm)}
     findings: list[Finding] = []
@@ -148,10 +148,10 @@ def normalization_report(
         findings += _unit_findings(path, site, limits, _ADVICE_WITH_BATCH_NORM if norms else _ADVICE)
     findings += _balance_findings(distances, limits)
     if isinstance(model, nn.Module):
-        findings += _stale_findings(inner, norms, data, limits)
-        if norms and not isinstance(data, (Tensor, np.ndarray)):
+        findings += _stale_findings(inner, norms, x, limits)
+        if norms and not isinstance(x, (Tensor, np.ndarray)):
             findings += _batch_findings(min(sizes[:-1] or sizes), limits)
-    span = None if isinstance(data, (Tensor, np.ndarray)) else (min(sizes), max(sizes))
+    span = None if isinstance(x, (Tensor, np.ndarray)) else (min(sizes), max(sizes))
     return NormalizationReport(tuple(findings), distances, sum(sizes), span)
 
 

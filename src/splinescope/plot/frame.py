@@ -80,7 +80,7 @@ def tiling_frame(
         "offsets": tiling.tiles.offsets.astype(np.uint32),
         "corners": tiling.tiles.corners.astype(np.uint32),
         "depths": np.minimum(corner_depths(tiling), 254).astype(np.uint8),
-        "domain": tiling.slice.domain.ravel().tolist(),
+        "domain": tiling.view.domain.ravel().tolist(),
         "anchors": places.ravel().tolist(),
         "labels": classes,
         "boundary": np.asarray(boundary, np.float64),
@@ -94,15 +94,15 @@ def marks(tiling: Tiling, points: Any, labels: Any) -> tuple[np.ndarray, np.ndar
     if points is None:
         if labels is not None:
             raise InputError("labels are those of points: give points, too.")
-        return tiling.slice.anchors, np.zeros(0, np.int32)
+        return tiling.view.anchors, np.zeros(0, np.int32)
     inputs = as_float64_array(points, "points")
-    shape = tiling.slice.input_shape
+    shape = tiling.view.input_shape
     if inputs.shape[1:] != shape:
         raise InputError(f"points must have shape (N, {', '.join(map(str, shape))}), got {inputs.shape}.")
     classes = np.zeros(0, np.int32) if labels is None else as_float64_array(labels, "labels").astype(np.int32)
     if labels is not None and (classes.shape != (len(inputs),) or (classes < 0).any()):
         raise InputError(f"labels must be {len(inputs)} class numbers from 0 on, one per point, got {classes.shape}.")
-    return tiling.slice.coordinates(inputs), classes
+    return tiling.view.coordinates(inputs), classes
 
 
 def chosen_quantities(tiling: Tiling, color: str | None, only: Sequence[str] | None) -> list[str]:
@@ -142,9 +142,9 @@ def notes_of(tiling: Tiling) -> list[tuple[str, str]]:
         ("vertices", f"{len(tiling.vertices):,}"),
         ("folding sites", str(len(tiling.sites))),
         ("units", f"{sum(site.units for site in tiling.sites):,}"),
-        ("area" if tiling.dimension == 2 else "volume", f"{tiling.slice.size:.5g}"),
+        ("area" if tiling.dimension == 2 else "volume", f"{tiling.view.size:.5g}"),
         ("median tile", f"{np.median(areas):.3g}" if len(areas) else "none"),
-        ("input shape", " × ".join(map(str, tiling.slice.input_shape))),
+        ("input shape", " × ".join(map(str, tiling.view.input_shape))),
         ("tolerance", f"{tiling.rtol:g}"),
     ]
     if tiling.ending is not None:

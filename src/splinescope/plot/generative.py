@@ -106,15 +106,15 @@ def plot_facets(
 
 
 def plot_geometry_map(
-    view: Slice, t: Any, values: Any, ax: Axes | None = None, *, label: str = "", cmap: str = "viridis"
+    view: Slice, points: Any, values: Any, ax: Axes | None = None, *, label: str = "", cmap: str = "viridis"
 ) -> Axes:
-    """A descriptor over a 2-D latent slice, from `geometry_map`: `t` `[R^2, 2]`, `values` `[R^2]`."""
-    numbers, points = np.asarray(values, float), np.asarray(t, float)
+    """A descriptor over a 2-D latent slice, from `geometry_map`: `points` `[R^2, 2]`, `values` `[R^2]`."""
+    numbers, places = np.asarray(values, float), np.asarray(points, float)
     side = round(len(numbers) ** 0.5)
-    if side * side != len(numbers) or points.shape != (len(numbers), 2):
-        raise InputError(f"values and t must be on a square grid, got {numbers.shape} and {points.shape}.")
+    if side * side != len(numbers) or places.shape != (len(numbers), 2):
+        raise InputError(f"values and points must be on a square grid, got {numbers.shape} and {places.shape}.")
     ax = new_axes(ax, figsize=(5.5, 4.5))
-    grid = points.reshape(side, side, 2)
+    grid = places.reshape(side, side, 2)
     mesh = ax.pcolormesh(grid[0, :, 0], grid[:, 0, 1], numbers.reshape(side, side), cmap=cmap, rasterized=True)
     ax.figure.colorbar(mesh, ax=ax, label=label)
     frame(ax, view)
@@ -122,15 +122,15 @@ def plot_geometry_map(
 
 
 def plot_cloud(
-    points: Any, ax: Axes | None = None, *, data: Any = None, title: str = "", limit: float | None = None
+    samples: Any, ax: Axes | None = None, *, x: Any = None, title: str = "", limit: float | None = None
 ) -> Axes:
     """Samples in the plane as dots, over data in grey."""
     ax = new_axes(ax, figsize=(4, 4))
-    if data is not None:
-        known = np.asarray(data, float)
+    if x is not None:
+        known = np.asarray(x, float)
         ax.scatter(known[:, 0], known[:, 1], s=4, c="0.8", linewidths=0, rasterized=True)
-    x = np.asarray(points, float)
-    ax.scatter(x[:, 0], x[:, 1], s=5, c=CLASS_COLORS[4], linewidths=0, alpha=0.6, rasterized=True)
+    drawn = np.asarray(samples, float)
+    ax.scatter(drawn[:, 0], drawn[:, 1], s=5, c=CLASS_COLORS[4], linewidths=0, alpha=0.6, rasterized=True)
     ax.set_aspect("equal")
     if limit is not None:
         ax.set_xlim(-limit, limit)

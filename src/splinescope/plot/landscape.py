@@ -19,7 +19,7 @@ from ._axes import BOUNDARY_COLOR, RASTER_FROM, new_axes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from ..landscape import Conditioning, LossSection, PolynomialSection, SpectralDensity, Surface
+    from ..landscape import Conditioning, LossSection, LossSurface, PolynomialSection, SpectralDensity
 
 
 def plot_loss_section(
@@ -91,7 +91,7 @@ def _plot_plane(section: LossSection, ax: Axes, color: str, breaks: bool) -> Non
 
 
 def plot_loss_surface(
-    surface: Surface, ax: Axes | None = None, *, kind: Literal["contour", "surface"] = "contour", log: bool = True
+    surface: LossSurface, ax: Axes | None = None, *, kind: Literal["contour", "surface"] = "contour", log: bool = True
 ) -> Axes:
     """A sampled loss: a curve (1-D), contours, or a surface in 3-D (on axes with `projection="3d"`).
 
@@ -162,7 +162,7 @@ def plot_conditioning(found: Mapping[str, Conditioning], ax: Axes | None = None)
     return ax
 
 
-def write_surface_page(surface: Surface, path: str | os.PathLike[str], *, title: str = "Loss surface") -> None:
+def write_surface_page(surface: LossSurface, path: str | os.PathLike[str], *, title: str = "Loss surface") -> None:
     """A 2-D surface as one self-contained page: turn by dragging, zoom by wheel, hover for values. No links out.
 
     The page says whether the surface is sampled or certified, and within what.

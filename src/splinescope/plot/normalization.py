@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._checks import require
-from ..normalization import BoundaryJitter, Comparison, FoldDensity, FoldDistances
+from ..normalization import BoundaryJitter, FoldDensity, FoldDistances, NormalizationRow
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,7 +79,7 @@ def plot_boundary_jitter(
     return ax
 
 
-def plot_comparison(rows: Sequence[Comparison], ax: Axes | None = None) -> Axes:
+def plot_comparison(rows: Sequence[NormalizationRow], ax: Axes | None = None) -> Axes:
     """Fold density near the data over far from it, layer by layer, one line a normalisation."""
     ax = _axes(ax)
     markers = "osv^D<>pX*"

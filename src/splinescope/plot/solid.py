@@ -29,7 +29,8 @@ def plot_cells(
     output: int = 0,
     cmap: str = "viridis",
     colorbar: bool = True,
-    view: tuple[float, float] = (25.0, -55.0),
+    elevation: float = 25.0,
+    azimuth: float = -55.0,
     max_faces: int = 60_000,
 ) -> Axes3D:
     """The cells of a 3-D tiling: what of them is seen from outside, or all of them, pulled apart.
@@ -42,7 +43,7 @@ def plot_cells(
         output: Which output "value" shows.
         cmap: Colour map of numbers.
         colorbar: Add a colour bar.
-        view: Elevation and azimuth in degrees.
+        elevation, azimuth: Of the camera, in degrees.
         max_faces: Refuse to draw more: matplotlib sorts and draws them one by one.
     """
     walls = tiling.walls
@@ -58,18 +59,18 @@ def plot_cells(
     if len(faces) > max_faces:
         raise InputError(f"{len(faces)} faces are over max_faces={max_faces}: draw the outside (pull=0) or a section.")
     owner = np.concatenate(owners)
-    middle = tiling.slice.domain.mean(0)
+    middle = tiling.view.domain.mean(0)
     shift = pull * (tiling.centroids() - middle)
     polygons = [tiling.vertices[walls[int(f)]] + shift[t] for f, t in zip(faces, owner, strict=True)]
     quantity = tile_quantity(tiling, color, output=output)
     table, norm = shading(quantity, cmap=cmap)
     shades = table(norm(quantity.values[owner]))
-    ax = _space(ax, view)
+    ax = _space(ax, elevation, azimuth)
     collection = require("mpl_toolkits.mplot3d.art3d", "plot").Poly3DCollection(
         polygons, facecolors=shades, edgecolors="black", linewidths=0.2
     )
     ax.add_collection3d(collection)
-    reach = np.concatenate(polygons) if polygons else tiling.slice.domain
+    reach = np.concatenate(polygons) if polygons else tiling.view.domain
     _frame(ax, reach.min(0), reach.max(0), "xyz")
     if colorbar:
         mappable = require("matplotlib.cm", "plot").ScalarMappable(norm, table)
@@ -85,7 +86,8 @@ def plot_mesh(
     *,
     color: str = "#88a8c8",
     alpha: float = 1.0,
-    view: tuple[float, float] = (25.0, -55.0),
+    elevation: float = 25.0,
+    azimuth: float = -55.0,
     axes: str = "xyz",
 ) -> Axes3D:
     """A surface, lit from above: a `SurfaceMesh`, or (vertices `[n, 3]`, triangles `[T, 3]`).
@@ -95,7 +97,7 @@ def plot_mesh(
         ax: 3-D axes; those of a new figure by default.
         color: Its colour.
         alpha: Below 1 it is translucent.
-        view: Elevation and azimuth in degrees.
+        elevation, azimuth: Of the camera, in degrees.
         axes: Which coordinates go right, back and up: "zxy" stands a shape up whose height is y.
     """
     if sorted(axes) != ["x", "y", "z"]:
@@ -106,7 +108,7 @@ def plot_mesh(
     length = np.linalg.norm(normals, axis=1, keepdims=True)
     light = 0.35 + 0.65 * np.abs((normals / np.where(length > 0, length, 1.0)) @ _LIGHT)
     base = np.array(require("matplotlib.colors", "plot").to_rgb(color))
-    ax = _space(ax, view)
+    ax = _space(ax, elevation, azimuth)
     collection = require("mpl_toolkits.mplot3d.art3d", "plot").Poly3DCollection(
         corners, facecolors=np.column_stack([light[:, None] * base, np.full(len(light), alpha)]), linewidths=0
     )
@@ -117,13 +119,13 @@ def plot_mesh(
     return ax
 
 
-def _space(ax: Axes3D | None, view: tuple[float, float]) -> Axes3D:
+def _space(ax: Axes3D | None, elevation: float, azimuth: float) -> Axes3D:
     if ax is None:
         pyplot = require("matplotlib.pyplot", "plot")
         ax = pyplot.figure(figsize=(6.5, 5.5), layout="constrained").add_subplot(projection="3d")
     if not hasattr(ax, "add_collection3d"):
         raise InputError('ax must be 3-D axes: figure.add_subplot(projection="3d").')
-    ax.view_init(*view)
+    ax.view_init(elevation, azimuth)
     return ax
 
 

@@ -77,7 +77,7 @@ def space_frame(
             "depths": np.minimum(depths, 254).astype(np.uint8),
         },
         "values": np.zeros(0) if values is None else values[used],
-        "domain": tiling.slice.domain.ravel().tolist(),
+        "domain": tiling.view.domain.ravel().tolist(),
         "outline": _edges(tiling).ravel().tolist(),
         "surface": None if values is None else _surface(tiling, number),
         "points": places.ravel(),
@@ -90,7 +90,7 @@ def space_frame(
 
 def _edges(tiling: Tiling) -> np.ndarray:
     """`[m, 2]` edges of the domain: pairs of its corners that share two facets."""
-    on = tiling.slice.hull.on
+    on = tiling.view.hull.on
     pairs = [pair for pair in combinations(range(len(on)), 2) if (on[pair[0]] & on[pair[1]]).sum() >= 2]
     return np.array(pairs, np.int64).reshape(-1, 2)
 

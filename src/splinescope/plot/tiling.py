@@ -83,11 +83,11 @@ def plot_tiles(
         thin = float(np.clip(20.0 / np.sqrt(max(tiling.count, 1)), 0.1, 0.8))
         lines = drawn_lines(tiling.vertices[tiling.walls.ends], ["black"], linewidth=thin)
         ax.add_collection(lines, autolim=False)
-    frame(ax, tiling.slice)
+    frame(ax, tiling.view)
     if boundary:
         plot_boundary(tiling, ax)
-    if anchors and len(tiling.slice.anchors):
-        plot_points(tiling, tiling.slice.inputs(tiling.slice.anchors), ax)  # a network of two inputs has both forms
+    if anchors and len(tiling.view.anchors):
+        plot_points(tiling, tiling.view.inputs(tiling.view.anchors), ax)  # a network of two inputs has both forms
     return ax
 
 
@@ -127,7 +127,7 @@ def plot_folds(
         whole = walls.ends[(sites == site) & (units == unit)]
         chosen = drawn_lines(tiling.vertices[whole], [BOUNDARY_COLOR], linewidth=2.5)
         ax.add_collection(chosen, autolim=False)
-    frame(ax, tiling.slice)
+    frame(ax, tiling.view)
     if colorbar and deepest > 1:
         norm = colors.BoundaryNorm(np.arange(0.5, deepest + 1), deepest)
         key = cm.ScalarMappable(norm, colors.ListedColormap(shades))
@@ -144,11 +144,11 @@ def plot_boundary(
     ax = new_axes(ax, figsize=(5, 5))
     lines = drawn_lines(tiling.decision_boundary().segments, [color], linewidth=linewidth, capstyle="round", zorder=3)
     ax.add_collection(lines, autolim=False)
-    frame(ax, tiling.slice)
+    frame(ax, tiling.view)
     return ax
 
 
-def plot_points(tiling: Tiling, points: Any, ax: Axes | None = None, *, labels: Any = None, size: float = 45.0) -> Axes:
+def plot_points(tiling: Tiling, points: Any, ax: Axes | None = None, *, y: Any = None, size: float = 45.0) -> Axes:
     """Points on the plane of a 2-D tiling.
 
     Args:
@@ -156,20 +156,20 @@ def plot_points(tiling: Tiling, points: Any, ax: Axes | None = None, *, labels: 
         points: Network inputs `[N, *input_shape]`, drawn at the nearest point of the plane; or, unless the network
             itself has two inputs, `[N, 2]` slice coordinates.
         ax: Where to draw; a new figure by default.
-        labels: `[N]` class numbers, shown as colours.
+        y: `[N]` class numbers, shown as colours.
         size: Area of a mark in square points.
     """
     check_plane(tiling, "plot_points")
     ax = new_axes(ax, figsize=(5, 5))
-    t = slice_points(tiling.slice, points)
+    t = slice_points(tiling.view, points)
     colors = ["white"] * len(t)
-    if labels is not None:
-        numbers = as_float64_array(labels, "labels").reshape(-1).astype(int)
+    if y is not None:
+        numbers = as_float64_array(y, "y").reshape(-1).astype(int)
         if len(numbers) != len(t):
-            raise InputError(f"labels must be one class per point: {len(t)} expected, got {len(numbers)}.")
+            raise InputError(f"y must be one class per point: {len(t)} expected, got {len(numbers)}.")
         colors = [CLASS_COLORS[i % len(CLASS_COLORS)] for i in numbers]
     ax.scatter(t[:, 0], t[:, 1], s=size, c=colors, edgecolors="black", linewidths=1.2, zorder=4)
-    frame(ax, tiling.slice)
+    frame(ax, tiling.view)
     return ax
 
 
@@ -196,11 +196,11 @@ def plot_graph(tiling: Tiling, ax: Axes | None = None, *, outputs: Any = None, b
     for c in chosen:
         ax.plot(t, tiling.values[order, c], ".-", markersize=4, linewidth=1.2, label=f"output {c}",
                 color=CLASS_COLORS[int(c) % len(CLASS_COLORS)])  # fmt: skip
-    for anchor in tiling.slice.anchors[:, 0]:
+    for anchor in tiling.view.anchors[:, 0]:
         ax.axvline(anchor, color="black", linestyle=":", linewidth=1.0, zorder=0)
     for point in tiling.decision_boundary().segments[:, 0, 0] if boundary else ():
         ax.axvline(point, color=BOUNDARY_COLOR, linewidth=1.2, zorder=0)
-    frame(ax, tiling.slice)
+    frame(ax, tiling.view)
     ax.set_ylabel("output")
     if len(chosen) > 1:
         ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
@@ -253,7 +253,7 @@ def plot_surface(
         ends = tiling.vertices[tiling.walls.ends]
         flat = np.concatenate([ends, np.full((*ends.shape[:2], 1), floor)], 2)
         axes.add_collection3d(art3d.Line3DCollection(flat, linewidth=0.4, color="black"), autolim=False)
-    frame(axes, tiling.slice)
+    frame(axes, tiling.view)
     axes.set_aspect("auto")
     axes.set_zlim(floor, high + 0.05 * room)
     axes.set_zlabel(quantity.label, labelpad=10)

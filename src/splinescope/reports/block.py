@@ -1,4 +1,4 @@
-"""`Block`: one measurement of a report, with how sure it is, how to read it and how to go on."""
+"""`ReportBlock`: one measurement of a report, with how sure it is, how to read it and how to go on."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class NotApplicable(Exception):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Block(Result):
+class ReportBlock(Result):
     """One part of a report.
 
     Attributes:
@@ -59,7 +59,9 @@ class Block(Result):
     seconds: float = 0.0
 
     def __repr__(self) -> str:
-        return f"Block({self.key}: {self.headline if self.state == 'measured' else f'{self.state}, {self.reason}'})"
+        return (
+            f"ReportBlock({self.key}: {self.headline if self.state == 'measured' else f'{self.state}, {self.reason}'})"
+        )
 
     @cached_property
     def picture(self) -> bytes | None:

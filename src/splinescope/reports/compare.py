@@ -12,9 +12,9 @@ from typing import Any
 from .._display import Certainty, Result, table
 from .._errors import InputError
 from .._files import replacing
-from .._progress import reporter
+from .._progress import Progress, telling
 from .page import side_by_side
-from .report import Progress, Report, _on_bar, check_page, chosen_blocks, report, weakest
+from .report import Report, check_page, chosen_blocks, report, weakest
 from .typical import MAIN, main_number
 
 
@@ -106,14 +106,12 @@ def compare_models(
     if out is not None:
         check_page(out)
     keys = chosen_blocks(include, exclude)
-    total = len(keys) * len(models)
     reports: dict[str, Report] = {}
-    with reporter(progress, "comparison", _on_bar, ("{task.fields[next]}",), total=float(total), next="") as tell:
+    with telling(progress, "comparison") as tell:
         for i, (name, model) in enumerate(models.items()):
 
-            def told(done: int, _of: int, upcoming: str, name: str = str(name), i: int = i) -> None:
-                if tell is not None:
-                    tell(i * len(keys) + done, total, f"{name}: {upcoming}")
+            def told(share: float, now: str, name: str = str(name), i: int = i) -> None:
+                tell((i + share) / len(models), f"{name}: {now}")
 
             reports[str(name)] = report(model, x, y, out=None, include=keys, seed=seed, progress=told)
             if out is not None:

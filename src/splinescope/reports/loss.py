@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ..landscape import curvature, extreme_eigenvalues, find_skips, loss_surface, random_directions, without_skips
-from .block import Block, NotApplicable
+from .block import NotApplicable, ReportBlock
 from .subject import Subject
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def _largest(module: nn.Module, points: Tensor, targets: Tensor, loss: Any, dtyp
     return float(extreme_eigenvalues(operator, generator=torch.Generator().manual_seed(0))[0])
 
 
-def loss_curvature(subject: Subject) -> Block:
+def loss_curvature(subject: Subject) -> ReportBlock:
     """Largest curvature of the loss, with its skips and, if there are any, with them switched off."""
     name, loss = subject.loss
     module = subject.module
@@ -51,7 +51,7 @@ def loss_curvature(subject: Subject) -> Block:
         without = _largest(plain, points, targets, loss, dtype)
         numbers["largest eigenvalue without skips"] = without
         told = f"{without:.3g} with its {len(skips)} skips switched off"
-    return Block(
+    return ReportBlock(
         "curvature",
         "Curvature of the loss",
         headline=f"sharpest direction {sharp:.3g} ({name}); {told}",
@@ -66,7 +66,7 @@ def loss_curvature(subject: Subject) -> Block:
     )
 
 
-def surface(subject: Subject) -> Block:
+def surface(subject: Subject) -> ReportBlock:
     """The loss on a random, filter-normalised plane through the parameters."""
     name, loss = subject.loss
     module = subject.module
@@ -75,7 +75,7 @@ def surface(subject: Subject) -> Block:
         raise NotApplicable("no weight matrix to move.")
     generator = torch.Generator().manual_seed(subject.seed)
     directions = random_directions(module, 2, generator=generator)
-    found = loss_surface(module, subject.rows(points), targets, directions, span=1.0, points=_GRID, loss=loss)
+    found = loss_surface(module, subject.rows(points), targets, directions, span=1.0, resolution=_GRID, loss=loss)
     middle = float(found.losses[_GRID // 2, _GRID // 2])
 
     def draw(figure: Figure) -> None:
@@ -83,7 +83,7 @@ def surface(subject: Subject) -> Block:
 
         plot_loss_surface(found, ax=figure.subplots())
 
-    return Block(
+    return ReportBlock(
         "surface",
         "Loss surface",
         headline=f"{name} {middle:.3g} in the middle, up to {found.losses.max():.3g}; "

@@ -12,7 +12,7 @@ from .._errors import InputError, LimitReached
 from ..complexity import local_complexity
 from ..tiling import Slice, Tiling, tessellate
 from ..tiling.margin import input_margin
-from .block import Block, NotApplicable, whole_numbers
+from .block import NotApplicable, ReportBlock, whole_numbers
 from .subject import Subject
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _SMALLER = 0.25  # of the side, if a plane has too many tiles
 _DISTANCE_WORK = 2e9  # inputs x units x points that distances to the tile's edge may cost
 
 
-def complexity(subject: Subject) -> Block:
+def complexity(subject: Subject) -> ReportBlock:
     """Local complexity by layer, in neighbourhoods half as large as the data's spacing."""
     radius = subject.spacing / 2
     points, _ = subject.some(256)
@@ -41,7 +41,7 @@ def complexity(subject: Subject) -> Block:
         ax.set_xlabel("site, in order of execution")
         ax.set_ylabel("% of its units that fold near a point")
 
-    return Block(
+    return ReportBlock(
         "complexity",
         "Local complexity",
         headline=f"{total:.3g} folds near a data point, {share:.2%} of all units",
@@ -59,7 +59,7 @@ def complexity(subject: Subject) -> Block:
     )  # fmt: skip
 
 
-def tiles(subject: Subject) -> Block:
+def tiles(subject: Subject) -> ReportBlock:
     """Tiles of the plane through three points, with the decision boundary."""
     net = subject.network
     chosen = _three(subject)
@@ -84,7 +84,7 @@ def tiles(subject: Subject) -> Block:
     i, j, k = chosen
     length = f", boundary of length {boundary.length:.3g}" if boundary is not None else ""
     line = "The line is where the predicted class changes: tiles gather" if boundary is not None else "Tiles gather"
-    return Block(
+    return ReportBlock(
         "tiles",
         "Tiles on a plane",
         headline=f"{tiling.count:,} tiles{length}; a line crosses {growth.folds_per_length:.3g} folds per unit length",
@@ -94,7 +94,7 @@ def tiles(subject: Subject) -> Block:
         f"{line} where the network does its work.",
         call=f"splinescope.tessellate(model, splinescope.Slice.through(x[{i}], x[{j}], x[{k}])).to_html('tiles.html')",
         numbers={
-            "points": chosen, "window": window, "tiles": tiling.count, "area": tiling.slice.size,
+            "points": chosen, "window": window, "tiles": tiling.count, "area": tiling.view.size,
             "folds per length": growth.folds_per_length,
             "folds per length and spacing": growth.folds_per_length * subject.spacing,
             "boundary length": None if boundary is None else boundary.length,
@@ -135,7 +135,7 @@ def _tiled(net: object, view: Slice) -> tuple[Tiling, float]:
             window *= _SMALLER
 
 
-def margins(subject: Subject) -> Block:
+def margins(subject: Subject) -> ReportBlock:
     """Distances in the input space to the edge of the point's own tile and to the decision boundary."""
     net = subject.network
     if not net.sites:
@@ -156,7 +156,7 @@ def margins(subject: Subject) -> Block:
     kind = "edges exact" if found.exact_edge else "edges are lower bounds (max-pools)"
     on = float((found.edge == 0).mean())
     tied = f"; {on:.0%} of the points lie on a fold, as constant patches do under a max-pool" if on else ""
-    return Block(
+    return ReportBlock(
         "margins",
         "Distances to the edge",
         headline=f"the edge of a point's own tile is at {np.median(found.edge):.3g} (median), "

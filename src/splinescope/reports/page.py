@@ -8,10 +8,10 @@ import json
 from collections.abc import Iterable, Mapping
 
 from .._errors import MissingExtraError
-from .block import Block
+from .block import ReportBlock
 
 
-def page(title: str, blocks: Iterable[Block], subtitle: str) -> str:
+def page(title: str, blocks: Iterable[ReportBlock], subtitle: str) -> str:
     """The whole page."""
     blocks = list(blocks)
     links = "".join(f"<a href='#{b.key}' class='{_class(b)}'>{html.escape(b.title)}</a>" for b in blocks)
@@ -19,7 +19,7 @@ def page(title: str, blocks: Iterable[Block], subtitle: str) -> str:
     return _shell(title, head + body(blocks))
 
 
-def side_by_side(title: str, columns: Mapping[str, Iterable[Block]], subtitle: str) -> str:
+def side_by_side(title: str, columns: Mapping[str, Iterable[ReportBlock]], subtitle: str) -> str:
     """One page with a column for each network and a row for each block."""
     parts = [f"<h1>{html.escape(title)}</h1><p class='meta'>{html.escape(subtitle)}</p>"]
     found = {name: {b.key: b for b in blocks} for name, blocks in columns.items()}
@@ -39,7 +39,7 @@ def side_by_side(title: str, columns: Mapping[str, Iterable[Block]], subtitle: s
     return _shell(title, "".join(parts))
 
 
-def body(blocks: Iterable[Block], figures: bool = True) -> str:
+def body(blocks: Iterable[ReportBlock], figures: bool = True) -> str:
     """A section for each block."""
     return "".join(
         f"<section id='{b.key}' class='{_class(b)}'><h2>{html.escape(b.title)}</h2>"
@@ -48,7 +48,7 @@ def body(blocks: Iterable[Block], figures: bool = True) -> str:
     )
 
 
-def _inside(block: Block, *, reading: bool = True, figures: bool = True) -> str:
+def _inside(block: ReportBlock, *, reading: bool = True, figures: bool = True) -> str:
     if block.state != "measured":
         lines = "<br>".join(html.escape(line) for line in block.reason.splitlines())
         return f"<p class='reason'><b>{block.state}</b>: {lines}</p>"
@@ -66,11 +66,11 @@ def _inside(block: Block, *, reading: bool = True, figures: bool = True) -> str:
     return f"<div class='two'><div>{''.join(text)}</div><div>{_picture(block)}</div></div>"
 
 
-def _class(block: Block) -> str:
+def _class(block: ReportBlock) -> str:
     return block.state.replace(" ", "-")
 
 
-def _picture(block: Block) -> str:
+def _picture(block: ReportBlock) -> str:
     """The block's picture inside the page, or a line that says what is missing for it."""
     try:
         picture = block.picture

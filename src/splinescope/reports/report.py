@@ -13,16 +13,15 @@ from typing import Any
 from .._display import CERTAINTIES, Certainty, Result
 from .._errors import InputError, SplinescopeError
 from .._files import check_writable, replacing
-from .._progress import reporter
+from .._progress import Progress, telling
 from . import loss, near_data, structure, through_depth
-from .block import Block, NotApplicable
+from .block import NotApplicable, ReportBlock
 from .subject import Subject, as_subject
 from .typical import compared
 
-Progress = Callable[[int, int, str], None]
 """Called with (blocks done, blocks in all, what comes next)."""
 
-BLOCKS: dict[str, tuple[str, Callable[[Subject], Block]]] = {
+BLOCKS: dict[str, tuple[str, Callable[[Subject], ReportBlock]]] = {
     "network": ("What was read", structure.network),
     "folds": ("Folds and data", structure.folds),
     "complexity": ("Local complexity", near_data.complexity),
@@ -46,7 +45,7 @@ class Report(Result):
         page: The page that was written, or None.
     """
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[ReportBlock, ...]
     points: int
     page: Path | None
 
@@ -60,13 +59,13 @@ class Report(Result):
         failed = f", {states.count('failed')} failed" if "failed" in states else ""
         return f"Report({states.count('measured')} of {len(states)} blocks measured on {self.points} points{failed})"
 
-    def __getitem__(self, key: str) -> Block:
+    def __getitem__(self, key: str) -> ReportBlock:
         for block in self.blocks:
             if block.key == key:
                 return block
         raise KeyError(f"{key}: the report has {', '.join(block.key for block in self.blocks)}")
 
-    def __iter__(self) -> Iterator[Block]:
+    def __iter__(self) -> Iterator[ReportBlock]:
         return iter(self.blocks)
 
     def records(self) -> dict[str, Any]:
@@ -111,8 +110,7 @@ def report(
         exclude: Keys of blocks to leave out.
         title: Heading of the page; the model's class by default.
         seed: Of everything random.
-        progress: True for a progress bar on stderr (None: only on a terminal), or a function of (blocks done, blocks
-            in all, title of the next).
+        progress: None: shown once it takes a few seconds; True, False, or a function of (share done, what it is at).
 
     Returns:
         A `Report`: `print(found.summary())`, `found["tiles"].numbers`, `found.records()`.
@@ -130,18 +128,16 @@ def report(
     subject = as_subject(model, x, y, seed)
     keys = chosen_blocks(include, exclude)
     name = title or f"Report on {type(getattr(model, 'module', model)).__name__}"
-    blocks: list[Block] = []
+    blocks: list[ReportBlock] = []
     if out is not None:
         check_page(out)
-    with reporter(progress, "report", _on_bar, ("{task.fields[next]}",), total=float(len(keys)), next="") as tell:
+    with telling(progress, "report") as tell:
         for key in keys:
-            if tell is not None:
-                tell(len(blocks), len(keys), BLOCKS[key][0])
+            tell(len(blocks) / len(keys), BLOCKS[key][0])
             blocks.append(_measured(key, subject))
             if out is not None:
                 _write(Report(tuple(blocks), len(subject.x), Path(out)), name)
-        if tell is not None:
-            tell(len(blocks), len(keys), "done")
+        tell(1.0, "done")
     return Report(tuple(blocks), len(subject.x), None if out is None else Path(out))
 
 
@@ -169,7 +165,7 @@ def weakest(kinds: Iterable[Certainty]) -> Certainty:
     return max(kinds, key=CERTAINTIES.index, default="exact")
 
 
-def _measured(key: str, subject: Subject) -> Block:
+def _measured(key: str, subject: Subject) -> ReportBlock:
     """One block; what does not apply, or fails by itself, is told in its place, and the others go on."""
     title, measure = BLOCKS[key]
     start = time.perf_counter()
@@ -177,14 +173,10 @@ def _measured(key: str, subject: Subject) -> Block:
         block = measure(subject)
         block = replace(block, typical=compared(block))
     except (NotApplicable, SplinescopeError) as error:
-        block = Block(key, title, "not applicable", reason=str(error))
+        block = ReportBlock(key, title, "not applicable", reason=str(error))
     except Exception as error:  # a defect of ours or of the model's code: shown on the page, never hidden
-        block = Block(key, title, "failed", reason=f"{type(error).__name__}: {error}")
+        block = ReportBlock(key, title, "failed", reason=f"{type(error).__name__}: {error}")
     return replace(block, seconds=time.perf_counter() - start)
-
-
-def _on_bar(bar: Any, task: Any) -> Progress:
-    return lambda done, total, upcoming: bar.update(task, completed=done, next=upcoming)
 
 
 def _write(found: Report, title: str) -> None:

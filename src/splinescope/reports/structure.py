@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING
 from torch import nn
 
 from ..normalization import normalization_report
-from .block import Block, NotApplicable, whole_numbers
+from .block import NotApplicable, ReportBlock, whole_numbers
 from .subject import Subject
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def network(subject: Subject) -> Block:
+def network(subject: Subject) -> ReportBlock:
     """What was read: sites, units, depth, and what could not be."""
     title = "What was read"
     module = subject.model.module if not isinstance(subject.model, nn.Module) else subject.model
     parameters = sum(p.numel() for p in module.parameters())
     kind = type(module).__name__
     if subject.refusal:
-        return Block(
+        return ReportBlock(
             "network",
             title,
             headline=f"{kind}: {parameters:,} parameters; not piecewise affine",
@@ -48,7 +48,7 @@ def network(subject: Subject) -> Block:
         ax.set_xlabel("site, in order of execution")
         ax.set_ylabel("units")
 
-    return Block(
+    return ReportBlock(
         "network",
         title,
         headline=f"{kind}: {units:,} units at {len(sites)} sites, {depth} deep{ending}; {parameters:,} parameters",
@@ -65,7 +65,7 @@ def network(subject: Subject) -> Block:
     )  # fmt: skip
 
 
-def folds(subject: Subject) -> Block:
+def folds(subject: Subject) -> ReportBlock:
     """The fold lint: dead units, folds far from data, layers out of balance, stale statistics."""
     net = subject.network
     if not net.sites:
@@ -87,7 +87,7 @@ def folds(subject: Subject) -> Block:
 
         plot_fold_distances(found.distances, figure.subplots())
 
-    return Block(
+    return ReportBlock(
         "folds",
         "Folds and data",
         headline=f"{share:.0%} of the folds pass between data points; {findings or 'no findings'}",

@@ -9,7 +9,7 @@ from torch import nn
 
 from ..generative import log_volume
 from ..representation import representation_geometry
-from .block import Block, NotApplicable, whole_numbers
+from .block import NotApplicable, ReportBlock, whole_numbers
 from .subject import Subject
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _LARGEST_LATENT = 512
 
 
-def depth(subject: Subject) -> Block:
+def depth(subject: Subject) -> ReportBlock:
     """Rank and angles of a batch through depth."""
     points, _ = subject.some(128)
     model = subject.model
@@ -36,7 +36,7 @@ def depth(subject: Subject) -> Block:
             ax.set_xlabel("place (0 = input)")
             whole_numbers(ax)
 
-    return Block(
+    return ReportBlock(
         "depth",
         "The batch through depth",
         headline=f"effective rank {rank[0]:.3g} at the input, {rank[last]:.3g} before the output; mean angle "
@@ -54,7 +54,7 @@ def depth(subject: Subject) -> Block:
     )  # fmt: skip
 
 
-def volume(subject: Subject) -> Block:
+def volume(subject: Subject) -> ReportBlock:
     """Volume factors of a generator at the given latents."""
     inputs, outputs = subject.x[0].numel(), subject.output[0].numel()
     if subject.y is not None or outputs < 2 * inputs or inputs > _LARGEST_LATENT or subject.x.dim() != 2:
@@ -75,7 +75,7 @@ def volume(subject: Subject) -> Block:
         ax.set_xlabel("log volume factor")
         ax.set_ylabel("latents")
 
-    return Block(
+    return ReportBlock(
         "volume",
         "Volume factors",
         headline=f"volumes stretch by factors from e^{low:.3g} to e^{high:.3g} (5% to 95% of {len(points)} latents)",

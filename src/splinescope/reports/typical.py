@@ -7,7 +7,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from .block import Block
+from .block import ReportBlock
 
 MAIN: dict[str, str] = {
     "folds": "share of folds between points",
@@ -30,13 +30,13 @@ def table() -> dict[str, dict[str, float]]:
     return found
 
 
-def main_number(block: Block) -> float | None:
+def main_number(block: ReportBlock) -> float | None:
     """The number of a block that can be compared."""
     value: Any = block.numbers.get(MAIN.get(block.key, ""))
     return None if value is None else float(value)
 
 
-def compared(block: Block) -> str:
+def compared(block: ReportBlock) -> str:
     """The main number among those of the table, in words; empty if there is nothing to compare with."""
     value = main_number(block)
     known = {name: row[block.key] for name, row in table().items() if block.key in row}

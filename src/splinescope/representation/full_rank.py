@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 
-from .._checks import as_float64_array, check_whole
+from .._checks import as_float64_array, check_whole, numpy_generator
 from .._display import Result
 from .._errors import InputError
 from .gamma import SignClasses
@@ -54,18 +55,18 @@ class FullRankWidth(Result):
 
 
 def full_rank_width(
-    points: Any,
+    x: Any,
     *,
     recentre: bool = False,
     draws: int = 200,
     limit: int = 2000,
     tolerance: float = 1e-9,
-    generator: np.random.Generator | None = None,
+    generator: torch.Generator | None = None,
 ) -> FullRankWidth:
     r"""Measure the width `y` at which $\mathrm{relu}(W X)$ first has rank `n`, for random Gaussian rows of `W`.
 
     Args:
-        points: `[n, D]`, the columns of `X`.
+        x: `[n, D]`, the columns of `X`.
         recentre: Centre each row of `W X` over the batch before the ReLU (Corollary 4).
         draws: Independent repetitions.
         limit: Give up beyond this width.
@@ -83,14 +84,14 @@ def full_rank_width(
         >>> full_rank_width([[1.0, 0.0], [2.0, 0.0]], draws=2, limit=50).reached    # collinear: never
         0.0
     """
-    x = as_float64_array(points, "points")
+    x = as_float64_array(x, "x")
     if x.ndim != 2 or x.size == 0:
-        raise InputError(f"points must have shape (n, D), got {x.shape}.")
+        raise InputError(f"x must have shape (n, D), got {x.shape}.")
     check_whole(draws, "draws")
     check_whole(limit, "limit")
     if recentre:
         x = x - x.mean(axis=0)  # centring the rows of W X is centring the points
-    generator = generator or np.random.default_rng(0)
+    random = numpy_generator(generator)
     n = len(x)
     widths = np.full(draws, limit + 1)
     for draw in range(draws):
@@ -98,7 +99,7 @@ def full_rank_width(
         rank = 0
         width = 0
         while rank < n and width < limit:
-            rows = np.maximum(generator.standard_normal((min(2 * n, limit - width), x.shape[1])) @ x.T, 0)
+            rows = np.maximum(random.standard_normal((min(2 * n, limit - width), x.shape[1])) @ x.T, 0)
             for row in rows:
                 width += 1
                 size = np.linalg.norm(row)
@@ -148,18 +149,18 @@ def width_tail_bounds(n: int, gamma: float, alpha: float) -> tuple[float, float]
     return math.exp(-alpha * n / gamma * divergence), math.exp(-n * (alpha - 1 - math.log(alpha)))
 
 
-def new_direction_probability(points: Any, subspace: Any, classes: SignClasses) -> float:
+def new_direction_probability(x: Any, subspace: Any, classes: SignClasses) -> float:
     r"""Probability that a random row $\mathrm{relu}(w X)$ leaves a subspace of $\mathbb R^n$ (Lemma 2: at least gamma).
 
     On a sign class the row is linear in `w`, so the whole class stays inside or almost all of it leaves: the
     probability is the volume of the classes that leave. Exact when the volumes are.
 
     Args:
-        points: `[n, D]`.
+        x: `[n, D]`.
         subspace: `[r, n]` rows that span it, `r < n` after removing dependent ones.
-        classes: `sign_classes(points)`.
+        classes: `sign_classes(x)`.
     """
-    x = as_float64_array(points, "points")
+    x = as_float64_array(x, "x")
     rows = as_float64_array(subspace, "subspace")
     if x.ndim != 2 or rows.ndim != 2 or rows.shape[1] != len(x) or classes.signs.shape[1] != len(x):
         raise InputError(

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import torch
 from scipy import optimize, special, stats
 
-from .._checks import as_float64_array, check_choice, check_whole
+from .._checks import as_float64_array, check_choice, check_whole, numpy_generator
 from .._display import Certainty, Result
 from .._errors import InputError
 
@@ -64,13 +65,13 @@ class SignClasses(Result):
 
 
 def sign_classes(
-    points: Any,
+    x: Any,
     *,
     method: Method = "auto",
     max_classes: int = 20_000,
     draws: int = 100_000,
     confidence: float = 0.99,
-    generator: np.random.Generator | None = None,
+    generator: torch.Generator | None = None,
 ) -> SignClasses:
     r"""The sign classes of a batch and gamma, the volume of the smallest.
 
@@ -78,7 +79,7 @@ def sign_classes(
        w \text{ uniform on the sphere, } s \text{ over the signs that occur} $$
 
     Args:
-        points: `[n, D]`, none zero. Collinear points are allowed here (they share a great circle).
+        x: `[n, D]`, none zero. Collinear points are allowed here (they share a great circle).
         method: "exact" (rank up to 3); "bounds": all classes are listed, each is bounded below by the cap
             inscribed in it, and gamma above by one over their number and by the smallest class of any two or
             three of the points; "monte_carlo": half of the draws pick the rarest class, the other half measure
@@ -102,7 +103,7 @@ def sign_classes(
 
     Reference: "Batch Normalization Decomposed", section III, before Theorem 3.
     """
-    x = _unit_points(points)
+    x = _unit_points(x)
     check_choice(method, "method", ("auto", "exact", "bounds", "monte_carlo"))
     reduced = _in_their_span(x)
     rank = reduced.shape[1]
@@ -118,16 +119,16 @@ def sign_classes(
         if expected > max_classes:
             raise InputError(f"there may be {expected} classes, more than max_classes={max_classes}; take monte_carlo.")
         return _bounds(reduced)
-    return _monte_carlo(reduced, draws, confidence, generator or np.random.default_rng(0))
+    return _monte_carlo(reduced, draws, confidence, numpy_generator(generator))
 
 
-def _unit_points(points: Any) -> np.ndarray:
-    x = as_float64_array(points, "points")
+def _unit_points(x: Any) -> np.ndarray:
+    x = as_float64_array(x, "x")
     if x.ndim != 2 or x.size == 0:
-        raise InputError(f"points must have shape (n, D), got {x.shape}.")
+        raise InputError(f"x must have shape (n, D), got {x.shape}.")
     norms = np.linalg.norm(x, axis=1, keepdims=True)
     if (norms == 0).any():
-        raise InputError(f"points must not be zero, point {int(norms.argmin())} is.")
+        raise InputError(f"x must not be zero, point {int(norms.argmin())} is.")
     return x / norms
 
 

@@ -124,7 +124,7 @@ class RepresentationGeometry(Result):
 
 def representation_geometry(
     model: nn.Module | SplineNetwork,
-    batch: Any,
+    x: Any,
     *,
     method: Literal["auto", "trace", "hooks"] = "auto",
     keep_gram: bool = True,
@@ -139,7 +139,7 @@ def representation_geometry(
     Args:
         model: Any module that maps a batch tensor to a tensor, or a traced network. Left as found: parameters,
             running statistics, mode, hooks, random state.
-        batch: `[n, ...]`, tensor or array, at least 2 rows; brought to the model's own precision and device.
+        x: `[n, ...]`, tensor or array, at least 2 rows; brought to the model's own precision and device.
         method: "trace" reads the places from the traced network: input, every non-linearity (functional ones
             too), output. "hooks" runs the model as it is, in its own mode, and measures the output of every
             leaf module (but `nn.Identity`): the way for batch norm in train mode and for what cannot be traced.
@@ -162,30 +162,26 @@ def representation_geometry(
     check_choice(method, "method", ("auto", "trace", "hooks"))
     if not isinstance(model, nn.Module | SplineNetwork):
         raise InputError(f"model must be a torch.nn.Module or a traced network, got {type(model).__name__}.")
-    if isinstance(batch, np.ndarray):
-        batch = torch.from_numpy(batch)
-    if not isinstance(batch, Tensor) or batch.ndim < 2 or len(batch) < 2:
-        received = tuple(batch.shape) if isinstance(batch, Tensor) else type(batch).__name__
-        raise InputError(f"batch must be a tensor or array [n, ...] with n >= 2, got {received}.")
-    if isinstance(model, SplineNetwork) and tuple(batch.shape[1:]) != tuple(model.input_shape):
-        raise InputError(
-            f"batch must have shape (n, {', '.join(map(str, model.input_shape))}), got {tuple(batch.shape)}."
-        )
-    if not batch.is_floating_point():
-        raise InputError(
-            f"batch must hold floating-point numbers, got {batch.dtype}; give the part after an embedding."
-        )
+    if isinstance(x, np.ndarray):
+        x = torch.from_numpy(x)
+    if not isinstance(x, Tensor) or x.ndim < 2 or len(x) < 2:
+        received = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
+        raise InputError(f"x must be a tensor or array [n, ...] with n >= 2, got {received}.")
+    if isinstance(model, SplineNetwork) and tuple(x.shape[1:]) != tuple(model.input_shape):
+        raise InputError(f"x must have shape (n, {', '.join(map(str, model.input_shape))}), got {tuple(x.shape)}.")
+    if not x.is_floating_point():
+        raise InputError(f"x must hold floating-point numbers, got {x.dtype}; give the part after an embedding.")
     layers: list[LayerGeometry] = []
 
     def record(name: str, op: str, value: Tensor) -> None:
         layers.append(measure(name, op, value, keep_gram=keep_gram, seed=seed))
 
-    traced = _traced(model, batch, method)
+    traced = _traced(model, x, method)
     if traced is not None:
-        _by_trace(traced, batch, record)
+        _by_trace(traced, x, record)
         return RepresentationGeometry(tuple(layers), "trace")
     assert isinstance(model, nn.Module)
-    _by_hooks(model, batch, record)
+    _by_hooks(model, x, record)
     return RepresentationGeometry(tuple(layers), "hooks")
 
 

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 
-from .._checks import as_float64_array, check_whole
+from .._checks import as_float64_array, check_whole, numpy_generator
 from .._display import Result
 from .._errors import InputError
 from .gram import relu_gram
@@ -67,7 +68,7 @@ class OddPointStep(Result):
     certainty = "exact"
 
 
-def odd_point_step(points: Any) -> OddPointStep:
+def odd_point_step(x: Any) -> OddPointStep:
     r"""Theorems 13 and 14 in closed form: what one layer does, on average, to an odd point and its cluster.
 
     In expectation the odd point has squared length 1, the image of the cluster's mean has `1/(n-1)^2`, the two
@@ -80,14 +81,14 @@ def odd_point_step(points: Any) -> OddPointStep:
     (Theorem 13), not the expected representation, and an invariant representation has `R < n/(n-1)`.
 
     Args:
-        points: `[n, k]` with the odd point first.
+        x: `[n, k]` with the odd point first.
 
     Returns:
         An `OddPointStep`; exact.
 
     Cost: O(n^2 k).
     """
-    x = _odd_first(points)
+    x = _odd_first(x)
     n = len(x)
     nu = x[1:].mean(axis=0)
     distance = float(np.linalg.norm(x[0] - nu))
@@ -97,13 +98,11 @@ def odd_point_step(points: Any) -> OddPointStep:
     return OddPointStep(distance, gain, gain < 1, gram, _ratios(gram[1:n, 1:n], x[1:]))
 
 
-def sample_odd_point_step(
-    points: Any, width: int, draws: int, generator: np.random.Generator | None = None
-) -> np.ndarray:
+def sample_odd_point_step(x: Any, width: int, draws: int, generator: torch.Generator | None = None) -> np.ndarray:
     """The same layer by Monte Carlo.
 
     Args:
-        points: `[n, k]` with the odd point first.
+        x: `[n, k]` with the odd point first.
         width: Units of the layer.
         draws: Independent layers.
         generator: Source of the weights (a fixed seed if None).
@@ -111,21 +110,21 @@ def sample_odd_point_step(
     Returns:
         `[draws, n+1, width]` representations, the last point being the image of the cluster's mean.
     """
-    x = _odd_first(points)
+    x = _odd_first(x)
     check_whole(width, "width")
     check_whole(draws, "draws")
-    generator = generator or np.random.default_rng(0)
+    random = numpy_generator(generator)
     n = len(x)
     nu = x[1:].mean(axis=0)
     y = np.vstack([x, nu]) - x.mean(axis=0)
     scale = math.sqrt(2 * _gain(n, float(np.linalg.norm(x[0] - nu))) / width)
-    return np.maximum(np.matmul(y, scale * generator.standard_normal((draws, x.shape[1], width))), 0)
+    return np.maximum(np.matmul(y, scale * random.standard_normal((draws, x.shape[1], width))), 0)
 
 
-def _odd_first(points: Any) -> np.ndarray:
-    x = as_float64_array(points, "points")
+def _odd_first(x: Any) -> np.ndarray:
+    x = as_float64_array(x, "x")
     if x.ndim != 2 or len(x) < 2:
-        raise InputError(f"points must have shape (n, k) with n >= 2, got {x.shape}.")
+        raise InputError(f"x must have shape (n, k) with n >= 2, got {x.shape}.")
     if np.array_equal(x[0], x[1:].mean(axis=0)):
         raise InputError("the odd point (the first) must differ from the mean of the others.")
     return x

@@ -10,7 +10,7 @@ from .._errors import InputError
 
 
 @torch.no_grad()
-def one_unit_per_point_(linear: nn.Linear, points: Tensor, *, centre: bool = True, fraction: float = 1.0) -> Tensor:
+def one_unit_per_point_(linear: nn.Linear, x: Tensor, *, centre: bool = True, fraction: float = 1.0) -> Tensor:
     r"""Set a linear layer so that, after ReLU, unit `i` answers to data point `i` alone, with value 1.
 
     With `d_i` the centred points and `r_ij` the response of direction `i` to point `j`,
@@ -25,7 +25,7 @@ def one_unit_per_point_(linear: nn.Linear, points: Tensor, *, centre: bool = Tru
 
     Args:
         linear: Layer with `in_features = D`, `out_features = N` and a bias; changed in place.
-        points: `[N, D]`.
+        x: `[N, D]`.
         centre: Subtract the mean of the points; False if they are centred and scaled already.
         fraction: `f` in (0, 1]; 1 puts the threshold at the nearest neighbour, less narrows each unit's cap.
 
@@ -45,10 +45,10 @@ def one_unit_per_point_(linear: nn.Linear, points: Tensor, *, centre: bool = Tru
     """
     if not isinstance(linear, nn.Linear):
         raise InputError(f"linear must be a torch.nn.Linear, got {type(linear).__name__}.")
-    x = torch.from_numpy(as_float64_array(points, "points"))
+    x = torch.from_numpy(as_float64_array(x, "x"))
     if x.ndim != 2 or tuple(linear.weight.shape) != tuple(x.shape):
         raise InputError(
-            f"points must have shape (out_features, in_features) = {tuple(linear.weight.shape)}, got {tuple(x.shape)}."
+            f"x must have shape (out_features, in_features) = {tuple(linear.weight.shape)}, got {tuple(x.shape)}."
         )
     if linear.bias is None:
         raise InputError("linear must have a bias (it carries the thresholds), got bias=False.")
@@ -58,7 +58,7 @@ def one_unit_per_point_(linear: nn.Linear, points: Tensor, *, centre: bool = Tru
     offsets = x - origin
     squares = offsets.square().sum(dim=1)
     if (squares == 0).any():
-        raise InputError(f"points must differ from their mean, point {int(squares.argmin())} does not.")
+        raise InputError(f"x must differ from their mean, point {int(squares.argmin())} does not.")
     response = offsets @ offsets.T / squares[:, None]
     response.fill_diagonal_(-torch.inf)
     nearest = response.max(dim=1).values if len(x) > 1 else torch.zeros(1, dtype=x.dtype)

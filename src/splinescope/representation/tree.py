@@ -238,23 +238,23 @@ def tree_representation(values: Any, depth: int, *, exact: bool = False) -> Tree
     return root.advance(depth)
 
 
-def tree_gram(points: Any, depth: int) -> tuple[np.ndarray, float]:
+def tree_gram(x: Any, depth: int) -> tuple[np.ndarray, float]:
     """Gram matrix of a batch of vectors after `depth` layers: the sum over its coordinates' trees.
 
     Args:
-        points: `[n, d]`; constant coordinates add nothing.
+        x: `[n, d]`; constant coordinates add nothing.
         depth: Number of layers, at least 1.
 
     Returns:
         `(gram, log_scale)`: the true Gram matrix is `exp(2 log_scale) * gram`, shape `[n, n]`.
     """
-    x = as_float64_array(points, "points")
+    x = as_float64_array(x, "x")
     if x.ndim != 2:
-        raise InputError(f"points must have shape (n, d), got {x.shape}.")
+        raise InputError(f"x must have shape (n, d), got {x.shape}.")
     check_whole(depth, "depth")
     trees = [tree_representation(column, depth) for column in x.T if np.ptp(column) > 0]
     if not trees:
-        raise InputError("points must not all be equal.")
+        raise InputError("the points of x must not all be equal.")
     unit = max(tree.log_scale for tree in trees)
     return sum((math.exp(2 * (t.log_scale - unit)) * t.gram() for t in trees), np.zeros((len(x), len(x)))), unit
 

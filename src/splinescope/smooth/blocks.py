@@ -14,7 +14,7 @@ from ..network._export import check_mode, unwrap
 from .capture import Forward, PartCall, capture, main_tensor
 
 
-def block(model: nn.Module, path: str, inputs: Any, *, forward: Forward | None = None, mask: Any = None) -> Block:
+def block(model: nn.Module, path: str, x: Any, *, forward: Forward | None = None, mask: Any = None) -> Block:
     """A part of a network as a network of its own, with what enters it on real inputs.
 
     Every tool of this package then runs on the part: slices of its input space at three real tokens, tilings, distances
@@ -25,7 +25,7 @@ def block(model: nn.Module, path: str, inputs: Any, *, forward: Forward | None =
     Args:
         model: A module in eval mode; the part is copied.
         path: Of the part, e.g. "transformer.h.3.mlp".
-        inputs: What the model takes: token ids, embeddings, images, or a mapping.
+        x: What the model takes: token ids, embeddings, images, or a mapping.
         forward: How to call the model on them.
         mask: `[B, T]` which tokens are real; the others are left out of `Block.inputs` (of one token each).
 
@@ -44,7 +44,7 @@ def block(model: nn.Module, path: str, inputs: Any, *, forward: Forward | None =
         raise InputError(f"model must be a torch.nn.Module, got {type(model).__name__}.")
     model = unwrap(model)
     check_mode(model)
-    _, calls = capture(model, inputs, [path], forward)
+    _, calls = capture(model, x, [path], forward)
     if not calls[path]:
         raise UnsupportedModelError(
             f"{path} was not called with a tensor while the model ran: it is no part of the way."

@@ -26,7 +26,7 @@ FEATURES = ("active mean", "active least", "active most", "active std", "nearest
 
 def token_geometry(
     model: nn.Module,
-    inputs: Any,
+    x: Any,
     *,
     radius: float = 0.1,
     mask: Any = None,
@@ -52,7 +52,7 @@ def token_geometry(
 
     Args:
         model: A module in eval mode, on tokens `[batch, tokens, ...]`; of `transformers` or your own.
-        inputs: Token ids `[B, T]`, embeddings `[B, T, D]`, a mapping as tokenizers give it (its `attention_mask` is
+        x: Token ids `[B, T]`, embeddings `[B, T, D]`, a mapping as tokenizers give it (its `attention_mask` is
             respected), or an iterable of such batches: they run one by one, and only the statistics stay.
         radius: Folds nearer than this are counted.
         mask: `[B, T]`, true for tokens and false for padding, left or right; for one batch. Every row needs a token.
@@ -84,18 +84,18 @@ def token_geometry(
     radius = check_positive(radius, "radius")
     if window is not None:
         check_whole(window, "window")
-    single = isinstance(inputs, (Tensor, np.ndarray, Mapping)) or hasattr(inputs, "keys")
+    single = isinstance(x, (Tensor, np.ndarray, Mapping)) or hasattr(x, "keys")
     if mask is not None and not single:
         raise InputError("mask belongs to one batch; give batches as mappings with an 'attention_mask'.")
     parts = []
-    for batch in [inputs] if single else inputs:
+    for batch in [x] if single else x:
         pieces = [
             _read(model, piece, given, radius, forward, gates, attention)
             for piece, given in _pieces(batch, mask, window)
         ]
         parts.append(_joined(pieces, radius, axis=1))
     if not parts:
-        raise InputError("inputs must hold at least one batch, got none.")
+        raise InputError("x must hold at least one batch, got none.")
     return _joined(parts, radius, axis=0)
 
 

@@ -1,7 +1,7 @@
 """One page's WebSocket: requests as JSON with a number, answers with the same number, frames as bytes.
 
 page:   {"id": 3, "do": "tile", ...}
-server: {"id": 3, "progress": 0.4, "tiles": 1200}, then {"id": 3, "answer": ...} or {"id": 3, "error": "..."};
+server: {"id": 3, "progress": 0.4, "now": "1200 tiles"}, then {"id": 3, "answer": ...} or {"id": 3, "error": "..."};
         or a frame whose header has "id": 3
 """
 
@@ -125,7 +125,7 @@ class Channel:
     def _start(self, number: int, verb: Callable[..., Any], message: dict[str, Any]) -> None:
         if len(self._jobs) >= MOST_JOBS or number in self._jobs:
             raise InputError("this page has too much under way: wait or cancel.")
-        job = Job(lambda share, count: self.post({"id": number, "progress": share, "tiles": count}))
+        job = Job(lambda share, now: self.post({"id": number, "progress": share, "now": now}))
 
         def work(job: Job) -> None:
             try:

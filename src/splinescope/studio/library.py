@@ -53,7 +53,7 @@ class Specimen:
             return tuple(self.network.input_shape)
         tiling = self.tiling if self.story is None else self.story.tilings[0]
         assert tiling is not None
-        return tiling.slice.input_shape
+        return tiling.view.input_shape
 
 
 class Library:

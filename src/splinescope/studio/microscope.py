@@ -113,9 +113,9 @@ class Microscope:
             points = {"train": (data if len(data) else view.inputs(view.domain)).astype(np.float32)}
             with TORCH:  # it reads checkpoints into the module
                 story = timeline(
-                    specimen.model, specimen.folder, view, points=points,
+                    specimen.model, specimen.folder, view, x=points,
                     radius=message.get("radius", "auto"), max_tiles=MOST_TILES,
-                    progress=lambda share, _text: job.progress(share, 0),
+                    progress=job.progress,
                 )  # fmt: skip
         kept[f"story {message.get('pane')}"] = story
         measures = {name: [_finite(v) for v in values] for name, values in story.measures.items()}
@@ -150,7 +150,7 @@ class Microscope:
         if str(message.get("pane")) not in ("a", "b"):
             raise InputError("pane must be 'a' or 'b'.")
         kept[str(message["pane"])] = tiling
-        view = tiling.slice
+        view = tiling.view
         image = image_shape(view.input_shape)
         small = image is not None and np.prod(image) <= _LARGEST_IMAGE
         frame = {

@@ -8,6 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from .._errors import SplinescopeError
+from .._progress import Progress
 
 TORCH = threading.RLock()
 """Held while a network is read or trained: torch's export is not made for several threads at a time."""
@@ -24,19 +25,19 @@ class Busy(SplinescopeError):
 class Job:
     """One piece of work; `progress` is given to what does it, and ends it once `cancel` was called."""
 
-    def __init__(self, report: Callable[[float, int], None] | None = None) -> None:
+    def __init__(self, report: Progress | None = None) -> None:
         self._report = report
         self._cancelled = threading.Event()
 
     def cancel(self) -> None:
         self._cancelled.set()
 
-    def progress(self, share: float, count: int) -> None:
+    def progress(self, share: float, now: str) -> None:
         """Tell how far the work is; raises `Cancelled` if it is no longer wanted."""
         if self._cancelled.is_set():
             raise Cancelled
         if self._report is not None:
-            self._report(share, count)
+            self._report(share, now)
 
 
 class Pool:
@@ -57,7 +58,7 @@ class Pool:
 
         def run() -> Any:
             try:
-                job.progress(0.0, 0)
+                job.progress(0.0, "")
                 return work(job)
             finally:
                 with self._lock:

@@ -101,7 +101,7 @@ def check_tiling(tiling: Tiling) -> Report:
 
 
 def _check_topology(tiling: Tiling, record, noted: list[str]) -> None:  # type: ignore[no-untyped-def]
-    total, expected = float(tiling.areas.sum()), tiling.slice.size
+    total, expected = float(tiling.areas.sum()), tiling.view.size
     record(
         abs(total - expected) <= _AREA_RTOL * expected,
         f"areas sum to the domain: {total:.15g} of {expected:.15g}.",
@@ -155,7 +155,7 @@ def _against_network(tiling: Tiling, program: Program) -> tuple[float, int, int]
         alike = np.flatnonzero(sizes[group] > 1)
         points = inner_points(tiling, alike)
         parts = blocks(len(alike), block_rows(program))
-        again = [outputs_and_codes(program, tiling.slice.inputs(points[part]))[1] for part in parts]
+        again = [outputs_and_codes(program, tiling.view.inputs(points[part]))[1] for part in parts]
         repeated = len(alike) - len(np.unique(np.concatenate(again)))
     return worst / scale, where, repeated
 
@@ -167,7 +167,7 @@ def _errors(
     used, places = np.unique(ids, return_inverse=True)
     values = vertex_values(tiling, used)
     expected = np.add.reduceat(values[places.reshape(-1)], starts[:-1]) / np.diff(starts)[:, None]
-    found, codes = outputs_and_codes(program, tiling.slice.inputs(middles))
+    found, codes = outputs_and_codes(program, tiling.view.inputs(middles))
     return np.abs(found - expected).max(1), codes, float(np.abs(values).max())
 
 
@@ -180,11 +180,11 @@ def _errors_together(
         used, places = np.unique(ids, return_inverse=True)
         values = vertex_values(tiling, used)
         expected = np.add.reduceat(values[places.reshape(-1)], starts[:-1]) / np.diff(starts)[:, None]
-        together = Together(program, tiling.slice, middles)
+        together = Together(program, tiling.view, middles)
         errors = np.abs((together.coefficients @ together.output).numpy() - expected).max(1)
         return errors, pattern_codes(together.patterns, count), float(np.abs(values).max())
     used, places = np.unique(ids, return_inverse=True)
-    together = Together(program, tiling.slice, np.concatenate([middles, tiling.vertices[used]]))
+    together = Together(program, tiling.view, np.concatenate([middles, tiling.vertices[used]]))
     coefficients = together.coefficients.numpy()
     mean = np.add.reduceat(coefficients[count:][places.reshape(-1)], starts[:-1]) / np.diff(starts)[:, None]
     output = together.output.numpy()

@@ -190,7 +190,7 @@ class Measures:
         See `InputMargin` for which are exact and which are bounds. Cost: min(D, units) passes through the network.
         """
         program = self._tiling.program("distances in the input space")
-        inputs = self._tiling.slice.inputs(locate.as_points(self._tiling, points))
+        inputs = self._tiling.view.inputs(locate.as_points(self._tiling, points))
         return margin.input_margin(program, inputs, exact_network=self._tiling.certainty == "exact")
 
     def section(self, normal: Any, through: Any = None) -> Tiling:

@@ -20,6 +20,7 @@ import torch
 from .._checks import require
 from .._errors import InputError, SplinescopeError
 from .._parallel import Arrays, share
+from .._progress import Progress
 from ..network import SplineNetwork, trace
 from ..network._program import Program
 from . import kernels
@@ -27,7 +28,7 @@ from ._chunk import Leaf
 from ._engine import Engine
 from ._plan import make_plan, probe_points
 from ._tiles import OUTSIDE, Tiles
-from ._work import Progress, Work
+from ._work import Work
 from .slice import Slice
 
 _PARTS_PER_WORKER = 4  # parts differ in how many tiles they have
@@ -93,7 +94,7 @@ def names_of(corners: np.ndarray) -> np.ndarray:
 
 def leaves_by_parts(
     network: SplineNetwork, program: Program, view: Slice, *, rtol: float, rows: str, chunk_bytes: int,
-    workers: int, folder: str | os.PathLike[str] | None, report: Progress | None,
+    workers: int, folder: str | os.PathLike[str] | None, report: Progress,
 ) -> list[Leaf]:  # fmt: skip
     """The finished tiles of all parts; `assemble` joins them."""
     if view.dimension > 2:
@@ -110,8 +111,7 @@ def leaves_by_parts(
 
     def done(number: int) -> None:
         finished.append(number)
-        if report is not None:
-            report(len(finished) / len(parts), 0)
+        report(len(finished) / len(parts), f"{len(finished)} of {len(parts)} parts")
 
     items = [(model, about, part.corners, part.labels) for part in parts]
     results = share(_tile_part, items, names, workers=workers, folder=folder, done=done)

@@ -20,7 +20,7 @@ def outputs_at(tiling: Tiling, points: Any) -> np.ndarray:
     """See `Tiling.outputs`."""
     points = as_points(tiling, points)
     program = tiling.program("outputs at points")
-    parts = [outputs(program, tiling.slice.inputs(points[b])) for b in blocks(len(points), block_rows(program))]
+    parts = [outputs(program, tiling.view.inputs(points[b])) for b in blocks(len(points), block_rows(program))]
     return np.concatenate(parts) if parts else np.zeros((0, int(np.prod(program.output_shape))))
 
 
@@ -56,7 +56,7 @@ def active_units(tiling: Tiling) -> np.ndarray:
     counts = np.zeros(tiling.count, np.int64)
     points = maps.inner_points(tiling)
     for block in blocks(tiling.count, block_rows(program)):
-        x = torch.from_numpy(tiling.slice.inputs(points[block]))
+        x = torch.from_numpy(tiling.view.inputs(points[block]))
         with torch.no_grad():
             counts[block] = sum(pattern.sum(1) for pattern in program.patterns(x))
     return counts

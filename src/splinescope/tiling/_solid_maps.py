@@ -50,7 +50,7 @@ def make_boxes(tiling: Tiling) -> Boxes:
     """Cost and memory linear in the number of tiles, after a sort."""
     walls, tiles = tiling.walls, tiling.tiles
     assert isinstance(walls, Facets)
-    low, high = tiling.slice.domain.min(0), tiling.slice.domain.max(0)
+    low, high = tiling.view.domain.min(0), tiling.view.domain.max(0)
     bits = 60 // tiling.dimension
     shares = (tiling.moments[1] - low) / (high - low)
     places = np.clip(shares * 2**bits, 0, 2**bits - 1).astype(np.uint64)

@@ -6,18 +6,16 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 
 import torch
 
+from .._progress import Progress
 from . import kernels
 from ._chunk import Chunk, Leaf
 from ._engine import Engine
-
-Progress = Callable[[float, int], None]
-"""Called with (share of the domain that is finished, tiles so far)."""
 
 _WORTH_SHARING = 2048  # tiles of a chunk that is split for an idle thread
 
@@ -117,7 +115,7 @@ class Work:
             self._tiles += result.count
             if self._report is not None:
                 self._finished += result.size / self._size
-                self._report(min(self._finished, 1.0), self._tiles)
+                self._report(min(self._finished, 1.0), f"{self._tiles:,} tiles")
         if self._max_tiles is not None:
             at_least = self._tiles + sum(chunk.count for chunk in self._queue)
             if at_least > self._max_tiles:

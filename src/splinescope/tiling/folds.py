@@ -157,7 +157,7 @@ def input_dihedrals(tiling: Tiling, found: Bends) -> np.ndarray:
         normals = []
         for side in (0, 1):  # both tiles of a fold's wall have the same gradient of its pre-activation
             tile = tiling.walls.tiles[found.walls[block, side], 0].astype(np.int64)
-            points = tiling.slice.inputs(maps.inner_points(tiling, tile))
+            points = tiling.view.inputs(maps.inner_points(tiling, tile))
             normals.append(unit_gradients(program, points, found.units[block]))
         angles[block] = np.pi - _angles(normals[0], normals[1])
     return angles
@@ -194,7 +194,7 @@ def fold_raster(tiling: Tiling, cells: int = 256, depth: int | None = None) -> R
         raise InputError(f"depth must be {possible}, got {depth!r}.")
     table = folds(tiling)
     segments = table.segments if depth is None else table.segments[table.depths == depth]
-    low, high = tiling.slice.domain.min(0), tiling.slice.domain.max(0)
+    low, high = tiling.view.domain.min(0), tiling.view.domain.max(0)
     shape = np.maximum(np.ceil(cells * (high - low) / (high - low).max()), 1).astype(int)
     edges = [np.linspace(low[i], high[i], shape[i] + 1) for i in range(tiling.dimension)]
     if tiling.dimension == 1:

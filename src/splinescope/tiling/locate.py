@@ -31,7 +31,7 @@ class Grid:
 
 def make_grid(tiling: Tiling) -> Grid:
     """Sort the tiles of a 2-D tiling into cells. Cost and memory are linear in tiles plus total wall length."""
-    low, high = tiling.slice.domain.min(0), tiling.slice.domain.max(0)
+    low, high = tiling.view.domain.min(0), tiling.view.domain.max(0)
     step = float(np.sqrt(np.prod(high - low) / max(tiling.count, 1)))
     step = max(step, float((high - low).max()) / 8192)
     columns, rows = (int(n) for n in np.maximum(np.ceil((high - low) / step), 1))
@@ -57,7 +57,7 @@ def as_points(tiling: Tiling, points: Any) -> np.ndarray:
 def locate(tiling: Tiling, points: Any) -> np.ndarray:
     """See `Tiling.locate`."""
     points = as_points(tiling, points)
-    slack = _SLACK * float(np.ptp(tiling.slice.domain, axis=0).max())
+    slack = _SLACK * float(np.ptp(tiling.view.domain, axis=0).max())
     found = np.full(len(points), -1, np.int64)
     if not tiling.count:
         return found

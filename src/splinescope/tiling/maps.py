@@ -48,7 +48,7 @@ def vertex_values(tiling: Tiling, rows: np.ndarray) -> np.ndarray:
     program = tiling.program("outputs of over 64 numbers")
     size = block_rows(program)
     return np.concatenate(
-        [outputs(program, tiling.slice.inputs(tiling.vertices[rows[b]])) for b in blocks(len(rows), size)]
+        [outputs(program, tiling.view.inputs(tiling.vertices[rows[b]])) for b in blocks(len(rows), size)]
         or [np.zeros((0, int(np.prod(program.output_shape))))]
     )
 
@@ -145,7 +145,7 @@ def _maps(tiling: Tiling, tiles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     values = vertex_values(tiling, used)[rows.reshape(ends.shape)]
     points = tiling.vertices[ends]
     slopes = slopes_from_simplices(points, values) if tiling.dimension > 2 else _flat_slopes(points, values)
-    thin = np.flatnonzero(thickness < THIN * np.ptp(tiling.slice.domain, axis=0).max())
+    thin = np.flatnonzero(thickness < THIN * np.ptp(tiling.view.domain, axis=0).max())
     if len(thin) and tiling.frozen is not None:
         slopes[thin] = _slopes_by_network(tiling, tiles[thin])
     return slopes, values[:, 0] - np.einsum("kcd,kd->kc", slopes, points[:, 0])
@@ -169,8 +169,8 @@ def _flat_slopes(points: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 def _slopes_by_network(tiling: Tiling, tiles: np.ndarray) -> np.ndarray:
     program = tiling.program("slopes")
-    points = tiling.slice.inputs(inner_points(tiling, tiles))
-    basis = np.array(tiling.slice.basis)
+    points = tiling.view.inputs(inner_points(tiling, tiles))
+    basis = np.array(tiling.view.basis)
     return np.concatenate(
         [directional_derivatives(program, points[b], basis) for b in blocks(len(tiles), block_rows(program))]
     )
@@ -183,7 +183,7 @@ def iterate_input_slopes(tiling: Tiling, tiles: Any = None) -> Iterator[tuple[np
     size = int(np.prod(program.input_shape)) * int(np.prod(program.output_shape))
     rows = max(1, min(block_rows(program), (64 << 20) // (8 * size)))
     for block in blocks(len(numbers), rows):
-        points = tiling.slice.inputs(inner_points(tiling, numbers[block]))
+        points = tiling.view.inputs(inner_points(tiling, numbers[block]))
         yield numbers[block], jacobians(program, points)
 
 

@@ -36,7 +36,7 @@ class Pieces(OfTiling):
 def pieces(tiling: Tiling, rtol: float = 1e-8) -> Pieces:
     """See `Tiling.pieces`."""
     check_positive(rtol, "rtol")
-    extent = float(np.ptp(tiling.slice.domain, axis=0).max())
+    extent = float(np.ptp(tiling.view.domain, axis=0).max())
     tolerance = rtol * max(float(maps.slope_norms(tiling, "frobenius").max(initial=0.0)), _largest(tiling) / extent)
     walls = tiling.walls
     inner = np.flatnonzero((walls.tiles >= 0).all(1))

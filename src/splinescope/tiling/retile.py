@@ -38,7 +38,7 @@ class Retiler:
 
     def __init__(
         self,
-        network: nn.Module | SplineNetwork,
+        model: nn.Module | SplineNetwork,
         view: Slice,
         *,
         rtol: float = 1e-12,
@@ -46,7 +46,7 @@ class Retiler:
         time_limit: float | None = None,
         threads: int | None = 1,
     ) -> None:
-        self.network = network if isinstance(network, SplineNetwork) else traced(network, view)
+        self.network = model if isinstance(model, SplineNetwork) else traced(model, view)
         self.view = view
         self._options = {"rtol": rtol, "max_tiles": max_tiles, "time_limit": time_limit, "threads": threads}
 

@@ -23,7 +23,7 @@ def section(tiling: Tiling, normal: Any, through: Any = None) -> Tiling:
     """See `Tiling.section`."""
     need_space(tiling, "sections")
     normal = as_float64_array(normal, "normal")
-    domain = tiling.slice.domain
+    domain = tiling.view.domain
     through = domain.mean(0) if through is None else as_float64_array(through, "through")
     if normal.shape != (3,) or through.shape != (3,):
         raise InputError(f"normal and through must have shape (3,), got {normal.shape} and {through.shape}.")
@@ -47,12 +47,12 @@ def section(tiling: Tiling, normal: Any, through: Any = None) -> Tiling:
     flat = (rows[:, :3] - through) @ basis.T
     labels = _labels(tiling, offsets, corners, tiles)
     view = Slice(
-        tiling.slice.inputs(through[None])[0],
-        np.tensordot(basis, tiling.slice.basis, 1),
+        tiling.view.inputs(through[None])[0],
+        np.tensordot(basis, tiling.view.basis, 1),
         _outline(flat, offsets, corners, labels),
     )
     return replace(
-        tiling, slice=view, vertices=flat, tiles=Cells(offsets, corners),
+        tiling, view=view, vertices=flat, tiles=Cells(offsets, corners),
         values=None if outputs is None else np.ascontiguousarray(rows[:, 5:]), corner_labels=labels,
     )  # fmt: skip
 

@@ -103,13 +103,13 @@ class Slice:
             raise InputError(f"the hull is for domains of 3 and more dimensions, got {self.dimension}.")
         return hull(self.domain)
 
-    def inputs(self, t: Any) -> np.ndarray:
-        """Network inputs `[N, *input_shape]` at slice coordinates `t` `[N, d]`."""
-        t = as_float64_array(t, "t")
-        if t.ndim != 2 or t.shape[1] != self.dimension:
-            raise InputError(f"t must have shape (N, {self.dimension}), got {t.shape}.")
-        flat = self.origin.reshape(-1) + t @ self.basis.reshape(self.dimension, -1)
-        return flat.reshape(len(t), *self.input_shape)
+    def inputs(self, points: Any) -> np.ndarray:
+        """Network inputs `[N, *input_shape]` at slice coordinates `points` `[N, d]`."""
+        points = as_float64_array(points, "points")
+        if points.ndim != 2 or points.shape[1] != self.dimension:
+            raise InputError(f"points must have shape (N, {self.dimension}), got {points.shape}.")
+        flat = self.origin.reshape(-1) + points @ self.basis.reshape(self.dimension, -1)
+        return flat.reshape(len(points), *self.input_shape)
 
     def coordinates(self, x: Any) -> np.ndarray:
         """Slice coordinates `[N, d]` of the points of the slice's plane nearest to inputs `x` `[N, *input_shape]`."""

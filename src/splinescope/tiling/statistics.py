@@ -93,9 +93,9 @@ def growth(tiling: Tiling) -> Growth:
     """See `Tiling.growth`."""
     table = folds(tiling)
     if tiling.dimension == 1:
-        density = len(table) / tiling.slice.size
+        density = len(table) / tiling.view.size
     else:
-        density = crofton_constant(tiling.dimension) * float(table.lengths.sum()) / tiling.slice.size
+        density = crofton_constant(tiling.dimension) * float(table.lengths.sum()) / tiling.view.size
     units = sum(site.units for site in tiling.sites)
     return Growth(density, units, density / units if units else 0.0, certainty=tiling.certainty)
 
@@ -130,7 +130,7 @@ class Summary(OfTiling):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Comparison(OfTiling):
+class TilingComparison(OfTiling):
     """Two summaries side by side.
 
     Attributes:
@@ -157,7 +157,7 @@ class Comparison(OfTiling):
     def __repr__(self) -> str:
         tiles = f"{_text(self.a['tiles'])} against {_text(self.b['tiles'])} tiles"
         same = [what for what, ok in (("slice", self.same_slice), ("network", self.same_network)) if ok]
-        return f"Comparison({tiles}, same {' and '.join(same) or 'nothing'}, {self.certainty})"
+        return f"TilingComparison({tiles}, same {' and '.join(same) or 'nothing'}, {self.certainty})"
 
     def __str__(self) -> str:
         rows = table([_HEAD, *self._cells()])
@@ -196,7 +196,7 @@ def summary(tiling: Tiling) -> Summary:
         ("walls", len(tiling.walls)),
         ("units", sum(site.units for site in tiling.sites)),
         ("log10 of the upper bound on tiles", sum(log10(zaslavsky(n, tiling.dimension)) for n in cuts)),
-        (f"slice {size}", tiling.slice.size),
+        (f"slice {size}", tiling.view.size),
     ]
     rows += [(f"tiles of the first {d} layers", n) for d, n in graph.counts_by_depth(tiling).items() if d]
     areas = tiling.areas
@@ -217,14 +217,14 @@ def summary(tiling: Tiling) -> Summary:
     return Summary(tuple(rows), certainty=tiling.certainty)
 
 
-def compare(a: Tiling, b: Tiling) -> Comparison:
+def compare_tilings(a: Tiling, b: Tiling) -> TilingComparison:
     """Two tilings side by side, e.g. of a network at initialisation and after training.
 
     The numbers are those of `Tiling.summary`, with the ratio b to a; the slices may differ (`same_slice` says so),
     their dimension may not.
 
     Example:
-        >>> print(compare(before, after))    # doctest: +SKIP
+        >>> print(compare_tilings(before, after))    # doctest: +SKIP
     """
     from .tiling import Tiling
 
@@ -234,9 +234,9 @@ def compare(a: Tiling, b: Tiling) -> Comparison:
     if a.dimension != b.dimension:
         raise InputError(f"tilings must have one dimension to be compared, got {a.dimension} and {b.dimension}.")
     parts = ("origin", "basis", "domain")
-    same = all(np.array_equal(getattr(a.slice, part), getattr(b.slice, part)) for part in parts)
+    same = all(np.array_equal(getattr(a.view, part), getattr(b.view, part)) for part in parts)
     weaker = max(a.certainty, b.certainty, key=CERTAINTIES.index)
-    return Comparison(summary(a), summary(b), same, a.fingerprint == b.fingerprint, certainty=weaker)
+    return TilingComparison(summary(a), summary(b), same, a.fingerprint == b.fingerprint, certainty=weaker)
 
 
 def _spread(name: str, values: np.ndarray, weights: np.ndarray | None) -> list[tuple[str, float | int | bool]]:

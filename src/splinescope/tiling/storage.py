@@ -60,21 +60,21 @@ _MOST_CUTS = 2**31 - 1  # labels are int32
 
 def save_tiling(tiling: Tiling, path: str | os.PathLike[str]) -> None:
     """Write a tiling by atomic replacement; see `Tiling.save`."""
-    write_archive(path, KIND, mesh_arrays(tiling) | slice_arrays(tiling.slice), tiling_header(tiling))
+    write_archive(path, KIND, mesh_arrays(tiling) | slice_arrays(tiling.view), tiling_header(tiling))
 
 
-def load_tiling(path: str | os.PathLike[str], network: nn.Module | SplineNetwork | None = None) -> Tiling:
+def load_tiling(path: str | os.PathLike[str], model: nn.Module | SplineNetwork | None = None) -> Tiling:
     """Read a tiling that `Tiling.save` wrote; nothing in the file is executed.
 
     Args:
         path: The file.
-        network: The network it came from, for what needs one (outputs beyond the stored ones, full-space
+        model: The network it came from, for what needs one (outputs beyond the stored ones, full-space
             slopes, activation patterns); refused unless it has the fingerprint in the file. Networks with a max-pool
             have another fingerprint than in files of version 1.
 
     Raises:
         FileFormatError: The file is corrupt, cut short, of an unknown version, or something else altogether.
-        InputError: There is no such file, or `network` is not the one that was tiled.
+        InputError: There is no such file, or `model` is not the one that was tiled.
 
     Cost: one read of the file, 0.2 s for a million tiles.
 
@@ -89,9 +89,9 @@ def load_tiling(path: str | os.PathLike[str], network: nn.Module | SplineNetwork
     name, header, arrays = read_archive(path, KIND, layout, OPTIONAL)
     view = read_slice(name, arrays)
     tiling = read_tiling(name, arrays, view, header)
-    if network is None:
+    if model is None:
         return tiling
-    found = _matching(network, view, tiling.fingerprint)
+    found = _matching(model, view, tiling.fingerprint)
     return replace(tiling, network=found, frozen=found.program())
 
 
@@ -145,7 +145,7 @@ def read_tiling(name: str, arrays: Mapping[str, np.ndarray], view: Slice, header
     if view.dimension > 2:
         tiles = Polytopes(tiles.offsets, tiles.corners, arrays["facet_bits"], arrays["facet_offsets"])
     return Tiling(
-        slice=view,
+        view=view,
         vertices=arrays["vertices"],
         tiles=tiles,
         values=arrays.get("values"),

@@ -204,7 +204,7 @@ def _mesh(tiling: Tiling, values: np.ndarray, tolerance: float) -> SurfaceMesh:
     points, offsets, tiles, classes = trace(tiling, values, tolerance)
     vertices, corners = shared_vertices(points)
     if values.shape[1] > 2:
-        corners = _welded(vertices, float(np.ptp(tiling.slice.domain, axis=0).max()))[corners]
+        corners = _welded(vertices, float(np.ptp(tiling.view.domain, axis=0).max()))[corners]
     offsets, corners, kept = without_repeats(offsets, corners)
     used, ids = np.unique(corners, return_inverse=True)
     corners = ids.reshape(-1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import numpy as np
@@ -13,7 +13,7 @@ from torch import nn
 
 from .._checks import check_positive, check_whole
 from .._errors import InputError, LimitReached, UnsupportedModelError
-from .._progress import check_progress, reporter
+from .._progress import Progress, check_progress, telling
 from ..network import SplineNetwork, trace
 from ..network._program import Program, Smooth
 from ._chunk import Leaf
@@ -21,7 +21,7 @@ from ._engine import Engine, Keep
 from ._mesh import assemble
 from ._parts import check_seams, leaves_by_parts
 from ._plan import Plan, is_connected, make_plan, probe_points
-from ._work import Progress, Work
+from ._work import Work
 from .polytopes import cells_of
 from .slice import Slice
 from .tiling import Tiling
@@ -31,7 +31,7 @@ CHUNK_BYTES = 64 << 20  # the rows of one chunk
 
 def tessellate(
     model: nn.Module | SplineNetwork,
-    slice: Slice,
+    view: Slice,
     *,
     tolerance: float | None = None,
     rtol: float = 1e-12,
@@ -54,7 +54,7 @@ def tessellate(
 
     Args:
         model: A torch module (in eval mode if it has batch norm or dropout), or the result of `trace` or `load`.
-        slice: Where: a line, plane or space of the input space, with its domain.
+        view: Where: a line, plane or space of the input space, with its domain.
         tolerance: For smooth networks (GELU, SiLU, tanh, softplus, ELU, ... in any MLP, convolutional or residual
             network): tile one that differs from it by at most this much, absolutely, in any output on the slice. Each
             smooth activation is replaced by an interpolant with knots for equal error; the tiling is exact for that
@@ -94,7 +94,6 @@ def tessellate(
 
     Reference: Balestriero, Humayun, Baraniuk, "On the Geometry of Deep Learning", equation (5).
     """
-    view = slice
     check_arguments(view, rtol, max_tiles, time_limit, threads, chunk_bytes, rows)
     if workers is not None and tolerance is not None:
         raise InputError("tolerance holds for one process; leave it or workers out.")
@@ -139,8 +138,8 @@ def tile(
         plan = make_plan(program, probes, rtol, rows)
         engine = Engine(plan, program.output, chunk_bytes, None if keep is None else keep(plan))
         first = engine.start_on(view, program.input)
-        with _reporter(progress) as report:
-            work = Work(engine, first, view.size, max_tiles, time_limit, report)
+        with telling(progress, "tiling") as report:
+            work = Work(engine, first, view.size, max_tiles, time_limit, None if progress is False else report)
             work.run(threads or os.cpu_count() or 1)
     complete = work.stopped is None and keep is None
     return _tiling(network, program, view, rtol, work.leaves, complete), work.stopped
@@ -151,7 +150,7 @@ def _by_parts(
     progress: Progress | bool | None, workers: int, folder: str | os.PathLike[str] | None,
 ) -> Tiling:  # fmt: skip
     """`tessellate` by several processes."""
-    with _reporter(progress) as report:
+    with telling(progress, "tiling") as report:
         leaves = leaves_by_parts(
             network, program, view, rtol=rtol, rows=rows, chunk_bytes=chunk_bytes, workers=workers, folder=folder,
             report=report,
@@ -166,7 +165,7 @@ def _tiling(
 ) -> Tiling:
     mesh = assemble(leaves, view.domain)
     return Tiling(
-        slice=view,
+        view=view,
         vertices=mesh.points,
         tiles=cells_of(mesh.tiles),
         values=mesh.values,
@@ -246,7 +245,7 @@ def check_arguments(
 
 def _check_slice(view: object) -> None:
     if not isinstance(view, Slice):
-        raise InputError(f"slice must be a Slice, got {type(view).__name__}; see Slice.through, .box, .axes, .segment.")
+        raise InputError(f"view must be a Slice, got {type(view).__name__}; see Slice.through, .box, .axes, .segment.")
 
 
 @contextmanager
@@ -258,10 +257,3 @@ def one_torch_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def _reporter(progress: Progress | bool | None) -> AbstractContextManager[Progress | None]:
-    return reporter(
-        progress, "tiling", lambda bar, task: lambda share, tiles: bar.update(task, completed=share, tiles=tiles),
-        ("{task.fields[tiles]} tiles",), total=1.0, tiles=0,
-    )  # fmt: skip

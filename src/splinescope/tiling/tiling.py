@@ -35,7 +35,7 @@ class Tiling(Measures):
     """The exact set of tiles of a network on a slice (exact up to float64 and the stated tolerance).
 
     Attributes:
-        slice: The slice.
+        view: The slice.
         vertices: `[V, d]` slice coordinates, float64.
         tiles: `Cells`, counter-clockwise lists of vertex numbers.
         values: `[V, C]` network outputs at the vertices, flattened; None if the output has over 64 numbers.
@@ -52,7 +52,7 @@ class Tiling(Measures):
             cut; None for an exact one.
     """
 
-    slice: Slice
+    view: Slice
     vertices: np.ndarray
     tiles: Cells
     values: np.ndarray | None
@@ -99,7 +99,7 @@ class Tiling(Measures):
 
     def _repr_html_(self) -> str:
         """For notebooks: what costs nothing to tell."""
-        rows = [("slice", repr(self.slice)), ("ending left out", self.ending or "none")]
+        rows = [("slice", repr(self.view)), ("ending left out", self.ending or "none")]
         note = "summary() tells more, plot() draws it."
         head = f"<b>{escape(repr(self))}</b> <i>({self.certainty})</i>"
         return f"<div>{head}<pre>{escape(table(rows))}\n{note}</pre></div>"
@@ -112,7 +112,7 @@ class Tiling(Measures):
     @property
     def dimension(self) -> int:
         """That of the slice, 1 to 8."""
-        return self.slice.dimension
+        return self.view.dimension
 
     @cached_property
     def areas(self) -> np.ndarray:
@@ -164,7 +164,7 @@ class Tiling(Measures):
         if self.frozen is None:
             raise InputError(
                 f"the network is needed for {what}, and a file does not carry it: give it to "
-                "load_tiling(path, network=...)."
+                "load_tiling(path, model=...)."
             )
         return self.frozen
 

@@ -37,7 +37,7 @@ export class Channel extends EventTarget {
     if (message.playground === "error") return this.tell("failure", message.error)
     const request = this.waiting.get(message.id)
     if (!request) return this.tell(typeof data === "string" ? "note" : "frame", message)
-    if ("progress" in message) return request.progress?.(message.progress, message.tiles)
+    if ("progress" in message) return request.progress?.(message.progress, message.now)
     this.waiting.delete(message.id)
     if ("error" in message) request.reject(Object.assign(new Error(message.error), {cancelled: message.cancelled}))
     else request.resolve(message.answer ?? message)

@@ -286,10 +286,10 @@ export class MicroscopePage {
 
   // ---- work in hand
 
-  busy(share, tiles) {
+  busy(share, now) {
     $("busy").hidden = false
     $("progress").value = share
-    $("busy-text").textContent = tiles ? `${tiles.toLocaleString("en")} tiles` : "working"
+    $("busy-text").textContent = now || "working"
   }
 
   settled(pane, frame, error = null) {

@@ -1,4 +1,4 @@
-"""`surface`: a level set of a network on a 3-D box, without tiling what it cannot meet."""
+"""`level_set`: a level set of a network on a 3-D box, without tiling what it cannot meet."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from torch import nn
 
 from .._checks import as_float64_array, check_index
 from .._errors import InputError, LimitReached
+from .._progress import Progress
 from ..network import SplineNetwork
 from ._engine import Keep
 from ._plan import Plan
 from ._ranges import output_range
 from ._rows import PlainRows
 from ._tiles import Tiles
-from ._work import Progress
 from .slice import Slice
 from .surfaces import SurfaceMesh, level_surface
 from .tessellate import CHUNK_BYTES, check_arguments, checked_network, tile
@@ -24,9 +24,9 @@ from .tessellate import CHUNK_BYTES, check_arguments, checked_network, tile
 _SLACK = 1e-9  # of the output's size: tiles nearer to the level than rounding are kept
 
 
-def surface(
+def level_set(
     model: nn.Module | SplineNetwork,
-    box: Any,
+    view: Any,
     level: float = 0.0,
     *,
     output: int = 0,
@@ -44,7 +44,7 @@ def surface(
 
     Args:
         model: A torch module, or the result of `trace` or `load`.
-        box: A pair (low, high), each a number or one per input, of a network with three inputs; or any 3-D `Slice`.
+        view: A pair (low, high), each a number or one per input, of a network with three inputs; or any 3-D `Slice`.
         level: The value.
         output: Which output, an index into the flattened outputs.
         rtol, max_tiles, time_limit, progress, threads: As in `tessellate`.
@@ -57,11 +57,11 @@ def surface(
     Example:
         >>> import torch, splinescope as ss
         >>> net = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
-        >>> mesh = ss.surface(net, (-1.0, 1.0))
+        >>> mesh = ss.level_set(net, (-1.0, 1.0))
         >>> mesh.vertices.shape[1]
         3
     """
-    view = _as_space(box)
+    view = _as_space(view)
     check_arguments(view, rtol, max_tiles, time_limit, threads, CHUNK_BYTES, "plain")
     network, program = checked_network(model, view, progress)
     check_index(output, "output", int(np.prod(program.output_shape)))
