@@ -65,14 +65,14 @@ def products() -> list[str]:
         f"| 32 Gauss-Newton products at once, per product | {seconds(lambda: matrix @ many, 1) / 32 / unit:.1f} |"
     )
     generator = torch.Generator().manual_seed(0)
-    top = seconds(lambda: ss.extreme_eigenvalues(matrix, 1, generator=generator), 1)
+    top = seconds(lambda: ss.landscape.extreme_eigenvalues(matrix, 1, generator=generator), 1)
     rows.append(f"| largest eigenvalue (to 1e-10) | {top / unit:.0f} |")
     return rows
 
 
 def surfaces() -> list[str]:
     model, (x, y) = network(), data(1024)
-    moves = ss.random_directions(model, 2, generator=torch.Generator().manual_seed(0))
+    moves = ss.landscape.random_directions(model, 2, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         unit = seconds(lambda: [model(x[i : i + 256]) for i in range(0, len(x), 256)])
     rows = []
@@ -85,7 +85,7 @@ def surfaces() -> list[str]:
     with torch.no_grad():
         unit = seconds(lambda: [model(x[i : i + 256]) for i in range(0, len(x), 256)])
     start = time.process_time()
-    found = ss.certified_surface(model, x, y, moves, span=0.1, cells=6)
+    found = ss.landscape.certified_surface(model, x, y, moves, span=0.1, cells=6)
     took = time.process_time() - start
     rows.append(
         f"| cell of a certified surface (float64), {2 * found.half:.2g} wide: error at most "
@@ -98,14 +98,14 @@ def sections() -> list[str]:
     model = network().double()
     rows = []
     x, y = (v.double() for v in data(2))
-    ss.loss_section(model, x, y, ss.random_directions(model, 1, layer="6")[0])  # loads the kernels
+    ss.landscape.loss_section(model, x, y, ss.landscape.random_directions(model, 1, layer="6")[0])  # loads the kernels
     for layer, count in (("0", 16), ("6", 64), ("6", 256)):
         x, y = (v.double() for v in data(count))
-        move = ss.random_directions(model, 1, layer=layer, generator=torch.Generator().manual_seed(0))[0]
+        move = ss.landscape.random_directions(model, 1, layer=layer, generator=torch.Generator().manual_seed(0))[0]
         with torch.no_grad():
             unit = seconds(lambda x=x: model(x))
         start = time.process_time()
-        section = ss.loss_section(model, x, y, move)
+        section = ss.landscape.loss_section(model, x, y, move)
         took = time.process_time() - start
         rows.append(
             f"| {layer} | {count} | {section.count:,} | {took:.1f} | {took / section.count * 1e6:.0f} | "
@@ -124,8 +124,8 @@ def measure_peak(count: int) -> None:
     model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 2)).double()
     generator = torch.Generator().manual_seed(0)
     x, y = (torch.randn(count, n, generator=generator).double() for n in (8, 2))
-    move = ss.random_directions(model, 1, layer="2", generator=generator)[0]
-    ss.loss_section(model, x, y, move, span=0.1, batch_size=32)
+    move = ss.landscape.random_directions(model, 1, layer="2", generator=generator)[0]
+    ss.landscape.loss_section(model, x, y, move, span=0.1, batch_size=32)
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 

@@ -76,7 +76,7 @@ def seen_before() -> Row:
 def live(half: float) -> Row:
     """Weights changed, then tiled again."""
     model = mlp(2, 64, 64, 2)
-    retiler = ss.Retiler(model, ss.Slice.axes([0.0, 0.0], (0, 1), -half, half))
+    retiler = ss.tiling.Retiler(model, ss.Slice.axes([0.0, 0.0], (0, 1), -half, half))
     retiler.tile()
     best, count = np.inf, 0
     for _ in range(10):

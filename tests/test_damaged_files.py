@@ -41,7 +41,7 @@ def files(tmp_path_factory) -> dict[str, tuple]:
     measures = {"tiles": np.array([float(t.count) for t in tilings])}
     Timeline(np.array([0, 10]), tilings, measures, 0.1, 0.2, "none").save(folder / "timeline")
     (folder / "version 1").write_bytes(VERSION_1.read_bytes())
-    readers = dict.fromkeys(("tiling", "line", "version 1"), ss.load_tiling) | {"timeline": ss.load_timeline}
+    readers = dict.fromkeys(("tiling", "line", "version 1"), ss.load_tiling) | {"timeline": ss.complexity.load_timeline}
     return {kind: (reader, (folder / kind).read_bytes()) for kind, reader in readers.items()}
 
 

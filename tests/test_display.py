@@ -26,9 +26,9 @@ PARTS = (
     "tiling",
 )
 # dataclasses a user makes and gives: no answers
-GIVEN = {"LogSpaced", "Every", "At", "Thresholds", "Data", "Gaussian", "GaussianInputs", "Activation", "Loss", "Manifold",
-         "ParticleMeasure", "TwoLayer", "TwoLayerBN", "Slice", "Cells", "Walls", "Facets", "Polytopes", "Tiling",
-         "Box", "Ball", "Sphere", "TruncatedGaussian"}  # fmt: skip
+GIVEN = {"LogSpaced", "Every", "At", "Thresholds", "Data", "Gaussian", "GaussianInputs", "Activation", "Loss",
+         "Manifold", "ParticleMeasure", "TwoLayer", "TwoLayerBN", "Slice", "Cells", "Walls", "Facets", "Polytopes",
+         "Tiling", "Box", "Ball", "Sphere", "TruncatedGaussian"}  # fmt: skip
 
 
 def result_classes() -> list[type]:
@@ -62,7 +62,7 @@ def results() -> dict[str, Result]:
         torch.zeros(8, dtype=torch.float64), torch.randn(8, 2, generator=generator, dtype=torch.float64), "tanh"
     )
     y = torch.randn(40, 2, dtype=torch.float64)
-    moves = ss.random_directions(net, 2, layer="0", generator=generator)
+    moves = ss.landscape.random_directions(net, 2, layer="0", generator=generator)
     sampler = ss.PolaritySampler(net, ss.generative.Box(2), pool=32, progress=False)
     matrix = ss.curvature(net, x, y, layer="0")
     tiling = ss.tessellate(net, view, progress=False)
@@ -80,50 +80,52 @@ def results() -> dict[str, Result]:
         "histogram": tiling.histogram("area", 5),
         "growth": tiling.growth(),
         "quantity": tiling.quantity("slope"),
-        "section": ss.loss_section(net, x[:4], y[:4], moves[0]),
-        "minima": ss.loss_section(net, x[:4], y[:4], moves[0]).minima,
-        "polynomials": ss.polynomial_section(net, x[:4], y[:4], moves[0]),
+        "section": ss.landscape.loss_section(net, x[:4], y[:4], moves[0]),
+        "minima": ss.landscape.loss_section(net, x[:4], y[:4], moves[0]).minima,
+        "polynomials": ss.landscape.polynomial_section(net, x[:4], y[:4], moves[0]),
         "surface": ss.loss_surface(net, x, y, moves, resolution=3, loss="squared"),
-        "certified": ss.certified_surface(net, x[:4], y[:4], moves, cells=2),
-        "spectrum": ss.spectrum_summary(matrix),
-        "free spectrum": ss.spectrum_summary(matrix, method="matrix-free", probes=4, generator=generator),
-        "eigenvalues": ss.spectral_density(matrix, steps=5, probes=2, generator=generator),
-        "conditioning": ss.random_conditioning(6, 0.4, skip=True, draws=9, generator=generator),
-        "spectra": ss.tile_spectra(tiling, "0"),
+        "certified": ss.landscape.certified_surface(net, x[:4], y[:4], moves, cells=2),
+        "spectrum": ss.landscape.spectrum_summary(matrix),
+        "free spectrum": ss.landscape.spectrum_summary(matrix, method="matrix-free", probes=4, generator=generator),
+        "eigenvalues": ss.landscape.spectral_density(matrix, steps=5, probes=2, generator=generator),
+        "conditioning": ss.landscape.random_conditioning(6, 0.4, skip=True, draws=9, generator=generator),
+        "spectra": ss.landscape.tile_spectra(tiling, "0"),
         "skips": ss.skip_conditioning(net, x[:2]),
-        "path": ss.principal_directions([{"w": w * torch.ones(2) + torch.tensor([0.0, w * w])} for w in (0.0, 1, 2)]),
+        "path": ss.landscape.principal_directions(
+            [{"w": w * torch.ones(2) + torch.tensor([0.0, w * w])} for w in (0.0, 1, 2)]
+        ),
         "volumes": ss.log_volume(net, x),
         "projected": ss.log_volume(net, x, projection=2, generator=generator),
         "samples": sampler.sample(3, rho=0.0),
         "pool": sampler.pool,
-        "facets": ss.tiled_manifold(tiling),
+        "facets": ss.generative.tiled_manifold(tiling),
         "local": ss.generative.local_geometry(net, x),
         "fidelity": ss.generative.fidelity(x, y),
         "classes": ss.generative.class_histogram(x, net),
         "frame": ss.local_complexity(net, x, radius=0.1),
         "distance": ss.local_complexity(net, x, radius=0.1, method="distance"),
         "exact": ss.local_complexity(net, x[:2], radius=0.1, method="exact"),
-        "robustness": ss.robustness(net, x, net(x).argmax(1), epsilons=0.1, steps=2, restarts=1, queries=2),
-        "distances": ss.fold_distances(net, x),
-        "density": ss.fold_density(net, x, view, cells=12),
+        "robustness": ss.complexity.robustness(net, x, net(x).argmax(1), epsilons=0.1, steps=2, restarts=1, queries=2),
+        "distances": ss.normalization.fold_distances(net, x),
+        "density": ss.normalization.fold_density(net, x, view, cells=12),
         "report": ss.normalization_report(net, x),
-        "comparison": ss.compare_normalizations(x, view, depth=2, width=8, cells=8, names=("batch",))[0],
+        "comparison": ss.normalization.compare_normalizations(x, view, depth=2, width=8, cells=8, names=("batch",))[0],
         "geometry": ss.representation_geometry(net, x),
         "layer": ss.representation_geometry(net, x)[0],
-        "signs": ss.sign_classes(x[:4]),
-        "width": ss.full_rank_width(x[:4], draws=3),
-        "step": ss.odd_point_step(np.eye(4)),
-        "tree": ss.tree_representation(np.arange(5.0), 3),
+        "signs": ss.representation.sign_classes(x[:4]),
+        "width": ss.representation.full_rank_width(x[:4], draws=3),
+        "step": ss.representation.odd_point_step(np.eye(4)),
+        "tree": ss.representation.tree_representation(np.arange(5.0), 3),
         "certificate": meanfield.certificate(start, data, starts=8, refine=1),
         "trajectory": meanfield.flow(start, data, times=[0.0, 0.1]),
         "map": ss.local_map(net, x[:1]),
         "block of a map": ss.local_map(net, x[:1]).part(output=(0, 1)),
         "validity": ss.local_map(net, x[:1]).validity([0.1], directions=2),
         "tokens": ss.token_geometry(nn.Sequential(nn.Linear(2, 9), nn.ReLU(), nn.Linear(9, 2)), torch.randn(2, 3, 2)),
-        "posterior": ss.region_posterior(net, x, beta=0.9),
-        "entropy": ss.entropy_map(net, view, cells=4),
-        "curvature of the boundary": ss.boundary_curvature(net, x, places=4),
-        "steering": ss.steer(
+        "posterior": ss.smooth.region_posterior(net, x, beta=0.9),
+        "entropy": ss.smooth.entropy_map(net, view, cells=4),
+        "curvature of the boundary": ss.smooth.boundary_curvature(net, x, places=4),
+        "steering": ss.smooth.steer(
             net, x, net(x).argmax(1), epsilon=0.1, betas=[1.0], steps=2, restarts=1, queries=2, places=4
         ),
         "speeds": meanfield.speed_by_length(start, data, factors=[1.0, 2.0]),
@@ -199,15 +201,15 @@ def test_long_calls_tell_the_caller_how_far_they_are():
     def timeline(progress):
         twin = nn.Sequential(nn.Linear(2, 5), nn.ReLU(), nn.Linear(5, 2)).double()
         states = {step: twin.state_dict() for step in (0, 1)}
-        ss.timeline(twin, states, view, x={"train": x}, radius=0.1, progress=progress)
+        ss.complexity.timeline(twin, states, view, x={"train": x}, radius=0.1, progress=progress)
 
     calls = {
         "timeline": timeline,
         "study": lambda p: meanfield.convergence_study([2, 4, 8], data, start, time=0.1, progress=p),
-        "normalisations": lambda p: ss.compare_normalizations(
+        "normalisations": lambda p: ss.normalization.compare_normalizations(
             x, view, depth=1, width=4, cells=16, names=("none", "batch"), progress=p
         ),
-        "boundaries": lambda p: ss.boundary_jitter(net, x, 8, view, x[:2], draws=2, progress=p),
+        "boundaries": lambda p: ss.normalization.boundary_jitter(net, x, 8, view, x[:2], draws=2, progress=p),
     }
     for name, call in calls.items():
         shares = []

@@ -44,6 +44,6 @@ print(f"training accuracy {(model(x).argmax(1) == y).double().mean():.3f}")
 # One slice at every snapshot: tiles, decision boundary, local complexity.
 
 view = ss.Slice.through(x[0], x[1], x[2], pad=0.3)  # tiles and slopes are measured at these three points
-story = ss.timeline(model, f"{folder.name}/snapshots", view, x={"train": x[:100]}, radius=0.1)
+story = ss.complexity.timeline(model, f"{folder.name}/snapshots", view, x={"train": x[:100]}, radius=0.1)
 figure = plot_timeline(story)
 folder.cleanup()

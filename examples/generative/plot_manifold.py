@@ -21,7 +21,7 @@ generator = torch.nn.Sequential(
     torch.nn.Linear(2, 16), torch.nn.ReLU(), torch.nn.Linear(16, 16), torch.nn.ReLU(), torch.nn.Linear(16, 3)
 )
 tiling = ss.tessellate(generator, ss.Slice.axes([0.0, 0.0], (0, 1), -3, 3))
-manifold = ss.tiled_manifold(tiling)
+manifold = ss.generative.tiled_manifold(tiling)
 print(f"{tiling.count} facets, area {manifold.surface_areas.sum():.4f}")
 plot_manifold(manifold)
 

@@ -17,18 +17,18 @@ torch.manual_seed(3)
 net = nn.Sequential(nn.Linear(1, 12), nn.ReLU(), nn.Linear(12, 8), nn.ReLU(), nn.Linear(8, 1))
 x = torch.linspace(-2, 2, 8)[:, None]
 y = torch.sin(2 * x)
-directions = ss.random_directions(net, 2, layer="2", generator=torch.Generator().manual_seed(1))
+directions = ss.landscape.random_directions(net, 2, layer="2", generator=torch.Generator().manual_seed(1))
 
 # %%
 # A line and a plane through the second layer's weights. The red point is the exact minimum.
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.3), layout="constrained")
-line = ss.loss_section(net, x, y, directions[0], span=6.0)
+line = ss.landscape.loss_section(net, x, y, directions[0], span=6.0)
 plot_loss_section(line, left)
-plane = ss.loss_section(net, x, y, directions, span=6.0)
+plane = ss.landscape.loss_section(net, x, y, directions, span=6.0)
 plot_loss_section(plane, right, color="curvature")
 plt.show()
 
 # %%
 # When all layers move together the pieces are polynomials of degree 6.
-everything = ss.random_directions(net, 1, generator=torch.Generator().manual_seed(2))[0]
-print(ss.polynomial_section(net, x, y, everything))
+everything = ss.landscape.random_directions(net, 1, generator=torch.Generator().manual_seed(2))[0]
+print(ss.landscape.polynomial_section(net, x, y, everything))

@@ -31,7 +31,7 @@ before = {name: p.detach().clone() for name, p in net.named_parameters()}
 LayerwiseDescent(net, layers=["0"], products=10).step(x, y)
 way = {name: p.detach() - before[name] for name, p in net.named_parameters() if name.startswith("0.")}
 net.load_state_dict(before)
-line = ss.loss_section(net, x, y, way, span=(0.0, 25.0), progress=False)
+line = ss.landscape.loss_section(net, x, y, way, span=(0.0, 25.0), progress=False)
 first = line.on_piece(np.zeros(200, dtype=int), np.linspace(0, 25, 200)[:, None])
 
 # %%

@@ -14,7 +14,7 @@ from splinescope.plot import plot_conditioning
 
 generator = torch.Generator().manual_seed(0)
 layers = {
-    f"{'I + ' if skip else ''}DW, {activation}": ss.random_conditioning(
+    f"{'I + ' if skip else ''}DW, {activation}": ss.landscape.random_conditioning(
         32, 0.4, activation, skip=skip, draws=60, generator=generator
     )
     for skip in (False, True)

@@ -30,7 +30,7 @@ for step in range(300):
 
 # %%
 # The surface about the last checkpoint, with the path on it.
-plane = ss.principal_directions(path)
+plane = ss.landscape.principal_directions(path)
 reach = 1.2 * abs(plane.coordinates).max()
 surface = ss.loss_surface(net, x, y, plane.directions, span=reach, resolution=31, path=plane.coordinates)
 figure, ax = plt.subplots(figsize=(6, 5), layout="constrained")

@@ -24,7 +24,7 @@ def network(kind):
 
 
 plain = network("random bias")
-before = ss.fold_distances(plain, x)
+before = ss.normalization.fold_distances(plain, x)
 placed = network("random bias")
 ss.initialize_(placed, x)
 models = {"random bias": plain, "batch norm": with_statistics(network("batch"), x), "placed by data": placed}
@@ -34,7 +34,7 @@ models = {"random bias": plain, "batch norm": with_statistics(network("batch"), 
 
 figure, axes = plt.subplots(1, 3, figsize=(13, 3.8), layout="constrained")
 for ax, (name, model) in zip(axes, models.items(), strict=True):
-    density = ss.fold_density(model, x, view, cells=48)
+    density = ss.normalization.fold_density(model, x, view, cells=48)
     plot_fold_density(density, 3, ax)
     ax.set_title(f"{name}: near/far {density.ratio(3, near=0.25, far=1.0):.1f}", fontsize="medium")
 

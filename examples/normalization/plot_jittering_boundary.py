@@ -30,7 +30,7 @@ for _ in range(150):
 view = ss.Slice.axes([0.0, 0.0], (0, 1), -2.0, 3.0)
 figure, axes = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
 for ax, batch_size in zip(axes, (8, 32), strict=True):
-    jitter = ss.boundary_jitter(
+    jitter = ss.normalization.boundary_jitter(
         model, x, batch_size, view, points, draws=15, generator=torch.Generator().manual_seed(0)
     )
     plot_boundary_jitter(jitter, ax, points=points, labels=labels)
@@ -40,5 +40,5 @@ for ax, batch_size in zip(axes, (8, 32), strict=True):
 # The law behind it: a fold's offset spreads by the rms distance of the data to it, over sqrt(B).
 
 for batch_size in (8, 32):
-    first = ss.fold_jitter(model, x, batch_size, draws=200, generator=torch.Generator().manual_seed(0))[0]
+    first = ss.normalization.fold_jitter(model, x, batch_size, draws=200, generator=torch.Generator().manual_seed(0))[0]
     print(f"B = {batch_size}: measured / predicted spread {(first.measured / first.predicted).mean():.3f}")

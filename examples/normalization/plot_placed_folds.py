@@ -28,7 +28,7 @@ with torch.no_grad():
 figure, axes = plt.subplots(1, 5, figsize=(15, 3.2), layout="constrained")
 for ax, criterion in zip(axes, ("mean", "median", "quantile", "gap", "weighted"), strict=True):
     placed = with_placed_norms(net, criterion)
-    with placing(placed, labels=y, weights=near):
+    with placing(placed, y=y, weights=near):
         placed = with_statistics(placed, x)
     tiling = ss.tessellate(placed, ss.Slice.axes([0.0, 0.0], (0, 1), -2.0, 3.0))
     tiling.plot(color=None, ax=ax)

@@ -44,7 +44,7 @@ ax.legend(frameon=False)
 # turn of the boundary's normal along it.
 
 fresh, labels = ss.data.two_moons(400, noise=0.2, generator=torch.Generator().manual_seed(1))
-found = ss.steer(net, fresh, labels, epsilon=0.15, betas=(0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 1.0), places=128)
+found = ss.smooth.steer(net, fresh, labels, epsilon=0.15, betas=(0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 1.0), places=128)
 print(found.summary())
 ax = found.plot()
 
@@ -53,4 +53,4 @@ ax = found.plot()
 
 figure, axes = pyplot.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
 for ax, beta in zip(axes, (0.5, 0.9, 0.98), strict=True):
-    ss.entropy_map(net, view, beta=beta, cells=120).plot(ax=ax)
+    ss.smooth.entropy_map(net, view, beta=beta, cells=120).plot(ax=ax)

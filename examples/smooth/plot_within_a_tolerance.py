@@ -30,7 +30,7 @@ for ax, tolerance in zip(axes, (0.3, 0.1, 0.03), strict=True):
 # %%
 # The same weights, from hard to soft: where is the network undecided which tile it is in?
 
-hard = ss.harden(net)
+hard = ss.smooth.harden(net)
 figure, axes = pyplot.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
 for ax, beta in zip(axes, (0.5, 0.9, 0.98), strict=True):
-    ss.entropy_map(hard, view, beta=beta, cells=80).plot(ax=ax)
+    ss.smooth.entropy_map(hard, view, beta=beta, cells=80).plot(ax=ax)

@@ -31,7 +31,7 @@ def longest(tiling, site):
 
 figure, axes = plt.subplots(1, 2, figsize=(10, 5), layout="constrained")
 plot.plot_folds(one, axes[0], highlight=longest(one, 0))
-axes[0].set_title(f"first layer: {one.count} tiles (at most {ss.zaslavsky(14, 2)})")
+axes[0].set_title(f"first layer: {one.count} tiles (at most {ss.tiling.zaslavsky(14, 2)})")
 plot.plot_folds(two, axes[1], highlight=longest(two, 1))
 axes[1].set_title(f"both layers: {two.count} tiles")
 plt.show()

@@ -127,7 +127,7 @@ def test_no_points_give_no_counts() -> None:
         ({"radius": 1.0, "directions": torch.ones(2, 4)}, r"shape \(P, 3\)"),
         ({"radius": 1.0, "directions": 2, "method": "distance"}, "belong to"),
         ({"radius": 1.0, "directions": 3, "method": "exact"}, "span the plane"),
-        ({"radius": 1.0, "max_bytes": 0}, "max_bytes"),
+        ({"radius": 1.0, "chunk_bytes": 0}, "chunk_bytes"),
     ],
 )
 def test_bad_arguments_are_named(arguments: dict, message: str) -> None:

@@ -288,10 +288,10 @@ def test_bad_arguments_are_named() -> None:
     for wrong, message in (
         ({"method": "exact"}, "method must be one of 'frame', 'distance'"),
         ({"schedule": 10}, "schedule must be"),
-        ({"points": torch.zeros(0, 3)}, "got none"),
-        ({"points": {}}, "got none"),
+        ({"x": torch.zeros(0, 3)}, "got none"),
+        ({"x": {}}, "got none"),
     ):
-        arguments = {"points": torch.zeros(2, 3), "radius": 0.3, **wrong}
+        arguments = {"x": torch.zeros(2, 3), "radius": 0.3, **wrong}
         with pytest.raises(ss.InputError, match=message):
             ComplexityMonitor(mlp(3, 4, 2), **arguments)
     for bad in (LogSpaced, Every):

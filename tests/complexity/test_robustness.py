@@ -221,4 +221,4 @@ def test_bad_arguments_are_named() -> None:
         ({"bounds": (0.0, 0.5)}, "must lie within bounds"),
     ):
         with pytest.raises(ss.InputError, match=message):
-            robustness(nn.Linear(3, 2), torch.ones(2, 3), **{"labels": torch.zeros(2), "epsilons": 0.1, **wrong})
+            robustness(nn.Linear(3, 2), torch.ones(2, 3), **{"y": torch.zeros(2), "epsilons": 0.1, **wrong})

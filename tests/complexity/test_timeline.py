@@ -180,7 +180,7 @@ def test_the_timeline_command_follows_named_sets_and_random_points(run: tuple) -
 
 def test_bad_checkpoints_are_named(run: tuple, tmp_path: Path) -> None:
     folder, x, view = run
-    options = {"points": {"train": x}, "radius": 0.1}
+    options = {"x": {"train": x}, "radius": 0.1}
     for model, checkpoints, points, message in (
         (build(), {}, {}, "got none"),
         (build(), folder / "snapshots", x, "sets of inputs by name"),

@@ -78,7 +78,7 @@ def drawn(structure: tuple, points: int, directions: int, seed: int) -> tuple:
             p.copy_(torch.randn(p.shape, generator=rng, dtype=torch.float64))
     x = torch.randn(points, widths[0], generator=rng, dtype=torch.float64)
     y = 3 * torch.randn(points, widths[-1], generator=rng, dtype=torch.float64)
-    moves = ss.random_directions(model, directions, normalize="none", generator=rng)
+    moves = ss.landscape.random_directions(model, directions, normalize="none", generator=rng)
     return traced(structure), x, y, moves
 
 
@@ -92,7 +92,7 @@ def dense(found: CertifiedSurface, per_cell: int = 7) -> np.ndarray:
 def assert_bounds_hold(network, x, y, moves, span: float, cells: int) -> None:
     """`|L(t) - q(t)| <= error` at dense points of every cell, and so the bounds of a cell and of a point."""
     model = network.module
-    found = ss.certified_surface(network, x, y, moves, span=span, cells=cells)
+    found = ss.landscape.certified_surface(network, x, y, moves, span=span, cells=cells)
     for k, t in enumerate(dense(found)):
         loss = losses(model, x, y, moves, t)
         quadratic = found.quadratics.on_piece(np.full(len(t), k), t)
@@ -131,7 +131,7 @@ def test_the_certified_error_is_reached_by_a_network_of_two_factors():
     model = identity("none")
     move = {"0.weight": torch.ones(1, 1).double(), "2.weight": torch.ones(1, 1).double()}
     x, y = torch.ones(1, 1).double(), torch.full((1, 1), -1.0).double()
-    found = ss.certified_surface(model, x, y, move, span=1.0, cells=1)
+    found = ss.landscape.certified_surface(model, x, y, move, span=1.0, cells=1)
     # squares of r(t) = 5/2 + 2t +- 1/2: 2 (|5/2| + 2) 1/2 + 1/4, by hand
     assert float(found.errors[0]) == pytest.approx(4.75)
     t = np.linspace(-1, 1, 101)
@@ -146,14 +146,14 @@ def test_the_nonconvex_share_counts_directions_that_bend_down(turn):
     a, b = np.meshgrid(axis, axis, indexing="ij")
     u, v = np.cos(turn) * a - np.sin(turn) * b, np.sin(turn) * a + np.cos(turn) * b
     shares = [
-        ss.LossSurface((axis, axis), z).nonconvex_fraction
+        ss.landscape.LossSurface((axis, axis), z).nonconvex_fraction
         for z in (u**2 + 0.2 * v**2, -(u**2) - 0.2 * v**2, u**2 - 0.2 * v**2, -(u**2) + 0.2 * v**2)
     ]
     assert shares == [0.0, 1.0, 1.0, 1.0]
     if turn == 0.0:
-        assert ss.LossSurface((axis, axis), u**3 + v**2).nonconvex_fraction == 0.5
-        assert ss.LossSurface((axis, axis), v**3 + 5 * u**2).nonconvex_fraction == 0.5
-    lines = [ss.LossSurface((axis,), z).nonconvex_fraction for z in (axis**2, -(axis**2), axis**3)]
+        assert ss.landscape.LossSurface((axis, axis), u**3 + v**2).nonconvex_fraction == 0.5
+        assert ss.landscape.LossSurface((axis, axis), v**3 + 5 * u**2).nonconvex_fraction == 0.5
+    lines = [ss.landscape.LossSurface((axis,), z).nonconvex_fraction for z in (axis**2, -(axis**2), axis**3)]
     assert lines == [0.0, 1.0, 0.5]
 
 
@@ -168,7 +168,7 @@ def test_break_points_that_coincide_are_one(batch_size):
     """Without biases the units of x and of 3 x switch at the same t, up to rounding: no slivers between."""
     model, x, y, layer = case("no biases", points=2)
     move = direction(model, layer)
-    for section in (ss.loss_section, ss.polynomial_section):
+    for section in (ss.landscape.loss_section, ss.landscape.polynomial_section):
         alone = section(model, x, y, move)
         together = section(model, *copies(model, x, y), move, batch_size=batch_size)
         assert together.count == alone.count
@@ -180,7 +180,7 @@ def test_break_points_that_only_lie_close_stay_apart():
     model = identity()
     x = torch.tensor([[1.0], [1.0 + 1e-9]], dtype=torch.float64)
     move = {"0.bias": torch.ones(1).double()}  # point i switches at t = -x_i
-    for section in (ss.loss_section, ss.polynomial_section):
+    for section in (ss.landscape.loss_section, ss.landscape.polynomial_section):
         found = section(model, x, torch.zeros(2, 1).double(), move, span=2.0, batch_size=1)
         np.testing.assert_allclose(found.breaks, [-2, -1 - 1e-9, -1, 2], atol=1e-12)
 
@@ -190,7 +190,7 @@ def test_the_standard_error_of_the_trace_is_the_spread_of_its_estimates():
     root = rng.normal(size=(30, 30))
     matrix = root @ root.T
     found = [
-        ss.spectrum_summary(
+        ss.landscape.spectrum_summary(
             aslinearoperator(matrix), method="matrix-free", probes=25, generator=torch.Generator().manual_seed(seed)
         )
         for seed in range(150)
@@ -222,7 +222,9 @@ def parametrised(amount: float, factor: float = 1.0) -> nn.Sequential:
     return model.eval()
 
 
-@pytest.mark.parametrize("section", [ss.loss_section, ss.certified_surface, ss.polynomial_section])
+@pytest.mark.parametrize(
+    "section", [ss.landscape.loss_section, ss.landscape.certified_surface, ss.landscape.polynomial_section]
+)
 def test_a_layer_is_taken_for_affine_in_its_parameters_to_rounding_only(section):
     x, y = torch.randn(5, 3).double(), torch.randn(5, 2).double()
     move = {"0.parametrizations.weight.original": torch.ones(4, 3).double()}

@@ -28,17 +28,17 @@ def _close_figures():
 def bowl():
     axis = np.linspace(-1, 1, 21)
     u, v = np.meshgrid(axis, axis, indexing="ij")
-    return ss.LossSurface((axis, axis), u**2 + 3 * v**2 + 0.1, np.array([[1.0, 1.0], [0.5, 0.2], [0.0, 0.0]]))
+    return ss.landscape.LossSurface((axis, axis), u**2 + 3 * v**2 + 0.1, np.array([[1.0, 1.0], [0.5, 0.2], [0.0, 0.0]]))
 
 
 def test_sections_are_drawn_with_their_pieces_and_minimum():
     model, x, y, layer = case("mlp, first layer", points=2)
-    line = ss.loss_section(model, x, y, direction(model, layer))
+    line = ss.landscape.loss_section(model, x, y, direction(model, layer))
     ax = plot.plot_loss_section(line)
     assert ax.get_title() == f"{line.count} pieces of degree 2"
     assert len(ax.lines[1].get_xdata()) == line.count - 1
     assert ax.get_legend().get_texts()[-1].get_text().startswith("minimum")
-    plane = ss.loss_section(model, x, y, [direction(model, layer, seed) for seed in (1, 2)])
+    plane = ss.landscape.loss_section(model, x, y, [direction(model, layer, seed) for seed in (1, 2)])
     ax = plot.plot_loss_section(plane, color="curvature")
     assert len(ax.collections[0].get_paths()) == plane.count
 
@@ -49,7 +49,7 @@ def test_a_minimum_in_a_corner_is_seen(corner):
     with torch.no_grad():
         model.weight.zero_(), model.bias.zero_()
     moves = [{"bias": torch.tensor([1.0, 0.0])}, {"bias": torch.tensor([0.0, 1.0])}]
-    section = ss.loss_section(model, torch.zeros(1, 1), torch.tensor([corner]) * 2, moves)
+    section = ss.landscape.loss_section(model, torch.zeros(1, 1), torch.tensor([corner]) * 2, moves)
     assert section.minimum[1] == pytest.approx(corner)
     ax = plot.plot_loss_section(section)
     ax.figure.canvas.draw()
@@ -60,15 +60,18 @@ def test_a_minimum_in_a_corner_is_seen(corner):
 def test_surfaces_spectra_and_conditioning_are_drawn():
     assert plot.plot_loss_surface(bowl()).get_xlabel() == "$t_1$"
     assert plot.plot_loss_surface(bowl(), kind="surface").get_zlabel() == "$\\log_{10}$ loss"
-    line = ss.LossSurface((bowl().axes[0],), bowl().losses[10])
+    line = ss.landscape.LossSurface((bowl().axes[0],), bowl().losses[10])
     assert plot.plot_loss_surface(line).get_yscale() == "log"
-    assert plot.plot_spectral_density(ss.SpectralDensity(np.array([0.0, 1.0]), np.array([0.9, 0.1]))).get_ylabel()
+    assert plot.plot_spectral_density(
+        ss.landscape.SpectralDensity(np.array([0.0, 1.0]), np.array([0.9, 0.1]))
+    ).get_ylabel()
     kinds = {
-        name: ss.random_conditioning(6, 0.4, skip=skip, draws=9) for name, skip in (("DW", False), ("I + DW", True))
+        name: ss.landscape.random_conditioning(6, 0.4, skip=skip, draws=9)
+        for name, skip in (("DW", False), ("I + DW", True))
     }
     assert [t.get_text() for t in plot.plot_conditioning(kinds).get_xticklabels()] == ["DW", "I + DW"]
     with pytest.raises(ss.InputError, match="log=False"):
-        plot.plot_loss_surface(ss.LossSurface(bowl().axes, bowl().losses - 1))
+        plot.plot_loss_surface(ss.landscape.LossSurface(bowl().axes, bowl().losses - 1))
 
 
 def test_the_page_shows_every_cell_turns_and_reads_values(tmp_path):
@@ -91,14 +94,14 @@ def test_the_page_shows_every_cell_turns_and_reads_values(tmp_path):
         page.locator("#log").uncheck()
         assert float(page.locator("#high").inner_text()) == pytest.approx(4.1)
     with pytest.raises(ss.InputError, match="2-D surfaces"):
-        plot.write_surface_page(ss.LossSurface((bowl().axes[0],), bowl().losses[0]), target)
+        plot.write_surface_page(ss.landscape.LossSurface((bowl().axes[0],), bowl().losses[0]), target)
 
 
 def test_the_page_of_a_large_surface_is_drawn_coarser_while_it_turns(tmp_path):
     axis = np.linspace(-1, 1, 550)  # half of it are more numbers than JavaScript takes as arguments of one call
     losses = 1 + axis[:, None] ** 2 + axis**2
     losses[10, 20] = np.nan  # a hole of four cells, or of none where it is passed over
-    plot.write_surface_page(ss.LossSurface((axis, axis), losses), tmp_path / "large.html")
+    plot.write_surface_page(ss.landscape.LossSurface((axis, axis), losses), tmp_path / "large.html")
     with open_page(tmp_path / "large.html") as page:
         body = page.locator("body")
         assert float(page.locator("#high").inner_text()) == pytest.approx(3.0)
@@ -120,7 +123,7 @@ def test_near_cells_hide_far_ones_from_every_side(tmp_path):
     """A wall across the middle: from four sides, what is seen beside it is never the low ground behind."""
     axis = np.linspace(-1, 1, 41)
     u = np.broadcast_to(axis[:, None], (41, 41))
-    plot.write_surface_page(ss.LossSurface((axis, axis), 1 + 9 * (np.abs(u) < 0.06)), tmp_path / "wall.html")
+    plot.write_surface_page(ss.landscape.LossSurface((axis, axis), 1 + 9 * (np.abs(u) < 0.06)), tmp_path / "wall.html")
     with open_page(tmp_path / "wall.html") as page:
         seen = page.evaluate(
             """() => [0.8, 2.3, 3.9, 5.5].map(turn => {
@@ -183,7 +186,7 @@ def test_the_command_covers_the_span_asked_for(files):
     x, y = torch.from_numpy(data["x"]).float(), torch.from_numpy(data["y"])
     model = landscape_model.net()
     for span in (0.1, 3.0):
-        moves = ss.random_directions(model, 2, generator=torch.Generator().manual_seed(5))
+        moves = ss.landscape.random_directions(model, 2, generator=torch.Generator().manual_seed(5))
         want = ss.loss_surface(model, x, y, moves, span=span, resolution=5)
         found = command("--data", "data.npz", "--loss", "cross_entropy", "--points", 5, "--span", span, "--seed", 5,
                         "--json")  # fmt: skip
@@ -213,7 +216,7 @@ def test_planes_have_a_limit_by_default():
 
     from splinescope.landscape.sections import MOST_PIECES
 
-    assert inspect.signature(ss.loss_section).parameters["max_tiles"].default == MOST_PIECES
+    assert inspect.signature(ss.landscape.loss_section).parameters["max_tiles"].default == MOST_PIECES
 
 
 def onnx_file(model, path):
@@ -244,13 +247,13 @@ def test_a_network_from_a_file_has_the_landscape_of_its_module(files):
     network = ss.load("net.onnx")
     rng = np.random.default_rng(1)
     x, y = torch.from_numpy(rng.normal(size=(6, 2))), torch.from_numpy(rng.normal(size=(6, 3)))
-    names = list(ss.random_directions(network, 1, normalize="none")[0])
+    names = list(ss.landscape.random_directions(network, 1, normalize="none")[0])
     paths = dict(zip(names, ("0.weight", "0.bias", "2.weight", "2.bias"), strict=True))
-    (move,) = ss.random_directions(network, 1, normalize="none", generator=torch.Generator().manual_seed(0))
+    (move,) = ss.landscape.random_directions(network, 1, normalize="none", generator=torch.Generator().manual_seed(0))
     same = {paths[name]: change for name, change in move.items()}
-    for section in (ss.polynomial_section, ss.certified_surface):
+    for section in (ss.landscape.polynomial_section, ss.landscape.certified_surface):
         found, want = section(network, x, y, move, span=0.2), section(model, x, y, same, span=0.2)
-        if section is ss.polynomial_section:
+        if section is ss.landscape.polynomial_section:
             np.testing.assert_allclose(found.breaks, want.breaks, atol=1e-9)
         else:
             np.testing.assert_allclose(found.losses, want.losses, rtol=1e-6)
@@ -258,11 +261,11 @@ def test_a_network_from_a_file_has_the_landscape_of_its_module(files):
     np.testing.assert_allclose(sampled.losses, ss.loss_surface(model, x, y, same, resolution=5, loss="squared").losses)
     matrix = ss.curvature(network, x, y)
     np.testing.assert_allclose(matrix.dense(), ss.curvature(model, x, y).dense(), atol=1e-9)
-    assert ss.spectrum_summary(matrix).method == "factor"
+    assert ss.landscape.spectrum_summary(matrix).method == "factor"
     one_layer = {names[0]: move[names[0]]}
     np.testing.assert_allclose(
-        ss.loss_section(network, x, y, one_layer).breaks,
-        ss.loss_section(model, x, y, {"0.weight": move[names[0]]}).breaks,
+        ss.landscape.loss_section(network, x, y, one_layer).breaks,
+        ss.landscape.loss_section(model, x, y, {"0.weight": move[names[0]]}).breaks,
         atol=1e-9,
     )
 
@@ -320,7 +323,7 @@ def test_the_command_refuses_bad_input_with_code_2(files, arguments, message):
 def test_the_monitor_follows_the_dense_curvature_and_leaves_training_alone(tmp_path):
     model, x, y, _ = case("convnet, convolution")
     model.train()
-    monitor = ss.CurvatureMonitor(model, x, y, layers=(None, "0"), schedule=Every(2), out=tmp_path)
+    monitor = ss.landscape.CurvatureMonitor(model, x, y, layers=(None, "0"), schedule=Every(2), out=tmp_path)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for step in range(4):
         monitor.step(step)

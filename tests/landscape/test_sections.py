@@ -16,7 +16,7 @@ RTOL = 1e-9  # stated in the docs; measured 1e-15, with room for deep networks a
 def test_a_line_of_one_layer_is_the_autograd_loss_everywhere(name):
     model, x, y, layer = case(name)
     move = direction(model, layer)
-    section = ss.loss_section(model, x, y, move, span=1.5, batch_size=4)
+    section = ss.landscape.loss_section(model, x, y, move, span=1.5, batch_size=4)
     t = np.random.default_rng(0).uniform(-1.5, 1.5, 40)
     want = [autograd_loss(model, x, y, [move], [v]) for v in t]
     np.testing.assert_allclose(section(t), want, rtol=RTOL)
@@ -31,7 +31,9 @@ def test_a_plane_of_one_layer_is_the_autograd_loss_everywhere(name):
     model, x, y, layer = case(name, points=2)
     moves = [direction(model, layer, seed) for seed in (1, 2)]
     shares = []
-    section = ss.loss_section(model, x, y, moves, batch_size=1, progress=lambda share, tiles: shares.append(share))
+    section = ss.landscape.loss_section(
+        model, x, y, moves, batch_size=1, progress=lambda share, tiles: shares.append(share)
+    )
     assert shares[-1] == pytest.approx(1)
     assert section.tiling.check().ok, str(section.tiling.check())
     t = np.random.default_rng(0).uniform(-1, 1, (40, 2))
@@ -42,7 +44,7 @@ def test_a_plane_of_one_layer_is_the_autograd_loss_everywhere(name):
 def test_second_differences_change_only_at_break_points(name):
     model, x, y, layer = case(name)
     move = direction(model, layer)
-    section = ss.loss_section(model, x, y, move)
+    section = ss.landscape.loss_section(model, x, y, move)
     assert section.count > 10
     wide = np.argsort(np.diff(section.breaks))[-5:]
     for piece in wide:
@@ -59,7 +61,7 @@ def test_second_differences_change_only_at_break_points(name):
 
 def test_pieces_join_continuously():
     model, x, y, layer = case("mlp, first layer")
-    section = ss.loss_section(model, x, y, direction(model, layer))
+    section = ss.landscape.loss_section(model, x, y, direction(model, layer))
     inner = section.breaks[1:-1, None]
     k = np.arange(section.count)
     np.testing.assert_allclose(section.on_piece(k[:-1], inner), section.on_piece(k[1:], inner), rtol=1e-11)
@@ -68,7 +70,7 @@ def test_pieces_join_continuously():
 def test_batches_of_data_do_not_change_the_pieces():
     model, x, y, layer = case("mlp, first layer", points=9)
     move = direction(model, layer)
-    one, many = (ss.loss_section(model, x, y, move, batch_size=size) for size in (9, 2))
+    one, many = (ss.landscape.loss_section(model, x, y, move, batch_size=size) for size in (9, 2))
     np.testing.assert_allclose(one.breaks, many.breaks, atol=1e-13)
     np.testing.assert_allclose(one.hessians, many.hessians, rtol=1e-10)
 
@@ -91,7 +93,7 @@ def test_memory_of_a_row_does_not_grow_with_the_data():
 def test_no_point_of_a_piece_is_below_its_minimum(dimension):
     model, x, y, layer = case("mlp, first layer", points=3)
     moves = [direction(model, layer, seed) for seed in range(dimension)]
-    section = ss.loss_section(model, x, y, moves, span=2.0)
+    section = ss.landscape.loss_section(model, x, y, moves, span=2.0)
     rng = np.random.default_rng(0)
     for k in rng.integers(section.count, size=30):
         corners = section.vertices[section.tiles[k]]
@@ -110,7 +112,7 @@ def test_no_point_of_a_piece_is_below_its_minimum(dimension):
 def test_the_last_layer_gives_one_quadratic_with_the_least_squares_minimum():
     model, x, y, layer = case("mlp, last layer")
     moves = [direction(model, layer, seed) for seed in (1, 2)]
-    section = ss.loss_section(model, x, y, moves, span=100.0)
+    section = ss.landscape.loss_section(model, x, y, moves, span=100.0)
     assert section.count == 1
     assert section.minima.inside.all()
     with torch.no_grad():
@@ -126,7 +128,7 @@ def test_the_last_layer_gives_one_quadratic_with_the_least_squares_minimum():
 def test_several_layers_together_give_polynomial_pieces(layers):
     model, x, y, _ = case("mlp, first layer")
     move = {name: change for layer in layers for name, change in direction(model, layer).items()}
-    section = ss.polynomial_section(model, x, y, move, batch_size=4)
+    section = ss.landscape.polynomial_section(model, x, y, move, batch_size=4)
     assert section.degree == 2 * len(layers)
     assert section.residual < 1e-12
     t = np.random.default_rng(0).uniform(-1, 1, 40)
@@ -139,13 +141,16 @@ def test_several_layers_together_give_polynomial_pieces(layers):
 def test_one_layer_as_a_polynomial_is_the_same_quadratic():
     model, x, y, layer = case("mlp, middle layer")
     move = direction(model, layer)
-    quadratic, polynomial = ss.loss_section(model, x, y, move), ss.polynomial_section(model, x, y, move)
+    quadratic, polynomial = (
+        ss.landscape.loss_section(model, x, y, move),
+        ss.landscape.polynomial_section(model, x, y, move),
+    )
     np.testing.assert_allclose(quadratic.breaks, polynomial.breaks, atol=1e-12)
 
 
 def test_scaling_all_weights_of_a_network_without_biases_is_a_pure_power():
     model, x, y, _ = case("no biases")
-    section = ss.polynomial_section(model, x, y, parameters(model), span=(-0.9, 1.0))
+    section = ss.landscape.polynomial_section(model, x, y, parameters(model), span=(-0.9, 1.0))
     assert section.count == 1  # theta (1 + t) never folds: f scales by (1 + t)^2
     f = model(x).detach()
     t = np.linspace(-0.9, 1.0, 7)
@@ -157,7 +162,7 @@ def test_the_model_and_its_grad_mode_stay_as_found():
     model, x, y, layer = case("convnet, convolution")
     before = {name: value.clone() for name, value in model.state_dict().items()}
     state = torch.get_rng_state()
-    ss.loss_section(model, x, y, direction(model, layer))
+    ss.landscape.loss_section(model, x, y, direction(model, layer))
     assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
     assert torch.equal(state, torch.get_rng_state())
     assert torch.is_grad_enabled()
@@ -168,28 +173,28 @@ def test_bad_input_is_refused_with_what_is_possible():
     model, x, y, layer = case("mlp, first layer")
     move = direction(model, layer)
     with pytest.raises(ss.InputError, match="only the squared error is quadratic"):
-        ss.loss_section(model, x, y, move, loss="cross_entropy")
+        ss.landscape.loss_section(model, x, y, move, loss="cross_entropy")
     with pytest.raises(ss.InputError, match=r"shape \(6, 3\), got \(3, 6\)"):
-        ss.loss_section(model, x, y, {"0.weight": torch.zeros(3, 6)})
+        ss.landscape.loss_section(model, x, y, {"0.weight": torch.zeros(3, 6)})
     with pytest.raises(ss.InputError, match="there are: 0"):
-        ss.loss_section(model, x, y, {"nope": torch.zeros(3)})
+        ss.landscape.loss_section(model, x, y, {"nope": torch.zeros(3)})
     with pytest.raises(ss.InputError, match="at least one point"):
-        ss.loss_section(model, x[:0], y[:0], move)
+        ss.landscape.loss_section(model, x[:0], y[:0], move)
     with pytest.raises(ss.InputError, match="one_hot"):
-        ss.loss_section(model, x, torch.zeros(6, dtype=torch.long), move)
+        ss.landscape.loss_section(model, x, torch.zeros(6, dtype=torch.long), move)
     with pytest.raises(ss.InputError, match="linearly independent"):
-        ss.loss_section(model, x, y, [move, move])
-    with pytest.raises(ss.NotOneLayer, match="polynomial_section"):
-        ss.loss_section(model, x, y, {**move, **direction(model, "2")})
+        ss.landscape.loss_section(model, x, y, [move, move])
+    with pytest.raises(ss.landscape.NotOneLayer, match="polynomial_section"):
+        ss.landscape.loss_section(model, x, y, {**move, **direction(model, "2")})
     with pytest.raises(ss.UnsupportedModelError, match="softmax"):
-        ss.loss_section(nn.Sequential(model, nn.Softmax(1)), x, y, {"0.0.weight": torch.ones(6, 3)})
+        ss.landscape.loss_section(nn.Sequential(model, nn.Softmax(1)), x, y, {"0.0.weight": torch.ones(6, 3)})
     convnet, images, targets, layer = case("convnet, convolution")
     with pytest.raises(ss.UnsupportedModelError, match="training mode"):
-        ss.loss_section(convnet.train(), images, targets, direction(convnet, layer))
+        ss.landscape.loss_section(convnet.train(), images, targets, direction(convnet, layer))
     normed = nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(3, 2))).double()
     v = "0.parametrizations.weight.original1"
     with pytest.raises(ss.InputError, match="not affine in the moved parameters"):
-        ss.loss_section(normed, x, y, {v: torch.ones(2, 3)})
+        ss.landscape.loss_section(normed, x, y, {v: torch.ones(2, 3)})
 
 
 class TiedWeights(nn.Module):
@@ -210,10 +215,10 @@ def test_a_tied_weight_moves_in_all_its_places():
     move = {"first.weight": torch.randn(3, 3).double(), "second.bias": torch.randn(3).double()}
     t = np.linspace(-0.5, 0.5, 9)
     want = np.array([autograd_loss(model, x, y, [move], [v]) for v in t])
-    section = ss.polynomial_section(model, x, y, move, span=0.5)
+    section = ss.landscape.polynomial_section(model, x, y, move, span=0.5)
     assert section.degree == 4
     np.testing.assert_allclose(section(t), want, rtol=RTOL)
-    low, high = ss.certified_surface(model, x, y, move, span=0.5, cells=8).bounds(t[:, None])
+    low, high = ss.landscape.certified_surface(model, x, y, move, span=0.5, cells=8).bounds(t[:, None])
     assert ((low <= want) & (want <= high)).all()
     with pytest.raises(ss.landscape.NotOneLayer, match="used twice"):
-        ss.loss_section(model, x, y, {"first.weight": move["first.weight"]})
+        ss.landscape.loss_section(model, x, y, {"first.weight": move["first.weight"]})

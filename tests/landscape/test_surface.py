@@ -16,20 +16,20 @@ def seeded(seed=0):
 
 def test_filters_of_a_direction_have_the_norms_of_the_weight():
     model, _, _, _ = case("convnet, convolution")
-    first, second = ss.random_directions(model, 2, generator=seeded())
+    first, second = ss.landscape.random_directions(model, 2, generator=seeded())
     assert set(first) == {"0.weight", "5.weight", "7.weight"}  # biases, batch norm and prelu do not move
     for name, change in first.items():
         weight = parameters(model)[name]
         torch.testing.assert_close(change.flatten(1).norm(dim=1), weight.flatten(1).norm(dim=1))
         assert not torch.allclose(change, second[name])
-    whole = ss.random_directions(model, 1, normalize="layer", layer="5", generator=seeded())[0]
+    whole = ss.landscape.random_directions(model, 1, normalize="layer", layer="5", generator=seeded())[0]
     assert set(whole) == {"5.weight"}
     torch.testing.assert_close(whole["5.weight"].norm(), parameters(model)["5.weight"].norm())
 
 
 def test_a_surface_is_the_loss_at_every_grid_point():
     model, x, y, _ = case("convnet, convolution")
-    moves = ss.random_directions(model, 2, generator=seeded())
+    moves = ss.landscape.random_directions(model, 2, generator=seeded())
     surface = ss.loss_surface(model, x, y, moves, loss="squared", resolution=5, batch_size=4)
     want = [[autograd_loss(model, x, y, moves, (a, b)) for b in surface.axes[1]] for a in surface.axes[0]]
     np.testing.assert_allclose(surface.losses, want, rtol=1e-12)
@@ -39,12 +39,14 @@ def test_a_sampled_line_lies_on_the_exact_section():
     model, x, y, layer = case("mlp, first layer")
     move = direction(model, layer)
     surface = ss.loss_surface(model, x, y, move, loss="squared", resolution=11)
-    np.testing.assert_allclose(surface.losses, ss.loss_section(model, x, y, move)(surface.axes[0]), rtol=1e-12)
+    np.testing.assert_allclose(
+        surface.losses, ss.landscape.loss_section(model, x, y, move)(surface.axes[0]), rtol=1e-12
+    )
 
 
 def test_statistics_are_taken_anew_at_every_point():
     model, x, y, _ = case("convnet, convolution", points=8)
-    move = ss.random_directions(model, 1, generator=seeded())[0]
+    move = ss.landscape.random_directions(model, 1, generator=seeded())[0]
     before = {name: value.clone() for name, value in model.state_dict().items()}
     surface = ss.loss_surface(model, x, y, move, loss="squared", resolution=3, batch_norm="reestimate", batch_size=8)
     assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
@@ -73,7 +75,7 @@ def test_reestimation_leaves_other_norms_alone():
     model[2].running_var.uniform_(1.0, 2.0)
     model.eval()
     x, y = torch.randn(9, 2, 4).double(), torch.randn(9, 2).double()
-    move = ss.random_directions(model, 1, generator=seeded())[0]
+    move = ss.landscape.random_directions(model, 1, generator=seeded())[0]
     found = ss.loss_surface(model, x, y, move, loss="squared", resolution=3, batch_norm="reestimate").losses[1]
     with torch.no_grad():
         model[1].running_mean.copy_(model[0](x).mean((0, 2)))
@@ -85,7 +87,7 @@ def test_reestimation_has_no_last_batch_of_a_few_rows():
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 2)).double().eval()
     x, y = torch.randn(9, 3).double(), torch.randn(9, 2).double()
-    move = ss.random_directions(model, 1, generator=seeded())[0]
+    move = ss.landscape.random_directions(model, 1, generator=seeded())[0]
     how = {"loss": "squared", "resolution": 3, "batch_norm": "reestimate"}
     found = ss.loss_surface(model, x, y, move, batch_size=8, **how).losses[1]
     with torch.no_grad():
@@ -100,17 +102,17 @@ def test_reestimation_has_no_last_batch_of_a_few_rows():
 def test_bowls_are_convex_and_saddles_are_not():
     axis = np.linspace(-1, 1, 11)
     u, v = np.meshgrid(axis, axis, indexing="ij")
-    assert ss.LossSurface((axis, axis), u**2 + 3 * v**2 + u * v).nonconvex_fraction == 0.0
-    assert ss.LossSurface((axis, axis), u**2 - 0.1 * v**2 + 3).nonconvex_fraction == 1.0
-    assert ss.LossSurface((axis,), axis**4 - axis**2 + 1).nonconvex_fraction == pytest.approx(1 / 3, abs=0.2)
-    assert ss.LossSurface((axis,), axis**2 + 1).spread == pytest.approx(2.0)
+    assert ss.landscape.LossSurface((axis, axis), u**2 + 3 * v**2 + u * v).nonconvex_fraction == 0.0
+    assert ss.landscape.LossSurface((axis, axis), u**2 - 0.1 * v**2 + 3).nonconvex_fraction == 1.0
+    assert ss.landscape.LossSurface((axis,), axis**4 - axis**2 + 1).nonconvex_fraction == pytest.approx(1 / 3, abs=0.2)
+    assert ss.landscape.LossSurface((axis,), axis**2 + 1).spread == pytest.approx(2.0)
 
 
 def test_between_two_checkpoints_the_ends_are_the_checkpoints():
     start, x, y, _ = case("mlp, first layer")
     end, *_ = case("dead and duplicate units")
     surface = ss.loss_surface(
-        start, x, y, ss.direction_between(start, end), span=(0.0, 1.0), resolution=3, loss="squared"
+        start, x, y, ss.landscape.direction_between(start, end), span=(0.0, 1.0), resolution=3, loss="squared"
     )
     for model, loss in ((start, surface.losses[0]), (end, surface.losses[-1])):
         assert float((model(x) - y).detach().square().sum() / len(x)) == pytest.approx(loss, rel=1e-12)
@@ -123,18 +125,18 @@ def test_a_path_in_a_plane_is_found_back():
     )
     weights = np.array([[2.0, 1.0], [1.0, -1.0], [0.5, 0.2], [0.0, 0.0]])
     path = [{k: v + u[0] * a[k] + u[1] * b[k] for k, v in parameters(model).items()} for u in weights]
-    plane = ss.principal_directions(path)
+    plane = ss.landscape.principal_directions(path)
     assert plane.explained.sum() == pytest.approx(1.0)
     for state, t in zip(path, plane.coordinates, strict=True):
         for name in state:
             back = path[-1][name] + sum(float(c) * d[name] for c, d in zip(t, plane.directions, strict=True))
             torch.testing.assert_close(back, state[name])
     with pytest.raises(ss.InputError, match="more than 2 checkpoints"):
-        ss.principal_directions(path[:2])
+        ss.landscape.principal_directions(path[:2])
     with pytest.raises(ss.InputError, match="lie on fewer"):
-        ss.principal_directions([path[0], path[-1], path[-1]])
+        ss.landscape.principal_directions([path[0], path[-1], path[-1]])
     with pytest.raises(ss.InputError, match="shapes of parameters differ"):
-        ss.principal_directions([{"w": torch.zeros(2)}, {"w": torch.zeros(3)}, {"w": torch.ones(3)}])
+        ss.landscape.principal_directions([{"w": torch.zeros(2)}, {"w": torch.zeros(3)}, {"w": torch.ones(3)}])
 
 
 def test_bad_input_is_refused_with_what_is_possible():
@@ -159,9 +161,9 @@ def test_bad_input_is_refused_with_what_is_possible():
     with pytest.raises(ss.UnsupportedModelError, match="1 normalises by the statistics of the batch"):
         ss.loss_surface(unsteady, torch.zeros(4, 3), torch.zeros(4, 2), {"0.bias": torch.ones(2)}, loss="squared")
     with pytest.raises(ss.InputError, match="count must be a whole number"):
-        ss.random_directions(model, 1.5)
+        ss.landscape.random_directions(model, 1.5)
     with pytest.raises(ss.InputError, match="only biases"):
-        ss.random_directions(model, layer="1")
+        ss.landscape.random_directions(model, layer="1")
 
 
 @pytest.mark.parametrize(
@@ -176,9 +178,9 @@ def test_bad_input_is_refused_with_what_is_possible():
 )
 def test_certified_bounds_hold_between_the_grid_points_when_all_layers_move(name):
     model, x, y, _ = case(name)
-    moves = ss.random_directions(model, 2, normalize="none", generator=seeded())  # biases and norms, too
+    moves = ss.landscape.random_directions(model, 2, normalize="none", generator=seeded())  # biases and norms, too
     moves = [{k: 0.3 * v for k, v in move.items() if k != "6.weight"} for move in moves]  # slopes of a PReLU stay
-    found = ss.certified_surface(model, x, y, moves, span=(-0.3, 0.5), cells=4, batch_size=4)
+    found = ss.landscape.certified_surface(model, x, y, moves, span=(-0.3, 0.5), cells=4, batch_size=4)
     t = np.random.default_rng(0).uniform(-0.3, 0.5, (60, 2))
     loss = np.array([autograd_loss(model, x, y, moves, v) for v in t])
     low, high = found.bounds(t)
@@ -220,8 +222,8 @@ def test_the_certified_form_of_one_hinge_is_the_one_by_hand_and_attained(moves, 
 
 def test_certified_errors_fall_with_the_square_of_the_cells():
     model, x, y, _ = case("mlp, first layer")
-    moves = ss.random_directions(model, 1, generator=seeded())
-    coarse, fine = (ss.certified_surface(model, x, y, moves, span=0.1, cells=n).errors for n in (4, 32))
+    moves = ss.landscape.random_directions(model, 1, generator=seeded())
+    coarse, fine = (ss.landscape.certified_surface(model, x, y, moves, span=0.1, cells=n).errors for n in (4, 32))
     assert fine.mean() < coarse.mean() / 30  # 64 for pure squares
     assert fine.max() < 1e-3
 
@@ -229,7 +231,7 @@ def test_certified_errors_fall_with_the_square_of_the_cells():
 def test_one_layer_without_folds_is_certified_without_error():
     model, x, y, layer = case("mlp, last layer")
     moves = [direction(model, layer, seed) for seed in (1, 2)]
-    found = ss.certified_surface(model, x, y, moves, cells=2)
+    found = ss.landscape.certified_surface(model, x, y, moves, cells=2)
     assert found.errors.max() < 1e-12
     assert found.upper.max() == pytest.approx(
         max(autograd_loss(model, x, y, moves, v) for v in [(-1, -1), (-1, 1), (1, -1), (1, 1)])
@@ -239,17 +241,19 @@ def test_one_layer_without_folds_is_certified_without_error():
 def test_bad_input_of_certified_surfaces_is_refused():
     model, x, y, layer = case("convnet, slopes of prelu")
     with pytest.raises(ss.InputError, match="slopes of prelu"):
-        ss.certified_surface(model, x, y, direction(model, layer), cells=1)
-    plane = ss.certified_surface(model, x, y, [direction(model, "0", seed) for seed in (1, 2)], span=0.01, cells=1)
+        ss.landscape.certified_surface(model, x, y, direction(model, layer), cells=1)
+    plane = ss.landscape.certified_surface(
+        model, x, y, [direction(model, "0", seed) for seed in (1, 2)], span=0.01, cells=1
+    )
     with pytest.raises(ss.InputError, match="bounds"):
         plane.quadratics([[0.0, 0.0]])
     with pytest.raises(ss.InputError, match="cells must be"):
-        ss.certified_surface(model, x, y, direction(model, "0"), cells=0)
-    found = ss.certified_surface(model, x, y, direction(model, "0"), span=0.01, cells=1)
+        ss.landscape.certified_surface(model, x, y, direction(model, "0"), cells=0)
+    found = ss.landscape.certified_surface(model, x, y, direction(model, "0"), span=0.01, cells=1)
     with pytest.raises(ss.InputError, match="section's domain"):
         found.bounds([[0.02]])
     normed = nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(3, 2))).double()
     with pytest.raises(ss.InputError, match="not affine in the moved parameters"):
-        ss.certified_surface(
+        ss.landscape.certified_surface(
             normed, *case("mlp, first layer")[1:3], {"0.parametrizations.weight.original1": torch.ones(2, 3)}
         )

@@ -81,7 +81,7 @@ CLASSES = torch.tensor([0, 2, 1])
 
 
 def test_residuals_are_found_and_named_by_their_part(model: Tiny) -> None:
-    found = ss.find_skips(model, IDS)
+    found = ss.landscape.find_skips(model, IDS)
     assert [skip.name for skip in found] == ["h.0.attn", "h.0.mlp", "h.1.attn", "h.1.mlp"]
     assert [skip.path for skip in found] == ["h.0", "h.0", "h.1", "h.1"]
     assert all(skip.identity for skip in found)
@@ -107,8 +107,8 @@ def test_additions_inside_one_activation_are_no_skips(function) -> None:
             return self.last(function(self.first(x)))
 
     net, x = Net().eval(), torch.randn(3, 4)
-    assert ss.find_skips(net, x) == []
-    torch.testing.assert_close(ss.without_skips(net, x)(x), net(x))
+    assert ss.landscape.find_skips(net, x) == []
+    torch.testing.assert_close(ss.landscape.without_skips(net, x)(x), net(x))
 
 
 def test_blocks_that_add_several_times_without_parts_are_numbered() -> None:
@@ -121,7 +121,7 @@ def test_blocks_that_add_several_times_without_parts_are_numbered() -> None:
             x = x + torch.relu(x @ self.weight)
             return x + torch.relu(x @ self.weight)
 
-    assert [skip.name for skip in ss.find_skips(Net().eval(), torch.randn(2, 3))] == ["model #1", "model #2"]
+    assert [skip.name for skip in ss.landscape.find_skips(Net().eval(), torch.randn(2, 3))] == ["model #1", "model #2"]
 
 
 def test_switching_all_residuals_off_leaves_the_branches(model: Tiny) -> None:
@@ -129,10 +129,12 @@ def test_switching_all_residuals_off_leaves_the_branches(model: Tiny) -> None:
         x = model.wte(IDS) + model.wpe(torch.arange(5))
         for block in model.h:
             x = block.mlp(block.ln_2(block.attn(block.ln_1(x))))
-        torch.testing.assert_close(ss.without_skips(model, IDS)(IDS), model.head(model.ln_f(x)[:, -1]))
+        torch.testing.assert_close(ss.landscape.without_skips(model, IDS)(IDS), model.head(model.ln_f(x)[:, -1]))
         x = model.wte(IDS) + model.wpe(torch.arange(5))
         x = model.h[1](model.h[0].mlp(model.h[0].ln_2(x + model.h[0].attn(model.h[0].ln_1(x)))))
-        torch.testing.assert_close(ss.without_skips(model, IDS, ["h.0.mlp"])(IDS), model.head(model.ln_f(x)[:, -1]))
+        torch.testing.assert_close(
+            ss.landscape.without_skips(model, IDS, ["h.0.mlp"])(IDS), model.head(model.ln_f(x)[:, -1])
+        )
 
 
 def test_conditioning_of_a_block_is_that_of_its_jacobian(model: Tiny) -> None:
@@ -195,18 +197,18 @@ def test_curvature_of_attention_is_the_hessian_of_its_plain_kernel(model: Tiny) 
     found = ss.curvature(model, IDS, CLASSES, loss="cross_entropy", kind="hessian", layer=names)
     np.testing.assert_allclose(found.dense(), want, atol=1e-12)
     ggn = ss.curvature(model, IDS, CLASSES, loss="cross_entropy", layer=names)
-    factor = ss.curvature_factor(model, IDS, CLASSES, loss="cross_entropy", layer=names)
+    factor = ss.landscape.curvature_factor(model, IDS, CLASSES, loss="cross_entropy", layer=names)
     np.testing.assert_allclose(ggn.dense(), factor.T @ factor, atol=1e-13)
 
 
 def test_token_ids_stay_whole_numbers(model: Tiny) -> None:
-    move = ss.random_directions(model, 1, generator=torch.Generator().manual_seed(0))[0]
+    move = ss.landscape.random_directions(model, 1, generator=torch.Generator().manual_seed(0))[0]
     for data in (IDS, IDS.numpy(), IDS.to(torch.int32)):
         surface = ss.loss_surface(model, data, CLASSES, move, resolution=3)
         with torch.no_grad():
             want = float(nn.functional.cross_entropy(model(IDS), CLASSES))
         assert surface.losses[1] == pytest.approx(want, rel=1e-12)
-    assert ss.downstream_jacobians(model, IDS, "h.1").shape == (3, 3, 20)
+    assert ss.landscape.downstream_jacobians(model, IDS, "h.1").shape == (3, 3, 20)
     pixels = torch.randint(0, 255, (4, 3), dtype=torch.uint8)  # a network of floats still takes bytes
     net = nn.Linear(3, 2)
     losses = ss.loss_surface(net, pixels, torch.tensor([0, 1, 1, 0]), {"bias": torch.ones(2)}, resolution=3).losses

@@ -90,7 +90,7 @@ def test_data_aware_folds_favour_the_data_and_are_counted_alike():
 def test_counts_are_those_of_the_planes_within_reach():
     """In the first layer a fold meets the ball iff its distance is below the radius."""
     net, x = cases.model("one layer"), blob()[:20]
-    distances = ss.point_distances(net, x)[0]
+    distances = ss.normalization.point_distances(net, x)[0]
     counts = fold_counts(net, x, radius=0.4, directions=400, generator=torch.Generator().manual_seed(0))[1]
     assert (counts <= (distances < 0.4).sum(1)).all()
     assert (counts >= (distances < 0.4 * 0.99).sum(1)).all()  # 800 points leave caps below 1 % of the radius

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import splinescope as ss
-from splinescope.normalization import FoldAway, fold_batchnorm_, plateaued
+from splinescope.normalization import FoldAway, merge_batchnorm_, plateaued
 
 
 def network(bias: bool = True) -> nn.Sequential:
@@ -46,7 +46,7 @@ def test_the_function_stays_and_the_optimiser_trains_on(bias, kind):
     with torch.no_grad():
         before = net.eval()(x)
         net.train()
-    changed = fold_batchnorm_(net, optimizer=optimizer)
+    changed = merge_batchnorm_(net, optimizer=optimizer)
     assert changed == ("0", "3")
     assert net.training
     assert net[0].weight is weight
@@ -64,15 +64,15 @@ def test_the_function_stays_and_the_optimiser_trains_on(bias, kind):
 def test_it_is_folded_with_the_statistics_of_data_if_they_are_given():
     net, x = network(), torch.randn(40, 3)
     with torch.no_grad():
-        wanted = ss.with_statistics(net, x)(x)
-    fold_batchnorm_(net, statistics=x)
+        wanted = ss.normalization.with_statistics(net, x)(x)
+    merge_batchnorm_(net, statistics=x)
     torch.testing.assert_close(net(x), wanted, atol=1e-5, rtol=1e-5)
 
 
 def test_a_norm_without_a_neighbour_stays_as_an_affine_layer_that_is_trained():
     net = nn.Sequential(nn.BatchNorm1d(3), nn.ReLU(), nn.Linear(3, 2))
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
-    fold_batchnorm_(net, optimizer=optimizer)
+    merge_batchnorm_(net, optimizer=optimizer)
     assert {id(p) for group in optimizer.param_groups for p in group["params"]} == {id(p) for p in net.parameters()}
 
 
@@ -149,6 +149,6 @@ def test_what_makes_no_sense_is_refused():
     with pytest.raises(ss.InputError, match="either at="):
         FoldAway(network())
     with pytest.raises(ss.InputError, match="found none"):
-        fold_batchnorm_(nn.Sequential(nn.Linear(2, 2)))
+        merge_batchnorm_(nn.Sequential(nn.Linear(2, 2)))
     with pytest.raises(ss.InputError, match="itself"):
-        fold_batchnorm_(nn.BatchNorm1d(3))
+        merge_batchnorm_(nn.BatchNorm1d(3))

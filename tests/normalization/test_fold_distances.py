@@ -93,7 +93,7 @@ def test_a_units_weights_are_the_whole_kernel_not_what_the_rim_sees(size):
     """At the rim of a padded image a unit sees part of its kernel; the distance is by the norm of all of it."""
     torch.manual_seed(0)
     net = nn.Sequential(nn.Conv2d(2, 3, 3, padding=1), nn.ReLU()).double()
-    (site,) = ss.fold_distances(net, torch.randn(4, 2, *size, dtype=torch.float64))
+    (site,) = ss.normalization.fold_distances(net, torch.randn(4, 2, *size, dtype=torch.float64))
     np.testing.assert_allclose(site.norms, net[0].weight.flatten(1).norm(dim=1).detach().numpy(), rtol=1e-12)
 
 
@@ -169,7 +169,7 @@ def test_two_folds_of_one_module_have_two_names():
             return torch.relu(self.second(torch.relu(self.first(x))))
 
     model, x = nn.Sequential(Block(), nn.Linear(3, 2), nn.ReLU()), torch.randn(9, 2)
-    found = ss.fold_distances(model, x)
+    found = ss.normalization.fold_distances(model, x)
     assert found.names == ["0 #1", "0 #2", "2"]
     assert [record["path"] for record in found.records()] == found.names
     with torch.no_grad():

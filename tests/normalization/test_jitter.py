@@ -48,7 +48,7 @@ def test_predicted_spread_over_the_norm_of_the_weights_is_the_rms_distance_over_
     net, x = network(), points()
     with torch.no_grad():
         net[0].weight *= torch.linspace(0.5, 4, 16)[:, None]
-    distances = ss.fold_distances(with_statistics(net, x), x)[0].best_rms
+    distances = ss.normalization.fold_distances(with_statistics(net, x), x)[0].best_rms
     law = distances / np.sqrt(10) * np.sqrt(90 / 99)
     predicted = fold_jitter(net, x, 10, draws=1)[0].predicted
     np.testing.assert_allclose(predicted / net[0].weight.detach().norm(dim=1).numpy(), law, rtol=1e-9)
@@ -61,7 +61,8 @@ def test_data_may_be_arrays():
 
 
 @pytest.mark.parametrize(
-    "call", [ss.merge_batchnorm, lambda m: ss.initialize_(m, points()), lambda m: with_statistics(m, points())]
+    "call",
+    [ss.normalization.merge_batchnorm, lambda m: ss.initialize_(m, points()), lambda m: with_statistics(m, points())],
 )
 def test_what_is_no_module_is_named(call):
     with pytest.raises(ss.InputError, match=r"model must be a torch\.nn\.Module, got str"):
@@ -126,7 +127,7 @@ def test_behind_a_normalised_relu_layer_the_jitter_is_that_of_the_third_hermite_
     torch.manual_seed(0)
     net = nn.Sequential(nn.Identity(), nn.BatchNorm1d(60), nn.ReLU(), nn.Linear(60, 12), nn.BatchNorm1d(12)).double()
     x = torch.randn(4000, 60, dtype=torch.float64)
-    first, second = ss.fold_jitter(net, x, 64, draws=150)
+    first, second = ss.normalization.fold_jitter(net, x, 64, draws=150)
     closed = np.sqrt((1 / 4 - 3 / (4 * np.pi)) / (1 / 2 - 1 / (2 * np.pi)))
     law = second.deviation * np.sqrt((4000 - 64) / (3999 * 64))
     assert closed == pytest.approx(0.1818, abs=1e-4)
@@ -146,5 +147,5 @@ def test_predictions_hold_behind_convolutions_and_trained_scales_too():
             norm.weight.uniform_(0.5, 2)
             norm.bias.uniform_(-1, 1)
     x = torch.randn(300, 1, 7, 7, dtype=torch.float64)
-    for found in ss.fold_jitter(net, x, 60, draws=300):
+    for found in ss.normalization.fold_jitter(net, x, 60, draws=300):
         assert (found.measured / found.predicted).mean() == pytest.approx(1, rel=0.12), found.path

@@ -99,7 +99,7 @@ def test_weights_are_largest_at_the_boundary():
 def test_in_evaluation_it_is_plain_affine_and_survives_every_way_out(criterion, tmp_path):
     net = with_placed_norms(convnet(), criterion).train()
     x, labels = torch.randn(12, 1, 6, 6, generator=torch.Generator().manual_seed(1)), torch.arange(12) % 3
-    with placing(net, labels=labels, weights=torch.rand(12)):
+    with placing(net, y=labels, weights=torch.rand(12)):
         net(x).square().sum().backward()  # differentiable
     assert all(p.grad is not None and bool(p.grad.isfinite().all()) for p in net.parameters())
     net.eval()
@@ -108,7 +108,7 @@ def test_in_evaluation_it_is_plain_affine_and_survives_every_way_out(criterion, 
     plain = convnet()
     plain.load_state_dict(net.state_dict())  # as a batch norm
     torch.testing.assert_close(plain.eval()(x), want)
-    folded = ss.fold_batchnorm(net)
+    folded = ss.merge_batchnorm(net)
     assert not any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in folded.modules())
     torch.testing.assert_close(folded(x), want, atol=1e-5, rtol=1e-5)
     file = io.BytesIO()
@@ -143,7 +143,7 @@ def test_the_model_is_left_as_found_and_what_is_missing_is_said():
     x = torch.randn(4, 1, 6, 6)
     with pytest.raises(ss.InputError, match="needs labels"):
         made(x)
-    with placing(made, labels=torch.zeros(3)), pytest.raises(ss.InputError, match="one entry per row"):
+    with placing(made, y=torch.zeros(3)), pytest.raises(ss.InputError, match="one entry per row"):
         made(x)
     assert made[1].labels is None
     with pytest.raises(ss.InputError, match="criterion must be"):

@@ -64,7 +64,7 @@ def test_batch_norm_is_not_advised_to_networks_that_have_it():
 def test_results_print_in_a_line():
     net, x = network(), points()
     report = normalization_report(net, x)
-    density = ss.fold_density(net, x, ss.Slice.axes(x[0], (0, 1), -1, 1), cells=4)
+    density = ss.normalization.fold_density(net, x, ss.Slice.axes(x[0], (0, 1), -1, 1), cells=4)
     shown = [repr(r) for r in (report, report.distances, report.distances[0], density, ss.initialize_(net, x))]
     assert all("\n" not in text and len(text) < 120 for text in shown), shown
 

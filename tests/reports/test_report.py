@@ -63,7 +63,7 @@ def test_every_measured_block_says_how_sure_it_is_and_where_to_go_on(found):
 def test_numbers_are_those_of_the_functions_named(found, classifier, moons):
     x, _ = moons
     numbers = {block.key: block.numbers for block in found}
-    spacing = ss.data_spacing(x)
+    spacing = ss.complexity.data_spacing(x)
     assert numbers["complexity"]["spacing of the data"] == pytest.approx(spacing)
     counted = ss.local_complexity(classifier, x, radius=spacing / 2)
     assert numbers["complexity"]["mean folds"] == pytest.approx(float(counted.total.double().mean()))
@@ -91,8 +91,10 @@ def test_curvature_is_told_with_and_without_skips(moons):
     net = Residual().eval()
     numbers = quiet(net, *moons, include=["curvature"])["curvature"].numbers
     assert numbers["skips"] == 1
-    operator = ss.curvature(ss.without_skips(net, moons[0]), *moons, loss="cross_entropy")
-    assert numbers["largest eigenvalue without skips"] == pytest.approx(float(ss.extreme_eigenvalues(operator)[0]))
+    operator = ss.curvature(ss.landscape.without_skips(net, moons[0]), *moons, loss="cross_entropy")
+    assert numbers["largest eigenvalue without skips"] == pytest.approx(
+        float(ss.landscape.extreme_eigenvalues(operator)[0])
+    )
     assert numbers["largest eigenvalue without skips"] != pytest.approx(numbers["largest eigenvalue"])
 
 

@@ -44,17 +44,17 @@ def test_a_part_does_what_it_did_inside(model, ids):
     with torch.no_grad():
         model(ids)
     handle.remove()
-    part = ss.block(model, "h.1.mlp", ids)
+    part = ss.smooth.block(model, "h.1.mlp", ids)
     assert part.by_token
     assert torch.equal(part.inputs, seen["x"].flatten(0, 1))
     assert torch.allclose(part(part.inputs), seen["y"].flatten(0, 1))
     mask = torch.ones(2, 7)
     mask[0, 3:] = 0
-    assert torch.equal(ss.block(model, "h.1.mlp", ids, mask=mask).inputs, seen["x"][mask.bool()])
+    assert torch.equal(ss.smooth.block(model, "h.1.mlp", ids, mask=mask).inputs, seen["x"][mask.bool()])
 
 
 def test_a_part_that_mixes_tokens_is_one_of_sequences(model, ids):
-    part = ss.block(model, "h.1", ids)
+    part = ss.smooth.block(model, "h.1", ids)
     assert not part.by_token
     assert part.inputs.shape == (2, 7, 6)
     with torch.no_grad():
@@ -113,8 +113,8 @@ def test_a_failure_on_single_tokens_is_not_taken_for_mixing():
     ids = torch.tensor([[0, 1, 2], [3, 4, 5]])
     model = nn.Sequential(nn.Embedding(9, 4), Fixed()).eval()
     with pytest.raises(UnsupportedModelError, match=r"1 treats each token by itself.*KeyError.*three tokens, please"):
-        ss.block(model, "1", ids)
-    part = ss.block(nn.Sequential(nn.Embedding(9, 4), Placed()).eval(), "1", ids)
+        ss.smooth.block(model, "1", ids)
+    part = ss.smooth.block(nn.Sequential(nn.Embedding(9, 4), Placed()).eval(), "1", ids)
     assert not part.by_token
     assert part.inputs.shape == (2, 3, 4)
 
@@ -123,7 +123,7 @@ def test_a_failure_on_single_tokens_is_not_taken_for_mixing():
 def test_a_part_that_mixes_tokens_is_tiled_and_copied_as_it_is(kind):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Embedding(9, 4), kind()).double().eval()
-    part = ss.block(model, "1", torch.tensor([[0, 1, 2], [3, 4, 5], [6, 7, 8]]))
+    part = ss.smooth.block(model, "1", torch.tensor([[0, 1, 2], [3, 4, 5], [6, 7, 8]]))
     assert not part.by_token
     assert part.inputs.shape == (3, 3, 4)
     with torch.no_grad():
@@ -135,14 +135,14 @@ def test_a_part_that_mixes_tokens_is_tiled_and_copied_as_it_is(kind):
 
 
 def test_every_tool_takes_a_part(model, ids):
-    part = ss.block(model, "h.0.mlp", ids)
+    part = ss.smooth.block(model, "h.0.mlp", ids)
     view = ss.Slice.through(*part.inputs[[0, 3, 5]].numpy(), pad=0.2)  # at three real tokens
     tiling = ss.tessellate(part, view, threads=1)
     assert tiling.check().ok
     assert tiling.count > 3
     counts = ss.local_complexity(part, part.inputs, radius=0.3, directions=3).counts
     assert counts.shape == (14, 1)
-    assert ss.fold_distances(part, part.inputs) is not None
+    assert ss.normalization.fold_distances(part, part.inputs) is not None
     assert len(ss.representation_geometry(part, part.inputs)) >= 2
     assert ss.local_map(part, part.inputs[:1]).gap < 1e-12
 
@@ -155,7 +155,7 @@ def test_a_gelu_part_is_tiled_within_a_tolerance(ids):
     ).double().eval()  # fmt: skip
     x = torch.randn(1, 4, 6, dtype=torch.float64)
     mlp = nn.Sequential(nn.Linear(6, 5), nn.GELU(), nn.Linear(5, 2)).double()
-    part = ss.block(nn.Sequential(model, mlp).eval(), "1", x)
+    part = ss.smooth.block(nn.Sequential(model, mlp).eval(), "1", x)
     assert part.inputs.shape == (4, 6)
     tiling = ss.tessellate(part, ss.Slice.segment(*part.inputs[:2].numpy()), tolerance=1e-2)
     assert 0 < tiling.deviation <= tiling.bound <= 1e-2
@@ -164,11 +164,11 @@ def test_a_gelu_part_is_tiled_within_a_tolerance(ids):
 
 def test_what_is_no_part_is_named(model, ids):
     with pytest.raises(InputError, match=r"h\.0\.mlp"):
-        ss.block(model, "h.0.mpl", ids)
+        ss.smooth.block(model, "h.0.mpl", ids)
     with pytest.raises(InputError, match=r"shape \(2, 7\)"):
-        ss.block(model, "h.0.mlp", ids, mask=torch.ones(3, 3))
+        ss.smooth.block(model, "h.0.mlp", ids, mask=torch.ones(3, 3))
     shared = nn.Sequential(act := nn.ReLU(), nn.Linear(3, 3), act)
     with pytest.raises(UnsupportedModelError, match="called 2 times"):
-        ss.block(shared, "0", torch.randn(2, 3))
+        ss.smooth.block(shared, "0", torch.randn(2, 3))
     with pytest.raises(UnsupportedModelError, match="eval"):
-        ss.block(LanguageModel(GPT2Block), "h.0.mlp.c_fc", ids)
+        ss.smooth.block(LanguageModel(GPT2Block), "h.0.mlp.c_fc", ids)

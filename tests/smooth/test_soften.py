@@ -46,8 +46,8 @@ def x() -> torch.Tensor:
 def test_beta_one_is_the_network_itself(net, x):
     assert torch.equal(ss.soften(net, 1.0)(x), net(x))
     assert torch.equal(ss.soften(net, 1.0, trainable=True)(x), net(x))
-    assert torch.equal(ss.harden(ss.soften(net, 0.3))(x), net(x))
-    assert torch.equal(ss.harden(net)(x), net(x))
+    assert torch.equal(ss.smooth.harden(ss.soften(net, 0.3))(x), net(x))
+    assert torch.equal(ss.smooth.harden(net)(x), net(x))
 
 
 @pytest.mark.parametrize("beta", [0.0, 0.2, 0.5, 0.9])
@@ -103,14 +103,14 @@ def test_harden_makes_a_network_of_relus():
     smooth = nn.Sequential(nn.Linear(4, 5), nn.GELU(), nn.Linear(5, 5), NewGELU(), nn.Linear(5, 5), nn.SiLU())
     hard = nn.Sequential(smooth[0], nn.ReLU(), smooth[2], nn.ReLU(), smooth[4], nn.ReLU())
     x = torch.randn(9, 4)
-    assert torch.equal(ss.harden(smooth)(x), hard(x))
+    assert torch.equal(ss.smooth.harden(smooth)(x), hard(x))
 
     class Called(nn.Module):
         def forward(self, x):
             return F.silu(x) + F.gelu(-x, approximate="tanh")
 
-    assert torch.equal(ss.harden(Called())(x), x.abs())
-    tiling = ss.tessellate(ss.harden(smooth.double()), ss.Slice.axes([0.0] * 4, (0, 1), -3, 3))
+    assert torch.equal(ss.smooth.harden(Called())(x), x.abs())
+    tiling = ss.tessellate(ss.smooth.harden(smooth.double()), ss.Slice.axes([0.0] * 4, (0, 1), -3, 3))
     assert tiling.check().ok
 
 
@@ -118,7 +118,7 @@ def test_the_posterior_is_that_of_independent_units():
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 2), nn.ReLU()).double()
     x, beta = torch.randn(4, 2, dtype=torch.float64), 0.7
-    found = ss.region_posterior(net, x, beta=beta)
+    found = ss.smooth.region_posterior(net, x, beta=beta)
     eta = beta / (1 - beta)
     z1 = net[0](x)
     z2 = net[2](z1 * torch.sigmoid(eta * z1))
@@ -130,8 +130,8 @@ def test_the_posterior_is_that_of_independent_units():
         assert np.allclose(each.sum(1), 1)
         assert np.allclose(found.entropy[:, site], -(each * np.log2(each)).sum(1))
         assert np.allclose(found.log2_probability[:, site], np.log2(each.max(1)))
-    assert ss.region_posterior(net, x, beta=1 - 1e-9).total.max() < 1e-6
-    assert ss.region_posterior(net, x, beta=0.0).total == pytest.approx(5.0)
+    assert ss.smooth.region_posterior(net, x, beta=1 - 1e-9).total.max() < 1e-6
+    assert ss.smooth.region_posterior(net, x, beta=0.0).total == pytest.approx(5.0)
     assert found.paths == ("1", "3")
 
 
@@ -143,6 +143,6 @@ def test_bad_input_is_named(net, x):
     with pytest.raises(InputError, match="mix"):
         ss.soften(net, 0.5, mix=math.inf)
     with pytest.raises(InputError, match=r"\[0, 1\)"):
-        ss.region_posterior(net, x, beta=1.0)
+        ss.smooth.region_posterior(net, x, beta=1.0)
     with pytest.raises(UnsupportedModelError, match="No ReLU"):
-        ss.region_posterior(nn.Linear(6, 2).double(), x)
+        ss.smooth.region_posterior(nn.Linear(6, 2).double(), x)

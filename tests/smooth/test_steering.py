@@ -47,11 +47,11 @@ def around(size: int, generator: torch.Generator) -> Tensor:
 @pytest.mark.parametrize(("size", "radius"), [(2, 2.0), (5, 0.9), (30, 2.0)])
 def test_a_sphere_turns_by_one_over_its_radius(size: int, radius: float) -> None:
     x = around(size, torch.Generator().manual_seed(0))
-    found = ss.boundary_curvature(Sphere(radius), x, reach=1e-3)
+    found = ss.smooth.boundary_curvature(Sphere(radius), x, reach=1e-3)
     assert np.allclose(found.turns, 1 / radius, rtol=1e-5)
     assert np.allclose(np.linalg.norm(found.points, axis=1), radius)
     assert found.lost == 0
-    wide = ss.boundary_curvature(Sphere(radius), x, reach=0.2)
+    wide = ss.smooth.boundary_curvature(Sphere(radius), x, reach=0.2)
     assert np.allclose(wide.turns, math.atan(0.2 / radius) / 0.2)
 
 
@@ -63,7 +63,7 @@ def test_corners_count_by_their_angles_per_length(sides: int) -> None:
     places = torch.cat([n + along[:, None] * torch.stack([-n[1], n[0]]) for n in Polygon(sides).normals])
     x = torch.cat([torch.zeros_like(places), 2 * places])  # rays from the centre meet the boundary at the places
     reach = side / 40 * 3  # the corner is passed from three of the forty, on either side
-    found = ss.boundary_curvature(Polygon(sides), x, places=3000, tangents=1, reach=reach)
+    found = ss.smooth.boundary_curvature(Polygon(sides), x, places=3000, tangents=1, reach=reach)
     expected = 2 * math.pi / (sides * side)
     assert found.lost == 0
     assert abs(found.mean - expected) < 4 * found.error
@@ -90,14 +90,14 @@ def moons() -> tuple[nn.Module, Tensor, Tensor]:
 def test_every_beta_is_measured_as_its_softened_network(moons) -> None:
     net, x, y = moons
     before = copy.deepcopy(net.state_dict())
-    found = ss.steer(net, x, y, epsilon=0.1, betas=(1.0, 0.4, 0.8), steps=3, restarts=1, queries=4, places=16)
+    found = ss.smooth.steer(net, x, y, epsilon=0.1, betas=(1.0, 0.4, 0.8), steps=3, restarts=1, queries=4, places=16)
     assert found.betas.tolist() == [0.4, 0.8, 1.0]
-    reach = ss.boundary_curvature(net, x, places=16).reach
+    reach = ss.smooth.boundary_curvature(net, x, places=16).reach
     for i, beta in enumerate(found.betas):
         soft = ss.soften(net, float(beta))
         assert np.array_equal(found.right[i], (soft(x).argmax(1) == y).numpy())
-        assert found.curvature[i] == pytest.approx(ss.boundary_curvature(soft, x, places=16, reach=reach).mean)
-        alone = ss.robustness(soft, x, y, epsilons=0.1, steps=3, restarts=1, queries=4)
+        assert found.curvature[i] == pytest.approx(ss.smooth.boundary_curvature(soft, x, places=16, reach=reach).mean)
+        alone = ss.complexity.robustness(soft, x, y, epsilons=0.1, steps=3, restarts=1, queries=4)
         assert found.robust[i] <= float(alone.gradient[0])
     assert not (found.survived & ~found.right).any()
     assert found.best() == found.betas[np.flatnonzero(found.accuracy == found.accuracy.max())[-1]]
@@ -108,12 +108,12 @@ def test_every_beta_is_measured_as_its_softened_network(moons) -> None:
 def test_the_curves_and_the_map_are_drawn_with_labels(moons) -> None:
     pyplot = pytest.importorskip("matplotlib.pyplot")
     net, x, y = moons
-    found = ss.steer(net, x, y, epsilon=0.1, betas=(0.6, 1.0), steps=1, restarts=1, queries=1, places=4)
+    found = ss.smooth.steer(net, x, y, epsilon=0.1, betas=(0.6, 1.0), steps=1, restarts=1, queries=1, places=4)
     ax = found.plot()
     assert ax.get_xlabel().startswith("beta")
     assert [line.get_label() for line in ax.get_lines()] == ["accuracy", "under linf 0.1"]
     assert np.allclose(ax.get_lines()[0].get_ydata(), found.accuracy)
-    entropy = ss.entropy_map(net, ss.Slice.axes([0.0, 0.0], (0, 1), -2, 2), cells=6)
+    entropy = ss.smooth.entropy_map(net, ss.Slice.axes([0.0, 0.0], (0, 1), -2, 2), cells=6)
     ax = entropy.plot("1")
     assert np.allclose(ax.images[0].get_array(), entropy.entropy[0])
     assert np.allclose(ss.plot.plot_entropy(entropy).images[0].get_array(), entropy.total)
@@ -125,14 +125,14 @@ def test_the_curves_and_the_map_are_drawn_with_labels(moons) -> None:
 def test_the_map_is_the_posterior_at_the_pixels_and_empty_outside(moons) -> None:
     net = moons[0]
     view = ss.Slice.through([0.0, 0.0], [2.0, 0.0], [0.0, 2.0], shape="triangle")
-    found = ss.entropy_map(net, view, beta=0.8, cells=9, batch=7)
+    found = ss.smooth.entropy_map(net, view, beta=0.8, cells=9, batch=7)
     grid = np.stack(np.meshgrid(found.t1, found.t2), -1).reshape(-1, 2)
     inputs = view.inputs(grid)
     inside = (inputs >= 0).all(1) & (inputs.sum(1) <= 2)
     total = found.total.reshape(-1)
     assert np.array_equal(np.isfinite(total), inside)
     assert 30 < inside.sum() < 60
-    expected = ss.region_posterior(net, torch.from_numpy(inputs[inside]).float(), beta=0.8)
+    expected = ss.smooth.region_posterior(net, torch.from_numpy(inputs[inside]).float(), beta=0.8)
     assert np.allclose(total[inside], expected.total)
     assert found.paths == expected.paths
 
@@ -140,23 +140,25 @@ def test_the_map_is_the_posterior_at_the_pixels_and_empty_outside(moons) -> None
 def test_bad_input_is_named(moons) -> None:
     net, x, y = moons
     with pytest.raises(InputError, match="one class only"):
-        ss.boundary_curvature(net, x[:1])
+        ss.smooth.boundary_curvature(net, x[:1])
     with pytest.raises(InputError, match="at least one value"):
-        ss.steer(net, x, y, epsilon=0.1, betas=())
+        ss.smooth.steer(net, x, y, epsilon=0.1, betas=())
     with pytest.raises(InputError, match=r"\[0, 1\], got 2"):
-        ss.steer(net, x, y, epsilon=0.1, betas=(2.0,))
+        ss.smooth.steer(net, x, y, epsilon=0.1, betas=(2.0,))
     with pytest.raises(InputError, match="2-D Slice"):
-        ss.entropy_map(net, ss.Slice.segment([0.0, 0.0], [1.0, 1.0]))
+        ss.smooth.entropy_map(net, ss.Slice.segment([0.0, 0.0], [1.0, 1.0]))
     gelu = nn.Sequential(nn.Linear(2, 4), nn.GELU(), nn.Linear(4, 2))
     with pytest.raises(UnsupportedModelError, match="no ReLU"):
-        ss.steer(gelu, x, y, epsilon=0.1)
+        ss.smooth.steer(gelu, x, y, epsilon=0.1)
 
 
 @needs_real_networks
 def test_a_real_network_is_steered() -> None:
     """A ResNet-20 near beta = 1 classifies as it did."""
     net, (x, y) = resnet20(), cifar_images()
-    found = ss.steer(net, x[:5], y[:5], epsilon=0.02, betas=(0.98, 1.0), steps=1, restarts=1, queries=1, places=2)
+    found = ss.smooth.steer(
+        net, x[:5], y[:5], epsilon=0.02, betas=(0.98, 1.0), steps=1, restarts=1, queries=1, places=2
+    )
     assert (found.right[0] == found.right[1]).all()
     assert found.right.sum() >= 8
     assert (found.curvature > 0).all()

@@ -40,10 +40,10 @@ def test_exact_areas_lie_within_three_standard_errors(d: int) -> None:
         redraw(net, seed)
         folds = ss.tessellate(traced, view, threads=1).folds()
         exact = np.bincount(folds.sites, folds.lengths, minlength=2) / view.size
-        census = ss.fold_census(traced, (low, high), lines=128, generator=generator)
+        census = ss.tiling.fold_census(traced, (low, high), lines=128, generator=generator)
         z = (census.densities - exact) / np.maximum(census.density_errors, 1e-12)
         hits += (np.abs(z) <= 3).tolist()
-        total = ss.crofton_constant(d) * exact.sum()
+        total = ss.tiling.crofton_constant(d) * exact.sum()
         off.append((census.total - total) / max(census.total_error, 1e-12))
     assert np.mean(hits) >= 0.95
     assert np.mean(np.abs(off) <= 3) >= 0.95
@@ -61,7 +61,7 @@ def test_a_first_layer_in_784_dimensions_has_the_area_of_its_discs() -> None:
     d, radius = 784, 6.0
     net = nn.Sequential(nn.Linear(d, 60), nn.ReLU(), nn.Linear(60, 20), nn.ReLU(), nn.Linear(20, 10)).double()
     centres = 0.2 * torch.randn(3, d, dtype=torch.float64)
-    census = ss.fold_census(net, centres, radius=radius, lines=1500, generator=torch.Generator().manual_seed(2))
+    census = ss.tiling.fold_census(net, centres, radius=radius, lines=1500, generator=torch.Generator().manual_seed(2))
     weight, bias = net[0].weight.detach(), net[0].bias.detach()
     distances = (centres @ weight.T + bias).abs() / weight.norm(dim=1)
     shares = (1 - (distances / radius) ** 2).clamp_min(0) ** ((d - 1) / 2)
@@ -95,12 +95,14 @@ def test_the_stopping_rule_draws_until_the_error_is_small() -> None:
     net, traced = network(3)
     redraw(net, 3)
     where = np.array([[0.0, 0.0, 0.0], [3.0, 0.0, 0.0]])
-    few = ss.fold_census(traced, where, radius=0.5, lines=8, generator=torch.Generator().manual_seed(0))
-    many = ss.fold_census(traced, where, radius=0.5, lines=8, rtol=0.05, generator=torch.Generator().manual_seed(0))
+    few = ss.tiling.fold_census(traced, where, radius=0.5, lines=8, generator=torch.Generator().manual_seed(0))
+    many = ss.tiling.fold_census(
+        traced, where, radius=0.5, lines=8, rtol=0.05, generator=torch.Generator().manual_seed(0)
+    )
     assert few.total_error > 0.05 * few.total
     assert many.total_error <= 0.05 * many.total
     assert many.lines > few.lines
-    capped = ss.fold_census(traced, where, radius=0.5, lines=8, rtol=1e-6, max_lines=32)
+    capped = ss.tiling.fold_census(traced, where, radius=0.5, lines=8, rtol=1e-6, max_lines=32)
     assert capped.lines == 32
     assert "estimate" in repr(many)
     assert "folds per length" in many.summary()
@@ -121,4 +123,4 @@ def test_the_stopping_rule_draws_until_the_error_is_small() -> None:
 )
 def test_bad_regions_are_refused(arguments: dict, message: str) -> None:
     with pytest.raises(ss.InputError, match=message):
-        ss.fold_census(network(3)[1], **arguments)
+        ss.tiling.fold_census(network(3)[1], **arguments)

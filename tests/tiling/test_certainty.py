@@ -88,5 +88,5 @@ def test_margins_within_a_tolerance_are_estimates_and_marked_as_exact_nowhere(sm
 
 
 def test_a_manifold_is_as_sure_as_its_tiling(smooth, folded):
-    assert ss.tiled_manifold(folded).certainty == "exact"
-    assert ss.tiled_manifold(smooth).certainty == "bound"
+    assert ss.generative.tiled_manifold(folded).certainty == "exact"
+    assert ss.generative.tiled_manifold(smooth).certainty == "bound"

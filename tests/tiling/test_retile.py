@@ -29,7 +29,7 @@ def assert_same(one: ss.Tiling, other: ss.Tiling) -> None:
 
 
 def test_every_tiling_is_that_of_the_weights_of_the_moment(net: nn.Sequential) -> None:
-    retiler = ss.Retiler(net, SQUARE)
+    retiler = ss.tiling.Retiler(net, SQUARE)
     seen = []
     for _ in range(3):
         tiling = retiler.tile()
@@ -42,7 +42,7 @@ def test_every_tiling_is_that_of_the_weights_of_the_moment(net: nn.Sequential) -
 
 
 def test_another_window_is_tiled_as_if_it_were_the_first(net: nn.Sequential) -> None:
-    retiler = ss.Retiler(net, SQUARE)
+    retiler = ss.tiling.Retiler(net, SQUARE)
     retiler.tile()
     for corner in (-2.0, -1.9, 0.5):
         window = ss.Slice.axes([0.0, 0.0], (0, 1), corner, corner + 2.0)
@@ -52,12 +52,12 @@ def test_another_window_is_tiled_as_if_it_were_the_first(net: nn.Sequential) -> 
 
 def test_limits_hold_for_every_tiling(net: nn.Sequential) -> None:
     with pytest.raises(ss.LimitReached) as caught:
-        ss.Retiler(net, SQUARE, max_tiles=3).tile()
+        ss.tiling.Retiler(net, SQUARE, max_tiles=3).tile()
     assert not caught.value.partial.complete
 
 
 def test_a_slice_of_another_space_is_refused(net: nn.Sequential) -> None:
     with pytest.raises(ss.InputError, match="input space"):
-        ss.Retiler(net, SQUARE).tile(ss.Slice.axes([0.0, 0.0, 0.0], (0, 1), -1.0, 1.0))
+        ss.tiling.Retiler(net, SQUARE).tile(ss.Slice.axes([0.0, 0.0, 0.0], (0, 1), -1.0, 1.0))
     with pytest.raises(ss.InputError, match="view must be a Slice"):
-        ss.Retiler(net, "square")  # type: ignore[arg-type]
+        ss.tiling.Retiler(net, "square")  # type: ignore[arg-type]

@@ -52,7 +52,7 @@ def test_counts_are_those_of_an_independent_computation(widths: tuple[int, ...])
 def test_generic_hyperplanes_make_zaslavskys_number_of_cells(n: int, d: int) -> None:
     net = plain_mlp(d, n, 1)
     tiling = ss.tessellate(net, cube(d, 1e4))  # large enough that all meet inside
-    assert tiling.count == ss.zaslavsky(n, d)
+    assert tiling.count == ss.tiling.zaslavsky(n, d)
     assert tiling.check().ok
 
 
@@ -284,7 +284,7 @@ def test_counts_by_depth_pieces_and_the_dual_graph() -> None:
     first = nn.Sequential(*list(STRUCTURED["plain"][0]())[:1])
     assert counts[0] == 1 < counts[1] < counts[2]
     assert first[0].out_features == 8
-    assert counts[1] <= ss.zaslavsky(8, 3)
+    assert counts[1] <= ss.tiling.zaslavsky(8, 3)
     assert tiling.pieces().count <= tiling.count
     graph = tiling.dual_graph()
     assert len(graph.edges) == ((tiling.walls.tiles >= 0).all(1)).sum()

@@ -132,14 +132,18 @@ def test_quantities_are_the_methods_of_their_names(name: str) -> None:
 
 
 def test_bounds_have_their_known_values() -> None:
-    assert [ss.zaslavsky(n, d) for n, d in ((5, 1), (5, 2), (7, 2), (6, 3))] == [6, 16, 29, 42]
-    assert [ss.zaslavsky(n, d, central=True) for n, d in ((5, 1), (5, 2), (6, 3))] == [2, 10, 32]
-    assert ss.montufar(1, [5, 5, 5]) == 150
-    assert ss.serra(1, [5, 5, 5]) == 216
-    assert ss.serra(3, []) == ss.montufar(3, []) == 1
+    assert [ss.tiling.zaslavsky(n, d) for n, d in ((5, 1), (5, 2), (7, 2), (6, 3))] == [6, 16, 29, 42]
+    assert [ss.tiling.zaslavsky(n, d, central=True) for n, d in ((5, 1), (5, 2), (6, 3))] == [2, 10, 32]
+    assert ss.tiling.montufar(1, [5, 5, 5]) == 150
+    assert ss.tiling.serra(1, [5, 5, 5]) == 216
+    assert ss.tiling.serra(3, []) == ss.tiling.montufar(3, []) == 1
     with pytest.raises(ss.InputError, match="at least"):
-        ss.montufar(3, [2])
-    for nonsense in (lambda: ss.zaslavsky(2.5, 2), lambda: ss.serra(0, [3]), lambda: ss.montufar(2, 3)):
+        ss.tiling.montufar(3, [2])
+    for nonsense in (
+        lambda: ss.tiling.zaslavsky(2.5, 2),
+        lambda: ss.tiling.serra(0, [3]),
+        lambda: ss.tiling.montufar(2, 3),
+    ):
         with pytest.raises(ss.InputError, match="whole number"):
             nonsense()
 
@@ -151,7 +155,7 @@ def test_serra_bound_is_its_sum_written_out() -> None:
         limits = [min([d, widths[layer], *(widths[i] - js[i] for i in range(layer))]) for layer in range(3)]
         if all(j <= limit for j, limit in zip(js, limits, strict=True)):
             total += comb(3, js[0]) * comb(4, js[1]) * comb(2, js[2])
-    assert ss.serra(d, widths) == total
+    assert ss.tiling.serra(d, widths) == total
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -161,12 +165,12 @@ def test_a_generic_layer_reaches_zaslavskys_count(seed: int) -> None:
         torch.manual_seed(seed)
         net = cases.mlp(2, 7, 1).double()
     tiling = ss.tessellate(net, ss.Slice.axes([0.0, 0.0], (0, 1), -1e4, 1e4))
-    assert tiling.count == ss.zaslavsky(7, 2)
+    assert tiling.count == ss.tiling.zaslavsky(7, 2)
 
 
 def test_zero_biases_reach_the_central_count() -> None:
     net, tiling = cases.model("zero bias"), cases.tiling("zero bias")
-    assert tiling.counts_by_depth()[1] == ss.zaslavsky(net[0].out_features, 2, central=True)
+    assert tiling.counts_by_depth()[1] == ss.tiling.zaslavsky(net[0].out_features, 2, central=True)
 
 
 def test_a_sawtooth_has_two_to_the_depth_pieces() -> None:
@@ -186,7 +190,7 @@ def test_a_sawtooth_has_two_to_the_depth_pieces() -> None:
             last.bias.zero_()
         tiling = ss.tessellate(nn.Sequential(*layers, last), ss.Slice.axes([0.0], 0, 0.0, 1.0))
         assert tiling.pieces().count == 2**depth
-        assert ss.montufar(1, [2] * depth) <= 3 * 2**depth
+        assert ss.tiling.montufar(1, [2] * depth) <= 3 * 2**depth
 
 
 @pytest.mark.parametrize("name", ["two layers", "four layers, one output", "line", "leaky", "dead units"])
@@ -204,7 +208,7 @@ def test_counts_by_depth_are_those_of_the_cut_off_networks(name: str) -> None:
 
 def test_relu_networks_keep_serras_bound() -> None:
     for name, widths in (("one layer", [10]), ("two layers", [12, 12]), ("four layers, one output", [8] * 4)):
-        assert cases.tiling(name).count <= ss.serra(2, widths)
+        assert cases.tiling(name).count <= ss.tiling.serra(2, widths)
 
 
 def test_mean_crossings_of_lines_are_cauchy_croftons() -> None:

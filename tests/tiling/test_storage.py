@@ -106,7 +106,7 @@ def test_other_safetensors_files_are_refused(tmp_path):
         ss.load_tiling(tmp_path / "weights.safetensors")
 
 
-@pytest.mark.parametrize("read", [ss.load_tiling, ss.load_timeline, ss.load])
+@pytest.mark.parametrize("read", [ss.load_tiling, ss.complexity.load_timeline, ss.load])
 def test_every_reader_refuses_a_missing_file_in_the_same_words(tmp_path, read):
     for path in (tmp_path / "absent.onnx", str(tmp_path)):
         with pytest.raises(ss.InputError, match="must be an existing file, got"):

@@ -69,7 +69,7 @@ def test_level_sets_are_closed_exact_and_oriented() -> None:
 )
 def test_surfaces_lie_on_facets_too(shape: type[nn.Module], area: float, volume: float | None, euler: int) -> None:
     """The sides of a square ring are folds of the network: its zero set lies on walls."""
-    mesh = ss.level_set(shape().double(), (-2.0, 2.0))
+    mesh = ss.tiling.level_set(shape().double(), (-2.0, 2.0))
     assert mesh.closed
     assert mesh.euler == euler
     assert mesh.area == pytest.approx(area)
@@ -81,7 +81,7 @@ def test_a_surface_is_the_level_set_of_the_whole_tiling() -> None:
     _, traced, tiling = classifier()
     for output, level in ((0, 0.0), (2, 0.05)):
         whole = tiling.level_set(level, output)
-        mesh = ss.level_set(traced, (-1.0, 1.0), level, output=output)
+        mesh = ss.tiling.level_set(traced, (-1.0, 1.0), level, output=output)
         assert len(mesh) == len(whole)
         assert mesh.area == pytest.approx(whole.area, rel=1e-12)
         at = np.concatenate([mesh.vertices, mesh.centroids()])
@@ -93,10 +93,10 @@ def test_tiles_that_the_level_cannot_meet_are_dropped() -> None:
     """With a level far from all outputs nothing is left after a few bounds; the surface is empty."""
     _, traced, tiling = classifier()
     top = float(tiling.values[:, 0].max())
-    assert len(ss.level_set(traced, (-1.0, 1.0), top + 1.0)) == 0
+    assert len(ss.tiling.level_set(traced, (-1.0, 1.0), top + 1.0)) == 0
     with pytest.raises(ss.LimitReached):
-        ss.level_set(traced, (-1.0, 1.0), 0.0, max_tiles=20)
-    few = ss.level_set(traced, (-1.0, 1.0), top - 1e-3, max_tiles=tiling.count // 4)
+        ss.tiling.level_set(traced, (-1.0, 1.0), 0.0, max_tiles=20)
+    few = ss.tiling.level_set(traced, (-1.0, 1.0), top - 1e-3, max_tiles=tiling.count // 4)
     assert len(few) > 0
 
 
@@ -136,7 +136,7 @@ def test_volumes_of_regions_come_out_of_their_surfaces() -> None:
 @pytest.mark.parametrize("ending", [".ply", ".obj", ".stl", ".glb"])
 def test_exported_meshes_come_back_watertight(ending: str, tmp_path: Path) -> None:
     trimesh = pytest.importorskip("trimesh")
-    mesh = ss.level_set(shapes3d.Torus().double(), (-2.0, 2.0))
+    mesh = ss.tiling.level_set(shapes3d.Torus().double(), (-2.0, 2.0))
     mesh.save(tmp_path / f"ring{ending}")
     back = trimesh.load(tmp_path / f"ring{ending}", force="mesh")
     assert back.is_watertight
@@ -153,10 +153,10 @@ def test_exported_meshes_come_back_watertight(ending: str, tmp_path: Path) -> No
         (lambda t: t.section([0.0, 1.0]), "shape"),
         (lambda t: t.section([0.0, 0.0, 1.0], [0.0, 0.0, 3.0]), "does not"),
         (lambda t: t.section([0.0, 0.0, 1.0]).section([0.0, 0.0, 1.0]), "3-D tiling"),
-        (lambda t: ss.level_set(t.network, ss.Slice.axes(np.zeros(3), (0, 1), -1, 1)), "3-D slice"),
-        (lambda t: ss.level_set(t.network, 1.0), "pair"),
-        (lambda t: ss.level_set(t.network, (-1.0, 1.0), output=7), "output"),
-        (lambda t: ss.level_set(t.network, (-1.0, 1.0), [0.0, 1.0]), "one number"),
+        (lambda t: ss.tiling.level_set(t.network, ss.Slice.axes(np.zeros(3), (0, 1), -1, 1)), "3-D slice"),
+        (lambda t: ss.tiling.level_set(t.network, 1.0), "pair"),
+        (lambda t: ss.tiling.level_set(t.network, (-1.0, 1.0), output=7), "output"),
+        (lambda t: ss.tiling.level_set(t.network, (-1.0, 1.0), [0.0, 1.0]), "one number"),
         (lambda t: t.level_set(0.0).volume, "closed"),
     ],
 )

@@ -3,4 +3,8 @@
 Each verb lives in its own file and is imported only when asked for, so `splinescope --help` stays fast.
 """
 
-from ._main import main as main
+from ._main import main
+
+__all__ = [
+    "main",
+]

@@ -1,7 +1,14 @@
 """Sets to look at networks with: toys in the plane, scikit-learn's digits, some of MNIST, Fashion-MNIST."""
 
-from .digits import digits as digits
-from .fashion import fashion_mnist as fashion_mnist
-from .mnist import mnist_5k as mnist_5k
-from .toys import star as star
-from .toys import two_moons as two_moons
+from .digits import digits
+from .fashion import fashion_mnist
+from .mnist import mnist_5k
+from .toys import star, two_moons
+
+__all__ = [
+    "digits",
+    "fashion_mnist",
+    "mnist_5k",
+    "star",
+    "two_moons",
+]

@@ -90,7 +90,7 @@ def _train(net: nn.Module, x: Tensor, y: Tensor, batch: int, steps: int, generat
     losses = []
     for _ in range(steps):
         rows = torch.randperm(len(x), generator=generator)[:batch]
-        with placing(net, labels=y[rows], weights=near[rows]):
+        with placing(net, y=y[rows], weights=near[rows]):
             outputs = net(x[rows])
         near[rows] = boundary_weights(outputs).clamp_min(1e-3)
         loss = nn.functional.cross_entropy(outputs, y[rows])
@@ -106,7 +106,7 @@ def _settled(net: nn.Module, x: Tensor, y: Tensor) -> nn.Module:
     net.eval()
     with torch.no_grad():
         weights = boundary_weights(net(x)).clamp_min(1e-3)
-    with placing(net, labels=y, weights=weights):
+    with placing(net, y=y, weights=weights):
         return with_statistics(net, x)
 
 

@@ -1,43 +1,70 @@
 """The loss as a piecewise quadratic of a layer's parameters, its curvature, and why skip connections help."""
 
-from ._minima import Minima as Minima
-from ._moved import NotOneLayer as NotOneLayer
-from .break_distance import BreakDistance as BreakDistance
-from .break_distance import break_distance as break_distance
-from .certified import CertifiedSurface as CertifiedSurface
-from .certified import certified_surface as certified_surface
-from .conditioning import Conditioning as Conditioning
-from .conditioning import TileSpectra as TileSpectra
-from .conditioning import condition_number as condition_number
-from .conditioning import layer_conditioning as layer_conditioning
-from .conditioning import layer_map as layer_map
-from .conditioning import random_conditioning as random_conditioning
-from .conditioning import skip_bound as skip_bound
-from .conditioning import tile_spectra as tile_spectra
-from .directions import PathPlane as PathPlane
-from .directions import direction_between as direction_between
-from .directions import principal_directions as principal_directions
-from .directions import random_directions as random_directions
-from .hessian import Curvature as Curvature
-from .hessian import curvature as curvature
-from .hessian import curvature_factor as curvature_factor
-from .hessian import downstream_jacobians as downstream_jacobians
-from .monitor import CurvatureMonitor as CurvatureMonitor
-from .optimizer import LayerwiseDescent as LayerwiseDescent
-from .polynomials import PolynomialSection as PolynomialSection
-from .polynomials import polynomial_section as polynomial_section
-from .sections import LossSection as LossSection
-from .sections import loss_section as loss_section
-from .skip_conditioning import BlockConditioning as BlockConditioning
-from .skip_conditioning import SkipConditioning as SkipConditioning
-from .skip_conditioning import skip_conditioning as skip_conditioning
-from .skips import Skip as Skip
-from .skips import find_skips as find_skips
-from .skips import without_skips as without_skips
-from .spectrum import SpectralDensity as SpectralDensity
-from .spectrum import SpectrumSummary as SpectrumSummary
-from .spectrum import extreme_eigenvalues as extreme_eigenvalues
-from .spectrum import spectral_density as spectral_density
-from .spectrum import spectrum_summary as spectrum_summary
-from .surface import LossSurface as LossSurface
-from .surface import loss_surface as loss_surface
+from ._minima import Minima
+from ._moved import NotOneLayer
+from .break_distance import BreakDistance, break_distance
+from .certified import CertifiedSurface, certified_surface
+from .conditioning import (
+    Conditioning,
+    TileSpectra,
+    condition_number,
+    layer_conditioning,
+    layer_map,
+    random_conditioning,
+    skip_bound,
+    tile_spectra,
+)
+from .directions import PathPlane, direction_between, principal_directions, random_directions
+from .hessian import Curvature, curvature, curvature_factor, downstream_jacobians
+from .monitor import CurvatureMonitor
+from .optimizer import LayerwiseDescent
+from .polynomials import PolynomialSection, polynomial_section
+from .sections import LossSection, loss_section
+from .skip_conditioning import BlockConditioning, SkipConditioning, skip_conditioning
+from .skips import Skip, find_skips, without_skips
+from .spectrum import SpectralDensity, SpectrumSummary, extreme_eigenvalues, spectral_density, spectrum_summary
+from .surface import LossSurface, loss_surface
+
+__all__ = [
+    "BlockConditioning",
+    "BreakDistance",
+    "CertifiedSurface",
+    "Conditioning",
+    "Curvature",
+    "CurvatureMonitor",
+    "LayerwiseDescent",
+    "LossSection",
+    "LossSurface",
+    "Minima",
+    "NotOneLayer",
+    "PathPlane",
+    "PolynomialSection",
+    "Skip",
+    "SkipConditioning",
+    "SpectralDensity",
+    "SpectrumSummary",
+    "TileSpectra",
+    "break_distance",
+    "certified_surface",
+    "condition_number",
+    "curvature",
+    "curvature_factor",
+    "direction_between",
+    "downstream_jacobians",
+    "extreme_eigenvalues",
+    "find_skips",
+    "layer_conditioning",
+    "layer_map",
+    "loss_section",
+    "loss_surface",
+    "polynomial_section",
+    "principal_directions",
+    "random_conditioning",
+    "random_directions",
+    "skip_bound",
+    "skip_conditioning",
+    "spectral_density",
+    "spectrum_summary",
+    "tile_spectra",
+    "without_skips",
+]

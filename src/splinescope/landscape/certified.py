@@ -127,8 +127,8 @@ def certified_surface(
     Example:
         >>> import torch, splinescope as ss
         >>> net = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))
-        >>> moves = ss.random_directions(net, 2)
-        >>> found = ss.certified_surface(net, torch.randn(5, 2), torch.randn(5, 1), moves, span=0.1, cells=4)
+        >>> moves = ss.landscape.random_directions(net, 2)
+        >>> found = ss.landscape.certified_surface(net, torch.randn(5, 2), torch.randn(5, 1), moves, span=0.1, cells=4)
         >>> bool((found.lower <= found.losses).all() and (found.losses <= found.upper).all())
         True
     """

@@ -140,7 +140,7 @@ def polynomial_section(
         >>> import torch, splinescope as ss
         >>> net = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))
         >>> move = {name: torch.randn_like(p) for name, p in net.named_parameters()}
-        >>> ss.polynomial_section(net, torch.randn(5, 2), torch.randn(5, 1), move).degree
+        >>> ss.landscape.polynomial_section(net, torch.randn(5, 2), torch.randn(5, 1), move).degree
         4
     """
     if loss != "squared":

@@ -25,11 +25,7 @@ from .._errors import InputError
 from .._progress import Progress, telling
 from ..network import SplineNetwork
 from ..tiling import Cells, Slice, Tiling, tessellate
-<<<<<<< HEAD
-from ..tiling.tessellate import Progress
 from ._lines import Pieces, point_pieces, summed
-=======
->>>>>>> fcc9d4e (Give every idea one word in all public signatures)
 from ._losses import batches, check_batch_size
 from ._minima import Minima, corner_means, interval_minima, polygon_minima
 from ._moved import Block, Direction, Mover, ParameterNetwork
@@ -202,15 +198,9 @@ def loss_section(
         batch_size: Data points handled together; memory grows with it, not with N. Default: by layer sizes.
         max_tiles: 2-D only: stop with `LimitReached` beyond so many pieces; None for no limit. N points and H units
             give up to about (N H)^2 / 2 of them, and each costs a pass of the data.
-<<<<<<< HEAD
         time_limit: 2-D only: seconds, of the tiling engine.
         rtol: 2-D only: tolerance of the tiling, see `tessellate`.
-        progress: True for a bar on stderr, or a function of (share done, pieces so far); None: a bar on a terminal.
-=======
-        time_limit: Seconds, per call of the tiling engine.
-        rtol: Tolerance of the tiling, see `tessellate`.
         progress: None: shown once it takes a few seconds; True, False, or a function of (share done, what it is at).
->>>>>>> fcc9d4e (Give every idea one word in all public signatures)
 
     Returns:
         The pieces with their coefficients. Exact up to float64 rounding.
@@ -225,7 +215,7 @@ def loss_section(
         >>> import torch, splinescope as ss
         >>> net = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
         >>> x, y = torch.randn(20, 2), torch.randn(20, 1)
-        >>> section = ss.loss_section(net, x, y, {"0.weight": torch.randn(8, 2)}, span=2.0)
+        >>> section = ss.landscape.loss_section(net, x, y, {"0.weight": torch.randn(8, 2)}, span=2.0)
         >>> section.degree
         2
 
@@ -247,51 +237,17 @@ def loss_section(
 
 
 def _line(
-<<<<<<< HEAD
     mover: Mover, x: Tensor, y: Tensor, low: float, high: float, size: int, progress: Progress | bool | None
 ) -> LossSection:
     """Each data point has its own break points; the loss is the mean of their piecewise quadratics."""
     parts: list[Pieces] = []
-    with reporter(progress, "loss section", _on_bar, total=1.0) as report:
-        for i, (inputs, targets) in enumerate(batches(x, y, size)):
-            parts.append(point_pieces(mover, inputs, targets, low, high))
-            if report is not None:
-                report(min(1.0, (i + 1) * size / len(x)), sum(len(quadratics) for _, quadratics in parts))
-    breaks, quadratics = summed(parts, high - low)
-    centers, values, gradients, hessians = quadratics.T / [[1], *[[len(x)]] * 3]
-=======
-    mover: Mover, x: Tensor, y: Tensor, low: float, high: float, size: int, rtol: float, time_limit: float | None,
-    progress: Progress | bool | None,
-) -> LossSection:  # fmt: skip
-    """Each batch of data has its own break points; the loss is the sum of their piecewise quadratics."""
-    view = Slice(np.zeros(1), np.ones((1, 1)), np.array([low, high]))
-    parts: list[tuple[np.ndarray, np.ndarray]] = []  # break points, [K, 4]: centre, value, gradient, hessian
-    pieces = 0
     with telling(progress, "loss section") as report:
         for i, (inputs, targets) in enumerate(batches(x, y, size)):
-            block = mover.block(inputs, "0")
-            network = ParameterNetwork(mover.network, [block], 1)
-            tiling = tessellate(network, view, rtol=rtol, time_limit=time_limit, threads=1, progress=False)
-            breaks = np.unique(tiling.vertices[:, 0])
-            centers = 0.5 * (breaks[1:] + breaks[:-1])
-            value, gradient, hessian = block_quadratics(block, targets, centers[:, None])
-            scale = [1, *[len(x)] * 3]
-            parts.append((breaks, np.stack([centers, value, gradient[:, 0], hessian[:, 0, 0]], 1) / scale))
-            pieces += len(centers)
+            parts.append(point_pieces(mover, inputs, targets, low, high))
+            pieces = sum(len(quadratics) for _, quadratics in parts)
             report(min(1.0, (i + 1) * size / len(x)), f"{pieces} pieces")
-    breaks = np.unique(np.concatenate([b for b, _ in parts]))
-    far = np.diff(breaks, prepend=-np.inf) > _BREAK_RTOL * (high - low)
-    breaks = breaks[far]
-    breaks[-1] = high
-    centers = 0.5 * (breaks[1:] + breaks[:-1])
-    total = np.zeros((len(centers), 3))
-    for own_breaks, quadratics in parts:
-        own = quadratics[np.searchsorted(own_breaks, centers) - 1]
-        d = centers - own[:, 0]
-        total[:, 0] += own[:, 1] + d * (own[:, 2] + 0.5 * d * own[:, 3])
-        total[:, 1] += own[:, 2] + d * own[:, 3]
-        total[:, 2] += own[:, 3]
->>>>>>> fcc9d4e (Give every idea one word in all public signatures)
+    breaks, quadratics = summed(parts, high - low)
+    centers, values, gradients, hessians = quadratics.T / [[1], *[[len(x)]] * 3]
     corners = np.stack([np.arange(len(centers)), np.arange(1, len(centers) + 1)], 1).reshape(-1)
     return LossSection(
         breaks[:, None],

@@ -1,33 +1,55 @@
 """Two-layer batch-norm networks as particles flowing on a manifold: batch norm as a change of metric."""
 
-from .convergence import ConvergenceStudy as ConvergenceStudy
-from .convergence import Rate as Rate
-from .convergence import convergence_study as convergence_study
-from .data import Data as Data
-from .data import GaussianInputs as GaussianInputs
-from .density import DensityPath as DensityPath
-from .density import density_flow as density_flow
-from .effects import FirstStep as FirstStep
-from .effects import LearningRateStudy as LearningRateStudy
-from .effects import SpeedByDirection as SpeedByDirection
-from .effects import SpeedByLength as SpeedByLength
-from .effects import first_step as first_step
-from .effects import learning_rate_study as learning_rate_study
-from .effects import speed_by_direction as speed_by_direction
-from .effects import speed_by_length as speed_by_length
-from .flow import Trajectory as Trajectory
-from .flow import descend as descend
-from .flow import flow as flow
-from .functions import Activation as Activation
-from .functions import Loss as Loss
-from .manifold import Manifold as Manifold
-from .measure import ParticleMeasure as ParticleMeasure
-from .measure import bounded_lipschitz as bounded_lipschitz
-from .measure import sliced_wasserstein2 as sliced_wasserstein2
-from .measure import wasserstein2 as wasserstein2
-from .networks import TwoLayer as TwoLayer
-from .networks import TwoLayerBN as TwoLayerBN
-from .optimality import Certificate as Certificate
-from .optimality import certificate as certificate
-from .optimality import first_variation as first_variation
-from .optimality import separates as separates
+from .convergence import ConvergenceStudy, Rate, convergence_study
+from .data import Data, GaussianInputs
+from .density import DensityPath, density_flow
+from .effects import (
+    FirstStep,
+    LearningRateStudy,
+    SpeedByDirection,
+    SpeedByLength,
+    first_step,
+    learning_rate_study,
+    speed_by_direction,
+    speed_by_length,
+)
+from .flow import Trajectory, descend, flow
+from .functions import Activation, Loss
+from .manifold import Manifold
+from .measure import ParticleMeasure, bounded_lipschitz, sliced_wasserstein2, wasserstein2
+from .networks import TwoLayer, TwoLayerBN
+from .optimality import Certificate, certificate, first_variation, separates
+
+__all__ = [
+    "Activation",
+    "Certificate",
+    "ConvergenceStudy",
+    "Data",
+    "DensityPath",
+    "FirstStep",
+    "GaussianInputs",
+    "LearningRateStudy",
+    "Loss",
+    "Manifold",
+    "ParticleMeasure",
+    "Rate",
+    "SpeedByDirection",
+    "SpeedByLength",
+    "Trajectory",
+    "TwoLayer",
+    "TwoLayerBN",
+    "bounded_lipschitz",
+    "certificate",
+    "convergence_study",
+    "density_flow",
+    "descend",
+    "first_step",
+    "first_variation",
+    "flow",
+    "learning_rate_study",
+    "separates",
+    "sliced_wasserstein2",
+    "speed_by_direction",
+    "speed_by_length",
+    "wasserstein2",
+]

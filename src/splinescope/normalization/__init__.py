@@ -1,39 +1,58 @@
 """What normalisation does to the folds of a network, and how to place folds on data without it."""
 
-from .compare import NORMALIZATIONS as NORMALIZATIONS
-from .compare import NormalizationRow as NormalizationRow
-from .compare import compare_normalizations as compare_normalizations
-from .compare import comparison_table as comparison_table
-from .compare import normalized_mlp as normalized_mlp
-from .compare import sign_changes as sign_changes
-from .density import FoldDensity as FoldDensity
-from .density import fold_alignment as fold_alignment
-from .density import fold_counts as fold_counts
-from .density import fold_density as fold_density
-from .fold_away import FoldAway as FoldAway
-from .fold_away import fold_batchnorm_ as fold_batchnorm_
-from .fold_away import plateaued as plateaued
-from .fold_distances import FoldDistances as FoldDistances
-from .fold_distances import SiteDistances as SiteDistances
-from .fold_distances import fold_distances as fold_distances
-from .fold_distances import point_distances as point_distances
-from .folding import ScaleShift as ScaleShift
-from .folding import merge_batchnorm as merge_batchnorm
-from .initialize import Initialization as Initialization
-from .initialize import initialize_ as initialize_
-from .jitter import BoundaryJitter as BoundaryJitter
-from .jitter import FoldJitter as FoldJitter
-from .jitter import boundary_jitter as boundary_jitter
-from .jitter import fold_jitter as fold_jitter
-from .jitter import minibatch_networks as minibatch_networks
-from .jitter import with_statistics as with_statistics
-from .placed import CRITERIA as CRITERIA
-from .placed import PlacedNorm1d as PlacedNorm1d
-from .placed import PlacedNorm2d as PlacedNorm2d
-from .placed import boundary_weights as boundary_weights
-from .placed import placing as placing
-from .placed import with_placed_norms as with_placed_norms
-from .report import Finding as Finding
-from .report import NormalizationReport as NormalizationReport
-from .report import Thresholds as Thresholds
-from .report import normalization_report as normalization_report
+from .compare import (
+    NORMALIZATIONS,
+    NormalizationRow,
+    compare_normalizations,
+    comparison_table,
+    normalized_mlp,
+    sign_changes,
+)
+from .density import FoldDensity, fold_alignment, fold_counts, fold_density
+from .fold_away import FoldAway, merge_batchnorm_, plateaued
+from .fold_distances import FoldDistances, SiteDistances, fold_distances, point_distances
+from .folding import ScaleShift, merge_batchnorm
+from .initialize import Initialization, initialize_
+from .jitter import BoundaryJitter, FoldJitter, boundary_jitter, fold_jitter, minibatch_networks, with_statistics
+from .placed import CRITERIA, PlacedNorm1d, PlacedNorm2d, boundary_weights, placing, with_placed_norms
+from .report import Finding, NormalizationReport, Thresholds, normalization_report
+
+__all__ = [
+    "CRITERIA",
+    "NORMALIZATIONS",
+    "BoundaryJitter",
+    "Finding",
+    "FoldAway",
+    "FoldDensity",
+    "FoldDistances",
+    "FoldJitter",
+    "Initialization",
+    "NormalizationReport",
+    "NormalizationRow",
+    "PlacedNorm1d",
+    "PlacedNorm2d",
+    "ScaleShift",
+    "SiteDistances",
+    "Thresholds",
+    "boundary_jitter",
+    "boundary_weights",
+    "compare_normalizations",
+    "comparison_table",
+    "fold_alignment",
+    "fold_counts",
+    "fold_density",
+    "fold_distances",
+    "fold_jitter",
+    "initialize_",
+    "merge_batchnorm",
+    "merge_batchnorm_",
+    "minibatch_networks",
+    "normalization_report",
+    "normalized_mlp",
+    "placing",
+    "plateaued",
+    "point_distances",
+    "sign_changes",
+    "with_placed_norms",
+    "with_statistics",
+]

@@ -15,11 +15,11 @@ from .._errors import InputError
 from ..complexity._statistics import set_statistics_
 from ..network._export import unwrap
 from ..train import TrainingMonitor, evaluating
-from .folding import fold_batchnorm
+from .folding import merge_batchnorm
 
 
 @torch.no_grad()
-def fold_batchnorm_(
+def merge_batchnorm_(
     model: nn.Module, *, optimizer: Optimizer | None = None, statistics: Tensor | None = None, example: Any = None
 ) -> tuple[str, ...]:
     """Fold the batch norms of a model away in place, in the middle of training; in evaluation the function is the same.
@@ -32,14 +32,14 @@ def fold_batchnorm_(
         model: In training or evaluation mode, which it keeps.
         optimizer: The one that trains the model.
         statistics: `[N, ...]` data whose mean and variance the norms are folded with; their running averages if None.
-        example: As for `fold_batchnorm`.
+        example: As for `merge_batchnorm`.
 
     Returns:
         Paths of the layers whose parameters changed.
 
     Example:
         >>> net = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.ReLU())
-        >>> fold_batchnorm_(net)
+        >>> merge_batchnorm_(net)
         ('0',)
     """
     module = unwrap(model)
@@ -51,7 +51,7 @@ def fold_batchnorm_(
     if statistics is not None:
         set_statistics_(module, statistics)
     with evaluating(module):
-        folded = fold_batchnorm(module, example)
+        folded = merge_batchnorm(module, example)
     changed = []
     for path, made in folded.named_modules():
         own = module.get_submodule(path) if path not in norms else None
@@ -164,7 +164,7 @@ class FoldAway:
         optimizer = (
             self._optimizer if self._optimizer is None or isinstance(self._optimizer, Optimizer) else self._optimizer()
         )
-        fold_batchnorm_(self._model, optimizer=optimizer, statistics=self._statistics)
+        merge_batchnorm_(self._model, optimizer=optimizer, statistics=self._statistics)
         self.folded_at = int(step)
         return True
 

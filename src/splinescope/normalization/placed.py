@@ -186,12 +186,12 @@ def with_placed_norms(model: nn.Module, criterion: Criterion, **options: Any) ->
 
 
 @contextmanager
-def placing(model: nn.Module, *, labels: Tensor | None = None, weights: Tensor | None = None) -> Iterator[None]:
+def placing(model: nn.Module, *, y: Tensor | None = None, weights: Tensor | None = None) -> Iterator[None]:
     """What the norms of a model know of the batch while the context lasts: a label and a weight per row.
 
     Example:
         >>> net = with_placed_norms(nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4), nn.ReLU()), "gap")
-        >>> with placing(net, labels=torch.tensor([0, 0, 1, 1])):
+        >>> with placing(net, y=torch.tensor([0, 0, 1, 1])):
         ...     out = net(torch.randn(4, 2))
     """
     norms = [norm for norm in model.modules() if isinstance(norm, _Placed)]
@@ -200,7 +200,7 @@ def placing(model: nn.Module, *, labels: Tensor | None = None, weights: Tensor |
     kept = [(norm.labels, norm.weights) for norm in norms]
     try:
         for norm in norms:
-            norm.labels, norm.weights = labels, weights
+            norm.labels, norm.weights = y, weights
         yield
     finally:
         for norm, (old_labels, old_weights) in zip(norms, kept, strict=True):

@@ -1,31 +1,92 @@
 """Drawings: a function takes a result and an Axes, and returns the Axes. None of them calls `plt.show()`."""
 
-from ..tiling.quantities import Quantity as Quantity
-from ..tiling.quantities import tile_quantity as tile_quantity
-from .generative import image_grid as image_grid
-from .generative import plot_class_shares as plot_class_shares
-from .generative import plot_cloud as plot_cloud
-from .generative import plot_geometry_map as plot_geometry_map
-from .generative import plot_images as plot_images
-from .generative import plot_manifold as plot_manifold
-from .landscape import plot_conditioning as plot_conditioning
-from .landscape import plot_loss_section as plot_loss_section
-from .landscape import plot_loss_surface as plot_loss_surface
-from .landscape import plot_spectral_density as plot_spectral_density
-from .landscape import write_surface_page as write_surface_page
-from .page import write_page as write_page
-from .smooth import plot_entropy as plot_entropy
-from .smooth import plot_steering as plot_steering
-from .smooth import plot_tokens as plot_tokens
-from .smooth import plot_validity as plot_validity
-from .solid import plot_cells as plot_cells
-from .solid import plot_mesh as plot_mesh
-from .tiling import plot_boundary as plot_boundary
-from .tiling import plot_folds as plot_folds
-from .tiling import plot_graph as plot_graph
-from .tiling import plot_points as plot_points
-from .tiling import plot_surface as plot_surface
-from .tiling import plot_tiles as plot_tiles
-from .tiling import shading as shading
-from .timeline import film as film
-from .timeline import plot_timeline as plot_timeline
+from .generative import (
+    image_grid,
+    plot_class_shares,
+    plot_cloud,
+    plot_facets,
+    plot_geometry_map,
+    plot_images,
+    plot_manifold,
+)
+from .landscape import (
+    plot_conditioning,
+    plot_loss_section,
+    plot_loss_surface,
+    plot_spectral_density,
+    write_surface_page,
+)
+from .meanfield import (
+    animate_neurons,
+    plot_convergence,
+    plot_density,
+    plot_first_step,
+    plot_learning_rates,
+    plot_neurons,
+    plot_speed_by_direction,
+)
+from .normalization import plot_boundary_jitter, plot_comparison, plot_fold_density, plot_fold_distances
+from .page import write_page
+from .representation import (
+    plot_activity,
+    plot_angle_histogram,
+    plot_angles,
+    plot_depth,
+    plot_overview,
+    plot_projection,
+    plot_tree,
+)
+from .smooth import plot_entropy, plot_steering, plot_tokens, plot_validity
+from .solid import plot_cells, plot_mesh
+from .tiling import plot_boundary, plot_folds, plot_graph, plot_points, plot_surface, plot_tiles, shading
+from .timeline import film, plot_curves, plot_timeline
+
+__all__ = [
+    "animate_neurons",
+    "film",
+    "image_grid",
+    "plot_activity",
+    "plot_angle_histogram",
+    "plot_angles",
+    "plot_boundary",
+    "plot_boundary_jitter",
+    "plot_cells",
+    "plot_class_shares",
+    "plot_cloud",
+    "plot_comparison",
+    "plot_conditioning",
+    "plot_convergence",
+    "plot_curves",
+    "plot_density",
+    "plot_depth",
+    "plot_entropy",
+    "plot_facets",
+    "plot_first_step",
+    "plot_fold_density",
+    "plot_fold_distances",
+    "plot_folds",
+    "plot_geometry_map",
+    "plot_graph",
+    "plot_images",
+    "plot_learning_rates",
+    "plot_loss_section",
+    "plot_loss_surface",
+    "plot_manifold",
+    "plot_mesh",
+    "plot_neurons",
+    "plot_overview",
+    "plot_points",
+    "plot_projection",
+    "plot_spectral_density",
+    "plot_speed_by_direction",
+    "plot_steering",
+    "plot_surface",
+    "plot_tiles",
+    "plot_timeline",
+    "plot_tokens",
+    "plot_tree",
+    "plot_validity",
+    "shading",
+    "write_page",
+    "write_surface_page",
+]

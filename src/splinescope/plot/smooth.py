@@ -94,12 +94,12 @@ def plot_entropy(entropy: EntropyMap, site: str | None = None, *, ax: Axes | Non
     if site is not None and site not in entropy.paths:
         raise InputError(f"site must be one of {', '.join(map(repr, entropy.paths))}, got {site!r}.")
     chosen = [i for i, path in enumerate(entropy.paths) if site in (None, path)]
-    low, high = entropy.slice.domain.min(0), entropy.slice.domain.max(0)
+    low, high = entropy.view.domain.min(0), entropy.view.domain.max(0)
     image = ax.imshow(
         entropy.entropy[chosen].sum(0), origin="lower", extent=(low[0], high[0], low[1], high[1]), cmap="magma", vmin=0
     )
-    frame(ax, entropy.slice)
-    ax.scatter(entropy.slice.anchors[:, 0], entropy.slice.anchors[:, 1], s=30, color="white", edgecolor="black")
+    frame(ax, entropy.view)
+    ax.scatter(entropy.view.anchors[:, 0], entropy.view.anchors[:, 1], s=30, color="white", edgecolor="black")
     colour_bar(ax, image, f"entropy of the tile (bits), beta = {entropy.beta:g}")
     return ax
 

@@ -1,8 +1,14 @@
 """One page about a network and its data: `report`, and `compare_models` for several side by side."""
 
-from .block import ReportBlock as ReportBlock
-from .compare import ModelComparison as ModelComparison
-from .compare import compare_models as compare_models
-from .report import BLOCKS as BLOCKS
-from .report import Report as Report
-from .report import report as report
+from .block import ReportBlock
+from .compare import ModelComparison, compare_models
+from .report import BLOCKS, Report, report
+
+__all__ = [
+    "BLOCKS",
+    "ModelComparison",
+    "Report",
+    "ReportBlock",
+    "compare_models",
+    "report",
+]

@@ -60,7 +60,7 @@ def loss_curvature(subject: Subject) -> ReportBlock:
         f"({'single' if dtype == torch.float32 else 'double'} precision)",
         reading="The largest eigenvalue of the Gauss-Newton matrix bounds the stable learning rate of plain gradient "
         "descent: about 2 divided by it. Switching skips off changes the function too: the same weights, another net.",
-        call=f"splinescope.spectrum_summary(splinescope.curvature(model, x, y, loss={_argument(loss)})), "
+        call=f"splinescope.landscape.spectrum_summary(splinescope.curvature(model, x, y, loss={_argument(loss)})), "
         "splinescope.skip_conditioning(model, x)",
         numbers=numbers,
     )
@@ -92,7 +92,7 @@ def surface(subject: Subject) -> ReportBlock:
         scope=f"one random plane, {found.losses.size} grid points, {len(points)} data points",
         reading="A round bowl means that the loss is easy to descend in almost all directions; ridges and many "
         "valleys mean that it is not. One plane of very many: look at several before you conclude.",
-        call="splinescope.loss_surface(model, x, y, splinescope.random_directions(model, 2))",
+        call="splinescope.loss_surface(model, x, y, splinescope.landscape.random_directions(model, 2))",
         numbers={
             "loss": name, "middle": middle, "largest": float(found.losses.max()),
             "smallest": float(found.losses.min()), "non-convex share": found.nonconvex_fraction,

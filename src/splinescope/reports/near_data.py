@@ -166,7 +166,7 @@ def margins(subject: Subject) -> ReportBlock:
         "the others",
         reading="Inside this ball the network is exactly one affine map, so every attribution or linearisation is "
         "true there and not promised beyond. No perturbation smaller than the lower bound changes the class.",
-        call="tiling.input_margin(points), or splinescope.robustness(model, x, y, epsilons=[...]) beyond the tile",
+        call="tiling.input_margin(points), or ss.complexity.robustness(model, x, y, epsilons=[...]) beyond the tile",
         numbers={
             "points": len(points), "median edge": float(np.median(found.edge)),
             "median edge over spacing": float(np.median(relative)), "least edge": float(found.edge.min()),

@@ -1,30 +1,48 @@
 """A batch through depth: recentring, rescaling, non-linearity; rank, angles, the odd point; the tree model."""
 
-from ._measures import LayerGeometry as LayerGeometry
-from ._measures import OddPoint as OddPoint
-from ._measures import odd_point as odd_point
-from .full_rank import FullRankWidth as FullRankWidth
-from .full_rank import expected_width_bound as expected_width_bound
-from .full_rank import full_rank_width as full_rank_width
-from .full_rank import new_direction_probability as new_direction_probability
-from .full_rank import width_tail_bounds as width_tail_bounds
-from .gamma import SignClasses as SignClasses
-from .gamma import sign_classes as sign_classes
-from .geometry import RepresentationGeometry as RepresentationGeometry
-from .geometry import representation_geometry as representation_geometry
-from .gram import arc_cosine as arc_cosine
-from .gram import expected_gram as expected_gram
-from .gram import follow_expected_gram as follow_expected_gram
-from .invariant import OddPointStep as OddPointStep
-from .invariant import invariant_representation as invariant_representation
-from .invariant import odd_point_step as odd_point_step
-from .invariant import sample_odd_point_step as sample_odd_point_step
-from .layers import BatchStandardize as BatchStandardize
-from .layers import NormalizedLayer as NormalizedLayer
-from .layers import random_network as random_network
-from .one_unit_per_point import one_unit_per_point_ as one_unit_per_point_
-from .tree import TreeRepresentation as TreeRepresentation
-from .tree import three_cluster_depth_bound as three_cluster_depth_bound
-from .tree import tree_gram as tree_gram
-from .tree import tree_representation as tree_representation
-from .tree import tree_rows as tree_rows
+from ._measures import LayerGeometry, OddPoint, odd_point
+from .full_rank import (
+    FullRankWidth,
+    expected_width_bound,
+    full_rank_width,
+    new_direction_probability,
+    width_tail_bounds,
+)
+from .gamma import SignClasses, sign_classes
+from .geometry import RepresentationGeometry, representation_geometry
+from .gram import arc_cosine, expected_gram, follow_expected_gram
+from .invariant import OddPointStep, invariant_representation, odd_point_step, sample_odd_point_step
+from .layers import BatchStandardize, NormalizedLayer, random_network
+from .one_unit_per_point import one_unit_per_point_
+from .tree import TreeRepresentation, three_cluster_depth_bound, tree_gram, tree_representation, tree_rows
+
+__all__ = [
+    "BatchStandardize",
+    "FullRankWidth",
+    "LayerGeometry",
+    "NormalizedLayer",
+    "OddPoint",
+    "OddPointStep",
+    "RepresentationGeometry",
+    "SignClasses",
+    "TreeRepresentation",
+    "arc_cosine",
+    "expected_gram",
+    "expected_width_bound",
+    "follow_expected_gram",
+    "full_rank_width",
+    "invariant_representation",
+    "new_direction_probability",
+    "odd_point",
+    "odd_point_step",
+    "one_unit_per_point_",
+    "random_network",
+    "representation_geometry",
+    "sample_odd_point_step",
+    "sign_classes",
+    "three_cluster_depth_bound",
+    "tree_gram",
+    "tree_representation",
+    "tree_rows",
+    "width_tail_bounds",
+]

@@ -84,7 +84,7 @@ def boundary_curvature(
     Example:
         >>> import torch, splinescope as ss
         >>> net = torch.nn.Linear(3, 2)
-        >>> round(ss.boundary_curvature(net, torch.randn(50, 3)).mean, 6)
+        >>> round(ss.smooth.boundary_curvature(net, torch.randn(50, 3)).mean, 6)
         0.0
     """
     places, tangents = check_whole(places, "places", least=2), check_whole(tangents, "tangents")

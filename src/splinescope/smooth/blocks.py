@@ -36,7 +36,7 @@ def block(model: nn.Module, path: str, x: Any, *, forward: Forward | None = None
         >>> import torch, splinescope as ss
         >>> layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
         >>> model = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
-        >>> part = ss.block(model, "layers.1.linear1", torch.randn(2, 5, 8))
+        >>> part = ss.smooth.block(model, "layers.1.linear1", torch.randn(2, 5, 8))
         >>> part.inputs.shape, part(part.inputs).shape
         (torch.Size([10, 8]), torch.Size([10, 16]))
     """

@@ -68,7 +68,7 @@ def region_posterior(
     Example:
         >>> import torch, splinescope as ss
         >>> net = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
-        >>> ss.region_posterior(net, torch.zeros(3, 2), beta=0.9).entropy.shape
+        >>> ss.smooth.region_posterior(net, torch.zeros(3, 2), beta=0.9).entropy.shape
         (3, 1)
 
     Reference: Balestriero and Baraniuk, "From Hard to Soft".
@@ -106,7 +106,7 @@ class EntropyMap(Result):
     """Where on a plane a softened network is undecided which tile it is in.
 
     Attributes:
-        slice: The plane.
+        view: The plane.
         t1: `[n]` first coordinates of the pixels' centres.
         t2: `[n]` second coordinates.
         paths: `[S]` where the ReLUs are.
@@ -114,7 +114,7 @@ class EntropyMap(Result):
         beta: As given.
     """
 
-    slice: Slice
+    view: Slice
     t1: np.ndarray
     t2: np.ndarray
     paths: tuple[str, ...]
@@ -153,7 +153,7 @@ def entropy_map(
     Example:
         >>> import torch, splinescope as ss
         >>> net = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
-        >>> ss.entropy_map(net, ss.Slice.axes([0.0, 0.0], (0, 1), -3, 3), cells=20).total.shape
+        >>> ss.smooth.entropy_map(net, ss.Slice.axes([0.0, 0.0], (0, 1), -3, 3), cells=20).total.shape
         (20, 20)
     """
     if not isinstance(view, Slice) or view.dimension != 2:

@@ -92,7 +92,7 @@ def harden(model: nn.Module) -> nn.Module:
     Example:
         >>> import torch, splinescope as ss
         >>> net = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.GELU())
-        >>> bool((ss.harden(net)(torch.randn(5, 2)) >= 0).all())
+        >>> bool((ss.smooth.harden(net)(torch.randn(5, 2)) >= 0).all())
         True
     """
     inner = copy.deepcopy(unwrap(model))

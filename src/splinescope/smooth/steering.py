@@ -89,7 +89,7 @@ class Steering(Result):
 
 
 def steer(
-    model: nn.Module, x: Any, labels: Any, *, epsilon: float, betas: Sequence[float] = BETAS, mix: float = 0.5,
+    model: nn.Module, x: Any, y: Any, *, epsilon: float, betas: Sequence[float] = BETAS, mix: float = 0.5,
     norm: Norm = "linf", steps: int = 20, restarts: int = 2, queries: int = 100,
     bounds: tuple[float, float] | None = None, places: int = 64, reach: float | None = None,
     forward: Forward | None = None,
@@ -102,7 +102,7 @@ def steer(
     Args:
         model: A trained classifier with ReLUs; it is left as it is.
         x: `[N, *input shape]` points.
-        labels: `[N]` their classes.
+        y: `[N]` their classes.
         epsilon: Size of the attack, > 0, in units of the input.
         betas: In [0, 1]; sorted. 1, the network itself, is worth including.
         mix: As for `soften`; half of each part keeps the mean activation.
@@ -122,7 +122,7 @@ def steer(
         >>> import torch, splinescope as ss
         >>> net = torch.nn.Sequential(torch.nn.Linear(2, 16), torch.nn.ReLU(), torch.nn.Linear(16, 2))
         >>> x = torch.randn(60, 2)
-        >>> ss.steer(net, x, net(x).argmax(1), epsilon=0.1, betas=(0.5, 1.0)).accuracy[-1]
+        >>> ss.smooth.steer(net, x, net(x).argmax(1), epsilon=0.1, betas=(0.5, 1.0)).accuracy[-1]
         1.0
 
     Reference: Hu, Gamba, Balestriero, "Curvature Tuning: Provable Training-free Model Steering From a Single
@@ -131,7 +131,7 @@ def steer(
     order = sorted(float(beta) for beta in betas)
     if not order:
         raise InputError("betas must name at least one value in [0, 1], got none.")
-    points, answers = torch.as_tensor(x), torch.as_tensor(labels)
+    points, answers = torch.as_tensor(x), torch.as_tensor(y)
     right, survived, turns, errors, masked = [], [], [], [], []
     ends = {beta: soften(model, beta, mix=mix) for beta in (order[0], order[-1])}
     for beta in reversed(order):

@@ -4,5 +4,9 @@ A small local server (Starlette, uvicorn) and static ES modules. It listens on 1
 token of this run, and reads files without running what is in them.
 """
 
-from .server import make_app as make_app
-from .server import serve as serve
+from .server import make_app, serve
+
+__all__ = [
+    "make_app",
+    "serve",
+]

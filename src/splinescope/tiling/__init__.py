@@ -1,30 +1,55 @@
 """Exact tilings: slices, the engine that cuts tiles, and the tiling with what it tells."""
 
-from .boundary import Boundary as Boundary
-from .bounds import montufar as montufar
-from .bounds import serra as serra
-from .bounds import zaslavsky as zaslavsky
-from .cells import Cells as Cells
-from .cells import Walls as Walls
-from .census import FoldCensus as FoldCensus
-from .census import fold_census as fold_census
-from .crofton import crofton_constant as crofton_constant
-from .folds import Bends as Bends
-from .folds import Folds as Folds
-from .folds import Raster as Raster
-from .graph import DualGraph as DualGraph
-from .level_sets import level_set as level_set
-from .margin import InputMargin as InputMargin
-from .pieces import Pieces as Pieces
-from .polytopes import Facets as Facets
-from .polytopes import Polytopes as Polytopes
-from .retile import Retiler as Retiler
-from .slice import Slice as Slice
-from .statistics import Summary as Summary
-from .statistics import TilingComparison as TilingComparison
-from .statistics import compare_tilings as compare_tilings
-from .storage import load_tiling as load_tiling
-from .surfaces import SurfaceMesh as SurfaceMesh
-from .tessellate import tessellate as tessellate
-from .tiling import Tiling as Tiling
-from .topology import Topology as Topology
+from .boundary import Boundary
+from .bounds import montufar, serra, zaslavsky
+from .cells import Cells, Walls
+from .census import FoldCensus, fold_census
+from .crofton import crofton_constant
+from .folds import Bends, Folds, Raster
+from .graph import DualGraph
+from .level_sets import level_set
+from .margin import InputMargin
+from .pieces import Pieces
+from .polytopes import Facets, Polytopes
+from .quantities import Quantity, tile_quantity
+from .retile import Retiler
+from .slice import Slice
+from .statistics import Summary, TilingComparison, compare_tilings
+from .storage import load_tiling
+from .surfaces import SurfaceMesh
+from .tessellate import tessellate
+from .tiling import Tiling
+from .topology import Topology
+
+__all__ = [
+    "Bends",
+    "Boundary",
+    "Cells",
+    "DualGraph",
+    "Facets",
+    "FoldCensus",
+    "Folds",
+    "InputMargin",
+    "Pieces",
+    "Polytopes",
+    "Quantity",
+    "Raster",
+    "Retiler",
+    "Slice",
+    "Summary",
+    "SurfaceMesh",
+    "Tiling",
+    "TilingComparison",
+    "Topology",
+    "Walls",
+    "compare_tilings",
+    "crofton_constant",
+    "fold_census",
+    "level_set",
+    "load_tiling",
+    "montufar",
+    "serra",
+    "tessellate",
+    "tile_quantity",
+    "zaslavsky",
+]

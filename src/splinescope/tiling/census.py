@@ -112,7 +112,8 @@ def fold_census(
     Example:
         >>> import torch, splinescope as ss
         >>> net = torch.nn.Sequential(torch.nn.Linear(5, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
-        >>> census = ss.fold_census(net, torch.zeros(1, 5), radius=2.0, generator=torch.Generator().manual_seed(0))
+        >>> random = torch.Generator().manual_seed(0)
+        >>> census = ss.tiling.fold_census(net, torch.zeros(1, 5), radius=2.0, generator=random)
         >>> census.densities.shape
         (1,)
 

@@ -57,7 +57,7 @@ def level_set(
     Example:
         >>> import torch, splinescope as ss
         >>> net = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
-        >>> mesh = ss.level_set(net, (-1.0, 1.0))
+        >>> mesh = ss.tiling.level_set(net, (-1.0, 1.0))
         >>> mesh.vertices.shape[1]
         3
     """

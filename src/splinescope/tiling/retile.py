@@ -27,7 +27,7 @@ class Retiler:
     Example:
         >>> import torch, splinescope as ss
         >>> net = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
-        >>> retiler = ss.Retiler(net, ss.Slice.axes([0.0, 0.0], (0, 1), -3, 3))
+        >>> retiler = ss.tiling.Retiler(net, ss.Slice.axes([0.0, 0.0], (0, 1), -3, 3))
         >>> before = retiler.tile()
         >>> with torch.no_grad():
         ...     _ = net[0].bias.add_(0.1)

@@ -1,0 +1,93 @@
+"""The door: few names at the top level, the rest in the parts, all of them known to type checkers."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import splinescope as ss
+
+ROOT = Path(ss.__file__).parent
+PARTS = sorted(folder.name for folder in ROOT.iterdir() if (folder / "__init__.py").exists())
+SCRIPT = Path(__file__).parent / "user_script.py"
+HEAD = '"""A user\'s script that names every public name: mypy reads it with the package (`make types`)."""\n'
+
+
+def public(part: str) -> ModuleType:
+    return importlib.import_module(f"splinescope.{part}")
+
+
+def test_the_top_level_holds_what_most_users_need() -> None:
+    names = set(ss.__all__) - set(PARTS)
+    assert len(names) <= 35
+    assert {"tessellate", "Slice", "report", "local_complexity", "InputError"} <= names
+    assert all(getattr(ss, name) is not None for name in ss.__all__)
+
+
+def test_every_part_but_the_command_line_is_at_the_top_level() -> None:
+    assert set(PARTS) - set(ss.__all__) == {"cli"}
+
+
+def test_names_of_the_top_level_are_those_of_the_parts() -> None:
+    for name in set(ss.__all__) - set(PARTS):
+        thing = getattr(ss, name)
+        part = thing.__module__.split(".")[1]
+        assert part == "_errors" or getattr(public(part), name) is thing
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_part_lists_all_its_public_names(part: str) -> None:
+    module = public(part)
+    there = {
+        name
+        for name, thing in vars(module).items()
+        if not name.startswith("_") and not inspect.ismodule(thing) and name != "annotations"
+    }
+    assert there == set(module.__all__)
+    assert sorted(module.__all__) == sorted(set(module.__all__))
+
+
+def test_every_drawing_is_a_public_name() -> None:
+    defined = set()
+    for file in (ROOT / "plot").glob("*.py"):
+        module = public(f"plot.{file.stem}")
+        defined |= {
+            name for name, f in vars(module).items() if name.startswith("plot_") and f.__module__ == module.__name__
+        }
+    assert defined <= set(ss.plot.__all__)
+
+
+def user_script() -> str:
+    """What `user_script.py` must be; a name that does not exist must not pass, lest all of them pass as Any."""
+    names = [f"ss.{name}" for name in sorted(set(ss.__all__) - set(PARTS))]
+    names += [f"ss.{part}.{name}" for part in PARTS if part != "cli" for name in sorted(public(part).__all__)]
+    body = "".join(f"    {name},\n" for name in names)
+    return (
+        f"{HEAD}\nimport torch\n\nimport splinescope as ss\n\nNAMES = (\n{body})\n\n"
+        "model = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))\n"
+        "view: ss.Slice = ss.Slice.axes([0.0, 0.0], (0, 1), -1, 1)\n"
+        "tiling: ss.Tiling = ss.tessellate(model, view)\n"
+        "count: int = tiling.count\n"
+        "wrong: str = tiling.count  # type: ignore[assignment]\n"
+        "ss.nothing  # type: ignore[attr-defined]  # noqa: B018\n"
+        "ss.tiling.nothing  # type: ignore[attr-defined]  # noqa: B018\n"
+    )
+
+
+def test_the_script_that_types_are_checked_on_names_everything() -> None:
+    """To write it anew: python -c "from tests.test_door import *; SCRIPT.write_text(user_script())"."""
+    assert SCRIPT.read_text(encoding="utf-8") == user_script()
+
+
+def test_importing_loads_no_torch_and_nothing_optional() -> None:
+    command = "import splinescope, sys; print(*sorted({name.split('.')[0] for name in sys.modules}))"
+    loaded = set(
+        subprocess.run([sys.executable, "-c", command], check=True, capture_output=True, text=True).stdout.split()
+    )
+    assert loaded.isdisjoint({"torch", "numpy", "scipy", "numba", "matplotlib", "click", "rich", "onnx", "sklearn"})
