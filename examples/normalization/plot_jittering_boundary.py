@@ -33,7 +33,7 @@ for ax, batch_size in zip(axes, (8, 32), strict=True):
     jitter = ss.normalization.boundary_jitter(
         model, x, batch_size, view, points, draws=15, generator=torch.Generator().manual_seed(0)
     )
-    plot_boundary_jitter(jitter, ax, points=points, labels=labels)
+    plot_boundary_jitter(jitter, ax, points=points, y=labels)
     ax.set_title(f"batches of {batch_size}: {jitter.flips.mean():.1%} of the points change class", fontsize="medium")
 
 # %%

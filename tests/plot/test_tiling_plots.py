@@ -49,7 +49,7 @@ def pixel(ax, image, point):
 
 @pytest.mark.parametrize("color", QUANTITIES)
 def test_each_tile_has_the_colour_of_its_quantity(tiling, color):
-    quantity = plot.tile_quantity(tiling, color)
+    quantity = ss.tiling.tile_quantity(tiling, color)
     cmap, norm = shading(quantity)
     ax = tiling.plot(color=color, edges=False, anchors=False, colorbar=False)
     image = drawn(ax)
@@ -61,7 +61,7 @@ def test_each_tile_has_the_colour_of_its_quantity(tiling, color):
 
 def test_colours_of_logarithms_leave_out_one_percent_of_the_picture_at_each_end(tiling):
     for name in ("slope", "area"):
-        quantity = plot.tile_quantity(tiling, name)
+        quantity = ss.tiling.tile_quantity(tiling, name)
         low, high = quantity.limits
         for beyond in (quantity.values < low, quantity.values > high):
             assert tiling.areas[beyond].sum() <= 0.01 * tiling.view.size
@@ -191,7 +191,7 @@ def test_a_network_that_went_on_training_still_draws_what_was_tiled():
 
 
 def test_one_path_per_colour_whatever_the_number_of_tiles(tiling):
-    quantity = plot.tile_quantity(tiling, "slope")
+    quantity = ss.tiling.tile_quantity(tiling, "slope")
     collection = filled_tiles(tiling, quantity, *shading(quantity))
     assert len(collection.get_paths()) <= 256
     closed = sum(int((path.codes == mpl.path.Path.CLOSEPOLY).sum()) for path in collection.get_paths())

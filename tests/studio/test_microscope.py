@@ -119,7 +119,7 @@ def test_a_long_run_shows_progress_and_can_be_cancelled(server):
     request = {"do": "tile", "name": "large.onnx", "pane": "a", "slice": {"kind": "random", "half": 60, "seed": 0}}
     with server.line() as line:
         line.send(json.dumps({"id": 1, **request}))
-        while "progress" not in (message := json.loads(line.recv(60))) or not message["tiles"]:
+        while "progress" not in (message := json.loads(line.recv(60))) or "tiles" not in message["now"]:
             assert "error" not in message
         line.send(json.dumps({"do": "cancel", "job": 1}))
         while "progress" in (message := json.loads(line.recv(60))):

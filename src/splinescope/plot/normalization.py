@@ -57,9 +57,7 @@ def plot_fold_density(density: FoldDensity, depth: int, ax: Axes | None = None) 
     return ax
 
 
-def plot_boundary_jitter(
-    jitter: BoundaryJitter, ax: Axes | None = None, *, points: Any = None, labels: Any = None
-) -> Axes:
+def plot_boundary_jitter(jitter: BoundaryJitter, ax: Axes | None = None, *, points: Any = None, y: Any = None) -> Axes:
     """The ensemble of decision boundaries over minibatches, the one with full statistics on top."""
     require("matplotlib", "plot")
     from matplotlib.collections import LineCollection
@@ -72,7 +70,7 @@ def plot_boundary_jitter(
     ax.plot([], [], color="black", label="all data")
     if points is not None:
         places = np.asarray(points)
-        ax.scatter(places[:, 0], places[:, 1], c=labels, s=12, cmap="cividis", edgecolors="white", linewidths=0.4)
+        ax.scatter(places[:, 0], places[:, 1], c=y, s=12, cmap="cividis", edgecolors="white", linewidths=0.4)
     ax.autoscale_view()
     ax.set(aspect="equal", xlabel="$t_1$", ylabel="$t_2$")
     ax.legend(loc="upper right", fontsize="small")

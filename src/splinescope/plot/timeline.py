@@ -14,6 +14,7 @@ from .._checks import require
 from .._errors import InputError, MissingExtraError
 from .._files import replacing
 from ..tiling.quantities import tile_quantity
+from ._axes import new_axes
 from .tiling import plot_tiles
 
 if TYPE_CHECKING:
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
 _COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 
 
-def plot_curves(story: Timeline, names: Sequence[str], ax: Axes, *, label: str) -> Axes:
+def plot_curves(story: Timeline, names: Sequence[str], ax: Axes | None = None, *, label: str) -> Axes:
     """Measures over training steps, on an axis that is linear up to 1 and logarithmic beyond."""
+    ax = new_axes(ax)
     for name, color in zip(names, _COLORS, strict=False):
         text = name.split("/")[-1].removeprefix("tiles_near_").replace("_", " ")
         ax.plot(story.steps, story.measures[name], color=color, marker=".", label=text)
