@@ -125,7 +125,7 @@ def test_the_curves_and_the_map_are_drawn_with_labels(moons) -> None:
 def test_the_map_is_the_posterior_at_the_pixels_and_empty_outside(moons) -> None:
     net = moons[0]
     view = ss.Slice.through([0.0, 0.0], [2.0, 0.0], [0.0, 2.0], shape="triangle")
-    found = ss.smooth.entropy_map(net, view, beta=0.8, cells=9, batch=7)
+    found = ss.smooth.entropy_map(net, view, beta=0.8, cells=9, batch_size=7)
     grid = np.stack(np.meshgrid(found.t1, found.t2), -1).reshape(-1, 2)
     inputs = view.inputs(grid)
     inside = (inputs >= 0).all(1) & (inputs.sum(1) <= 2)

@@ -20,7 +20,7 @@ from .folding import merge_batchnorm
 
 @torch.no_grad()
 def merge_batchnorm_(
-    model: nn.Module, *, optimizer: Optimizer | None = None, statistics: Tensor | None = None, example: Any = None
+    model: nn.Module, *, optimizer: Optimizer | None = None, statistics: Tensor | None = None, x: Any = None
 ) -> tuple[str, ...]:
     """Fold the batch norms of a model away in place, in the middle of training; in evaluation the function is the same.
 
@@ -32,7 +32,7 @@ def merge_batchnorm_(
         model: In training or evaluation mode, which it keeps.
         optimizer: The one that trains the model.
         statistics: `[N, ...]` data whose mean and variance the norms are folded with; their running averages if None.
-        example: As for `merge_batchnorm`.
+        x: As for `merge_batchnorm`.
 
     Returns:
         Paths of the layers whose parameters changed.
@@ -51,7 +51,7 @@ def merge_batchnorm_(
     if statistics is not None:
         set_statistics_(module, statistics)
     with evaluating(module):
-        folded = merge_batchnorm(module, example)
+        folded = merge_batchnorm(module, x)
     changed = []
     for path, made in folded.named_modules():
         own = module.get_submodule(path) if path not in norms else None

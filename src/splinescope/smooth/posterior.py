@@ -135,7 +135,7 @@ class EntropyMap(Result):
 
 
 def entropy_map(
-    model: nn.Module, view: Slice, *, beta: float = 0.9, mix: float = 1.0, cells: int = 160, batch: int = 4096
+    model: nn.Module, view: Slice, *, beta: float = 0.9, mix: float = 1.0, cells: int = 160, batch_size: int = 4096
 ) -> EntropyMap:
     """The entropy of `region_posterior` on a grid of a plane: bright where the network is undecided, along soft folds.
 
@@ -145,7 +145,7 @@ def entropy_map(
         beta: In [0, 1): near 1 only the folds themselves are undecided.
         mix: As for `region_posterior`.
         cells: Pixels per side.
-        batch: Points run at once.
+        batch_size: Points run at once.
 
     Returns:
         Bits per site and pixel, exact at the pixels' centres for the model of independent units.
@@ -158,7 +158,7 @@ def entropy_map(
     """
     if not isinstance(view, Slice) or view.dimension != 2:
         raise InputError(f"view must be a 2-D Slice, got {view!r}.")
-    cells, batch = check_whole(cells, "cells"), check_whole(batch, "batch")
+    cells, batch_size = check_whole(cells, "cells"), check_whole(batch_size, "batch_size")
     low, high = view.domain.min(0), view.domain.max(0)
     centres = (np.arange(cells) + 0.5) / cells
     t1, t2 = (low[i] + (high[i] - low[i]) * centres for i in (0, 1))
@@ -167,7 +167,7 @@ def entropy_map(
     like = next((p for p in model.parameters() if p.is_floating_point()), torch.zeros(0))
     found = [
         region_posterior(model, torch.from_numpy(view.inputs(part)).to(like), beta=beta, mix=mix)
-        for part in np.array_split(grid[inside], max(1, -(-int(inside.sum()) // batch)))
+        for part in np.array_split(grid[inside], max(1, -(-int(inside.sum()) // batch_size)))
     ]
     entropy = np.full((len(found[0].paths), cells * cells), np.nan)
     entropy[:, inside] = np.concatenate([part.entropy for part in found]).T
