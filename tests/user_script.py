@@ -243,6 +243,7 @@ NAMES = (
     ss.plot.plot_overview,
     ss.plot.plot_points,
     ss.plot.plot_projection,
+    ss.plot.plot_records,
     ss.plot.plot_spectral_density,
     ss.plot.plot_speed_by_direction,
     ss.plot.plot_steering,

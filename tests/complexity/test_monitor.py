@@ -269,9 +269,7 @@ def test_tensorboard_gets_every_number(tmp_path: Path) -> None:
     pytest.importorskip("tensorboard", reason="the tensorboard extra is not installed")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    with ComplexityMonitor(
-        mlp(3, 4, 2), torch.zeros(2, 3), radius=0.3, schedule=Every(1), tensorboard=tmp_path
-    ) as monitor:
+    with ComplexityMonitor(mlp(3, 4, 2), torch.zeros(2, 3), radius=0.3, schedule=Every(1), logger=tmp_path) as monitor:
         for step in range(3):
             monitor.step(step)
     events = EventAccumulator(str(tmp_path))

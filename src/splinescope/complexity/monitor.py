@@ -37,7 +37,8 @@ class ComplexityMonitor(TrainingMonitor):
         out: Folder for `complexity.jsonl`, `complexity.csv` and snapshots. If it holds records of an interrupted run
             with the same settings, they are continued; after a run was set back to a checkpoint, records at or beyond
             the first step seen now are measured again. A run that starts over is refused (see `overwrite`).
-        tensorboard: A `SummaryWriter` or a log folder.
+        logger: Where the numbers also go: a folder or `SummaryWriter` (TensorBoard), a Weights & Biases run, the
+            `mlflow` module, a logger of Lightning, a function of (numbers, step), or several in a list.
         snapshots: Save the parameters in `out` at every measurement, for `timeline`.
         budget: Largest share of the time that measuring may take, e.g. 0.02. A due measurement that would exceed it is
             put off until it is affordable; its record then says by how many steps it is `late`. The very first one is
@@ -74,7 +75,7 @@ class ComplexityMonitor(TrainingMonitor):
         schedule: Schedule | None = None,
         metrics: Mapping[str, Metric] | None = None,
         out: str | os.PathLike[str] | None = None,
-        tensorboard: Any = None,
+        logger: Any = None,
         snapshots: bool = False,
         budget: float | None = None,
         forward: Forward | None = None,
@@ -98,7 +99,7 @@ class ComplexityMonitor(TrainingMonitor):
                   "sets": {name: len(rows) for name, rows in self._sets.items()},
                   "statistics": self._statistics,
                   "statistics_from": chosen if statistics_from is None else "statistics_from"}  # fmt: skip
-        super().__init__(model, header, schedule=schedule, metrics=metrics, out=out, tensorboard=tensorboard,
+        super().__init__(model, header, schedule=schedule, metrics=metrics, out=out, logger=logger,
                          snapshots=snapshots, budget=budget, overwrite=overwrite)  # fmt: skip
 
     def _measurements(self) -> Record:

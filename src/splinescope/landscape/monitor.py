@@ -35,7 +35,8 @@ class CurvatureMonitor(TrainingMonitor):
         schedule: When to measure: `LogSpaced(10)` by default; `Every(n)`, `At([...])`.
         metrics: More numbers by name: functions of the model, called in eval mode without gradients.
         out: Folder for `curvature.jsonl`, `curvature.csv` and snapshots; an interrupted run is continued.
-        tensorboard: A `SummaryWriter` or a log folder.
+        logger: Where the numbers also go: a folder or `SummaryWriter` (TensorBoard), a Weights & Biases run, the
+            `mlflow` module, a logger of Lightning, a function of (numbers, step), or several in a list.
         snapshots: Save the parameters in `out` at every measurement.
         budget: Largest share of the time that measuring may take, e.g. 0.1.
 
@@ -64,7 +65,7 @@ class CurvatureMonitor(TrainingMonitor):
         schedule: Schedule | None = None,
         metrics: Mapping[str, Callable[[nn.Module], float]] | None = None,
         out: str | os.PathLike[str] | None = None,
-        tensorboard: Any = None,
+        logger: Any = None,
         snapshots: bool = False,
         budget: float | None = None,
     ) -> None:
@@ -74,7 +75,7 @@ class CurvatureMonitor(TrainingMonitor):
         self._probes, self._seed = probes, seed
         header = {"loss": loss if isinstance(loss, str) else "a function", "kind": kind, "layers": list(self._layers),
                   "points": len(x), "probes": probes, "seed": seed}  # fmt: skip
-        super().__init__(model, header, schedule=schedule, metrics=metrics, out=out, tensorboard=tensorboard,
+        super().__init__(model, header, schedule=schedule, metrics=metrics, out=out, logger=logger,
                          snapshots=snapshots, budget=budget)  # fmt: skip
 
     def _measurements(self) -> Record:

@@ -25,6 +25,7 @@ from .meanfield import (
     plot_neurons,
     plot_speed_by_direction,
 )
+from .monitor import plot_records
 from .normalization import plot_boundary_jitter, plot_comparison, plot_fold_density, plot_fold_distances
 from .page import write_page
 from .representation import (
@@ -77,6 +78,7 @@ __all__ = [
     "plot_overview",
     "plot_points",
     "plot_projection",
+    "plot_records",
     "plot_spectral_density",
     "plot_speed_by_direction",
     "plot_steering",

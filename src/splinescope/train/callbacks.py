@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from .._checks import require
+from .monitor import TrainingMonitor
 
 
 class Told(Protocol):
@@ -19,6 +20,8 @@ class Told(Protocol):
 
 def lightning_callback(monitor: Told) -> Any:
     """A `lightning.pytorch.Callback` that tells the monitor each global step (on the main process only).
+
+    What it measures goes to the trainer's own loggers.
 
     Example:
         >>> trainer = Trainer(callbacks=[lightning_callback(monitor)])    # doctest: +SKIP
@@ -36,17 +39,26 @@ def lightning_callback(monitor: Told) -> Any:
             monitor.close()
 
     def _tell(trainer: Any) -> None:
-        if trainer.is_global_zero:
-            monitor.step(trainer.global_step)
+        if not trainer.is_global_zero:
+            return
+        record = monitor.step(trainer.global_step)
+        if isinstance(monitor, TrainingMonitor) and record is not None:
+            for logger in trainer.loggers:
+                logger.log_metrics(monitor.numbers(record), step=trainer.global_step)
 
     return TellMonitor()
 
 
-def trainer_callback(monitor: Told) -> Any:
+def trainer_callback(monitor: Told, trainer: Any = None) -> Any:
     """A `transformers.TrainerCallback` that tells the monitor each global step (on the main process only).
 
+    Args:
+        monitor: What is told.
+        trainer: The trainer, if what is measured is to go into its own log and to what it reports to.
+
     Example:
-        >>> trainer = Trainer(model, callbacks=[trainer_callback(monitor)])    # doctest: +SKIP
+        >>> trainer = Trainer(model)                                          # doctest: +SKIP
+        >>> trainer.add_callback(trainer_callback(monitor, trainer))          # doctest: +SKIP
     """
     base: Any = require("transformers", "transformers").TrainerCallback
 
@@ -55,8 +67,11 @@ def trainer_callback(monitor: Told) -> Any:
             self.on_step_end(args, state, control)
 
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            if state.is_world_process_zero:
-                monitor.step(state.global_step)
+            if not state.is_world_process_zero:
+                return
+            record = monitor.step(state.global_step)
+            if isinstance(monitor, TrainingMonitor) and trainer is not None and record is not None:
+                trainer.log(monitor.numbers(record))
 
         def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             monitor.close()

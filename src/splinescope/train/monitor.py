@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from typing import Any, Self
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import nn
 
-from .._checks import require
 from .._errors import InputError
 from .evaluation import evaluating
 from .journal import Journal, Record
+from .loggers import Loggers
 from .schedules import LogSpaced, Schedule
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Metric = Callable[[nn.Module], float | Mapping[str, float]]
 """A number of a model, or several by name."""
@@ -31,14 +34,15 @@ class TrainingMonitor(ABC):
         metrics: More numbers by name: functions of the model, called in eval mode without gradients, that give a number
             or several by name.
         out: Folder for `NAME.jsonl`, `NAME.csv` and snapshots.
-        tensorboard: A `SummaryWriter` or a log folder.
+        logger: Where the numbers also go: a folder or `SummaryWriter` (TensorBoard), a Weights & Biases run, the
+            `mlflow` module, a logger of Lightning, a function of (numbers, step), or several in a list.
         snapshots: Save the parameters in `out` at every measurement.
         budget: Largest share of the time that measuring may take, the first measurement left out.
         overwrite: Replace the records of another run in `out`.
     """
 
     name: str
-    """Names the files and the TensorBoard group."""
+    """Names the files and the group in loggers."""
 
     def __init__(
         self,
@@ -48,7 +52,7 @@ class TrainingMonitor(ABC):
         schedule: Schedule | None,
         metrics: Mapping[str, Metric] | None,
         out: str | os.PathLike[str] | None,
-        tensorboard: Any,
+        logger: Any,
         snapshots: bool,
         budget: float | None,
         overwrite: bool = False,
@@ -68,7 +72,7 @@ class TrainingMonitor(ABC):
         header = {"format": f"splinescope.{self.name}", "version": 2, **header}
         self._journal = None if out is None else Journal(out, header, self.name)
         self._records: list[Record] = [] if self._journal is None else self._journal.records
-        self._writer, self._owns_writer = _summary_writer(tensorboard)
+        self._loggers = Loggers(logger, self.name)
         self._due: int | None = None
         self._last: int | None = None
         self._started: float | None = None
@@ -121,10 +125,7 @@ class TrainingMonitor(ABC):
             self._journal.append(record)
             if self._snapshots:
                 self._journal.snapshot(self.model, step)
-        if self._writer is not None:
-            for name, value in record.items():
-                if isinstance(value, float):
-                    self._writer.add_scalar(f"{self.name}/{name}", value, step)
+        self._loggers.write(record)
         taken = time.perf_counter() - start
         self._spent += taken
         if first:
@@ -143,12 +144,19 @@ class TrainingMonitor(ABC):
                     numbers[name] = float(found)
         return numbers
 
+    def numbers(self, record: Record) -> dict[str, float]:
+        """The numbers of a record under the names that loggers know them by: `complexity/train`."""
+        return self._loggers.named(record)
+
+    def plot(self, names: Sequence[str] | None = None, ax: Axes | None = None) -> Axes:
+        """Draw the records over the steps of training: these numbers (None: one curve for each set or metric)."""
+        from ..plot import plot_records
+
+        return plot_records(self.records, names, ax)
+
     def close(self) -> None:
-        """Flush the TensorBoard writer, and close it if the monitor opened it."""
-        if self._writer is not None:
-            self._writer.flush()
-            if self._owns_writer:
-                self._writer.close()
+        """Flush the loggers, and close those that the monitor opened."""
+        self._loggers.close()
 
     def __enter__(self) -> Self:
         return self
@@ -178,13 +186,3 @@ class TrainingMonitor(ABC):
             return True
         elapsed = time.perf_counter() - self._started - self._excused
         return self._spent - self._excused + self._latest <= self._budget * (elapsed + self._latest)
-
-
-def _summary_writer(target: Any) -> tuple[Any, bool]:
-    """(writer, whether it is ours to close)."""
-    if target is None or hasattr(target, "add_scalar"):
-        return target, False
-    require("tensorboard", "tensorboard")
-    from torch.utils.tensorboard import SummaryWriter
-
-    return SummaryWriter(str(target)), True

@@ -1,0 +1,43 @@
+"""What a monitor wrote down, over the steps of training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .._errors import InputError
+from ._axes import new_axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_NOT_MEASURED = ("step", "seconds", "late")
+
+
+def plot_records(
+    records: Sequence[Mapping[str, Any]], names: Sequence[str] | None = None, ax: Axes | None = None
+) -> Axes:
+    """Numbers of a monitor's records over training steps, on an axis that is linear up to 1 and logarithmic beyond.
+
+    Args:
+        records: `monitor.records`.
+        names: Which numbers; by default those without a slash in their name: one per set of points, and the metrics.
+        ax: Where to draw.
+    """
+    if not records:
+        raise InputError("there are no records to draw: call monitor.step(step) in the training loop first.")
+    known = [name for name, value in records[-1].items() if isinstance(value, float) and name not in _NOT_MEASURED]
+    chosen = [name for name in known if "/" not in name] if names is None else list(names)
+    if unknown := [name for name in chosen if name not in known]:
+        raise InputError(f"names must be among {', '.join(known)}, got {', '.join(unknown)}.")
+    ax = new_axes(ax)
+    for name in chosen:
+        rows = [(record["step"], record[name]) for record in records if name in record]
+        ax.plot(*zip(*rows, strict=True), marker=".", label=name)
+    ax.set_xscale("symlog", linthresh=1)
+    ax.set_xlim(left=0)
+    ax.set_xlabel("training step")
+    ax.set_ylabel(chosen[0] if len(chosen) == 1 else "measured")
+    if len(chosen) > 1:
+        ax.legend(frameon=False, fontsize="small")
+    return ax
