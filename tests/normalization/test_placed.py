@@ -108,7 +108,7 @@ def test_in_evaluation_it_is_plain_affine_and_survives_every_way_out(criterion, 
     plain = convnet()
     plain.load_state_dict(net.state_dict())  # as a batch norm
     torch.testing.assert_close(plain.eval()(x), want)
-    folded = ss.merge_batchnorm(net)
+    folded = ss.normalization.merge_batchnorm(net)
     assert not any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in folded.modules())
     torch.testing.assert_close(folded(x), want, atol=1e-5, rtol=1e-5)
     file = io.BytesIO()
