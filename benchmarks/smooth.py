@@ -118,8 +118,8 @@ def steered() -> list[str]:
     if not real.FOLDER.is_dir():
         return [f"The trained networks were not at {real.FOLDER.name}: not measured."]
     x, y = real.cifar_images()
-    found = ss.smooth.steer(real.resnet20(), x, y, epsilon=2 / 255 / 0.226, betas=(0.8, 0.9, 0.95, 1.0), steps=7, restarts=1,
-                     queries=10, places=16)  # fmt: skip
+    found = ss.smooth.steer(real.resnet20(), x, y, epsilon=2 / 255 / 0.226, betas=(0.8, 0.9, 0.95, 1.0), steps=7,
+                            restarts=1, queries=10, places=16)  # fmt: skip
     lines = ["| beta | accuracy | under attack | turn of the boundary |", "|---|---|---|---|"]
     rows = zip(found.betas, found.accuracy, found.robust, found.curvature, found.curvature_error, strict=True)
     return [*lines, *(f"| {b:g} | {a:.2f} | {r:.2f} | {c:.4f} ± {e:.4f} |" for b, a, r, c, e in rows)]

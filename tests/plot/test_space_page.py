@@ -94,7 +94,7 @@ def test_the_section_and_the_level_set_are_those_of_the_tiling(tiling, file, ope
             )
             drawn = by_tile(tiling.count, page.evaluate(f"({AREAS})(() => view.solid.heightsOver(view.plane))"))
             section = tiling.section(normal, through)
-            owners = tiling.locate(tiling.view.coordinates(section.slice.inputs(section.centroids())))
+            owners = tiling.locate(tiling.view.coordinates(section.view.inputs(section.centroids())))
             expected = by_tile(tiling.count, zip(owners, section.areas, strict=True))
             assert drawn == pytest.approx(expected, abs=1e-10)
         level = float(np.median(tiling.values[:, 1]))
