@@ -41,7 +41,7 @@ def tiling():
 def file(tiling, tmp_path_factory):
     path = tmp_path_factory.mktemp("space") / "page.html"
     points = np.random.default_rng(0).uniform(-1, 1, (6, 3))
-    tiling.to_html(path, title="A </script> <b>title</b>", color="class", points=points, labels=np.arange(6) % 3)
+    tiling.to_html(path, title="A </script> <b>title</b>", color="class", x=points, y=np.arange(6) % 3)
     return path
 
 
@@ -223,9 +223,9 @@ def test_of_too_many_cells_the_largest_are_sent_and_the_page_says_so(tiling, tmp
 
 def test_pages_of_spaces_refuse_what_they_cannot_mark(tiling, tmp_path):
     for options, words in (
-        ({"points": np.zeros((4, 2))}, r"points must have shape \(N, 3\), got \(4, 2\)"),
-        ({"points": np.zeros((4, 3)), "labels": [0, 1]}, "labels must be 4 class numbers"),
-        ({"labels": [0]}, "give points, too"),
+        ({"x": np.zeros((4, 2))}, r"x must have shape \(N, 3\), got \(4, 2\)"),
+        ({"x": np.zeros((4, 3)), "y": [0, 1]}, "y must be 4 class numbers"),
+        ({"y": [0]}, "give x, too"),
         ({"color": "inradius"}, "inradii"),
     ):
         with pytest.raises(ss.InputError, match=words):

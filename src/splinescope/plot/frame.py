@@ -54,8 +54,8 @@ def tiling_frame(
     title: str = "Tiling",
     color: str | None = None,
     only: Sequence[str] | None = None,
-    points: Any = None,
-    labels: Any = None,
+    x: Any = None,
+    y: Any = None,
 ) -> dict[str, Any]:
     """What the viewer draws of a tiling, ready for `pack`.
 
@@ -65,12 +65,12 @@ def tiling_frame(
         color: The quantity it is coloured by first.
         only: Names of the quantities to send; by default all that this tiling can give, but those that run the
             network on every tile only where there are few tiles, or where `color` asks for them.
-        points: `[N, ...]` inputs to mark; by default the slice's anchors.
-        labels: `[N]` their classes.
+        x: `[N, ...]` inputs to mark; by default the slice's anchors.
+        y: `[N]` their classes.
     """
     if tiling.dimension != 2:
         raise InputError(f"tiling_frame needs a 2-D tiling, got a {tiling.dimension}-D one.")
-    places, classes = marks(tiling, points, labels)
+    places, classes = marks(tiling, x, y)
     values = tiling.values
     boundary = np.zeros((0, 2, 2)) if values is None else tiling.decision_boundary().segments
     return {
@@ -89,19 +89,19 @@ def tiling_frame(
     }
 
 
-def marks(tiling: Tiling, points: Any, labels: Any) -> tuple[np.ndarray, np.ndarray]:
+def marks(tiling: Tiling, x: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
     """Slice coordinates `[N, d]` and classes `[N]` (or none) of the points to mark: by default the slice's anchors."""
-    if points is None:
-        if labels is not None:
-            raise InputError("labels are those of points: give points, too.")
+    if x is None:
+        if y is not None:
+            raise InputError("y are the classes of x: give x, too.")
         return tiling.view.anchors, np.zeros(0, np.int32)
-    inputs = as_float64_array(points, "points")
+    inputs = as_float64_array(x, "x")
     shape = tiling.view.input_shape
     if inputs.shape[1:] != shape:
-        raise InputError(f"points must have shape (N, {', '.join(map(str, shape))}), got {inputs.shape}.")
-    classes = np.zeros(0, np.int32) if labels is None else as_float64_array(labels, "labels").astype(np.int32)
-    if labels is not None and (classes.shape != (len(inputs),) or (classes < 0).any()):
-        raise InputError(f"labels must be {len(inputs)} class numbers from 0 on, one per point, got {classes.shape}.")
+        raise InputError(f"x must have shape (N, {', '.join(map(str, shape))}), got {inputs.shape}.")
+    classes = np.zeros(0, np.int32) if y is None else as_float64_array(y, "y").astype(np.int32)
+    if y is not None and (classes.shape != (len(inputs),) or (classes < 0).any()):
+        raise InputError(f"y must be {len(inputs)} class numbers from 0 on, one per point, got {classes.shape}.")
     return tiling.view.coordinates(inputs), classes
 
 

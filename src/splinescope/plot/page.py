@@ -65,21 +65,21 @@ def write_page(
     *,
     title: str = "Tiling",
     color: str | None = None,
-    points: Any = None,
-    labels: Any = None,
+    x: Any = None,
+    y: Any = None,
 ) -> None:
     """Write a page to explore; see `Tiling.to_html`."""
-    text = render_page(tiling, title=title, color=color, points=points, labels=labels)
+    text = render_page(tiling, title=title, color=color, x=x, y=y)
     with replacing(path) as partial:
         partial.write_text(text, encoding="utf-8")
 
 
 def render_page(
-    tiling: Tiling, *, title: str = "Tiling", color: str | None = None, points: Any = None, labels: Any = None
+    tiling: Tiling, *, title: str = "Tiling", color: str | None = None, x: Any = None, y: Any = None
 ) -> str:
     """The page as text: template, viewer and data (a compressed frame in base64) in one, with no links out."""
     viewer = viewer_of(tiling)
-    frame = zlib.compress(pack(viewer.frame(tiling, title=title, color=color, points=points, labels=labels)), 1)
+    frame = zlib.compress(pack(viewer.frame(tiling, title=title, color=color, x=x, y=y)), 1)
     parts = {
         "title": html.escape(title),
         "style": web_file("tiling.css"),

@@ -27,8 +27,8 @@ def space_frame(
     title: str = "Tiling",
     color: str | None = None,
     only: Sequence[str] | None = None,
-    points: Any = None,
-    labels: Any = None,
+    x: Any = None,
+    y: Any = None,
     most: int = MOST_CELLS,
 ) -> dict[str, Any]:
     """What the viewer draws of a 3-D tiling, ready for `pack`.
@@ -38,14 +38,14 @@ def space_frame(
         title: Its name.
         color: The quantity it is coloured by first.
         only: Names of the quantities to send, as in `tiling_frame`.
-        points: `[N, ...]` inputs to mark; by default the slice's anchors.
-        labels: `[N]` their classes.
+        x: `[N, ...]` inputs to mark; by default the slice's anchors.
+        y: `[N]` their classes.
         most: Cells to send; of more, the largest are sent, and the notes say so.
     """
     walls = tiling.walls
     if tiling.dimension != 3 or not isinstance(walls, Facets):
         raise InputError(f"space_frame needs a 3-D tiling, got a {tiling.dimension}-D one.")
-    places, classes = marks(tiling, points, labels)
+    places, classes = marks(tiling, x, y)
     kept = np.arange(tiling.count)
     if tiling.count > most:
         kept = np.sort(np.argpartition(tiling.areas, -most)[-most:])

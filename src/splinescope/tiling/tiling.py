@@ -203,8 +203,8 @@ class Tiling(Measures):
         *,
         title: str = "Tiling",
         color: str | None = None,
-        points: Any = None,
-        labels: Any = None,
+        x: Any = None,
+        y: Any = None,
     ) -> None:
         """Write one self-contained page to explore, of a 2-D or a 3-D tiling; it opens without a network connection.
 
@@ -220,12 +220,12 @@ class Tiling(Measures):
             title: Heading of the page.
             color: What tiles are coloured by at first, as in `plot`; the others can be chosen on the page, but for
                 "active" beyond 20,000 tiles, which runs the network on each of them and is only there if named here.
-            points: `[N, ...]` inputs to mark; by default the points that the slice was laid through.
-            labels: `[N]` classes of the points, for their colours.
+            x: `[N, ...]` inputs to mark; by default the points that the slice was laid through.
+            y: `[N]` classes of the points, for their colours.
         """
         from ..plot.page import write_page
 
-        write_page(self, path, title=title, color=color, points=points, labels=labels)
+        write_page(self, path, title=title, color=color, x=x, y=y)
 
     def widget(self, *, color: str | None = None) -> AnyWidget:
         """The page of `to_html` as a widget (extra "widget"): Jupyter, Colab, VS Code, marimo.
