@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from splinescope._compile import folder_digest
 from splinescope.tiling import kernels
 
 FOLDER = Path(kernels.__file__).parent
@@ -25,6 +26,7 @@ def copy(tmp_path, monkeypatch):
         for name in [name for name in sys.modules if name.partition(".")[0] == "copied_kernels"]:
             del sys.modules[name]
         importlib.invalidate_caches()
+        folder_digest.cache_clear()
         return importlib.import_module("copied_kernels")
 
     yield tmp_path / "copied_kernels", load

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ._patches import Patches
 from ._program import Affine, Fold, Seal, Site, Smooth, Step
 
 
@@ -207,6 +208,7 @@ class Call:
         inputs: Sequence[Live] | None = None,
         shape: tuple[int, ...] | None = None,
         suffix: str = "",
+        linear: Callable[..., Patches] | None = None,
     ) -> Live:
         """Emit an affine step; without arguments, the op itself, and its magnitude by absolute constants."""
         used = self.lives if inputs is None else tuple(inputs)
@@ -221,6 +223,7 @@ class Call:
                 tuple(v.name for v in used),
                 run or self.runner(),
                 magnitude or self.runner(absolute),
+                linear,
             )
         )
         return output
@@ -235,6 +238,7 @@ class Call:
         elements: np.ndarray,
         shape: tuple[int, ...] | None = None,
         suffix: str = "",
+        at: np.ndarray | None = None,
     ) -> Live:
         """Emit a fold, one level deeper than this call's inputs."""
         shape = self.shape if shape is None else shape
@@ -250,6 +254,7 @@ class Call:
                 np.ascontiguousarray(gains, dtype=np.float64),
                 np.ascontiguousarray(elements, dtype=np.int64),
                 site,
+                at,
             )
         )
         return output
@@ -265,7 +270,7 @@ class Call:
         units = math.prod(self.shape)
         site = Site(self.path, self.op, self.shape, units, self.depth + 1)
         everywhere = np.zeros(units), np.arange(units)
-        step = Smooth(self.name, (x.name,), self.runner(), _flat, _flat, *everywhere, site, others)
+        step = Smooth(self.name, (x.name,), self.runner(), _flat, _flat, *everywhere, site, arguments=others)
         self.steps.append(step)
         return Live(self.name, self.shape, site.depth)
 

@@ -78,6 +78,7 @@ def bend(call: Call, x: Live, hinges: Sequence[Hinge]) -> Live:
         cut_magnitude=columns if centred else (lambda m: columns(m) + at_size),
         gains=gain.numpy(),
         elements=elements.numpy(),
+        at=at.numpy() if x.shape == shape else None,
     )
 
 

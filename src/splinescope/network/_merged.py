@@ -27,7 +27,7 @@ def _lifted(step: Step, m: int, windows: dict[str, int]) -> Step:
         stages = tuple((name, per_point(index, size, m)[by_window(len(index), size, m)]) for name, index in step.stages)
         return Seal(step.competitors, stages, (m, *step.shape))
     if isinstance(step, Affine):
-        return replace(step, run=_all_rows(step.run, m), magnitude=_all_rows(step.magnitude, m))
+        return replace(step, run=_all_rows(step.run, m), magnitude=_all_rows(step.magnitude, m), linear=None)
     site, places = step.site, by_window(step.site.units, windows.get(step.output), m)
     columns = torch.from_numpy(places)
     cuts, magnitude = _all_rows(step.cuts, m), _all_rows(step.cut_magnitude, m)
@@ -38,6 +38,7 @@ def _lifted(step: Step, m: int, windows: dict[str, int]) -> Step:
         cut_magnitude=lambda *sizes: magnitude(*sizes).flatten(1)[:, columns],
         gains=np.tile(step.gains, m)[places],
         elements=per_point(step.elements, int(np.prod(site.shape)), m)[places],
+        at=None,
         site=replace(site, shape=(m, *site.shape), units=m * site.units, cuts=m * site.cuts),
     )
 

@@ -25,6 +25,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ._patches import Patches
+
 
 @dataclass(frozen=True)
 class Site:
@@ -73,13 +75,15 @@ class Affine:
     """`output = run(*inputs)`, affine in the inputs.
 
     `magnitude` is the same op with absolute constants, to be run on absolute values: it gives the size of the
-    terms that are summed, so the size of the rounding error, whatever cancels.
+    terms that are summed, so the size of the rounding error, whatever cancels. `linear`, where there is one, is the op
+    without constants, on rows that vanish outside a window each (see `Patches`).
     """
 
     output: str
     inputs: tuple[str, ...]
     run: Callable[..., Tensor]
     magnitude: Callable[..., Tensor]
+    linear: Callable[..., Patches] | None = None
 
 
 @dataclass(frozen=True)
@@ -92,6 +96,7 @@ class Fold:
         gains: `[U]` change of slope across each unit's fold, from its negative to its positive side.
         elements: `[U]` flat index of the output element that each unit bends.
         site: Where this is in the user's model; its units are the cuts of this fold, a stage of a tournament or not.
+        at: `[U]` where the fold acts on each number of its one input x by itself: `cuts_j = x[elements[j]] - at[j]`.
     """
 
     output: str
@@ -102,6 +107,7 @@ class Fold:
     gains: np.ndarray
     elements: np.ndarray
     site: Site
+    at: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -115,7 +121,7 @@ class Smooth(Fold):
         arguments: Its other arguments by name, plain numbers or words.
     """
 
-    arguments: Mapping[str, object]
+    arguments: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

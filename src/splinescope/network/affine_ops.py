@@ -10,8 +10,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from ._call import Call, Curved, Live, Refusal, Rows, absolute
+from ._patches import Patches, added, convolved
 from ._registry import affine
 from .activations import SMOOTH
+from .pooling import per_axis
 from .refused import NORM, TRAINING
 
 POWERS = (
@@ -64,7 +66,16 @@ def product(call: Call) -> Live:
             "multiplies two values that both depend on the input (attention, gating, squaring): quadratic, not "
             "piecewise affine; trace the part before it, or make one factor a constant."
         )
-    return call.affine(run=aligned_product(call))
+    return call.affine(run=aligned_product(call), linear=_local_convolution(call))
+
+
+def _local_convolution(call: Call) -> Callable[..., Patches] | None:
+    """The linear part of a convolution of images, on patches; None for any other product."""
+    if call.op != "conv2d" or not call.is_live("input") or call.rank != 3 or isinstance(call["padding"], str):
+        return None
+    weight, groups, shape = call["weight"], call["groups"], call.shape
+    stride, padding, dilation = (per_axis(call[name], 2) for name in ("stride", "padding", "dilation"))
+    return lambda x: convolved(x, weight, stride, padding, dilation, groups, shape)
 
 
 def aligned_product(call: Call) -> Callable[[Tensor], Tensor] | None:
@@ -120,7 +131,12 @@ def total(call: Call) -> Live:
             return tensors[positions[value]]
         return absolute(value.tensor if isinstance(value, Rows) else value)
 
-    return call.affine(magnitude=lambda *m: size_of(first, m) + alpha * size_of(second, m))
+    images = call.op == "add" and alpha == 1 and len(call.shape) == 3
+    local = images and len(call.lives) == 2 and all(live.shape == call.shape for live in call.lives)
+    return call.affine(
+        magnitude=lambda *m: size_of(first, m) + alpha * size_of(second, m),
+        linear=(lambda *x: added([part for part in x if part is not None])) if local else None,
+    )
 
 
 @affine("neg", "negative")
@@ -205,7 +221,8 @@ def _normalised(call: Call) -> Live:
     shift_size = (bias.abs() + (mean * scale).abs()).reshape(per_channel)
     scale = scale.reshape(per_channel)
     scale_size = scale.abs()
-    return call.affine(lambda x: x * scale + shift, lambda m: m * scale_size + shift_size)
+    linear = (lambda x: x.times(scale)) if len(x.shape) == 3 else None
+    return call.affine(lambda x: x * scale + shift, lambda m: m * scale_size + shift_size, linear=linear)
 
 
 def identity(x: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from ._call import Call, Live, Refusal, Rows
+from ._patches import padded
 from ._registry import affine
 from .affine_ops import identity
 from .refused import RANDOM
@@ -71,11 +72,20 @@ def copy(call: Call) -> Live | Rows:
     *("cat", "concat", "stack", "hstack", "dstack", "slice_scatter", "select_scatter"),
     *("expand", "repeat", "tile", "repeat_interleave", "roll", "flip", "rot90"),
     *("pixel_shuffle", "pixel_unshuffle", "channel_shuffle", "unfold", "im2col", "col2im"),
-    *("pad", "constant_pad_nd", "tril", "triu"),
+    *("tril", "triu"),
 )
 def rearrange(call: Call) -> Live:
     """Elements move, repeat, add up or are padded with constants."""
     return call.affine()
+
+
+@affine("pad", "constant_pad_nd")
+def pad(call: Call) -> Live:
+    """Margins of constants (or of repeated elements)."""
+    margins = call["pad"]
+    plain = call.get("mode", "constant") == "constant" and len(margins) <= 4 and min(margins) >= 0
+    shape = call.shape
+    return call.affine(linear=(lambda x: padded(x, margins, shape)) if plain and call.rank == 3 else None)
 
 
 @affine("index", "gather", "index_put", "masked_fill", "where", "index_add", "index_fill", "index_copy", "scatter")

@@ -27,7 +27,7 @@ _FEWEST_ROWS = 64  # what a chunk holds at least, however wide its rows
 _ENOUGH_ROWS = 1024  # smaller chunks repeat the vertices on their outlines too often: worth four times the memory
 _WORTH_DROPPING = 0.8  # a smaller share of vertices in use: wide rows are expensive to move
 _FACTORED_TIMES = 4  # coefficients count this many times: combinations cost more in large chunks than these save
-_BASIS_SHARE = 16  # a basis may take this many times the bytes of a chunk's rows: it serves all of the chunk
+_BASIS_SHARE = 8  # a basis may take this many times the bytes of a chunk's rows: it serves all of the chunk
 
 
 Keep = Callable[[int, PlainRows, Tiles], np.ndarray | None]
@@ -73,8 +73,8 @@ class Engine:
         rows: PlainRows | FactoredRows
         if self._plan.factored:
             centre = corners.mean(0)
-            basis = np.stack([view.inputs(centre[None])[0].reshape(-1), *view.basis.reshape(view.dimension, -1)])
-            rows = first_factored(self._plan, centre, corners, basis, input_name, view.input_shape)
+            first = np.concatenate([view.inputs(centre[None]), view.basis.reshape(-1, *view.input_shape)])
+            rows = first_factored(self._plan, centre, corners, first, input_name)
         else:
             rows = first_rows(self._plan, view.inputs(corners).reshape(len(corners), -1), input_name, view.input_shape)
         return self._next_chunk((), 0, names, corners.copy(), rows, tiles)
@@ -92,8 +92,9 @@ class Engine:
             settled = chunk.rows.settled()
             chunk = replace(chunk, rows=settled)
             row_bytes = 8 * _FACTORED_TIMES * sum(settled.coefficients.shape[1:] + settled.cuts.shape[1:])
-            most_units = settled.most_new_units(self._plan.row_bytes[chunk.stage], _BASIS_SHARE * self._chunk_bytes)
+            most_units, heavy = settled.room(self._plan, chunk.stage, _BASIS_SHARE * self._chunk_bytes)
             crowded = bending_units(chunk.pos, chunk.neg, units).sum() > most_units
+            split_in = max(split_in, 1 + heavy)
         dimension = chunk.points.shape[1]
         pieces = expected_pieces(chunk.tiles.cutting(chunk.pos, chunk.neg, chunk.first), dimension)
         rows = self._chunk_bytes // row_bytes
@@ -173,7 +174,7 @@ class Engine:
         for seal, tol in zip(segment.seals, self._plan.seal_tolerances[stage], strict=True):
             apply_seal(self._plan, stage, seal, tol, tiles, rows)
         if isinstance(rows, FactoredRows) and stage >= self._plan.factored:  # narrow from here on
-            rows = plain(self._plan, stage, rows.expanded(), len(rows))
+            rows = plain(self._plan, stage, rows.expanded(segment), len(rows))
         if segment.next_fold is None:
             assert isinstance(rows, PlainRows)
             return Leaf(path, names, points, rows.values.get(self._output), tiles)

@@ -3,9 +3,9 @@
     row of vertex v = coefficients[v] @ basis,      coefficients = (1, t - centre, a_1, a_2, ...)
 
 where t are the vertex's slice coordinates and a_j the positive parts of the units that cut the chunk so far: all
-else is linear on the chunk. So the torch ops run on the basis rows only, the first with constants and the others
-without, and pre-activations are worked out for those units alone that may change sign on the chunk. This pays where
-rows are wide; rows of the kind in `_rows` are better for narrow ones.
+else is linear on the chunk. So the torch ops run on the basis rows only (`_crossing`), the first with constants and the
+others without, and pre-activations are worked out for those units alone that may change sign on the chunk. This pays
+where rows are wide; rows of the kind in `_rows` are better for narrow ones.
 
 Sums of r terms are rounded: a pre-activation is known to r eps |coefficients| |basis|, and counts as zero below that
 bound or the plan's tolerance, whichever is larger. The last bits depend on what a chunk holds.
@@ -13,22 +13,19 @@ bound or the plan's tolerance, whichever is larger. The last bits depend on what
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from ..network._program import Fold
 from . import kernels
+from ._basis import Basis
+from ._crossing import crossed_basis, first_basis
 from ._plan import Plan
 from ._segments import CUTS, Segment
 
-_SCALE = 2.0**40  # linear parts are (f(scale x) - f(0)) / scale: the constants of f cost no digits
 _UNITS_TOGETHER = 1 << 15
-_ROWS_TOGETHER = 32
 _MOST_COLUMNS = 768  # beyond, combinations cost more than the basis rows that larger chunks save
+_BORN_SMALLER = 16  # a row that starts at one unit of an image is so many times smaller than the image, or more
 _FEWEST_NEW = 16  # units that a chunk may always be cut by
 
 
@@ -39,7 +36,7 @@ class FactoredRows:
     Attributes:
         coefficients: `[V, r]`; column 0 is 1, columns 1 to d are slice coordinates about `centre`, the others positive
             parts of units.
-        basis: Key (names, or CUTS) to `[r, size]`.
+        basis: The rows that they combine.
         bends: `[r, r]`: column j is the positive part of `coefficients @ bends[j]` (zero for the first 1 + d).
         below: `[V, words]` bits, one per column: where that pre-activation is negative.
         centre: `[d]`.
@@ -49,7 +46,7 @@ class FactoredRows:
     """
 
     coefficients: np.ndarray
-    basis: Mapping[str, np.ndarray]
+    basis: Basis
     bends: np.ndarray
     below: np.ndarray
     centre: np.ndarray
@@ -68,22 +65,24 @@ class FactoredRows:
             self, coefficients=self.coefficients[chosen], below=self.below[chosen], cuts=self.cuts[chosen]
         )  # fmt: skip
 
-    def basis_of(self, segment: Segment, name: str) -> np.ndarray:
-        """`[r, size]` of a value that the segment keeps."""
-        return self.basis[CUTS if name in segment.aliases else name]
+    def expanded(self, segment: Segment) -> dict[str, np.ndarray]:
+        """The rows themselves, at the end of a segment: key to `[V, size]`."""
+        fold, out = segment.next_fold, {}
+        for key in segment.keys:
+            if key != CUTS or fold is None or fold.at is None:
+                out[key] = self.coefficients @ self.basis.rows(key)
+            else:
+                out[key] = (self.coefficients @ self.basis.rows(fold.inputs[0]))[:, fold.elements] - fold.at
+        return out
 
-    def columns(self, segment: Segment, name: str, chosen: np.ndarray) -> np.ndarray:
-        """`[V, n]`: some elements of a value that the segment keeps."""
-        return self.coefficients @ self.basis_of(segment, name)[:, chosen]
-
-    def expanded(self) -> dict[str, np.ndarray]:
-        """The rows themselves: key to `[V, size]`."""
-        return {key: self.coefficients @ rows for key, rows in self.basis.items()}
-
-    def most_new_units(self, row_bytes: int, basis_bytes: int) -> int:
-        """How many units may cut the chunk before its basis is more than fits."""
-        r = self.coefficients.shape[1]
-        return max(_FEWEST_NEW, min(basis_bytes // row_bytes, _MOST_COLUMNS) - r)
+    def room(self, plan: Plan, stage: int, most_bytes: int) -> tuple[int, bool]:
+        """How many units may cut the chunk before its basis is more than fits; whether it is by itself."""
+        row = plan.basis_bytes[stage + 1]
+        fold = plan.folds[stage]
+        born = row // _BORN_SMALLER if len(fold.site.shape) == 3 else row
+        used = self.basis.bytes + self.basis.bytes_next(row)
+        left = min((most_bytes - used) // max(born, 1), _MOST_COLUMNS - len(self.basis))
+        return max(_FEWEST_NEW, left), used > most_bytes
 
     def with_new(self, vertices: kernels.Vertices, total: int) -> FactoredRows:
         """Rows of all vertices, those that the fold has made included: the combinations of their parents'."""
@@ -127,28 +126,21 @@ class FactoredRows:
         coefficients = self.coefficients[:, kept]
         coefficients[:, 1 : 1 + d] -= shift
         return replace(
-            self, coefficients=coefficients, basis={key: through @ rows for key, rows in self.basis.items()},
+            self, coefficients=coefficients, basis=self.basis.merged(through, kept),
             bends=self.bends[kept] @ through.T, below=as_words(as_booleans(self.below, r)[:, kept]),
             centre=self.centre + shift,
         )  # fmt: skip
 
 
-def first_factored(plan: Plan, centre: np.ndarray, points: np.ndarray, rows: np.ndarray, name: str,
-                   shape: tuple[int, ...]) -> FactoredRows:  # fmt: skip
+def first_factored(plan: Plan, centre: np.ndarray, points: np.ndarray, rows: np.ndarray, name: str) -> FactoredRows:
     """Rows at the first fold of vertices at `points` `[V, d]`.
 
-    `rows` `[1 + d, D]` are the network's input at `centre` and the directions of the slice.
+    `rows` `[1 + d, *input_shape]` are the network's input at `centre` and the directions of the slice.
     """
-    segment = plan.segments[0]
     n = len(rows)
-    out = {key: np.empty((n, segment.width(key))) for key in segment.keys}
-    constant: dict[str, np.ndarray] = {}
-    for start, stop in _blocks(n + 1, plan.rows_per_block[0]):
-        block = _scaled_block(rows, start, stop)
-        results = segment.run({name: block.reshape(len(block), *shape)})
-        _store(results, start, stop, constant, out)
     coefficients = np.concatenate([np.ones((len(points), 1)), points - centre], 1)
-    return _standing(plan, 0, coefficients, out, np.zeros((n, n)), np.zeros((len(points), 1), np.uint64), centre)
+    basis = first_basis(plan.segments[0], rows, name)
+    return _standing(plan, 0, coefficients, basis, np.zeros((n, n)), np.zeros((len(points), 1), np.uint64), centre)
 
 
 def crossed_factored(plan: Plan, stage: int, rows: FactoredRows, pos: np.ndarray, neg: np.ndarray) -> FactoredRows:
@@ -166,24 +158,27 @@ def crossed_factored(plan: Plan, stage: int, rows: FactoredRows, pos: np.ndarray
     below = as_words(np.concatenate([as_booleans(rows.below, r), as_booleans(neg, units)[:, local]], 1))
     bends = np.zeros((r + k, r + k))
     bends[:r, :r] = rows.bends
-    bends[r:, :r] = rows.basis[CUTS][:, mixed].T
-    basis = _next_basis(plan, stage, rows.basis, positive, mixed)
+    bends[r:, :r] = rows.basis.cuts(plan.folds[stage], mixed).T
+    basis = crossed_basis(plan.segments[stage], plan.segments[stage + 1], rows.basis, positive, mixed)
     return _standing(plan, stage + 1, coefficients, basis, bends, below, rows.centre)
 
 
 def _standing(
-    plan: Plan, stage: int, coefficients: np.ndarray, basis: dict[str, np.ndarray],
+    plan: Plan, stage: int, coefficients: np.ndarray, basis: Basis,
     bends: np.ndarray, below: np.ndarray, centre: np.ndarray,
 ) -> FactoredRows:  # fmt: skip
     """Rows before fold `stage`: finds the units that take both signs on the chunk."""
     empty = (np.zeros(0, bool), np.zeros(0, np.int64), np.empty((len(coefficients), 0)), np.zeros(0, np.int32))
-    if plan.segments[stage].next_fold is None:
+    fold = plan.segments[stage].next_fold
+    if fold is None:
         return FactoredRows(coefficients, basis, bends, below, centre, *empty, np.zeros(0))
-    touching, positive, tolerances = touching_units(coefficients, basis[CUTS], plan.tolerances[stage])
+    mid, rad, size = _box(coefficients)
+    centres, reach, error = basis.cut_ranges(fold, mid, rad, size)
+    touching, positive, tolerances = _touching(centres, reach, error, plan.tolerances[stage])
     chosen, cuts = [np.zeros(0, np.int64)], [np.empty((len(coefficients), 0))]
     for start in range(0, len(touching), _UNITS_TOGETHER):
         block = touching[start : start + _UNITS_TOGETHER]
-        z = coefficients @ basis[CUTS][:, block]
+        z = coefficients @ basis.cuts(fold, block)
         tol = tolerances[start : start + _UNITS_TOGETHER]
         positive[block] = z.max(0) > tol
         both = positive[block] & (z.min(0) < -tol)
@@ -205,106 +200,25 @@ def touching_units(
     Returns their numbers, the sign `[U]` of all others, and what counts as zero for those found: the given tolerance
     or the rounding error of the sum, whichever is larger.
     """
+    mid, rad, size = _box(coefficients)
+    centre, reach, error = np.zeros((3, basis.shape[1]))
+    kernels.add_rows(basis, mid, rad, size, centre, reach, error)
+    return _touching(centre, reach, error, tolerances)
+
+
+def _box(coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Middle and half extent of each coefficient, and what its terms may be rounded by in a sum of all."""
     low, high = coefficients.min(0), coefficients.max(0)
-    mid, rad = 0.5 * (low + high), 0.5 * (high - low)
-    size = np.maximum(np.abs(low), np.abs(high)) * (len(mid) * np.finfo(float).eps)
-    positive = np.empty(basis.shape[1], bool)
-    found, limits = [np.zeros(0, np.int64)], [np.zeros(0)]
-    for start in range(0, basis.shape[1], _UNITS_TOGETHER):
-        block = basis[:, start : start + _UNITS_TOGETHER]
-        centre, (reach, error) = mid @ block, np.stack([rad, size]) @ np.abs(block)
-        tol = np.maximum(tolerances[start : start + _UNITS_TOGETHER], error)
-        positive[start : start + _UNITS_TOGETHER] = centre > 0
-        touching = np.flatnonzero(np.abs(centre) <= reach + tol)
-        found.append(touching + start)
-        limits.append(tol[touching])
-    return np.concatenate(found), positive, np.concatenate(limits)
+    size = np.maximum(np.abs(low), np.abs(high)) * (len(low) * np.finfo(float).eps)
+    return 0.5 * (low + high), 0.5 * (high - low), size
 
 
-def _next_basis(
-    plan: Plan, stage: int, basis: Mapping[str, np.ndarray], positive: np.ndarray, mixed: np.ndarray
-) -> dict[str, np.ndarray]:
-    """The basis behind fold `stage`: the old rows carried over it, and one row for each unit that bends."""
-    before, segment = plan.segments[stage], plan.segments[stage + 1]
-    fold = segment.fold
-    assert fold is not None
-    r, k = len(basis[CUTS]), len(mixed)
-    out = {key: np.empty((r + k, segment.width(key))) for key in segment.keys}
-    slopes = positive.astype(np.float64)
-    gains, elements = torch.from_numpy(fold.gains), torch.from_numpy(fold.elements)
-    constant: dict[str, np.ndarray] = {}
-    still: Tensor | None = None
-    for start, stop in _blocks(r + 1, plan.rows_per_block[stage + 1]):
-        live = {}
-        for name in before.kept:
-            rows = _scaled_block(basis[CUTS if name in before.aliases else name], start, stop)
-            live[name] = rows.reshape(len(rows), *before.shapes[name])
-        bent = _linearised(fold, [live[name] for name in fold.inputs], slopes)
-        if still is None:
-            still = bent[1:2].clone()
-        live[fold.output] = bent.reshape(len(bent), *fold.site.shape)
-        _store(segment.affine_part(live), start, stop, constant, out)
-    assert still is not None
-    for start, stop in _blocks(k, plan.rows_per_block[stage + 1]):
-        chosen = torch.from_numpy(mixed[start:stop])
-        bent = still.repeat(stop - start, 1)
-        bent[torch.arange(stop - start), elements[chosen]] += _SCALE * gains[chosen]
-        live = {name: torch.zeros(stop - start, *before.shapes[name], dtype=torch.float64) for name in before.kept}
-        live[fold.output] = bent.reshape(stop - start, *fold.site.shape)
-        _store(segment.affine_part(live), r + 1 + start, r + 1 + stop, constant, out)
-    return out
-
-
-def linear_parts(function: Callable[..., Tensor], basis: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """The basis `[r, n]` of an affine function of one value, from the value's basis `[r, size]`."""
-    out: dict[str, np.ndarray] = {}
-    constant: dict[str, np.ndarray] = {}
-    for start, stop in _blocks(len(basis) + 1, _ROWS_TOGETHER):
-        block = _scaled_block(basis, start, stop)
-        result = function(block.reshape(len(block), *shape))
-        if not out:
-            out[CUTS] = np.empty((len(basis), result.shape[1]))
-        _store({CUTS: result}, start, stop, constant, out)
-    return out[CUTS]
-
-
-def _linearised(fold: Fold, inputs: list[Tensor], slopes: np.ndarray) -> Tensor:
-    """`[N, size]`: the affine map that a fold is where its units have the given slopes (1: positive side, 0: other)."""
-    z = fold.cuts(*inputs)
-    out = fold.run(*inputs).reshape(len(z), -1).contiguous()
-    kernels.straighten(z.contiguous().numpy(), slopes, fold.gains, fold.elements, out.numpy())
-    return out
-
-
-def _blocks(count: int, size: int) -> list[tuple[int, int]]:
-    """Ranges of at least two rows, so that the first one holds the constant and the zero row."""
-    return [(start, min(start + size, count)) for start in range(0, count, size)]
-
-
-def _scaled_block(rows: np.ndarray, start: int, stop: int) -> Tensor:
-    """Rows start..stop of: the first row, a row of zeros, the other rows times a large scale."""
-    block = torch.empty(stop - start, rows.shape[1], dtype=torch.float64)
-    for i in range(start, min(stop, 2)):
-        block[i - start] = torch.from_numpy(rows[0]) if i == 0 else 0.0
-    low = max(start, 2)
-    if stop > low:
-        torch.mul(torch.from_numpy(rows[low - 1 : stop - 1]), _SCALE, out=block[low - start :])
-    return block
-
-
-def _store(
-    results: Mapping[str, Tensor], start: int, stop: int, constant: dict[str, np.ndarray], out: dict[str, np.ndarray]
-) -> None:
-    """Undo `_scaled_block` on results: the first row as it is, of the others the linear part."""
-    for key, tensor in results.items():
-        rows = tensor.numpy()
-        if start == 0:
-            constant[key] = rows[1].copy()
-            out[key][0] = rows[0]
-        low = max(start, 2)
-        part = out[key][low - 1 : stop - 1]
-        np.subtract(rows[low - start : stop - start], constant[key], out=part)
-        part *= 1.0 / _SCALE
+def _touching(
+    centre: np.ndarray, reach: np.ndarray, error: np.ndarray, tolerances: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    limits = np.maximum(tolerances, error)
+    touching = np.flatnonzero(np.abs(centre) <= reach + limits)
+    return touching, centre > 0, limits[touching]
 
 
 def as_booleans(words: np.ndarray, count: int) -> np.ndarray:

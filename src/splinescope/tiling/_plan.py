@@ -34,6 +34,7 @@ class Plan:
     rows_per_block: Per segment, how many rows run through the torch ops together, at most.
     factored: How many folds a chunk meets with rows in factored form; see `_factored`.
     row_bytes: Per segment, bytes that one vertex holds while the segment is being worked on.
+    basis_bytes: Per segment, bytes of a whole basis row at its end.
     folds: The folds in order: fold i ends segment i and starts segment i + 1.
     """
 
@@ -43,6 +44,7 @@ class Plan:
     first_labels: list[int]
     rows_per_block: list[int]
     row_bytes: list[int]
+    basis_bytes: list[int]
     factored: int
 
     labels: list[np.ndarray] = field(init=False)
@@ -111,7 +113,8 @@ def make_plan(program: Program, probes: Tensor, rtol: float, rows: str = "auto")
             tolerances.append(rtol * magnitude.amax(0).numpy())
             first_labels.append(first_labels[-1] + fold.site.units)
         seal_tolerances.append([rtol * sizes[s.final].flatten(1).amax(0).numpy() for s in segment.seals])
-        segment.shapes = {name: tuple(values[name].shape[1:]) for name in segment.kept}
+        segment.all_shapes = {name: tuple(value.shape[1:]) for name, value in values.items()}
+        segment.shapes = {name: segment.all_shapes[name] for name in segment.kept}
         live = {name: values[name] for name in segment.kept}
     widths = [sum(segment.width(key) for key in segment.keys) for segment in segments]
     entering = [int(np.prod(program.input_shape)), *widths[:-1]]
@@ -123,6 +126,7 @@ def make_plan(program: Program, probes: Tensor, rtol: float, rows: str = "auto")
         rows_per_block=[_block(max(pair)) for pair in zip(entering, widths, strict=True)],
         factored=_factored_folds(widths[:-1], rows),
         row_bytes=[8 * (a + b) for a, b in zip(widths, [*widths[1:], widths[-1]], strict=True)],
+        basis_bytes=[8 * segment.basis_width for segment in segments],
     )
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import torch
 
 from ..network._program import Seal
-from ._factored import FactoredRows, linear_parts, touching_units
+from ._crossing import linear_parts
+from ._factored import FactoredRows, touching_units
 from ._plan import Plan
 from ._rows import PlainRows
 from ._tiles import Tiles
@@ -54,16 +55,20 @@ def _seal_factored(
 ) -> None:  # fmt: skip
     """The same with rows in factored form: only units that may be zero somewhere on the chunk are worked out."""
     segment = plan.segments[stage]
+    stored = dict(segment.stored)
     before = seal.competitors
     rounds = []
     for i, (name, windows) in zip(stages, seal.stages, strict=True):
         fold = plan.folds[i]
-        basis = linear_parts(fold.cuts, rows.basis_of(segment, before), segment.shapes[before])
+        basis = linear_parts(fold.cuts, rows.basis.rows(stored[before]), segment.shapes[before])
         units, _, limits = touching_units(rows.coefficients, basis, plan.tolerances[i])
         place = np.zeros(fold.site.units, np.int64)
         place[units] = np.arange(len(units))
         here = np.arange(len(units))
-        values = rows.columns(segment, name, fold.elements[units]), rows.columns(segment, seal.final, windows[units])
+        values = (
+            rows.coefficients @ rows.basis.columns(stored[name], fold.elements[units]),
+            rows.coefficients @ rows.basis.columns(stored[seal.final], windows[units]),
+        )
         cuts = rows.coefficients @ basis[:, units]
         rounds.append((plan.first_labels[i], place, here, values, tol[windows[units]], cuts, limits))
         before = name

@@ -7,6 +7,7 @@ fold's output, so it is also known by its columns: the effect of one unit of the
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -72,6 +73,8 @@ class Segment:
         kept: Names of the values it hands on, without the pre-activations.
         aliases: Names whose rows are the very rows of the pre-activations (ReLU cuts at its own input).
         bent: Keys (names, or CUTS) on which the fold's output has an effect.
+        needed: Per step, the names still needed once it has run.
+        shapes, all_shapes: Of the kept values, and of all that are live in it.
     """
 
     def __init__(
@@ -96,6 +99,10 @@ class Segment:
         self.bent = {name for name in self.kept if name in reached}
         if next_fold is not None and reached & set(next_fold.inputs):
             self.bent.add(CUTS)
+        self.needed = live_after(steps, self.kept)
+        self.all_shapes: dict[str, tuple[int, ...]] = {}
+        self._still: dict[str, Tensor] = {}
+        self._below: np.ndarray | None = None
         self._columns: dict[str, Columns] = {}
         self._lock = threading.Lock()
 
@@ -111,6 +118,47 @@ class Segment:
             assert self.next_fold is not None
             return self.next_fold.site.units
         return int(np.prod(self.shapes[key]))
+
+    @property
+    def stores_cuts(self) -> bool:
+        """Whether a basis holds the next fold's pre-activations; else they are numbers of the fold's one input."""
+        return self.next_fold is not None and self.next_fold.at is None
+
+    @property
+    def stored(self) -> list[tuple[str, str]]:
+        """Each kept value with the key under which a basis holds it."""
+        return [(name, CUTS if self.stores_cuts and name in self.aliases else name) for name in self.kept]
+
+    @property
+    def basis_width(self) -> int:
+        """How many numbers a whole basis row has."""
+        own = sum(math.prod(self.shapes[name]) for name, key in self.stored if key != CUTS)
+        return own + (self.width(CUTS) if self.stores_cuts else 0)
+
+    @property
+    def widest(self) -> int:
+        """How many numbers the largest value in it has."""
+        return max(math.prod(shape) for shape in self.all_shapes.values())
+
+    def still(self, step: Affine) -> Tensor:
+        """`[1, ...]` what a step makes of zeros: its constant part."""
+        if step.output not in self._still:
+            zeros = (torch.zeros(1, *self.all_shapes[name], dtype=torch.float64) for name in step.inputs)
+            self._still[step.output] = step.run(*zeros)
+        return self._still[step.output]
+
+    def slopes_below(self) -> np.ndarray:
+        """`[size]` slopes of the next fold below all of its hinges, where it acts on each number by itself."""
+        fold = self.next_fold
+        assert fold is not None
+        assert fold.at is not None
+        if self._below is None:
+            far = 2.0 ** np.ceil(np.log2(_COLUMN_SCALE * (1.0 + np.abs(fold.at).max(initial=0.0))))
+            places = torch.full((2, *self.shapes[fold.inputs[0]]), -far, dtype=torch.float64)
+            places[1] *= 2
+            values = fold.run(places).reshape(2, -1)
+            self._below = ((values[0] - values[1]) / far).numpy()
+        return self._below
 
     def run(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The rows `[N, size]` of every key, from the shaped values live at the segment's start."""

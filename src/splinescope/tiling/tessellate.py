@@ -68,7 +68,7 @@ def tessellate(
         progress: None: a bar on a terminal, a line in a notebook or a log, once it takes over three seconds; True: a
             bar at once; False: nothing; or a function of (share of the domain finished, tiles so far).
         threads: How many threads cut tiles; all cores by default.
-        chunk_bytes: Memory for the rows of one chunk of tiles (16 times as much for a basis of factored rows).
+        chunk_bytes: Memory for the rows of one chunk of tiles (8 times as much for a basis of factored rows).
         rows: How values are carried: "plain", one row per vertex; "factored", all rows of a chunk as combinations of a
             few, which pays where layers are wide; "auto" chooses by the widths of the layers.
         workers: Share the work between so many processes (by joblib, whose `parallel_config` may send it to dask or

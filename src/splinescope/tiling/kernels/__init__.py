@@ -14,11 +14,14 @@ Tiles are CSR lists of corners; `labels[i]` names what made the wall from corner
 corner i).
 """
 
-from ._compile import jit as jit
+from splinescope._compile import jit as jit
+
 from .bits import count_cutting_units as count_cutting_units
 from .bits import mix as mix
 from .bits import nth_cutting_unit as nth_cutting_unit
 from .bits import sign_bits as sign_bits
+from .boxes import add_patches as add_patches
+from .boxes import add_rows as add_rows
 from .carry import carry as carry
 from .carry import carry_bits as carry_bits
 from .carry import carry_dense as carry_dense

@@ -7,7 +7,7 @@ import numba.extending
 import numpy as np
 from llvmlite import ir
 
-from ._compile import jit
+from splinescope._compile import jit
 
 inlined = jit(inline="always")
 """For helpers of inner loops: a call with a dozen arrays costs more than most of them do."""

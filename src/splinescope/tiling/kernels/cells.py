@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._compile import jit
+from splinescope._compile import jit
+
 from .bits import count_bits, next_cutting_unit, sign_of
 from .edges import DONE, STACK_FULL, TABLE_FULL, TILES_FULL, VERTICES_FULL, cut_edge
 

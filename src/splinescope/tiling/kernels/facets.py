@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._compile import jit
+from splinescope._compile import jit
+
 from .bits import count_bits, mix
 from .mesh import loses
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._compile import jit
+from splinescope._compile import jit
+
 from .bits import mix
 from .facets import lies_on
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._compile import jit
+from splinescope._compile import jit
+
 from .cells import joined
 from .facets import lies_on
 

@@ -1,8 +1,8 @@
-"""How every loop of the engine is compiled: by numba, once per machine, kept beside the source.
+"""How every hot loop is compiled: by numba, once per machine, kept beside the source.
 
 numba's own cache follows the file of a function but not what that function calls, so that a change in one kernel left
 the old machine code of its callers in use; and it loads all of its type system (0.3 s) before it takes compiled code
-from the disk. Here the cache is keyed by the contents of this whole folder, and loading does no more than it must.
+from the disk. Here the cache is keyed by the contents of a kernel's whole folder, and loading does only what it must.
 """
 
 from __future__ import annotations
@@ -29,11 +29,14 @@ def folder_digest(folder: Path) -> bytes:
 
 
 class _FolderCache(FunctionCache):
-    """numba's cache of one function, stale as soon as its own file or any file of this folder has changed."""
+    """numba's cache of one function, stale as soon as any file of its folder has changed."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
-        self._cache_file._source_stamp = (self._cache_file._source_stamp, folder_digest(Path(__file__).parent))
+        self._cache_file._source_stamp = (
+            self._cache_file._source_stamp,
+            folder_digest(Path(function.__code__.co_filename).parent),
+        )
 
     def load_overload(self, signature: Any, target: Any) -> Any:
         rtsys.initialize(target)  # what compiled code calls; numba would also load what only a compilation needs

@@ -1,0 +1,211 @@
+"""Linear parts of image ops on rows that vanish outside a small window each.
+
+What one unit of a convolutional network moves is a few pixels wide at first, and wider with every layer. An op that is
+run on those pixels alone costs what they are, not what the image is. Constants (biases, paddings) have no part in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+_NEARLY_ALL = 0.6  # of an image's height or width: a larger window is no smaller work than the image
+
+
+@dataclass(frozen=True)
+class Patches:
+    """Rows `[n, *shape]` of a value, of which some window is known to hold all that is not zero.
+
+    Attributes:
+        values: `[n, channels, h, w]`, or the whole rows `[n, *shape]`.
+        shape: Of the whole value, without the batch axis.
+        start: `[n, 2]` row and column of the image where each window starts (it may reach beyond the image, where
+            it is zero); None: `values` are whole.
+    """
+
+    values: Tensor
+    shape: tuple[int, ...]
+    start: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def window(self) -> tuple[int, int]:
+        return int(self.values.shape[-2]), int(self.values.shape[-1])
+
+    @property
+    def bytes(self) -> int:
+        return 8 * self.values.numel()
+
+    def part(self, start: int, stop: int) -> Patches:
+        """The rows start..stop."""
+        where = None if self.start is None else self.start[start:stop]
+        return Patches(self.values[start:stop], self.shape, where)
+
+    def chosen(self, rows: np.ndarray) -> Patches:
+        """The rows with these numbers."""
+        where = None if self.start is None else self.start[rows]
+        return Patches(self.values[torch.from_numpy(rows)], self.shape, where)
+
+    def whole(self) -> Patches:
+        """The same rows with the whole image as their window."""
+        if self.start is None:
+            return self
+        return Patches(_pasted(self.values, self.start, self.shape[-2:]), self.shape)
+
+    def flat(self) -> np.ndarray:
+        """`[n, size]` the whole rows."""
+        rows = self.whole().values
+        return rows.reshape(len(rows), -1).numpy()
+
+    def columns(self, elements: np.ndarray) -> np.ndarray:
+        """`[n, m]`: some elements (flat indices) of every row."""
+        if self.start is None:
+            return self.values.reshape(len(self), -1).numpy()[:, elements]
+        (h, w), (height, width) = self.window, self.shape[-2:]
+        channel, place = elements // (height * width), elements % (height * width)
+        y = (place // width)[None] - self.start[:, :1]
+        x = (place % width)[None] - self.start[:, 1:]
+        inside = (y >= 0) & (y < h) & (x >= 0) & (x < w)
+        flat = (channel[None] * h + np.clip(y, 0, h - 1)) * w + np.clip(x, 0, w - 1)
+        found = np.take_along_axis(self.values.reshape(len(self), -1).numpy(), flat, 1)
+        return np.where(inside, found, 0.0)
+
+    def places(self, row: int) -> tuple[tuple[slice, slice], tuple[slice, slice]]:
+        """Where the window of a row lies in the image, and which part of it that is."""
+        assert self.start is not None
+        image, inner = [], []
+        for a, size, length in zip(self.start[row], self.window, self.shape[-2:], strict=True):
+            low, high = max(int(a), 0), min(int(a) + size, length)
+            image.append(slice(low, max(high, low)))
+            inner.append(slice(low - int(a), max(high, low) - int(a)))
+        return (image[0], image[1]), (inner[0], inner[1])
+
+    def times(self, factors: Tensor) -> Patches:
+        """Every number times the factor at its place: `[*shape]`, or `[channels, 1, 1]`."""
+        if self.start is None or factors.shape[-2:] == (1, 1):
+            return replace(self, values=self.values * factors)
+        y, x = (
+            torch.from_numpy(np.clip(self.start[:, i, None] + np.arange(self.window[i]), 0, self.shape[-2 + i] - 1))
+            for i in (0, 1)
+        )
+        local = factors[:, y[:, :, None], x[:, None, :]].movedim(0, 1)
+        return replace(self, values=self.values * local)
+
+
+def units(elements: np.ndarray, amounts: np.ndarray, shape: tuple[int, ...]) -> Patches:
+    """One row for each of the given elements (flat indices): that amount there, zero elsewhere."""
+    n = len(elements)
+    if len(shape) != 3:
+        rows = torch.zeros(n, int(np.prod(shape)), dtype=torch.float64)
+        rows[torch.arange(n), torch.from_numpy(elements)] = torch.from_numpy(amounts)
+        return Patches(rows.reshape(n, *shape), shape)
+    channels, height, width = shape
+    rows = torch.zeros(n, channels, 1, 1, dtype=torch.float64)
+    rows[torch.arange(n), torch.from_numpy(elements // (height * width)), 0, 0] = torch.from_numpy(amounts)
+    place = elements % (height * width)
+    return Patches(rows, shape, np.stack([place // width, place % width], 1))
+
+
+def convolved(
+    x: Patches, weight: Tensor, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], groups: int,
+    shape: tuple[int, ...],
+) -> Patches:  # fmt: skip
+    """A convolution of images, to an image of the given shape."""
+    if x.start is None:
+        return Patches(_convolve(x.values, weight, stride, padding, dilation, groups), shape)
+    start, size, offsets, lengths = [], [], [], []
+    for i in (0, 1):
+        reach = (int(weight.shape[2 + i]) - 1) * dilation[i]
+        first = -((reach - padding[i] - x.start[:, i]) // stride[i])  # the first output that sees the window
+        count = (x.window[i] - 1 + reach) // stride[i] + 1
+        start.append(first)
+        size.append(count)
+        offsets.append(x.start[:, i] + padding[i] - first * stride[i])
+        lengths.append((count - 1) * stride[i] + reach + 1)
+    if any(count > _NEARLY_ALL * length for count, length in zip(size, shape[1:], strict=True)):
+        return convolved(x.whole(), weight, stride, padding, dilation, groups, shape)
+    crop = _pasted(x.values, np.stack(offsets, 1), lengths)
+    values = _convolve(crop, weight, stride, (0, 0), dilation, groups)
+    return _within(Patches(values, shape, np.stack(start, 1)))
+
+
+def padded(x: Patches, pad: Sequence[int], shape: tuple[int, ...]) -> Patches:
+    """An image with margins (left, right, top, bottom)."""
+    if x.start is None:
+        return Patches(F.pad(x.values, list(pad)), shape)
+    return Patches(x.values, shape, x.start + np.array([pad[2] if len(pad) > 2 else 0, pad[0]]))
+
+
+def added(parts: Sequence[Patches]) -> Patches:
+    """The sum of images of one shape."""
+    starts = [part.start for part in parts if part.start is not None]
+    if len(starts) < len(parts):
+        first, *others = (part.whole().values for part in parts)
+        return replace(parts[0], values=sum(others, first), start=None)
+    low = np.min(starts, 0)
+    ends = [start + part.window for start, part in zip(starts, parts, strict=True)]
+    size = (np.max(ends, 0) - low).max(0)
+    if (size > _NEARLY_ALL * np.array(parts[0].shape[-2:])).any():
+        return added([part.whole() for part in parts])
+    first, *others = (_pasted(part.values, start - low, size) for start, part in zip(starts, parts, strict=True))
+    return Patches(sum(others, first), parts[0].shape, low)
+
+
+def _convolve(
+    x: Tensor, weight: Tensor, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], groups: int
+) -> Tensor:
+    if groups > 1 and groups == weight.shape[0] == x.shape[1]:
+        return _one_by_one(F.pad(x, [padding[1], padding[1], padding[0], padding[0]]), weight, stride, dilation)
+    return F.conv2d(x, weight, None, list(stride), list(padding), list(dilation), groups)
+
+
+def _one_by_one(x: Tensor, weight: Tensor, stride: Sequence[int], dilation: Sequence[int]) -> Tensor:
+    """A convolution of each channel by itself, of images with their margins."""
+    from ._channelwise import convolve_channels  # compiled code is loaded where it is needed
+
+    sizes = [(int(x.shape[2 + i]) - (int(weight.shape[2 + i]) - 1) * dilation[i] - 1) // stride[i] + 1 for i in (0, 1)]
+    out = np.empty((len(x), len(weight), *sizes))
+    convolve_channels(x.contiguous().numpy(), weight[:, 0].contiguous().numpy(), *stride, *dilation, out)
+    return torch.from_numpy(out)
+
+
+def _pasted(values: Tensor, offsets: np.ndarray, size: Sequence[int]) -> Tensor:
+    """Each of `[n, C, h, w]` at its own offset in a window of that size, zero elsewhere; what sticks out goes."""
+    height, width = (int(length) for length in size)
+    h, w = int(values.shape[2]), int(values.shape[3])
+    if (h, w) == (height, width) and not offsets.any():
+        return values
+    out = values.new_zeros(len(values), values.shape[1], height, width)
+    places, which = np.unique(offsets, axis=0, return_inverse=True)
+    for number, (y, x) in enumerate(places):
+        y0, y1, x0, x1 = max(int(y), 0), min(int(y) + h, height), max(int(x), 0), min(int(x) + w, width)
+        if y1 <= y0 or x1 <= x0:
+            continue
+        inner = slice(y0 - int(y), y1 - int(y)), slice(x0 - int(x), x1 - int(x))
+        rows = np.flatnonzero(which.reshape(-1) == number)
+        if len(rows) == len(values):
+            out[:, :, y0:y1, x0:x1] = values[:, :, inner[0], inner[1]]
+        else:
+            chosen = torch.from_numpy(rows)
+            out[chosen, :, y0:y1, x0:x1] = values[chosen][:, :, inner[0], inner[1]]
+    return out
+
+
+def _within(x: Patches) -> Patches:
+    """Zero what a window holds beyond the image."""
+    assert x.start is not None
+    values = x.values
+    for i in (0, 1):
+        place = x.start[:, i, None] + np.arange(x.window[i])
+        inside = (place >= 0) & (place < x.shape[1 + i])
+        if not inside.all():
+            shape = (len(x), 1, -1, 1) if i == 0 else (len(x), 1, 1, -1)
+            values = values * torch.from_numpy(inside.astype(np.float64)).reshape(shape)
+    return replace(x, values=values)
