@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import copy
 import random
+import re
 
 import numpy as np
 import pytest
@@ -485,6 +486,41 @@ class Counting(nn.Module):
 def test_a_module_that_branches_on_the_batch_size_is_refused_with_the_difference(dtype):
     with pytest.raises(ss.UnsupportedModelError, match=r"differs by 0\.17 \(of .*\) on a batch of 1 row\."):
         ss.trace(Branching().to(dtype), torch.zeros(2, 3))
+
+
+@pytest.mark.parametrize(
+    ("asks", "rows", "condition"),
+    [
+        (lambda x: x.shape[0] > 4, 8, "N <= 4"),  # of the sizes that are always compared
+        (lambda x: len(x) > 40, 41, "N <= 40"),
+        (lambda x: x.numel() >= 3000, 125, "24*N < 3000"),
+        (lambda x: x.shape[0] == 7, 7, "Ne(N, 7)"),
+    ],
+)
+def test_a_branch_at_any_batch_size_is_found_and_named_with_its_line(asks, rows, condition):
+    text = refusal(lambda x: x.relu() + 0.25 if asks(x) else x.relu())
+    assert "differs by 0.25 (of " in text
+    assert f"on a batch of {rows} rows" in text
+    assert re.search(rf"\(test_trace\.py, line \d+ asks whether {re.escape(condition)}\)", text)
+
+
+def test_a_branch_beyond_what_can_be_compared_is_refused_and_one_that_changes_nothing_is_read():
+    assert "100000000 rows" in refusal(lambda x: x.relu() if x.shape[0] < 10**8 else x)
+    halves = Lambda(lambda x: torch.cat([x[:10].relu(), x[10:].relu()]) if x.shape[0] > 10 else x.relu())
+    assert ss.trace(halves, torch.zeros(20, 3)).sites[0].units == 3
+
+
+def test_what_was_read_is_not_used_again_when_larger_batches_have_changed():
+    """A limit that no attribute shows: the second trace must see it on more than three rows."""
+    limit = [100]
+    model = Lambda(lambda x: x.relu() + 1.0 if x.shape[0] > limit[0] else x.relu())
+    with pytest.raises(ss.UnsupportedModelError, match="batch of 101 rows"):
+        ss.trace(model, torch.zeros(1, 3))
+    limit[0] = 10**15
+    ss.trace(model, torch.zeros(1, 3))
+    limit[0] = 4
+    with pytest.raises(ss.UnsupportedModelError, match="batch of 8 rows"):
+        ss.trace(model, torch.zeros(1, 3))
 
 
 def test_a_module_that_fails_on_single_rows_is_refused():

@@ -1,10 +1,11 @@
-"""Does the module do what was read from it? Both run on a few rows, together and alone."""
+"""Does the module do what was read from it? Both run on a few rows, in batches of several sizes."""
 
 from __future__ import annotations
 
 import copy
+import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -15,40 +16,74 @@ from splinescope._errors import UnsupportedModelError
 from ._export import exportable, state_kept
 from ._outputs import leaves_of
 from ._program import Program
+from ._turns import Turn
 
 Finish = Callable[[Tensor], "Tensor | None"]
 """From the program's output to the module's: the ending; None where it is not continuous (argmax)."""
 
+_MOST_NUMBERS = 2**26
 
-def check_agreement(model: nn.Module, program: Program, finish: Finish, like: Tensor, output: int) -> None:
-    """Refuse a module that differs from its program on batches of several rows or of one, with the difference.
 
-    Python code that asks for the batch size is read for batches of several rows only, and code that keeps state or
-    draws numbers is read once: both show here.
+def check_agreement(
+    model: nn.Module, program: Program, finish: Finish, like: Tensor, output: int, turns: Sequence[Turn] = ()
+) -> None:
+    """Refuse a module that differs from its program on some batch, with the difference.
+
+    Python code that asks for the batch size is read for one way only, and code that keeps state or draws numbers is
+    read once: both show here. Compared are batches of one, three and eight rows, and of every size at which the code
+    is known to take another way.
     """
-    for rows in (3, 1):
-        gap = difference(model, program, finish, like, output, rows)
-        if gap is not None:
+    for turn in turns:
+        if turn.rows > _most_rows(program) and not turn.of_torch:
             raise UnsupportedModelError(
-                f"The model does not do what was read from it: {gap} on a batch of {rows} row{'s' * (rows > 1)}. Its "
-                "code may branch on the batch size, keep state between calls or be random; a row's result must depend "
-                "on the row alone."
+                f"The model's code takes another way for batches of {turn.rows} rows ({turn.place} asks whether "
+                f"{turn.condition}), too many to compare here; a row's result must depend on the row alone."
             )
+    found = difference(model, program, finish, like, output, turns)
+    if found is not None:
+        rows, gap = found
+        asked = "".join(f" ({turn.place} asks whether {turn.condition})" for turn in turns if turn.rows <= rows)
+        raise UnsupportedModelError(
+            f"The model does not do what was read from it: {gap} on a batch of {rows} row{'s' * (rows > 1)}. Its "
+            f"code may branch on the batch size{asked}, keep state between calls or be random; a row's result must "
+            "depend on the row alone."
+        )
 
 
-def difference(model: nn.Module, program: Program, finish: Finish, like: Tensor, output: int, rows: int) -> str | None:
-    """In words, how far the module is from its program on `rows` rows; None if no further than rounding explains."""
-    generator = torch.Generator().manual_seed(rows)
-    x = torch.randn(rows, *program.input_shape, generator=generator, dtype=torch.float64).to(like.dtype)
+def difference(
+    model: nn.Module, program: Program, finish: Finish, like: Tensor, output: int, turns: Sequence[Turn] = ()
+) -> tuple[int, str] | None:
+    """(batch size, how far the module is from its program there); None if nowhere further than rounding explains.
+
+    The program, which takes each row by itself (`check_rows`), runs on three rows; the module on batches made of these.
+    """
+    generator = torch.Generator().manual_seed(3)
+    x = torch.randn(3, *program.input_shape, generator=generator, dtype=torch.float64).to(like.dtype)
     with torch.no_grad():
         ours = finish(program.forward(x.double()))
     if ours is None:
         return None
-    gap = _gap(model, x, ours, like, output)
-    if gap is None or like.dtype == torch.float64:
-        return gap
-    wide = _gap(model, x.double(), ours, like.double(), output)  # was it only the rounding of a short dtype?
-    return None if wide is None else gap
+    for rows in batch_sizes(program, turns):
+        these = torch.arange(rows) % 3
+        gap = _gap(model, x[these], ours[these], like, output)
+        if gap is not None and like.dtype != torch.float64:  # was it only the rounding of a short dtype?
+            wide = _gap(model, x[these].double(), ours[these], like.double(), output)
+            gap = None if wide is None else gap
+        if gap is not None:
+            return rows, gap
+    return None
+
+
+def batch_sizes(program: Program, turns: Sequence[Turn]) -> list[int]:
+    """Numbers of rows on which a module and its program are compared."""
+    found = [3, 1, 8, *(turn.rows for turn in turns if turn.rows <= _most_rows(program))]
+    return list(dict.fromkeys(found))
+
+
+def _most_rows(program: Program) -> int:
+    """As many rows as keep the largest known value of a network below half a gigabyte."""
+    shapes = [program.input_shape, program.output_shape, *(site.shape for site in program.sites)]
+    return max(8, _MOST_NUMBERS // max(1, *(math.prod(shape) for shape in shapes)))
 
 
 def _gap(model: nn.Module, x: Tensor, ours: Tensor, like: Tensor, output: int) -> str | None:

@@ -20,6 +20,7 @@ from ._export import as_batch, check_mode, export, unwrap
 from ._lower import Lowering, Source
 from ._outputs import Output, Picked, choose_output, leaves_of
 from ._program import Program, Seal, Site, live_after
+from ._turns import turns_of
 
 
 def trace(model: nn.Module | SplineNetwork, x: Any, *, output: Output = None, smooth: bool = False) -> SplineNetwork:
@@ -27,9 +28,10 @@ def trace(model: nn.Module | SplineNetwork, x: Any, *, output: Output = None, sm
 
     The module is exported once with `torch.export`; the result follows its parameters as they train, but not
     a change of structure or of train/eval mode. The module itself, random states, grad mode and the default
-    dtype are left as found. What was read is compared with the module itself on batches of three rows and of one.
-    A module that was traced before is not exported again: what was read stays with it, weakly, and is used while its
-    structure is the same and it still does what was read, on three rows.
+    dtype are left as found. What was read is compared with the module itself on batches of one, three and eight
+    rows, and of any size at which its code is known to take another way. A module that was traced before is not
+    exported again: what was read stays with it, weakly, and is used while its structure is the same and it still does
+    what was read, on such batches.
 
     Args:
         model: A module of one floating-point input `[N, *shape]` that returns tensors `[N, *shape]`.
@@ -87,6 +89,7 @@ class SplineNetwork:
         self._model = model
         self._smooth = smooth
         self._graph = exported.graph
+        self._turns = turns_of(exported)
         self._constants = dict(exported.constants)
         first = _first_paths(model)  # export names a tied parameter by any of its paths
         parameters = {name: first.get(path, path) for name, path in signature.inputs_to_parameters.items()}
@@ -118,12 +121,12 @@ class SplineNetwork:
         return network
 
     def agrees(self, like: Tensor) -> bool:
-        """Whether the module still does what was read from it, on three rows."""
-        return difference(self._model, self.program(), self._source.finish, like, self._leaf, rows=3) is None
+        """Whether the module still does what was read from it, on batches of several sizes."""
+        return difference(self._model, self.program(), self._source.finish, like, self._leaf, self._turns) is None
 
     def check(self, like: Tensor) -> None:
         """Refuse, with the difference, if the module does not do what was read from it; `like` has its dtype."""
-        check_agreement(self._model, self.program(), self._source.finish, like, self._leaf)
+        check_agreement(self._model, self.program(), self._source.finish, like, self._leaf, self._turns)
 
     @property
     def module(self) -> nn.Module:
