@@ -12,13 +12,24 @@ from torch import Tensor, nn
 from .._checks import check_positive
 from .._errors import InputError, UnsupportedModelError
 from ..network import SplineNetwork, trace
-from ._losses import check_data, check_targets
+from ._losses import check_data, check_targets, fitting_inputs
 from ._parameters import parameters_of
 
 
 def traced_with_data(model: nn.Module | SplineNetwork, x: Any, y: Any) -> tuple[SplineNetwork, Tensor, Tensor]:
-    """The network and float64 data that fit it and the squared error."""
-    inputs, targets = check_data(x, y, torch.float64)
+    """The network and float64 data that fit it and the squared error.
+
+    Whole numbers that the model takes as such (token ids) are refused as what they are, not turned into floats.
+    """
+    inputs, targets = check_data(x, y, torch.float64, whole=True)
+    if isinstance(model, nn.Module) and not inputs.is_floating_point():
+        inputs, _ = fitting_inputs(model, inputs, next((p.dtype for p in model.parameters()), torch.float32))
+        if not inputs.is_floating_point():
+            raise UnsupportedModelError(
+                f"The model takes whole numbers ({inputs.dtype}, token ids), and sections are made of networks of "
+                "numbers: give the part after its embedding, with the embedded x; loss_surface takes it as it is."
+            )
+    inputs = inputs.double()
     network = model if isinstance(model, SplineNetwork) else trace(model, inputs[:1])
     if network.ending is not None:
         raise UnsupportedModelError(
