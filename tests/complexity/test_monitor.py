@@ -69,7 +69,7 @@ def test_the_monitor_records_what_local_complexity_says(tmp_path: Path) -> None:
     expected = local_complexity(model, x[:5], radius=0.3)
     record = monitor.records[-1]
     assert record["train"] == pytest.approx(float(expected.total.double().mean()))
-    assert record["train/1 3"] == pytest.approx(float(expected.counts[:, 1].double().mean()))
+    assert record["train/1 3 relu"] == pytest.approx(float(expected.counts[:, 1].double().mean()))
     assert record["bias"] == pytest.approx(float(model[0].bias.detach().sum()))
     lines = [json.loads(line) for line in (tmp_path / "complexity.jsonl").read_text().splitlines()]
     assert lines[0]["radius"] == 0.3

@@ -170,9 +170,9 @@ def test_two_folds_of_one_module_have_two_names():
 
     model, x = nn.Sequential(Block(), nn.Linear(3, 2), nn.ReLU()), torch.randn(9, 2)
     found = ss.normalization.fold_distances(model, x)
-    assert found.names == ["0 #1", "0 #2", "2"]
-    assert [record["path"] for record in found.records()] == found.names
+    assert found.names == ["0 0 relu", "1 0 relu", "2 2 relu"]
+    assert [record["site"] for record in found.records()] == found.names
     with torch.no_grad():
         model[0].second.bias.fill_(-100.0)
-    dead = ss.normalization_report(model, x).of_kind("dead units")
-    assert [finding.path for finding in dead] == ["0 #2"]
+    dead = ss.normalization_report(model, x).of_kind("dead")
+    assert [finding.where for finding in dead] == ["1 0 relu"]

@@ -28,7 +28,7 @@ def network() -> nn.Sequential:
 
 
 def kinds(report: ss.normalization.NormalizationReport) -> set[tuple[str, str, int]]:
-    return {(f.kind, f.path, f.units) for f in report.findings}
+    return {(f.kind, f.where, f.channels) for f in report.findings}
 
 
 def test_a_normalised_network_has_no_findings():
@@ -44,8 +44,8 @@ def test_planted_faults_are_found():
         net[0].bias[2] += 100.0
         net[0].weight[3], net[0].bias[3] = 0.0, 1.0
     report = normalization_report(net, points())
-    first = {(kind, units) for kind, path, units in kinds(report) if path == "1"}
-    assert first == {("dead units", 2), ("always on", 1), ("far folds", 3), ("constant units", 1)}
+    first = {(kind, units) for kind, path, units in kinds(report) if path == "0 1 relu"}
+    assert first == {("dead", 2), ("always on", 1), ("far folds", 3), ("constant", 1)}
     assert "initialize_" in report.summary()
     assert json.loads(json.dumps(report.records()))["rows"] == 200
 
@@ -57,7 +57,7 @@ def test_batch_norm_is_not_advised_to_networks_that_have_it():
     with torch.no_grad():
         net[1].bias[:2] = torch.tensor([-50.0, 50.0])  # a learnt shift
     found = normalization_report(net.eval(), points()).findings
-    assert {f.kind for f in found} == {"dead units", "always on", "far folds"}
+    assert {f.kind for f in found} == {"dead", "always on", "far folds"}
     assert all("shift" in f.advice and "normalise" not in f.advice for f in found)
 
 
@@ -75,7 +75,8 @@ def test_a_layer_of_another_scale_is_found():
         net[2].weight *= 1e4
         net[2].bias *= 1e4
         net[4].weight /= 1e4  # so that the layer after it is as it was
-    assert {path for kind, path, _ in kinds(normalization_report(net, points())) if kind == "out of balance"} == {"3"}
+    found = normalization_report(net, points()).of_kind("out of balance")
+    assert [finding.where for finding in found] == ["1 3 relu"]
 
 
 def test_stale_statistics_are_found_and_refreshing_helps():
@@ -108,7 +109,7 @@ def test_train_mode_and_missing_data_are_told():
     with pytest.raises(ss.InputError, match="at least 2 rows"):
         normalization_report(cases.model("batch norm"), torch.zeros(1, 2))
     flat = normalization_report(cases.model("batch norm"), torch.ones(5, 2))  # constant features
-    assert {f.kind for f in flat.findings} == {"constant units"}
+    assert {f.kind for f in flat.findings} == {"constant"}
     assert "inf" in flat.summary()
 
 
@@ -144,6 +145,6 @@ def test_dead_channels_of_the_trained_resnet_are_found():
     assert len(report.distances) == 19
     with torch.no_grad():
         first = model.bn1(model.conv1(x)).movedim(1, 0).flatten(1)
-    assert report.of_kind("dead units")[0].units == int((first.max(1).values <= 0).sum()) > 0
+    assert report.of_kind("dead")[0].channels == int((first.max(1).values <= 0).sum()) > 0
     assert not report.of_kind("stale statistics")  # the images are of the set it was trained on
     assert report.batch_sizes == (50, 50)

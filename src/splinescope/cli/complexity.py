@@ -57,9 +57,8 @@ def command(
         "neighbourhood": found.region,
         "what": found.what,
     }
-    result |= {
-        f"mean folds, {i} {s.label}": float(found.counts[:, i].double().mean()) for i, s in enumerate(found.sites)
-    }
+    means = found.counts.double().mean(0).tolist()
+    result |= {f"mean folds, {name}": mean for name, mean in zip(found.names, means, strict=True)}
     if found.tiles is not None:
         result["mean tiles"] = float(found.tiles.double().mean())
     if method == "frame":
@@ -82,7 +81,7 @@ def _write_table(found: Any, path: str) -> None:
     with replacing(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         tiles = [] if found.tiles is None else ["tiles"]
-        writer.writerow(["point", "folds", *(f"{i} {s.label}" for i, s in enumerate(found.sites)), *tiles])
+        writer.writerow(["point", "folds", *found.names, *tiles])
         for i, row in enumerate(found.counts.tolist()):
             extra = [] if found.tiles is None else [int(found.tiles[i])]
             writer.writerow([i, sum(row), *row, *extra])

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from .._display import Certainty, Result, table
+from ..network import site_names
 
 if TYPE_CHECKING:
     from ..network import Site
@@ -69,13 +70,18 @@ class LocalComplexity(Result):
 
     def summary(self) -> str:
         """How many folds, a table by site, what was counted and how sure it is."""
-        rows = [("site", "op", "units", "mean folds", "most", "exact at")]
+        rows = [("site", "units", "mean folds", "most", "exact at")]
         means = self.counts.double().mean(0).tolist() if len(self.counts) else [math.nan] * len(self.sites)
-        for i, site in enumerate(self.sites):
+        for i, (name, site) in enumerate(zip(self.names, self.sites, strict=True)):
             most = str(int(self.counts[:, i].max())) if len(self.counts) else "-"
             share = f"{float(self.exact[:, i].double().mean()):.0%} of points" if len(self.counts) else "-"
-            rows.append((site.path or "-", site.op, str(site.units), f"{means[i]:.4g}", most, share))
+            rows.append((name, str(site.units), f"{means[i]:.4g}", most, share))
         return f"{self!r}\n{table(rows)}\nCounted: {self.what}."
+
+    @property
+    def names(self) -> list[str]:
+        """The name of each site, as everywhere: number, path and op."""
+        return site_names(self.sites)
 
     @property
     def what(self) -> str:

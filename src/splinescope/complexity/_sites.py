@@ -281,14 +281,25 @@ def bend_of(operation: Operation) -> Bend:
 
 @contextlib.contextmanager
 def module_paths(model: nn.Module) -> Iterator[list[str]]:
-    """A stack of the paths of the modules being run, the innermost last."""
+    """A stack of the paths of the modules being run, the innermost last.
+
+    A module that has several paths has the one by which it is called, as in what `trace` reads.
+    """
     names = {id(module): path for path, module in model.named_modules()}
+    running: list[nn.Module] = []
     stack: list[str] = []
 
     def enter(module: nn.Module, args: Any) -> None:
-        stack.append(names.get(id(module), stack[-1] if stack else ""))
+        path = names.get(id(module), stack[-1] if stack else "")
+        if running:
+            children = running[-1]._modules.items()
+            local = next((name for name, child in children if child is module), None)
+            path = path if local is None else f"{stack[-1]}.{local}".lstrip(".")
+        running.append(module)
+        stack.append(path)
 
     def leave(module: nn.Module, args: Any, output: Any) -> None:
+        running.pop()
         stack.pop()
 
     handles = [register_module_forward_pre_hook(enter), register_module_forward_hook(leave, always_call=True)]

@@ -103,7 +103,7 @@ class ComplexityMonitor(TrainingMonitor):
                          snapshots=snapshots, budget=budget, overwrite=overwrite)  # fmt: skip
 
     def _measurements(self) -> Record:
-        """Per set its mean count (`train`), and per site (`train/0 net.1`; `train/0 relu` where there is no path)."""
+        """Per set its mean count (`train`), and per site (`train/0 net.1 relu`)."""
         record: Record = {"statistics": self._statistics}
         data = statistics_of(self.model, torch.as_tensor(self._data), self._forward)
         with data if self._statistics == "data" else contextlib.nullcontext():
@@ -118,9 +118,5 @@ class ComplexityMonitor(TrainingMonitor):
         except NotNumbersError:
             return {name: math.nan}  # training has diverged; it is not the monitor that should end it
         means = found.counts.double().mean(0).tolist()
-        # an activation that is no module has the path of the module that calls it, which may be the model's own: ""
-        sites = {
-            f"{name}/{i} {site.path or site.op}": mean
-            for i, (site, mean) in enumerate(zip(found.sites, means, strict=True))
-        }
+        sites = {f"{name}/{site}": mean for site, mean in zip(found.names, means, strict=True)}
         return {name: sum(means), **sites}

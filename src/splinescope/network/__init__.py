@@ -3,7 +3,7 @@
 from ._freeze import freeze_statistics
 from ._load import load
 from ._network import SplineNetwork, trace
-from ._program import Affine, Fold, Program, Seal, Site, units_of_cuts
+from ._program import Affine, Fold, Program, Seal, Site, site_names, units_of_cuts
 
 __all__ = [
     "Affine",
@@ -14,6 +14,7 @@ __all__ = [
     "SplineNetwork",
     "freeze_statistics",
     "load",
+    "site_names",
     "trace",
     "units_of_cuts",
 ]

@@ -19,7 +19,7 @@ from ._compare import check_agreement, difference
 from ._export import as_batch, check_mode, export, unwrap
 from ._lower import Lowering, Source
 from ._outputs import Output, Picked, choose_output, leaves_of
-from ._program import Program, Seal, Site, live_after
+from ._program import Program, Seal, Site, live_after, site_names
 from ._turns import turns_of
 
 
@@ -186,12 +186,13 @@ class SplineNetwork:
         return self.program().fingerprint
 
     def summary(self) -> str:
-        """A table of the sites: path, op, shape, units, depth."""
-        rows = [("path", "op", "shape", "units", "depth")]
+        """A table of the sites: number with path and op, shape, units, depth."""
+        rows = [("site", "shape", "units", "depth")]
         rows += [
-            (s.path or "-", s.op, "x".join(map(str, s.shape)) or "-", f"{s.units:,}", str(s.depth)) for s in self.sites
+            (name, "x".join(map(str, s.shape)) or "-", f"{s.units:,}", str(s.depth))
+            for name, s in zip(site_names(self.sites), self.sites, strict=True)
         ]
-        widths = [max(len(row[i]) for row in rows) for i in range(5)]
+        widths = [max(len(row[i]) for row in rows) for i in range(4)]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
         return "\n".join([repr(self), *lines])
 

@@ -60,6 +60,11 @@ class Site:
         return f"{self.path} {self.op}".lstrip()
 
 
+def site_names(sites: Sequence[Site]) -> list[str]:
+    """The one name of each site, wherever sites are told apart: its number in `sites`, its path and its op."""
+    return [f"{i} {site.label}" for i, site in enumerate(sites)]
+
+
 def units_of_cuts(sites: Sequence[Site], cuts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Index of the site and of the unit in it of cuts, which are numbered over all sites (-1, no cut: -1 and -1)."""
     if not sites:
@@ -187,15 +192,19 @@ class Program:
     @cached_property
     def sites(self) -> tuple[Site, ...]:
         """The places where the network folds, in execution order; a tournament is one, whatever its stages."""
-        seals = {name: step for step in self.steps if isinstance(step, Seal) for name, _ in step.stages}
-        found: list[Site] = []
-        for fold in self.folds:
-            seal = seals.get(fold.output)
-            if seal is None:
-                found.append(fold.site)
-            elif fold.output == seal.final:
-                found.append(self._site_of(seal, fold.site))
-        return tuple(found)
+        finals = {step.final: step for step in self.steps if isinstance(step, Seal)}
+        return tuple(
+            self._site_of(finals[fold.output], fold.site) if fold.output in finals else fold.site
+            for fold in self.folds
+            if fold.output in self.site_numbers
+        )
+
+    @cached_property
+    def site_numbers(self) -> dict[str, int]:
+        """Number in `sites` of the site that a fold is, by its output; a tournament's is that of its last fold."""
+        stages = {name for step in self.steps if isinstance(step, Seal) for name, _ in step.stages[:-1]}
+        outputs = [fold.output for fold in self.folds if fold.output not in stages]
+        return {output: number for number, output in enumerate(outputs)}
 
     def _site_of(self, seal: Seal, last: Site) -> Site:
         """One site for all stages of a tournament; the cuts of each go through the windows in order."""

@@ -26,6 +26,7 @@ class Layer:
 
     Attributes:
         fold: The fold.
+        number: Of its site among all sites of the network.
         sources: Names of the values that span the layer's input space.
         steps: The affine steps from the sources to the fold.
         groups: `[U]` statistic that each of the fold's units belongs to: a channel's positions share one.
@@ -33,6 +34,7 @@ class Layer:
     """
 
     fold: Fold
+    number: int
     sources: tuple[str, ...]
     steps: tuple[Affine, ...]
     groups: np.ndarray
@@ -72,7 +74,7 @@ def layers(program: Program) -> list[Layer]:
             continue
         sources, steps = _upstream(fold, made_by, program.steps)
         groups, centres = _groups(fold)
-        found.append(Layer(fold, sources, steps, groups, centres))
+        found.append(Layer(fold, program.site_numbers[fold.output], sources, steps, groups, centres))
     return found
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from .._checks import check_choice
-from .._display import Result, numbered, table
+from .._display import Result, table
 from .._errors import InputError
 from ..network import Program, Site, SplineNetwork
 from ..tiling._differentiate import cuts, unit_distances
@@ -22,14 +22,18 @@ from ._layers import Layer, layers, value_shapes
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SiteDistances(Result):
-    r"""Distances from data to the folds of one site, unit by unit; a channel's positions count as one unit's data.
+    r"""Distances from data to the folds of one site, channel by channel.
+
+    A channel is a unit of a dense layer, or all units of one channel of a convolution: they share their weights, and
+    their positions count as data of one fold (one per hinge, where an activation has several).
 
     With pre-activation $z = \langle w, a\rangle + b$ over the layer's inputs $a$, the distance of a point to the
     fold in the layer's input space is $|z| / \|w\|$.
 
     Attributes:
-        site: Where this is in the model.
-        count: Number of pre-activations per unit: rows, times positions of a channel.
+        site: Where this is in the model; it counts single units.
+        number: Of the site among all sites of the network.
+        count: Number of pre-activations per channel: rows, times positions.
         norms: `[G]` $\|w\|$ (of the whole kernel, for a convolution).
         mean: `[G]` of z.
         deviation: `[G]` population standard deviation of z.
@@ -43,6 +47,7 @@ class SiteDistances(Result):
     """
 
     site: Site
+    number: int
     count: int
     norms: np.ndarray
     mean: np.ndarray
@@ -56,13 +61,18 @@ class SiteDistances(Result):
     certainty = "exact"
 
     def __repr__(self) -> str:
-        return f"SiteDistances({self.site.path or '-'} {self.site.op}, {len(self)} units)"
+        return f"SiteDistances({self.name}, {len(self)} channels)"
+
+    @property
+    def name(self) -> str:
+        """The site's name, as everywhere: number, path and op."""
+        return f"{self.number} {self.site.label}"
 
     def __len__(self) -> int:
         return len(self.norms)
 
     def _per_norm(self, value: np.ndarray) -> np.ndarray:
-        """Divided by the weights' norm; infinite (or zero) for a unit without weights, which has no fold."""
+        """Divided by the weights' norm; infinite (or zero) for a channel without weights, which has no fold."""
         nothing = np.where(value == 0, 0.0, np.inf)
         return np.divide(value, self.norms, out=nothing, where=self.norms > 0)
 
@@ -104,13 +114,13 @@ class SiteDistances(Result):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FoldDistances(Result):
-    """`SiteDistances` for every site, in execution order, and their summary."""
+    """`SiteDistances` for every site but max-pools, in execution order, and their summary."""
 
     sites: tuple[SiteDistances, ...]
     certainty = "exact"
 
     def __repr__(self) -> str:
-        return f"FoldDistances({len(self)} sites, {sum(len(site) for site in self)} units)"
+        return f"FoldDistances({len(self)} sites, {sum(len(site) for site in self)} channels)"
 
     def __len__(self) -> int:
         return len(self.sites)
@@ -123,17 +133,19 @@ class FoldDistances(Result):
 
     @property
     def names(self) -> list[str]:
-        """A name for each site: its module path, numbered where a module folds more than once."""
-        return numbered([site.site.path for site in self.sites])
+        """The name of each site, with its number among all sites of the network (max-pools are left out here)."""
+        return [site.name for site in self.sites]
 
     def records(self) -> list[dict[str, Any]]:
-        """One dictionary a site: sizes, objective now and at its optimum (sums over units), medians of distances."""
+        """One dictionary a site: sizes, objective now and at its optimum (sums over channels), medians of distances."""
         return [
             {
-                "path": name,
+                "site": s.name,
+                "path": s.site.path,
                 "op": s.site.op,
                 "depth": s.site.depth,
-                "units": len(s),
+                "units": s.site.units,
+                "channels": len(s),
                 "objective": float(s.objective.sum()),
                 "optimum": float(s.optimum.sum()),
                 "offset": float(np.median(s.offset)),
@@ -141,20 +153,20 @@ class FoldDistances(Result):
                 "nearest": float(np.median(s.nearest)),
                 "splits": float(s.splits.mean()),
             }
-            for name, s in zip(self.names, self.sites, strict=True)
+            for s in self.sites
         ]
 
     def summary(self) -> str:
-        """A table: per site the least-squares objective over its optimum, median distances, units that split data."""
-        rows = [("site", "op", "units", "objective/optimum", "offset", "rms", "nearest", "split data")]
+        """A table: per site the objective over its optimum, median distances, channels that split data."""
+        rows = [("site", "units", "channels", "objective/optimum", "offset", "rms", "nearest", "split data")]
         for r in self.records():
             constant = r["optimum"] <= 1e-24 * r["objective"]  # deviations of 1e-12 of the offset are rounding
             ratio = np.inf if constant else r["objective"] / r["optimum"]
             rows.append(
                 (
-                    r["path"] or "-",
-                    r["op"],
+                    r["site"],
                     str(r["units"]),
+                    str(r["channels"]),
                     f"{ratio:.3g}",
                     *(f"{r[key]:.3g}" for key in ("offset", "rms", "nearest")),
                     f"{r['splits']:.0%}",
@@ -280,6 +292,7 @@ class _Running:
         far = self.far
         return SiteDistances(
             site=self.layer.fold.site,
+            number=self.layer.number,
             count=self.count,
             norms=self.layer.weight_norms(shapes),
             mean=self.mean.numpy(),

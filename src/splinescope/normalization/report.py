@@ -26,7 +26,7 @@ class Thresholds:
     Attributes:
         far: A fold is far from all data if the nearest point is further than this many deviations of the data
             along the fold's normal.
-        imbalance: A layer is out of balance if its units' typical deviation is this many times above or below the
+        imbalance: A layer is out of balance if its channels' typical deviation is this many times above or below the
             median layer's.
         stale_mean: Running means are stale if they are this many true deviations off (root mean square over
             channels), over and above three standard errors of the data at hand.
@@ -43,11 +43,20 @@ class Thresholds:
 
 @dataclass(frozen=True, repr=False)
 class Finding(Result):
-    """One thing to look at: where, what, how many units of how many, what to do."""
+    """One thing to look at: where, what, how many channels of how many, what to do.
+
+    Attributes:
+        kind: What it is, e.g. "dead".
+        where: The site's name ("2 layer1.relu relu"), or the path of a batch norm.
+        channels: How many of its channels (units of a dense layer) it concerns.
+        of: Of how many.
+        detail: What was measured.
+        advice: What to do.
+    """
 
     kind: str
-    path: str
-    units: int
+    where: str
+    channels: int
     of: int
     detail: str
     advice: str
@@ -80,7 +89,7 @@ class NormalizationReport(Result):
         return not self.findings
 
     def of_kind(self, kind: str) -> list[Finding]:
-        """The findings of one kind, e.g. "dead units"."""
+        """The findings of one kind, e.g. "dead"."""
         return [finding for finding in self.findings if finding.kind == kind]
 
     def records(self) -> dict[str, Any]:
@@ -97,9 +106,9 @@ class NormalizationReport(Result):
         head = f"{self.rows} points, {len(self.distances)} sites"
         if self.ok:
             return f"{head}\n{self.distances.summary()}\n\nno findings"
-        rows = [("finding", "where", "units", "measured", "what to do")]
+        rows = [("finding", "where", "channels", "measured", "what to do")]
         for f in self.findings:
-            rows.append((f.kind, f.path or "-", f"{f.units}/{f.of}" if f.of else "-", f.detail, f.advice))
+            rows.append((f.kind, f.where or "-", f"{f.channels}/{f.of}" if f.of else "-", f.detail, f.advice))
         return f"{head}\n{self.distances.summary()}\n\n{table(rows)}"
 
 
@@ -109,14 +118,16 @@ def normalization_report(
 ) -> NormalizationReport:
     r"""Look for what normalisation should have prevented, or has caused, in a network on its data.
 
-    - *dead units*: never positive on the data, so a ReLU passes nothing and learns nothing.
-    - *always on*: never negative: the fold splits no data and the unit is linear on it.
-    - *far folds*: of these, units whose fold is further from every point than the data's own spread.
-    - *constant units*: the pre-activation does not vary over the data.
+    - *dead*: channels never positive on the data, so a ReLU passes nothing and learns nothing.
+    - *always on*: never negative: the fold splits no data and the channel is linear on it.
+    - *far folds*: of these, channels whose fold is further from every point than the data's own spread.
+    - *constant*: the pre-activation does not vary over the data.
     - *out of balance*: a layer whose pre-activations are much larger or smaller than the others'.
     - *stale statistics*: running statistics of a batch norm that are not those of this data, in evaluation mode.
     - *small batches*: the loader's batches let the folds of a batch norm jitter by more than a share of the data's
       own spread, $1/\sqrt B$.
+
+    A channel is a unit of a dense layer, or the units of one channel of a convolution, which share their weights.
 
     Args:
         model: A module in evaluation mode, or a traced network (then running statistics cannot be checked).
@@ -133,7 +144,7 @@ def normalization_report(
         >>> with torch.no_grad():
         ...     _ = net[0].bias.fill_(-100.0)
         >>> [f.kind for f in normalization_report(net, torch.randn(50, 2)).findings]
-        ['dead units', 'far folds']
+        ['dead', 'far folds']
     """
     limits = thresholds or Thresholds()
     network = traced(model, x)
@@ -144,8 +155,8 @@ def normalization_report(
     inner = unwrap(model) if isinstance(model, nn.Module) else nn.Identity()
     norms = {path: m for path, m in inner.named_modules() if isinstance(m, _BatchNorm)}
     findings: list[Finding] = []
-    for path, site in zip(distances.names, distances, strict=True):
-        findings += _unit_findings(path, site, limits, _ADVICE_WITH_BATCH_NORM if norms else _ADVICE)
+    for site in distances:
+        findings += _channel_findings(site, limits, _ADVICE_WITH_BATCH_NORM if norms else _ADVICE)
     findings += _balance_findings(distances, limits)
     if isinstance(model, nn.Module):
         findings += _stale_findings(inner, norms, x, limits)
@@ -156,31 +167,31 @@ def normalization_report(
 
 
 _ADVICE = {
-    "constant units": "check for zero weights or constant inputs; such a unit only adds a number",
-    "dead units": "normalise (batch norm, or initialize_ before training), or lower the learning rate",
-    "always on": "no fold on the data: normalise, or accept a linear unit",
+    "constant": "check for zero weights or constant inputs; such a channel only adds a number",
+    "dead": "normalise (batch norm, or initialize_ before training), or lower the learning rate",
+    "always on": "no fold on the data: normalise, or accept a linear channel",
     "far folds": "the offset is off by more than the data's spread: initialize_ or batch norm moves it",
 }
 _ADVICE_WITH_BATCH_NORM = _ADVICE | {
-    "dead units": "stale statistics, if listed below, or a learnt shift: refresh them, lower the rate, or prune",
-    "always on": "stale statistics, if listed below, or a learnt shift: refresh them, or accept a linear unit",
+    "dead": "stale statistics, if listed below, or a learnt shift: refresh them, lower the rate, or prune",
+    "always on": "stale statistics, if listed below, or a learnt shift: refresh them, or accept a linear channel",
     "far folds": "batch norm's shift or stale statistics hold the fold off by more than the data's spread",
 }
 
 
-def _unit_findings(path: str, site: SiteDistances, limits: Thresholds, advice: dict[str, str]) -> list[Finding]:
+def _channel_findings(site: SiteDistances, limits: Thresholds, advice: dict[str, str]) -> list[Finding]:
     constant = site.deviation <= 1e-12 * np.maximum(np.abs(site.mean), np.finfo(float).tiny)
     dead, on = (site.highest <= 0) & ~constant, (site.lowest >= 0) & ~constant
     far = (dead | on) & (site.nearest > limits.far * site.best_rms)
     found = []
-    for kind, where in (("constant units", constant), ("dead units", dead), ("always on", on), ("far folds", far)):
+    for kind, where in (("constant", constant), ("dead", dead), ("always on", on), ("far folds", far)):
         if not where.any():
             continue
         offset = np.median(site.offset[where] / np.maximum(site.best_rms[where], np.finfo(float).tiny))
-        share = f"offset {offset:.3g} deviations (median)" if kind != "constant units" else "deviation 0"
-        off = kind == "dead units" and site.site.op not in ("relu", "relu6", "threshold", "clamp_min")
+        share = f"offset {offset:.3g} deviations (median)" if kind != "constant" else "deviation 0"
+        off = kind == "dead" and site.site.op not in ("relu", "relu6", "threshold", "clamp_min")
         name = "always off" if off else kind
-        found.append(Finding(name, path, int(where.sum()), len(site), share, advice[kind]))
+        found.append(Finding(name, site.name, int(where.sum()), len(site), share, advice[kind]))
     return found
 
 
@@ -190,11 +201,11 @@ def _balance_findings(distances: FoldDistances, limits: Thresholds) -> list[Find
         return []
     typical = np.exp(np.median(np.log(sizes[sizes > 0])))
     found = []
-    for path, site, size in zip(distances.names, distances, sizes, strict=True):
+    for site, size in zip(distances, sizes, strict=True):
         ratio = size / typical
         if 0 < ratio < 1 / limits.imbalance or ratio > limits.imbalance:
             detail = f"deviation {ratio:.3g} times the median layer's"
-            found.append(Finding("out of balance", path, len(site), len(site), detail, "rescale (standard)"))
+            found.append(Finding("out of balance", site.name, len(site), len(site), detail, "rescale (standard)"))
     return found
 
 
@@ -216,7 +227,7 @@ def _stale_findings(model: nn.Module, norms: dict[str, _BatchNorm], data: Any, l
             continue
         moving = variance > 0
         if not bool(moving.any()):
-            found.append(Finding("constant units", path, len(mean), len(mean), "deviation 0", "check its inputs"))
+            found.append(Finding("constant", path, len(mean), len(mean), "deviation 0", "check its inputs"))
             continue
         deviation = variance[moving].sqrt()
         shift = (norm.running_mean.double().cpu() - mean)[moving] / deviation

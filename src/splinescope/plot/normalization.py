@@ -17,12 +17,12 @@ BLUE, ORANGE = "#3b528b", "#d55e00"
 
 
 def plot_fold_distances(distances: FoldDistances, ax: Axes | None = None) -> Axes:
-    """Per site, rms distances of the data to the units' folds as they are and at their best offsets.
+    """Per site, rms distances of the data to the channels' folds as they are and at their best offsets.
 
-    Lines are medians over units, bands from the first to the third quartile.
+    Lines are medians over channels, bands from the first to the third quartile.
     """
     ax = _axes(ax)
-    places = np.arange(1, len(distances) + 1)
+    places = [site.number for site in distances]
     for label, colour, values in (
         ("as they are", ORANGE, [site.rms for site in distances]),
         ("best offset (batch norm's)", BLUE, [site.best_rms for site in distances]),
@@ -31,7 +31,7 @@ def plot_fold_distances(distances: FoldDistances, ax: Axes | None = None) -> Axe
         ax.plot(places, middle, marker="o", color=colour, label=label)
         ax.fill_between(places, low, high, color=colour, alpha=0.2, linewidth=0)
     _whole_numbers(ax)
-    ax.set_xlabel("site, in order of execution")
+    ax.set_xlabel("site, numbered in order of execution")
     ax.set_ylabel("rms distance of data to a fold")
     ax.set_ylim(bottom=0)
     ax.legend(frameon=False)

@@ -36,9 +36,9 @@ def complexity(subject: Subject) -> ReportBlock:
 
     def draw(figure: Figure) -> None:
         ax = figure.subplots()
-        ax.bar(range(1, len(means) + 1), (100 * means / units).numpy(), color="#35b779")
+        ax.bar(range(len(means)), (100 * means / units).numpy(), color="#35b779")
         whole_numbers(ax)
-        ax.set_xlabel("site, in order of execution")
+        ax.set_xlabel("site, numbered in order of execution")
         ax.set_ylabel("% of its units that fold near a point")
 
     return ReportBlock(
@@ -53,7 +53,7 @@ def complexity(subject: Subject) -> ReportBlock:
         numbers={
             "radius": radius, "spacing of the data": subject.spacing, "mean folds": total, "share of units": share,
             "neighbourhood": found.region, "mean folds by site": means.tolist(),
-            "sites": [f"{site.path} {site.op}".strip() for site in found.sites],
+            "sites": found.names,
         },
         draw=draw,
     )  # fmt: skip

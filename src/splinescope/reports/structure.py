@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from torch import nn
 
+from ..network import site_names
 from ..normalization import normalization_report
 from .block import NotApplicable, ReportBlock, whole_numbers
 from .subject import Subject
@@ -35,17 +36,18 @@ def network(subject: Subject) -> ReportBlock:
         )
     net = subject.network
     sites = [
-        {"path": s.path, "op": s.op, "shape": list(s.shape), "units": s.units, "depth": s.depth} for s in net.sites
+        {"name": name, "path": s.path, "op": s.op, "shape": list(s.shape), "units": s.units, "depth": s.depth}
+        for name, s in zip(site_names(net.sites), net.sites, strict=True)
     ]
     units, depth = sum(s.units for s in net.sites), max((s.depth for s in net.sites), default=0)
     ending = f", before {net.ending}" if net.ending else ""
 
     def draw(figure: Figure) -> None:
         ax = figure.subplots()
-        ax.bar(range(1, len(sites) + 1), [s.units for s in net.sites], color="#31688e")
+        ax.bar(range(len(sites)), [s.units for s in net.sites], color="#31688e")
         whole_numbers(ax)
         ax.set_yscale("log" if units > 20 * len(sites) else "linear")
-        ax.set_xlabel("site, in order of execution")
+        ax.set_xlabel("site, numbered in order of execution")
         ax.set_ylabel("units")
 
     return ReportBlock(
@@ -66,19 +68,19 @@ def network(subject: Subject) -> ReportBlock:
 
 
 def folds(subject: Subject) -> ReportBlock:
-    """The fold lint: dead units, folds far from data, layers out of balance, stale statistics."""
+    """The fold lint: dead channels, folds far from data, layers out of balance, stale statistics."""
     net = subject.network
     if not net.sites:
         raise NotApplicable("the network has no folds: it is one affine map.")
     points, _ = subject.some(1000)
     model = subject.model
     found = normalization_report(model, points if not isinstance(model, nn.Module) else subject.rows(points))
-    units = sum(len(site) for site in found.distances)
+    channels = sum(len(site) for site in found.distances)
     split = sum(int(((site.lowest < 0) & (site.highest > 0)).sum()) for site in found.distances)
-    share = split / units if units else math.nan
+    share = split / channels if channels else math.nan
     kinds = {finding.kind for finding in found.findings}
     findings = "; ".join(
-        f"{kind}: {sum(f.units for f in found.of_kind(kind)):,} units at {len(found.of_kind(kind))} places"
+        f"{kind}: {sum(f.channels for f in found.of_kind(kind)):,} channels at {len(found.of_kind(kind))} places"
         for kind in sorted(kinds)
     )
 
@@ -90,12 +92,13 @@ def folds(subject: Subject) -> ReportBlock:
     return ReportBlock(
         "folds",
         "Folds and data",
-        headline=f"{share:.0%} of the folds pass between data points; {findings or 'no findings'}",
+        headline=f"{share:.0%} of {channels:,} channels fold between data points; {findings or 'no findings'}",
         certainty="exact",
         scope=f"for these {found.rows} points",
-        reading="A fold with data on both sides is one the network can use; a dead or always-on unit is linear on all "
-        "of the data. Folds far from every point, or statistics that are not the data's, can be mended.",
+        reading="A channel is a unit, or the units of a convolution that share their weights. A fold with data on both "
+        "sides is one the network can use; a dead or always-on channel is linear on all of the data. Folds far from "
+        "every point, or statistics that are not the data's, can be mended.",
         call="print(splinescope.normalization_report(model, x).summary())",
-        numbers={"share of folds between points": share, **found.records()},
+        numbers={"share of channels that fold between points": share, **found.records()},
         draw=draw,
     )

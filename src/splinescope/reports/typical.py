@@ -10,7 +10,7 @@ from typing import Any
 from .block import ReportBlock
 
 MAIN: dict[str, str] = {
-    "folds": "share of folds between points",
+    "folds": "share of channels that fold between points",
     "complexity": "share of units",
     "tiles": "folds per length and spacing",
     "margins": "median edge over spacing",

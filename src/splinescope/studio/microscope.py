@@ -8,6 +8,7 @@ import numpy as np
 
 from .._errors import InputError, LimitReached
 from ..complexity import Timeline, timeline
+from ..network import site_names, units_of_cuts
 from ..plot.frame import tiling_frame
 from ..tiling import Slice, Tiling, tessellate
 from .library import Library, Specimen
@@ -86,19 +87,17 @@ class Microscope:
         number = int(tiling.locate(point)[0])
         if number < 0:
             raise InputError("there is no tile at this point.")
-        starts = np.cumsum([0, *(site.units for site in tiling.sites)])
-        walls = []
-        for label in dict.fromkeys(tiling.corner_labels[slice(*tiling.tiles.offsets[number : number + 2])].tolist()):
-            site = int(np.searchsorted(starts, label, side="right")) - 1
-            place = tiling.sites[site]
-            walls.append("edge" if label < 0 else f"{place.path or place.op}, unit {label - starts[site]}")
+        cuts = tiling.corner_labels[slice(*tiling.tiles.offsets[number : number + 2])]
+        names = site_names(tiling.sites)
+        made_by = dict.fromkeys(zip(*(part.tolist() for part in units_of_cuts(tiling.sites, cuts)), strict=True))
+        walls = ["edge" if site < 0 else f"{names[site]}, unit {unit}" for site, unit in made_by]
         answer: dict[str, Any] = {"tile": number, "area": float(tiling.areas[number]), "walls": walls}
         if tiling.values is not None or tiling.network is not None:
             answer["slope"] = tiling.slopes([number])[0][:_MOST_SHOWN].tolist()
             answer["offset"] = tiling.offsets([number])[0][:_MOST_SHOWN].tolist()
         if tiling.network is not None:
             answer["input norm"] = float(tiling.input_slope_norms([number])[0])
-            answer["units"] = int(starts[-1])
+            answer["units"] = sum(site.units for site in tiling.sites)
         return answer
 
     def timeline(self, kept: dict[str, Any], job: Job, message: dict[str, Any]) -> dict[str, Any]:
