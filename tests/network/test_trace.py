@@ -14,6 +14,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import splinescope as ss
+from splinescope.network._registry import OPERATIONS, fill
+from splinescope.smooth.interpolants import curve_of
+
+fill()
 
 
 def small() -> nn.Sequential:
@@ -278,6 +282,64 @@ def test_refusals_name_what_was_asked_and_what_works(ask, name):
         ask(nn.Sequential(nn.Linear(6, 6), nn.LayerNorm(6), nn.ReLU()), x)
     assert "tolerance" not in str(caught.value)
     assert "local_complexity(model, x, radius=...)" in str(caught.value)
+
+
+class Sums(nn.Module):
+    """A function between two linear layers."""
+
+    def __init__(self, function) -> None:
+        super().__init__()
+        self.first, self.function, self.last = nn.Linear(6, 6), function, nn.Linear(6, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(self.function(self.first(x)))
+
+
+@pytest.mark.parametrize(
+    ("function", "calls"),
+    [
+        (F.gelu, {"tessellate", "local_complexity", "local_map"}),
+        (torch.sin, {"tessellate"}),  # it has no side to be on and no gate to hold
+        (lambda z: F.layer_norm(z, (6,)), {"local_map"}),
+        (lambda z: F.layer_norm(z, (6,)).relu(), {"local_complexity", "local_map"}),
+        (lambda z: z.relu().logsumexp(1, keepdim=True).expand(-1, 6), {"local_complexity"}),
+        (lambda z: z.exp().log1p(), set()),
+        (lambda z: z * z.abs(), {"local_complexity", "local_map"}),
+        (lambda z: torch.rand_like(z) * z, set()),
+    ],
+)
+def test_each_call_that_a_refusal_promises_works_and_no_other(function, calls):
+    torch.manual_seed(0)
+    model, x = Sums(function).eval(), torch.randn(4, 6)
+    with pytest.raises(ss.UnsupportedModelError) as caught:
+        ss.trace(model, x)
+    promised = str(caught.value).partition("What works on this model as it is: ")[2]
+    assert {name for name in ("tessellate", "local_complexity", "local_map") if f"{name}(" in promised} == calls
+    tries = {
+        "tessellate": lambda: ss.tessellate(model, ss.Slice.axes(x[0].double(), (0, 1), -1, 1), tolerance=0.1),
+        "local_complexity": lambda: ss.local_complexity(model, x, radius=0.1),
+        "local_map": lambda: ss.local_map(model, x[:1]),
+    }
+    for name, attempt in tries.items():
+        if name in calls:
+            attempt()
+        else:
+            with pytest.raises(ss.SplinescopeError):
+                attempt()
+
+
+@pytest.mark.parametrize("name", sorted(name for name, known in OPERATIONS.items() if "tolerance=" in known.reason))
+def test_a_tolerance_is_advised_for_those_operations_alone_that_it_takes(name):
+    """One table: what it calls smooth has an interpolant, and nothing else sends the user there."""
+    assert OPERATIONS[name].kind == "smooth"
+    if name in ("arctan", "softsign", "log_sigmoid"):  # other names of what torch exports under one that is here
+        return
+    assert curve_of(name, torch.tanh, {}) is not None
+
+
+def test_every_smooth_operation_says_that_a_tolerance_takes_it():
+    smooth = {name for name, known in OPERATIONS.items() if known.kind == "smooth"}
+    assert smooth == {name for name, known in OPERATIONS.items() if "tolerance=1e-3" in known.reason}
 
 
 REFUSED = [

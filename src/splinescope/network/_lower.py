@@ -132,7 +132,7 @@ class Lowering:
             self.values[node] = self._lower(node)
         result = self.values[source.output]
         if self.refusals:
-            raise UnsupportedModelError(refused(list(dict.fromkeys(self.refusals)), self.kinds == {"smooth"}))
+            raise refused(list(dict.fromkeys(self.refusals)), self.kinds == {"smooth"})
         if isinstance(result, Live) and result.merged > 1:
             raise UnsupportedModelError(f"The model's output {BATCH_AXIS}")
         if not isinstance(result, Live):

@@ -14,6 +14,7 @@ from torch.utils import _pytree
 
 from splinescope._errors import InputError, UnsupportedModelError
 
+from ._asked import NotPiecewiseAffine, with_what_works
 from ._cache import traced_before
 from ._compare import check_agreement, difference
 from ._export import as_batch, check_mode, export, unwrap
@@ -67,7 +68,11 @@ def trace(model: nn.Module | SplineNetwork, x: Any, *, output: Output = None, sm
     batch = as_batch(model, x)
 
     def read() -> SplineNetwork:
-        network = SplineNetwork(model, export(model, batch), output, smooth=smooth)
+        exported = export(model, batch)
+        try:
+            network = SplineNetwork(model, exported, output, smooth=smooth)
+        except NotPiecewiseAffine as error:
+            raise with_what_works(error, model, batch) from None
         network.check(batch)
         return network
 

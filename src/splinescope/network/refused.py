@@ -7,7 +7,7 @@ from torch import Tensor
 from ._bend import Bend, Given
 from ._hinges import JUMP, soft
 from ._registry import ending, refuse
-from .activations import SMOOTH
+from .activations import CURVED, SMOOTH
 
 
 def _gate(given: Given) -> Tensor:
@@ -35,7 +35,7 @@ ATTENTION = "multiplies values that both depend on the input; not piecewise affi
 
 refuse(SMOOTH, "exp", "expm1", "sin", "cos", "atan", "arctan", "square", kind="smooth")
 refuse(
-    SMOOTH,
+    CURVED,
     "log",
     "log1p",
     "log2",
@@ -51,8 +51,8 @@ refuse(
     "cdist",
     "_softmax",
 )
-refuse(SMOOTH, "var", "std", "var_mean", "std_mean")
-refuse(SMOOTH, "glu", bend=Bend(_gate, _gate))
+refuse(CURVED, "var", "std", "var_mean", "std_mean")
+refuse(CURVED, "glu", bend=Bend(_gate, _gate))
 refuse(
     "is not supported; an L1 norm is x.abs().sum(), other norms are not piecewise affine.", "norm", "linalg_vector_norm"
 )
