@@ -124,3 +124,19 @@ def test_the_stopping_rule_draws_until_the_error_is_small() -> None:
 def test_bad_regions_are_refused(arguments: dict, message: str) -> None:
     with pytest.raises(ss.InputError, match=message):
         ss.tiling.fold_census(network(3)[1], **arguments)
+
+
+def test_two_numbers_are_a_box_for_all_inputs_of_a_traced_network():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 8), nn.ReLU())
+    network = ss.trace(model, torch.zeros(1, 3))
+    boxes = [(-1, 1), (-torch.ones(3), torch.ones(3))]
+    plain, full = (
+        ss.tiling.fold_census(network, box, lines=16, generator=torch.Generator().manual_seed(0)).densities for box in boxes
+    )
+    assert plain == full
+    assert plain > 0
+    with pytest.raises(ss.InputError, match=r"trace\(model, example\)"):
+        ss.tiling.fold_census(model, (-1, 1))
+    with pytest.raises(ss.InputError, match="low below high"):
+        ss.tiling.fold_census(network, (1, -1))

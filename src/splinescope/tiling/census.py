@@ -100,7 +100,7 @@ def fold_census(
     Args:
         model: A torch module, or the result of `trace` or `load`.
         where: With `radius`: points `[N, *input_shape]`, a ball about each. Without: a box (low, high), both of the
-            input's shape.
+            input's shape; or two numbers, for all inputs of a network that knows their shape (from `trace` or `load`).
         radius: Radius of the balls.
         lines: Lines per ball, or in the box; with `rtol` the number to start with.
         rtol: Draw more until the standard error of the total is at most this fraction of it, or `max_lines` are drawn.
@@ -125,7 +125,7 @@ def fold_census(
     check_generator(generator)
     if rtol is not None:
         check_positive(rtol, "rtol")
-    region = _Balls(where, radius) if radius is not None else _Box(where)
+    region = _Balls(where, radius) if radius is not None else _Box(where, getattr(model, "input_shape", None))
     network = model if isinstance(model, SplineNetwork) else _traced(model, region.inside)
     if tuple(network.input_shape) != region.inside.shape[1:]:
         raise InputError(
@@ -197,11 +197,18 @@ class _Box:
 
     count = 1
 
-    def __init__(self, where: Any) -> None:
+    def __init__(self, where: Any, shape: tuple[int, ...] | None) -> None:
         if not isinstance(where, tuple) or len(where) != 2:
             raise InputError("where must be a pair (low, high) of inputs; for balls about points, give radius as well.")
         self._low, self._high = (as_float64_array(end, name) for end, name in zip(where, ("low", "high"), strict=True))
-        if self._low.ndim == 0 or self._low.shape != self._high.shape or not (self._low < self._high).all():
+        if self._low.ndim == self._high.ndim == 0:
+            if shape is None:
+                raise InputError(
+                    "two numbers are a box only where the input's shape is known: give trace(model, example), or low "
+                    "and high as inputs."
+                )
+            self._low, self._high = np.full(shape, self._low), np.full(shape, self._high)
+        if self._low.shape != self._high.shape or not (self._low < self._high).all():
             raise InputError(
                 "low and high must have the input's shape, low below high everywhere, "
                 f"got shapes {self._low.shape} and {self._high.shape}."
