@@ -51,7 +51,7 @@ def test_network_describes_itself():
     ]
     assert repr(network) == "SplineNetwork(Sequential: (1, 6, 6) -> (3,), 46 units at 3 sites, before softmax)"
     assert [s.cuts for s in network.sites] == [32, 24, 6]
-    assert network.summary().splitlines()[2].split() == ["0.1", "relu", "2x4x4", "32", "1"]
+    assert network.summary().splitlines()[2].split() == ["0", "0.1", "relu", "2x4x4", "32", "1"]
     assert ss.trace(network, None) is network
 
 
