@@ -47,13 +47,13 @@ def test_every_part_has_the_same_sites(network):
     assert [key.partition("/")[2] for key in monitor.records[0] if "/" in key] == NAMES
     tiling = ss.tessellate(model, ss.Slice.through(*x[:3].double()))
     assert site_names(tiling.sites) == NAMES
-    for text in (ss.trace(model, x).summary(), found.summary(), ss.fold_distances(model, x).summary()):
+    for text in (ss.trace(model, x).summary(), found.summary(), ss.normalization.fold_distances(model, x).summary()):
         assert all(name in text for name in NAMES if "pool" not in name)
 
 
 def test_distances_count_channels_and_number_sites_with_the_pools(network):
     model, x = network
-    found = ss.fold_distances(model, x)
+    found = ss.normalization.fold_distances(model, x)
     assert found.names == [name for name in NAMES if "pool" not in name]
     assert [site.number for site in found] == [0, 2, 3]
     assert [(record["units"], record["channels"]) for record in found.records()] == [(72, 2), (12, 3), (24, 24)]

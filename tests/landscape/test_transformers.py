@@ -210,7 +210,7 @@ def test_sections_leave_whole_numbers_whole(model: Tiny) -> None:
             section(model, x, y, change)
     net = nn.Sequential(nn.Linear(5, 3), nn.ReLU())
     direction = {"0.bias": torch.ones(3)}
-    counts = [ss.loss_section(net, points, y, direction).count for points in (x, x.float())]
+    counts = [ss.landscape.loss_section(net, points, y, direction).count for points in (x, x.float())]
     assert counts[0] == counts[1] > 1
 
 

@@ -132,7 +132,8 @@ def test_two_numbers_are_a_box_for_all_inputs_of_a_traced_network():
     network = ss.trace(model, torch.zeros(1, 3))
     boxes = [(-1, 1), (-torch.ones(3), torch.ones(3))]
     plain, full = (
-        ss.tiling.fold_census(network, box, lines=16, generator=torch.Generator().manual_seed(0)).densities for box in boxes
+        ss.tiling.fold_census(network, box, lines=16, generator=torch.Generator().manual_seed(0)).densities
+        for box in boxes
     )
     assert plain == full
     assert plain > 0
