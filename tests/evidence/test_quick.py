@@ -237,6 +237,16 @@ def placed_norms(n: Numbers) -> None:
         assert runs["median"] != runs["mean"]
 
 
+def fold_away(n: Numbers) -> None:
+    """Until batch norm is folded away both arms with it are one run; folding then leaves the function as it was."""
+    for kept, folded in zip(n["arms"]["batch norm"], n["arms"]["folded away"], strict=True):
+        early = [i for i, step in enumerate(kept["steps"]) if step <= n["fold_at"]]
+        for name in ("lc_train", "train_accuracy", "test_accuracy"):
+            assert near(np.array(kept[name])[early[:-1]] - np.array(folded[name])[early[:-1]], 0.0, 1e-9)
+        assert shares([folded["clean"], folded["robust"]])
+        assert folded["robust"] <= folded["clean"]
+
+
 LAWS: dict[str, Callable[[Numbers], None]] = {
     "decomposed-cor4": cor4,
     "decomposed-fig1": rescaling,
@@ -269,6 +279,7 @@ LAWS: dict[str, Callable[[Numbers], None]] = {
     "survey-steering": steering,
     "survey-optimizer": optimizer,
     "survey-placed-norms": placed_norms,
+    "survey-fold-away": fold_away,
     "survey-tile-counts": tile_counts,
     "survey-fig8": fig8,
     "survey-fig10": fig10,
