@@ -247,6 +247,15 @@ def fold_away(n: Numbers) -> None:
         assert folded["robust"] <= folded["clean"]
 
 
+def self_similarity(n: Numbers) -> None:
+    """A first layer of 8 (or 6) units cuts the one tile there is by no more than these, and tiles only become more."""
+    for kind, rows in n["rows"].items():
+        for row in rows:
+            assert row["cuts"][0] <= (6 if "3-D" in kind else 8)
+            assert (np.diff(row["tiles"]) >= 0).all()
+            assert row["distance"][0] == 0
+
+
 LAWS: dict[str, Callable[[Numbers], None]] = {
     "decomposed-cor4": cor4,
     "decomposed-fig1": rescaling,
@@ -280,6 +289,7 @@ LAWS: dict[str, Callable[[Numbers], None]] = {
     "survey-optimizer": optimizer,
     "survey-placed-norms": placed_norms,
     "survey-fold-away": fold_away,
+    "survey-self-similarity": self_similarity,
     "survey-tile-counts": tile_counts,
     "survey-fig8": fig8,
     "survey-fig10": fig10,

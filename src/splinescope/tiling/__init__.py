@@ -16,6 +16,7 @@ from .retile import Retiler
 from .slice import Slice
 from .statistics import Summary, TilingComparison, compare_tilings
 from .storage import load_tiling
+from .subdivision import Level, Subdivision, cuts_within, subdivision
 from .surfaces import SurfaceMesh
 from .tessellate import tessellate
 from .tiling import Tiling
@@ -30,12 +31,14 @@ __all__ = [
     "FoldCensus",
     "Folds",
     "InputMargin",
+    "Level",
     "Pieces",
     "Polytopes",
     "Quantity",
     "Raster",
     "Retiler",
     "Slice",
+    "Subdivision",
     "Summary",
     "SurfaceMesh",
     "Tiling",
@@ -44,11 +47,13 @@ __all__ = [
     "Walls",
     "compare_tilings",
     "crofton_constant",
+    "cuts_within",
     "fold_census",
     "level_set",
     "load_tiling",
     "montufar",
     "serra",
+    "subdivision",
     "tessellate",
     "tile_quantity",
     "zaslavsky",

@@ -1,0 +1,50 @@
+"""
+Batch norm early, none late
+===========================
+
+A network is trained with batch norm, which is folded into the layers at step 300 while training goes on. At that moment the
+function does not change; after it, nothing pulls the folds to the batch any more.
+"""
+
+import matplotlib.pyplot as plt
+import torch
+from sklearn.datasets import make_moons
+from torch import nn
+
+import splinescope as ss
+from splinescope.normalization import FoldAway
+
+points, classes = make_moons(200, noise=0.15, random_state=0)
+x, y = torch.from_numpy(points).float(), torch.from_numpy(classes)
+
+
+def train(fold_at):
+    torch.manual_seed(0)
+    net = nn.Sequential(
+        *(nn.Linear(2, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 32), nn.BatchNorm1d(32), nn.ReLU()),
+        nn.Linear(32, 2),
+    )
+    optimizer = torch.optim.Adam(net.parameters(), 5e-3)
+    monitor = ss.ComplexityMonitor(net, x, radius=0.1, schedule=ss.train.LogSpaced(8))
+    schedule = None if fold_at is None else FoldAway(net, optimizer, at=fold_at, statistics=x)
+    for step in range(2001):
+        if schedule is not None:
+            schedule.step(step)
+        monitor.step(step)
+        loss = nn.functional.mse_loss(net(x), nn.functional.one_hot(y, 2).float())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return monitor.records
+
+
+# %%
+# Local complexity at the training points: how many folds pass within 0.1 of them.
+figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
+for name, fold_at, color in (("batch norm", None, "#009e73"), ("folded away at 300", 300, "#0072b2")):
+    records = train(fold_at)
+    ax.plot([max(r["step"], 0.5) for r in records], [r["points"] for r in records], color=color, label=name)
+ax.axvline(300, color="0.6", lw=1, ls=":")
+ax.set(xscale="log", xlabel="training step (0 drawn at 0.5)", ylabel="folds near a training point", ylim=(0, None))
+ax.legend(frameon=False)
+plt.show()

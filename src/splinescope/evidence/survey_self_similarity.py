@@ -1,0 +1,182 @@
+"""An open question of the survey: does the next layer subdivide a tile as the first one subdivides the domain?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import stats
+from torch import nn
+
+from ..tiling import Slice, Subdivision, cuts_within, subdivision, tessellate
+from ._decomposed import digits, subplots
+from ._experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
+from ._intervals import interval
+from ._normalization import seeded, two_moons
+
+KINDS = ("random, 2-D", "trained on moons, 2-D", "trained on digits, 2-D", "random, 3-D")
+DEPTH = 4
+
+
+def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
+    seeds, widths = (2, (8, 6)) if size == "quick" else (8, (40, 14))
+    rows: dict[str, list[dict[str, Any]]] = {kind: [] for kind in KINDS}
+    shapes: dict[str, list[list[float]]] = {}
+    for i, kind in enumerate(KINDS):
+        for s in range(seeds):
+            if progress is not None:
+                progress((i + s / seeds) / len(KINDS), f"{kind}, seed {s}")
+            net, view = _case(kind, widths, seed + s, steps=20 if size == "quick" else 400)
+            found = subdivision(tessellate(net, view, progress=False))
+            other, _ = _case(kind, widths, seed + s + 1000, steps=20 if size == "quick" else 400)
+            rows[kind].append(_numbers(found) | {"unrelated": _unrelated(net, other, view)})
+            if s == 0:
+                shapes[kind] = [_thinned(level.shares) for level in found.levels]
+    return Outcome({"rows": rows, "shapes": shapes}, (*(_claim(kind, rows[kind]) for kind in KINDS), _shape(rows)))
+
+
+def _case(kind: str, widths: tuple[int, int], seed: int, steps: int) -> tuple[nn.Module, Slice]:
+    """A network of four hidden layers, He weights and biases of variance .1 at random, and its slice."""
+    generator = torch.Generator().manual_seed(seed)
+    inputs, width = {"random, 3-D": (3, widths[1]), "trained on digits, 2-D": (64, widths[0])}.get(kind, (2, widths[0]))
+    outputs = 10 if "digits" in kind else 2
+
+    def make() -> nn.Sequential:
+        layers: list[nn.Module] = []
+        for n in (inputs, *[width] * (DEPTH - 1)):
+            layer = nn.Linear(n, width)
+            nn.init.normal_(layer.weight, std=(2 / n) ** 0.5)
+            nn.init.normal_(layer.bias, std=0.1**0.5)
+            layers += [layer, nn.ReLU()]
+        return nn.Sequential(*layers, nn.Linear(width, outputs))
+
+    net = seeded(make, seed).double().eval()
+    if kind == "trained on digits, 2-D":
+        x, y = digits()
+        _train(net, x[:1000], y[:1000], steps, generator)
+        return net, Slice.through(*(x[int(i)] for i in torch.randperm(1000, generator=generator)[:3]), pad=0.5)
+    if kind == "trained on moons, 2-D":
+        _train(net, *two_moons(256, 0.1, generator), steps, generator)
+    half = 1.5 if kind == "random, 3-D" else 3.0
+    return net, Slice.axes([0.0] * inputs, tuple(range(inputs)), -half, half)
+
+
+class _SideBySide(nn.Module):
+    """Two networks on one input: the tiling of both, none of which knows of the other."""
+
+    def __init__(self, first: nn.Module, second: nn.Module) -> None:
+        super().__init__()
+        self.first, self.second = first, second
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cat([self.first(x), self.second(x)], 1)
+
+
+def _unrelated(net: nn.Module, other: nn.Module, view: Slice) -> list[float]:
+    """Exponents of cutting the tiles of a network's first layers by the folds of the next layer of another network.
+
+    Folds lie densest where tiles are small, so that cuts that know nothing of the tiles need not come with size alone.
+    """
+    both = tessellate(_SideBySide(net, other), view, progress=False)
+    return [
+        cuts_within(both, [f"first.{2 * i + 1}" for i in range(depth)], [f"second.{2 * depth + 1}"]).exponent
+        for depth in range(1, DEPTH)
+    ]
+
+
+def _train(net: nn.Module, x: torch.Tensor, y: torch.Tensor, steps: int, generator: torch.Generator) -> None:
+    optimizer = torch.optim.Adam(net.parameters(), lr=3e-3)
+    for _ in range(steps):
+        rows = torch.randint(len(x), (128,), generator=generator)
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(net(x[rows]), y[rows]).backward()
+        optimizer.step()
+
+
+def _numbers(found: Subdivision) -> dict[str, Any]:
+    """Per level: exponent, cuts, mean sides of inner tiles, median jump, and how far the shares are from level 0's."""
+    first = found.levels[0].shares
+    inner = [level.sides[level.sides >= 0] for level in found.levels]
+    return {
+        "tiles": [len(level.sizes) for level in found.levels],
+        "exponent": [level.exponent for level in found.levels],
+        "cuts": [float(level.cuts.mean()) for level in found.levels],
+        "sides": [float(sides.mean()) if len(sides) else None for sides in inner],
+        "jump": [float(np.median(level.jumps)) if len(level.jumps) else None for level in found.levels],
+        "distance": [
+            float(stats.ks_2samp(level.shares, first).statistic) if len(level.shares) and len(first) else 1.0
+            for level in found.levels
+        ],
+    }
+
+
+def _thinned(values: np.ndarray) -> list[float]:
+    """At most 400 quantiles of some numbers."""
+    return [float(v) for v in np.quantile(values, np.linspace(0, 1, min(400, len(values))))] if len(values) else []
+
+
+def _claim(kind: str, rows: list[dict[str, Any]]) -> Claim:
+    """Exponent 0 is self-similar; the exponent of unrelated folds is what no regard to the tiles looks like here."""
+    exponents, unrelated = (np.array([row[name][-(DEPTH - 1) :] for row in rows]) for name in ("exponent", "unrelated"))
+    means, gap = exponents.mean(1), (exponents - unrelated).mean(1)
+    (low, high), (less, more) = interval(means), interval(gap)
+    by_depth = ", ".join(f"{d + 1}: {a:.2f} ({b:.2f})" for d, (a, b) in
+                         enumerate(zip(exponents.mean(0), unrelated.mean(0), strict=True)))  # fmt: skip
+    return judged(
+        f"Tilings are self-similar: a tile is cut by the next layer alike, whatever its size ({kind}; survey, an open "
+        "question. Corrected: larger tiles are cut more, but less so than by the folds of an unrelated network).",
+        f"exponent of the number of cuts in the size of a tile, {len(rows)} networks: mean over depths "
+        f"{means.mean():.3f}, 95% interval {low:.3f} to {high:.3f}; minus that of an unrelated network's folds "
+        f"{less:.3f} to {more:.3f}; by depth (unrelated) {by_depth}",
+        holds=[Check("upper end of the exponent", high, "<", 0.1, "0 is self-similar; a tenth is hard to see")],
+        corrected=[Check("upper end of the difference to unrelated folds", more, "<", 0.0, "0 is no regard to tiles")],
+        fails=[Check("lower end of the exponent", low, ">", 0.1, "surely not 0")],
+    )
+
+
+def _shape(rows: dict[str, list[dict[str, Any]]]) -> Claim:
+    """Whether areas of children, rescaled by their mean, are distributed as those of the domain's."""
+    worst = {kind: np.array([max(row["distance"][1:]) for row in of_kind]) for kind, of_kind in rows.items()}
+    return judged(
+        "Rescaled, the parts of a tile are distributed as the parts of the domain (areas over the mean of siblings; "
+        "survey, an open question).",
+        "largest Kolmogorov-Smirnov distance over depths from the first layer's: "
+        + "; ".join(f"{kind} {v.mean():.2f} ({v.min():.2f} to {v.max():.2f})" for kind, v in worst.items()),
+        holds=[Check("mean of that, largest over kinds", max(float(v.mean()) for v in worst.values()), "<", 0.1,
+                     "a tenth is hard to see")],
+        fails=[Check("mean of that, least over kinds", min(float(v.mean()) for v in worst.values()), ">", 0.1,
+                     "in every kind of network")],
+    )  # fmt: skip
+
+
+def draw(numbers: dict[str, Any]) -> Any:
+    """Exponents over depth; cuts over depth; rescaled areas of children at each depth of one network."""
+    figure, axes = subplots(3)
+    colors = dict(zip(KINDS, ("#0072b2", "#d55e00", "#009e73", "#cc79a7"), strict=True))
+    for kind, rows in numbers["rows"].items():
+        for ax, name in ((axes[0], "exponent"), (axes[1], "cuts")):
+            for i, row in enumerate(rows):
+                first = 1 if name == "exponent" else 0
+                values = row[name][first:]
+                ax.plot(range(first, first + len(values)), values, "o-", ms=3, lw=0.8, color=colors[kind], alpha=0.6,
+                        label=kind if i == 0 else None)  # fmt: skip
+    axes[0].axhline(0, color="0.5", lw=1, ls=":")
+    axes[0].axhline(1, color="0.5", lw=1, ls="--")
+    axes[0].set(xlabel="layers before", ylabel="exponent of cuts in size (0: self-similar)")
+    axes[0].legend(frameon=False, fontsize=7)
+    axes[1].set(xlabel="layers before", ylabel="folds of the next layer through a tile", yscale="log")
+    for depth, shares in enumerate(numbers["shapes"][KINDS[0]]):
+        if shares:
+            axes[2].plot(np.maximum(shares, 1e-4), np.linspace(0, 1, len(shares)), label=f"after {depth} layers")
+    axes[2].set(
+        xscale="log",
+        xlabel="area of a part over the mean of its siblings",
+        ylabel="share of parts below",
+        title=KINDS[0],
+    )
+    axes[2].legend(frameon=False, fontsize=7)
+    return figure
+
+
+EXPERIMENT = Experiment("survey-self-similarity", "survey", "Are tilings self-similar?", run, draw)
