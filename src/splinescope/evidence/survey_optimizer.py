@@ -134,7 +134,9 @@ def _stepper(name: str, rate: float, problem: Problem) -> Stepper:
         return lambda: pieces.step(problem.x, problem.y)
     optimizer: torch.optim.Optimizer
     if name == "L-BFGS":
-        optimizer = torch.optim.LBFGS(net.parameters(), max_iter=1, line_search_fn="strong_wolfe")
+        # one iteration a step, with as many evaluations as its line search may need: by default max_eval is 1 here,
+        # which left L-BFGS 1,000 times above what it can do in a first run of this experiment
+        optimizer = torch.optim.LBFGS(net.parameters(), max_iter=1, max_eval=25, line_search_fn="strong_wolfe")
     elif name == "SGD":
         optimizer = torch.optim.SGD(net.parameters(), lr=rate, momentum=0.9)
     else:
