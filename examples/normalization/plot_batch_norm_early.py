@@ -2,7 +2,7 @@
 Batch norm early, none late
 ===========================
 
-A network is trained with batch norm, which is folded into the layers at step 300 while training goes on. At that moment the
+A network is trained with batch norm, which is folded into the layers at step 300 while training goes on. Just then the
 function does not change; after it, nothing pulls the folds to the batch any more.
 """
 

@@ -256,6 +256,14 @@ def self_similarity(n: Numbers) -> None:
             assert row["distance"][0] == 0
 
 
+def manifold_law(n: Numbers) -> None:
+    """p values are shares, intervals hold the estimate, and toys lie as near the surface as their noise lets them."""
+    for row in [*n["toys"], *n["digits"]]:
+        assert shares([row["model"], row["uniform"]])
+        assert row["low"] <= row["rho"] <= row["high"]
+    assert max(row["distance"] for row in n["toys"]) < 0.06  # three times the noise
+
+
 LAWS: dict[str, Callable[[Numbers], None]] = {
     "decomposed-cor4": cor4,
     "decomposed-fig1": rescaling,
@@ -290,6 +298,7 @@ LAWS: dict[str, Callable[[Numbers], None]] = {
     "survey-placed-norms": placed_norms,
     "survey-fold-away": fold_away,
     "survey-self-similarity": self_similarity,
+    "survey-manifold-law": manifold_law,
     "survey-tile-counts": tile_counts,
     "survey-fig8": fig8,
     "survey-fig10": fig10,

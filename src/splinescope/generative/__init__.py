@@ -4,6 +4,7 @@ from .cache import Pool
 from .descriptors import LocalGeometry, effective_rank, geometry_map, local_geometry
 from .domains import Ball, Box, Gaussian, LatentDomain, Sphere, TruncatedGaussian
 from .exact import TiledManifold, tiled_manifold
+from .manifold_law import ManifoldLaw, Projection, manifold_law, project
 from .quality import ClassHistogram, Fidelity, class_histogram, fidelity, frechet_distance
 from .sampler import EffectiveSizeWarning, MagnetSampler, PolaritySampler, Samples
 from .training import train_planar_wgan, train_vae
@@ -19,8 +20,10 @@ __all__ = [
     "LatentDomain",
     "LocalGeometry",
     "MagnetSampler",
+    "ManifoldLaw",
     "PolaritySampler",
     "Pool",
+    "Projection",
     "Samples",
     "Sphere",
     "TiledManifold",
@@ -33,6 +36,8 @@ __all__ = [
     "geometry_map",
     "local_geometry",
     "log_volume",
+    "manifold_law",
+    "project",
     "tiled_manifold",
     "train_planar_wgan",
     "train_vae",

@@ -1,0 +1,236 @@
+"""Where do data lie on a generator's manifold: as the model says, or evenly?
+
+A generator with latent density p maps it to the density `q = p / vol` on its manifold. Between the model's own law and
+the uniform one on the manifold lies the family `q^(1 - rho)`: rho = 0 is the model, rho = 1 uniform, rho < 0 crowds
+where the model is dense. Data that did not train it are projected onto the manifold; the rho that gives their mean
+of -log q says how they lie there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy.optimize import brentq
+from torch import Tensor, nn
+
+from .._checks import check_whole
+from .._derivatives import row_jacobians
+from .._display import Result, table
+from .._errors import InputError
+from .domains import LatentDomain
+from .resampling import effective_size
+from .volume import log_volume
+
+_FAR = 50.0  # a rho beyond this is reported as infinite
+_DAMPING = 10.0  # a step that fails is damped so much more, one that succeeds so much less
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Projection(Result):
+    """Points of a generator's manifold that are nearest to given ones, as found from several starts.
+
+    Attributes:
+        latents: `[n, d]`.
+        distances: `[n]` from each point to the generator's output there: not below the distance to the manifold.
+    """
+
+    latents: Tensor
+    distances: Tensor
+    certainty = "bound"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ManifoldLaw(Result):
+    """How data lie on a generator's manifold, between the model's law (rho = 0) and the uniform one (rho = 1).
+
+    Attributes:
+        rho: The exponent at which the family has the data's mean of -log q; +-inf if none in reach has.
+        interval: 95% interval of it, by bootstrap over the data.
+        p_model: p value of "the data follow the model's own law", two-sided, by bootstrap.
+        p_uniform: The same for "the data are uniform on the manifold"; nan if the domain is unbounded.
+        surprise: `[n]` -log q = log vol - log p at the data's projections.
+        projection: The projections.
+        effective: How many independent draws the pool is worth for the uniform law; below 100, mistrust p_uniform.
+    """
+
+    rho: float
+    interval: tuple[float, float]
+    p_model: float
+    p_uniform: float
+    surprise: np.ndarray
+    projection: Projection
+    effective: float
+    certainty = "estimate"
+
+    def __repr__(self) -> str:
+        low, high = self.interval
+        return (
+            f"ManifoldLaw(rho {self.rho:.3f} ({low:.3f} to {high:.3f}), p of the model {self.p_model:.3g}, of uniform "
+            f"{self.p_uniform:.3g}, {self.certainty})"
+        )
+
+    def summary(self) -> str:
+        """The result in words."""
+        low, high = self.interval
+        rows = [("rho (0: as the model says, 1: uniform)", f"{self.rho:.3f}, 95% interval {low:.3f} to {high:.3f}"),
+                ("p value of the model's law", f"{self.p_model:.3g}"),
+                ("p value of the uniform law", f"{self.p_uniform:.3g}"),
+                ("points", f"{len(self.surprise)}"),
+                ("median distance to the manifold", f"{float(self.projection.distances.median()):.4g}"),
+                ("draws the pool is worth for the uniform law", f"{self.effective:.0f}")]  # fmt: skip
+        return f"{table(rows)}\n{self.assurance}"
+
+
+def manifold_law(
+    generator: nn.Module,
+    x: Tensor,
+    domain: LatentDomain,
+    *,
+    pool: int = 4096,
+    reference: int = 1000,
+    starts: int = 4,
+    steps: int = 30,
+    draws: int = 2000,
+    top_k: int | None = None,
+    rng: torch.Generator | None = None,
+) -> ManifoldLaw:
+    """Tests on held-out data whether they lie on a generator's manifold as the model says, or uniformly.
+
+    Args:
+        generator: From `[N, d]` latents to `[N, ...]`, in eval mode; not changed.
+        x: `[n, ...]` data, of the shape of its outputs, that did not train it.
+        domain: Its latents and their law.
+        pool: Latents drawn from the domain, among which projections begin.
+        reference: How many of them stand for the model's law, and weighted for the uniform one.
+        starts: Latents of the pool, nearest in output, from which each projection begins.
+        steps: Of the projection, at most.
+        draws: Of the bootstrap.
+        top_k: As for `log_volume`, where the product of all singular values spans too many decades.
+        rng: Source of randomness; seed 0 if None.
+
+    Returns:
+        `ManifoldLaw`; an estimate. Data lie off the manifold, and what is off moves projections; so the reference is
+        treated alike: its outputs, plus what the data's projections leave of the data, drawn at random, are projected
+        again. How far the data are off is not judged: see `projection.distances`.
+
+    Example:
+        >>> from splinescope.generative import Box
+        >>> net = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 3)).double().eval()
+        >>> square = Box(2)
+        >>> x = net(square.draw(200, torch.Generator().manual_seed(1))).detach()
+        >>> manifold_law(net, x, square, pool=500, reference=500, draws=200).p_model > 0.001
+        True
+
+    Reference: Balestriero, Humayun, Baraniuk, "On the Geometry of Deep Learning": how MaGNET could test whether a
+    generator has learnt the manifold.
+    """
+    check_whole(draws, "draws", least=100)
+    rng = rng or torch.Generator().manual_seed(0)
+    latents = domain.draw(check_whole(pool, "pool", least=100), rng)
+    compared = latents[: check_whole(reference, "reference", least=50, most=pool)]
+    found = project(generator, x, domain, latents, starts=starts, steps=steps)
+    off = _off_manifold(generator, x, found)
+    with torch.no_grad():
+        made = generator(compared.to(off)).flatten(1) + off[torch.randint(len(off), (len(compared),), generator=rng)]
+    again = project(generator, made, domain, latents, starts=starts, steps=steps)
+    own, seen, data = (_surprise(generator, z, domain, top_k) for z in (compared, again.latents, found.latents))
+    sound = np.isfinite(own) & np.isfinite(seen)
+    own, seen, values = own[sound], seen[sound], data[np.isfinite(data)]
+    if not len(own) or np.ptp(own) <= 1e-9 * max(1.0, float(np.abs(own).max())):
+        raise InputError("the generator stretches its latents evenly, so its own law and the uniform one are the same.")
+    if len(values) < 2:
+        raise InputError(f"x must have at least 2 points whose volume factor is positive, got {len(values)}.")
+    mean, random = float(values.mean()), np.random.default_rng(int(torch.randint(2**31, (1,), generator=rng)))
+    ends = np.quantile(random.choice(values, (draws, len(values))).mean(1), (0.025, 0.975))
+
+    def p_value(weights: np.ndarray) -> float:
+        """Two-sided, of a mean of as many draws from the reference."""
+        null = random.choice(seen, (draws, len(values)), p=weights / weights.sum()).mean(1)
+        less = min((null >= mean).mean(), (null <= mean).mean())
+        return float(min(1.0, 2 * (less * draws + 1) / (draws + 1)))
+
+    return ManifoldLaw(
+        _tilt(own, seen, mean),
+        (_tilt(own, seen, float(ends[0])), _tilt(own, seen, float(ends[1]))),
+        p_value(np.ones_like(own)),
+        p_value(np.exp(own - own.max())) if domain.bounded else float("nan"),
+        data,
+        found,
+        float(effective_size(torch.from_numpy(own))),
+    )
+
+
+def _off_manifold(generator: nn.Module, x: Tensor, found: Projection) -> Tensor:
+    """`[n, D]` what the projections leave of the data."""
+    like = next(generator.parameters(), x)
+    with torch.no_grad():
+        return torch.as_tensor(x).to(like).flatten(1) - generator(found.latents.to(like)).flatten(1)
+
+
+def project(
+    generator: nn.Module, x: Tensor, domain: LatentDomain, latents: Tensor, *, starts: int = 4, steps: int = 30
+) -> Projection:
+    """Nearest points of the generator's manifold, by damped Gauss-Newton steps from the nearest of given latents.
+
+    Each step solves `(J^T J + m I) dz = J^T (x - G(z))` at every point; one that does not come nearer, or leaves the
+    domain, is undone and damped more. On a piecewise-affine generator the last steps are exact within a tile.
+    """
+    like = next(generator.parameters(), x)
+    target = torch.as_tensor(x).to(like).flatten(1)
+    latents = latents.to(like)
+
+    def outputs(z: Tensor) -> Tensor:
+        return generator(z).flatten(1)
+
+    with torch.no_grad():
+        there = outputs(latents)
+        if there.shape[1] != target.shape[1]:
+            raise InputError(
+                f"x must have the shape of the generator's outputs, {there.shape[1]} numbers a point, got "
+                f"{target.shape[1]}."
+            )
+        near = torch.cdist(target, there).topk(check_whole(starts, "starts", most=len(latents)), largest=False).indices
+    z = latents[near.flatten()].clone()
+    wanted = target.repeat_interleave(starts, 0)
+    with torch.no_grad():
+        error = wanted - outputs(z)
+    damping = torch.full((len(z), 1, 1), 1e-3, dtype=z.dtype)
+    unit = torch.eye(z.shape[1], dtype=z.dtype)
+    for _ in range(steps):
+        jacobian = row_jacobians(outputs, z)
+        gram = jacobian.mT @ jacobian
+        scale = gram.diagonal(dim1=1, dim2=2).mean(1)[:, None, None].clamp_min(torch.finfo(z.dtype).tiny)
+        step = torch.linalg.solve(gram + damping * scale * unit, jacobian.mT @ error[:, :, None])[:, :, 0]
+        with torch.no_grad():
+            new = z + step
+            other = wanted - outputs(new)
+            better = (other.norm(dim=1) < error.norm(dim=1)) & torch.isfinite(domain.log_density(new.double()))
+        z, error = torch.where(better[:, None], new, z), torch.where(better[:, None], other, error)
+        damping = damping * torch.where(better, 1 / _DAMPING, _DAMPING).to(damping)[:, None, None]
+        damping = damping.clamp(1e-12, 1e6)
+    distance = error.norm(dim=1).reshape(len(target), starts)
+    best = distance.argmin(1)
+    chosen = z.reshape(len(target), starts, -1)[torch.arange(len(target)), best]
+    return Projection(chosen.double(), distance.amin(1).double())
+
+
+def _surprise(generator: nn.Module, z: Tensor, domain: LatentDomain, top_k: int | None) -> np.ndarray:
+    """`[n]` -log q = log vol - log p."""
+    volumes = log_volume(generator, z, top_k=top_k, tangents=domain.tangents(z))
+    return (volumes.log.double().cpu() - domain.log_density(z.double()).cpu()).numpy()
+
+
+def _tilt(own: np.ndarray, seen: np.ndarray, mean: float) -> float:
+    """The rho at which the reference, weighted by exp(rho own), has this mean of what is seen of it."""
+
+    def gap(rho: float) -> float:
+        weights = np.exp(rho * own - (rho * own).max())
+        return float((weights * seen).sum() / weights.sum()) - mean
+
+    if gap(-_FAR) > 0:
+        return -float("inf")
+    if gap(_FAR) < 0:
+        return float("inf")
+    return float(brentq(gap, -_FAR, _FAR))

@@ -1,0 +1,88 @@
+"""How data lie on a generator's manifold: laws known by construction, and what cannot be told."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import splinescope as ss
+from splinescope.generative import Box, Gaussian, manifold_law, project
+
+
+class Hill(nn.Module):
+    """`z -> (z, height(z))`: injective, with volume factors from 1 to 3."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            self.height = nn.Sequential(nn.Linear(2, 24), nn.ReLU(), nn.Linear(24, 1)).double()
+        with torch.no_grad():
+            self.height[0].weight.mul_(3)
+            self.height[2].weight.mul_(4)
+
+    def forward(self, z: torch.Tensor) -> torch.Tensor:
+        return torch.cat([z, self.height(z)], 1)
+
+
+@pytest.fixture(scope="module")
+def hill() -> Hill:
+    return Hill().eval()
+
+
+def drawn(hill: Hill, rho: float, count: int, seed: int) -> torch.Tensor:
+    """Data whose law on the manifold is q^(1 - rho): latents of the square, weighted by the volume to the power rho."""
+    rng = torch.Generator().manual_seed(seed)
+    z = Box(2).draw(20_000, rng)
+    weights = (rho * ss.log_volume(hill, z).log).softmax(0)
+    return z[torch.multinomial(weights, count, generator=rng)]
+
+
+def test_points_of_the_manifold_are_found_again(hill):
+    z = drawn(hill, 0.0, 60, 1)
+    found = project(hill, hill(z).detach(), Box(2), Box(2).draw(500, torch.Generator().manual_seed(2)))
+    assert float(found.distances.max()) < 1e-9
+    torch.testing.assert_close(found.latents, z, atol=1e-8, rtol=0)
+
+
+def test_no_point_of_a_pool_is_nearer_than_the_projection(hill):
+    rng = torch.Generator().manual_seed(3)
+    x = torch.randn(40, 3, generator=rng, dtype=torch.float64)
+    found = project(hill, x, Box(2), Box(2).draw(500, rng))
+    others = torch.cdist(x, hill(Box(2).draw(20_000, rng))).amin(1)
+    assert (found.latents.abs() <= 1).all()
+    assert (found.distances <= others + 0.02).all()  # the pool's own spacing is about 0.01
+    torch.testing.assert_close((hill(found.latents) - x).norm(dim=1), found.distances)
+
+
+@pytest.mark.parametrize("rho", [0.0, 1.0, -1.0])
+def test_the_exponent_that_made_the_data_is_found_and_the_other_law_refused(hill, rho):
+    x = hill(drawn(hill, rho, 600, 5)).detach()
+    found = manifold_law(hill, x, Box(2), pool=2000, reference=2000, draws=1000)
+    assert found.interval[0] - 0.1 < rho < found.interval[1] + 0.1
+    assert found.interval[0] < found.rho < found.interval[1]
+    assert (found.p_model > 0.01) == (rho == 0)
+    assert (found.p_uniform > 0.01) == (rho == 1)
+    assert found.effective > 500
+    expected = ss.log_volume(hill, found.projection.latents).log + np.log(4)  # the square has density 1 / 4
+    np.testing.assert_allclose(found.surprise, expected, atol=1e-9)
+
+
+def test_noise_off_the_manifold_does_not_refuse_the_model(hill):
+    rng = torch.Generator().manual_seed(8)
+    x = hill(drawn(hill, 0.0, 400, 6)).detach() + 0.3 * torch.randn(400, 3, generator=rng, dtype=torch.float64)
+    found = manifold_law(hill, x, Box(2), pool=1000, reference=1000, draws=500)
+    assert found.p_model > 0.01
+    assert float(found.projection.distances.median()) > 0.1
+
+
+def test_what_cannot_be_told_is_said(hill):
+    even = nn.Linear(2, 3).double().eval()
+    with pytest.raises(ss.InputError, match="the same"):
+        manifold_law(even, torch.randn(5, 3).double(), Box(2), pool=200, reference=200, draws=100)
+    with pytest.raises(ss.InputError, match="3 numbers a point, got 2"):
+        manifold_law(hill, torch.randn(5, 2).double(), Box(2), pool=200, reference=200, draws=100)
+    x = hill(drawn(hill, 0.0, 20, 1)).detach()
+    assert np.isnan(manifold_law(hill, x, Gaussian(2), pool=200, reference=200, draws=100).p_uniform)
