@@ -174,7 +174,7 @@ NAMES = (
     ss.normalization.BoundaryJitter,
     ss.normalization.CRITERIA,
     ss.normalization.Finding,
-    ss.normalization.FoldAway,
+    ss.normalization.MergeAway,
     ss.normalization.FoldDensity,
     ss.normalization.FoldDistances,
     ss.normalization.FoldJitter,

@@ -12,13 +12,13 @@ from sklearn.datasets import make_moons
 from torch import nn
 
 import splinescope as ss
-from splinescope.normalization import FoldAway
+from splinescope.normalization import MergeAway
 
 points, classes = make_moons(200, noise=0.15, random_state=0)
 x, y = torch.from_numpy(points).float(), torch.from_numpy(classes)
 
 
-def train(fold_at):
+def train(merge_at):
     torch.manual_seed(0)
     net = nn.Sequential(
         *(nn.Linear(2, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 32), nn.BatchNorm1d(32), nn.ReLU()),
@@ -26,7 +26,7 @@ def train(fold_at):
     )
     optimizer = torch.optim.Adam(net.parameters(), 5e-3)
     monitor = ss.ComplexityMonitor(net, x, radius=0.1, schedule=ss.train.LogSpaced(8))
-    schedule = None if fold_at is None else FoldAway(net, optimizer, at=fold_at, statistics=x)
+    schedule = None if merge_at is None else MergeAway(net, optimizer, at=merge_at, statistics=x)
     for step in range(2001):
         if schedule is not None:
             schedule.step(step)
@@ -41,8 +41,8 @@ def train(fold_at):
 # %%
 # Local complexity at the training points: how many folds pass within 0.1 of them.
 figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
-for name, fold_at, color in (("batch norm", None, "#009e73"), ("folded away at 300", 300, "#0072b2")):
-    records = train(fold_at)
+for name, merge_at, color in (("batch norm", None, "#009e73"), ("merged away at 300", 300, "#0072b2")):
+    records = train(merge_at)
     ax.plot([max(r["step"], 0.5) for r in records], [r["points"] for r in records], color=color, label=name)
 ax.axvline(300, color="0.6", lw=1, ls=":")
 ax.set(xscale="log", xlabel="training step (0 drawn at 0.5)", ylabel="folds near a training point", ylim=(0, None))

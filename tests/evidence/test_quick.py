@@ -237,10 +237,10 @@ def placed_norms(n: Numbers) -> None:
         assert runs["median"] != runs["mean"]
 
 
-def fold_away(n: Numbers) -> None:
-    """Until batch norm is folded away both arms with it are one run; folding then leaves the function as it was."""
-    for kept, folded in zip(n["arms"]["batch norm"], n["arms"]["folded away"], strict=True):
-        early = [i for i, step in enumerate(kept["steps"]) if step <= n["fold_at"]]
+def merge_away(n: Numbers) -> None:
+    """Until batch norm is merged away both arms with it are one run; folding then leaves the function as it was."""
+    for kept, folded in zip(n["arms"]["batch norm"], n["arms"]["merged away"], strict=True):
+        early = [i for i, step in enumerate(kept["steps"]) if step <= n["merge_at"]]
         for name in ("lc_train", "train_accuracy", "test_accuracy"):
             assert near(np.array(kept[name])[early[:-1]] - np.array(folded[name])[early[:-1]], 0.0, 1e-9)
         assert shares([folded["clean"], folded["robust"]])
@@ -296,7 +296,7 @@ LAWS: dict[str, Callable[[Numbers], None]] = {
     "survey-steering": steering,
     "survey-optimizer": optimizer,
     "survey-placed-norms": placed_norms,
-    "survey-fold-away": fold_away,
+    "survey-merge-away": merge_away,
     "survey-self-similarity": self_similarity,
     "survey-manifold-law": manifold_law,
     "survey-tile-counts": tile_counts,

@@ -47,7 +47,7 @@ def test_rms_norm_moves_no_fold():
         assert np.array_equal(a.values, b.values)
 
 
-def test_weight_norm_moves_no_fold_at_initialisation():
+def test_weight_norm_moves_no_merge_at_initialisation():
     torch.testing.assert_close(make("weight")(blob()), make("none")(blob()))
 
 

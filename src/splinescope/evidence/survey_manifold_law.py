@@ -36,7 +36,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                 x = _data(generator, rho, points, rng)
                 toys.append(
                     {"surface": s, "truth": rho}
-                    | _told(manifold_law(generator, x, Box(2), pool=pool, reference=pool // 4, rng=rng))
+                    | _told(manifold_law(generator, x, Box(2), pool=pool, reference=pool // 4, generator=rng))
                 )
     vaes = []
     images = digits()[0].float().reshape(-1, 1, 8, 8)
@@ -51,7 +51,12 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
         vaes.append(
             _told(
                 manifold_law(
-                    vae.decoder, held[:rows], law, pool=pool, reference=pool // 3, rng=torch.Generator().manual_seed(s)
+                    vae.decoder,
+                    held[:rows],
+                    law,
+                    pool=pool,
+                    reference=pool // 3,
+                    generator=torch.Generator().manual_seed(s),
                 )
             )
         )
@@ -91,7 +96,7 @@ def _published(seed: int, progress: Progress | None) -> dict[str, dict[str, Any]
         law = Gaussian(subject.latent)
         found[subject.name] = _told(
             manifold_law(
-                subject.generator, data[subject.name], law, pool=1500, reference=300, starts=2, steps=20, rng=rng
+                subject.generator, data[subject.name], law, pool=1500, reference=300, starts=2, steps=20, generator=rng
             )
         ) | {"scale": float(data[subject.name].flatten(1).std(0).norm())}
     return found

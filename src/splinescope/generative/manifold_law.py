@@ -84,7 +84,7 @@ class ManifoldLaw(Result):
 
 
 def manifold_law(
-    generator: nn.Module,
+    model: nn.Module,
     x: Tensor,
     domain: LatentDomain,
     *,
@@ -94,12 +94,12 @@ def manifold_law(
     steps: int = 30,
     draws: int = 2000,
     top_k: int | None = None,
-    rng: torch.Generator | None = None,
+    generator: torch.Generator | None = None,
 ) -> ManifoldLaw:
     """Tests on held-out data whether they lie on a generator's manifold as the model says, or uniformly.
 
     Args:
-        generator: From `[N, d]` latents to `[N, ...]`, in eval mode; not changed.
+        model: From `[N, d]` latents to `[N, ...]`, in eval mode; not changed.
         x: `[n, ...]` data, of the shape of its outputs, that did not train it.
         domain: Its latents and their law.
         pool: Latents drawn from the domain, among which projections begin.
@@ -108,7 +108,7 @@ def manifold_law(
         steps: Of the projection, at most.
         draws: Of the bootstrap.
         top_k: As for `log_volume`, where the product of all singular values spans too many decades.
-        rng: Source of randomness; seed 0 if None.
+        generator: Source of randomness; seed 0 if None.
 
     Returns:
         `ManifoldLaw`; an estimate. Data lie off the manifold, and what is off moves projections; so the reference is
@@ -127,22 +127,22 @@ def manifold_law(
     generator has learnt the manifold.
     """
     check_whole(draws, "draws", least=100)
-    rng = rng or torch.Generator().manual_seed(0)
-    latents = domain.draw(check_whole(pool, "pool", least=100), rng)
+    generator = generator or torch.Generator().manual_seed(0)
+    latents = domain.draw(check_whole(pool, "pool", least=100), generator)
     compared = latents[: check_whole(reference, "reference", least=50, most=pool)]
-    found = project(generator, x, domain, latents, starts=starts, steps=steps)
-    off = _off_manifold(generator, x, found)
+    found = project(model, x, domain, latents, starts=starts, steps=steps)
+    off = _off_manifold(model, x, found)
     with torch.no_grad():
-        made = generator(compared.to(off)).flatten(1) + off[torch.randint(len(off), (len(compared),), generator=rng)]
-    again = project(generator, made, domain, latents, starts=starts, steps=steps)
-    own, seen, data = (_surprise(generator, z, domain, top_k) for z in (compared, again.latents, found.latents))
+        made = model(compared.to(off)).flatten(1) + off[torch.randint(len(off), (len(compared),), generator=generator)]
+    again = project(model, made, domain, latents, starts=starts, steps=steps)
+    own, seen, data = (_surprise(model, z, domain, top_k) for z in (compared, again.latents, found.latents))
     sound = np.isfinite(own) & np.isfinite(seen)
     own, seen, values = own[sound], seen[sound], data[np.isfinite(data)]
     if not len(own) or np.ptp(own) <= 1e-9 * max(1.0, float(np.abs(own).max())):
         raise InputError("the generator stretches its latents evenly, so its own law and the uniform one are the same.")
     if len(values) < 2:
         raise InputError(f"x must have at least 2 points whose volume factor is positive, got {len(values)}.")
-    mean, random = float(values.mean()), np.random.default_rng(int(torch.randint(2**31, (1,), generator=rng)))
+    mean, random = float(values.mean()), np.random.default_rng(int(torch.randint(2**31, (1,), generator=generator)))
     ends = np.quantile(random.choice(values, (draws, len(values))).mean(1), (0.025, 0.975))
 
     def p_value(weights: np.ndarray) -> float:
@@ -162,27 +162,27 @@ def manifold_law(
     )
 
 
-def _off_manifold(generator: nn.Module, x: Tensor, found: Projection) -> Tensor:
+def _off_manifold(model: nn.Module, x: Tensor, found: Projection) -> Tensor:
     """`[n, D]` what the projections leave of the data."""
-    like = next(generator.parameters(), x)
+    like = next(model.parameters(), x)
     with torch.no_grad():
-        return torch.as_tensor(x).to(like).flatten(1) - generator(found.latents.to(like)).flatten(1)
+        return torch.as_tensor(x).to(like).flatten(1) - model(found.latents.to(like)).flatten(1)
 
 
 def project(
-    generator: nn.Module, x: Tensor, domain: LatentDomain, latents: Tensor, *, starts: int = 4, steps: int = 30
+    model: nn.Module, x: Tensor, domain: LatentDomain, latents: Tensor, *, starts: int = 4, steps: int = 30
 ) -> Projection:
     """Nearest points of the generator's manifold, by damped Gauss-Newton steps from the nearest of given latents.
 
     Each step solves `(J^T J + m I) dz = J^T (x - G(z))` at every point; one that does not come nearer, or leaves the
     domain, is undone and damped more. On a piecewise-affine generator the last steps are exact within a tile.
     """
-    like = next(generator.parameters(), x)
+    like = next(model.parameters(), x)
     target = torch.as_tensor(x).to(like).flatten(1)
     latents = latents.to(like)
 
     def outputs(z: Tensor) -> Tensor:
-        return generator(z).flatten(1)
+        return model(z).flatten(1)
 
     with torch.no_grad():
         there = outputs(latents)
@@ -216,9 +216,9 @@ def project(
     return Projection(chosen.double(), distance.amin(1).double())
 
 
-def _surprise(generator: nn.Module, z: Tensor, domain: LatentDomain, top_k: int | None) -> np.ndarray:
+def _surprise(model: nn.Module, z: Tensor, domain: LatentDomain, top_k: int | None) -> np.ndarray:
     """`[n]` -log q = log vol - log p."""
-    volumes = log_volume(generator, z, top_k=top_k, tangents=domain.tangents(z))
+    volumes = log_volume(model, z, top_k=top_k, tangents=domain.tangents(z))
     return (volumes.log.double().cpu() - domain.log_density(z.double()).cpu()).numpy()
 
 

@@ -9,11 +9,11 @@ from .compare import (
     sign_changes,
 )
 from .density import FoldDensity, fold_alignment, fold_counts, fold_density
-from .fold_away import FoldAway, merge_batchnorm_, plateaued
 from .fold_distances import FoldDistances, SiteDistances, fold_distances, point_distances
 from .folding import ScaleShift, merge_batchnorm
 from .initialize import Initialization, initialize_
 from .jitter import BoundaryJitter, FoldJitter, boundary_jitter, fold_jitter, minibatch_networks, with_statistics
+from .merge_away import MergeAway, merge_batchnorm_, plateaued
 from .placed import CRITERIA, PlacedNorm1d, PlacedNorm2d, boundary_weights, placing, with_placed_norms
 from .report import Finding, NormalizationReport, Thresholds, normalization_report
 
@@ -22,11 +22,11 @@ __all__ = [
     "NORMALIZATIONS",
     "BoundaryJitter",
     "Finding",
-    "FoldAway",
     "FoldDensity",
     "FoldDistances",
     "FoldJitter",
     "Initialization",
+    "MergeAway",
     "NormalizationReport",
     "NormalizationRow",
     "PlacedNorm1d",

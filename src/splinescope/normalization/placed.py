@@ -4,7 +4,7 @@ Batch norm subtracts the mean: of all offsets, the one of least total squared di
 Here the offset is that of another wish: least absolute distance, given quantiles, the widest gap between class means,
 the points next to the decision boundary. The scale stays batch norm's, so that only the place of the fold differs. In
 evaluation mode such a layer is a batch norm whose running mean is the place: plain affine, to be traced, exported,
-folded away and loaded as any other.
+merged away and loaded as any other.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from .monitor import TrainingMonitor
 
 
 class Told(Protocol):
-    """What is told the steps of training: a monitor, or a schedule that changes the model (`FoldAway`)."""
+    """What is told the steps of training: a monitor, or a schedule that changes the model (`MergeAway`)."""
 
     def step(self, step: int) -> Any:
         """Training is at this step."""

@@ -1,4 +1,4 @@
-"""Batch norm folded away in the middle of training: the function stays, the optimiser goes on, at the right time."""
+"""Batch norm merged away in the middle of training: the function stays, the optimiser goes on, at the right time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import splinescope as ss
-from splinescope.normalization import FoldAway, merge_batchnorm_, plateaued
+from splinescope.normalization import MergeAway, merge_batchnorm_, plateaued
 
 
 def network(bias: bool = True) -> nn.Sequential:
@@ -21,7 +21,7 @@ def network(bias: bool = True) -> nn.Sequential:
     )
 
 
-def train(net: nn.Module, optimizer: torch.optim.Optimizer, steps: int, told: FoldAway | None = None) -> list[float]:
+def train(net: nn.Module, optimizer: torch.optim.Optimizer, steps: int, told: MergeAway | None = None) -> list[float]:
     generator = torch.Generator().manual_seed(1)
     losses = []
     for step in range(steps):
@@ -61,7 +61,7 @@ def test_the_function_stays_and_the_optimiser_trains_on(bias, kind):
     assert sum(losses[-10:]) < sum(losses[:10])
 
 
-def test_it_is_folded_with_the_statistics_of_data_if_they_are_given():
+def test_it_is_merged_with_the_statistics_of_data_if_they_are_given():
     net, x = network(), torch.randn(40, 3)
     with torch.no_grad():
         wanted = ss.normalization.with_statistics(net, x)(x)
@@ -76,23 +76,23 @@ def test_a_norm_without_a_neighbour_stays_as_an_affine_layer_that_is_trained():
     assert {id(p) for group in optimizer.param_groups for p in group["params"]} == {id(p) for p in net.parameters()}
 
 
-def test_it_folds_once_at_its_step_or_at_the_first_one_after_it():
+def test_it_merges_once_at_its_step_or_at_the_first_one_after_it():
     net = network()
-    schedule = FoldAway(net, torch.optim.SGD(net.parameters(), 0.01), at=5)
+    schedule = MergeAway(net, torch.optim.SGD(net.parameters(), 0.01), at=5)
     assert [schedule.step(step) for step in (0, 4, 7, 8)] == [False, False, True, False]
-    assert schedule.folded_at == 7
+    assert schedule.merged_at == 7
 
 
-def test_it_folds_when_local_complexity_plateaus():
+def test_it_merges_when_local_complexity_plateaus():
     net = network()
     optimizer = torch.optim.SGD(net.parameters(), 1e-4)
     monitor = ss.ComplexityMonitor(net, torch.randn(20, 3), radius=0.5, schedule=ss.train.Every(2))
-    schedule = FoldAway(net, optimizer, plateau=(monitor, "points"), patience=3, tolerance=0.2)
+    schedule = MergeAway(net, optimizer, plateau=(monitor, "points"), patience=3, tolerance=0.2)
     for step in range(12):
         monitor.step(step)
         schedule.step(step)
-    assert schedule.folded_at == 4  # at so small a rate the first three records agree
-    wrong = FoldAway(network(), plateau=(monitor, "nothing"))
+    assert schedule.merged_at == 4  # at so small a rate the first three records agree
+    wrong = MergeAway(network(), plateau=(monitor, "nothing"))
     with pytest.raises(ss.InputError, match="'nothing'; there are"):
         wrong.step(0)
 
@@ -123,31 +123,31 @@ def test_lightning_tells_it(tmp_path: Path):
             return torch.optim.Adam(self.parameters(), 0.1)
 
     module = Module()
-    schedule = FoldAway(module, lambda: trainer.optimizers[0], at=3)
+    schedule = MergeAway(module, lambda: trainer.optimizers[0], at=3)
     loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.randn(24, 3)), batch_size=4)
     trainer = lightning.Trainer(
         max_epochs=1, logger=False, enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
         accelerator="cpu", callbacks=[ss.train.lightning_callback(schedule)], default_root_dir=tmp_path,
     )  # fmt: skip
     trainer.fit(module, loader)
-    assert schedule.folded_at == 3
+    assert schedule.merged_at == 3
     assert not any(isinstance(m, nn.BatchNorm1d) for m in module.modules())
 
 
 def test_hugging_face_tells_it():
     pytest.importorskip("transformers", reason="no transformers", exc_type=ImportError)
     net = network()
-    schedule = FoldAway(net, at=2)
+    schedule = MergeAway(net, at=2)
     callback = ss.train.trainer_callback(schedule)
     for step in range(3):
         callback.on_step_end(None, SimpleNamespace(global_step=step, is_world_process_zero=True), None)
     callback.on_train_end(None, None, None)
-    assert schedule.folded_at == 2
+    assert schedule.merged_at == 2
 
 
 def test_what_makes_no_sense_is_refused():
     with pytest.raises(ss.InputError, match="either at="):
-        FoldAway(network())
+        MergeAway(network())
     with pytest.raises(ss.InputError, match="found none"):
         merge_batchnorm_(nn.Sequential(nn.Linear(2, 2)))
     with pytest.raises(ss.InputError, match="itself"):

@@ -1,4 +1,4 @@
-"""Batch norm early, none later: a norm that is folded into its neighbours while training goes on."""
+"""Batch norm early, none later: a norm that is merged into its neighbours while training goes on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .folding import merge_batchnorm
 def merge_batchnorm_(
     model: nn.Module, *, optimizer: Optimizer | None = None, statistics: Tensor | None = None, x: Any = None
 ) -> tuple[str, ...]:
-    """Fold the batch norms of a model away in place, in the middle of training; in evaluation the function is the same.
+    """Merge the batch norms of a model away in place, in the middle of training; in evaluation the function stays.
 
     The tensors of the layers that take them up keep their identity, so an optimiser goes on with them. What it
     remembers of those (moments) belonged to other coordinates and is forgotten; norms leave it, biases that had
@@ -31,7 +31,7 @@ def merge_batchnorm_(
     Args:
         model: In training or evaluation mode, which it keeps.
         optimizer: The one that trains the model.
-        statistics: `[N, ...]` data whose mean and variance the norms are folded with; their running averages if None.
+        statistics: `[N, ...]` data whose mean and variance the norms are merged with; their running averages if None.
         x: As for `merge_batchnorm`.
 
     Returns:
@@ -45,15 +45,15 @@ def merge_batchnorm_(
     module = unwrap(model)
     norms = {path: norm for path, norm in module.named_modules() if isinstance(norm, _BatchNorm)}
     if not norms:
-        raise InputError("model must have batch norm modules, found none: nothing to fold.")
+        raise InputError("model must have batch norm modules, found none: nothing to merge.")
     if "" in norms:
         raise InputError("model must contain its batch norms, got a batch norm itself: it cannot be replaced in place.")
     if statistics is not None:
         set_statistics_(module, statistics)
     with evaluating(module):
-        folded = merge_batchnorm(module, x)
+        merged = merge_batchnorm(module, x)
     changed = []
-    for path, made in folded.named_modules():
+    for path, made in merged.named_modules():
         own = module.get_submodule(path) if path not in norms else None
         if own is None or not _differ(own, made):
             continue
@@ -69,7 +69,7 @@ def merge_batchnorm_(
                 optimizer.state.pop(mine, None)
     for path, norm in norms.items():
         parent, _, name = path.rpartition(".")
-        replacement = folded.get_submodule(path).train(norm.training)
+        replacement = merged.get_submodule(path).train(norm.training)
         setattr(module.get_submodule(parent), name, replacement)
         _leave(optimizer, list(norm.parameters()))
         for parameter in replacement.parameters():
@@ -78,7 +78,7 @@ def merge_batchnorm_(
 
 
 def _differ(own: nn.Module, made: nn.Module) -> bool:
-    """Whether folding changed the parameters that a module itself owns."""
+    """Whether merging changed the parameters that a module itself owns."""
     before, after = (dict(m.named_parameters(recurse=False)) for m in (own, made))
     return before.keys() != after.keys() or any(not torch.equal(before[k], after[k]) for k in before)
 
@@ -102,8 +102,8 @@ def _leave(optimizer: Optimizer | None, parameters: list[nn.Parameter]) -> None:
         optimizer.state.pop(parameter, None)
 
 
-class FoldAway:
-    """Trains with batch norm first and without it later: folds it away at a step, or when a monitored number plateaus.
+class MergeAway:
+    """Trains with batch norm first and without it later: merges it away at a step, or when a monitored number plateaus.
 
     It is told each step like a monitor, so `lightning_callback` and `trainer_callback` take it too. At the change the
     function stays what it was in evaluation mode; from then on nothing pulls the folds to the batch.
@@ -112,26 +112,26 @@ class FoldAway:
         model: With batch norm; changed in place once.
         optimizer: The one that trains it, or a function that returns it when it is needed (in Lightning and Hugging
             Face, `lambda: trainer.optimizers[0]`, `lambda: trainer.optimizer`).
-        at: The step to fold at (or the first one told after it).
-        plateau: `(monitor, name)`: fold when the last `patience` records of that monitor's number (a
+        at: The step to merge at (or the first one told after it).
+        plateau: `(monitor, name)`: merge when the last `patience` records of that monitor's number (a
             `ComplexityMonitor`'s "train", say) differ by no more than `tolerance` of their mean.
         patience: Number of records that have to agree.
         tolerance: By how much, relative to their mean.
-        statistics: `[N, ...]` data to fold with; running averages if None.
+        statistics: `[N, ...]` data to merge with; running averages if None.
 
     Attributes:
-        folded_at: The step of the change; None before it.
+        merged_at: The step of the change; None before it.
 
     Example:
         >>> net = nn.Sequential(nn.Linear(2, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 1))
         >>> optimizer = torch.optim.Adam(net.parameters())
-        >>> schedule = FoldAway(net, optimizer, at=3)
+        >>> schedule = MergeAway(net, optimizer, at=3)
         >>> for step in range(5):
         ...     if schedule.step(step):
-        ...         print("folded before step", step)
+        ...         print("merged before step", step)
         ...     loss = net(torch.randn(16, 2)).square().mean()
         ...     optimizer.zero_grad(); loss.backward(); optimizer.step()
-        folded before step 3
+        merged before step 3
 
     Reference: Balestriero, Humayun, Baraniuk, "On the Geometry of Deep Learning", which asks for the best of both:
     batch norm's folds at the data early, their migration to the boundary late.
@@ -155,17 +155,17 @@ class FoldAway:
         self._plateau = plateau
         self._patience = check_whole(patience, "patience", least=2)
         self._tolerance = check_positive(tolerance, "tolerance")
-        self.folded_at: int | None = None
+        self.merged_at: int | None = None
 
     def step(self, step: int) -> bool:
-        """Tell where training is; folds if that is due. Whether it did."""
-        if self.folded_at is not None or not self._due(step):
+        """Tell where training is; merges if that is due. Whether it did."""
+        if self.merged_at is not None or not self._due(step):
             return False
         optimizer = (
             self._optimizer if self._optimizer is None or isinstance(self._optimizer, Optimizer) else self._optimizer()
         )
         merge_batchnorm_(self._model, optimizer=optimizer, statistics=self._statistics)
-        self.folded_at = int(step)
+        self.merged_at = int(step)
         return True
 
     def close(self) -> None:

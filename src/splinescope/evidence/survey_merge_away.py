@@ -11,15 +11,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..complexity import local_complexity, robustness
-from ..normalization import FoldAway, with_statistics
+from ..normalization import MergeAway, with_statistics
 from ..train import LogSpaced
 from ._decomposed import subplots
 from ._experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
 from ._grokking import EPSILON, RADIUS, Run, Setting, _measure, network, quick, sets
 from ._intervals import interval, ratio_interval
 
-ARMS = ("plain", "batch norm", "folded away")
-FOLD_AT = 1000
+ARMS = ("plain", "batch norm", "merged away")
+MERGE_AT = 1000
 """Long after interpolation with batch norm, long before the late drop: fixed before the first run."""
 
 STEPS, RATE = 10_000, 2e-3
@@ -28,7 +28,7 @@ seed 100, not used below, showed the late drop of a plain network in them (11.7 
 
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
-    seeds, fold_at = (2, 100) if size == "quick" else (5, FOLD_AT)
+    seeds, merge_at = (2, 100) if size == "quick" else (5, MERGE_AT)
     results: dict[str, list[dict[str, Any]]] = {arm: [] for arm in ARMS}
     for s in range(seeds):
         finals: dict[str, nn.Module] = {}
@@ -41,16 +41,16 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                 if size == "quick"
                 else Setting(seed=seed + s, steps=STEPS, rate=RATE, per_decade=6, **options)
             )
-            trained, model = train(setting, fold_at if arm == "folded away" else None)
+            trained, model = train(setting, merge_at if arm == "merged away" else None)
             finals[arm] = model
             results[arm].append(trained.curves())
         for arm in ARMS:
             results[arm][-1] |= _at_the_end(finals, arm, setting, strong=size == "full")
-    numbers = {"arms": results, "fold_at": fold_at, "radius": RADIUS, "epsilon": EPSILON}
+    numbers = {"arms": results, "merge_at": merge_at, "radius": RADIUS, "epsilon": EPSILON}
     return Outcome(numbers, _claims(results))
 
 
-def train(setting: Setting, fold_at: int | None) -> tuple[Run, nn.Module]:
+def train(setting: Setting, merge_at: int | None) -> tuple[Run, nn.Module]:
     """Adam on the squared error, measured at log-spaced steps; and the model at the end, with the data's statistics."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(setting.seed)
@@ -60,7 +60,7 @@ def train(setting: Setting, fold_at: int | None) -> tuple[Run, nn.Module]:
     generator = torch.Generator().manual_seed(setting.seed)
     noise = torch.rand(setting.points, *x.shape[1:], generator=generator)
     optimizer = torch.optim.Adam(model.parameters(), setting.rate)
-    schedule = None if fold_at is None else FoldAway(model, optimizer, at=fold_at, statistics=x)
+    schedule = None if merge_at is None else MergeAway(model, optimizer, at=merge_at, statistics=x)
     found, due = Run(), 0
     log = LogSpaced(setting.per_decade)
     for step in range(setting.steps + 1):
@@ -130,7 +130,7 @@ def _claims(arms: dict[str, list[dict[str, Any]]]) -> tuple[Claim, ...]:
     masked = sum(bool(c["masked"]) for arm in ARMS for c in arms[arm])
     unmasked = Check("runs with signs of masked gradients", float(masked), "<", 0.5,
                      "accuracy under attack is no robustness then")  # fmt: skip
-    own = "folded away"
+    own = "merged away"
     speed = ratio_interval(early[own] / early["plain"])
     left = ratio_interval(late[own] / late["batch norm"])
     stays = ratio_interval(late[own] / late["plain"])
@@ -138,7 +138,7 @@ def _claims(arms: dict[str, list[dict[str, Any]]]) -> tuple[Claim, ...]:
     least = [min(g[end] for g in gains) for end in (0, 1)]
     costs = interval(clean[own] - clean["plain"])
     return (
-        judged(f"Early, batch norm that is folded away later interpolates in fewer steps than no batch norm. {where}",
+        judged(f"Early, batch norm that is merged away later interpolates in fewer steps than no batch norm. {where}",
                f"steps to interpolation: {_shown(early)}; ratio to plain, 95% interval {_span(speed)}",
                holds=[Check("upper end of the ratio", speed[1], "<", 1.0, "1 is no gain")],
                fails=[Check("lower end of the ratio", speed[0], ">", 1.0, "1 is no loss")]),
@@ -187,7 +187,7 @@ def draw(numbers: dict[str, Any]) -> Any:
                     alpha=0.8,
                     label=arm if i == 0 else None,
                 )
-        ax.axvline(numbers["fold_at"], color="0.6", lw=1, ls=":")
+        ax.axvline(numbers["merge_at"], color="0.6", lw=1, ls=":")
         ax.set(xscale="log", xlabel="training step (0 drawn at 0.5)", ylabel=label)
         ax.legend(frameon=False, fontsize=8)
     for arm in ARMS:
@@ -198,4 +198,4 @@ def draw(numbers: dict[str, Any]) -> Any:
     return figure
 
 
-EXPERIMENT = Experiment("survey-fold-away", "survey", "Batch norm early, none late", run, draw)
+EXPERIMENT = Experiment("survey-merge-away", "survey", "Batch norm early, none late", run, draw)
