@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -12,6 +14,7 @@ from splinescope import InputError, UnsupportedModelError
 from splinescope.network import Fold
 from splinescope.smooth.interpolants import curve_of, interpolant
 
+from .models import NewGELU
 from .networks import ACTIVATIONS, Called, deviation_at, random_network
 
 VIEW = ss.Slice.axes([0.0, 0.0], (0, 1), -2, 2)
@@ -150,6 +153,34 @@ def test_a_function_by_another_name_has_the_same_tiling():
         first, second = (ss.tessellate(two_layers(Called(f), width=4), VIEW, tolerance=0.05) for f in (named, other))
         assert first.count == second.count > 3
         assert np.allclose(first.vertices, second.vertices, atol=1e-12)
+
+
+WRITTEN_OUT = {
+    "GPT-2's GELU": (NewGELU(), nn.GELU(approximate="tanh")),
+    "GELU by erf": (Called(lambda x: x * 0.5 * (1.0 + torch.erf(x / math.sqrt(2.0)))), nn.GELU()),
+    "swish": (Called(lambda x: x * torch.sigmoid(x)), nn.SiLU()),
+    "Mish": (Called(lambda x: x * torch.tanh(torch.nn.functional.softplus(x))), nn.Mish()),
+    "CLIP's GELU": (
+        Called(lambda x: x * torch.sigmoid(1.702 * x)),
+        Called(lambda x: torch.nn.functional.silu(1.702 * x) / 1.702),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN_OUT)
+def test_an_activation_that_is_written_out_has_the_tiling_of_the_named_one(name):
+    written, named = (
+        ss.tessellate(two_layers(activation, width=4), VIEW, tolerance=0.05, threads=1)
+        for activation in WRITTEN_OUT[name]
+    )
+    assert written.count == named.count > 10
+    assert np.allclose(written.vertices, named.vertices, atol=1e-9)
+
+
+def test_other_products_are_refused_by_name():
+    for function in (lambda x: x * torch.tanh(x), lambda x: x * torch.sigmoid(x + 0.1)):
+        with pytest.raises(UnsupportedModelError, match="multiplies two values"):
+            ss.tessellate(two_layers(Called(function), width=4), VIEW, tolerance=0.05)
 
 
 def test_softened_networks_are_tiled_within_a_tolerance():

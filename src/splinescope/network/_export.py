@@ -26,6 +26,7 @@ from splinescope._errors import InputError, UnsupportedModelError
 
 from ._functional import make_functional
 from ._recurrent import rewrite_last_states, unrolled
+from ._written_out import rewrite_written_out
 
 
 def unwrap(model: nn.Module) -> nn.Module:
@@ -109,6 +110,7 @@ def export(model: nn.Module, batch: Tensor) -> Any:
                 rewrite_softshrink(exported.graph)
                 exported = exported.run_decompositions({})
             rewrite_softsign(exported.graph)
+            rewrite_written_out(exported.graph)
             return exported
         except Exception as error:
             raise UnsupportedModelError(explain(error, batch)) from error

@@ -77,6 +77,8 @@ def region_posterior(
         raise InputError(f"beta must lie in [0, 1): at 1 the code is certain; got {beta!r}.")
     soft = soften(model, beta, mix=mix)
     points = torch.as_tensor(x)
+    if points.is_floating_point():
+        points = points.to(_like(model))
     seen: list[tuple[str, Tensor]] = []
 
     def relu(z: Tensor, path: str) -> Tensor:
@@ -164,14 +166,18 @@ def entropy_map(
     t1, t2 = (low[i] + (high[i] - low[i]) * centres for i in (0, 1))
     grid = np.stack(np.meshgrid(t1, t2), -1).reshape(-1, 2)
     inside = _inside(view.domain, grid)
-    like = next((p for p in model.parameters() if p.is_floating_point()), torch.zeros(0))
     found = [
-        region_posterior(model, torch.from_numpy(view.inputs(part)).to(like), beta=beta, mix=mix)
+        region_posterior(model, view.inputs(part), beta=beta, mix=mix)
         for part in np.array_split(grid[inside], max(1, -(-int(inside.sum()) // batch_size)))
     ]
     entropy = np.full((len(found[0].paths), cells * cells), np.nan)
     entropy[:, inside] = np.concatenate([part.entropy for part in found]).T
     return EntropyMap(view, t1, t2, found[0].paths, entropy.reshape(-1, cells, cells), beta)
+
+
+def _like(model: nn.Module) -> Tensor:
+    """A tensor of the dtype and device that the model computes in."""
+    return next((p for p in [*model.parameters(), *model.buffers()] if p.is_floating_point()), torch.zeros(0))
 
 
 def _inside(corners: np.ndarray, points: np.ndarray) -> np.ndarray:
