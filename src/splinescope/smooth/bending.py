@@ -23,6 +23,10 @@ _BISECTIONS, _SECANTS, _NEWTON = 14, 12, 6
 _TRIES = 20  # pairs of points drawn per pair wanted, as both may lie in one class
 
 
+class NoBoundary(InputError):
+    """No place on the boundary between these points was found."""
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class BoundaryCurvature(Result):
     """How much a decision boundary bends near the data. P places on it.
@@ -107,7 +111,7 @@ def boundary_curvature(
     turns = torch.where(found, turned, torch.nan).reshape(len(place), tangents).nanmean(1)
     kept = turns.isfinite()
     if int(kept.sum()) < 2:
-        raise InputError(f"the boundary was lost on all steps of length {step:.3g} along it: give a smaller reach.")
+        raise NoBoundary(f"the boundary was lost on all steps of length {step:.3g} along it: give a smaller reach.")
     return BoundaryCurvature(turns[kept].numpy(), place[kept].numpy(), step, 1 - float(found.double().mean()))
 
 
@@ -131,11 +135,11 @@ def _pairs(
     """Points of different classes, in pairs; the same draws for every model of the same points."""
     classes = scores(x).argmax(1)
     if int(classes.unique().numel()) < 2:
-        raise InputError("x must have points that the model puts into at least two classes, got one class only.")
+        raise NoBoundary("x must have points that the model puts into at least two classes, got one class only.")
     drawn = torch.randint(len(x), (_TRIES * count, 2), generator=generator)
     drawn = drawn[classes[drawn[:, 0]] != classes[drawn[:, 1]]][:count]
     if len(drawn) < 2:
-        raise InputError("x must have points in at least two classes; nearly all are in one as the model sees them.")
+        raise NoBoundary("x must have points in at least two classes; nearly all are in one as the model sees them.")
     return x[drawn[:, 0]], x[drawn[:, 1]]
 
 

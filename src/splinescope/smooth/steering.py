@@ -15,7 +15,7 @@ from .._display import Result, table
 from .._errors import InputError
 from ..complexity._attacks import Norm
 from ..complexity.robustness import robustness
-from .bending import boundary_curvature
+from .bending import NoBoundary, boundary_curvature
 from .capture import Forward
 from .soften import soften
 
@@ -33,7 +33,8 @@ class Steering(Result):
         betas: `[B]`, ascending; 1 is the network itself.
         right: `[B, N]` bool: points put into their class.
         survived: `[B, N]` bool: points that no attack moved out of it (more than truly survive, if anything).
-        curvature: `[B]` turn of the decision boundary's normal per unit of distance; see `boundary_curvature`.
+        curvature: `[B]` turn of the decision boundary's normal per unit of distance, see `boundary_curvature`; NaN
+            where all points are in one class.
         curvature_error: `[B]` its standard error over places.
         epsilon: Size of the attack.
         norm: "linf" or "l2".
@@ -139,12 +140,15 @@ def steer(
         others = [other for end, other in ends.items() if end != beta]
         found = robustness(soft, points, answers, epsilons=epsilon, norm=norm, steps=steps, restarts=restarts,
                            queries=queries, transfer_from=others, bounds=bounds, forward=forward)  # fmt: skip
-        bent = boundary_curvature(soft, points, places=places, reach=reach, forward=forward)
-        reach = bent.reach
+        try:
+            bent = boundary_curvature(soft, points, places=places, reach=reach, forward=forward)
+            reach, turn, error = bent.reach, bent.mean, bent.error
+        except NoBoundary:  # so soft that all points are in one class
+            turn = error = np.nan
         right.append(found.right.numpy())
         survived.append(found.survived[0].numpy())
-        turns.append(bent.mean)
-        errors.append(bent.error)
+        turns.append(turn)
+        errors.append(error)
         masked.append(found.masked)
     return Steering(
         np.array(order), np.stack(right[::-1]), np.stack(survived[::-1]), np.array(turns[::-1]),

@@ -71,17 +71,19 @@ def tessellate_within(
     )
 
 
+_curves: dict[tuple[str, str], Curve] = {}  # by op and arguments; each remembers its inflections
+
+
 def curves_of(program: Program) -> dict[str, Curve]:
-    """The curve of each smooth step, by its output; equal ones are one object, which remembers its inflections."""
-    made: dict[tuple[str, str], Curve] = {}
+    """The curve of each smooth step, by its output; equal ones are one object."""
     found: dict[str, Curve] = {}
     for step in program.steps:
         if isinstance(step, Smooth):
             key = step.site.op, repr(sorted(step.arguments.items()))
-            curve = made.get(key) or curve_of(step.site.op, step.run, step.arguments)
+            curve = _curves.get(key) or curve_of(step.site.op, step.run, step.arguments)
             if curve is None:
                 raise UnsupportedModelError(f"{step.site.path or 'model'}: {step.site.op} has no interpolant.")
-            made[key] = found[step.output] = curve
+            _curves[key] = found[step.output] = curve
     return found
 
 
