@@ -108,7 +108,7 @@ def test_every_beta_is_measured_as_its_softened_network(moons) -> None:
 def test_without_a_boundary_there_is_no_curvature(moons) -> None:
     net, x, _ = moons
     one = net(x).argmax(1)
-    found = ss.steer(net, x[one == 0], one[one == 0], epsilon=0.1, betas=(1.0,), steps=1, restarts=1, queries=1)
+    found = ss.smooth.steer(net, x[one == 0], one[one == 0], epsilon=0.1, betas=(1.0,), steps=1, restarts=1, queries=1)
     assert np.isnan(found.curvature).all()
     assert found.accuracy.tolist() == [1.0]
 
