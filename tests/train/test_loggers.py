@@ -93,7 +93,8 @@ def test_weights_and_biases_gets_them_offline(tmp_path: Path) -> None:
 def test_mlflow_gets_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mlflow = pytest.importorskip("mlflow", reason="mlflow is not installed")
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
-    mlflow.set_tracking_uri(tmp_path.as_uri())
+    mlflow.set_tracking_uri((tmp_path / "runs").as_uri())
+    mlflow.set_experiment("test")
     with mlflow.start_run() as run:
         watch = told(logger=mlflow)
     found = mlflow.MlflowClient().get_metric_history(run.info.run_id, "complexity/train")
