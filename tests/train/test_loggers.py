@@ -41,6 +41,8 @@ def test_a_function_gets_every_number_with_its_step() -> None:
     for record, (numbers, _) in zip(watch.records, seen, strict=True):
         assert numbers["complexity/train"] == record["train"]
         assert numbers == watch.numbers(record)
+        assert len(numbers) == sum(isinstance(value, float) for value in record.values())
+        assert all(name.count("/") == 1 for name in numbers)
         assert all(isinstance(value, float) for value in numbers.values())
 
 
