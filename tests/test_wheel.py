@@ -18,19 +18,20 @@ NAMES = {"scikit-learn": "sklearn", "POT": "ot"}  # packages that are imported u
 
 WITHOUT_EXTRAS = """
 import sys
+from importlib.machinery import PathFinder
 
-class Missing:
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in {packages!r}:
-            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name.split(".")[0])
+class WithoutExtras(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name.split(".")[0] in {packages!r} else super().find_spec(name, path, target)
 
-sys.meta_path.insert(0, Missing())
+sys.meta_path[:] = [WithoutExtras if finder is PathFinder else finder for finder in sys.meta_path]
 """
 
 
 def extra_packages() -> set[str]:
     words = [re.match(r"[\w-]+", package).group() for packages in EXTRAS.values() for package in packages]
-    return {NAMES.get(word, word) for word in words} - {"splinescope"}
+    return {NAMES.get(word, word) for word in words} - {"splinescope", "networkx"}  # torch itself brings networkx
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +84,7 @@ assert [block.state for block in found] == ["measured"] * 3, [block.reason for b
 print(found.summary())
 for wanted, call in {
     "plot": lambda: tiling.plot(), "onnx": lambda: ss.load("net.onnx"), "data": lambda: ss.data.digits(),
-    "graph": lambda: tiling.dual_graph().to_networkx(), "geo": lambda: tiling.to_geopandas(),
+    "geo": lambda: tiling.to_geopandas(),
     "parallel": lambda: ss.tessellate(net, tiling.view, workers=2), "widget": lambda: tiling.widget(),
     "tensorboard": lambda: ss.ComplexityMonitor(net, torch.randn(4, 2), radius=1.0, logger="runs"),
     "lightning": lambda: ss.train.lightning_callback(None), "transformers": lambda: ss.train.trainer_callback(None),

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from splinescope import InputError
 from splinescope.cli import main
-from splinescope.meanfield.config import Setup, run_config
+from splinescope.meanfield.config import Setup, read_config
 
 CONFIG = """
 [data]
@@ -119,4 +119,4 @@ def test_options_that_would_do_nothing_are_errors(tmp_path: Path) -> None:
 )
 def test_bad_configs_are_refused(tmp_path: Path, old: str, new: str, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        run_config(write(tmp_path, CONFIG.replace(old, new, 1)))
+        read_config(write(tmp_path, CONFIG.replace(old, new, 1))).run()

@@ -7,8 +7,12 @@ import click
 from .. import evidence
 
 
+def _known_ids(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    return [experiment_id for experiment_id in evidence.ids() if experiment_id.startswith(incomplete)]
+
+
 @click.command("reproduce")
-@click.argument("experiment_ids", nargs=-1, metavar="[ID]...")
+@click.argument("experiment_ids", nargs=-1, metavar="[ID]...", shell_complete=_known_ids)
 @click.option("--list", "list_", is_flag=True, help="List the experiments and stop.")
 @click.option("--all", "all_", is_flag=True, help="Run all experiments.")
 @click.option("--quick", is_flag=True, help="Small sizes, seconds each: a look at whether it works, without verdicts.")

@@ -72,11 +72,6 @@ class Setup:
         return _run(self.settings["flow"], self.net, self.data)
 
 
-def run_config(path: str | os.PathLike[str]) -> Trajectory:
-    """Read a TOML file as described above and run it; see `read_config`."""
-    return read_config(path).run()
-
-
 def read_config(path: str | os.PathLike[str]) -> Setup:
     """Read a TOML file as described above; file names in it are relative to it.
 

@@ -137,12 +137,17 @@ def _exported(model: nn.Module, batch: Tensor) -> Any:
 
 def fixes_batch(error: Exception) -> bool:
     """Whether an export failed since the batch size was taken for a number."""
-    return "Constraints violated" in str(error) or "specialized" in str(error)
+    from torch._dynamo.exc import UserError, UserErrorType
+
+    return isinstance(error, UserError) and error.error_type is UserErrorType.CONSTRAINT_VIOLATION
 
 
 def asks_for_values(error: Exception) -> bool:
     """Whether an export failed since Python code asked for the value of a tensor."""
-    return "DataDependent" in type(error).__name__ or "data-dependent" in str(error)
+    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+    kinds = (GuardOnDataDependentSymNode, fake_tensor.DataDependentOutputException)
+    return isinstance(error, kinds) or isinstance(error.__cause__, kinds)
 
 
 _CONSTANTS_UP_TO = 4096  # numbers of a constant whose values torch keeps while it reads a model; 1 by its own choice

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from .._checks import check_choice, check_whole
 from .._errors import InputError
 
-Component = Literal["rc", "rs", "nl"]
 Spread = Literal["std", "rms"]
 Init = Literal["he", "lecun", "default"]
 

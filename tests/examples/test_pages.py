@@ -1,0 +1,153 @@
+"""What the pages show is true: every block of Python in README and docs runs, and every link leads somewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import pytest
+import torch
+from torch import nn
+
+import splinescope as ss
+
+mpl.use("agg")
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [page for page in PAGES if "_build" not in page.parts]
+ELSEWHERE = {"docs/network.md"}  # its blocks are entries of the table of operations: tests/network/test_docs.py
+
+
+def blocks(page: Path) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+
+
+def classifier(inputs: int = 2, classes: int = 3) -> nn.Module:
+    return nn.Sequential(nn.Linear(inputs, 6), nn.ReLU(), nn.Linear(6, classes)).eval()
+
+
+def plane() -> dict[str, Any]:
+    x = torch.randn(30, 2)
+    return {"model": classifier(), "a": classifier(), "b": classifier(), "x": x, "y": torch.arange(30) % 3,
+            "x0": x[0], "x1": x[1], "x2": x[2], "view": ss.Slice.axes([0.0, 0.0], (0, 1), -1, 1)}  # fmt: skip
+
+
+def gpt() -> dict[str, Any]:
+    transformers = pytest.importorskip("transformers", reason="the transformers extra is not installed")
+    config = transformers.GPT2Config(n_layer=4, n_head=2, n_embd=16, vocab_size=50, n_positions=32)
+    ids = torch.randint(50, (1, 16))
+    return {"model": transformers.GPT2LMHeadModel(config).eval(), "ids": ids, "mask": torch.ones_like(ids),
+            "embeddings": torch.randn(1, 8, 16), "v": torch.randn(8 * 16).double().numpy(),
+            "text": "a text of length", "ss": ss}  # fmt: skip
+
+
+def complexity() -> dict[str, Any]:
+    class Embedded(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.part = classifier(4)
+
+        def forward(self, inputs_embeds: torch.Tensor) -> torch.Tensor:
+            return self.part(inputs_embeds)
+
+    names = plane()
+    return {**names, "x_test": torch.randn(20, 2), "loader": [names["x"]] * 3, "train_on": lambda batch: None,
+            "llm": Embedded(), "embeddings": torch.randn(5, 4)}  # fmt: skip
+
+
+def normalization() -> dict[str, Any]:
+    names = plane()
+    return {**names, "loader": names["x"].split(10), "train_loader": [(part,) for part in names["x"].split(10)]}
+
+
+def solid() -> dict[str, Any]:
+    x = torch.randn(4, 5)
+    corners = [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    return {"model": classifier(5), "x": x[0], "x0": x[0], "x1": x[1], "x2": x[2], "x3": x[3], "center": torch.zeros(5),
+            "low": -torch.ones(5), "high": torch.ones(5), "origin": torch.zeros(5), "basis": torch.eye(5)[:3],
+            "points": corners, "images": x}  # fmt: skip
+
+
+def solid_first() -> dict[str, Any]:
+    return {**solid(), "low": -1.0, "high": 1.0}
+
+
+def soft() -> dict[str, Any]:
+    gelu = nn.Sequential(nn.Linear(2, 6), nn.GELU(), nn.Linear(6, 3)).eval()
+    return {**plane(), "model": gelu, "ss": ss}
+
+
+def steered() -> dict[str, Any]:
+    return {**plane(), "labels": torch.arange(30) % 3, "ss": ss}
+
+
+def generator() -> dict[str, Any]:
+    return {"generator": nn.Sequential(nn.Linear(2, 6), nn.ReLU(), nn.Linear(6, 3)).eval(), "z": torch.randn(5, 2)}
+
+
+Names = Callable[[], dict[str, Any]]
+GIVEN: dict[str, Names | list[Names]] = {
+    "docs/complexity.md": complexity,
+    "docs/generative.md": generator,
+    "docs/normalization.md": normalization,
+    "docs/representation.md": lambda: {"model": classifier(), "batch": torch.randn(10, 2)},
+    "docs/smooth.md": [soft, gpt, gpt, steered, gpt],
+    "docs/solid.md": [solid_first, solid, solid],
+}
+"""What a page's blocks take for granted: one set of names for all of a page's blocks, or one for each of them."""
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=lambda p: str(p.relative_to(ROOT)))
+def test_every_block_runs_as_it_stands(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = str(page.relative_to(ROOT))
+    if name in ELSEWHERE:
+        assert "Adding a layer" in page.read_text(encoding="utf-8")
+        return
+    monkeypatch.chdir(tmp_path)
+    torch.manual_seed(0)
+    given, codes = GIVEN.get(name, plane), blocks(page)
+    said: dict[str, Any] = {}
+    if not isinstance(given, list):
+        said.update(given())
+    else:
+        assert len(given) == len(codes)
+    with torch.random.fork_rng(devices=[]):
+        for number, code in enumerate(codes):
+            if isinstance(given, list):
+                said.update(given[number]())
+            exec(compile(code, f"{name}, block {number + 1}", "exec"), said)
+
+
+def test_the_output_in_readme_is_what_its_code_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    code, shown = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", text, flags=re.DOTALL)[0]
+    monkeypatch.chdir(tmp_path)
+    with contextlib.redirect_stdout(io.StringIO()) as out, torch.random.fork_rng(devices=[]):
+        exec(code, {})
+    assert out.getvalue() == shown
+    assert {path.name for path in tmp_path.iterdir()} == {"tiles.png", "tiles.html"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_every_link_within_the_repository_leads_somewhere(page: Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    missing = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        file, _, anchor = target.partition("#")
+        goal = (page.parent / file).resolve() if file else page
+        if not goal.exists():
+            missing.append(target)
+        elif anchor and goal.suffix == ".md":
+            headings = re.findall(r"^#+ (.+)$", goal.read_text(encoding="utf-8"), flags=re.MULTILINE)
+            slugs = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+            if anchor not in slugs:
+                missing.append(target)
+    assert missing == []
