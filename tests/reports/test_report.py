@@ -18,6 +18,8 @@ from splinescope.reports import BLOCKS, ReportBlock
 from splinescope.reports.near_data import input_margin
 from splinescope.reports.typical import MAIN, compared, table
 
+from ..browser import open_browser, opened
+
 
 def quiet(model, x, y=None, **options):
     return ss.report(model, x, y, **{"out": None, "progress": False, **options})
@@ -287,3 +289,45 @@ def test_the_verb_writes_the_page_and_tells_the_rest(tmp_path, monkeypatch, moon
     wrong = CliRunner().invoke(main, ["report", "reportnet:make", "--data", "x.npy", "--include", "all"])
     assert wrong.exit_code == 2
     assert "among network" in wrong.stderr
+
+
+def test_charts_side_by_side_share_their_scales(classifier, moons):
+    """What is taller in a comparison is more: limits of charts and ends of colour scales are common."""
+    from matplotlib.figure import Figure
+
+    from splinescope.reports.pictures import share_scales
+
+    figures = [Figure(), Figure()]
+    for figure, top in zip(figures, (1.0, 50.0), strict=True):
+        chart, plane = figure.subplots(1, 2)
+        chart.plot([0, top], [0, top])
+        plane.plot([0, top], [0, top])
+        plane.set_aspect("equal")
+    share_scales(figures)
+    (one, small), (other, large) = (figure.axes for figure in figures)
+    assert one.get_ylim() == other.get_ylim()
+    assert one.get_ylim()[1] >= 50
+    assert small.get_ylim() != large.get_ylim()  # a plane keeps its own coordinates
+    wide = nn.Sequential(nn.Linear(2, 30), nn.ReLU(), nn.Linear(30, 2)).eval()
+    found = ss.compare_models({"a": classifier, "b": wide}, *moons, out=None, include=["tiles"], progress=False)
+    seen = []
+    for name in ("a", "b"):
+        block = found[name]["tiles"]
+        figure = Figure()
+        block.draw_on(figure, (1e-3, 1e3))
+        seen.append([ax.get_ylim() for ax in figure.axes if ax.get_label() == "<colorbar>"])
+    assert seen[0] == seen[1] == [(1e-3, 1e3)]
+
+
+def test_pictures_follow_a_dark_page(classifier, moons, tmp_path):
+    ss.report(classifier, *moons, out=tmp_path / "r.html", include=["network", "complexity"], progress=False)
+    text = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert text.count("<picture><source media='(prefers-color-scheme: dark)'") == 2
+    corner = """() => { const image = document.querySelector("picture img")
+        const ink = document.createElement("canvas").getContext("2d")
+        ink.drawImage(image, 0, 0)
+        return ink.getImageData(2, 2, 1, 1).data[0] }"""
+    with open_browser() as browser:
+        for scheme in ("light", "dark"):
+            with opened(browser, tmp_path / "r.html", color_scheme=scheme) as page:
+                assert (page.evaluate(corner) > 200) == (scheme == "light")

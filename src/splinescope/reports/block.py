@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from .._checks import require
 from .._display import Certainty, Result
+from .pictures import pictures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-_INCHES = (5.6, 3.6)  # of a block's picture
 
 State = Literal["measured", "not applicable", "failed"]
 
@@ -40,6 +37,7 @@ class ReportBlock(Result):
         numbers: Everything measured, ready for JSON.
         typical: How the main number compares with other networks, if there is a comparison.
         draw: Fills a figure with the picture, or None.
+        colours: Ends of the picture's colour scale, if it has one: `draw` then takes a common scale as well.
         reason: Why there is nothing.
         seconds: Wall time.
     """
@@ -54,7 +52,8 @@ class ReportBlock(Result):
     call: str = ""
     numbers: dict[str, Any] = field(default_factory=dict)
     typical: str = ""
-    draw: Callable[[Figure], None] | None = None
+    draw: Callable[..., None] | None = None
+    colours: tuple[float, float] | None = None
     reason: str = ""
     seconds: float = 0.0
 
@@ -66,16 +65,12 @@ class ReportBlock(Result):
     @cached_property
     def picture(self) -> bytes | None:
         """The drawing as a PNG file, made once; None where there is nothing to draw (extra "plot")."""
-        if self.draw is None:
-            return None
-        require("matplotlib", "plot")
-        from matplotlib.figure import Figure as NewFigure
+        return pictures([self])[0]
 
-        figure = NewFigure(figsize=_INCHES, layout="constrained")
-        self.draw(figure)
-        stream = io.BytesIO()
-        figure.savefig(stream, format="png", dpi=140)
-        return stream.getvalue()
+    def draw_on(self, figure: Figure, colours: tuple[float, float] | None = None) -> None:
+        """Fill a figure with the picture, on a colour scale that it shares with others if one is given."""
+        assert self.draw is not None
+        self.draw(figure) if self.colours is None else self.draw(figure, colours)
 
     def record(self) -> dict[str, Any]:
         """The block without its picture, ready for JSON."""

@@ -10,7 +10,7 @@ import torch
 
 from .._errors import InputError, LimitReached
 from ..complexity import local_complexity
-from ..tiling import Slice, Tiling, tessellate
+from ..tiling import Slice, Tiling, tessellate, tile_quantity
 from ..tiling.margin import input_margin
 from .block import NotApplicable, ReportBlock, whole_numbers
 from .subject import Subject
@@ -77,9 +77,9 @@ def tiles(subject: Subject) -> ReportBlock:
         f"a window of {window:.3g} of the side of the plane through three data points, about the first"
     )  # fmt: skip
 
-    def draw(figure: Figure) -> None:
+    def draw(figure: Figure, limits: tuple[float, float] | None) -> None:
         ax = figure.subplots()
-        tiling.plot(color="slope", ax=ax, boundary=boundary is not None)
+        tiling.plot(color="slope", ax=ax, boundary=boundary is not None, limits=limits)
 
     i, j, k = chosen
     length = f", boundary of length {boundary.length:.3g}" if boundary is not None else ""
@@ -102,6 +102,7 @@ def tiles(subject: Subject) -> ReportBlock:
             "median slope": float(np.median(tiling.slope_norms())),
         },
         draw=draw,
+        colours=tile_quantity(tiling, "slope").limits,
     )  # fmt: skip
 
 
@@ -148,7 +149,7 @@ def margins(subject: Subject) -> ReportBlock:
 
     def draw(figure: Figure) -> None:
         ax = figure.subplots()
-        ax.plot(np.sort(relative), (np.arange(len(relative)) + 0.5) / len(relative), "o-", color="#440154", ms=3)
+        ax.plot(np.sort(relative), (np.arange(len(relative)) + 0.5) / len(relative), "o-", color="#3a87b8", ms=3)
         ax.set_xscale("log" if (relative > 0).all() else "linear")
         ax.set_xlabel("distance to the tile's edge / spacing of the data")
         ax.set_ylabel("share of points below")

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from .._errors import MissingExtraError
 from .block import ReportBlock
+from .pictures import pictures
 
 
 def page(title: str, blocks: Iterable[ReportBlock], subtitle: str) -> str:
@@ -25,11 +26,12 @@ def side_by_side(title: str, columns: Mapping[str, Iterable[ReportBlock]], subti
     found = {name: {b.key: b for b in blocks} for name, blocks in columns.items()}
     keys = list(next(iter(found.values())))
     for key in keys:
+        row = [blocks[key] for blocks in found.values()]
         cells = "".join(
-            f"<div class='cell'><h3>{html.escape(name)}</h3>{_inside(blocks[key], reading=False)}</div>"
-            for name, blocks in found.items()
+            f"<div class='cell'><h3>{html.escape(name)}</h3>{_inside(block, reading=False, picture=picture)}</div>"
+            for name, block, picture in zip(found, row, _pictures(row), strict=True)
         )
-        measured = [blocks[key] for blocks in found.values() if blocks[key].state == "measured"]
+        measured = [block for block in row if block.state == "measured"]
         reading = f"<p>{html.escape(measured[0].reading)}</p>" if measured else ""
         first = next(iter(found.values()))[key]
         parts.append(
@@ -48,7 +50,7 @@ def body(blocks: Iterable[ReportBlock], figures: bool = True) -> str:
     )
 
 
-def _inside(block: ReportBlock, *, reading: bool = True, figures: bool = True) -> str:
+def _inside(block: ReportBlock, *, reading: bool = True, figures: bool = True, picture: str | None = None) -> str:
     if block.state != "measured":
         lines = "<br>".join(html.escape(line) for line in block.reason.splitlines())
         return f"<p class='reason'><b>{block.state}</b>: {lines}</p>"
@@ -61,25 +63,33 @@ def _inside(block: ReportBlock, *, reading: bool = True, figures: bool = True) -
     ]
     if not figures:
         return "".join(text)
+    shown = _pictures([block])[0] if picture is None else picture
     numbers = html.escape(json.dumps(block.numbers, indent=1, default=float))
     text.append(f"<details><summary>numbers, {block.seconds:.1f} s</summary><pre>{numbers}</pre></details>")
-    return f"<div class='two'><div>{''.join(text)}</div><div>{_picture(block)}</div></div>"
+    return f"<div class='two'><div>{''.join(text)}</div><div>{shown}</div></div>"
 
 
 def _class(block: ReportBlock) -> str:
     return block.state.replace(" ", "-")
 
 
-def _picture(block: ReportBlock) -> str:
-    """The block's picture inside the page, or a line that says what is missing for it."""
+def _pictures(blocks: list[ReportBlock]) -> list[str]:
+    """The blocks' pictures on common scales, inside the page, or a line that says what is missing for them."""
     try:
-        picture = block.picture
+        light, dark = pictures(blocks), pictures(blocks, dark=True)
     except MissingExtraError as error:
-        return f"<p class='meta'>No picture: {html.escape(str(error))}</p>"
-    if picture is None:
-        return ""
-    data = base64.b64encode(picture).decode("ascii")
-    return f"<img alt='{html.escape(block.title)}: {html.escape(block.headline)}' src='data:image/png;base64,{data}'>"
+        return [f"<p class='meta'>No picture: {html.escape(str(error))}</p>" if block.draw else "" for block in blocks]
+    return [
+        f"<picture><source media='(prefers-color-scheme: dark)' srcset='{_data(by_night)}'>"
+        f"<img alt='{html.escape(block.title)}: {html.escape(block.headline)}' src='{_data(by_day)}'></picture>"
+        if by_day is not None and by_night is not None
+        else ""
+        for block, by_day, by_night in zip(blocks, light, dark, strict=True)
+    ]
+
+
+def _data(picture: bytes) -> str:
+    return f"data:image/png;base64,{base64.b64encode(picture).decode('ascii')}"
 
 
 def _shell(title: str, inside: str) -> str:
@@ -93,7 +103,7 @@ def _shell(title: str, inside: str) -> str:
 _STYLE = """
 :root{color-scheme:light dark;--ink:#1d2327;--paper:#f7f7f5;--card:#fff;--line:#dcdcd8;--soft:#5d666d;--link:#1f5f8b}
 @media (prefers-color-scheme:dark){:root{--ink:#e6e6e3;--paper:#17191b;--card:#202326;--line:#3a3f44;--soft:#a5adb3;
---link:#7fb8e0}img{background:#fff;border-radius:6px}}
+--link:#7fb8e0}}
 body{font:16px/1.5 system-ui,sans-serif;margin:0;color:var(--ink);background:var(--paper)}
 main{max-width:64rem;margin:auto;padding:1rem}h1{margin:.5rem 0 0}h2{margin:.2rem 0 .6rem;font-size:1.15rem}
 h3{margin:.2rem 0;font-size:1rem}

@@ -44,7 +44,7 @@ def network(subject: Subject) -> ReportBlock:
 
     def draw(figure: Figure) -> None:
         ax = figure.subplots()
-        ax.bar(range(len(sites)), [s.units for s in net.sites], color="#31688e")
+        ax.bar(range(len(sites)), [s.units for s in net.sites], color="#3a87b8")
         whole_numbers(ax)
         ax.set_yscale("log" if units > 20 * len(sites) else "linear")
         ax.set_xlabel("site, numbered in order of execution")

@@ -28,9 +28,9 @@ def depth(subject: Subject) -> ReportBlock:
 
     def draw(figure: Figure) -> None:
         left, right = figure.subplots(1, 2)
-        left.plot(rank, ".-", color="#31688e")
+        left.plot(rank, ".-", color="#3a87b8")
         left.set_ylabel("effective rank")
-        right.plot(angle, ".-", color="#31688e")
+        right.plot(angle, ".-", color="#3a87b8")
         right.set_ylabel("mean angle, degrees")
         for ax in (left, right):
             ax.set_xlabel("place (0 = input)")
