@@ -169,6 +169,7 @@ NAMES = (
     ss.network.SplineNetwork,
     ss.network.freeze_statistics,
     ss.network.load,
+    ss.network.site_names,
     ss.network.trace,
     ss.network.units_of_cuts,
     ss.normalization.BoundaryJitter,
