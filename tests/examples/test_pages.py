@@ -40,7 +40,8 @@ def plane() -> dict[str, Any]:
 
 def gpt() -> dict[str, Any]:
     transformers = pytest.importorskip("transformers", reason="the transformers extra is not installed")
-    config = transformers.GPT2Config(n_layer=4, n_head=2, n_embd=16, vocab_size=50, n_positions=32)
+    sizes = {"n_layer": 4, "n_head": 2, "n_embd": 16, "vocab_size": 50, "n_positions": 32}
+    config = transformers.GPT2Config(**sizes, activation_function="gelu")  # "gelu_new" multiplies, and has no knots
     ids = torch.randint(50, (1, 16))
     return {"model": transformers.GPT2LMHeadModel(config).eval(), "ids": ids, "mask": torch.ones_like(ids),
             "embeddings": torch.randn(1, 8, 16), "v": torch.randn(8 * 16).double().numpy(),
