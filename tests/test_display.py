@@ -209,6 +209,9 @@ def test_long_calls_tell_the_caller_how_far_they_are():
         "normalisations": lambda p: ss.normalization.compare_normalizations(
             x, view, depth=1, width=4, cells=16, names=("none", "batch"), progress=p
         ),
+        "steering": lambda p: ss.smooth.steer(
+            net.eval(), x, (x[:, 0] > 0).long(), epsilon=0.1, betas=(0.5, 1), steps=1, queries=1, places=4, progress=p
+        ),
         "boundaries": lambda p: ss.normalization.boundary_jitter(net, x, 8, view, x[:2], draws=2, progress=p),
     }
     for name, call in calls.items():

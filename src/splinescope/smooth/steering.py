@@ -13,6 +13,7 @@ from torch import nn
 from .._checks import check_choice
 from .._display import Result, table
 from .._errors import InputError
+from .._progress import Progress, sharing
 from ..complexity._attacks import Norm
 from ..complexity.robustness import robustness
 from .bending import NoBoundary, boundary_curvature
@@ -93,7 +94,7 @@ def steer(
     model: nn.Module, x: Any, y: Any, *, epsilon: float, betas: Sequence[float] = BETAS, mix: float = 0.5,
     norm: Norm = "linf", steps: int = 20, restarts: int = 2, queries: int = 100,
     bounds: tuple[float, float] | None = None, places: int = 64, reach: float | None = None,
-    forward: Forward | None = None,
+    forward: Forward | None = None, progress: Progress | bool | None = None,
 ) -> Steering:  # fmt: skip
     """Accuracy, robustness and curvature of the decision boundary against beta, with every ReLU softened by it.
 
@@ -113,6 +114,7 @@ def steer(
         places, reach: Of the curvature; see `boundary_curvature`. The same pairs of points and, if `reach` is None, the
             same reach (that of the largest beta) for all, so that betas can be compared.
         forward: How to call the model.
+        progress: None: shown once it takes a few seconds; True, False, or a function of (share done, what it is at).
 
     Returns:
         Estimates from these points: accuracy of this sample, robustness from above, curvature with its error.
@@ -135,21 +137,23 @@ def steer(
     points, answers = torch.as_tensor(x), torch.as_tensor(y)
     right, survived, turns, errors, masked = [], [], [], [], []
     ends = {beta: soften(model, beta, mix=mix) for beta in (order[0], order[-1])}
-    for beta in reversed(order):
-        soft = ends.get(beta) or soften(model, beta, mix=mix)
-        others = [other for end, other in ends.items() if end != beta]
-        found = robustness(soft, points, answers, epsilons=epsilon, norm=norm, steps=steps, restarts=restarts,
-                           queries=queries, transfer_from=others, bounds=bounds, forward=forward)  # fmt: skip
-        try:
-            bent = boundary_curvature(soft, points, places=places, reach=reach, forward=forward)
-            reach, turn, error = bent.reach, bent.mean, bent.error
-        except NoBoundary:  # so soft that all points are in one class
-            turn = error = np.nan
-        right.append(found.right.numpy())
-        survived.append(found.survived[0].numpy())
-        turns.append(turn)
-        errors.append(error)
-        masked.append(found.masked)
+    with sharing(progress, "steering") as share:
+        for number, beta in enumerate(reversed(order)):
+            share(number / len(order))
+            soft = ends.get(beta) or soften(model, beta, mix=mix)
+            others = [other for end, other in ends.items() if end != beta]
+            found = robustness(soft, points, answers, epsilons=epsilon, norm=norm, steps=steps, restarts=restarts,
+                               queries=queries, transfer_from=others, bounds=bounds, forward=forward)  # fmt: skip
+            try:
+                bent = boundary_curvature(soft, points, places=places, reach=reach, forward=forward)
+                reach, turn, error = bent.reach, bent.mean, bent.error
+            except NoBoundary:  # so soft that all points are in one class
+                turn = error = np.nan
+            right.append(found.right.numpy())
+            survived.append(found.survived[0].numpy())
+            turns.append(turn)
+            errors.append(error)
+            masked.append(found.masked)
     return Steering(
         np.array(order), np.stack(right[::-1]), np.stack(survived[::-1]), np.array(turns[::-1]),
         np.array(errors[::-1]), float(epsilon), norm, mix, np.array(masked[::-1]),
