@@ -264,6 +264,15 @@ def manifold_law(n: Numbers) -> None:
     assert max(row["distance"] for row in n["toys"]) < 0.06  # three times the noise
 
 
+def fidelity(n: Numbers) -> None:
+    """Larger batches change fewer signs, before training and after."""
+    for runs in n["laws"].values():
+        mean = np.array(runs).mean(0)
+        assert shares(mean)
+        assert (mean[0] > mean[-1]).all()
+    assert all(shares(values) for values in n["accuracy"].values())
+
+
 LAWS: dict[str, Callable[[Numbers], None]] = {
     "decomposed-cor4": cor4,
     "decomposed-fig1": rescaling,
@@ -277,6 +286,7 @@ LAWS: dict[str, Callable[[Numbers], None]] = {
     "decomposed-thm14": thm14,
     "decomposed-sec2": lambda n: None if max(n["difference"]) < 1e-12 else pytest.fail("recentring once is not enough"),
     "essay-instance-norm": instance_norm,
+    "essay-fidelity": fidelity,
     "essay-jitter": jitter,
     "essay-margin": margins,
     "essay-placement": placement,

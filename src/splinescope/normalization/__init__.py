@@ -9,6 +9,7 @@ from .compare import (
     sign_changes,
 )
 from .density import FoldDensity, fold_alignment, fold_counts, fold_density
+from .fidelity import StatisticsFidelity, statistics_fidelity
 from .fold_distances import FoldDistances, SiteDistances, fold_distances, point_distances
 from .folding import ScaleShift, merge_batchnorm
 from .initialize import Initialization, initialize_
@@ -33,6 +34,7 @@ __all__ = [
     "PlacedNorm2d",
     "ScaleShift",
     "SiteDistances",
+    "StatisticsFidelity",
     "Thresholds",
     "boundary_jitter",
     "boundary_weights",
@@ -53,6 +55,7 @@ __all__ = [
     "plateaued",
     "point_distances",
     "sign_changes",
+    "statistics_fidelity",
     "with_placed_norms",
     "with_statistics",
 ]
