@@ -53,6 +53,18 @@ def test_an_interpolant_is_within_its_error_everywhere_and_errors_are_equal(name
     assert len(more.knots) == pytest.approx(10 * len(found.knots), rel=0.25)  # eps^(-1/2)
 
 
+@pytest.mark.parametrize("name", CURVES)
+def test_a_coarse_interpolant_knows_its_error_too(name):
+    """GELU and its like meet their asymptotes at 0 and leave them again: a tail must not begin there."""
+    curve = curve_of(name, CURVES[name], {})
+    low, high = (-np.inf if curve.left else -3.0), (np.inf if curve.right else 4.0)
+    for eps in (2.0, 0.3, 0.15):
+        found = interpolant(curve, eps, low, high)
+        x = np.linspace(max(found.knots[0] - 30, low), min(found.knots[-1] + 30, high), 20_001)
+        errors = np.abs(curve.values(x) - found(torch.from_numpy(x)).numpy())
+        assert errors.max() <= found.error * (1 + 1e-9) <= eps * (1 + 1e-9)
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_no_point_deviates_by_more_than_the_bound(seed):
     net, view = random_network(seed)

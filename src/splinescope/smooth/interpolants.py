@@ -65,12 +65,13 @@ class Curve:
         return (self.slopes(x + h) - self.slopes(x - h)) / (2 * h)
 
     def tail(self, eps: float, *, right: bool = False) -> float:
-        """Where phi has come within eps of its asymptote, on its way to the left or right."""
+        """Where phi has come within eps of its asymptote and only comes nearer, on its way to the left or right."""
         line, sign = (self.right, 1.0) if right else (self.left, -1.0)
         assert line is not None
         places = sign * np.concatenate([[0.0], np.geomspace(1e-3, _FAR, 1200)])
-        beyond = np.abs(self.values(places) - line[0] * places - line[1]) > eps + 4e-16 * np.abs(places)
-        last = np.flatnonzero(beyond)
+        gaps, rounding = np.abs(self.values(places) - line[0] * places - line[1]), 4e-16 * np.abs(places)
+        leaves = np.append(gaps[1:] > gaps[:-1] + rounding[1:] + 1e-15, False)  # GELU meets both its asymptotes at 0
+        last = np.flatnonzero((gaps > eps + rounding) | leaves)
         return float(places[min(last[-1] + 1, len(places) - 1)]) if len(last) else 0.0
 
     def breaks(self, low: float, high: float) -> np.ndarray:
