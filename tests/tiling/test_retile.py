@@ -61,3 +61,19 @@ def test_a_slice_of_another_space_is_refused(net: nn.Sequential) -> None:
         ss.tiling.Retiler(net, SQUARE).tile(ss.Slice.axes([0.0, 0.0, 0.0], (0, 1), -1.0, 1.0))
     with pytest.raises(ss.InputError, match="view must be a Slice"):
         ss.tiling.Retiler(net, "square")  # type: ignore[arg-type]
+
+
+def test_smooth_networks_are_tiled_within_the_tolerance() -> None:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(2, 5), nn.GELU(), nn.Linear(5, 2)).double()
+    view = ss.Slice.axes([0.0, 0.0], (0, 1), -2, 2)
+    retiler = ss.tiling.Retiler(net, view, tolerance=0.1)
+    before = retiler.tile()
+    with torch.no_grad():
+        net[0].bias.add_(0.4)
+    after = retiler.tile()
+    assert before.approximation is not None
+    assert after.approximation is not None
+    assert after.bound <= 0.1
+    assert np.array_equal(after.vertices, ss.tessellate(net, view, tolerance=0.1).vertices)
+    assert not np.array_equal(after.vertices, before.vertices)

@@ -43,8 +43,11 @@ def classes(tiling: Tiling) -> np.ndarray:
     winners = np.empty(tiling.count, np.int64)
     for block in blocks(tiling.count, 1 << 14):
         starts, ids = maps.gather_tiles(tiling.tiles.offsets, tiling.tiles.corners, np.arange(block.start, block.stop))
-        used, rows = np.unique(ids, return_inverse=True)
-        values = maps.vertex_values(tiling, used)[rows.reshape(-1)]
+        if tiling.values is not None:
+            values = tiling.values[ids]
+        else:  # the network runs on every vertex, so each only once
+            used, rows = np.unique(ids, return_inverse=True)
+            values = maps.vertex_values(tiling, used)[rows.reshape(-1)]
         means = np.add.reduceat(values, starts[:-1]) / np.diff(starts)[:, None]
         winners[block] = means.argmax(1) if means.shape[1] > 1 else means[:, 0] > 0
     return winners

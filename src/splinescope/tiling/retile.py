@@ -19,8 +19,8 @@ class Retiler:
     Args:
         network: A torch module (in eval mode if it has batch norm or dropout), or the result of `trace` or `load`.
         view: The slice that is tiled unless another one is given.
-        rtol, max_tiles, time_limit, threads: As in `tessellate`; one thread by default, which is best for tilings
-            that take a few milliseconds.
+        tolerance, rtol, max_tiles, time_limit, threads: As in `tessellate`; one thread by default, which is best for
+            tilings that take a few milliseconds.
 
     Cost of a tiling: about a millisecond, plus one or two microseconds per tile of a small network.
 
@@ -41,14 +41,18 @@ class Retiler:
         model: nn.Module | SplineNetwork,
         view: Slice,
         *,
+        tolerance: float | None = None,
         rtol: float = 1e-12,
         max_tiles: int | None = None,
         time_limit: float | None = None,
         threads: int | None = 1,
     ) -> None:
-        self.network = model if isinstance(model, SplineNetwork) else traced(model, view)
+        smooth = tolerance is not None
+        self.network = model if isinstance(model, SplineNetwork) else traced(model, view, smooth=smooth)
         self.view = view
-        self._options = {"rtol": rtol, "max_tiles": max_tiles, "time_limit": time_limit, "threads": threads}
+        self._options = {
+            "tolerance": tolerance, "rtol": rtol, "max_tiles": max_tiles, "time_limit": time_limit, "threads": threads,
+        }  # fmt: skip
 
     def tile(self, view: Slice | None = None) -> Tiling:
         """The tiling of the network as it is now, on `view` (default: the view given at the start).
