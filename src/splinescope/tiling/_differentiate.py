@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from .._derivatives import load_forward_mode
 from ..network._program import Fold, Program, Seal, live_after
 
 BLOCK_BYTES = 64 << 20
@@ -26,18 +24,10 @@ def recording() -> Iterator[None]:
         yield
 
 
-@cache
-def _load_forward_mode() -> None:
-    """torch builds its forward-mode rules on first use, with a warning about its own use of torch.jit."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        importlib.import_module("torch._decomp.decompositions_for_jvp")
-
-
 @contextmanager
 def forward_mode() -> Iterator[None]:
     """Tangents on."""
-    _load_forward_mode()
+    load_forward_mode()
     with forward_ad.dual_level():
         yield
 

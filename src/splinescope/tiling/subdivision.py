@@ -34,7 +34,7 @@ class Level(Result):
         children: `[P]` into how many tiles of the first l + 1 layers.
         sides: `[P]` how many sides it has; -1 for one that touches the rim of the slice.
         shares: `[Q]` of the children of tiles that are cut: their area over the mean of their siblings.
-        jumps: `[W]` at each wall that layer l + 1 made: |A - A'| over the mean of |A| and |A'|, A and A' the maps on
+        jumps: `[W]` at each wall that layer l + 1 made: `|A - A'|` over the mean of `|A|` and `|A'|`, A and A' the maps on
             its two sides; empty without values.
     """
 
@@ -52,7 +52,7 @@ class Level(Result):
 
     @cached_property
     def exponent(self) -> float:
-        """a of the law "cuts = c size^a": 0 if every tile is cut alike (self-similar), 1 if cuts come with size alone.
+        """The a in the law `cuts = c size^a`, 0 if all tiles are cut alike (self-similar), 1 if cuts come with size.
 
         By Poisson regression of the cuts on the logarithm of the size, an estimate from these tiles; nan if none is cut
         or all are of one size.
