@@ -34,8 +34,8 @@ class Level(Result):
         children: `[P]` into how many tiles of the first l + 1 layers.
         sides: `[P]` how many sides it has; -1 for one that touches the rim of the slice.
         shares: `[Q]` of the children of tiles that are cut: their area over the mean of their siblings.
-        jumps: `[W]` at each wall that layer l + 1 made: `|A - A'|` over the mean of `|A|` and `|A'|`, A and A' the maps on
-            its two sides; empty without values.
+        jumps: `[W]` at each wall that layer l + 1 made: `|A - A'|` over the mean of `|A|` and `|A'|`, A and A' the maps
+            on its two sides; empty without values.
     """
 
     depth: int
