@@ -205,7 +205,7 @@ def test_sections_leave_whole_numbers_whole(model: Tiny) -> None:
     """Token ids are named as what is in the way; whole numbers into a linear layer are numbers like others."""
     x, y = torch.randint(0, 7, (4, 5)), torch.zeros(4, 3)
     change = {"wte.weight": torch.ones(7, 4)}
-    for section in (ss.landscape.loss_section, ss.polynomial_section, ss.certified_surface):
+    for section in (ss.landscape.loss_section, ss.landscape.polynomial_section, ss.landscape.certified_surface):
         with pytest.raises(ss.UnsupportedModelError, match=r"takes whole numbers.*after its embedding"):
             section(model, x, y, change)
     net = nn.Sequential(nn.Linear(5, 3), nn.ReLU())
