@@ -100,7 +100,7 @@ def test_points_evaluated_together_are_those_evaluated_one_by_one(name):
         together = Together(tiling.frozen, tiling.view, chosen)
         x = torch.from_numpy(tiling.view.inputs(chosen))
         expected = tiling.frozen.forward(x).flatten(1).numpy()
-        found = (together.coefficients @ together.output).numpy()
+        found = together.coefficients @ together.output
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-11 * np.abs(expected).max())
         for (_, z), pattern in zip(_differentiate.cuts(tiling.frozen, x), together.patterns, strict=True):
             clear = z.abs().numpy() > 1e-10 * float(z.abs().max())

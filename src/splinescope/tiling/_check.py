@@ -181,13 +181,13 @@ def _errors_together(
         values = vertex_values(tiling, used)
         expected = np.add.reduceat(values[places.reshape(-1)], starts[:-1]) / np.diff(starts)[:, None]
         together = Together(program, tiling.view, middles)
-        errors = np.abs((together.coefficients @ together.output).numpy() - expected).max(1)
+        errors = np.abs(together.coefficients @ together.output - expected).max(1)
         return errors, pattern_codes(together.patterns, count), float(np.abs(values).max())
     used, places = np.unique(ids, return_inverse=True)
     together = Together(program, tiling.view, np.concatenate([middles, tiling.vertices[used]]))
-    coefficients = together.coefficients.numpy()
+    coefficients = together.coefficients
     mean = np.add.reduceat(coefficients[count:][places.reshape(-1)], starts[:-1]) / np.diff(starts)[:, None]
-    output = together.output.numpy()
+    output = together.output
     errors = np.abs((coefficients[:count] - mean) @ output).max(1)
     size = float(np.abs(coefficients[:count:16] @ output).max())
     return errors, pattern_codes([p[:count] for p in together.patterns], count), size

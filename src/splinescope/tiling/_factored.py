@@ -172,12 +172,12 @@ def _standing(
     fold = plan.segments[stage].next_fold
     if fold is None:
         return FactoredRows(coefficients, basis, bends, below, centre, *empty, np.zeros(0))
-    mid, rad, size = _box(coefficients)
+    mid, rad, size = box(coefficients)
     centres, reach, error = basis.cut_ranges(fold, mid, rad, size)
-    touching, positive, tolerances = _touching(centres, reach, error, plan.tolerances[stage])
+    found, positive, tolerances = touching(centres, reach, error, plan.tolerances[stage])
     chosen, cuts = [np.zeros(0, np.int64)], [np.empty((len(coefficients), 0))]
-    for start in range(0, len(touching), _UNITS_TOGETHER):
-        block = touching[start : start + _UNITS_TOGETHER]
+    for start in range(0, len(found), _UNITS_TOGETHER):
+        block = found[start : start + _UNITS_TOGETHER]
         z = coefficients @ basis.cuts(fold, block)
         tol = tolerances[start : start + _UNITS_TOGETHER]
         positive[block] = z.max(0) > tol
@@ -185,7 +185,7 @@ def _standing(
         chosen.append(np.flatnonzero(both) + start)
         cuts.append(z[:, both])
     local = np.concatenate(chosen)
-    units = touching[local]
+    units = found[local]
     return FactoredRows(
         coefficients, basis, bends, below, centre, positive, units, np.ascontiguousarray(np.concatenate(cuts, 1)),
         plan.labels[stage][units], tolerances[local],
@@ -200,25 +200,26 @@ def touching_units(
     Returns their numbers, the sign `[U]` of all others, and what counts as zero for those found: the given tolerance
     or the rounding error of the sum, whichever is larger.
     """
-    mid, rad, size = _box(coefficients)
+    mid, rad, size = box(coefficients)
     centre, reach, error = np.zeros((3, basis.shape[1]))
     kernels.add_rows(basis, mid, rad, size, centre, reach, error)
-    return _touching(centre, reach, error, tolerances)
+    return touching(centre, reach, error, tolerances)
 
 
-def _box(coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def box(coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Middle and half extent of each coefficient, and what its terms may be rounded by in a sum of all."""
     low, high = coefficients.min(0), coefficients.max(0)
     size = np.maximum(np.abs(low), np.abs(high)) * (len(low) * np.finfo(float).eps)
     return 0.5 * (low + high), 0.5 * (high - low), size
 
 
-def _touching(
+def touching(
     centre: np.ndarray, reach: np.ndarray, error: np.ndarray, tolerances: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """`touching_units` from mid B, rad |B| and the rounding error."""
     limits = np.maximum(tolerances, error)
-    touching = np.flatnonzero(np.abs(centre) <= reach + limits)
-    return touching, centre > 0, limits[touching]
+    found = np.flatnonzero(np.abs(centre) <= reach + limits)
+    return found, centre > 0, limits[found]
 
 
 def as_booleans(words: np.ndarray, count: int) -> np.ndarray:

@@ -113,9 +113,7 @@ def make_plan(program: Program, probes: Tensor, rtol: float, rows: str = "auto")
             tolerances.append(rtol * magnitude.amax(0).numpy())
             first_labels.append(first_labels[-1] + fold.site.units)
         seal_tolerances.append([rtol * sizes[s.final].flatten(1).amax(0).numpy() for s in segment.seals])
-        segment.all_shapes = {name: tuple(value.shape[1:]) for name, value in values.items()}
-        segment.shapes = {name: segment.all_shapes[name] for name in segment.kept}
-        live = {name: values[name] for name in segment.kept}
+        live = segment.learn_shapes(values)
     widths = [sum(segment.width(key) for key in segment.keys) for segment in segments]
     entering = [int(np.prod(program.input_shape)), *widths[:-1]]
     return Plan(
@@ -128,6 +126,16 @@ def make_plan(program: Program, probes: Tensor, rtol: float, rows: str = "auto")
         row_bytes=[8 * (a + b) for a, b in zip(widths, [*widths[1:], widths[-1]], strict=True)],
         basis_bytes=[8 * segment.basis_width for segment in segments],
     )
+
+
+def learn_shapes(segments: list[Segment], program: Program) -> None:
+    """Run one row: what segments must know of their values."""
+    live = {program.input: torch.zeros(1, *program.input_shape, dtype=torch.float64)}
+    for segment in segments:
+        values = dict(live)
+        for step in ([] if segment.fold is None else [segment.fold]) + segment.steps:  # type: ignore[operator]
+            values[step.output] = step.run(*(values[name] for name in step.inputs))
+        live = segment.learn_shapes(values)
 
 
 def _factored_folds(widths: list[int], rows: str) -> int:

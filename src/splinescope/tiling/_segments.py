@@ -119,6 +119,12 @@ class Segment:
             return self.next_fold.site.units
         return int(np.prod(self.shapes[key]))
 
+    def learn_shapes(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Note the shapes of all values that are live in it; those that it hands on are returned."""
+        self.all_shapes = {name: tuple(value.shape[1:]) for name, value in values.items()}
+        self.shapes = {name: self.all_shapes[name] for name in self.kept}
+        return {name: values[name] for name in self.kept}
+
     @property
     def stores_cuts(self) -> bool:
         """Whether a basis holds the next fold's pre-activations; else they are numbers of the fold's one input."""
