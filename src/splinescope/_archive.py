@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import mmap
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 
 from ._checks import check_file
 from ._errors import FileFormatError
@@ -51,18 +51,60 @@ class Kind:
 def write_archive(
     path: str | os.PathLike[str], kind: Kind, arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]
 ) -> None:
-    """Write arrays and a header by atomic replacement."""
+    """Write arrays and a header by atomic replacement.
+
+    The arrays may be mapped files: they are written from where they are, a block at a time.
+    """
     plain = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     text = json.dumps(header)
     metadata = {"format": kind.format, "version": str(kind.version), "header": text, "sha256": _digest(plain, text)}
-    with replacing(path) as partial:
-        save_file(plain, partial, metadata)
+    # widest numbers first, so that every array starts at a multiple of its numbers' size and can be mapped
+    order = sorted(plain, key=lambda name: (-plain[name].itemsize, name))
+    entries: dict[str, Any] = {"__metadata__": metadata}
+    start = 0
+    for name in order:
+        array = plain[name]
+        stop = start + array.nbytes
+        entries[name] = {"dtype": _DTYPES[array.dtype.str], "shape": list(array.shape), "data_offsets": [start, stop]}
+        start = stop
+    head = json.dumps(entries, separators=(",", ":")).encode()
+    head += b" " * (-len(head) % 8)
+    with replacing(path) as partial, partial.open("wb") as file:
+        file.write(len(head).to_bytes(8, "little") + head)
+        for name in order:
+            _write(file, plain[name])
+
+
+_DTYPES = {
+    "<f8": "F64",
+    "<f4": "F32",
+    "<i8": "I64",
+    "<i4": "I32",
+    "<u8": "U64",
+    "<u4": "U32",
+    "|u1": "U8",
+    "|b1": "BOOL",
+}
+"""What safetensors calls the numbers that are stored here."""
+
+
+def _write(file: BinaryIO, array: np.ndarray) -> None:
+    for block in _blocks(array):
+        file.write(block)
+
+
+def _blocks(array: np.ndarray) -> Iterator[memoryview]:
+    """The bytes of an array, so many at a time."""
+    if array.size:
+        flat = memoryview(array.reshape(-1)).cast("B")
+        for start in range(0, len(flat), _BLOCK):
+            yield flat[start : start + _BLOCK]
 
 
 def read_archive(
     path: str | os.PathLike[str], kind: Kind, layout: Callable[[dict[str, Any]], Layout], optional: set[str]
 ) -> tuple[str, dict[str, Any], dict[str, np.ndarray]]:
-    """The file's name, header and arrays.
+    """The file's name, header and arrays, which are mapped: what is not used takes no memory.
 
     Format, version, names, dtypes, numbers of axes and the checksum have been looked at: the file is as it was written
     (if it is of version 1, which has no checksum, a changed number goes unnoticed).
@@ -85,7 +127,7 @@ def read_archive(
             names = set(file.keys())
             if wrong := sorted((expected.keys() - optional - names) | (names - expected.keys())):
                 raise FileFormatError(f"{name}: arrays missing or unknown: {', '.join(wrong)}.")
-            arrays = {key: file.get_tensor(key) for key in sorted(names)}
+            arrays = _mapped(name, {key: file.get_slice(key) for key in sorted(names)})
     except (SafetensorError, KeyError, TypeError) as error:  # the last two: a dtype that numpy does not know
         raise FileFormatError(f"{name} is not a {kind.name}, or is damaged: {error}.") from error
     for key, array in arrays.items():
@@ -98,6 +140,25 @@ def read_archive(
     if older is None and metadata.get("sha256") != _digest(arrays, text):
         raise FileFormatError(f"{name} is damaged: its contents do not have the checksum they were written with.")
     return name, header, arrays
+
+
+def _mapped(name: str, entries: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """The arrays of a file whose head the library has checked, as views of the file."""
+    with open(name, "rb") as file:
+        head = int.from_bytes(file.read(8), "little")
+        offsets = {key: entry["data_offsets"] for key, entry in json.loads(file.read(head)).items() if key in entries}
+        content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    arrays = {}
+    for key, entry in entries.items():
+        dtype, shape = _NUMBERS[entry.get_dtype()], tuple(entry.get_shape())
+        start, size = 8 + head + int(offsets[key][0]), int(np.prod(shape, dtype=np.int64))
+        array = np.frombuffer(content, dtype, size, start).reshape(shape) if size else np.empty(shape, dtype)
+        arrays[key] = array if array.flags.aligned else array.copy()
+    return arrays
+
+
+_NUMBERS = {name: np.dtype(code) for code, name in _DTYPES.items()}
+_BLOCK = 1 << 24
 
 
 def require(ok: bool, what: str) -> None:
@@ -138,5 +199,8 @@ def _digest(arrays: Mapping[str, np.ndarray], header: str) -> str:
     for name in sorted(arrays):
         array = arrays[name]
         digest.update(f"\n{name} {array.dtype.str} {array.shape}\n".encode())
-        digest.update(hashlib.sha256(array.data if array.size else b"").digest())  # each array can be hashed on its own
+        inner = hashlib.sha256()  # each array can be hashed on its own
+        for block in _blocks(array):
+            inner.update(block)
+        digest.update(inner.digest())
     return digest.hexdigest()

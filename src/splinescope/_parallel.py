@@ -5,83 +5,162 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import os
-from collections.abc import Callable, Sequence
+import pickle
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+from zipfile import BadZipFile
 
 import numpy as np
 
-from ._checks import require
-from ._errors import SplinescopeError
+from ._checks import check_whole, require
+from ._errors import FileFormatError, SplinescopeError
 from ._files import replacing
 
 Arrays = dict[str, np.ndarray]
 """What a piece of work returns: arrays by name (tensors are forty times slower to send)."""
 
+R = TypeVar("R")
+
 
 def share(
-    work: Callable[..., Arrays],
+    work: Callable[..., R],
     items: Sequence[tuple[Any, ...]],
     names: Sequence[str],
     *,
     workers: int,
     folder: str | os.PathLike[str] | None = None,
-    done: Callable[[int], None] | None = None,
-) -> list[Arrays]:
-    """`work(*item)` for every item, in as many processes as there are workers; results in the order of the items.
+    is_finished: Callable[[R], bool] = lambda result: True,
+) -> Iterator[tuple[int, R]]:
+    """`work(*item)` for every item, by so many processes: (number of the item, result) as they come.
 
     What is finished is kept when a worker dies: the rest is tried once more, then an error names it. With a folder,
-    each result is also written there under its name as soon as it is there, and found there by a second run.
+    each result is also written there under its name as soon as it is there, and found there by a second run, whatever
+    ended the first: an error, Ctrl-C, a full disk.
 
     Args:
         work: A function of this package or another importable module.
         items: Its arguments; numpy arrays travel by shared memory.
         names: One per item: what errors and files call it. With a folder they must tell different work apart.
         workers: Number of processes.
-        folder: Where finished results are kept, as `.npz` files.
-        done: Called with the number of an item when it is finished.
+        folder: Where finished results, which must be `Arrays`, are kept, as `.npz` files.
+        is_finished: Which results may be kept there.
 
     Raises:
-        SplinescopeError: A worker died twice; what is not done is named.
+        SplinescopeError: A worker died twice, or the folder cannot be written; what is not done is named.
+        FileFormatError: A file in the folder is damaged.
         Exception: What `work` itself raises.
     """
     joblib = require("joblib", "parallel")
     place = None if folder is None else Path(folder)
-    results: dict[int, Arrays] = {}
+    done: set[int] = set()
     if place is not None:
         place.mkdir(parents=True, exist_ok=True)
         for i, name in enumerate(names):
             if (place / f"{name}.npz").exists():
-                results[i] = _read(place / f"{name}.npz")
-                if done is not None:
-                    done(i)
+                done.add(i)
+                yield i, _read(place / f"{name}.npz")  # type: ignore[misc]
     for attempt in (1, 2):
-        left = [i for i in range(len(items)) if i not in results]
+        left = [i for i in range(len(items)) if i not in done]
         if not left:
-            break
+            return
         calls = (joblib.delayed(_numbered)(work, i, items[i]) for i in left)
         try:
-            for i, result in joblib.Parallel(n_jobs=workers, return_as="generator_unordered")(calls):
-                results[i] = result
-                if place is not None:
-                    with replacing(place / f"{names[i]}.npz") as path, open(path, "wb") as file:
-                        np.savez(file, allow_pickle=False, **result)
-                if done is not None:
-                    done(i)
+            with closing(joblib.Parallel(n_jobs=workers, return_as="generator_unordered")(calls)) as results:
+                for i, result in results:
+                    done.add(i)
+                    if place is not None and is_finished(result):
+                        _write(place, names[i], result)
+                    yield i, result
         except BrokenProcessPool as error:  # killed, out of memory: joblib's own error is one of these
-            lost = ", ".join(names[i] for i in left if i not in results)
+            lost = ", ".join(names[i] for i in left if i not in done)
             if attempt == 2:
                 kept = "" if place is None else f" What is finished is in {place}: the same call goes on from there."
                 raise SplinescopeError(f"A worker process died twice; not done: {lost}.{kept}") from error
-    return [results[i] for i in range(len(items))]
 
 
-def _numbered(work: Callable[..., Arrays], number: int, item: tuple[Any, ...]) -> tuple[int, Arrays]:
+def call_each(
+    function: Callable[..., R], arguments: Sequence[tuple[Any, ...]], names: Sequence[str], *, workers: int
+) -> Iterator[tuple[int, R]]:
+    """`function(*arguments[i])` by so many processes, as `share` does; any function, arguments and results.
+
+    They travel as bytes that cloudpickle makes: partial functions of live modules, functions of a notebook.
+    """
+    sent = packed(function)
+    items = [(sent, packed(each)) for each in arguments]
+    for i, result in share(_called, items, names, workers=check_whole(workers, "workers")):
+        yield i, unpacked(result["result"])
+
+
+def by_rows(function: Callable[..., R], rows: Sequence[Any], *, workers: int, what: str) -> list[R]:
+    """`function(*blocks)` on blocks of rows (tensors `[N, ...]`, or None), by so many processes; results in order."""
+    check_whole(workers, "workers")
+    count = len(next(each for each in rows if each is not None))
+    parts = blocks(count, workers)
+    arguments = [tuple(None if each is None else each[part].clone() for each in rows) for part in parts]
+    names = [f"{what} {part.start} to {part.stop - 1}" for part in parts]
+    results = dict(call_each(function, arguments, names, workers=workers))
+    return [results[i] for i in range(len(parts))]
+
+
+_FUNCTION: dict[bytes, Callable[..., Any]] = {}
+
+
+def _called(function: np.ndarray, arguments: np.ndarray) -> Arrays:
+    """One call, in a process of its own; the last function is kept, with whatever it knows of its model by then."""
+    key = hashlib.sha256(function.tobytes()).digest()
+    if key not in _FUNCTION:
+        _FUNCTION.clear()
+        _FUNCTION[key] = unpacked(function)
+    return {"result": packed(_FUNCTION[key](*unpacked(arguments)))}
+
+
+def blocks(count: int, workers: int) -> list[slice]:
+    """Rows 0..count in parts for so many workers; more parts than workers, as they differ in cost."""
+    parts = max(1, min(count, _PARTS_PER_WORKER * workers))
+    ends = [count * i // parts for i in range(parts + 1)]
+    return [slice(a, b) for a, b in pairwise(ends)]
+
+
+_PARTS_PER_WORKER = 4
+
+
+def packed(value: Any) -> np.ndarray:
+    """Anything that cloudpickle takes (modules, functions of a notebook) as bytes that travel by shared memory."""
+    cloudpickle = require("cloudpickle", "parallel")
+    stream = io.BytesIO()
+    cloudpickle.dump(value, stream)
+    return np.frombuffer(stream.getvalue(), np.uint8)
+
+
+def unpacked(data: np.ndarray) -> Any:
+    """What `packed` was given; only for bytes that the calling process made."""
+    return pickle.loads(data.tobytes())
+
+
+def _numbered(work: Callable[..., R], number: int, item: tuple[Any, ...]) -> tuple[int, R]:
     return number, work(*item)
 
 
+def _write(place: Path, name: str, result: Any) -> None:
+    try:
+        with replacing(place / f"{name}.npz") as path, open(path, "wb") as file:
+            np.savez(file, allow_pickle=False, **result)
+    except OSError as error:
+        raise SplinescopeError(
+            f"{place} cannot take {name}: {error}. What was finished before is there: the same call goes on from there."
+        ) from error
+
+
 def _read(path: Path) -> Arrays:
-    with np.load(path, allow_pickle=False) as archive:
-        return {name: archive[name] for name in archive.files}
+    try:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (ValueError, EOFError, BadZipFile) as error:
+        raise FileFormatError(f"{path} is damaged: {error}. Remove it, and it is made again.") from error

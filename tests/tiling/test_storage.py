@@ -203,11 +203,11 @@ def test_a_number_changed_on_the_disk_is_noticed(saved):
 def test_an_interrupted_save_leaves_the_old_file(tiling, saved, monkeypatch, failure):
     before = saved.read_bytes()
 
-    def interrupted(arrays, path, metadata):
-        path.write_bytes(b"half")
+    def interrupted(file, array):
+        file.write(b"half")
         raise failure
 
-    monkeypatch.setattr(_archive, "save_file", interrupted)
+    monkeypatch.setattr(_archive, "_write", interrupted)
     with pytest.raises(failure):
         tiling.save(saved)
     assert saved.read_bytes() == before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 
 import joblib
@@ -28,7 +29,10 @@ def network() -> ss.SplineNetwork:
 
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same parts and the same joining, without the price of processes."""
-    monkeypatch.setattr(_parallel, "require", lambda *_: _Sequential)
+    require = _parallel.require
+    monkeypatch.setattr(
+        _parallel, "require", lambda name, extra: _Sequential if name == "joblib" else require(name, extra)
+    )
 
 
 class _Sequential:
@@ -97,9 +101,53 @@ def test_processes_give_the_tiling_of_one_and_a_second_run_resumes(
 def test_a_worker_that_dies_is_tried_once_more_then_named(tmp_path: Path) -> None:
     mark = str(tmp_path / "died")
     results = _parallel.share(dying.once, [(i, mark) for i in range(3)], ["a", "b", "c"], workers=2)
-    assert [int(result["number"][0]) for result in results] == [0, 1, 2]
+    assert sorted((i, int(result["number"][0])) for i, result in results) == [(0, 0), (1, 1), (2, 2)]
     with pytest.raises(ss.SplinescopeError, match=r"died twice; not done: .*b"):
-        _parallel.share(dying.always, [(i,) for i in range(2)], ["a", "b"], workers=2)
+        list(_parallel.share(dying.always, [(i,) for i in range(2)], ["a", "b"], workers=2))
+
+
+def stop(share: float, now: str) -> None:
+    raise KeyboardInterrupt
+
+
+def test_what_is_finished_survives_ctrl_c_a_full_disk_and_a_damaged_file_is_named(
+    network: ss.SplineNetwork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_this_process(monkeypatch)
+    one = ss.tessellate(network, SQUARE, threads=1)
+    with pytest.raises(KeyboardInterrupt):
+        ss.tessellate(network, SQUARE, workers=2, folder=tmp_path, progress=stop)
+    assert len(list(tmp_path.glob("*.npz"))) == 1
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, hard))
+    try:
+        with pytest.raises(ss.SplinescopeError, match=r"cannot take .*part2of8.*goes on from there"):
+            ss.tessellate(network, SQUARE, workers=2, folder=tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert len(list(tmp_path.iterdir())) == 1, "nothing half-written"
+    assert_same_tiling(one, ss.tessellate(network, SQUARE, workers=2, folder=tmp_path))
+    file = min(tmp_path.glob("*.npz"))
+    file.write_bytes(file.read_bytes()[:100])
+    with pytest.raises(ss.SplinescopeError, match="is damaged"):
+        ss.tessellate(network, SQUARE, workers=2, folder=tmp_path)
+
+
+def test_a_limit_stops_all_parts_and_gives_what_they_found(
+    network: ss.SplineNetwork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_this_process(monkeypatch)
+    one = ss.tessellate(network, SQUARE)
+    with pytest.raises(ss.LimitReached, match="max_tiles=") as reached:
+        ss.tessellate(network, SQUARE, workers=2, max_tiles=one.count // 2, folder=tmp_path)
+    partial = reached.value.partial
+    assert not partial.complete
+    assert 0 < partial.count < one.count
+    assert partial.walls.units.max() < sum(site.cuts for site in network.sites)
+    with pytest.raises(ss.LimitReached, match="time_limit"):
+        ss.tessellate(network, SQUARE, workers=2, time_limit=1e-9)
+    assert_same_tiling(one, ss.tessellate(network, SQUARE, workers=2, max_tiles=one.count, time_limit=600.0))
+    assert_same_tiling(one, ss.tessellate(network, SQUARE, workers=2, folder=tmp_path))
 
 
 def test_the_same_call_runs_on_dask(network: ss.SplineNetwork) -> None:
@@ -116,7 +164,5 @@ def test_the_same_call_runs_on_dask(network: ss.SplineNetwork) -> None:
 def test_what_workers_cannot_do_is_refused(network: ss.SplineNetwork) -> None:
     with pytest.raises(ss.InputError, match="needs workers"):
         ss.tessellate(network, SQUARE, folder="parts")
-    with pytest.raises(ss.InputError, match="max_tiles"):
-        ss.tessellate(network, SQUARE, workers=2, max_tiles=10)
     with pytest.raises(ss.InputError, match="workers"):
         ss.tessellate(network, SQUARE, workers=0)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import math
 import numbers
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,6 +14,7 @@ from torch import Tensor, nn
 
 from .._checks import check_choice, check_whole
 from .._errors import InputError
+from .._parallel import by_rows
 from ..network import SplineNetwork
 from ..train import evaluating
 from ._result import LocalComplexity, Method
@@ -37,6 +40,7 @@ def local_complexity(
     forward: Forward | None = None,
     generator: torch.Generator | None = None,
     chunk_bytes: int | None = None,
+    workers: int | None = None,
 ) -> LocalComplexity:
     """Count, for each point and site, the folds that pass through a neighbourhood of the point.
 
@@ -73,6 +77,7 @@ def local_complexity(
             global random state is untouched.
         chunk_bytes: Bound on the values of one block at the widest site (4 MB on a CPU, which stays in its cache,
             256 MB elsewhere); the memory used is a few times that.
+        workers: Share the points between so many processes (by joblib, which may send them to a cluster).
 
     Returns:
         Counts `[N, S]`, with the bound they give on tiles and what they are.
@@ -98,6 +103,14 @@ def local_complexity(
     shape, size = tuple(points.shape[1:]), math.prod(points.shape[1:])
     if method == "distance" and directions is not None:
         raise InputError("directions belong to the methods 'frame' and 'exact'; 'distance' has none.")
+    if workers is not None:
+        if directions is None and method != "distance":
+            directions = 2 if method == "exact" else min(size, _DIRECTIONS)
+        drawn = None if method == "distance" else _as_frame(directions, shape, generator)  # the same for all
+        return _by_workers(
+            model, points, workers, radius=radius, method=method, directions=drawn, region=region, forward=forward,
+            chunk_bytes=chunk_bytes,
+        )  # fmt: skip
     if method == "exact":
         from .exact_tiles import exact_counts
 
@@ -123,6 +136,14 @@ def local_complexity(
             )
         counts = distance_counts(net, points, radius, block)
         return _result(net, counts, method, radius, size, size, f"ball of radius {radius:g}")
+
+
+def _by_workers(model: Any, points: Tensor, workers: int, **options: Any) -> LocalComplexity:
+    if not isinstance(model, nn.Module):
+        raise InputError("workers need the module itself, not a network that was read from it.")
+    parts = by_rows(partial(local_complexity, model, **options), [points], workers=workers, what="points")
+    tiles = None if parts[0].tiles is None else torch.cat([part.tiles for part in parts if part.tiles is not None])
+    return replace(parts[0], counts=torch.cat([part.counts for part in parts]), tiles=tiles)
 
 
 def _result(

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from .._checks import check_positive
 from .._display import Result, table
 from .._errors import FileFormatError, InputError
+from .._parallel import call_each
 from .._progress import Progress, telling
-from ..network import trace
 from ..tiling import Slice, Tiling, tessellate
 from ..train import step_of
 from ._statistics import Statistics, choose, set_statistics_
@@ -84,6 +84,7 @@ def timeline(
     max_tiles: int | None = None,
     statistics: Statistics | None = None,
     progress: Progress | bool | None = None,
+    workers: int | None = None,
 ) -> Timeline:
     """Tile one slice at every checkpoint and measure how tiles move.
 
@@ -104,6 +105,7 @@ def timeline(
             (or the first one), as in training on all of it; "running" its own running averages, which lag behind the
             weights early in training. "data" by default, if that set has at least two points.
         progress: None: shown once it takes a few seconds; True, False, or a function of (share done, what it is at).
+        workers: Share the checkpoints between so many processes (by joblib, which may send them to a cluster).
 
     Returns:
         Tilings (exact) and measures by step.
@@ -130,28 +132,51 @@ def timeline(
     data = torch.as_tensor(sets.get("train", next(iter(sets.values()))))
     radius = as_radius(radius, data)
     held = choose(statistics, twin, len(data))
-    network = None
-    steps, tilings, rows = sorted(found), [], []
+    steps = sorted(found)
+    batch = data if held == "data" else None
+    one = _Moment(twin, view, sets, radius, near, directions, max_tiles, batch)
+    moments: dict[int, tuple[Tiling, dict[str, float]]] = {}
     with telling(progress, "timeline") as tell:
-        for number, step in enumerate(steps):
-            tell(number / len(steps), f"step {step}")
-            _load(twin, found[step])
-            if held == "data":
-                measured = copy.deepcopy(twin)
-                set_statistics_(measured, data)
-                twin.load_state_dict(measured.state_dict())  # in place: the traced network reads these tensors
-            if network is None:
-                like = next(twin.parameters(), torch.zeros(0))
-                network = trace(twin, torch.from_numpy(places[:2]).to(like))
-            tiling = tessellate(network, view, max_tiles=max_tiles, progress=False)
-            row = _measures(tiling, view, near)
-            for name, inputs in sets.items():
-                counts = local_complexity(twin, inputs, radius=radius, directions=directions)
-                row[f"complexity/{name}"] = float(counts.total.double().mean())
-            tilings.append(replace(tiling, network=None, frozen=None))  # a copy of all parameters a step is too much
-            rows.append(row)
+        if workers is None:
+            for number, step in enumerate(steps):
+                tell(number / len(steps), f"step {step}")
+                moments[number] = one(found[step])
+        else:
+            sources, names = [(found[step],) for step in steps], [f"step {step}" for step in steps]
+            for number, moment in call_each(one, sources, names, workers=workers):
+                moments[number] = moment
+                tell(len(moments) / len(steps), names[number])
+    rows = [moments[i][1] for i in range(len(steps))]
     measures = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-    return Timeline(np.array(steps, np.int64), tuple(tilings), measures, radius, near, held)
+    tilings = tuple(moments[i][0] for i in range(len(steps)))
+    return Timeline(np.array(steps, np.int64), tilings, measures, radius, near, held)
+
+
+@dataclass
+class _Moment:
+    """From a checkpoint to the tiling and the measures of the model with its parameters; the model is read once."""
+
+    model: nn.Module
+    view: Slice
+    sets: Mapping[str, Any]
+    radius: float
+    near: float
+    directions: int | Any | None
+    max_tiles: int | None
+    batch: Tensor | None
+
+    def __call__(self, source: Path | Mapping[str, Tensor]) -> tuple[Tiling, dict[str, float]]:
+        _load(self.model, source)
+        if self.batch is not None:
+            measured = copy.deepcopy(self.model)
+            set_statistics_(measured, self.batch)
+            self.model.load_state_dict(measured.state_dict())  # in place: the traced network reads these tensors
+        tiling = tessellate(self.model, self.view, max_tiles=self.max_tiles, progress=False)
+        row = _measures(tiling, self.view, self.near)
+        for name, inputs in self.sets.items():
+            counts = local_complexity(self.model, inputs, radius=self.radius, directions=self.directions)
+            row[f"complexity/{name}"] = float(counts.total.double().mean())
+        return replace(tiling, network=None, frozen=None), row  # a copy of all parameters a step is too much
 
 
 def _measures(tiling: Tiling, view: Slice, near: float) -> dict[str, float]:

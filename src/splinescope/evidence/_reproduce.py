@@ -16,6 +16,7 @@ from typing import Any
 
 from .._checks import check_choice, check_whole, require
 from .._files import replacing
+from .._parallel import share
 from .._progress import Progress
 from ._experiment import Check, Claim, Outcome, Size, Verdict
 from ._pages import Record, page, read_record, read_records, summary, without_numbers
@@ -73,9 +74,8 @@ def _run(due: list[str], folder: Path, size: Size, seed: int, jobs: int, progres
             _make(name, folder, size, seed, progress)
             yield name
         return
-    joblib = require("joblib", "parallel")
-    work = (joblib.delayed(_make)(name, folder, size, seed, None) for name in due)
-    for name in joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(work):
+    items = [(name, folder, size, seed, None) for name in due]
+    for _, name in share(_make, items, due, workers=jobs):
         if progress is not None:
             progress(1.0, f"{name}: done")
         yield name

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from .._display import Certainty, Result, table
 from .._errors import InputError
+from .._parallel import by_rows
 from ._pushforward import Bound, LatentMap, latent_map
 from ._spectrum import gram_by_blocks, krylov_top, singular_values_of
 
@@ -75,6 +78,7 @@ def log_volume(
     rtol: float | None = None,
     batch_size: int | None = None,
     generator: torch.Generator | None = None,
+    workers: int | None = None,
 ) -> Volumes:
     """Log of the volume factor `sqrt(det(A^T A)) = prod_i sigma_i(A)` of a generator at latents.
 
@@ -100,6 +104,8 @@ def log_volume(
             generator's dtype.
         batch_size: Latents per batch; by memory if None.
         generator: Source of the random projection and of the block method's start.
+        workers: Share the latents between so many processes (by joblib, which may send them to a cluster); not with
+            `projection` or `generator`.
 
     Returns:
         `Volumes`, with logs, ranks and singular values.
@@ -118,6 +124,11 @@ def log_volume(
     Reference: Balestriero, Humayun, Baraniuk, "On the Geometry of Deep Learning", equation (10); Humayun et al.,
     "MaGNET" (2022).
     """
+    if workers is not None:
+        if projection is not None or generator is not None:
+            raise InputError("projection and generator draw once for all latents; leave them or workers out.")
+        options = {"top_k": top_k, "output": output, "rtol": rtol, "batch_size": batch_size}
+        return _by_workers(model, z, condition, tangents, workers, options)
     mapping = latent_map(model, z, output=output, condition=condition)
     size = mapping.latent_size
     if tangents is not None and (tangents.dim() != 3 or tangents.shape[:2] != (len(z), size)):
@@ -131,6 +142,22 @@ def log_volume(
     found = _summary(values.to(z.device), errors.to(z.device), mapping, projection, directions, rtol)
     certainty: Certainty = "estimate" if projection is not None else "bound" if bool(found.error.any()) else "exact"
     return replace(found, output=output, certainty=certainty)
+
+
+def _by_workers(
+    model: Bound, z: Tensor, condition: Tensor | None, tangents: Tensor | None, workers: int, options: dict[str, Any]
+) -> Volumes:
+    parts = by_rows(partial(_of_rows, model, options), [z, condition, tangents], workers=workers, what="latents")
+    names = ("log", "log_pseudo", "rank", "singular_values", "error")
+    joined = {name: torch.cat([getattr(part, name) for part in parts]) for name in names}
+    certainty: Certainty = "bound" if bool(joined["error"].any()) else "exact"
+    return replace(parts[0], **joined, certainty=certainty)  # type: ignore[arg-type]
+
+
+def _of_rows(
+    model: Bound, options: dict[str, Any], z: Tensor, condition: Tensor | None, tangents: Tensor | None
+) -> Volumes:
+    return log_volume(model, z, condition=condition, tangents=tangents, **options)
 
 
 class _Work:

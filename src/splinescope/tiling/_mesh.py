@@ -15,7 +15,7 @@ from ._solids import kind_of
 from ._tiles import OUTSIDE, Tiles
 from .kernels import jit
 
-_SAME_PLACE = 1e-6  # of the domain: farther apart, two vertices are not the same
+SAME_PLACE = 1e-6  # of the domain: farther apart, two vertices are not the same
 
 
 @dataclass(frozen=True)
@@ -44,23 +44,26 @@ def assemble(leaves: list[Leaf], domain: np.ndarray) -> Mesh:
     ids = np.empty(len(corners), np.int32)
     firsts = np.empty(len(names), np.int64)
     count = kernels.number_vertices(
-        names, corners, np.empty(table, np.uint64), np.full(table, -1, np.int32), ids, firsts
+        names, corners, np.empty(table, np.uint64), np.full(table, -1, np.int32), 0, ids, firsts
     )
     firsts = firsts[:count]
     all_points = np.concatenate([leaf.points for leaf in leaves])
     points = all_points[firsts]
-    apart = _SAME_PLACE * np.ptp(domain, axis=0).max()  # rows in factored form depend on the chunk in their last bits
+    apart = SAME_PLACE * np.ptp(domain, axis=0).max()  # rows in factored form depend on the chunk in their last bits
     if len(leaves) > 1 and not np.allclose(points[ids], all_points[corners], rtol=0.0, atol=apart):
         raise SplinescopeError("two vertices got the same 64-bit name: please report this network and slice.")
     values = None
     if leaves[0].values is not None:
         values = _gather([leaf.values for leaf in leaves], starts, firsts)
     mesh = Mesh(points, values, replace(tiles, corners=ids).finished(points.shape[1]))
-    if not (tiles.labels < OUTSIDE).any():
-        return mesh
-    if points.shape[1] == 1:
+    return without_unreal(mesh, domain) if (tiles.labels < OUTSIDE).any() else mesh
+
+
+def without_unreal(mesh: Mesh, domain: np.ndarray) -> Mesh:
+    """A mesh without the walls that are marked as none."""
+    if mesh.points.shape[1] == 1:
         return _without_unreal_ends(mesh)
-    if points.shape[1] == 2:
+    if mesh.points.shape[1] == 2:
         return _without_unreal_walls(mesh, domain)
     from ._merge import without_unreal_facets
 

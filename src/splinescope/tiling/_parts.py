@@ -7,31 +7,32 @@ seam are marked as no real walls, like those that only losers of a max draw, and
 from __future__ import annotations
 
 import hashlib
-import io
 import os
-import pickle
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 
-from .._checks import require
 from .._errors import InputError, SplinescopeError
-from .._parallel import Arrays, share
+from .._parallel import Arrays, packed, share, unpacked
 from .._progress import Progress
 from ..network import SplineNetwork, trace
 from ..network._program import Program
 from . import kernels
 from ._chunk import Leaf
 from ._engine import Engine
+from ._mesh import Mesh
 from ._plan import make_plan, probe_points
 from ._tiles import OUTSIDE, Tiles
 from ._work import Work
 from .slice import Slice
 
 _PARTS_PER_WORKER = 4  # parts differ in how many tiles they have
+_DONE, _TOO_MANY, _TOO_LONG = 0, 1, 2  # how the work on a part ended
 _TILT = 0.0718281828  # seams are not parallel to an axis: folds often are
 
 
@@ -95,8 +96,9 @@ def names_of(corners: np.ndarray) -> np.ndarray:
 def leaves_by_parts(
     network: SplineNetwork, program: Program, view: Slice, *, rtol: float, rows: str, chunk_bytes: int,
     workers: int, folder: str | os.PathLike[str] | None, report: Progress,
-) -> list[Leaf]:  # fmt: skip
-    """The finished tiles of all parts; `assemble` joins them."""
+    max_tiles: int | None = None, time_limit: float | None = None,
+) -> tuple[list[Leaf], str | None]:  # fmt: skip
+    """The finished tiles of all parts, for `assemble` to join; and which limit stopped the work, if one did."""
     if view.dimension > 2:
         raise InputError(f"workers share slices of one or two dimensions, got {view.dimension}; leave workers out.")
     seam = -2 - sum(fold.site.units for fold in program.folds)
@@ -107,31 +109,43 @@ def leaves_by_parts(
     for array in about[:3]:
         digest.update(np.ascontiguousarray(array).tobytes())
     names = [f"{digest.hexdigest()[:24]}-part{i + 1}of{len(parts)}" for i in range(len(parts))]
-    finished: list[int] = []
+    deadline = None if time_limit is None else time.time() + time_limit  # of this machine's clock, and of all others
+    items = [(model, about, part.corners, part.labels, max_tiles, deadline) for part in parts]
+    leaves: dict[int, list[Leaf]] = {}
+    pieces, seams, stopped = 0, 0, None
+    results = share(
+        _tile_part, items, names, workers=workers, folder=folder, is_finished=lambda arrays: not arrays["stopped"][0]
+    )
+    with closing(results):
+        for i, arrays in results:
+            leaves[i] = _leaves(i, arrays)
+            pieces += sum(leaf.count for leaf in leaves[i])
+            seams += sum(int((leaf.tiles.labels == seam).sum()) for leaf in leaves[i])
+            tiles = pieces - seams // 2  # at least: a tile across a seam comes as two pieces with a wall each
+            report(len(leaves) / len(parts), f"{len(leaves)} of {len(parts)} parts, {tiles:,} tiles")
+            if max_tiles is not None and (tiles > max_tiles or arrays["stopped"][0] == _TOO_MANY):
+                stopped = f"max_tiles={max_tiles} reached: the parts so far have at least {max(tiles, max_tiles + 1)}"
+                break
+            if arrays["stopped"][0] == _TOO_LONG:
+                stopped = f"time_limit={time_limit} s reached"
+    return [leaf for i in sorted(leaves) for leaf in leaves[i]], stopped
 
-    def done(number: int) -> None:
-        finished.append(number)
-        report(len(finished) / len(parts), f"{len(finished)} of {len(parts)} parts")
 
-    items = [(model, about, part.corners, part.labels) for part in parts]
-    results = share(_tile_part, items, names, workers=workers, folder=folder, done=done)
-    return [leaf for i, arrays in enumerate(results) for leaf in _leaves(i, arrays)]
-
-
-def check_seams(labels: np.ndarray, program: Program) -> None:
-    """Refuse a mesh in which a seam is left."""
-    if (labels == sum(fold.site.units for fold in program.folds)).any():
+def closed_seams(mesh: Mesh, program: Program, complete: bool) -> Mesh:
+    """The mesh, refused if a seam is left in it; where parts are missing, seams to them are boundaries."""
+    left = mesh.tiles.labels >= sum(fold.site.units for fold in program.folds)
+    if not left.any():
+        return mesh
+    if complete:
         raise SplinescopeError("a seam between parts did not close: please report this network and slice.")
+    return replace(mesh, tiles=replace(mesh.tiles, labels=np.where(left, np.int32(OUTSIDE), mesh.tiles.labels)))
 
 
 def _packed(network: SplineNetwork) -> np.ndarray:
     """The module as bytes, and which output is tiled: programs are closures and stay where they are made."""
-    cloudpickle = require("cloudpickle", "parallel")
     if getattr(network, "_model", None) is None:
         raise InputError("workers need the module that the network was read from; this network has none.")
-    stream = io.BytesIO()
-    cloudpickle.dump((network.module, network._leaf), stream)
-    return np.frombuffer(stream.getvalue(), np.uint8)
+    return packed((network.module, network._leaf))
 
 
 _READ: dict[bytes, SplineNetwork] = {}
@@ -141,7 +155,7 @@ def _unpacked(model: np.ndarray, view: Slice) -> SplineNetwork:
     """The network read from the module's bytes; the last one is kept, for the next part."""
     key = hashlib.sha256(model.tobytes()).digest()
     if key not in _READ:
-        module, output = pickle.loads(model.tobytes())  # bytes that the calling process made
+        module, output = unpacked(model)
         parameter = next(module.parameters(), None)
         dtype = parameter.dtype if parameter is not None else torch.get_default_dtype()
         example = torch.from_numpy(view.inputs(view.domain[:2])).to(dtype)
@@ -150,7 +164,10 @@ def _unpacked(model: np.ndarray, view: Slice) -> SplineNetwork:
     return _READ[key]
 
 
-def _tile_part(model: np.ndarray, about: tuple[Any, ...], corners: np.ndarray, labels: np.ndarray) -> Arrays:
+def _tile_part(
+    model: np.ndarray, about: tuple[Any, ...], corners: np.ndarray, labels: np.ndarray,
+    max_tiles: int | None, deadline: float | None,
+) -> Arrays:  # fmt: skip
     """Tiles one part, in a process of its own."""
     from .tessellate import one_torch_thread
 
@@ -165,9 +182,11 @@ def _tile_part(model: np.ndarray, about: tuple[Any, ...], corners: np.ndarray, l
         n = len(corners)
         tiles = Tiles(np.array([0, n], np.int64), np.arange(n, dtype=np.int32), labels.copy())
         first = engine.start_on(view, program.input, corners, tiles, names_of(corners))
-        work = Work(engine, first, view.size, None, None, None)
+        left = None if deadline is None else max(deadline - time.time(), 0.0)
+        work = Work(engine, first, view.size, max_tiles, left, None)
         work.run(1)
-    arrays: Arrays = {"leaves": np.array([len(work.leaves)])}
+    why = _DONE if work.stopped is None else _TOO_MANY if work.stopped.startswith("max_tiles") else _TOO_LONG
+    arrays: Arrays = {"leaves": np.array([len(work.leaves)]), "stopped": np.array([why])}
     for i, leaf in enumerate(sorted(work.leaves, key=lambda leaf: leaf.path)):
         arrays |= {
             f"{i}.names": leaf.names, f"{i}.points": leaf.points, f"{i}.offsets": leaf.tiles.offsets,

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 
@@ -24,17 +24,19 @@ class Work:
     """Chunks still to do, newest first (which bounds the memory), and the leaves that are done.
 
     Attributes:
-        leaves: What is finished.
+        leaves: What is finished, unless something else takes it.
         stopped: Which limit ended the work; None if it ran to its end.
     """
 
     def __init__(
         self, engine: Engine, first: Chunk | Leaf | None, size: float,
         max_tiles: int | None, time_limit: float | None, report: Progress | None,
+        take: Callable[[Leaf], None] | None = None,
     ) -> None:  # fmt: skip
         self._engine = engine
         self._queue: deque[Chunk] = deque()
         self.leaves: list[Leaf] = []
+        self._keep = self.leaves.append if take is None else take
         self.stopped: str | None = None
         self._failure: BaseException | None = None
         self._busy = 0
@@ -94,6 +96,10 @@ class Work:
                 share = idle > 0 and chunk.count >= _WORTH_SHARING
                 try:
                     results = self._engine.advance(chunk, split_in=2 if share else 1)
+                    with self._changed:
+                        self._take(results)  # which writes and reports, and may fail too
+                        self._busy -= 1
+                        self._changed.notify_all()
                 except BaseException as error:
                     with self._changed:
                         self._failure = error
@@ -101,17 +107,13 @@ class Work:
                         self._busy -= 1
                         self._changed.notify_all()
                     return
-                with self._changed:
-                    self._take(results)
-                    self._busy -= 1
-                    self._changed.notify_all()
 
     def _take(self, results: list[Chunk | Leaf]) -> None:
         for result in reversed(results):
             if isinstance(result, Chunk):
                 self._queue.append(result)
                 continue
-            self.leaves.append(result)
+            self._keep(result)
             self._tiles += result.count
             if self._report is not None:
                 self._finished += result.size / self._size

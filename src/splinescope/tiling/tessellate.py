@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 import numpy as np
@@ -12,16 +15,18 @@ import torch
 from torch import nn
 
 from .._checks import check_positive, check_whole
-from .._errors import InputError, LimitReached, UnsupportedModelError
+from .._errors import InputError, LimitReached, SplinescopeError, UnsupportedModelError
+from .._files import check_writable
 from .._progress import Progress, check_progress, telling
 from ..network import SplineNetwork, trace
 from ..network._program import Program, Smooth
-from ._chunk import Leaf
 from ._engine import Engine, Keep
-from ._mesh import assemble
-from ._parts import check_seams, leaves_by_parts
+from ._mesh import Mesh, assemble
+from ._parts import closed_seams, leaves_by_parts
 from ._plan import Plan, is_connected, make_plan, probe_points
+from ._spool import Spool
 from ._work import Work
+from .cells import Cells
 from .polytopes import cells_of
 from .slice import Slice
 from .tiling import Tiling
@@ -43,6 +48,7 @@ def tessellate(
     rows: Literal["auto", "plain", "factored"] = "auto",
     workers: int | None = None,
     folder: str | os.PathLike[str] | None = None,
+    out: str | os.PathLike[str] | None = None,
     output: int | str | None = None,
 ) -> Tiling:
     """The exact tiling of a network on a slice of one to eight dimensions.
@@ -74,7 +80,12 @@ def tessellate(
         workers: Share the work between so many processes (by joblib, whose `parallel_config` may send it to dask or
             ray): lines and planes are split into parts, each is tiled on its own and the seams are taken out again.
             The same tiles and walls, in another order; worth it from some seconds of work.
-        folder: With workers, where finished parts are kept: the same call, made again, goes on from there.
+        folder: With workers, where finished parts are kept: the same call, made again, goes on from there, whatever
+            ended the first one.
+        out: A file to write the tiling to, as `Tiling.save` does; what is returned is mapped from it. Lines and planes
+            are written as their parts are finished, so that memory holds a table of the vertices (12 to 24 bytes each)
+            and no more; a max-pool and workers need the whole once more, to take out walls that are none. The file
+            is whole or not there at all.
         output: Which tensor is meant where a module returns several: its index or its name (see `trace`).
 
     Raises:
@@ -95,6 +106,8 @@ def tessellate(
     Reference: Balestriero, Humayun, Baraniuk, "On the Geometry of Deep Learning", equation (5).
     """
     check_arguments(view, rtol, max_tiles, time_limit, threads, chunk_bytes, rows)
+    if out is not None:
+        check_writable(out)
     if workers is not None and tolerance is not None:
         raise InputError("tolerance holds for one process; leave it or workers out.")
     if tolerance is not None:
@@ -106,18 +119,22 @@ def tessellate(
         }  # fmt: skip
         known = isinstance(model, SplineNetwork)
         smooth = trace(model, None, output=output) if known else traced(model, view, output, smooth=True)
-        return tessellate_within(smooth, view, tolerance, lambda near: tessellate(near, view, **options))
+        tiling = tessellate_within(smooth, view, tolerance, lambda near: tessellate(near, view, **options))
+        return tiling if out is None else _stored(tiling, out)
     network, program = checked_network(model, view, progress, output)
     if workers is not None:
         check_whole(workers, "workers")
-        if max_tiles is not None or time_limit is not None:
-            raise InputError("max_tiles and time_limit hold for one process; leave them or workers out.")
-        return _by_parts(network, program, view, rtol, rows, chunk_bytes, progress, workers, folder)
+        tiling, stopped = _by_parts(
+            network, program, view, rtol, rows, chunk_bytes, progress, workers, folder, max_tiles, time_limit
+        )
+        if stopped is not None:
+            raise LimitReached(f"{stopped}; {tiling.count} tiles were finished.", tiling)
+        return tiling if out is None else _stored(tiling, out)
     if folder is not None:
         raise InputError("folder keeps what workers have finished: it needs workers=.")
     tiling, stopped = tile(
         network, program, view, rtol=rtol, max_tiles=max_tiles, time_limit=time_limit, progress=progress,
-        threads=threads, chunk_bytes=chunk_bytes, rows=rows,
+        threads=threads, chunk_bytes=chunk_bytes, rows=rows, out=out,
     )  # fmt: skip
     if stopped is not None:
         raise LimitReached(f"{stopped}; {tiling.count} tiles were finished.", tiling)
@@ -127,43 +144,89 @@ def tessellate(
 def tile(
     network: SplineNetwork, program: Program, view: Slice, *, rtol: float, max_tiles: int | None,
     time_limit: float | None, progress: Progress | bool | None, threads: int | None, chunk_bytes: int = CHUNK_BYTES,
-    rows: str = "auto", keep: Callable[[Plan], Keep] | None = None,
+    rows: str = "auto", keep: Callable[[Plan], Keep] | None = None, out: str | os.PathLike[str] | None = None,
 ) -> tuple[Tiling, str | None]:  # fmt: skip
     """`tessellate` on checked arguments; and which limit stopped it, if one did.
 
     `keep` makes, from the plan, what says before every fold which tiles are wanted: the others are left out.
     """
+    with ExitStack() as stack:
+        if out is not None:
+            stack.enter_context(_words_for_a_full_disk(out))
+        spool = None
+        if out is not None and view.dimension <= 2:
+            place = stack.enter_context(TemporaryDirectory(prefix=".", suffix=".leaves", dir=Path(out).parent))
+            spool = stack.enter_context(closing(Spool(Path(place), view.dimension)))
+        tiling, stopped = _tile(
+            network, program, view, rtol, max_tiles, time_limit, progress, threads, chunk_bytes, rows, keep, spool
+        )
+        if out is not None and stopped is None:
+            tiling = _stored(tiling, out)
+        elif spool is not None:  # what was found before a limit: the files it is mapped from go
+            tiling = _in_memory(tiling)
+    return tiling, stopped
+
+
+def _tile(
+    network: SplineNetwork, program: Program, view: Slice, rtol: float, max_tiles: int | None,
+    time_limit: float | None, progress: Progress | bool | None, threads: int | None, chunk_bytes: int,
+    rows: str, keep: Callable[[Plan], Keep] | None, spool: Spool | None,
+) -> tuple[Tiling, str | None]:  # fmt: skip
     with one_torch_thread(), torch.no_grad():
         probes = torch.from_numpy(view.inputs(probe_points(program, view.domain)))
         plan = make_plan(program, probes, rtol, rows)
         engine = Engine(plan, program.output, chunk_bytes, None if keep is None else keep(plan))
         first = engine.start_on(view, program.input)
         with telling(progress, "tiling") as report:
-            work = Work(engine, first, view.size, max_tiles, time_limit, None if progress is False else report)
+            take = None if spool is None else spool.append
+            told = None if progress is False else report
+            work = Work(engine, first, view.size, max_tiles, time_limit, told, take)
             work.run(threads or os.cpu_count() or 1)
     complete = work.stopped is None and keep is None
-    return _tiling(network, program, view, rtol, work.leaves, complete), work.stopped
+    mesh = assemble(work.leaves, view.domain) if spool is None else spool.assembled(view.domain)
+    return tiling_of(network, program, view, rtol, mesh, complete), work.stopped
+
+
+@contextmanager
+def _words_for_a_full_disk(out: str | os.PathLike[str]) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise SplinescopeError(f"{os.fspath(out)} was not written, nothing is left of it: {error}.") from error
+
+
+def _stored(tiling: Tiling, out: str | os.PathLike[str]) -> Tiling:
+    """The tiling written to a file, and its arrays mapped from there."""
+    from .storage import load_tiling  # builds on this function
+
+    tiling.save(out)
+    return replace(load_tiling(out), network=tiling.network, frozen=tiling.frozen)
+
+
+def _in_memory(tiling: Tiling) -> Tiling:
+    tiles = Cells(tiling.tiles.offsets.copy(), tiling.tiles.corners.copy())
+    values = None if tiling.values is None else tiling.values.copy()
+    labels = tiling.corner_labels.copy()
+    return replace(tiling, vertices=tiling.vertices.copy(), tiles=tiles, values=values, corner_labels=labels)
 
 
 def _by_parts(
     network: SplineNetwork, program: Program, view: Slice, rtol: float, rows: str, chunk_bytes: int,
     progress: Progress | bool | None, workers: int, folder: str | os.PathLike[str] | None,
-) -> Tiling:  # fmt: skip
-    """`tessellate` by several processes."""
+    max_tiles: int | None, time_limit: float | None,
+) -> tuple[Tiling, str | None]:  # fmt: skip
+    """`tessellate` by several processes; and which limit stopped it, if one did."""
     with telling(progress, "tiling") as report:
-        leaves = leaves_by_parts(
+        leaves, stopped = leaves_by_parts(
             network, program, view, rtol=rtol, rows=rows, chunk_bytes=chunk_bytes, workers=workers, folder=folder,
-            report=report,
+            report=report, max_tiles=max_tiles, time_limit=time_limit,
         )  # fmt: skip
-    tiling = _tiling(network, program, view, rtol, leaves, True)
-    check_seams(tiling.corner_labels, program)
-    return tiling
+    complete = stopped is None
+    mesh = closed_seams(assemble(leaves, view.domain), program, complete)
+    return tiling_of(network, program, view, rtol, mesh, complete), stopped
 
 
-def _tiling(
-    network: SplineNetwork, program: Program, view: Slice, rtol: float, leaves: list[Leaf], complete: bool
-) -> Tiling:
-    mesh = assemble(leaves, view.domain)
+def tiling_of(network: SplineNetwork, program: Program, view: Slice, rtol: float, mesh: Mesh, complete: bool) -> Tiling:
     return Tiling(
         view=view,
         vertices=mesh.points,

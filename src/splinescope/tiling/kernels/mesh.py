@@ -66,13 +66,14 @@ def keep_shared_walls(offsets, corners, labels, low, high, cuts, cut_tol, stage,
 
 
 @jit
-def number_vertices(names, corners, keys, values, ids, firsts):
+def number_vertices(names, corners, keys, values, known, ids, firsts):
     """Number vertices by name in order of first appearance among `corners`; returns how many there are.
 
-    ids[c] becomes the number of corner c; firsts[n] the local index at which vertex n first appeared.
+    `known` of them are in the table (`keys`, `values`) already. ids[c] becomes the number of corner c;
+    firsts[n - known] the local index at which vertex n first appeared.
     """
     mask = np.uint64(keys.shape[0] - 1)
-    count = 0
+    count = known
     for c in range(corners.shape[0]):
         name = names[corners[c]]
         slot = (name >> np.uint64(20)) & mask
@@ -81,10 +82,24 @@ def number_vertices(names, corners, keys, values, ids, firsts):
         if values[slot] < 0:
             keys[slot] = name
             values[slot] = count
-            firsts[count] = corners[c]
+            firsts[count - known] = corners[c]
             count += 1
         ids[c] = values[slot]
     return count
+
+
+@jit
+def enter_again(keys, values, larger_keys, larger_values):
+    """Enter what a table of `number_vertices` holds into a larger, empty one."""
+    mask = np.uint64(larger_keys.shape[0] - 1)
+    for i in range(keys.shape[0]):
+        if values[i] < 0:
+            continue
+        slot = (keys[i] >> np.uint64(20)) & mask
+        while larger_values[slot] >= 0:
+            slot = (slot + np.uint64(1)) & mask
+        larger_keys[slot] = keys[i]
+        larger_values[slot] = values[i]
 
 
 @jit
