@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 import splinescope as ss
+from tests.tiling.test_workers import assert_same_tiling
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +40,41 @@ def test_every_tiling_is_that_of_the_weights_of_the_moment(net: nn.Sequential) -
             for parameter in net.parameters():
                 parameter.data.mul_(1.1)  # behind autograd's back, as optimisers written by hand do
     assert len(set(seen)) == 3
+
+
+@pytest.mark.parametrize("pool", [False, True])
+def test_moving_a_window_tiles_no_more_than_what_comes_into_sight_and_leaves_no_trace_of_the_grid(
+    net: nn.Sequential, pool: bool
+) -> None:
+    if pool:  # whose own unreal walls are taken out together with the seams
+        torch.manual_seed(1)
+        net = nn.Sequential(nn.Linear(2, 12), nn.Unflatten(1, (3, 4)), nn.MaxPool1d(2), nn.Flatten(), nn.Linear(6, 2))
+    retiler = ss.tiling.Retiler(net, SQUARE)
+    made = []
+    places = [((-3.0, -3.0), 6.0), ((-2.4, -3.0), 6.0), ((-2.4, -3.6), 6.0), ((-1.0, -1.0), 1.7), ((-3.0, -3.0), 6.0)]
+    for corner, side in places:
+        low = np.array(corner)
+        square = low + side * np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
+        window = ss.Slice(SQUARE.origin, SQUARE.basis, square)
+        covered = retiler.cover(window)
+        made.append(retiler._grid.made)
+        assert (covered.view.domain.min(0) <= low).all()
+        assert (covered.view.domain.max(0) >= low + side).all()
+        assert_same_tiling(ss.tessellate(net, covered.view), covered)
+    assert made[1] - made[0] <= made[0] / 2, "the strip that came into sight"
+    assert made[-1] == made[-2], "nothing new"
+
+
+def test_windows_of_another_plane_are_refused_and_new_weights_forget_all(net: nn.Sequential) -> None:
+    retiler = ss.tiling.Retiler(net, SQUARE)
+    before = retiler.cover()
+    with pytest.raises(ss.InputError, match="own plane"):
+        retiler.cover(ss.Slice(SQUARE.origin + 0.5, SQUARE.basis, SQUARE.domain))
+    with torch.no_grad():
+        net[0].bias.add_(0.1)
+    after = retiler.cover()
+    assert after.fingerprint != before.fingerprint
+    assert_same_tiling(ss.tessellate(net, after.view), after)
 
 
 def test_another_window_is_tiled_as_if_it_were_the_first(net: nn.Sequential) -> None:
