@@ -15,7 +15,8 @@ from torch import nn
 
 import splinescope as ss
 from splinescope.complexity import ComplexityMonitor, local_complexity
-from splinescope.train import At, Every, LogSpaced
+from splinescope.train import At, Every, LogSpaced, Schedule
+from splinescope.train.budget import EARLY
 
 from .models import mlp
 
@@ -97,8 +98,9 @@ def test_an_interrupted_run_is_continued(tmp_path: Path) -> None:
     assert [r["step"] for r in new().records] == [0, 2, 4, 6, 8]
     saved = sorted(path.name for path in (tmp_path / "snapshots").iterdir())
     assert saved == [f"step-{s:09d}.safetensors" for s in (0, 2, 4, 6, 8)]
-    with pytest.raises(ss.InputError, match="another measurement"):
+    with pytest.raises(ss.InputError, match=r"another measurement: radius is 0\.3 there and 0\.5 here\.") as refused:
         ComplexityMonitor(mlp(3, 4, 2), torch.zeros(2, 3), radius=0.5, out=tmp_path)
+    assert "{" not in str(refused.value)
 
 
 @pytest.mark.parametrize("text", ["my notes", "my notes\nof two lines", "3\n"])
@@ -130,32 +132,54 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-@pytest.mark.parametrize(("budget", "cold"), [(0.1, 1.0), (0.02, 1.0), (0.1, 500.0)])
-def test_a_budget_is_used_up_and_never_exceeded(clock: Clock, budget: float, cold: float) -> None:
-    """Steps take 1 second, measurements 1 second, the first one `cold`: due at every step, made when affordable."""
-    prices = itertools.chain([cold], itertools.repeat(1.0))
+def priced(clock: Clock, schedule: Schedule, budget: float, cold: float, price: float) -> ComplexityMonitor:
+    """A monitor whose measurements take `price` seconds, the first one `cold` more."""
+    prices = itertools.chain([cold + price], itertools.repeat(price))
 
-    def price(_: nn.Module) -> float:
+    def pay(_: nn.Module) -> float:
         clock.now += next(prices)
         return 0.0
 
-    monitor = ComplexityMonitor(
-        mlp(3, 4, 2), torch.zeros(2, 3), radius=0.3, schedule=Every(1), budget=budget, metrics={"price": price}
+    return ComplexityMonitor(
+        mlp(3, 4, 2), torch.zeros(2, 3), radius=0.3, schedule=schedule, budget=budget, metrics={"price": pay}
     )
-    monitor.step(0)
-    begin, measured = clock.now, 0
-    for step in range(1, 400):
-        clock.now += 1.0
-        affordable = measured + 1 <= budget * (clock.now - begin + 1)
+
+
+@pytest.mark.parametrize(("budget", "cold"), [(0.1, 0.0), (0.02, 0.0), (0.1, 500.0)])
+def test_a_budget_is_used_up_and_in_the_long_run_not_exceeded(clock: Clock, budget: float, cold: float) -> None:
+    """Steps and measurements take 1 second: after the first ones, which are on credit, made when affordable."""
+    monitor = priced(clock, Every(1), budget, cold, 1.0)
+    assert monitor.overhead == 0.0
+    for step in range(1200):
         made = monitor.step(step) is not None
-        measured += made
-        assert made == affordable, step
-        assert measured <= budget * (clock.now - begin) + 1e-9
-    assert measured >= 7  # the cold start has not blocked what came after
-    assert monitor.overhead == pytest.approx((cold + 1 + measured) / clock.now)  # which leaves nothing out
-    late = [r["late"] for r in monitor.records]
-    assert late[0] == 0 < min(late[1:])
+        measured = len(monitor.records)
+        affordable = measured <= EARLY or measured <= budget * (clock.now - cold) + 1e-9
+        assert affordable if made else measured >= EARLY and measured + 1 > budget * (clock.now - cold + 1), step
+        if made and measured > EARLY:
+            assert monitor.overhead <= budget + 1e-9
+        clock.now += 1.0
+    assert [r["step"] for r in monitor.records[:EARLY]] == list(range(EARLY))  # the early phase is seen
+    assert measured >= EARLY + 10 * (budget == 0.1)  # neither the cold start nor the credit has blocked what came after
+    assert monitor.overhead <= budget + 1e-9
+    assert monitor.preparation == pytest.approx(cold)
     assert all(b["step"] - b["late"] == a["step"] + 1 for a, b in itertools.pairwise(monitor.records))
+    assert len(monitor.records) + monitor.skipped == 1200  # every due one was made or is told
+
+
+def test_a_fast_loop_is_measured_early_and_its_budget_is_kept(clock: Clock) -> None:
+    """Steps of a millisecond, measurements of a tenth of a second: log-spaced, 0.05 of the time."""
+    monitor = priced(clock, LogSpaced(10), 0.05, 3.0, 0.1)
+    for step in range(60_000):
+        monitor.step(step)
+        clock.now += 0.001
+    early = [r["step"] for r in monitor.records[:EARLY]]
+    due = [0]
+    while due[-1] < 60_000:
+        due.append(LogSpaced(10).next_after(due[-1]))
+    assert early == due[:EARLY]
+    assert monitor.overhead <= 0.05
+    assert len(monitor.records) + monitor.skipped == len(due) - 1
+    assert sum(r["skipped"] for r in monitor.records) > 10
 
 
 def test_without_a_budget_nothing_is_late_and_nothing_is_measured_twice() -> None:

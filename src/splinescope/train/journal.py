@@ -91,10 +91,12 @@ class Journal:
             return []
         header = records.pop(0)
         if header != self._header:
-            raise InputError(
-                f"{self.folder} holds records of another measurement: {header} there, {self._header} here; "
-                "choose another folder."
+            told = "; ".join(
+                f"{key} is {_told(header, key)} there and {_told(self._header, key)} here"
+                for key in {**header, **self._header}
+                if header.get(key) != self._header.get(key)
             )
+            raise InputError(f"{self.folder} holds records of another measurement: {told}. Choose another folder.")
         return records
 
     def _rewrite(self) -> None:
@@ -105,6 +107,14 @@ class Journal:
                 writer = csv.DictWriter(file, list(self.records[0]), extrasaction="ignore")
                 writer.writeheader()
                 writer.writerows(self.records)
+
+
+def _told(header: Record, key: str) -> str:
+    """A setting in words."""
+    value = header.get(key)
+    if isinstance(value, dict):
+        return ", ".join(f"{name} ({number})" for name, number in value.items())
+    return "not given" if value is None else ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _line(record: Record) -> str:

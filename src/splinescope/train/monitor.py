@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from .._errors import InputError
+from .budget import Budget
 from .evaluation import evaluating
 from .journal import Journal, Record
 from .loggers import Loggers
@@ -37,7 +38,7 @@ class TrainingMonitor(ABC):
         logger: Where the numbers also go: a folder or `SummaryWriter` (TensorBoard), a Weights & Biases run, the
             `mlflow` module, a logger of Lightning, a function of (numbers, step), or several in a list.
         snapshots: Save the parameters in `out` at every measurement.
-        budget: Largest share of the time that measuring may take, the first measurement left out.
+        budget: Largest share of the time that measuring may take in the long run (see `Budget`).
         overwrite: Replace the records of another run in `out`.
     """
 
@@ -57,8 +58,6 @@ class TrainingMonitor(ABC):
         budget: float | None,
         overwrite: bool = False,
     ) -> None:
-        if budget is not None and not 0 < budget <= 1:
-            raise InputError(f"budget must be a share in (0, 1] or None, got {budget!r}.")
         if snapshots and out is None:
             raise InputError("snapshots need a folder: give out=.")
         if schedule is not None and not hasattr(schedule, "next_after"):
@@ -67,18 +66,14 @@ class TrainingMonitor(ABC):
         self._schedule = schedule or LogSpaced()
         self._metrics = dict(metrics or {})
         self._snapshots = snapshots
-        self._budget = budget
+        self._budget = Budget(budget)
         self._overwrite = overwrite
-        header = {"format": f"splinescope.{self.name}", "version": 2, **header}
+        header = {"format": f"splinescope.{self.name}", "version": 3, **header}
         self._journal = None if out is None else Journal(out, header, self.name)
         self._records: list[Record] = [] if self._journal is None else self._journal.records
         self._loggers = Loggers(logger, self.name)
         self._due: int | None = None
         self._last: int | None = None
-        self._started: float | None = None
-        self._spent = 0.0
-        self._latest: float | None = None  # seconds the last measurement took, once warm
-        self._excused = 0.0  # seconds of the first measurement, which the budget does not count
 
     @abstractmethod
     def _measurements(self) -> Record:
@@ -87,13 +82,31 @@ class TrainingMonitor(ABC):
     @property
     def records(self) -> list[Record]:
         """What was measured: per record `step`, `seconds` spent on it, by how many steps it is `late` (put off by the
-        budget), the numbers of this monitor, and any metrics."""
+        budget), how many later due ones it stands for (`skipped`), the numbers of this monitor, and any metrics."""
         return list(self._records)
 
     @property
     def overhead(self) -> float:
-        """Share of the time since the first step that went into measuring."""
-        return 0.0 if self._started is None else self._spent / max(time.perf_counter() - self._started, 1e-12)
+        """Share of the time since the first step that went into measuring; `preparation` is left out of both."""
+        return self._budget.overhead(time.perf_counter())
+
+    @property
+    def preparation(self) -> float:
+        """Seconds that the first measurement took beyond the cheapest one: loading, compiling, caching."""
+        return self._budget.preparation
+
+    @property
+    def skipped(self) -> int:
+        """Measurements that were due and that the budget left out, those that are still put off among them."""
+        waiting = 0 if self._due is None or self._last is None or self._last < self._due else 1
+        return sum(record["skipped"] for record in self._records) + waiting + self._passed_over()
+
+    def __repr__(self) -> str:
+        steps = [record["step"] for record in self._records]
+        seen = f"{len(steps)} records, steps {steps[0]} to {steps[-1]}" if steps else "no records yet"
+        put_off = f", {self.skipped} skipped" if self.skipped else ""
+        where = "" if self._journal is None else f", in {str(self._journal.folder)!r}"
+        return f"{type(self).__name__}({type(self.model).__name__}, {seen}{put_off}{where})"
 
     def step(self, step: int) -> Record | None:
         """Tell the monitor where training is; measures if that is due (or overdue) and returns the record if so."""
@@ -102,23 +115,20 @@ class TrainingMonitor(ABC):
         elif step <= self._last:
             return None
         self._last = step
-        if self._due is None or step < self._due or not self._affordable():
+        if self._due is None or step < self._due or not self._budget.affordable(time.perf_counter()):
             return None
-        record = self.measure(step, late=step - self._due)
+        record = self.measure(step, late=step - self._due, skipped=self._passed_over())
         self._due = self._schedule.next_after(step)
         return record
 
-    def measure(self, step: int, *, late: int = 0) -> Record:
-        """Measure now, due or not; `late` is by how many steps the budget put it off."""
-        start = begun = time.perf_counter()
-        self._started = start if self._started is None else self._started
-        first = self._latest is None
-        if first and self._budget is not None:
-            self._numbers()  # what is loaded, compiled and cached now would count as the price of every measurement
-            begun = time.perf_counter()
-        record: Record = {"step": int(step), "seconds": 0.0, "late": int(late), **self._numbers()}
-        self._latest = time.perf_counter() - begun
-        record["seconds"] = round(self._latest, 4)
+    def measure(self, step: int, *, late: int = 0, skipped: int = 0) -> Record:
+        """Measure now, due or not; `late` is by how many steps the budget put it off, `skipped` what fell due since."""
+        start = time.perf_counter()
+        self._budget.begin(start)
+        record: Record = {
+            "step": int(step), "seconds": 0.0, "late": int(late), "skipped": int(skipped), **self._numbers()
+        }  # fmt: skip
+        record["seconds"] = round(time.perf_counter() - start, 4)
         if self._journal is None:
             self._records.append(record)
         else:
@@ -126,11 +136,16 @@ class TrainingMonitor(ABC):
             if self._snapshots:
                 self._journal.snapshot(self.model, step)
         self._loggers.write(record)
-        taken = time.perf_counter() - start
-        self._spent += taken
-        if first:
-            self._excused = taken
+        self._budget.spend(time.perf_counter() - start)
         return record
+
+    def _passed_over(self) -> int:
+        """How many measurements fell due after the one that is due, up to now."""
+        count, due = 0, self._due
+        while due is not None and self._last is not None and due <= self._last:
+            due = self._schedule.next_after(due)
+            count += due is not None and due <= self._last
+        return count
 
     def _numbers(self) -> Record:
         """The numbers of this monitor, and the metrics."""
@@ -178,11 +193,4 @@ class TrainingMonitor(ABC):
             self._records = self._journal.records
         last = self._records[-1]["step"] if self._records else -1
         self._due = self._schedule.next_after(max(last, step - 1))
-        self._started = time.perf_counter()
-
-    def _affordable(self) -> bool:
-        """Whether one more measurement keeps the share of time within the budget, the first one left out."""
-        if self._budget is None or self._latest is None or self._started is None:
-            return True
-        elapsed = time.perf_counter() - self._started - self._excused
-        return self._spent - self._excused + self._latest <= self._budget * (elapsed + self._latest)
+        self._budget.begin(time.perf_counter(), len(self._records))
