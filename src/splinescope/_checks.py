@@ -20,6 +20,7 @@ def as_float64_array(value: Any, name: str) -> np.ndarray:
     """`value` (tensor, array, nested lists) as a finite float64 numpy array."""
     import torch  # here, not above: help on the command line does without it
 
+    refuse_collections(value, name)
     if value is None:
         raise InputError(f"{name} must be numbers (array, tensor or nested lists), got None.")
     if isinstance(value, torch.Tensor):
@@ -32,6 +33,30 @@ def as_float64_array(value: Any, name: str) -> np.ndarray:
         ) from error
     check_finite(array, name)
     return array
+
+
+def as_rows(value: Any, name: str) -> torch.Tensor:
+    """`value` as a detached tensor `[N, ...]`: how every function that is given data reads it."""
+    import torch
+
+    refuse_collections(value, name)
+    try:
+        return torch.as_tensor(value).detach()
+    except (TypeError, ValueError, RuntimeError) as error:
+        got = type(value).__name__ if hasattr(value, "__iter__") else repr(value)
+        raise InputError(f"{name} must be a tensor or array of shape (N, ...), got {got}.") from error
+
+
+def refuse_collections(value: Any, name: str) -> None:
+    """Refuse data sets and loaders with how to collect them; torch and numpy would read some as numbers, wrongly."""
+    if hasattr(value, "__getitem__") or hasattr(value, "__iter__"):
+        from torch.utils.data import DataLoader, Dataset
+
+        if isinstance(value, (Dataset, DataLoader)):
+            raise InputError(
+                f"{name} must be a tensor or array of shape (N, ...), got {type(value).__name__}; of a loader take "
+                "x, y = map(torch.cat, zip(*loader)), of a Dataset first loader = DataLoader(dataset, batch_size=256)."
+            )
 
 
 def check_finite(array: np.ndarray, name: str) -> None:

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 Certainty = Literal["exact", "bound", "estimate"]
 """What a result's numbers are: "exact" (up to rounding in float64), a proven "bound", or an "estimate"."""
 
@@ -20,7 +22,29 @@ _SAYS: dict[str, str] = {
 }
 
 
-class Result:
+class Shown:
+    """Base of what a user meets and that is no answer by itself (walls, measures, tools): one line in a prompt.
+
+    Dataclasses set `repr=False`; other classes override `_shown`.
+    """
+
+    def _shown(self) -> list[tuple[str, Any]]:
+        """What it shows: values by name."""
+        return _fields(self)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={brief(value)}' for name, value in self._shown())})"
+
+    def summary(self) -> str:
+        """What it holds, as a small table."""
+        return table([(name, told(value)) for name, value in self._shown()])
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        return f"<div><b>{html.escape(type(self).__name__)}</b><pre>{html.escape(self.summary())}</pre></div>"
+
+
+class Result(Shown):
     """Base of every public result: it says how sure it is and prints itself in one line.
 
     A result class is a dataclass with `repr=False` that sets `certainty` (a class attribute, a field, or a property
@@ -49,12 +73,12 @@ class Result:
         return _SAYS[self.certainty]
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{name}={brief(value)}" for name, value in _fields(self))
+        shown = ", ".join(f"{name}={brief(value)}" for name, value in self._shown())
         return f"{type(self).__name__}({shown}{', ' if shown else ''}{self.certainty})"
 
     def summary(self) -> str:
         """The result in words: a small table, and how sure it is."""
-        return f"{table([(name, brief(value)) for name, value in _fields(self)])}\n{self.assurance}"
+        return f"{super().summary()}\n{self.assurance}"
 
     def _repr_html_(self) -> str:
         """For notebooks."""
@@ -87,6 +111,27 @@ def brief(value: Any, size: int = 60) -> str:
         return text if text and len(text) <= size else f"({len(value)} items)"
     text = repr(value) if not is_dataclass(value) or isinstance(value, Result) else f"{type(value).__name__}(...)"
     return text if len(text) <= size and "\n" not in text else f"{type(value).__name__}(...)"
+
+
+def told(value: Any) -> str:
+    """A value in a few words: as `brief`, but arrays by what is in them."""
+    if not (hasattr(value, "shape") and hasattr(value, "dtype") and value.shape):
+        return brief(value)
+    numbers = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
+    head = brief(value)
+    if not numbers.size or numbers.dtype.kind not in "biuf":
+        return head
+    if numbers.dtype.kind == "b":
+        return f"{head}, {numbers.mean():.3g} of them true"
+    if numbers.ndim == 1 and numbers.size <= 4:
+        return f"({', '.join(brief(number) for number in numbers.tolist())})"
+    if numbers.dtype.kind != "f":
+        return f"{head}, from {numbers.min()} to {numbers.max()}"
+    finite = numbers[np.isfinite(numbers)]
+    if not finite.size:
+        return f"{head}, none of them finite"
+    missing = f", {numbers.size - finite.size} not finite" if finite.size < numbers.size else ""
+    return f"{head}, from {finite.min():.4g} to {finite.max():.4g}, median {np.median(finite):.4g}{missing}"
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:

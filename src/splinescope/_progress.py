@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 Progress = Callable[[float, str], None]
 """What long work calls with the share done, from 0 to 1, and what it is at."""
 
+Share = Callable[[float], None]
+"""Told the share done: what `sharing` hands to the work."""
+
 PATIENCE = 3.0
 """Seconds that work may take before the default says anything."""
 _BETWEEN_LINES = {"notebook": 0.5, "log": 15.0}  # seconds
@@ -60,7 +63,7 @@ def telling(progress: Progress | bool | None, what: str) -> Iterator[Progress]:
 
 
 @contextmanager
-def sharing(progress: Progress | bool | None, what: str) -> Iterator[Callable[[float], None]]:
+def sharing(progress: Progress | bool | None, what: str) -> Iterator[Share]:
     """As `telling`, for work that has nothing to say but the share done."""
     with telling(progress, what) as tell:
         yield lambda share: tell(share, what)

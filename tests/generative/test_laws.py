@@ -27,7 +27,12 @@ def walk(log_density, domain, start: Tensor, **options) -> Chains:
         return value, torch.where(inside, value, torch.full_like(value, -torch.inf))
 
     return metropolis(
-        evaluate, domain, Chains(start, start[:, 0]), generator=torch.Generator().manual_seed(1), **options
+        evaluate,
+        domain,
+        Chains(start, start[:, 0]),
+        generator=torch.Generator().manual_seed(1),
+        share=lambda done: None,
+        **options,
     )
 
 

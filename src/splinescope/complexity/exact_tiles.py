@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from .._progress import Share
 from ..network import SplineNetwork, trace, units_of_cuts
 from ..tiling import Slice, Tiling, tessellate
 
@@ -15,7 +16,7 @@ Region = Literal["disc", "square"]
 
 
 def exact_counts(
-    model: nn.Module | SplineNetwork, x: Tensor, directions: Tensor, radius: float, region: Region
+    model: nn.Module | SplineNetwork, x: Tensor, directions: Tensor, radius: float, region: Region, share: Share
 ) -> tuple[Tensor, Tensor, SplineNetwork]:
     """`[N, S]` folds and `[N]` tiles about each point, and the network that was traced."""
     network = (
@@ -24,6 +25,7 @@ def exact_counts(
     counts = torch.zeros(len(x), len(network.sites), dtype=torch.int64)
     tiles = torch.zeros(len(x), dtype=torch.int64)
     for i, point in enumerate(x):
+        share(i / len(x))
         tiling = tessellate(network, Slice.box(point, directions, radius), progress=False)
         folds, tiles[i] = folds_and_tiles_within(tiling, None if region == "square" else radius)
         counts[i] = torch.from_numpy(folds)

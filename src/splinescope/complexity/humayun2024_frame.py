@@ -14,10 +14,11 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from .._errors import InputError
+from .._progress import Share
 from ._sites import Sites
 
 
-def frame_counts(net: Sites, x: Tensor, directions: Tensor, radius: float, max_bytes: int) -> Tensor:
+def frame_counts(net: Sites, x: Tensor, directions: Tensor, radius: float, max_bytes: int, share: Share) -> Tensor:
     """`[N, S]`: units of each site whose state is not constant over the vertices `x +- radius * directions`.
 
     Vertices are made, run and reduced block by block: what stays of a site is the smallest and the largest of its
@@ -30,6 +31,7 @@ def frame_counts(net: Sites, x: Tensor, directions: Tensor, radius: float, max_b
         directions: `[P, *shape]`.
         radius: r.
         max_bytes: Bound on the bytes of one block at its widest site.
+        share: Told the share done.
     """
     steps = radius * torch.cat([directions, -directions]).to(x)
     widest = max(math.prod(x.shape[1:]), *(site.units for site in net.sites))
@@ -39,6 +41,7 @@ def frame_counts(net: Sites, x: Tensor, directions: Tensor, radius: float, max_b
     counts = torch.zeros(len(x), len(net.sites), dtype=torch.int64, device=net.device)
     broken = torch.zeros(len(net.sites), dtype=torch.bool, device=net.device)
     for first in range(0, len(x), points_at_once):
+        share(first / len(x))
         points = x[first : first + points_at_once]
         extremes = _extremes(net, points, steps.split(vertices_at_once))
         moved = [

@@ -10,11 +10,12 @@ from torch.autograd import forward_ad
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from .._errors import UnsupportedModelError
+from .._progress import Share
 from ._sites import Sites
 from .humayun2024_frame import check_numbers
 
 
-def distance_counts(net: Sites, x: Tensor, radius: float, max_bytes: int) -> Tensor:
+def distance_counts(net: Sites, x: Tensor, radius: float, max_bytes: int, share: Share) -> Tensor:
     """`[N, S]`: units of each site with |z(x)| <= radius * ||grad_x z(x)||.
 
     Forward-mode derivatives: the unit vectors of input space go through the network beside the points, several per
@@ -30,6 +31,7 @@ def distance_counts(net: Sites, x: Tensor, radius: float, max_bytes: int) -> Ten
     counts = torch.zeros(len(x), len(net.sites), dtype=torch.int64, device=net.device)
     broken = torch.zeros(len(net.sites), dtype=torch.bool, device=net.device)
     for first in range(0, len(x), points_at_once):
+        share(first / len(x))
         points = x[first : first + points_at_once].to(net.dtype)
         heights, squares = _heights_and_slopes(net, points, basis.split(directions_at_once))
         for site, height in heights.items():

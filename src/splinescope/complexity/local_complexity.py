@@ -12,9 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .._checks import check_choice, check_whole
+from .._checks import as_rows, check_choice, check_whole
 from .._errors import InputError
 from .._parallel import by_rows
+from .._progress import Progress, check_progress, sharing
 from ..network import SplineNetwork
 from ..train import evaluating
 from ._result import LocalComplexity, Method
@@ -41,6 +42,7 @@ def local_complexity(
     generator: torch.Generator | None = None,
     chunk_bytes: int | None = None,
     workers: int | None = None,
+    progress: Progress | bool | None = None,
 ) -> LocalComplexity:
     """Count, for each point and site, the folds that pass through a neighbourhood of the point.
 
@@ -78,6 +80,7 @@ def local_complexity(
         chunk_bytes: Bound on the values of one block at the widest site (4 MB on a CPU, which stays in its cache,
             256 MB elsewhere); the memory used is a few times that.
         workers: Share the points between so many processes (by joblib, which may send them to a cluster).
+        progress: None: shown once it takes a few seconds; True, False, or a function of (share done, what it is at).
 
     Returns:
         Counts `[N, S]`, with the bound they give on tiles and what they are.
@@ -95,6 +98,7 @@ def local_complexity(
     Baraniuk, "On the Geometry of Deep Learning", "The dynamic geometry of learning".
     """
     check_choice(method, "method", ("frame", "distance", "exact"))
+    check_progress(progress)
     check_choice(region, "region", ("disc", "square"))
     if chunk_bytes is not None:
         chunk_bytes = check_whole(chunk_bytes, "chunk_bytes")
@@ -119,29 +123,30 @@ def local_complexity(
         plane = _as_frame(2 if directions is None else directions, shape, generator)
         if len(plane) != 2:
             raise InputError(f"directions of method 'exact' must be the 2 that span the plane, got {len(plane)}.")
-        with evaluating(model) if isinstance(model, nn.Module) else contextlib.nullcontext():
-            counts, tiles, network = exact_counts(model, points, plane, radius, region)  # type: ignore[arg-type]
+        mode = evaluating(model) if isinstance(model, nn.Module) else contextlib.nullcontext()
+        with mode, sharing(progress, "local complexity") as share:
+            counts, tiles, network = exact_counts(model, points, plane, radius, region, share)  # type: ignore[arg-type]
         where = f"{region} of {'radius' if region == 'disc' else 'half side'} {radius:g}"
         return LocalComplexity(counts, tiles, network.sites, method, radius, 2, size, where, (True,) * counts.shape[1])
     frame = None
     if method == "frame":
         frame = _as_frame(min(size, _DIRECTIONS) if directions is None else directions, shape, generator)
-    with sites_of(model, _three_rows(points, radius), forward) as net:
+    with sharing(progress, "local complexity") as share, sites_of(model, _three_rows(points, radius), forward) as net:
         points = points.to(net.device, torch.promote_types(net.dtype, torch.float32))
         block = chunk_bytes or _BLOCK_BYTES.get(net.device.type, _BLOCK_BYTES_ELSEWHERE)
         if frame is not None:
-            counts = frame_counts(net, points, frame, radius, block)
+            counts = frame_counts(net, points, frame, radius, block, share)
             return _result(
                 net, counts, method, radius, len(frame), size, f"frame of {len(frame)} directions, r = {radius:g}"
             )
-        counts = distance_counts(net, points, radius, block)
+        counts = distance_counts(net, points, radius, block, share)
         return _result(net, counts, method, radius, size, size, f"ball of radius {radius:g}")
 
 
 def _by_workers(model: Any, points: Tensor, workers: int, **options: Any) -> LocalComplexity:
     if not isinstance(model, nn.Module):
         raise InputError("workers need the module itself, not a network that was read from it.")
-    parts = by_rows(partial(local_complexity, model, **options), [points], workers=workers, what="points")
+    parts = by_rows(partial(local_complexity, model, progress=False, **options), [points], workers=workers, what="points")
     tiles = None if parts[0].tiles is None else torch.cat([part.tiles for part in parts if part.tiles is not None])
     return replace(parts[0], counts=torch.cat([part.counts for part in parts]), tiles=tiles)
 
@@ -153,13 +158,7 @@ def _result(
 
 
 def _as_points(x: Any) -> Tensor:
-    try:
-        points = torch.as_tensor(x).detach()
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(
-            f"x must be a tensor or array of shape (N, *input shape), got {type(x).__name__}; of a Dataset take "
-            "torch.stack([row[0] for row in dataset]), of a loader torch.cat([batch[0] for batch in loader])."
-        ) from error
+    points = as_rows(x, "x")
     if not points.is_floating_point():
         raise InputError(
             f"x must hold floating-point numbers, got {points.dtype}: a neighbourhood needs a continuous input; "

@@ -8,10 +8,9 @@ import os
 from collections.abc import Mapping
 from typing import Any, Literal
 
-import torch
 from torch import Tensor, nn
 
-from .._checks import check_choice
+from .._checks import as_rows, check_choice
 from .._errors import InputError
 from ..train import Metric, Record, Schedule, TrainingMonitor
 from ._result import LocalComplexity
@@ -40,9 +39,11 @@ class ComplexityMonitor(TrainingMonitor):
         logger: Where the numbers also go: a folder or `SummaryWriter` (TensorBoard), a Weights & Biases run, the
             `mlflow` module, a logger of Lightning, a function of (numbers, step), or several in a list.
         snapshots: Save the parameters in `out` at every measurement, for `timeline`.
-        budget: Largest share of the time that measuring may take, e.g. 0.02. A due measurement that would exceed it is
-            put off until it is affordable; its record then says by how many steps it is `late`. The very first one is
-            always made (the state before training cannot be seen later), after one that warms up, and neither counts.
+        budget: Largest share of the time that measuring may take in the long run, e.g. 0.02. The first ten due
+            measurements are always made (the early phase cannot be seen later), on credit: then the monitor waits until
+            they are paid back. One that would exceed the budget is put off until it is affordable; its record says by
+            how many steps it is `late` and how many others fell due meanwhile (`skipped`). What the first one takes to
+            load and compile is not counted (`preparation`).
         forward: How to call the model, as for `local_complexity`.
         statistics: For networks with batch norm: "data" measures with the mean and variance of the data, as in
             training on all of it; "running" with the running averages, which lag behind the weights early in training
@@ -83,7 +84,8 @@ class ComplexityMonitor(TrainingMonitor):
         statistics_from: Tensor | None = None,
         overwrite: bool = False,
     ) -> None:
-        self._sets = dict(x) if isinstance(x, Mapping) else {"points": x}
+        given = x if isinstance(x, Mapping) else {"points": x}
+        self._sets = {name: as_rows(rows, name) for name, rows in given.items()}
         if not self._sets or not all(len(rows) for rows in self._sets.values()):
             raise InputError("x must be one or more points, or sets of such by name; got none.")
         check_choice(method, "method", ("frame", "distance"))
@@ -92,7 +94,7 @@ class ComplexityMonitor(TrainingMonitor):
         radius = as_radius(radius, first)
         self._how = {"radius": radius, "method": method, "directions": directions}
         self._forward = forward
-        self._data = first if statistics_from is None else statistics_from
+        self._data = first if statistics_from is None else as_rows(statistics_from, "statistics_from")
         self._statistics = choose(statistics, model, len(self._data))
         header = {"radius": radius, "method": method,
                   "directions": directions if isinstance(directions, int | None) else len(directions),
@@ -105,7 +107,7 @@ class ComplexityMonitor(TrainingMonitor):
     def _measurements(self) -> Record:
         """Per set its mean count (`train`), and per site (`train/0 net.1 relu`)."""
         record: Record = {"statistics": self._statistics}
-        data = statistics_of(self.model, torch.as_tensor(self._data), self._forward)
+        data = statistics_of(self.model, self._data, self._forward)
         with data if self._statistics == "data" else contextlib.nullcontext():
             for name, x in self._sets.items():
                 record |= self._counts(name, x)
@@ -114,7 +116,7 @@ class ComplexityMonitor(TrainingMonitor):
     def _counts(self, name: str, x: Tensor) -> Record:
         """Mean counts of one set, in all and per site; NaN where the network no longer gives numbers."""
         try:
-            found: LocalComplexity = local_complexity(self.model, x, forward=self._forward, **self._how)  # type: ignore[arg-type]
+            found: LocalComplexity = local_complexity(self.model, x, forward=self._forward, progress=False, **self._how)  # type: ignore[arg-type]
         except NotNumbersError:
             return {name: math.nan}  # training has diverged; it is not the monitor that should end it
         means = found.counts.double().mean(0).tolist()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,9 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._checks import check_choice, check_positive, check_whole
+from .._checks import as_rows, check_choice, check_positive, check_whole
 from .._display import Result, table
 from .._errors import InputError
+from .._progress import Progress, check_progress, sharing
 from ..network import SplineNetwork
 from ..train import evaluating
 from ._attacks import Loss, Norm, Scores, attack_loss, blocks, margins, pgd, random_search
@@ -103,6 +105,7 @@ def robustness(
     forward: Forward | None = None,
     generator: torch.Generator | None = None,
     batch_size: int = 1024,
+    progress: Progress | bool | None = None,
 ) -> Robustness:
     """Accuracy of a classifier under perturbations of given sizes.
 
@@ -130,6 +133,7 @@ def robustness(
         forward: How to call the model, `(model, x) -> scores`.
         generator: Source of random starts; a fresh one with seed 0 if None.
         batch_size: Points attacked at once.
+        progress: None: shown once it takes a few seconds; True, False, or a function of (share done, what it is at).
 
     Returns:
         Accuracies, which points survive, and signs of masking. An estimate from above: only an exact distance (in 2-D,
@@ -148,6 +152,7 @@ def robustness(
     """
     model = _module(model, "model")
     others = [_module(other, "transfer_from") for other in transfer_from]
+    check_progress(progress)
     check_choice(norm, "norm", ("linf", "l2"))
     check_choice(loss, "loss", ("margin", "dlr", "cross_entropy"))
     sizes = [check_positive(e, "epsilons") for e in np.atleast_1d(np.asarray(epsilons)).tolist()]
@@ -162,13 +167,14 @@ def robustness(
     with contextlib.ExitStack() as stack:
         for module in (model, *others):
             stack.enter_context(evaluating(module))
+        share = stack.enter_context(sharing(progress, "attacks"))
         stack.enter_context(torch.inference_mode(False))
         stack.enter_context(torch.no_grad())  # the attack switches gradients on
         scores = class_scores(model, forward)
         sources = [class_scores(other, forward) for other in others]
         like = next((p for p in [*model.parameters(), *model.buffers()] if p.is_floating_point()), torch.zeros(0))
-        points = torch.as_tensor(x).detach().to(like.device, like.dtype)
-        answers = torch.as_tensor(y).detach().to(points.device, torch.long)
+        points = as_rows(x, "x").to(like.device, like.dtype)
+        answers = as_rows(y, "y").to(points.device, torch.long)
         if not sizes or len(points) == 0 or answers.shape != (len(points),):
             raise InputError(
                 f"expected N >= 1 points, as many y and at least one epsilon, got {tuple(points.shape)}, "
@@ -186,20 +192,21 @@ def robustness(
         by_gradient = torch.zeros(len(sizes), len(points), dtype=torch.bool, device=points.device)
         by_search, by_transfer = by_gradient.clone(), by_gradient.clone()
         standing = {"gradient": right.clone(), "search": right.clone(), "transfer": right.clone()}
-        for place in order:
-            epsilon = sizes[place]
-            for name, kept in standing.items():
-                for b in torch.nonzero(kept)[:, 0].split(batch_size):
-                    if name != "search":
-                        for source in [scores] if name == "gradient" else sources:
-                            moved = pgd(source, points[b], answers[b], epsilon, norm=norm, steps=steps,
-                                        restarts=restarts, loss=loss, bounds=bounds, generator=generator,
-                                        to_the_end=name == "transfer")  # fmt: skip
-                            kept[b] &= margins(scores(moved), answers[b]) > 0
-                    else:
-                        moved = random_search(scores, points[b], answers[b], epsilon, norm=norm, queries=queries,
-                                              bounds=bounds, generator=generator)  # fmt: skip
-                        kept[b] = margins(scores(moved), answers[b]) > 0
+        for number, (place, (name, kept)) in enumerate(itertools.product(order, standing.items())):
+            epsilon, whole = sizes[place], len(order) * len(standing)
+            parts = torch.nonzero(kept)[:, 0].split(batch_size)
+            for part, b in enumerate(parts):
+                share((number + part / len(parts)) / whole)
+                if name != "search":
+                    for source in [scores] if name == "gradient" else sources:
+                        moved = pgd(source, points[b], answers[b], epsilon, norm=norm, steps=steps,
+                                    restarts=restarts, loss=loss, bounds=bounds, generator=generator,
+                                    to_the_end=name == "transfer")  # fmt: skip
+                        kept[b] &= margins(scores(moved), answers[b]) > 0
+                else:
+                    moved = random_search(scores, points[b], answers[b], epsilon, norm=norm, queries=queries,
+                                          bounds=bounds, generator=generator)  # fmt: skip
+                    kept[b] = margins(scores(moved), answers[b]) > 0
             by_gradient[place], by_search[place] = standing["gradient"], standing["search"]
             by_transfer[place] = standing["transfer"]
         flat = _without_gradient(scores, points, answers, right, loss, batch_size)

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._checks import check_positive
+from .._checks import as_rows, check_positive
 from .._display import Result, table
 from .._errors import FileFormatError, InputError
 from .._parallel import call_each
@@ -128,8 +128,8 @@ def timeline(
         raise InputError("checkpoints must hold at least one, got none.")
     twin = copy.deepcopy(model).eval()
     places = view.inputs(_random_places(view))
-    sets = {**x, "random": x.get("random", places)}
-    data = torch.as_tensor(sets.get("train", next(iter(sets.values()))))
+    sets = {name: as_rows(rows, name) for name, rows in {**x, "random": x.get("random", places)}.items()}
+    data = sets.get("train", next(iter(sets.values())))
     radius = as_radius(radius, data)
     held = choose(statistics, twin, len(data))
     steps = sorted(found)
@@ -174,7 +174,7 @@ class _Moment:
         tiling = tessellate(self.model, self.view, max_tiles=self.max_tiles, progress=False)
         row = _measures(tiling, self.view, self.near)
         for name, inputs in self.sets.items():
-            counts = local_complexity(self.model, inputs, radius=self.radius, directions=self.directions)
+            counts = local_complexity(self.model, inputs, radius=self.radius, directions=self.directions, progress=False)
             row[f"complexity/{name}"] = float(counts.total.double().mean())
         return replace(tiling, network=None, frozen=None), row  # a copy of all parameters a step is too much
 

@@ -127,4 +127,4 @@ def _complexity(model: Generator, z: Tensor, radius: float, generator: torch.Gen
     from ..complexity import local_complexity
 
     network = model if isinstance(model, SplineNetwork) else trace(model, z[:1])
-    return local_complexity(network, z, radius=radius, generator=generator).counts.sum(1)
+    return local_complexity(network, z, radius=radius, generator=generator, progress=False).counts.sum(1)

@@ -204,7 +204,7 @@ def tiled_manifold(tiling: Tiling, *, output: Literal["after", "before"] = "afte
     places = inner_points(tiling)
     basis = torch.from_numpy(tiling.view.basis.reshape(2, -1).T.copy())
     points = torch.from_numpy(tiling.view.inputs(places))
-    volumes = log_volume(program, points, tangents=basis.expand(tiling.count, -1, -1))
+    volumes = log_volume(program, points, tangents=basis.expand(tiling.count, -1, -1), progress=False)
     affine = volumes.log.numpy()
     if output == "before" or ending is None:
         return TiledManifold(tiling, affine, volumes.singular_values.numpy(), output)

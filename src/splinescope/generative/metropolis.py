@@ -10,6 +10,7 @@ from torch import Tensor
 
 from .._checks import check_positive
 from .._errors import InputError
+from .._progress import Share
 from .domains import LatentDomain
 
 _WISHED = 0.3  # acceptance the step size is tuned to: near the best for random walks in several dimensions
@@ -37,6 +38,7 @@ def metropolis(
     steps: int,
     step_size: float | None,
     generator: torch.Generator,
+    share: Share,
 ) -> Chains:
     """Take `steps` Metropolis steps from `start`; leaves the target law unchanged.
 
@@ -50,6 +52,7 @@ def metropolis(
         steps: How many; each costs one evaluation of all chains.
         step_size: In units of latent space.
         generator: Source of randomness.
+        share: Told the share done.
     """
     if steps < 1:
         raise InputError(f"steps must be a whole number >= 1, got {steps!r}.")
@@ -59,14 +62,15 @@ def metropolis(
     volume, target = evaluate(z)
     taken = 0
     for step in range(steps):
+        share(step / steps)
         proposed = domain.step(z, size, generator)
         new_volume, new_target = evaluate(proposed)
         accepted = torch.rand(len(z), generator=generator, dtype=torch.float64).log() < new_target - target
         z = torch.where(accepted[:, None], proposed, z)
         volume, target = torch.where(accepted, new_volume, volume), torch.where(accepted, new_target, target)
-        share = float(accepted.double().mean())
+        rate = float(accepted.double().mean())
         if step < tuning:
-            size *= float(torch.tensor(3.0 * (share - _WISHED) / (1 + step) ** 0.5).exp())
+            size *= float(torch.tensor(3.0 * (rate - _WISHED) / (1 + step) ** 0.5).exp())
         else:
             taken += int(accepted.sum())
     return Chains(z, volume, taken / max(1, (steps - tuning) * len(z)))

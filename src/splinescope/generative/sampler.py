@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from .._checks import check_choice, check_whole
 from .._display import Result, table
 from .._errors import InputError
-from .._progress import Progress, check_progress, telling
+from .._progress import Progress, check_progress, sharing, telling
 from ..network import SplineNetwork
 from ._pushforward import Generator
 from .cache import SHARD, Pool, fingerprint, gather
@@ -168,6 +168,13 @@ class PolaritySampler:
         self._size, self._cache, self._progress = pool, cache, progress
         self._pool: Pool | None = None
 
+    def __repr__(self) -> str:
+        state = "drawn" if self._pool is not None else "not drawn yet"
+        return (
+            f"{type(self).__name__}({type(self.generator).__name__}, {self.domain!r}, rho={self.rho:g}, "
+            f"output={self.output!r}, pool of {self._size:,}, {state})"
+        )
+
     @property
     def pool(self) -> Pool:
         """The proposals and their volumes; computed (or read from the cache) when first asked for."""
@@ -207,6 +214,7 @@ class PolaritySampler:
         replacement: bool = True,
         steps: int = 100,
         step_size: float | None = None,
+        progress: Progress | bool | None = None,
     ) -> Samples:
         """Draw n samples.
 
@@ -219,12 +227,16 @@ class PolaritySampler:
             replacement: Of "resample"; without, all n are distinct.
             steps: Of Metropolis.
             step_size: Of Metropolis, in units of latent space; tuned to an acceptance of about 0.3 if None.
+            progress: Of Metropolis. None: shown if it takes a few seconds, unless the sampler was made with False;
+                True, False, or a function of the share done.
 
         Returns:
             `Samples`; the same arguments give the same samples.
         """
         check_choice(method, "method", ("resample", "rejection", "metropolis"))
         count = check_whole(count, "count")
+        check_progress(progress)
+        quiet = False if progress is None and self._progress is False else progress
         rho = self.rho if rho is None else _check_power(rho)
         rng = torch.Generator().manual_seed((self.seed * 1_000_003 + 999_983) % 2**32)  # apart from the shards'
         weights = self.log_weights(rho)
@@ -244,7 +256,10 @@ class PolaritySampler:
         pool = self.pool
         z, condition, volume = pool.latents[chosen], pool.condition[chosen], pool.log_volume[chosen]
         if method == "metropolis":
-            chains = metropolis(self._evaluate(condition, rho), self.domain, Chains(z, volume), steps, step_size, rng)
+            with sharing(quiet, "random walks") as share:
+                chains = metropolis(
+                    self._evaluate(condition, rho), self.domain, Chains(z, volume), steps, step_size, rng, share
+                )
             z, volume, acceptance, size = chains.latents, chains.log_volume, chains.acceptance, float("nan")
         outputs = self.generate(z, condition)
         return Samples(z, outputs, condition, volume, size, acceptance, rho, self.output, method)
@@ -279,6 +294,7 @@ class PolaritySampler:
             condition=self._rows(condition),
             tangents=self.domain.tangents(z),
             generator=generator,
+            progress=False,
         )
 
     def _evaluate(self, condition: Tensor, rho: float) -> Callable[[Tensor], tuple[Tensor, Tensor]]:

@@ -12,6 +12,7 @@ from torch import Tensor
 from .._display import Certainty, Result, table
 from .._errors import InputError
 from .._parallel import by_rows
+from .._progress import Progress, Share, check_progress, sharing
 from ._pushforward import Bound, LatentMap, latent_map
 from ._spectrum import gram_by_blocks, krylov_top, singular_values_of
 
@@ -79,6 +80,7 @@ def log_volume(
     batch_size: int | None = None,
     generator: torch.Generator | None = None,
     workers: int | None = None,
+    progress: Progress | bool | None = None,
 ) -> Volumes:
     """Log of the volume factor `sqrt(det(A^T A)) = prod_i sigma_i(A)` of a generator at latents.
 
@@ -106,6 +108,7 @@ def log_volume(
         generator: Source of the random projection and of the block method's start.
         workers: Share the latents between so many processes (by joblib, which may send them to a cluster); not with
             `projection` or `generator`.
+        progress: None: shown once it takes a few seconds; True, False, or a function of (share done, what it is at).
 
     Returns:
         `Volumes`, with logs, ranks and singular values.
@@ -124,10 +127,11 @@ def log_volume(
     Reference: Balestriero, Humayun, Baraniuk, "On the Geometry of Deep Learning", equation (10); Humayun et al.,
     "MaGNET" (2022).
     """
+    check_progress(progress)
     if workers is not None:
         if projection is not None or generator is not None:
             raise InputError("projection and generator draw once for all latents; leave them or workers out.")
-        options = {"top_k": top_k, "output": output, "rtol": rtol, "batch_size": batch_size}
+        options = {"top_k": top_k, "output": output, "rtol": rtol, "batch_size": batch_size, "progress": False}
         return _by_workers(model, z, condition, tangents, workers, options)
     mapping = latent_map(model, z, output=output, condition=condition)
     size = mapping.latent_size
@@ -137,8 +141,8 @@ def log_volume(
     _check_sizes(directions, mapping.outputs, top_k, projection)
     random = generator if generator is not None else torch.Generator().manual_seed(0)
     work = _Work(mapping, directions, top_k, _gaussian(projection, mapping, random), random, batch_size)
-    with torch.no_grad():
-        values, errors = work.run(z, tangents, condition)
+    with torch.no_grad(), sharing(progress, "volumes") as share:
+        values, errors = work.run(z, tangents, condition, share)
     found = _summary(values.to(z.device), errors.to(z.device), mapping, projection, directions, rtol)
     certainty: Certainty = "estimate" if projection is not None else "bound" if bool(found.error.any()) else "exact"
     return replace(found, output=output, certainty=certainty)
@@ -182,12 +186,13 @@ class _Work:
         if self.chunk < 1:
             raise InputError(f"batch_size must be a whole number >= 1 or None, got {batch_size!r}.")
 
-    def run(self, z: Tensor, tangents: Tensor | None, condition: Tensor | None) -> tuple[Tensor, Tensor]:
+    def run(self, z: Tensor, tangents: Tensor | None, condition: Tensor | None, share: Share) -> tuple[Tensor, Tensor]:
         kept = self.mapping.latent_size if tangents is None else tangents.shape[2]
         kept = kept if self.top_k is None else self.top_k
         values = torch.zeros(len(z), kept, dtype=torch.float64)
         errors = torch.zeros(len(z), dtype=torch.float64)
         for start in range(0, len(z), self.chunk):
+            share(start / len(z))
             rows = slice(start, start + self.chunk)
             found, error = self._chunk(
                 self.mapping.cast(z[rows]),

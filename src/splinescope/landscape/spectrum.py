@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,6 +14,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from .._checks import check_choice, check_whole
 from .._display import Certainty, Result, table
 from .._errors import InputError
+from .._progress import Told, telling
 from .hessian import DENSE_LIMIT, Curvature
 
 _ZERO = 1e-10  # eigenvalues below this share of the largest count as zero
@@ -82,6 +84,15 @@ class SpectralDensity(Result):
     weights: np.ndarray
     certainty = "estimate"
 
+    def summary(self) -> str:
+        """The spectrum in words."""
+        mean, largest = float(self.weights @ self.nodes), np.abs(self.nodes).max(initial=0.0)
+        small = float(self.weights[np.abs(self.nodes) <= 1e-6 * largest].sum())
+        return (
+            f"Eigenvalues from {self.nodes.min():.4g} to {self.nodes.max():.4g}, mean {mean:.4g};\n"
+            f"about {small:.0%} of them below a millionth of the largest ({len(self.nodes)} nodes).\n{self.assurance}"
+        )
+
     def on(self, grid: np.ndarray, width: float) -> np.ndarray:
         """The density on a grid, every node widened to a Gaussian of this standard deviation."""
         z = (np.asarray(grid)[:, None] - self.nodes[None]) / width
@@ -94,6 +105,7 @@ def spectrum_summary(
     method: Literal["auto", "factor", "dense", "matrix-free"] = "auto",
     probes: int = 32,
     generator: torch.Generator | None = None,
+    progress: Told | bool | None = None,
 ) -> SpectrumSummary:
     """Extreme eigenvalues, condition number, trace and effective rank of a curvature matrix.
 
@@ -104,6 +116,7 @@ def spectrum_summary(
             a factor of up to 64 million numbers with a side of at most 4,096, a matrix of at most 4,096 parameters.
         probes: Random vectors for trace and effective rank where it is matrix-free.
         generator: Source of the random vectors.
+        progress: None: shown if it takes a few seconds; True, False, or a function of the share done and what it is at.
 
     Cost: "factor": C backward passes of the data; "dense": P products, each about 3 gradients; "matrix-free": 30 to 100
     products for the largest eigenvalue, thousands for the smallest (none where N C < P: it is 0), and `probes`.
@@ -112,7 +125,15 @@ def spectrum_summary(
     """
     check_choice(method, "method", ("auto", "factor", "dense", "matrix-free"))
     probes = check_whole(probes, "probes")
+    with telling(progress, "spectrum") as tell:
+        return _summarised(operator, method, probes, generator, tell)
+
+
+def _summarised(
+    operator: Curvature, method: str, probes: int, generator: torch.Generator | None, tell: Told
+) -> SpectrumSummary:
     size = operator.shape[0]
+    tell(0.0, "matrix")
     factor = operator.factor() if method == "factor" or (method == "auto" and _factor_fits(operator)) else None
     if factor is not None:
         return _exact(_squared_singular_values(factor), "factor")
@@ -123,11 +144,13 @@ def spectrum_summary(
         )
     if method == "dense" or (method == "auto" and size <= DENSE_LIMIT):
         return _exact(np.linalg.eigvalsh(_written(operator)), "dense")
-    large = float(extreme_eigenvalues(operator, 1, generator=generator)[0])
+    large = float(extreme_eigenvalues(_telling(operator, tell, 0.0, "largest eigenvalue"), 1, generator=generator)[0])
     small = 0.0
     if not _has_null_space(operator):
-        small = float(extreme_eigenvalues(operator, 1, largest=False, generator=generator)[0])
+        told = _telling(operator, tell, 0.1, "smallest eigenvalue")
+        small = float(extreme_eigenvalues(told, 1, largest=False, generator=generator)[0])
     signs = torch.randint(0, 2, (size, probes), generator=generator).numpy() * 2.0 - 1.0
+    tell(0.9, "trace")
     products = operator @ signs
     traces = (signs * products).sum(0)
     squares = float((products**2).sum(0).mean())
@@ -135,6 +158,17 @@ def spectrum_summary(
     rank = _participation(trace, squares)
     condition = _condition(large, small, _SMALL) if small >= -_SMALL * abs(large) else float("nan")
     return SpectrumSummary(size, large, small, None, condition, trace, error, rank, None, "matrix-free")
+
+
+def _telling(operator: LinearOperator, tell: Told, share: float, what: str) -> LinearOperator:
+    """The operator, telling how many products were made: how many there will be is not known beforehand."""
+    made = itertools.count(1)
+
+    def product(vector: np.ndarray) -> np.ndarray:
+        tell(share, f"{what}, {next(made)} products")
+        return np.asarray(operator @ vector)
+
+    return LinearOperator(operator.shape, matvec=product, matmat=lambda m: operator @ m, dtype=np.float64)
 
 
 def _factor_fits(operator: LinearOperator) -> bool:

@@ -12,7 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._checks import check_choice, check_whole
+from .._checks import check_choice, check_whole, refuse_collections
+from .._display import Shown
 from .._errors import InputError
 
 Centring = Literal["refuse", "centre"]
@@ -40,8 +41,8 @@ def as_covariance(covariance: Any) -> Tensor:
     return (sigma + sigma.T) / 2
 
 
-@dataclass(frozen=True)
-class Data:
+@dataclass(frozen=True, repr=False)
+class Data(Shown):
     """Weighted, centred data points; expectations over the data are weighted sums over these.
 
     Make one with `Data.of`, `Data.from_loader` or `GaussianInputs`, which check and centre.
@@ -128,6 +129,7 @@ class Data:
 
 def float_tensor(values: Any, name: str) -> Tensor:
     """A detached tensor: float32 and float64 tensors and arrays keep their dtype, other real numbers become float64."""
+    refuse_collections(values, name)
     try:
         tensor = torch.as_tensor(np.asarray(values) if isinstance(values, (list, tuple)) else values)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -147,8 +149,8 @@ def _population_data(x: Tensor, target: Callable[[Tensor], Any], weights: Tensor
     return Data(x, y, weights, covariance)
 
 
-@dataclass(frozen=True)
-class GaussianInputs:
+@dataclass(frozen=True, repr=False)
+class GaussianInputs(Shown):
     """The population `x ~ N(0, Sigma)`, turned into `Data` by quadrature or by sampling.
 
     Args:

@@ -7,11 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._display import Shown
 from .._errors import InputError
 from .data import as_covariance
 
 
-class Manifold:
+class Manifold(Shown):
     r"""Unit ellipsoid of `Sigma` with the batch-norm metric
 
     .. math:: G_b = c^2\, M_b^+ / \|b\|^2, \qquad M_b = (I - b b^T\Sigma)(I - \Sigma b b^T),
@@ -38,6 +39,9 @@ class Manifold:
 
     def __init__(self, covariance: Any) -> None:
         self.covariance = as_covariance(covariance)
+
+    def _shown(self) -> list[tuple[str, Any]]:
+        return [("covariance", self.covariance)]
 
     @property
     def dimension(self) -> int:

@@ -11,6 +11,7 @@ import torch
 from scipy.optimize import linear_sum_assignment
 
 from .._checks import as_float64_array, check_choice, check_whole, require
+from .._display import Shown
 from .._errors import InputError
 from .networks import TwoLayer
 
@@ -19,8 +20,8 @@ ASSIGNMENT_LIMIT = 2048
 """Largest number of atoms for which the exact assignment (cubic in the worst case) is used by default."""
 
 
-@dataclass(frozen=True)
-class ParticleMeasure:
+@dataclass(frozen=True, repr=False)
+class ParticleMeasure(Shown):
     """`rho = (1/m) sum_k delta(a_k, u_k)`: amplitudes and unit directions `u_k = b_k / ||b_k||`.
 
     Directions stand for points of Omega through the isometry with the round sphere, so that distances need no

@@ -8,14 +8,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .._display import Shown
 from .._errors import InputError
 from .data import Data, float_tensor
 from .functions import Activation, ActivationLike, as_activation
 from .manifold import Manifold
 
 
-@dataclass(frozen=True)
-class TwoLayer:
+@dataclass(frozen=True, repr=False)
+class TwoLayer(Shown):
     """The plain network `f(x) = (1/m) sum_k a_k sigma(b_k . x)`.
 
     Args:
@@ -67,7 +68,7 @@ class TwoLayer:
         return self.a @ self.activation.value(self.b @ x.T) / self.width
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class TwoLayerBN(TwoLayer):
     """The batch-norm network `f(x) = (1/m) sum_k a_k sigma(b_k . x / sqrt(b_k^T Sigma b_k))` on centred data.
 

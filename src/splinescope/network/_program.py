@@ -159,7 +159,7 @@ class Seal:
 Step = Affine | Fold | Seal
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Program:
     """A float64 snapshot of a network, ready to run on batches: it owns its constants and needs no module.
 
@@ -188,6 +188,11 @@ class Program:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "folds", tuple(s for s in self.steps if isinstance(s, Fold)))
+
+    def __repr__(self) -> str:
+        units, ending = sum(fold.site.units for fold in self.folds), f", before {self.ending}" if self.ending else ""
+        shapes = f"{self.input_shape} to {self.output_shape}"
+        return f"Program({shapes}, {len(self.steps)} steps, {len(self.folds)} folds of {units} units{ending})"
 
     @cached_property
     def sites(self) -> tuple[Site, ...]:

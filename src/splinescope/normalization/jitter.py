@@ -11,9 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from .._checks import as_float64_array, as_rows
 from .._display import Result
 from .._errors import InputError
-from .._progress import Progress, sharing
+from .._progress import Progress, Share, check_progress, sharing
 from ..complexity._statistics import batch_norms, set_statistics_
 from ..network import trace
 from ..network._export import unwrap
@@ -41,7 +42,7 @@ def with_statistics(model: nn.Module, x: Any) -> nn.Module:
         >>> torch.allclose(with_statistics(net, x)(x), net.train()(x), atol=1e-6)
         True
     """
-    (rows,) = raw_batches(torch.as_tensor(x))
+    (rows,) = raw_batches(as_rows(x, "x"))
     made = copy.deepcopy(unwrap(model)).eval()
     if not batch_norms(made):
         raise InputError("model must have batch norm modules, found none: its folds do not depend on the batch.")
@@ -56,7 +57,7 @@ def minibatch_networks(
 
     Without a generator a fresh one with seed 0 is used: the global random state is untouched.
     """
-    x = torch.as_tensor(x)
+    x = as_rows(x, "x")
     if not 2 <= batch_size <= len(x):
         raise InputError(f"batch_size must lie in [2, {len(x)}] (the rows of x), got {batch_size}.")
     if draws < 1:
@@ -91,7 +92,13 @@ class FoldJitter(Result):
 
 
 def fold_jitter(
-    model: nn.Module, x: Any, batch_size: int, *, draws: int = 100, generator: torch.Generator | None = None
+    model: nn.Module,
+    x: Any,
+    batch_size: int,
+    *,
+    draws: int = 100,
+    generator: torch.Generator | None = None,
+    progress: Progress | bool | None = None,
 ) -> list[FoldJitter]:
     r"""How much the folds of each batch norm move with the minibatch, measured and predicted.
 
@@ -106,6 +113,7 @@ def fold_jitter(
         batch_size: B.
         draws: Number of minibatches; the measured spread has a relative error of about 1/sqrt(2 draws) a channel.
         generator: Source of the batches; a fresh one with seed 0 if None.
+        progress: None: shown once it takes a few seconds; True, False, or a function of (share done, what it is at).
 
     Returns:
         One `FoldJitter` per batch norm, in the model's order. Cost: draws + 1 forward passes of B rows, and for the
@@ -117,15 +125,19 @@ def fold_jitter(
         >>> found[0].path, found[0].predicted.shape
         ('1', (3,))
     """
-    x = torch.as_tensor(x)
+    check_progress(progress)
+    x = as_rows(x, "x")
     full = with_statistics(model, x)
     population = len(x)
-    influence = _influences(full, x)
     norms = batch_norms(full)
     squares = {path: np.zeros(norm.num_features) for path, norm in norms.items()}
-    for network in minibatch_networks(model, x, batch_size, draws, generator=generator):
-        for path, norm in norms.items():
-            squares[path] += (_mean(network.get_submodule(path)) - _mean(norm)) ** 2
+    with sharing(progress, "fold jitter") as share:
+        networks = minibatch_networks(model, x, batch_size, draws, generator=generator)
+        for number, network in enumerate(networks):
+            share(number / draws / 2)
+            for path, norm in norms.items():
+                squares[path] += (_mean(network.get_submodule(path)) - _mean(norm)) ** 2
+        influence = _influences(full, x, lambda done: share((1 + done) / 2))
     shrink = np.sqrt((population - batch_size) / ((population - 1) * batch_size))
     return [
         FoldJitter(path, _deviation(norm), np.sqrt(squares[path] / draws), influence[path].std(0) * shrink)
@@ -143,7 +155,7 @@ def _deviation(norm: Any) -> np.ndarray:
     return deviation
 
 
-def _influences(full: nn.Module, x: Tensor) -> dict[str, np.ndarray]:
+def _influences(full: nn.Module, x: Tensor, share: Share) -> dict[str, np.ndarray]:
     """Per batch norm `[N, C]`: how much weight put on a row moves the norm's mean.
 
     The means are functions of weights on the rows, all statistics before them included; their gradient at equal weights
@@ -173,14 +185,15 @@ def _influences(full: nn.Module, x: Tensor) -> dict[str, np.ndarray]:
     try:
         with torch.inference_mode(False), torch.enable_grad():
             twin(rows)
-            found = {
-                path: torch.stack([torch.autograd.grad(m, weights, retain_graph=True)[0] for m in mean], 1)
-                for path, mean in means.items()
-            }
+            channels, found = sum(map(len, means.values())), dict[str, list[Tensor]]()
+            for path, mean in means.items():
+                for m in mean:
+                    share(sum(map(len, found.values())) / channels)
+                    found.setdefault(path, []).append(torch.autograd.grad(m, weights, retain_graph=True)[0])
     finally:
         for handle in handles:
             handle.remove()
-    return {path: gradient.cpu().numpy() for path, gradient in found.items()}
+    return {path: torch.stack(gradients, 1).cpu().numpy() for path, gradients in found.items()}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -229,7 +242,7 @@ def boundary_jitter(
     Returns:
         `BoundaryJitter`. Cost: one tiling per draw.
     """
-    places = np.asarray(points, dtype=np.float64)
+    places = as_float64_array(points, "points")
     inputs = torch.from_numpy(view.inputs(places))
     current = with_statistics(model, x)
     network = trace(current, inputs[:1])  # follows the statistics that `current` is given below

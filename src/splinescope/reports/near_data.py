@@ -29,7 +29,7 @@ def complexity(subject: Subject) -> ReportBlock:
     radius = subject.spacing / 2
     points, _ = subject.some(256)
     model = subject.model
-    found = local_complexity(model, points, radius=radius)
+    found = local_complexity(model, points, radius=radius, progress=False)
     means = found.counts.double().mean(0)
     units = torch.tensor([max(1, site.units) for site in found.sites], dtype=torch.float64)
     total, share = float(means.sum()), float(found.share.mean())

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._checks import as_float64_array
+from .._checks import as_float64_array, as_rows
 from .._errors import InputError, UnsupportedModelError
 from ..complexity import data_spacing
 from ..network import SplineNetwork, trace
@@ -158,7 +157,7 @@ def as_subject(model: Any, x: Any, y: Any, seed: int) -> Subject:
         )
     if not bool(points.isfinite().all()):
         raise InputError("x must be finite, got NaN or infinite values.")
-    targets = None if y is None else torch.as_tensor(np.asarray(y) if not isinstance(y, Tensor) else y).detach().cpu()
+    targets = None if y is None else as_rows(y, "y").cpu()
     if targets is not None and (targets.dim() == 0 or len(targets) != len(points)):
         raise InputError(f"y must have one row per input, {len(points)} of them, got shape {tuple(targets.shape)}.")
     return Subject(model, points.float() if points.dtype == torch.float16 else points, targets, seed)

@@ -65,7 +65,7 @@ def volume(subject: Subject) -> ReportBlock:
         )
     points, _ = subject.some(256)
     model = subject.model.module if not isinstance(subject.model, nn.Module) else subject.model
-    found = log_volume(model, subject.rows(points))
+    found = log_volume(model, subject.rows(points), progress=False)
     logs = found.log_pseudo.numpy()
     low, high = np.percentile(logs, [5, 95])
 

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from .._checks import as_float64_array, check_generator, check_index, check_whole
+from .._display import table
 from .._errors import InputError
 from . import maps
 from .approximation import OfTiling
@@ -45,6 +46,17 @@ class Boundary(OfTiling):
 
     def __repr__(self) -> str:
         return f"Boundary({len(self)} segments, length {self.length:.6g}, {len(self.pairs)} pairs of classes)"
+
+    def summary(self) -> str:
+        """Its length and segments, per pair of classes."""
+        if not len(self):
+            return f"No boundary on this slice.\n{self.assurance}"
+        rows = [("classes", "segments", "length")]
+        for pair in self.pairs[:20]:
+            own = (self.classes == pair).all(1)
+            rows.append((f"{pair[0]} and {pair[1]}", str(int(own.sum())), f"{self.lengths[own].sum():.6g}"))
+        more = f"\nand {len(self.pairs) - 20} more pairs" if len(self.pairs) > 20 else ""
+        return f"{table([*rows, ('all', str(len(self)), f'{self.length:.6g}')])}{more}\n{self.assurance}"
 
     @cached_property
     def lengths(self) -> np.ndarray:

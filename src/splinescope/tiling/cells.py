@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._display import Shown
 from ._mesh import half_edges, pair_half_edges
 
 if TYPE_CHECKING:
     from .polytopes import Facets
 
 
-@dataclass(frozen=True)
-class Cells:
+@dataclass(frozen=True, repr=False)
+class Cells(Shown):
     """Tiles as lists of vertex numbers, counter-clockwise (1-D: left, right), in CSR form.
 
     Tile i has the corners `corners[offsets[i]:offsets[i + 1]]`, which is also `cells[i]`.
@@ -53,8 +54,8 @@ class Cells:
         return Walls(ends, tiles.astype(np.int32), units, site_of(units))
 
 
-@dataclass(frozen=True)
-class Walls:
+@dataclass(frozen=True, repr=False)
+class Walls(Shown):
     """The walls between tiles; each names what made it.
 
     Attributes:

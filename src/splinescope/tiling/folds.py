@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._checks import check_index, check_whole
+from .._display import table
 from .._errors import InputError
 from ..network import units_of_cuts
 from . import maps
@@ -45,6 +46,16 @@ class Folds(OfTiling):
 
     def __repr__(self) -> str:
         return f"Folds({len(self)} walls of {len(self.by_layer())} layers, length {self.lengths.sum():.6g})"
+
+    def summary(self) -> str:
+        """Walls, folding units and length, per layer."""
+        rows, lengths = [("layer", "walls", "units", "length")], self.lengths_by_layer()
+        for depth, length in list(lengths.items())[:30]:
+            own = self.depths == depth
+            units = len(np.unique(np.stack([self.sites[own], self.units[own]], 1), axis=0))
+            rows.append((str(depth), str(int(own.sum())), str(units), f"{length:.6g}"))
+        more = f"\nand {len(lengths) - 30} more layers" if len(lengths) > 30 else ""
+        return f"{table([*rows, ('all', str(len(self)), '', f'{self.lengths.sum():.6g}')])}{more}\n{self.assurance}"
 
     @cached_property
     def segments(self) -> np.ndarray:

@@ -34,6 +34,12 @@ class DualGraph(OfTiling):
         indices = both[np.lexsort((both[:, 1], both[:, 0])), 1]
         return np.concatenate([[0], np.cumsum(self.degrees)]), indices
 
+    def summary(self) -> str:
+        """The graph in words."""
+        d = self.degrees
+        each = f": {d.min()} to {d.max()} a tile, {d.mean():.3g} on average" if len(d) else ""
+        return f"{len(d)} tiles share {len(self.edges)} borders{each}.\n{self.assurance}"
+
     def to_networkx(self) -> Any:
         """A `networkx.Graph` on the tile numbers (needs the extra "graph")."""
         graph = require("networkx", "graph").Graph()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._display import Certainty, Result
+from .._display import Certainty, Result, table
 from ..network._program import Program, Seal
 from ._differentiate import block_rows, blocks, jacobians, outputs, unit_distances
 
@@ -36,6 +36,16 @@ class InputMargin(Result):
         if not self.exact_network:
             return "estimate"
         return "exact" if self.exact_edge and bool(self.exact.all()) else "bound"
+
+    def summary(self) -> str:
+        """The distances in words."""
+        if not len(self.edge):
+            return f"No points.\n{self.assurance}"
+        rows = [("distance to", "least", "median", "largest")]
+        for name, values in (("edge of the tile", self.edge), ("decision boundary", self.margin)):
+            rows.append((name, f"{values.min():.4g}", f"{np.median(values):.4g}", f"{values.max():.4g}"))
+        sure = f"{int(self.exact.sum())} of {len(self.exact)} points; at least that far for the others"
+        return f"{table(rows)}\nTo the boundary exactly so for {sure}.\n{self.assurance}"
 
 
 def edge_distances(program: Program, x: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._display import Shown
 from .._errors import InputError, SplinescopeError
 from . import kernels
 from ._solids import Solids
@@ -14,7 +15,7 @@ from ._tiles import Tiles
 from .cells import Cells
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Polytopes(Cells):
     """Convex tiles of three and more dimensions, in CSR form.
 
@@ -84,8 +85,8 @@ class Polytopes(Cells):
         return volumes, middles
 
 
-@dataclass(frozen=True)
-class Facets:
+@dataclass(frozen=True, repr=False)
+class Facets(Shown):
     """The walls between tiles of three and more dimensions: convex polytopes of one dimension less.
 
     Attributes:

@@ -62,6 +62,9 @@ class Retiler:
             "tolerance": tolerance, "rtol": rtol, "max_tiles": max_tiles, "time_limit": time_limit, "threads": threads,
         }  # fmt: skip
 
+    def __repr__(self) -> str:
+        return f"Retiler({self.network!r}, {self.view!r})"
+
     def tile(self, view: Slice | None = None) -> Tiling:
         """The tiling of the network as it is now, on `view` (default: the view given at the start).
 
