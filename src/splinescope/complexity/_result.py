@@ -76,7 +76,7 @@ class LocalComplexity(Result):
             most = str(int(self.counts[:, i].max())) if len(self.counts) else "-"
             share = f"{float(self.exact[:, i].double().mean()):.0%} of points" if len(self.counts) else "-"
             rows.append((name, str(site.units), f"{means[i]:.4g}", most, share))
-        return f"{self!r}\n{table(rows)}\nCounted: {self.what}."
+        return f"{self!r}\n{table(rows)}\nCounted: {self.what}.\n{self.assurance}"
 
     @property
     def names(self) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import torch
 
-from .._checks import check_positive, check_whole
+from .._checks import as_rows, check_positive, check_whole
 from .._errors import InputError
 
 Radius = float | Literal["auto"]
@@ -27,7 +27,7 @@ def data_spacing(x: Any, *, most: int = 1000) -> float:
         >>> data_spacing([[0.0], [1.0], [3.0], [6.0]])
         1.5
     """
-    points = torch.as_tensor(x).detach()
+    points = as_rows(x, "x")
     if points.dim() < 2:
         raise InputError(f"x must have shape (N, ...), got {tuple(points.shape)}.")
     count = min(check_whole(most, "most", least=2), len(points))

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .._checks import check_choice
+from .._checks import check_choice, refuse_collections
 from .._derivatives import columns, differentiating, first_line, pull_back
 from .._errors import InputError
 from ..network import Program, SplineNetwork
@@ -81,6 +81,7 @@ def latent_map(
     """Check a generator against latents and bind it. See `log_volume` for the arguments."""
     check_choice(output, "output", ("after", "before"))
     function, like = _callable(model, output)
+    refuse_collections(z, "z")
     if not isinstance(z, Tensor) or not z.is_floating_point() or z.dim() < 2:
         what = f"{z.dtype} of shape {tuple(z.shape)}" if isinstance(z, Tensor) else type(z).__name__
         raise InputError(f"z must be a floating-point tensor of shape (N, ...latent shape), got {what}.")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from .._checks import as_rows
 from .._display import Result
 from .._errors import InputError
 
@@ -93,6 +94,7 @@ def class_histogram(samples: Tensor, labeller: Callable[[Tensor], Tensor], *, ba
         >>> class_histogram(torch.eye(4), lambda x: x).shares
         tensor([0.2500, 0.2500, 0.2500, 0.2500], dtype=torch.float64)
     """
+    samples = as_rows(samples, "samples")
     if len(samples) == 0:
         raise InputError("samples must have at least one row, got none.")
     with torch.no_grad():
@@ -128,7 +130,8 @@ def frechet_distance(
         >>> round(frechet_distance(x, x + 3.0), 6)
         18.0
     """
-    x, y = _pair(_through(features, real, batch_size), _through(features, samples, batch_size))
+    named = ((real, "real"), (samples, "samples"))
+    x, y = _pair(*(_through(features, as_rows(rows, name), batch_size) for rows, name in named))
     if min(len(x), len(y)) < 2:
         raise InputError(f"each set needs at least 2 rows for a covariance, got {len(x)} and {len(y)}.")
     first, second = torch.cov(x.T).reshape(x.shape[1], -1), torch.cov(y.T).reshape(y.shape[1], -1)
@@ -148,7 +151,7 @@ def _through(features: Callable[[Tensor], Tensor] | None, data: Tensor, batch: i
 
 def _pair(real: Tensor, samples: Tensor) -> tuple[Tensor, Tensor]:
     """Both sets as float64 rows on the CPU, of one width."""
-    x, y = (t.detach().to("cpu", torch.float64).flatten(1) for t in (real, samples))
+    x, y = (t.to("cpu", torch.float64).flatten(1) for t in (as_rows(real, "real"), as_rows(samples, "samples")))
     for name, rows in (("real", x), ("samples", y)):
         if not bool(rows.isfinite().all()):
             raise InputError(f"{name} must be finite, got {int((~rows.isfinite()).sum())} NaN or infinite values.")

@@ -9,7 +9,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from .._checks import check_whole
+from .._checks import as_rows, check_whole
 from .._errors import InputError
 from .._progress import Progress, telling
 
@@ -173,6 +173,7 @@ def train_vae(
     Returns:
         The autoencoder, in eval mode; `.decoder` is the generator.
     """
+    x = as_rows(x, "x")
     if x.dim() != 4 or x.numel() == 0 or not bool(((x >= 0) & (x <= 1)).all()):
         raise InputError(f"x must have shape (N, C, H, W) and values in [0, 1], got shape {tuple(x.shape)}.")
     check_whole(epochs, "epochs")

@@ -7,9 +7,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset
 
-from .._checks import check_whole
+from .._checks import as_rows, check_whole
 from .._derivatives import first_line
 from .._errors import InputError
 
@@ -40,20 +39,6 @@ def summed(loss: Loss) -> Callable[[Tensor, Tensor], Tensor]:
         raise InputError(f"loss must be one of {', '.join(map(repr, LOSSES))} or a function, got {loss!r}.")
     mean = loss
     return lambda outputs, targets: mean(outputs, targets) * len(outputs)
-
-
-def as_rows(value: Any, name: str) -> Tensor:
-    """A batch as a tensor; loaders and data sets are refused with how to collect them."""
-    if not isinstance(value, (Dataset, DataLoader)):
-        try:
-            return torch.as_tensor(value).detach()
-        except (TypeError, ValueError, RuntimeError) as error:
-            if not hasattr(value, "__iter__"):
-                raise InputError(f"{name} must be a tensor or array of shape (N, ...), got {value!r}.") from error
-    raise InputError(
-        f"{name} must be a tensor or array of shape (N, ...), got {type(value).__name__}; of a Dataset take "
-        "torch.stack([row[0] for row in dataset]), of a loader x, y = map(torch.cat, zip(*loader))."
-    )
 
 
 def check_data(

@@ -18,7 +18,7 @@ from scipy.sparse.linalg import LinearOperator
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vjp, vmap
 
-from .._checks import check_choice
+from .._checks import as_rows, check_choice
 from .._derivatives import along, differentiating, row_jacobians
 from .._errors import InputError
 from ._losses import Loss, batches, check_batch_size, check_data, check_targets, fitting_inputs, summed
@@ -244,7 +244,8 @@ def downstream_jacobians(model: Model, x: Any, layer: str) -> np.ndarray:
     model = check_model(model)
     module = submodule(model, layer)
     state = state_in(model)
-    inputs, _ = check_data(x, torch.zeros(len(x)), torch.float64, whole=True)
+    rows = as_rows(x, "x")
+    inputs, _ = check_data(rows, torch.zeros(len(rows)), torch.float64, whole=True)
     inputs, _ = fitting_inputs(lambda rows: functional_call(model, state, (rows,)), inputs, torch.float64)
     shapes: list[torch.Size] = []
 

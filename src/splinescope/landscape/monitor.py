@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ..train import Record, Schedule, TrainingMonitor, evaluating
-from ._losses import Loss
+from ._losses import Loss, check_data
 from .hessian import Layers, curvature
 from .spectrum import extreme_eigenvalues
 
@@ -38,7 +38,7 @@ class CurvatureMonitor(TrainingMonitor):
         logger: Where the numbers also go: a folder or `SummaryWriter` (TensorBoard), a Weights & Biases run, the
             `mlflow` module, a logger of Lightning, a function of (numbers, step), or several in a list.
         snapshots: Save the parameters in `out` at every measurement.
-        budget: Largest share of the time that measuring may take, e.g. 0.1.
+        budget: Largest share of the time that measuring may take in the long run, e.g. 0.1; as for `ComplexityMonitor`.
 
     Cost: some 20 to 60 products per layer, each about 3 gradients of the data.
 
@@ -69,12 +69,12 @@ class CurvatureMonitor(TrainingMonitor):
         snapshots: bool = False,
         budget: float | None = None,
     ) -> None:
-        self._data = (x, y)
+        self._data = check_data(x, y, torch.float64, whole=True)
         self._how: dict[str, Any] = {"loss": loss, "kind": kind}
         self._layers = {"all" if layer is None else str(layer): layer for layer in layers}
         self._probes, self._seed = probes, seed
         header = {"loss": loss if isinstance(loss, str) else "a function", "kind": kind, "layers": list(self._layers),
-                  "points": len(x), "probes": probes, "seed": seed}  # fmt: skip
+                  "points": len(self._data[0]), "probes": probes, "seed": seed}  # fmt: skip
         super().__init__(model, header, schedule=schedule, metrics=metrics, out=out, logger=logger,
                          snapshots=snapshots, budget=budget)  # fmt: skip
 

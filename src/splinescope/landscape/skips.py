@@ -18,11 +18,11 @@ import torch
 from torch import nn
 from torch.fx import GraphModule, Node
 
+from .._checks import as_rows
 from .._display import Result, numbered
 from .._errors import InputError
 from ..network._export import as_batch, export
 from ..network._lower import module_path, op_name
-from ._losses import as_rows
 from ._parameters import Model, check_model
 
 _SUMS = {"add", "add_"}

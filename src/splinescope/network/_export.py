@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch._subclasses import fake_tensor
 
+from splinescope._checks import as_rows
 from splinescope._errors import InputError, UnsupportedModelError
 
 from ._functional import make_functional
@@ -49,10 +50,7 @@ def as_batch(model: nn.Module, example: Any) -> Tensor:
             f"example must be one batch (tensor or array), got a {type(example).__name__}: only models of one "
             "input can be traced; wrap the model in a module that fixes its other inputs."
         )
-    try:
-        batch = torch.as_tensor(example).detach()
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"example must be a batch (tensor or array), got {type(example).__name__}.") from error
+    batch = as_rows(example, "example")
     if not batch.is_floating_point():
         raise InputError(
             f"example must hold floating-point numbers, got {batch.dtype}: a network of integer or complex inputs "

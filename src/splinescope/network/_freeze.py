@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from splinescope._checks import as_rows
 from splinescope._errors import InputError
 
 from ._export import unwrap
@@ -41,7 +42,7 @@ class FrozenNorm(nn.Module):
         return y
 
 
-def freeze_statistics(model: nn.Module, x: Tensor) -> nn.Module:
+def freeze_statistics(model: nn.Module, x: Any) -> nn.Module:
     """A copy of `model` whose LayerNorm, GroupNorm, InstanceNorm and RMSNorm use fixed statistics.
 
     Each such norm keeps the mean and variance it computes on the rows of `x`, averaged over the rows, so it
@@ -61,6 +62,7 @@ def freeze_statistics(model: nn.Module, x: Tensor) -> nn.Module:
         >>> torch.allclose(freeze_statistics(model, x)(x), model(x))
         True
     """
+    rows = as_rows(x, "x")
     frozen = copy.deepcopy(unwrap(model))
     kinds = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, nn.modules.instancenorm._InstanceNorm)
     norms = {path: norm for path, norm in frozen.named_modules() if isinstance(norm, kinds)}
@@ -79,7 +81,7 @@ def freeze_statistics(model: nn.Module, x: Tensor) -> nn.Module:
     handles = [norm.register_forward_pre_hook(watch(path)) for path, norm in norms.items()]
     try:
         with torch.no_grad():
-            frozen(x)
+            frozen(rows)
     finally:
         for handle in handles:
             handle.remove()

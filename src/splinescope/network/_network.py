@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.fx import Node
 from torch.utils import _pytree
 
+from splinescope._checks import as_rows
 from splinescope._errors import InputError, UnsupportedModelError
 
 from ._asked import NotPiecewiseAffine, with_what_works
@@ -177,7 +178,7 @@ class SplineNetwork:
 
     def forward(self, x: Any) -> Tensor:
         """The network, before any ending, on a batch `[N, *input_shape]`, in float64."""
-        batch = torch.as_tensor(x)
+        batch = x if isinstance(x, Tensor) else as_rows(x, "x")
         if tuple(batch.shape[1:]) != self.input_shape or batch.dim() == 0:
             raise InputError(
                 f"x must have shape (N, {', '.join(map(str, self.input_shape))}), got {tuple(batch.shape)}."

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils.data import Dataset
 
+from .._checks import refuse_collections
 from .._errors import InputError
 from ..network import Program, SplineNetwork, trace
 
@@ -20,6 +22,8 @@ def raw_batches(data: Any) -> Iterator[Tensor]:
     """The inputs of `data`: one tensor or array is one batch; a loader yields batches or (inputs, labels, ...)."""
     if data is None:
         raise InputError("data must be a tensor, an array or an iterable of batches, got None.")
+    if isinstance(data, Dataset):
+        refuse_collections(data, "data")  # its items are rows, not batches
     if isinstance(data, (Tensor, np.ndarray)):
         yield _floating(data)
         return

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._checks import check_choice
+from .._checks import as_rows, check_choice
 from .._display import Result, table
 from .._errors import InputError
 from .._progress import Progress, sharing
@@ -183,7 +183,7 @@ def compare_normalizations(
     Returns:
         One `NormalizationRow` per name; `comparison_table` prints them.
     """
-    data = torch.as_tensor(x).detach().double()
+    data = as_rows(x, "x").double()
     rows = []
     with sharing(progress, "normalisations") as share:
         for number, name in enumerate(names):

@@ -223,7 +223,7 @@ def point_distances(model: nn.Module | SplineNetwork, x: Any, *, space: str = "l
 
     Args:
         model: As for `fold_distances`.
-        x: `[N, ...]`.
+        x: `[N, ...]`, or a loader as for `fold_distances`.
         space: "layer" for the layer's input space (exact), "input" for the network's (exact within the point's
             tile). Infinite where a unit does not depend on the space's points.
     """

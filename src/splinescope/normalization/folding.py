@@ -10,6 +10,7 @@ import torch.fx
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from .._checks import as_rows
 from .._errors import InputError, UnsupportedModelError
 from ..network import Affine, trace
 from ..network._export import check_mode, unwrap
@@ -80,7 +81,7 @@ def merge_batchnorm(model: nn.Module, x: Any = None) -> nn.Module:
     if not norms:
         return folded
     if x is not None:
-        graph = _exported(folded, first_row(torch.as_tensor(x)))
+        graph = _exported(folded, first_row(as_rows(x, "x")))
     elif isinstance(folded, _BatchNorm):
         graph = _Graph(folded, [], {}, "")
     else:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._checks import check_choice
+from .._checks import as_rows, check_choice
 from .._display import Result, table
 from .._errors import InputError, UnsupportedModelError
 from ..network import Fold, Seal, SplineNetwork, trace
@@ -162,11 +162,9 @@ def representation_geometry(
     check_choice(method, "method", ("auto", "trace", "hooks"))
     if not isinstance(model, nn.Module | SplineNetwork):
         raise InputError(f"model must be a torch.nn.Module or a traced network, got {type(model).__name__}.")
-    if isinstance(x, np.ndarray):
-        x = torch.from_numpy(x)
-    if not isinstance(x, Tensor) or x.ndim < 2 or len(x) < 2:
-        received = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
-        raise InputError(f"x must be a tensor or array [n, ...] with n >= 2, got {received}.")
+    x = as_rows(x, "x")
+    if x.ndim < 2 or len(x) < 2:
+        raise InputError(f"x must be a tensor or array [n, ...] with n >= 2, got {tuple(x.shape)}.")
     if isinstance(model, SplineNetwork) and tuple(x.shape[1:]) != tuple(model.input_shape):
         raise InputError(f"x must have shape (n, {', '.join(map(str, model.input_shape))}), got {tuple(x.shape)}.")
     if not x.is_floating_point():

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._checks import as_float64_array, check_positive, check_whole
+from .._checks import as_rows, check_positive, check_whole
 from .._display import Result
 from .._errors import InputError
 from ..complexity.robustness import class_scores
@@ -95,7 +95,7 @@ def boundary_curvature(
     exact = copy.deepcopy(unwrap(model)).double()
     scores = class_scores(exact, forward)
     generator = generator or torch.Generator().manual_seed(0)
-    points = torch.from_numpy(as_float64_array(x, "x"))
+    points = as_rows(x, "x").double()
     with evaluating(exact), undisturbed(exact):
         a, b = _pairs(scores, points, places, generator)
         away = (b - a).flatten(1).norm(dim=1)

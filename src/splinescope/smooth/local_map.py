@@ -12,7 +12,7 @@ from scipy.sparse.linalg import LinearOperator
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
-from .._checks import as_float64_array, check_generator, check_whole
+from .._checks import as_float64_array, as_rows, check_generator, check_whole
 from .._display import Result, table
 from .._errors import InputError, UnsupportedModelError
 from ..complexity._sites import module_paths, uncompiled
@@ -292,10 +292,7 @@ def _fresh(call: PartCall) -> Callable[[Tensor], Any]:
 
 
 def _as_point(model: nn.Module, x: Any) -> Tensor:
-    try:
-        point = torch.as_tensor(x).detach()
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"x must be a tensor or array, got {type(x).__name__}.") from error
+    point = as_rows(x, "x")
     if not point.is_floating_point():
         raise InputError(
             f"x must hold floating-point numbers, got {point.dtype}: an affine map needs a continuous input. For token "

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .._checks import check_whole
+from .._checks import as_rows, check_whole
 from .._display import Result
 from .._errors import InputError, UnsupportedModelError
 from ..tiling import Slice
@@ -76,7 +76,7 @@ def region_posterior(
     if not 0 <= beta < 1:
         raise InputError(f"beta must lie in [0, 1): at 1 the code is certain; got {beta!r}.")
     soft = soften(model, beta, mix=mix)
-    points = torch.as_tensor(x)
+    points = as_rows(x, "x")
     if points.is_floating_point():
         points = points.to(_like(model))
     seen: list[tuple[str, Tensor]] = []

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from torch import nn
 
-from .._checks import check_choice
+from .._checks import as_rows, check_choice
 from .._display import Result, table
 from .._errors import InputError
 from .._progress import Progress, sharing
@@ -134,7 +133,7 @@ def steer(
     order = sorted(float(beta) for beta in betas)
     if not order:
         raise InputError("betas must name at least one value in [0, 1], got none.")
-    points, answers = torch.as_tensor(x), torch.as_tensor(y)
+    points, answers = as_rows(x, "x"), as_rows(y, "y")
     right, survived, turns, errors, masked = [], [], [], [], []
     ends = {beta: soften(model, beta, mix=mix) for beta in (order[0], order[-1])}
     with sharing(progress, "steering") as share:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils.data import Dataset
 
-from .._checks import check_choice, check_positive, check_whole
+from .._checks import as_rows, check_choice, check_positive, check_whole
 from .._display import Result, table
 from .._errors import InputError
 from ..network._export import check_mode, unwrap
@@ -53,7 +54,8 @@ def token_geometry(
     Args:
         model: A module in eval mode, on tokens `[batch, tokens, ...]`; of `transformers` or your own.
         x: Token ids `[B, T]`, embeddings `[B, T, D]`, a mapping as tokenizers give it (its `attention_mask` is
-            respected), or an iterable of such batches: they run one by one, and only the statistics stay.
+            respected), or an iterable of such batches (a loader; labels beside them are ignored): they run one by one,
+            and only the statistics stay.
         radius: Folds nearer than this are counted.
         mask: `[B, T]`, true for tokens and false for padding, left or right; for one batch. Every row needs a token.
         forward: How to call the model, `(model, batch) -> anything`.
@@ -88,7 +90,7 @@ def token_geometry(
     if mask is not None and not single:
         raise InputError("mask belongs to one batch; give batches as mappings with an 'attention_mask'.")
     parts = []
-    for batch in [x] if single else x:
+    for batch in [x] if single else _inputs_of(x):
         pieces = [
             _read(model, piece, given, radius, forward, gates, attention)
             for piece, given in _pieces(batch, mask, window)
@@ -194,12 +196,22 @@ class TokenGeometry(Result):
         return f"{table(rows)}\n{self.assurance}"
 
 
+def _inputs_of(batches: Any) -> Iterator[Any]:
+    """The batches of a loader or list, without the labels that may follow them."""
+    if isinstance(batches, Dataset) or not isinstance(batches, Iterable):
+        yield as_rows(batches, "inputs")  # refused: its items are rows, not batches
+        return
+    for batch in batches:
+        labelled = isinstance(batch, (tuple, list)) and len(batch) > 0 and isinstance(batch[0], Tensor)
+        yield batch[0] if labelled else batch
+
+
 def _pieces(batch: Any, mask: Any, window: int | None) -> Iterator[tuple[Any, np.ndarray | None]]:
     """(inputs, mask) of the pieces of one batch."""
     if hasattr(batch, "keys"):
         given = batch.get("attention_mask") if mask is None else mask
     else:
-        batch, given = torch.as_tensor(batch), mask
+        batch, given = as_rows(batch, "batch"), mask
     seen = None if given is None else np.asarray(torch.as_tensor(given).cpu()).astype(bool)
     if seen is not None:
         if seen.ndim != 2:

@@ -1,0 +1,145 @@
+"""Whatever asks for data refuses a Dataset or a loader in one sentence, which says how to collect it, or reads it."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+import splinescope as ss
+from splinescope import generative, meanfield, normalization, representation, smooth
+
+torch.manual_seed(0)
+NET = nn.Sequential(nn.Linear(3, 5), nn.ReLU(), nn.Linear(5, 2)).double().eval()
+NORMED = nn.Sequential(nn.Linear(3, 5), nn.BatchNorm1d(5), nn.ReLU(), nn.Linear(5, 2)).double().eval()
+X = torch.randn(12, 3, dtype=torch.float64)
+Y = torch.arange(12) % 2
+TARGETS = torch.randn(12, 2, dtype=torch.float64)
+VIEW = ss.Slice.through(X[0], X[1], X[2])
+MOVES = ss.random_directions(NET, 1, layer="0", generator=torch.Generator().manual_seed(0))[0]
+FLAT = ss.tessellate(
+    nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 2)), ss.Slice.axes([0.0, 0.0], (0, 1), -1, 1)
+)
+CLASSES = representation.sign_classes(X[:4, :2])
+
+# what asks for data -> a call of it with that data; the second word where one function takes data in two places
+REFUSING: dict[str, Callable[[Any], Any]] = {
+    "network trace": lambda d: ss.trace(NET, d),
+    "network SplineNetwork": lambda d: ss.trace(NET, X)(d),
+    "network freeze_statistics": lambda d: ss.freeze_statistics(NORMED, d),
+    "tiling Slice": lambda d: ss.Slice.through(d, X[1], X[2]),
+    "tiling Tiling": lambda d: FLAT.locate(d),
+    "tiling Tiling margin": lambda d: FLAT.input_margin(d),
+    "tiling fold_census": lambda d: ss.fold_census(NET, d, radius=0.1, lines=4),
+    "complexity data_spacing": lambda d: ss.data_spacing(d),
+    "complexity local_complexity": lambda d: ss.local_complexity(NET, d, radius=0.1),
+    "complexity local_complexity auto": lambda d: ss.local_complexity(NET, d),
+    "complexity robustness": lambda d: ss.robustness(NET, d, Y, epsilons=0.1, steps=1, restarts=1, queries=1),
+    "complexity robustness labels": lambda d: ss.robustness(NET, X, d, epsilons=0.1, steps=1, restarts=1, queries=1),
+    "complexity timeline": lambda d: ss.timeline(NET, {0: NET.state_dict()}, VIEW, points={"train": d}, radius=0.1),
+    "complexity ComplexityMonitor": lambda d: ss.ComplexityMonitor(NET, d, radius=0.1),
+    "complexity ComplexityMonitor sets": lambda d: ss.ComplexityMonitor(NET, {"test": X, "train": d}),
+    "complexity ComplexityMonitor from": lambda d: ss.ComplexityMonitor(NORMED, X, radius=0.1, statistics_from=d),
+    "normalization boundary_jitter": lambda d: ss.boundary_jitter(NORMED, d, 4, VIEW, X[:2, :2], draws=1),
+    "normalization boundary_jitter points": lambda d: ss.boundary_jitter(NORMED, X, 4, VIEW, d, draws=1),
+    "normalization compare_normalizations": lambda d: ss.compare_normalizations(d, VIEW, depth=1, width=4, cells=4),
+    "normalization fold_alignment": lambda d: ss.fold_alignment(NET, d, radius=0.1),
+    "normalization fold_batchnorm": lambda d: ss.fold_batchnorm(NORMED, d),
+    "normalization fold_counts": lambda d: ss.fold_counts(NET, d, radius=0.1),
+    "normalization fold_density": lambda d: ss.fold_density(NET, d, VIEW, cells=4),
+    "normalization fold_jitter": lambda d: ss.fold_jitter(NORMED, d, 4, draws=2),
+    "normalization minibatch_networks": lambda d: list(normalization.minibatch_networks(NORMED, d, 4, 1)),
+    "normalization sign_changes": lambda d: normalization.sign_changes(NORMED, d, VIEW, cells=4),
+    "normalization with_statistics": lambda d: ss.with_statistics(NORMED, d),
+    "representation representation_geometry": lambda d: ss.representation_geometry(NET, d),
+    "representation sign_classes": lambda d: ss.sign_classes(d),
+    "representation full_rank_width": lambda d: ss.full_rank_width(d, draws=2),
+    "representation new_direction_probability": lambda d: representation.new_direction_probability(
+        d, [[1.0, 0.0]], CLASSES
+    ),
+    "representation odd_point_step": lambda d: ss.odd_point_step(d),
+    "representation one_unit_per_point_": lambda d: ss.one_unit_per_point_(nn.Linear(3, 20), d),
+    "representation sample_odd_point_step": lambda d: representation.sample_odd_point_step(d, 4, 2),
+    "representation tree_gram": lambda d: representation.tree_gram(d, 2),
+    "smooth local_map": lambda d: ss.local_map(NET, d),
+    "smooth region_posterior": lambda d: ss.region_posterior(NET, d, beta=0.9),
+    "smooth boundary_curvature": lambda d: smooth.boundary_curvature(NET, d),
+    "smooth steer": lambda d: ss.steer(NET, d, Y, epsilon=0.1, betas=(1.0,)),
+    "smooth steer labels": lambda d: ss.steer(NET, X, d, epsilon=0.1, betas=(1.0,)),
+    "meanfield Data": lambda d: meanfield.Data.of(d, Y.double(), centre="centre"),
+    "meanfield Data targets": lambda d: meanfield.Data.of(X, d, centre="centre"),
+    "landscape certified_surface": lambda d: ss.certified_surface(NET, d, TARGETS, MOVES, cells=2),
+    "landscape curvature": lambda d: ss.curvature(NET, d, TARGETS),
+    "landscape curvature targets": lambda d: ss.curvature(NET, X, d),
+    "landscape curvature_factor": lambda d: ss.curvature_factor(NET, d, TARGETS),
+    "landscape downstream_jacobians": lambda d: ss.downstream_jacobians(NET, d, "0"),
+    "landscape CurvatureMonitor": lambda d: ss.CurvatureMonitor(NET, d, TARGETS),
+    "landscape CurvatureMonitor targets": lambda d: ss.CurvatureMonitor(NET, X, d),
+    "landscape find_skips": lambda d: ss.find_skips(NET, d),
+    "landscape loss_section": lambda d: ss.loss_section(NET, d, TARGETS, MOVES),
+    "landscape loss_surface": lambda d: ss.loss_surface(NET, d, Y, MOVES, points=3),
+    "landscape polynomial_section": lambda d: ss.polynomial_section(NET, d, TARGETS, MOVES),
+    "landscape skip_conditioning": lambda d: ss.skip_conditioning(NET, d),
+    "landscape without_skips": lambda d: ss.without_skips(NET, d),
+    "generative log_volume": lambda d: ss.log_volume(NET, d),
+    "generative local_geometry": lambda d: ss.local_geometry(NET, d),
+    "generative class_histogram": lambda d: generative.class_histogram(d, NET),
+    "generative fidelity": lambda d: generative.fidelity(d, X, k=2),
+    "generative fidelity samples": lambda d: generative.fidelity(X, d, k=2),
+    "generative frechet_distance": lambda d: generative.frechet_distance(d, X),
+    "generative train_vae": lambda d: generative.train_vae(d, epochs=1),
+    "reports report": lambda d: ss.report(NET, d, out=None),
+    "reports report targets": lambda d: ss.report(NET, X, d, out=None),
+    "reports compare_models": lambda d: ss.compare_models({"a": NET, "b": NET}, d, out=None),
+}  # fmt: skip
+READING: dict[str, Callable[[Any], Any]] = {
+    "smooth token_geometry": lambda d: ss.token_geometry(NET, d),
+    "normalization point_distances": lambda d: ss.point_distances(NET, d),
+    "normalization fold_distances": lambda d: ss.fold_distances(NET, d),
+    "normalization initialize_": lambda d: ss.initialize_(nn.Sequential(nn.Linear(3, 5), nn.ReLU()).double(), d),
+    "normalization normalization_report": lambda d: ss.normalization_report(NET, d),
+}
+PARTS = ("network", "tiling", "complexity", "normalization", "representation", "smooth", "meanfield", "landscape",
+         "generative", "reports")  # fmt: skip
+ASKING = {"x", "data", "points", "batch", "z", "images", "samples", "real"}  # how arguments for data are called
+OTHERWISE = {  # same word, other thing
+    "meanfield certificate", "meanfield convergence_study", "meanfield density_flow", "meanfield descend",
+    "meanfield first_step", "meanfield first_variation", "meanfield flow", "meanfield learning_rate_study",
+    "meanfield speed_by_direction", "meanfield speed_by_length",  # a meanfield.Data
+    "generative train_planar_wgan",  # a function that draws
+    "smooth softened_relu",  # an argument of a function
+    "smooth entropy_map",  # rows at once
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSING)
+def test_a_dataset_or_loader_is_refused_in_one_sentence_that_says_what_to_do(name):
+    both = TensorDataset(X, Y)
+    for given in (both, DataLoader(both, 4), TensorDataset(X[:, :1])):  # torch reads the last one as numbers
+        with pytest.raises(ss.InputError, match=rf"got {type(given).__name__}.*map\(torch.cat, zip") as refused:
+            REFUSING[name](given)
+        assert "\n" not in str(refused.value)
+    with pytest.raises(ss.InputError):
+        REFUSING[name](iter(X))
+
+
+@pytest.mark.parametrize("name", READING)
+def test_what_goes_through_data_in_blocks_reads_a_loader(name):
+    READING[name](DataLoader(TensorDataset(X, Y), 4))
+    with pytest.raises(ss.InputError, match=r"map\(torch.cat"):
+        READING[name](TensorDataset(X, Y))
+
+
+def test_every_public_function_that_asks_for_data_is_among_them():
+    tried = {" ".join(name.split()[:2]) for name in [*REFUSING, *READING]} | OTHERWISE
+    for part in PARTS:
+        module = importlib.import_module(f"splinescope.{part}")
+        for name, thing in inspect.getmembers(module, inspect.isfunction):
+            if thing.__module__.startswith("splinescope") and ASKING & {*inspect.signature(thing).parameters}:
+                assert f"{part} {name}" in tried
