@@ -45,6 +45,16 @@ def files(tmp_path_factory) -> dict[str, tuple]:
     return {kind: (reader, (folder / kind).read_bytes()) for kind, reader in readers.items()}
 
 
+@pytest.mark.parametrize("steps", [[10, 0], [5, 5]])
+def test_a_timeline_runs_forward(tmp_path, steps):
+    """Whoever wrote it: the file is whole, and its checksum right."""
+    plane = ss.Slice.axes([0.0, 0.0], (0, 1), -1, 1)
+    tilings = (small_tiling(0, plane), small_tiling(1, plane))
+    Timeline(np.array(steps), tilings, {}, 0.1, 0.2, "none").save(tmp_path / "story")
+    with pytest.raises(ss.FileFormatError, match="steps must ascend"):
+        ss.load_timeline(tmp_path / "story")
+
+
 def tilings_in(result) -> tuple[ss.Tiling, ...]:
     return result.tilings if isinstance(result, Timeline) else (result,)
 

@@ -2,11 +2,13 @@
 
 import json
 
+import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
 from torch import nn
 
+import splinescope as ss
 from splinescope import evidence
 from splinescope.cli import main
 
@@ -19,8 +21,6 @@ def build() -> nn.Module:
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory) -> str:
-    import numpy as np
-
     path = tmp_path_factory.mktemp("data") / "data.npz"
     x = np.random.default_rng(0).normal(size=(12, 2)).astype(np.float32)
     np.savez(path, x=x, y=x[:, :1] ** 2)
@@ -44,3 +44,40 @@ def test_the_span_and_the_limit_of_a_section_of_the_loss_hold(data):
     limited = CliRunner().invoke(main, [*arguments, "--max-tiles", "1"])
     assert limited.exit_code == 2
     assert "max_tiles=1" in limited.output
+
+
+def tiled(folder, *options):
+    """The tiling that the verb writes for a small network with these options."""
+    run = CliRunner().invoke(
+        main, ["tessellate", f"{__name__}:planar", *options, "--quiet", "--out", str(folder / "t")]
+    )
+    assert run.exit_code == 0, run.output
+    return ss.load_tiling(folder / "t")
+
+
+def planar():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1))
+
+
+def test_each_option_of_a_slice_reaches_it(tmp_path):
+    points = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0.5], [2, 2, 2]])
+    np.save(tmp_path / "points.npy", points)
+    given = ["--points", str(tmp_path / "points.npy"), "--slice"]
+    for options, expected in {
+        ("through", "--pad", "0.5"): ss.Slice.through(*points[:3], pad=0.5),
+        ("through", "--outline", "triangle"): ss.Slice.through(*points[:3], shape="triangle"),
+        ("through", "--rows", "3,1,0"): ss.Slice.through(*points[[3, 1, 0]]),
+        ("segment", "--pad", "0.25"): ss.Slice.segment(*points[:2], pad=0.25),
+        ("box", "--seed", "3", "--half-width", "0.5"): ss.Slice.box(
+            points[0], half_width=0.5, generator=torch.Generator().manual_seed(3)
+        ),
+        ("axes", "--axes", "2,0", "--low", "-1,-2", "--high", "3"): ss.Slice.axes(points[0], (2, 0), [-1, -2], [3, 3]),
+    }.items():
+        view = tiled(tmp_path, *given, *options).slice
+        for name in ("origin", "basis", "domain"):
+            np.testing.assert_allclose(getattr(view, name), getattr(expected, name), atol=1e-12, err_msg=str(options))
+
+
+def test_the_tolerance_for_zeros_reaches_the_tiling(tmp_path):
+    assert tiled(tmp_path, "--slice", "axes", "--shape", "3", "--rtol", "1e-9").rtol == 1e-9

@@ -191,6 +191,13 @@ def test_damage_is_refused(saved, damage):
     assert "checksum" not in str(refusal.value)
 
 
+def test_a_file_of_a_later_version_is_not_called_damaged(saved):
+    arrays, metadata = read(saved)
+    save_file(arrays, saved, {**metadata, "version": "99"})
+    with pytest.raises(ss.FileFormatError, match=r"has version '99'.*reads version 1 and 2"):
+        ss.load_tiling(saved)
+
+
 def test_a_number_changed_on_the_disk_is_noticed(saved):
     content = bytearray(saved.read_bytes())
     content[-1] ^= 1  # a last bit of some array: nothing but the checksum can tell
