@@ -154,7 +154,9 @@ def test_a_result_is_one_line_in_a_prompt_and_a_page_in_a_notebook(made):
 def bare(summary: str) -> bool:
     """Whether a summary tells nothing but types and shapes of arrays."""
     lines = summary.splitlines()[:-1]  # the last one says how sure it is
-    return all(re.fullmatch(r"\w+ +(\w+\[[\d, ]*\]|\w+\(\.\.\.\)|\(\d+ items\)|None)", line) for line in lines)
+    return bool(lines) and all(
+        re.fullmatch(r"\w+ +(\w+\[[\d, ]*\]|\w+\(\.\.\.\)|\(\d+ items\)|None)", line) for line in lines
+    )
 
 
 def test_a_summary_tells_numbers_and_not_shapes_alone(made):
