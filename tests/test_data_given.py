@@ -13,7 +13,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import splinescope as ss
-from splinescope import generative, meanfield, normalization, representation, smooth
+from splinescope import generative, landscape, meanfield, normalization, representation, smooth
 
 torch.manual_seed(0)
 NET = nn.Sequential(nn.Linear(3, 5), nn.ReLU(), nn.Linear(5, 2)).double().eval()
@@ -74,6 +74,7 @@ REFUSING: dict[str, Callable[[Any], Any]] = {
     "smooth steer labels": lambda d: ss.steer(NET, X, d, epsilon=0.1, betas=(1.0,)),
     "meanfield Data": lambda d: meanfield.Data.of(d, Y.double(), centre="centre"),
     "meanfield Data targets": lambda d: meanfield.Data.of(X, d, centre="centre"),
+    "landscape break_distance": lambda d: landscape.break_distance(NET, d, "0"),
     "landscape certified_surface": lambda d: ss.certified_surface(NET, d, TARGETS, MOVES, cells=2),
     "landscape curvature": lambda d: ss.curvature(NET, d, TARGETS),
     "landscape curvature targets": lambda d: ss.curvature(NET, X, d),

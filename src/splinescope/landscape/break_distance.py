@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .._checks import as_rows
 from .._derivatives import row_jacobians
 from .._display import Result, table
 from .._errors import InputError
@@ -65,7 +66,8 @@ def break_distance(model: Model, x: Any, layer: str) -> BreakDistance:
 
     Cost: a Jacobian of all units after the layer with respect to its output, at every point.
     """
-    inputs, _ = check_data(x, torch.zeros(len(x)), torch.float64)
+    rows = as_rows(x, "x")
+    inputs, _ = check_data(rows, torch.zeros(len(rows)), torch.float64)
     network = model if isinstance(model, SplineNetwork) else trace(check_model(model), inputs[:1])
     weight = linear_layer(network.module, layer).weight
     paths = chosen_parameters(network.module, layer)
