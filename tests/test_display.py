@@ -196,13 +196,13 @@ def tools(tmp_path) -> dict[str, object]:
     covariance = torch.eye(2, dtype=torch.float64)
     return {
         "network": plane.network, "program": plane.frozen, "tiling": plane, "slice": view, "cells": plane.tiles,
-        "walls": plane.walls, "facets": solid.walls, "polytopes": solid.tiles, "retiler": ss.Retiler(net, view),
-        "monitor": monitor, "fresh monitor": ss.CurvatureMonitor(net, x, x),
+        "walls": plane.walls, "facets": solid.walls, "polytopes": solid.tiles, "retiler": ss.tiling.Retiler(net, view),
+        "monitor": monitor, "fresh monitor": ss.landscape.CurvatureMonitor(net, x, x),
         "sampler": ss.PolaritySampler(net, generative.Box(2), pool=32),
         "magnet": ss.MagnetSampler(net, generative.Box(2)),
-        "matrix": ss.curvature(net, x, x), "measure": ss.ParticleMeasure.of(start), "particles": start,
-        "data": meanfield.Data.of(x, x[:, 0], centre="centre"), "population": ss.Gaussian(covariance),
-        "manifold": ss.Manifold(covariance), "box": generative.Box(2), "sphere": generative.Sphere(2),
+        "matrix": ss.curvature(net, x, x), "measure": ss.meanfield.ParticleMeasure.of(start), "particles": start,
+        "data": meanfield.Data.of(x, x[:, 0], centre="centre"), "population": ss.generative.Gaussian(covariance),
+        "manifold": ss.meanfield.Manifold(covariance), "box": generative.Box(2), "sphere": generative.Sphere(2),
     }  # fmt: skip
 
 

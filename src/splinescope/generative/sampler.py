@@ -171,7 +171,7 @@ class PolaritySampler:
     def __repr__(self) -> str:
         state = "drawn" if self._pool is not None else "not drawn yet"
         return (
-            f"{type(self).__name__}({type(self.generator).__name__}, {self.domain!r}, rho={self.rho:g}, "
+            f"{type(self).__name__}({type(self.model).__name__}, {self.domain!r}, rho={self.rho:g}, "
             f"output={self.output!r}, pool of {self._size:,}, {state})"
         )
 

@@ -14,7 +14,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from .._checks import check_choice, check_whole
 from .._display import Certainty, Result, table
 from .._errors import InputError
-from .._progress import Told, telling
+from .._progress import Progress, telling
 from .hessian import DENSE_LIMIT, Curvature
 
 _ZERO = 1e-10  # eigenvalues below this share of the largest count as zero
@@ -105,7 +105,7 @@ def spectrum_summary(
     method: Literal["auto", "factor", "dense", "matrix-free"] = "auto",
     probes: int = 32,
     generator: torch.Generator | None = None,
-    progress: Told | bool | None = None,
+    progress: Progress | bool | None = None,
 ) -> SpectrumSummary:
     """Extreme eigenvalues, condition number, trace and effective rank of a curvature matrix.
 
@@ -116,7 +116,7 @@ def spectrum_summary(
             a factor of up to 64 million numbers with a side of at most 4,096, a matrix of at most 4,096 parameters.
         probes: Random vectors for trace and effective rank where it is matrix-free.
         generator: Source of the random vectors.
-        progress: None: shown if it takes a few seconds; True, False, or a function of the share done and what it is at.
+        progress: None: shown once it takes a few seconds; True, False, or a function of (share done, what it is at).
 
     Cost: "factor": C backward passes of the data; "dense": P products, each about 3 gradients; "matrix-free": 30 to 100
     products for the largest eigenvalue, thousands for the smallest (none where N C < P: it is 0), and `probes`.
@@ -130,7 +130,7 @@ def spectrum_summary(
 
 
 def _summarised(
-    operator: Curvature, method: str, probes: int, generator: torch.Generator | None, tell: Told
+    operator: Curvature, method: str, probes: int, generator: torch.Generator | None, tell: Progress
 ) -> SpectrumSummary:
     size = operator.shape[0]
     tell(0.0, "matrix")
@@ -160,7 +160,7 @@ def _summarised(
     return SpectrumSummary(size, large, small, None, condition, trace, error, rank, None, "matrix-free")
 
 
-def _telling(operator: LinearOperator, tell: Told, share: float, what: str) -> LinearOperator:
+def _telling(operator: LinearOperator, tell: Progress, share: float, what: str) -> LinearOperator:
     """The operator, telling how many products were made: how many there will be is not known beforehand."""
     made = itertools.count(1)
 
