@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import inspect
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import splinescope as ss
-from splinescope import generative, landscape, meanfield, normalization, representation, smooth
+from splinescope import complexity, generative, landscape, meanfield, normalization, representation, smooth
 
 torch.manual_seed(0)
 NET = nn.Sequential(nn.Linear(3, 5), nn.ReLU(), nn.Linear(5, 2)).double().eval()
@@ -22,7 +23,7 @@ X = torch.randn(12, 3, dtype=torch.float64)
 Y = torch.arange(12) % 2
 TARGETS = torch.randn(12, 2, dtype=torch.float64)
 VIEW = ss.Slice.through(X[0], X[1], X[2])
-MOVES = ss.landscape.random_directions(NET, 1, layer="0", generator=torch.Generator().manual_seed(0))[0]
+MOVES = landscape.random_directions(NET, 1, layer="0", generator=torch.Generator().manual_seed(0))[0]
 FLAT = ss.tessellate(
     nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 2)), ss.Slice.axes([0.0, 0.0], (0, 1), -1, 1)
 )
@@ -37,26 +38,37 @@ REFUSING: dict[str, Callable[[Any], Any]] = {
     "tiling Tiling": lambda d: FLAT.locate(d),
     "tiling Tiling margin": lambda d: FLAT.input_margin(d),
     "tiling fold_census": lambda d: ss.tiling.fold_census(NET, d, radius=0.1, lines=4),
-    "complexity data_spacing": lambda d: ss.complexity.data_spacing(d),
+    "complexity data_spacing": lambda d: complexity.data_spacing(d),
     "complexity local_complexity": lambda d: ss.local_complexity(NET, d, radius=0.1),
     "complexity local_complexity auto": lambda d: ss.local_complexity(NET, d),
-    "complexity robustness": lambda d: ss.complexity.robustness(NET, d, Y, epsilons=0.1, steps=1, restarts=1, queries=1),
-    "complexity robustness labels": lambda d: ss.complexity.robustness(NET, X, d, epsilons=0.1, steps=1, restarts=1, queries=1),
-    "complexity timeline": lambda d: ss.complexity.timeline(NET, {0: NET.state_dict()}, VIEW, points={"train": d}, radius=0.1),
+    "complexity robustness": lambda d: complexity.robustness(NET, d, Y, epsilons=0.1, steps=1, restarts=1, queries=1),
+    "complexity robustness labels": lambda d: complexity.robustness(
+        NET, X, d, epsilons=0.1, steps=1, restarts=1, queries=1
+    ),
+    "complexity timeline": lambda d: complexity.timeline(NET, {0: NET.state_dict()}, VIEW, x={"train": d}, radius=0.1),
     "complexity ComplexityMonitor": lambda d: ss.ComplexityMonitor(NET, d, radius=0.1),
     "complexity ComplexityMonitor sets": lambda d: ss.ComplexityMonitor(NET, {"test": X, "train": d}),
     "complexity ComplexityMonitor from": lambda d: ss.ComplexityMonitor(NORMED, X, radius=0.1, statistics_from=d),
-    "normalization boundary_jitter": lambda d: ss.normalization.boundary_jitter(NORMED, d, 4, VIEW, X[:2, :2], draws=1),
-    "normalization boundary_jitter points": lambda d: ss.normalization.boundary_jitter(NORMED, X, 4, VIEW, d, draws=1),
-    "normalization compare_normalizations": lambda d: ss.normalization.compare_normalizations(d, VIEW, depth=1, width=4, cells=4),
-    "normalization fold_alignment": lambda d: ss.normalization.fold_alignment(NET, d, radius=0.1),
-    "normalization fold_batchnorm": lambda d: ss.fold_batchnorm(NORMED, d),
-    "normalization fold_counts": lambda d: ss.normalization.fold_counts(NET, d, radius=0.1),
-    "normalization fold_density": lambda d: ss.normalization.fold_density(NET, d, VIEW, cells=4),
-    "normalization fold_jitter": lambda d: ss.normalization.fold_jitter(NORMED, d, 4, draws=2),
+    "normalization boundary_jitter": lambda d: normalization.boundary_jitter(NORMED, d, 4, VIEW, X[:2, :2], draws=1),
+    "normalization boundary_jitter points": lambda d: normalization.boundary_jitter(NORMED, X, 4, VIEW, d, draws=1),
+    "normalization compare_normalizations": lambda d: normalization.compare_normalizations(
+        d, VIEW, depth=1, width=4, cells=4
+    ),
+    "normalization fold_alignment": lambda d: normalization.fold_alignment(NET, d, radius=0.1),
+    "normalization merge_batchnorm": lambda d: normalization.merge_batchnorm(NORMED, d),
+    "normalization merge_batchnorm_": lambda d: normalization.merge_batchnorm_(copy.deepcopy(NORMED), x=d),
+    "normalization merge_batchnorm_ from": lambda d: normalization.merge_batchnorm_(
+        copy.deepcopy(NORMED), statistics=d
+    ),
+    "smooth block": lambda d: smooth.block(NET, "0", d),
+    "generative manifold_law": lambda d: generative.manifold_law(NET, d, generative.Box(3), pool=100, reference=50),
+    "generative project": lambda d: generative.project(NET, d, generative.Box(3), X),
+    "normalization fold_counts": lambda d: normalization.fold_counts(NET, d, radius=0.1),
+    "normalization fold_density": lambda d: normalization.fold_density(NET, d, VIEW, cells=4),
+    "normalization fold_jitter": lambda d: normalization.fold_jitter(NORMED, d, 4, draws=2),
     "normalization minibatch_networks": lambda d: list(normalization.minibatch_networks(NORMED, d, 4, 1)),
     "normalization sign_changes": lambda d: normalization.sign_changes(NORMED, d, VIEW, cells=4),
-    "normalization with_statistics": lambda d: ss.normalization.with_statistics(NORMED, d),
+    "normalization with_statistics": lambda d: normalization.with_statistics(NORMED, d),
     "representation representation_geometry": lambda d: ss.representation_geometry(NET, d),
     "representation sign_classes": lambda d: ss.representation.sign_classes(d),
     "representation full_rank_width": lambda d: ss.representation.full_rank_width(d, draws=2),
@@ -75,19 +87,19 @@ REFUSING: dict[str, Callable[[Any], Any]] = {
     "meanfield Data": lambda d: meanfield.Data.of(d, Y.double(), centre="centre"),
     "meanfield Data targets": lambda d: meanfield.Data.of(X, d, centre="centre"),
     "landscape break_distance": lambda d: landscape.break_distance(NET, d, "0"),
-    "landscape certified_surface": lambda d: ss.landscape.certified_surface(NET, d, TARGETS, MOVES, cells=2),
+    "landscape certified_surface": lambda d: landscape.certified_surface(NET, d, TARGETS, MOVES, cells=2),
     "landscape curvature": lambda d: ss.curvature(NET, d, TARGETS),
     "landscape curvature targets": lambda d: ss.curvature(NET, X, d),
-    "landscape curvature_factor": lambda d: ss.landscape.curvature_factor(NET, d, TARGETS),
-    "landscape downstream_jacobians": lambda d: ss.landscape.downstream_jacobians(NET, d, "0"),
-    "landscape CurvatureMonitor": lambda d: ss.landscape.CurvatureMonitor(NET, d, TARGETS),
-    "landscape CurvatureMonitor targets": lambda d: ss.landscape.CurvatureMonitor(NET, X, d),
-    "landscape find_skips": lambda d: ss.landscape.find_skips(NET, d),
-    "landscape loss_section": lambda d: ss.landscape.loss_section(NET, d, TARGETS, MOVES),
-    "landscape loss_surface": lambda d: ss.loss_surface(NET, d, Y, MOVES, points=3),
-    "landscape polynomial_section": lambda d: ss.landscape.polynomial_section(NET, d, TARGETS, MOVES),
+    "landscape curvature_factor": lambda d: landscape.curvature_factor(NET, d, TARGETS),
+    "landscape downstream_jacobians": lambda d: landscape.downstream_jacobians(NET, d, "0"),
+    "landscape CurvatureMonitor": lambda d: landscape.CurvatureMonitor(NET, d, TARGETS),
+    "landscape CurvatureMonitor targets": lambda d: landscape.CurvatureMonitor(NET, X, d),
+    "landscape find_skips": lambda d: landscape.find_skips(NET, d),
+    "landscape loss_section": lambda d: landscape.loss_section(NET, d, TARGETS, MOVES),
+    "landscape loss_surface": lambda d: ss.loss_surface(NET, d, Y, MOVES, resolution=3),
+    "landscape polynomial_section": lambda d: landscape.polynomial_section(NET, d, TARGETS, MOVES),
     "landscape skip_conditioning": lambda d: ss.skip_conditioning(NET, d),
-    "landscape without_skips": lambda d: ss.landscape.without_skips(NET, d),
+    "landscape without_skips": lambda d: landscape.without_skips(NET, d),
     "generative log_volume": lambda d: ss.log_volume(NET, d),
     "generative local_geometry": lambda d: ss.generative.local_geometry(NET, d),
     "generative class_histogram": lambda d: generative.class_histogram(d, NET),
@@ -101,8 +113,8 @@ REFUSING: dict[str, Callable[[Any], Any]] = {
 }  # fmt: skip
 READING: dict[str, Callable[[Any], Any]] = {
     "smooth token_geometry": lambda d: ss.token_geometry(NET, d),
-    "normalization point_distances": lambda d: ss.normalization.point_distances(NET, d),
-    "normalization fold_distances": lambda d: ss.normalization.fold_distances(NET, d),
+    "normalization point_distances": lambda d: normalization.point_distances(NET, d),
+    "normalization fold_distances": lambda d: normalization.fold_distances(NET, d),
     "normalization initialize_": lambda d: ss.initialize_(nn.Sequential(nn.Linear(3, 5), nn.ReLU()).double(), d),
     "normalization normalization_report": lambda d: ss.normalization_report(NET, d),
 }

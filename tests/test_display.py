@@ -201,7 +201,7 @@ def tools(tmp_path) -> dict[str, object]:
         "sampler": ss.PolaritySampler(net, generative.Box(2), pool=32),
         "magnet": ss.MagnetSampler(net, generative.Box(2)),
         "matrix": ss.curvature(net, x, x), "measure": ss.meanfield.ParticleMeasure.of(start), "particles": start,
-        "data": meanfield.Data.of(x, x[:, 0], centre="centre"), "population": ss.generative.Gaussian(covariance),
+        "data": meanfield.Data.of(x, x[:, 0], centre="centre"), "population": ss.meanfield.GaussianInputs(covariance),
         "manifold": ss.meanfield.Manifold(covariance), "box": generative.Box(2), "sphere": generative.Sphere(2),
     }  # fmt: skip
 

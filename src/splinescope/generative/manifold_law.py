@@ -15,7 +15,7 @@ import torch
 from scipy.optimize import brentq
 from torch import Tensor, nn
 
-from .._checks import check_whole
+from .._checks import as_rows, check_whole
 from .._derivatives import row_jacobians
 from .._display import Result, table
 from .._errors import InputError
@@ -164,7 +164,7 @@ def manifold_law(
 
 def _off_manifold(model: nn.Module, x: Tensor, found: Projection) -> Tensor:
     """`[n, D]` what the projections leave of the data."""
-    like = next(model.parameters(), x)
+    like = next(model.parameters(), torch.as_tensor(x))
     with torch.no_grad():
         return torch.as_tensor(x).to(like).flatten(1) - model(found.latents.to(like)).flatten(1)
 
@@ -177,8 +177,9 @@ def project(
     Each step solves `(J^T J + m I) dz = J^T (x - G(z))` at every point; one that does not come nearer, or leaves the
     domain, is undone and damped more. On a piecewise-affine generator the last steps are exact within a tile.
     """
-    like = next(model.parameters(), x)
-    target = torch.as_tensor(x).to(like).flatten(1)
+    rows = as_rows(x, "x")
+    like = next(model.parameters(), rows)
+    target = rows.to(like).flatten(1)
     latents = latents.to(like)
 
     def outputs(z: Tensor) -> Tensor:

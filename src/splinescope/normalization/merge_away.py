@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim import Optimizer
 
-from .._checks import check_positive, check_whole
+from .._checks import as_rows, check_positive, check_whole
 from .._errors import InputError
 from ..complexity._statistics import set_statistics_
 from ..network._export import unwrap
@@ -49,7 +49,7 @@ def merge_batchnorm_(
     if "" in norms:
         raise InputError("model must contain its batch norms, got a batch norm itself: it cannot be replaced in place.")
     if statistics is not None:
-        set_statistics_(module, statistics)
+        set_statistics_(module, as_rows(statistics, "statistics"))
     with evaluating(module):
         merged = merge_batchnorm(module, x)
     changed = []
@@ -63,7 +63,7 @@ def merge_batchnorm_(
             if mine is None:
                 mine = nn.Parameter(torch.zeros_like(value))
                 setattr(own, name, mine)
-                _join(optimizer, mine, beside=own.weight)
+                _join(optimizer, mine, beside=own.get_parameter("weight"))
             mine.copy_(value)
             if optimizer is not None:
                 optimizer.state.pop(mine, None)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
+from .._checks import refuse_collections
 from .._errors import InputError, UnsupportedModelError
 from ..network._export import check_mode, unwrap
 from .capture import Forward, PartCall, capture, main_tensor
@@ -42,6 +44,9 @@ def block(model: nn.Module, path: str, x: Any, *, forward: Forward | None = None
     """
     if not isinstance(model, nn.Module):
         raise InputError(f"model must be a torch.nn.Module, got {type(model).__name__}.")
+    refuse_collections(x, "x")
+    if isinstance(x, Iterator):
+        raise InputError("x must be one input of the model, got an iterator: give one batch of it.")
     model = unwrap(model)
     check_mode(model)
     _, calls = capture(model, x, [path], forward)
