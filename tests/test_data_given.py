@@ -68,6 +68,7 @@ REFUSING: dict[str, Callable[[Any], Any]] = {
     "normalization fold_jitter": lambda d: normalization.fold_jitter(NORMED, d, 4, draws=2),
     "normalization minibatch_networks": lambda d: list(normalization.minibatch_networks(NORMED, d, 4, 1)),
     "normalization sign_changes": lambda d: normalization.sign_changes(NORMED, d, VIEW, cells=4),
+    "normalization statistics_fidelity": lambda d: normalization.statistics_fidelity(NORMED, d, (4,), draws=1),
     "normalization with_statistics": lambda d: normalization.with_statistics(NORMED, d),
     "representation representation_geometry": lambda d: ss.representation_geometry(NET, d),
     "representation sign_classes": lambda d: ss.representation.sign_classes(d),

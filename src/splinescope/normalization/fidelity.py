@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from .._checks import check_whole
+from .._checks import as_rows, check_whole
 from .._display import Result, table
 from .._errors import InputError
 from .._progress import Progress, sharing
@@ -96,7 +96,7 @@ def statistics_fidelity(
 
     Reference: the essay on "Batch Normalization, Explained", which ties the batch size to the fidelity of adaptation.
     """
-    given = torch.as_tensor(x)
+    given = as_rows(x, "x")
     sizes = [check_whole(size, "batch_sizes", least=2, most=len(given)) for size in batch_sizes]
     if not sizes:
         raise InputError("batch_sizes must hold at least one size, got none.")
@@ -118,7 +118,7 @@ def statistics_fidelity(
     with sharing(progress, "fidelity") as share:
         for i, size in enumerate(sizes):
             for j, drawn in enumerate(
-                minibatch_networks(model, rows.to(torch.as_tensor(x).dtype), size, draws, generator=generator)
+                minibatch_networks(model, rows.to(given.dtype), size, draws, generator=generator)
             ):
                 share((i + j / draws) / len(sizes))
                 current.load_state_dict(drawn.double().state_dict())
