@@ -146,7 +146,9 @@ def local_complexity(
 def _by_workers(model: Any, points: Tensor, workers: int, **options: Any) -> LocalComplexity:
     if not isinstance(model, nn.Module):
         raise InputError("workers need the module itself, not a network that was read from it.")
-    parts = by_rows(partial(local_complexity, model, progress=False, **options), [points], workers=workers, what="points")
+    parts = by_rows(
+        partial(local_complexity, model, progress=False, **options), [points], workers=workers, what="points"
+    )
     tiles = None if parts[0].tiles is None else torch.cat([part.tiles for part in parts if part.tiles is not None])
     return replace(parts[0], counts=torch.cat([part.counts for part in parts]), tiles=tiles)
 

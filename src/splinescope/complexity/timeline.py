@@ -174,7 +174,9 @@ class _Moment:
         tiling = tessellate(self.model, self.view, max_tiles=self.max_tiles, progress=False)
         row = _measures(tiling, self.view, self.near)
         for name, inputs in self.sets.items():
-            counts = local_complexity(self.model, inputs, radius=self.radius, directions=self.directions, progress=False)
+            counts = local_complexity(
+                self.model, inputs, radius=self.radius, directions=self.directions, progress=False
+            )
             row[f"complexity/{name}"] = float(counts.total.double().mean())
         return replace(tiling, network=None, frozen=None), row  # a copy of all parameters a step is too much
 
