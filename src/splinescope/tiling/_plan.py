@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..network._program import Fold, Program, depends_on_input
+from ..network._program import Affine, Fold, Program, depends_on_input
 from ._segments import Segment, cut_into_segments
 
 _PROBES = 16
@@ -133,7 +133,10 @@ def learn_shapes(segments: list[Segment], program: Program) -> None:
     live = {program.input: torch.zeros(1, *program.input_shape, dtype=torch.float64)}
     for segment in segments:
         values = dict(live)
-        for step in ([] if segment.fold is None else [segment.fold]) + segment.steps:  # type: ignore[operator]
+        steps: list[Affine | Fold] = [*segment.steps]
+        if segment.fold is not None:
+            steps.insert(0, segment.fold)
+        for step in steps:
             values[step.output] = step.run(*(values[name] for name in step.inputs))
         live = segment.learn_shapes(values)
 
