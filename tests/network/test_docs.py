@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import torch
 
-from splinescope.network._registry import OPERATIONS, fill
+from splinescope.network._registry import _OWN, OPERATIONS, fill
 
 from . import test_conformance as conformance
 
@@ -33,6 +35,20 @@ def test_the_page_shows_each_way_to_add_an_operation():
     ]
 
 
+def test_the_examples_work_when_pasted_into_a_fresh_interpreter():
+    """Before the table is filled, and after: the user's entry is the one that is used."""
+    use = """
+import torch, splinescope as ss
+from splinescope.network._registry import operation
+net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Softshrink())
+assert ss.local_complexity(net, torch.randn(2, 2), radius=0.1).sites[0].op == "softshrink"
+assert operation("softshrink").rule.__module__ == operation("movedim").rule.__module__ == "__main__"
+"""
+    for order in ([*EXAMPLES, use], ["import splinescope.network._registry as r; r.fill()", *EXAMPLES, use]):
+        run = subprocess.run([sys.executable, "-c", "\n".join(order)], capture_output=True, text=True, check=False)
+        assert run.returncode == 0, run.stderr
+
+
 @pytest.mark.parametrize("code", EXAMPLES, ids=list(LABELS))
 def test_the_pasted_example_conforms(code, monkeypatch):
     fill()
@@ -51,4 +67,5 @@ def test_the_pasted_example_conforms(code, monkeypatch):
             conformance.test_watching_a_forward_pass_and_reading_the_graph_find_the_same_folds(shape)
     finally:
         OPERATIONS[name] = entry
+        _OWN.discard(name)
         conformance.traced.cache_clear()

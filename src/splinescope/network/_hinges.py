@@ -24,6 +24,7 @@ def activation(*ops: str) -> Callable[[Hinges], Hinges]:
         def rule(call: Call) -> Live:
             return bend(call, call.live(), hinges(call))
 
+        rule.__module__ = hinges.__module__  # whose entry it is
         fold(*ops, bend=hinged(hinges))(rule)
         return hinges
 

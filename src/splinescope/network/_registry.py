@@ -49,6 +49,9 @@ class Operation:
 
 OPERATIONS: dict[str, Operation] = {}
 
+_OWN: set[str] = set()
+"""Ops whose rule is the user's own."""
+
 
 def operation(name: str) -> Operation:
     """What is known of an op by its ATen name, or by that of a torch function or method (`relu_`, `__abs__`)."""
@@ -100,6 +103,13 @@ def _rule(kind: Kind, ops: tuple[str, ...], bend: Bend | None) -> Callable[[Rule
 
 
 def _enter(op: str, **facts: Any) -> None:
-    if op in OPERATIONS:
+    """Enter an op; a rule of the user's own takes the place of the package's, whichever comes first."""
+    rule = facts.get("rule")
+    own = rule is not None and not (rule.__module__ or "").startswith("splinescope.")
+    if op in OPERATIONS and not own:
+        if op in _OWN:
+            return
         raise ValueError(f"{op} is in the table already, as {OPERATIONS[op].kind}.")
+    if own:
+        _OWN.add(op)
     OPERATIONS[op] = Operation(op, **facts)
