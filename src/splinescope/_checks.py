@@ -133,6 +133,15 @@ def check_choice(value: str, name: str, choices: tuple[str, ...]) -> str:
     return value
 
 
+def check_rows_of(x: torch.Tensor, shape: tuple[int, ...], name: str) -> torch.Tensor:
+    """`x` as rows of `shape`: rows of as many numbers in another form take it; others are refused with the shape."""
+    expected = tuple(shape)
+    if x.dim() == 0 or x[:1].numel() != len(x[:1]) * int(np.prod(expected)):
+        wanted = ", ".join(map(str, expected))
+        raise InputError(f"{name} must have shape (N, {wanted}), or rows of as many numbers, got {tuple(x.shape)}.")
+    return x.reshape(len(x), *expected)
+
+
 def require(module: str, extra: str) -> ModuleType:
     """Import an optional dependency, or say exactly how to install it."""
     try:

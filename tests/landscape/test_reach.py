@@ -283,6 +283,35 @@ def test_the_command_takes_onnx_files(files, arguments):
     assert json.loads(result.stdout)["points"] == 8
 
 
+def image_file(path):
+    """A convolution of images of shape (1, 1, 5), which takes no rows of 5; the ACAS networks have such inputs."""
+    onnx = pytest.importorskip("onnx", reason="the extra 'onnx' is not installed")
+    from onnx import TensorProto, helper, numpy_helper
+
+    kernel = np.array([1.0, -1.0], np.float32).reshape(2, 1, 1, 1)
+    nodes = [
+        helper.make_node("Conv", ["x", "kernel"], ["h"], name="first", kernel_shape=[1, 1]),
+        helper.make_node("Relu", ["h"], ["r"], name="fold"),
+        helper.make_node("Flatten", ["r"], ["y"], name="last"),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 1, 1, 5])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 10])
+    graph = helper.make_graph(nodes, "net", [x], [y], [numpy_helper.from_array(kernel, "kernel")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+
+
+@pytest.mark.parametrize("verb", ["landscape", "normalization", "representation", "complexity"])
+def test_a_table_of_rows_takes_the_shape_of_the_networks_inputs(files, verb):
+    image_file("image.onnx")
+    rows = np.random.default_rng(0).normal(size=(6, 5))
+    for x, code in ((rows, 0), (rows[:, :4], 2)):
+        np.savez("rows.npz", x=x, **({"y": np.zeros((6, 10))} if verb == "landscape" else {}))
+        options = ["--points", "3"] if verb == "landscape" else []
+        result = CliRunner().invoke(main, [verb, "image.onnx", "--data", "rows.npz", *options])
+        assert result.exit_code == code, result.output
+    assert "1, 1, 5)" in result.stderr
+
+
 def test_the_command_says_inf_where_json_has_null(files):
     arguments = ["--data", "data.npz", "--points", "3", "--curvature"]
     assert "curvature condition      inf" in command(*arguments).stdout

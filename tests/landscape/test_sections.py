@@ -222,3 +222,17 @@ def test_a_tied_weight_moves_in_all_its_places():
     assert ((low <= want) & (want <= high)).all()
     with pytest.raises(ss.landscape.NotOneLayer, match="used twice"):
         ss.landscape.loss_section(model, x, y, {"first.weight": move["first.weight"]})
+
+
+def test_rows_of_as_many_numbers_take_the_shape_of_the_network():
+    """Networks of files with inputs such as (1, 1, 5) meet tables of rows of 5."""
+    torch.manual_seed(0)
+    network = ss.trace(
+        nn.Sequential(nn.Flatten(), nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 2)), torch.zeros(1, 1, 1, 5)
+    )
+    x, y, move = torch.randn(6, 5), torch.randn(6, 2), {"1.bias": torch.ones(4)}
+    flat, full = (ss.landscape.loss_section(network, rows, y, move) for rows in (x, x.reshape(6, 1, 1, 5)))
+    assert np.array_equal(flat.breaks, full.breaks)
+    assert np.array_equal(flat([0.0, 0.5]), full([0.0, 0.5]))
+    with pytest.raises(ss.InputError, match=r"shape \(N, 1, 1, 5\), or rows of as many numbers, got \(6, 4\)"):
+        ss.landscape.loss_section(network, x[:, :4], y, move)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from .._checks import check_rows_of
 from .._errors import InputError
 from ._inputs import MODEL_HELP, model_arguments, read_model
 from ._outputs import check_outputs, echo_json, note
@@ -147,6 +148,8 @@ def _load_data(path: str, loss: str, model: nn.Module | SplineNetwork) -> tuple[
     dtype = precision_of(module)
     if len(x) == 0:
         return x, y
+    if (shape := getattr(model, "input_shape", None)) is not None:
+        x = check_rows_of(x, shape, "x")
     x, outputs = fitting_inputs(module, x.to(dtype) if x.is_floating_point() else x, dtype)
     if y.is_floating_point() or loss != "squared":
         return x, y.to(dtype) if y.is_floating_point() else y.long()

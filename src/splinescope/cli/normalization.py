@@ -35,13 +35,10 @@ def command(
     """
     import torch
 
-    from ..network import SplineNetwork
     from ..normalization import normalization_report
 
     network = read_model(model, weights)
-    rows = torch.from_numpy(read_array(data, shape))
-    if isinstance(network, SplineNetwork) and rows[0].numel() == torch.Size(network.input_shape).numel():
-        rows = rows.reshape(-1, *network.input_shape)
+    rows = torch.from_numpy(read_array(data, shape or getattr(network, "input_shape", None)))
     report = normalization_report(network, rows if batch_size is None else list(rows.split(batch_size)))
     text = json.dumps(report.records(), indent=1) if as_json else report.summary()
     if out is None:

@@ -53,15 +53,13 @@ def command(
     from ..representation import representation_geometry
 
     network = read_model(model, weights)
-    batch = torch.from_numpy(read_array(data, shape))
+    batch = torch.from_numpy(read_array(data, shape or getattr(network, "input_shape", None)))
     batch = batch[:rows] if rows > 0 else batch
     if isinstance(network, nn.Module):
         if train_mode:
             network.train()
     elif train_mode:
         raise InputError("--train-mode goes with package.module:factory; files have no train mode.")
-    elif batch[0].numel() == torch.Size(network.input_shape).numel():
-        batch = batch.reshape(-1, *network.input_shape)
     geometry = representation_geometry(network, batch)
     text = (
         json.dumps({"method": geometry.method, "layers": geometry.records()}, indent=1)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._checks import check_positive
+from .._checks import check_positive, check_rows_of
 from .._errors import InputError, UnsupportedModelError
 from ..network import SplineNetwork, trace
 from ._losses import check_data, check_targets, fitting_inputs
@@ -36,9 +36,7 @@ def traced_with_data(model: nn.Module | SplineNetwork, x: Any, y: Any) -> tuple[
             f"The model ends in {network.ending}, so its outputs are not piecewise affine and the squared error is not "
             "piecewise quadratic; give the part before it."
         )
-    if tuple(inputs.shape[1:]) != tuple(network.input_shape):
-        expected = ", ".join(map(str, network.input_shape))
-        raise InputError(f"x must have shape (N, {expected}), got {tuple(inputs.shape)}.")
+    inputs = check_rows_of(inputs, network.input_shape, "x")
     return network, inputs, check_targets("squared", tuple(network.output_shape), targets)
 
 
