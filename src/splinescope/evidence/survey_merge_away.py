@@ -35,11 +35,10 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
         for i, arm in enumerate(ARMS):
             if progress is not None:
                 progress((s + i / len(ARMS)) / seeds, f"{arm}, seed {s}")
-            options = {"batch_norm": arm != "plain"}
             setting = (
-                quick(seed + s, steps=300, **options)
+                quick(seed + s, steps=300, batch_norm=arm != "plain")
                 if size == "quick"
-                else Setting(seed=seed + s, steps=STEPS, rate=RATE, per_decade=6, **options)
+                else Setting(seed=seed + s, steps=STEPS, rate=RATE, per_decade=6, batch_norm=arm != "plain")
             )
             trained, model = train(setting, merge_at if arm == "merged away" else None)
             finals[arm] = model

@@ -11,12 +11,13 @@ from torch import Tensor, nn
 
 from ..normalization import boundary_weights, placing, with_placed_norms, with_statistics
 from ..tiling import Slice, tessellate
+from ..normalization.placed import Criterion
 from ._decomposed import digits, subplots
 from ._experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
 from ._intervals import interval
 from ._normalization import moons_network, seeded, two_moons
 
-SCHEMES = ("median", "quantile", "gap", "weighted")
+SCHEMES: tuple[Criterion, ...] = ("median", "quantile", "gap", "weighted")
 NEAR = 0.15
 """What is near the data or the boundary of two moons, whose noise is 0.1."""
 
@@ -26,7 +27,7 @@ LEVEL = 1 - 0.05 / len(SCHEMES)
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
     seeds, width, steps = (2, 8, 10) if size == "quick" else (10, 24, 300)
-    kinds = ("mean", *SCHEMES)
+    kinds: tuple[Criterion, ...] = ("mean", *SCHEMES)
     places: dict[str, dict[str, list[float]]] = {kind: {"data": [], "boundary": []} for kind in kinds}
     for s in range(seeds):
         _tell(progress, 0.3 * s / seeds, f"two moons, seed {s}")
@@ -37,7 +38,9 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             _train(net, x, y, 64, steps, torch.Generator().manual_seed(seed + s))
             for what, ratio in _where(_settled(net, x, y), x).items():
                 places[kind][what].append(ratio)
-    runs = {f"B = {batch}": {kind: [] for kind in kinds} for batch in (128, 8)}
+    runs: dict[str, dict[str, list[dict[str, float]]]] = {
+        f"B = {batch}": {kind: [] for kind in kinds} for batch in (128, 8)
+    }
     count, trainings = (2, {128: 5, 8: 8}) if size == "quick" else (8, {128: 160, 8: 1200})
     for s in range(count):
         x, y, other_x, other_y = _digits(seed + s, 100 if size == "quick" else 1000)
@@ -118,9 +121,9 @@ def _where(net: nn.Module, x: Tensor) -> dict[str, float]:
     middle = [0.5 * (edges[1:] + edges[:-1]) for edges in (raster.x_edges, raster.y_edges)]
     cells = np.stack(np.meshgrid(*middle), -1).reshape(-1, 2)
     density = raster.density.reshape(-1)
-    to_data = cKDTree(x.numpy()).query(cells)[0]
+    to_data = np.asarray(cKDTree(x.numpy()).query(cells)[0])
     boundary = tiling.decision_boundary()
-    to_boundary = boundary.distances(cells) if len(boundary.segments) else np.full(len(cells), np.inf)
+    to_boundary = np.asarray(boundary.distances(cells)) if len(boundary.segments) else np.full(len(cells), np.inf)
     return {
         name: float(density[distance < NEAR].mean() / density.mean()) if (distance < NEAR).any() else float("nan")
         for name, distance in (("data", to_data), ("boundary", to_boundary))

@@ -142,8 +142,8 @@ def cuts_within(tiling: Tiling, within: Sequence[str], by: Sequence[str]) -> Lev
         raise InputError(
             f"sites must be paths of the tiling's sites, got {unknown[0]!r}; there are: {', '.join(paths)}."
         )
-    masks = [np.array([path in chosen for path in paths]) for chosen in (within, by)]
-    return _level(tiling, *masks, max((s.depth for s in tiling.sites if s.path in within), default=0))
+    old, new = (np.array([path in chosen for path in paths]) for chosen in (within, by))
+    return _level(tiling, old, new, max((s.depth for s in tiling.sites if s.path in within), default=0))
 
 
 def _level(tiling: Tiling, within: np.ndarray, by: np.ndarray, depth: int) -> Level:
