@@ -10,8 +10,8 @@ from scipy.spatial import cKDTree
 from torch import Tensor, nn
 
 from ..normalization import boundary_weights, placing, with_placed_norms, with_statistics
-from ..tiling import Slice, tessellate
 from ..normalization.placed import Criterion
+from ..tiling import Slice, tessellate
 from ._decomposed import digits, subplots
 from ._experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
 from ._intervals import interval
