@@ -40,7 +40,15 @@ def plane() -> dict[str, Any]:
 
 def gpt() -> dict[str, Any]:
     transformers = pytest.importorskip("transformers", reason="the transformers extra is not installed")
-    sizes = {"n_layer": 4, "n_head": 2, "n_embd": 16, "vocab_size": 50, "n_positions": 32}
+    sizes = {
+        "n_layer": 4,
+        "n_head": 2,
+        "n_embd": 16,
+        "vocab_size": 50,
+        "n_positions": 32,
+        "bos_token_id": 0,
+        "eos_token_id": 0,
+    }
     config = transformers.GPT2Config(**sizes, activation_function="gelu")  # "gelu_new" multiplies, and has no knots
     ids = torch.randint(50, (1, 16))
     return {"model": transformers.GPT2LMHeadModel(config).eval(), "ids": ids, "mask": torch.ones_like(ids),
