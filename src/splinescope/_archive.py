@@ -31,12 +31,13 @@ class Kind:
     """A kind of file: `name` for people ("tiling"), the version this program writes, and how it reads version 1.
 
     `from_version_1` turns a header of that version into today's; it raises KeyError, TypeError or ValueError if it
-    cannot. Without it such files are refused.
+    cannot. Without it such files are refused, and `renewal` says how to have the file anew.
     """
 
     name: str
     version: int
     from_version_1: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+    renewal: str = ""
 
     @property
     def readable(self) -> tuple[str, ...]:
@@ -172,9 +173,10 @@ def _check_kind(name: str, kind: Kind, metadata: Mapping[str, str]) -> None:
         found = metadata.get("format") or "none"
         raise FileFormatError(f"{name} is not a {kind.name}: format {kind.format!r} expected, got {found!r}.")
     if metadata.get("version") not in kind.readable:
+        renewal = f" {kind.renewal}" if metadata.get("version") == "1" and kind.renewal else ""
         raise FileFormatError(
             f"{name} has version {metadata.get('version')!r} of the {kind.name} format; "
-            f"this splinescope reads version {' and '.join(kind.readable)}."
+            f"this splinescope reads version {' and '.join(kind.readable)}.{renewal}"
         )
 
 

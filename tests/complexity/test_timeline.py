@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
+from safetensors.numpy import save_file
 from torch import nn
 
 import splinescope as ss
@@ -118,6 +119,10 @@ def test_a_timeline_survives_its_file(story: Timeline, tmp_path: Path) -> None:
     with pytest.raises(ss.FileFormatError):
         load_timeline(tmp_path / "b.timeline")
     story.tilings[0].save(tmp_path / "c.tiling")
+    old = {"format": "splinescope.timeline", "version": "1", "timeline": "{}"}
+    save_file({"steps": np.arange(3)}, tmp_path / "old.timeline", old)
+    with pytest.raises(ss.FileFormatError, match=r"version '1'.*make it again from its checkpoints, by .*timeline\("):
+        load_timeline(tmp_path / "old.timeline")
     with pytest.raises(ss.FileFormatError, match="not a timeline"):
         load_timeline(tmp_path / "c.tiling")
 

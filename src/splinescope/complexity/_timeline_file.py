@@ -27,7 +27,13 @@ from ..tiling.storage import (
 )
 from .timeline import Timeline
 
-KIND = Kind("timeline", 2)
+KIND = Kind(
+    "timeline",
+    2,
+    renewal="Version 1 measured batch norm with lagging running averages and did not say so: make it again from its "
+    "checkpoints, by ss.timeline(model, checkpoints, view, x={...}).save(file) or "
+    "splinescope timeline CHECKPOINTS --out FILE.",
+)
 
 
 def save_timeline(story: Timeline, path: str | os.PathLike[str]) -> None:
