@@ -126,18 +126,19 @@ def test_bad_regions_are_refused(arguments: dict, message: str) -> None:
         ss.tiling.fold_census(network(3)[1], **arguments)
 
 
-def test_two_numbers_are_a_box_for_all_inputs_of_a_traced_network():
+def test_two_numbers_are_a_box_for_all_inputs_where_their_shape_is_known():
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(3, 8), nn.ReLU())
+    model = nn.Sequential(nn.Sequential(nn.Dropout(), nn.Linear(3, 8)), nn.ReLU()).eval()
     network = ss.trace(model, torch.zeros(1, 3))
-    boxes = [(-1, 1), (-torch.ones(3), torch.ones(3))]
-    plain, full = (
-        ss.tiling.fold_census(network, box, lines=16, generator=torch.Generator().manual_seed(0)).densities
-        for box in boxes
+    cases = [(network, (-1, 1)), (model, (-1, 1)), (network, (-torch.ones(3), torch.ones(3)))]
+    plain, bare, full = (
+        ss.tiling.fold_census(net, box, lines=16, generator=torch.Generator().manual_seed(0)).densities
+        for net, box in cases
     )
-    assert plain == full
+    assert plain == bare == full
     assert plain > 0
-    with pytest.raises(ss.InputError, match=r"trace\(model, example\)"):
-        ss.tiling.fold_census(model, (-1, 1))
+    for unknown in (nn.Conv1d(1, 2, 2), nn.Sequential(nn.Conv1d(1, 2, 2), nn.Flatten(), nn.Linear(4, 2)), nn.ReLU()):
+        with pytest.raises(ss.InputError, match=r"trace\(model, example\)"):
+            ss.tiling.fold_census(unknown, (-1, 1))
     with pytest.raises(ss.InputError, match="low below high"):
         ss.tiling.fold_census(network, (1, -1))

@@ -100,7 +100,8 @@ def fold_census(
     Args:
         model: A torch module, or the result of `trace` or `load`.
         where: With `radius`: points `[N, *input_shape]`, a ball about each. Without: a box (low, high), both of the
-            input's shape; or two numbers, for all inputs of a network that knows their shape (from `trace` or `load`).
+            input's shape; or two numbers, for all inputs: of a network from `trace` or `load`, or of a module
+            whose first layer with parameters is linear.
         radius: Radius of the balls.
         lines: Lines per ball, or in the box; with `rtol` the number to start with.
         rtol: Draw more until the standard error of the total is at most this fraction of it, or `max_lines` are drawn.
@@ -125,7 +126,7 @@ def fold_census(
     check_generator(generator)
     if rtol is not None:
         check_positive(rtol, "rtol")
-    region = _Balls(where, radius) if radius is not None else _Box(where, getattr(model, "input_shape", None))
+    region = _Balls(where, radius) if radius is not None else _Box(where, _input_shape(model))
     network = model if isinstance(model, SplineNetwork) else _traced(model, region.inside)
     if tuple(network.input_shape) != region.inside.shape[1:]:
         raise InputError(
@@ -153,6 +154,14 @@ def fold_census(
     errors = np.sqrt((rates.var(1, ddof=1) / wanted).sum(0)) / region.count
     crossings = rates.mean((0, 1))
     return FoldCensus(program.sites, crossings, errors, by_point, spread, size, wanted, region.words)
+
+
+def _input_shape(model: object) -> tuple[int, ...] | None:
+    """The shape of one input, if the model tells: a traced network does, and a module whose first layer is linear."""
+    if isinstance(model, nn.Module):
+        first = next((m for m in model.modules() if next(m.parameters(recurse=False), None) is not None), None)
+        return (first.in_features,) if isinstance(first, nn.Linear) else None
+    return getattr(model, "input_shape", None)
 
 
 def _traced(model: object, inside: np.ndarray) -> SplineNetwork:
