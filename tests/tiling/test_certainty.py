@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,9 @@ import torch
 from torch import nn
 
 import splinescope as ss
+from splinescope._display import Result
 from splinescope.tiling import Tiling
+from splinescope.tiling.approximation import OfTiling
 
 READ: dict[str, Callable[[Tiling], Any]] = {
     "boundary": lambda t: t.decision_boundary(),
@@ -25,6 +28,7 @@ READ: dict[str, Callable[[Tiling], Any]] = {
     "growth": lambda t: t.growth(),
     "quantity": lambda t: t.quantity("slope"),
     "summary": lambda t: t.summary(),
+    "check": lambda t: t.check(),
     "comparison": lambda t: ss.compare_tilings(t, t),
 }
 
@@ -85,6 +89,29 @@ def test_margins_within_a_tolerance_are_estimates_and_marked_as_exact_nowhere(sm
     assert found.certainty == "estimate"
     assert not found.exact_edge
     assert not found.exact.any()
+
+
+def kinds_of(kind: type) -> set[type]:
+    """Its subclasses among tilings, and theirs."""
+    found = {k for sub in kind.__subclasses__() for k in {sub, *kinds_of(sub)}}
+    return {k for k in found if k.__module__.startswith("splinescope.tiling.")}
+
+
+def test_every_kind_of_result_of_a_tiling_carries_its_certainty():
+    """Those that methods of a tiling are declared to return: a new one cannot be forgotten."""
+    read = [getattr(Tiling, name) for name in dir(Tiling)]
+    plain = [getattr(item, "fget", None) or getattr(item, "func", None) or item for item in read]
+    declared = " ".join(str(getattr(item, "__annotations__", {}).get("return")) for item in plain)
+    every = {kind for kind in kinds_of(Result) if re.search(rf"\b{kind.__name__}\b", declared)}
+    assert {"Boundary", "Pieces", "Folds", "Summary", "Topology"} <= {kind.__name__ for kind in every}
+    assert {kind.__name__ for kind in every if not issubclass(kind, OfTiling)} == {"InputMargin"}  # has its own words
+
+
+def test_spectra_of_a_smooth_network_are_samples(smooth, folded):
+    found = ss.landscape.tile_spectra(folded, "2"), ss.landscape.tile_spectra(smooth, "2")
+    assert [spectra.certainty for spectra in found] == ["exact", "estimate"]
+    assert "at the middle of each tile" in found[1].summary()
+    assert "xact" not in found[1].summary() + repr(found[1]) + found[1]._repr_html_()
 
 
 def test_a_manifold_is_as_sure_as_its_tiling(smooth, folded):

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from .._checks import as_float64_array, check_positive, check_whole
-from .._display import Result, table
+from .._display import Certainty, Result, table
 from .._errors import InputError
 from ..tiling import Tiling
 from ._minima import corner_means
@@ -201,11 +201,18 @@ class TileSpectra(Result):
     Attributes:
         singular_values: `[K, r]` descending; the curvature that the rest of the network gives a layer has their squares
             as eigenvalues.
+        certainty: "exact"; "estimate" for a tiling within a tolerance, on whose tiles a smooth network's M varies.
     """
 
     singular_values: np.ndarray
     _size: int
-    certainty = "exact"
+    certainty: Certainty = "exact"
+
+    @property
+    def assurance(self) -> str:
+        if self.certainty == "exact":
+            return super().assurance
+        return "Of the smooth network itself at the middle of each tile of one near it: M varies within a tile."
 
     def summary(self) -> str:
         """The spectra in words."""
@@ -235,7 +242,8 @@ class TileSpectra(Result):
 def tile_spectra(tiling: Tiling, layer: str) -> TileSpectra:
     """Spectra of the map from a layer's output to the network's output, on every tile of a tiling.
 
-    On a tile all slopes are fixed, so this Jacobian is one matrix: exact, not a sample. Cost: one Jacobian a tile.
+    On a tile all slopes are fixed, so this Jacobian is one matrix: exact, not a sample. For a smooth network tiled
+    within a tolerance it is that network's own at the middle of each tile, an estimate. Cost: one Jacobian a tile.
 
     Args:
         tiling: A tiling of the module's input space, with its network attached.
@@ -249,4 +257,5 @@ def tile_spectra(tiling: Tiling, layer: str) -> TileSpectra:
         matrices = downstream_jacobians(network.module, centers[i : i + 256], layer)
         size = max(matrices.shape[-2:])
         blocks.append(np.linalg.svd(matrices, compute_uv=False))
-    return TileSpectra(np.concatenate(blocks) if blocks else np.zeros((0, 1)), size)
+    certainty: Certainty = "exact" if tiling.certainty == "exact" else "estimate"
+    return TileSpectra(np.concatenate(blocks) if blocks else np.zeros((0, 1)), size, certainty)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._display import Result
 from ._differentiate import block_rows, blocks, outputs_and_codes, pattern_codes
 from ._together import Together
+from .approximation import OfTiling
 from .faces import face_counts
 from .maps import gather_tiles, inner_points, vertex_values
 
@@ -24,7 +24,7 @@ _AFFINE_RTOL = 1e-9  # a vertex of a deep network carries the rounding of all la
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Report(Result):
+class Report(OfTiling):
     """What `Tiling.check` found.
 
     Attributes:
@@ -38,7 +38,6 @@ class Report(Result):
     passed: tuple[str, ...]
     failed: tuple[str, ...]
     skipped: tuple[str, ...]
-    certainty = "exact"
     noted: tuple[str, ...] = ()
 
     @property
@@ -50,7 +49,7 @@ class Report(Result):
 
     def summary(self) -> str:
         """One line per invariant."""
-        return str(self)
+        return str(self) if self.certainty == "exact" else f"{self}\n{self.assurance}"
 
     def __str__(self) -> str:
         lines = [f"FAILED  {s}" for s in self.failed] + [f"ok      {s}" for s in self.passed]
@@ -70,8 +69,9 @@ def check_tiling(tiling: Tiling) -> Report:
 
     if tiling.count == 0:
         return Report(
-            (), (), ("everything: the tiling is incomplete, a limit stopped the work before its first tile.",)
-        )
+            (), (), ("everything: the tiling is incomplete, a limit stopped the work before its first tile.",),
+            certainty=tiling.certainty,
+        )  # fmt: skip
     if tiling.complete:
         _check_topology(tiling, record, noted)
     else:
@@ -97,7 +97,7 @@ def check_tiling(tiling: Tiling) -> Report:
             repeated == 0,
             f"activation patterns differ between tiles: {repeated} tiles repeat another's pattern.",
         )
-    return Report(tuple(passed), tuple(failed), tuple(skipped), tuple(noted))
+    return Report(tuple(passed), tuple(failed), tuple(skipped), tuple(noted), certainty=tiling.certainty)
 
 
 def _check_topology(tiling: Tiling, record, noted: list[str]) -> None:  # type: ignore[no-untyped-def]
