@@ -139,12 +139,35 @@ def test_a_generator_gets_its_volume_factors():
 
 
 def test_what_is_not_piecewise_affine_says_so_and_the_rest_goes_on(moons):
-    smooth = nn.Sequential(nn.Linear(2, 8), nn.GELU(), nn.Linear(8, 3)).eval()
+    smooth = nn.Sequential(nn.Linear(2, 8), nn.GELU(), nn.LayerNorm(8), nn.Linear(8, 3)).eval()
     found = quiet(smooth, *moons, include=["network", "complexity", "tiles", "depth"])
     assert found["tiles"].state == "not applicable"
     assert "gelu" in found["tiles"].reason.lower()
+    assert "layer_norm" in found["tiles"].reason.lower()
     assert found["complexity"].state == found["depth"].state == "measured"
     assert any("gelu" in line.lower() for line in found["network"].numbers["refusal"])
+
+
+def test_a_smooth_network_is_tiled_within_a_tolerance_that_is_stated(moons):
+    torch.manual_seed(0)
+    smooth = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 2)).eval()
+    block = quiet(smooth, *moons, include=["tiles"])["tiles"]
+    assert block.state == "measured", block.reason
+    with torch.no_grad():
+        outputs = smooth(moons[0])
+    span = float((outputs.amax(0) - outputs.amin(0)).max())
+    numbers = block.numbers
+    assert numbers["tolerance"] == pytest.approx(0.01 * span, rel=0.05)  # of a spread sample of the data
+    assert block.certainty == "bound"
+    assert 0 < numbers["measured deviation"] <= numbers["proven bound"] <= numbers["tolerance"]
+    assert f"within a tolerance of {numbers['tolerance']:.2g}" in block.scope
+    assert f"tolerance={numbers['tolerance']:.2g}" in block.call
+    assert "xact" not in block.summary()
+    traced = ss.trace(smooth, moons[0][:2], smooth=True)
+    again = quiet(traced, *moons, include=["tiles", "folds", "margins"])
+    assert again["tiles"].numbers == numbers
+    assert again["folds"].state == again["margins"].state == "not applicable"
+    assert "1 (tanh)" in again["folds"].reason
 
 
 def test_an_error_inside_a_block_is_shown_and_the_others_are_measured(classifier, moons, monkeypatch):

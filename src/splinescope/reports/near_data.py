@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from .._errors import InputError, LimitReached
 from ..complexity import local_complexity
+from ..network import SplineNetwork
 from ..tiling import Slice, Tiling, tessellate, tile_quantity
 from ..tiling.margin import input_margin
 from .block import NotApplicable, ReportBlock, whole_numbers
@@ -61,14 +62,14 @@ def complexity(subject: Subject) -> ReportBlock:
 
 def tiles(subject: Subject) -> ReportBlock:
     """Tiles of the plane through three points, with the decision boundary."""
-    net = subject.network
+    net, tolerance = subject.near_network
     chosen = _three(subject)
     points = subject.x[chosen].double()
     try:
         view = Slice.through(*points, pad=0.15)
     except InputError as error:
         raise NotApplicable(f"no plane through three data points: {error}") from error
-    tiling, window = _tiled(net, view)
+    tiling, window = _tiled(net, view, tolerance)
     growth = tiling.growth()
     boundary = tiling.decision_boundary() if tiling.values is not None and subject.classifies else None
     classes = tiling.classes() if tiling.values is not None else np.zeros(tiling.count, int)
@@ -82,17 +83,20 @@ def tiles(subject: Subject) -> ReportBlock:
         tiling.plot(color="slope", ax=ax, boundary=boundary is not None, limits=limits)
 
     i, j, k = chosen
+    near = "" if tolerance is None else f", tolerance={tolerance:.2g}"
+    subject_of = "the network" if tolerance is None else "a network near the smooth one"
     length = f", boundary of length {boundary.length:.3g}" if boundary is not None else ""
     line = "The line is where the predicted class changes: tiles gather" if boundary is not None else "Tiles gather"
     return ReportBlock(
         "tiles",
         "Tiles on a plane",
         headline=f"{tiling.count:,} tiles{length}; a line crosses {growth.folds_per_length:.3g} folds per unit length",
-        certainty="exact",
-        scope=f"on {where}, to a tolerance of {tiling.rtol:g}",
-        reading="Each tile is a region where the network is one affine map; colour is how steep it is. "
+        certainty=tiling.certainty,
+        scope=f"on {where}, " + _how_near(tiling),
+        reading=f"Each tile is a region where {subject_of} is one affine map; colour is how steep it is. "
         f"{line} where the network does its work.",
-        call=f"splinescope.tessellate(model, splinescope.Slice.through(x[{i}], x[{j}], x[{k}])).to_html('tiles.html')",
+        call=f"splinescope.tessellate(model, splinescope.Slice.through(x[{i}], x[{j}], x[{k}]){near})"
+        ".to_html('tiles.html')",
         numbers={
             "points": chosen, "window": window, "tiles": tiling.count, "area": tiling.view.size,
             "folds per length": growth.folds_per_length,
@@ -100,6 +104,7 @@ def tiles(subject: Subject) -> ReportBlock:
             "boundary length": None if boundary is None else boundary.length,
             "share of area by class": areas,
             "median slope": float(np.median(tiling.slope_norms())),
+            "tolerance": tiling.tolerance, "proven bound": tiling.bound, "measured deviation": tiling.deviation,
         },
         draw=draw,
         colours=tile_quantity(tiling, "slope").limits,
@@ -122,12 +127,20 @@ def _three(subject: Subject) -> list[int]:
     raise NotApplicable(f"a plane needs three different data points, got {len(chosen)}.")
 
 
-def _tiled(net: object, view: Slice) -> tuple[Tiling, float]:
+def _how_near(tiling: Tiling) -> str:
+    if tiling.approximation is None:
+        return f"to a tolerance of {tiling.rtol:g}"
+    asked = f"tiled within a tolerance of {tiling.approximation.tolerance:.2g}, 1% of the outputs' range over the data"
+    return f"{asked}. {tiling.approximation.assurance}"
+
+
+def _tiled(net: SplineNetwork, view: Slice, tolerance: float | None) -> tuple[Tiling, float]:
     """The tiling of the slice, or of ever smaller windows about its first point until one fits."""
     window = 1.0
+    limits: dict[str, Any] = {"max_tiles": _MOST_TILES, "time_limit": _SECONDS, "tolerance": tolerance}
     while True:
         try:
-            return tessellate(net, view, max_tiles=_MOST_TILES, time_limit=_SECONDS, progress=False), window  # type: ignore[arg-type]
+            return tessellate(net, view, progress=False, **limits), window
         except LimitReached as error:
             if window < 1e-4:
                 raise NotApplicable(f"even the smallest window has too many tiles: {error}") from error

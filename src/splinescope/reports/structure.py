@@ -29,7 +29,8 @@ def network(subject: Subject) -> ReportBlock:
             headline=f"{kind}: {parameters:,} parameters; not piecewise affine",
             certainty="exact",
             scope="the parts named below are not piecewise affine",
-            reading="Blocks that need tiles do not apply; what counts folds by activations still does. "
+            reading="Blocks that need exact tiles do not apply; what counts folds by activations still does, and where "
+            "smooth activations alone stand in the way, the plane is tiled within a stated tolerance. "
             "Each part named stands in the way by itself.",
             call="splinescope.local_map(model, x[:1]), splinescope.local_complexity(model, x)",
             numbers={"class": kind, "parameters": parameters, "refusal": subject.refusal.splitlines()},

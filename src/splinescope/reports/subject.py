@@ -14,7 +14,11 @@ from .._checks import as_float64_array, as_rows
 from .._errors import InputError, UnsupportedModelError
 from ..complexity import data_spacing
 from ..network import SplineNetwork, trace
+from ..network._program import Smooth
 from .block import NotApplicable
+
+_TOLERANCE = 0.01  # of the outputs' range over the data
+_RANGE_POINTS = 256
 
 Loss = str | Callable[[Tensor, Tensor], Tensor]
 
@@ -43,7 +47,9 @@ class Subject:
     @cached_property
     def _traced(self) -> SplineNetwork | str:
         if isinstance(self.model, SplineNetwork):
-            return self.model
+            soft = [step.site for step in self.model.program().steps if isinstance(step, Smooth)]
+            named = ", ".join(f"{site.path or 'model'} ({site.op})" for site in soft)
+            return f"It was traced with smooth activations: {named}." if soft else self.model
         try:
             return trace(self.model, self.x[:2])
         except UnsupportedModelError as error:
@@ -55,6 +61,24 @@ class Subject:
         if isinstance(self._traced, str):
             raise NotApplicable(f"the network is not piecewise affine. {self._traced}")
         return self._traced
+
+    @cached_property
+    def near_network(self) -> tuple[SplineNetwork, float | None]:
+        """The network to tile, and within which tolerance: None, or a share of the outputs' range over the data.
+
+        The tolerance is for networks whose smooth activations are all that is in the way.
+        """
+        if not self.refusal:
+            return self.network, None
+        try:
+            smooth = trace(self.model, self.x[:2], smooth=True)
+        except UnsupportedModelError:
+            return self.network, None  # refuses with what is in the way
+        outputs = smooth(self.some(_RANGE_POINTS)[0]).flatten(1)
+        span = float((outputs.amax(0) - outputs.amin(0)).max())
+        if span == 0:
+            raise NotApplicable("the outputs are the same on all data points, so no tolerance can be chosen.")
+        return smooth, _TOLERANCE * span
 
     @property
     def module(self) -> nn.Module:
