@@ -48,7 +48,7 @@ def test_pictures_that_would_take_too_long_or_are_flat_are_refused(tiling: ss.Ti
 
 def test_a_mesh_is_drawn_triangle_by_triangle() -> None:
     mesh = ss.tiling.level_set(shapes3d.Octahedron().double(), (-2.0, 2.0))
-    ax = ss.plot.plot_mesh(mesh, axes="xzy", alpha=0.5)
+    ax = mesh.plot(axes="xzy", alpha=0.5)
     assert len(ax.collections[0].get_facecolor()) == 8
     assert np.allclose(ax.get_ylim(), (-1, 1))
     pyplot.close("all")

@@ -193,14 +193,15 @@ class Measures:
         inputs = self._tiling.view.inputs(locate.as_points(self._tiling, points))
         return margin.input_margin(program, inputs, exact_network=self._tiling.certainty == "exact")
 
-    def section(self, normal: Any, through: Any = None) -> Tiling:
+    def section(self, plane: Any, through: Any = None) -> Tiling:
         """The 2-D tiling on a plane through this 3-D one: what `tessellate` gives there, without the network.
 
         Args:
-            normal: `[3]` direction at right angles to the plane, in slice coordinates.
-            through: `[3]` a point of the plane; by default the mean of the domain's corners.
+            plane: A 2-D `Slice` within this tiling's; or `[3]` a direction at right angles to the plane, in slice
+                coordinates, for all of the domain that it meets.
+            through: `[3]` a point of the plane with that normal; by default the mean of the domain's corners.
         """
-        return section.section(self._tiling, normal, through)
+        return section.section(self._tiling, plane, through)
 
     def topology(self, level: float | None = None, output: int = 0) -> Topology:
         """Components, holes and voids (Betti numbers) of each class's region of a 2-D or 3-D tiling. Exact.

@@ -22,6 +22,8 @@ from .kernels.surfaces import ROOM, trace_surfaces, triangle_distances
 from .polytopes import Polytopes
 
 if TYPE_CHECKING:
+    from mpl_toolkits.mplot3d.axes3d import Axes3D
+
     from .tiling import Tiling
 
 _WELD = 1e-11  # of the extent
@@ -152,6 +154,12 @@ class SurfaceMesh(OfTiling):
         if points.ndim != 2 or points.shape[1] != 3:
             raise InputError(f"points must have shape (N, 3), got {points.shape}.")
         return triangle_distances(points, self.vertices, self.triangles[0])
+
+    def plot(self, ax: Axes3D | None = None, **options: Any) -> Axes3D:
+        """Draw it (extra "plot"), lit from above; `options` are those of `splinescope.plot.plot_mesh`."""
+        from ..plot import plot_mesh
+
+        return plot_mesh(self, ax, **options)
 
     def to_trimesh(self) -> Any:
         """A `trimesh.Trimesh` (extra "mesh"): triangles, with the tile of each as the face attribute `tile`."""
