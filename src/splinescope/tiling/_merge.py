@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
@@ -18,36 +20,38 @@ def without_unreal_facets(mesh: Mesh) -> Mesh:
     """Merge tiles across facets that both sides mark as unreal, and drop vertices that are then no corners."""
     solids = mesh.tiles
     assert isinstance(solids, Solids)
-    groups, inner = _groups(solids)
+    leaders, inner = _leaders(solids)
+    tiles = np.arange(len(solids))
+    alone = np.bincount(leaders, minlength=len(solids))[leaders] == 1
     vectors, centres = _planes(solids, mesh.points)
     extent = float(np.ptp(mesh.points, axis=0).max())
-    corner_lists: list[np.ndarray] = []
-    facet_lists: list[np.ndarray] = []  # per tile, `[corners, facets]` whether a corner lies on a facet
-    label_lists: list[np.ndarray] = []
     extreme = np.zeros(len(mesh.points), bool)
-    for group in groups:
+    extreme[solids.corners[np.repeat(alone, np.diff(solids.offsets))]] = True
+    merged = []  # corners, `[corners, facets]` whether a corner lies on a facet, labels
+    members = tiles[~alone][np.argsort(leaders[~alone], kind="stable")]
+    cuts = np.flatnonzero(np.diff(leaders[members])) + 1
+    for group in np.split(members, cuts) if len(members) else []:
         slots = [np.arange(*solids.facet_offsets[tile : tile + 2]) for tile in group]
         corners = [solids.corners[slice(*solids.offsets[tile : tile + 2])] for tile in group]
         on = [_incidence(solids, tile) for tile in group]
-        if len(group) == 1:
-            ids, table, labels = corners[0], on[0], solids.labels[slots[0]]
-        else:
-            ids, table, labels = _union(slots, corners, on, solids.labels, inner, vectors, centres, mesh.points, extent)
-            table, labels = _only_facets(table, labels, mesh.points.shape[1])
-        good = _extreme(table) if len(group) > 1 else np.ones(len(ids), bool)
-        extreme[ids[good]] = True
-        corner_lists.append(ids)
-        facet_lists.append(table)
-        label_lists.append(labels)
-    for i, ids in enumerate(corner_lists):
-        kept = extreme[ids]
-        if not kept.all():
-            corner_lists[i], facet_lists[i] = ids[kept], facet_lists[i][kept]
-    return _packed(mesh, corner_lists, facet_lists, label_lists, extreme)
+        ids, table, labels = _union(slots, corners, on, solids.labels, inner, vectors, centres, mesh.points, extent)
+        table, labels = _only_facets(table, labels, mesh.points.shape[1])
+        extreme[ids[_extreme(table)]] = True
+        merged.append((ids, table, labels))
+    packed = [solids.chosen(alone)]
+    if merged:
+        packed.append(_packed([(ids[extreme[ids]], table[extreme[ids]], labels) for ids, table, labels in merged]))
+    joined = Solids.joined(packed, np.zeros(len(packed), np.int64))
+    firsts = np.concatenate([tiles[alone], np.unique(leaders[~alone])])
+    ordered = joined.taken(np.argsort(firsts, kind="stable"))  # a merged tile stands where its first part stood
+    ids = np.cumsum(extreme, dtype=np.int32) - np.int32(1)
+    values = None if mesh.values is None else mesh.values[extreme]
+    labels = restored(ordered.labels)
+    return Mesh(mesh.points[extreme], values, replace(ordered, corners=ids[ordered.corners], labels=labels))
 
 
-def _groups(solids: Solids) -> tuple[list[np.ndarray], np.ndarray]:
-    """Lists of tiles to be merged, in the order of their first members, and which slots vanish between them."""
+def _leaders(solids: Solids) -> tuple[np.ndarray, np.ndarray]:
+    """For each tile the first of those that it is merged with, and which slots vanish between them."""
     slots = len(solids.labels)
     keys, sizes = np.empty(slots, np.uint64), np.empty(slots, np.int32)
     kernels.facet_keys(solids.offsets, solids.corners, solids.masks, solids.facet_offsets, keys, sizes)
@@ -63,9 +67,7 @@ def _groups(solids: Solids) -> tuple[list[np.ndarray], np.ndarray]:
     graph = coo_array((np.ones(len(first), np.int8), (tile_of[first], tile_of[second])), shape=(n, n))
     _, component = connected_components(graph, directed=False)
     _, leaders = np.unique(component, return_index=True)
-    place = np.lexsort((np.arange(n), leaders[component]))
-    cuts = np.flatnonzero(np.diff(leaders[component][place])) + 1
-    return np.split(place, cuts), inner
+    return leaders[component], inner
 
 
 def _planes(solids: Solids, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -135,20 +137,16 @@ def _extreme(table: np.ndarray) -> np.ndarray:
     return ~inside.any(1)
 
 
-def _packed(
-    mesh: Mesh, corners: list[np.ndarray], tables: list[np.ndarray], labels: list[np.ndarray], used: np.ndarray
-) -> Mesh:
+def _packed(tiles: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> Solids:
+    """Tiles from their corners, which facets these lie on, and the facets' labels."""
+    corners, tables, labels = (list(part) for part in zip(*tiles, strict=True))
     words = (max(table.shape[1] for table in tables) + 63) // 64
     masks = []
     for table in tables:
         bits = np.zeros((len(table), 64 * words), np.uint8)
         bits[:, : table.shape[1]] = table
         masks.append(np.packbits(bits, axis=1, bitorder="little").view(np.uint64))
-    ids = np.cumsum(used, dtype=np.int32) - np.int32(1)
-    values = None if mesh.values is None else mesh.values[used]
-    solids = Solids(
-        np.concatenate([[0], np.cumsum([len(c) for c in corners])]), ids[np.concatenate(corners)],
-        restored(np.concatenate(labels)), np.concatenate(masks),
-        np.concatenate([[0], np.cumsum([len(x) for x in labels])]),
+    return Solids(
+        np.concatenate([[0], np.cumsum([len(c) for c in corners])]), np.concatenate(corners), np.concatenate(labels),
+        np.concatenate(masks), np.concatenate([[0], np.cumsum([len(x) for x in labels])]),
     )  # fmt: skip
-    return Mesh(mesh.points[used], values, solids)

@@ -12,6 +12,7 @@ from ._hull import hull
 from ._tiles import OUTSIDE, Room, Tiles, joined_lists, joined_offsets
 
 _SAMPLE = 64  # tiles that are measured for progress
+_FEWEST = 512  # pieces there is room for at least: few folds of one large tile make more of them than expected
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,12 @@ class Solids(Tiles):
             self.masks[inside], np.concatenate([[0], np.cumsum(facets[mask])]),
         )  # fmt: skip
 
+    def taken(self, order: np.ndarray) -> Solids:
+        """The tiles of those numbers, in that order."""
+        corners, facets = (_places(offsets, order) for offsets in (self.offsets, self.facet_offsets))
+        ends = [np.concatenate([[0], np.cumsum(np.diff(x)[order])]) for x in (self.offsets, self.facet_offsets)]
+        return Solids(ends[0], self.corners[corners], self.labels[facets], self.masks[corners], ends[1])
+
     def renumbered(self, ids: np.ndarray) -> Solids:
         return Solids(self.offsets, ids[self.corners], self.labels, self.masks, self.facet_offsets)
 
@@ -115,24 +122,35 @@ class SolidRoom(Room):
     """Space for a cut of solids."""
 
     _tiles: Solids
+    _dimension = 3
 
     def __init__(self, vertices: int, tiles: Solids, units: int, pieces: int) -> None:
         super().__init__(vertices, tiles, units, pieces)
         self._words = tiles.masks.shape[1]
+        self._more = max(self._more, _FEWEST)
         self._stack = self._vertices = self._results = 4
+        self._tables = 1
 
     def enlarge(self, status: int) -> None:
         if status == kernels.FACETS_FULL:
             self._words += 1
+        elif status == kernels.TABLE_FULL:
+            self._tables *= 2
         else:
             super().enlarge(status)
+
+    def _table(self) -> tuple[np.ndarray, np.ndarray]:
+        """No larger than it must be: it is looked into at random, and a small one stays in the cache."""
+        new = (self._more + 4) * self._tables << (self._dimension - 2)  # there are about as many vertices as 3-D tiles
+        size = 1 << int(np.ceil(np.log2(2 * new + 16)))
+        return np.empty(size, np.uint64), np.full(size, -1, np.int32)
 
     def cut(
         self, vertices: kernels.Vertices, count: int, first: int, last: int, labels: np.ndarray, tolerances: np.ndarray
     ) -> tuple[int, int, Tiles | None]:
         tiles, words = self._tiles, self._words
+        dimension = self._dimension = vertices.points.shape[1]
         keys, values = self._table()
-        dimension = vertices.points.shape[1]
         many = (self._more + 2) * self._results
         corners = len(tiles.corners) + (many << dimension)
         facets = len(tiles.labels) + many * (2 * dimension + 2)
@@ -148,7 +166,10 @@ class SolidRoom(Room):
             np.empty(16 * largest, np.int32), np.empty((16 * largest, words), np.uint64), np.empty(depth, np.int64),
             np.empty(64 * words * depth, np.int32), np.empty(depth, np.int64), np.empty(depth, np.int64),
         )  # fmt: skip
-        scratch = (np.empty(largest, np.int8), np.empty(largest, np.int32), np.empty((largest, words), np.uint64))
+        scratch = (
+            np.empty(largest, np.int8), np.empty(largest, np.int32), np.empty(largest, np.int32),
+            np.empty(largest, np.int32), np.empty((largest, words), np.uint64), np.empty(64 * words, np.int32),
+        )  # fmt: skip
         status, total, pieces = kernels.split_cells(
             tiles.offsets, tiles.corners, masks, tiles.facet_offsets, tiles.labels, first, last, labels, count,
             *vertices, tolerances, keys, values, *out, *stack, *scratch,
@@ -167,6 +188,12 @@ class SolidRoom(Room):
 def kind_of(domain: np.ndarray) -> type[Tiles]:
     """How tiles of a domain `[n, d]` are kept."""
     return Tiles if domain.shape[1] < 3 else Solids
+
+
+def _places(offsets: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """Where the entries of some lists stand, list after list."""
+    sizes = np.diff(offsets)[order]
+    return np.arange(sizes.sum()) + np.repeat(offsets[:-1][order] - (np.cumsum(sizes) - sizes), sizes)
 
 
 def _widened(masks: np.ndarray, words: int) -> np.ndarray:

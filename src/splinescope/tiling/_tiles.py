@@ -104,8 +104,12 @@ def _ends(sizes: np.ndarray) -> np.ndarray:
 
 def joined_lists(parts: Sequence[Tiles], starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Offsets and corners of all parts."""
-    corners = np.concatenate([part.corners + np.int64(s) for part, s in zip(parts, starts, strict=False)])
-    return joined_offsets([part.offsets for part in parts]), corners
+    offsets = joined_offsets([part.offsets for part in parts])
+    corners, at = np.empty(offsets[-1], np.int64), 0
+    for part, start in zip(parts, starts, strict=False):
+        np.add(part.corners, np.int64(start), out=corners[at : at + len(part.corners)])
+        at += len(part.corners)
+    return offsets, corners
 
 
 def joined_offsets(parts: Sequence[np.ndarray]) -> np.ndarray:

@@ -13,81 +13,104 @@ import numpy as np
 
 from splinescope._compile import jit
 
-from .bits import count_bits, next_cutting_unit, sign_of
+from .bits import count_bits, inlined, lowest_bit, next_cutting_unit
 from .edges import DONE, STACK_FULL, TABLE_FULL, TILES_FULL, VERTICES_FULL, cut_edge
 
 FACETS_FULL = 5
 
 
-@jit
-def _shared(a, b, masks, common):
-    """Fill `common` with the facets on which both corners lie; returns how many."""
+@inlined
+def _facets_of(c, masks):
+    """On how many facets a corner lies."""
     total = 0
     for w in range(masks.shape[1]):
-        common[w] = masks[a, w] & masks[b, w]
-        total += count_bits(common[w])
+        total += count_bits(masks[c, w])
+    return total
+
+
+@inlined
+def _shared(a, b, masks):
+    """On how many facets both corners lie."""
+    total = 0
+    for w in range(masks.shape[1]):
+        total += count_bits(masks[a, w] & masks[b, w])
     return total
 
 
 @jit
-def _on_all(c, masks, common):
-    missing = False
-    for w in range(masks.shape[1]):
-        missing = missing or masks[c, w] & common[w] != common[w]
-    return not missing
-
-
-@jit
-def joined(a, b, start, stop, masks, common, dimension):
-    """Whether corners a and b of the cell start..stop are the ends of an edge; `common` gets the facets they share."""
-    if _shared(a, b, masks, common) < dimension - 1:
-        return False
-    facets_a = facets_b = 0
-    for w in range(masks.shape[1]):
-        facets_a += count_bits(masks[a, w])
-        facets_b += count_bits(masks[b, w])
-    if facets_a == dimension or facets_b == dimension:  # any d - 1 facets of a simple vertex meet in an edge
-        return True
-    alone = True
+def _alone(a, b, start, stop, masks):
+    """Whether no third corner of the cell lies on all facets that two corners share."""
     for c in range(start, stop):
-        alone = alone and (c in (a, b) or not _on_all(c, masks, common))
-    return alone
+        missing = c in (a, b)
+        for w in range(masks.shape[1]):
+            common = masks[a, w] & masks[b, w]
+            missing = missing or masks[c, w] & common != common
+        if not missing:
+            return False
+    return True
+
+
+@inlined
+def joined(a, b, start, stop, masks, dimension):
+    """Whether corners a and b of the cell start..stop are the ends of an edge.
+
+    Any d - 1 facets of a vertex on d facets meet in an edge: then there is nothing more to test.
+    """
+    if masks.shape[1] == 1:  # nearly always
+        few = count_bits(masks[a, 0] & masks[b, 0]) < dimension - 1
+    else:
+        few = _shared(a, b, masks) < dimension - 1
+    if few:
+        return False
+    simple = _facets_of(a, masks) == dimension or _facets_of(b, masks) == dimension
+    return simple or _alone(a, b, start, stop, masks)
 
 
 @jit
-def _drop_facets(start, stop, masks, facets, fstart, fstop, dimension):
+def _drop_facets(start, stop, masks, facets, fstart, fstop, dimension, tally):
     """Take out the facets on which fewer than d corners of a cell lie, in place; returns the end of the list."""
-    kept = fstart
-    for f in range(fstart, fstop):
-        w, bit = (f - fstart) // 64, np.uint64(1) << np.uint64((f - fstart) % 64)
-        corners = 0
-        for c in range(start, stop):
-            corners += (masks[c, w] & bit) != 0
-        to, to_bit = (kept - fstart) // 64, np.uint64(1) << np.uint64((kept - fstart) % 64)
-        for c in range(start, stop):  # places from `kept` on are free: what stood there has moved or is dropped
-            on = (masks[c, w] & bit) != 0
-            masks[c, w] &= ~bit
-            if on and corners >= dimension:
-                masks[c, to] |= to_bit
-        if corners >= dimension:
-            facets[kept] = facets[f]
-            kept += 1
-    return kept
+    count = fstop - fstart
+    for f in range(count):
+        tally[f] = 0
+    for c in range(start, stop):
+        for w in range(masks.shape[1]):
+            rest = masks[c, w]
+            while rest != 0:
+                tally[64 * w + lowest_bit(rest)] += 1
+                rest &= rest - np.uint64(1)
+    kept = 0
+    for f in range(count):  # from now on the tally tells where a facet goes
+        if tally[f] < dimension:
+            tally[f] = -1
+            continue
+        facets[fstart + kept] = facets[fstart + f]
+        tally[f] = kept
+        kept += 1
+    if kept == count:
+        return fstop
+    for c in range(start, stop):
+        for w in range(masks.shape[1]):  # facets only move down, so words before this one are done
+            rest = masks[c, w]
+            masks[c, w] = np.uint64(0)
+            while rest != 0:
+                to = tally[64 * w + lowest_bit(rest)]
+                rest &= rest - np.uint64(1)
+                if to >= 0:
+                    masks[c, to // 64] |= np.uint64(1) << np.uint64(to % 64)
+    return fstart + kept
 
 
-@jit
+@inlined
 def _child(corners, masks, start, stop, signs, side, fresh, fresh_masks, made, facet, top):
     """Write at `top` the part of a cell on one side of a unit: its corners there or on the fold, and the new ones."""
     w, bit = facet // 64, np.uint64(1) << np.uint64(facet % 64)
-    for c in range(start, stop):
+    for c in range(start, stop):  # no branches: nobody can guess the signs
         sign = signs[c - start]
-        if sign == side or sign == 0:
-            corners[top] = corners[c]
-            for i in range(masks.shape[1]):
-                masks[top, i] = masks[c, i]
-            if sign == 0:
-                masks[top, w] |= bit
-            top += 1
+        corners[top] = corners[c]
+        for i in range(masks.shape[1]):
+            masks[top, i] = masks[c, i]
+        masks[top, w] |= bit * np.uint64(sign == 0)
+        top += (sign == side) | (sign == 0)
     for m in range(made):
         corners[top] = fresh[m]
         for i in range(masks.shape[1]):
@@ -96,13 +119,29 @@ def _child(corners, masks, start, stop, signs, side, fresh, fresh_masks, made, f
     return top
 
 
+@inlined
+def _sides(start, stop, corners, k, pos, neg, signs, above, below):
+    """Fill the signs of a cell's corners and the lists of those above and below the fold; returns their lengths."""
+    w, shift = k // 64, np.uint64(k % 64)
+    ups = downs = 0
+    for c in range(start, stop):
+        up = np.int64((pos[corners[c], w] >> shift) & np.uint64(1))
+        down = np.int64((neg[corners[c], w] >> shift) & np.uint64(1))
+        signs[c - start] = up - down
+        above[ups] = c
+        below[downs] = c
+        ups += up
+        downs += down
+    return ups, downs
+
+
 @jit
 def split_cells(
     offsets, corners, masks, facet_offsets, facets, first, last, labels, count,
     names, points, parents, weights, pos, neg, cuts, new_cuts, filled, tol, keys, values,
     out_offsets, out_corners, out_masks, out_facet_offsets, out_facets,
     stack_corners, stack_masks, stack_starts, stack_facets, stack_facet_starts, stack_units,
-    signs, fresh, fresh_masks,
+    signs, above, below, fresh, fresh_masks, tally,
 ):  # fmt: skip
     """Cut every cell along the folds of units first <= k < last, in ascending order of k.
 
@@ -110,7 +149,7 @@ def split_cells(
     """
     dimension = points.shape[1]
     words = masks.shape[1]
-    common = np.empty(words, np.uint64)
+    old = cuts.shape[0]
     cells = 0
     out_offsets[0] = 0
     out_facet_offsets[0] = 0
@@ -121,7 +160,8 @@ def split_cells(
             return STACK_FULL, count, cells
         for c in range(n):
             stack_corners[c] = corners[offsets[i] + c]
-            stack_masks[c] = masks[offsets[i] + c]
+            for w in range(words):
+                stack_masks[c, w] = masks[offsets[i] + c, w]
         for f in range(facet_count):
             stack_facets[f] = facets[facet_offsets[i] + f]
         stack_starts[0], stack_starts[1] = 0, n
@@ -133,7 +173,7 @@ def split_cells(
             fstart, fstop = stack_facet_starts[depth - 1], stack_facet_starts[depth]
             k = next_cutting_unit(stack_corners, start, stop, pos, neg, stack_units[depth - 1], last)
             if k < 0 or fstop - fstart == 64 * words:
-                fstop = _drop_facets(start, stop, stack_masks, stack_facets, fstart, fstop, dimension)
+                fstop = _drop_facets(start, stop, stack_masks, stack_facets, fstart, fstop, dimension, tally)
             if k < 0:
                 at, fat = out_offsets[cells], out_facet_offsets[cells]
                 full = cells + 2 > out_offsets.shape[0] or at + stop - start > out_corners.shape[0]
@@ -141,7 +181,8 @@ def split_cells(
                     return TILES_FULL, count, cells
                 for c in range(start, stop):
                     out_corners[at + c - start] = stack_corners[c]
-                    out_masks[at + c - start] = stack_masks[c]
+                    for w in range(words):
+                        out_masks[at + c - start, w] = stack_masks[c, w]
                 for f in range(fstart, fstop):
                     out_facets[fat + f - fstart] = stack_facets[f]
                 cells += 1
@@ -154,18 +195,17 @@ def split_cells(
                 return FACETS_FULL, count, cells
             if stop - start > signs.shape[0] or depth + 2 > stack_starts.shape[0]:
                 return STACK_FULL, count, cells
-            for c in range(start, stop):
-                signs[c - start] = sign_of(stack_corners[c], k, pos, neg)
+            ups, downs = _sides(start, stop, stack_corners, k, pos, neg, signs, above, below)
             made = 0
-            for a in range(start, stop):
-                if signs[a - start] <= 0:
-                    continue
-                for b in range(start, stop):
-                    if signs[b - start] >= 0 or not joined(a, b, start, stop, stack_masks, common, dimension):
+            for i_up in range(ups):
+                a = above[i_up]
+                for i_down in range(downs):
+                    b = below[i_down]
+                    if not joined(a, b, start, stop, stack_masks, dimension):
                         continue
                     if count + 1 > names.shape[0]:
                         return VERTICES_FULL, count, cells
-                    if 2 * (count + 1) > keys.shape[0]:
+                    if 2 * (count + 1 - old) > keys.shape[0]:  # it holds new vertices only
                         return TABLE_FULL, count, cells
                     if made + 1 > fresh.shape[0]:
                         return STACK_FULL, count, cells
@@ -176,7 +216,7 @@ def split_cells(
                     count += q == count
                     fresh[made] = q
                     for w in range(words):
-                        fresh_masks[made, w] = common[w]
+                        fresh_masks[made, w] = stack_masks[a, w] & stack_masks[b, w]
                     fresh_masks[made, facet // 64] |= np.uint64(1) << np.uint64(facet % 64)
                     made += 1
             n = stop - start

@@ -77,8 +77,7 @@ def cut_edge(
     end0, end1, k, label, count, names, points, parents, weights, pos, neg, cuts, new_cuts, filled, tol, keys, values
 ):  # fmt: skip
     """The vertex where unit k is zero on the edge between two others: found in the table, or made at index `count`."""
-    a, b = (end0, end1) if names[end0] < names[end1] else (end1, end0)
-    key = (np.uint64(a) << np.uint64(32)) | np.uint64(b)
+    key = (np.uint64(min(end0, end1)) << np.uint64(32)) | np.uint64(max(end0, end1))
     mask = np.uint64(keys.shape[0] - 1)
     h = key * np.uint64(0x9E3779B97F4A7C15)
     slot = (h >> np.uint64(24)) & mask
@@ -89,6 +88,7 @@ def cut_edge(
     keys[slot] = key
     values[slot] = count
     q = count
+    a, b = (end0, end1) if names[end0] < names[end1] else (end1, end0)
     fill(a, k // 64, parents, weights, pos, neg, cuts, new_cuts, filled)
     fill(b, k // 64, parents, weights, pos, neg, cuts, new_cuts, filled)
     za = cut_value(a, k, cuts, new_cuts)

@@ -31,7 +31,7 @@ def _crossing(a, b, ha, hb, rows, out, at):
 
 
 @jit
-def _polygon(start, stop, facets, heights, tolerance, corners, masks, rows, common, out, out_masks):
+def _polygon(start, stop, facets, heights, tolerance, corners, masks, rows, out, out_masks):
     """The polygon where the height is zero in the cell start..stop, in order around it; returns its size.
 
     `heights` `[stop - start]`; zeros count as below, so that the polygon may lie on a facet of the cell above it.
@@ -44,7 +44,7 @@ def _polygon(start, stop, facets, heights, tolerance, corners, masks, rows, comm
         done = False
         for a in range(start, stop):
             ha = heights[a - start]
-            if done or ha <= tolerance or not joined(a, b, start, stop, masks, common, 3):
+            if done or ha <= tolerance or not joined(a, b, start, stop, masks, 3):
                 continue
             if count == out.shape[0]:
                 return -1
@@ -57,7 +57,7 @@ def _polygon(start, stop, facets, heights, tolerance, corners, masks, rows, comm
             else:
                 _crossing(corners[a], corners[b], ha, hb, rows, out, count)
                 for w in range(masks.shape[1]):
-                    out_masks[count, w] = common[w]
+                    out_masks[count, w] = masks[a, w] & masks[b, w]
             count += 1
     if count < 3:
         return 0
@@ -142,7 +142,6 @@ def trace_surfaces(
     polygon = np.empty((ROOM, rows.shape[1]))
     spare = np.empty((ROOM, rows.shape[1]))
     polygon_masks = np.empty((ROOM, masks.shape[1]), np.uint64)
-    common = np.empty(masks.shape[1], np.uint64)
     towards = np.empty(3)
     most = 0
     for n in range(chosen.shape[0]):
@@ -183,7 +182,7 @@ def trace_surfaces(
                     towards[x] /= ahead
                 count = _polygon(
                     start, stop, facet_offsets[tile + 1] - facet_offsets[tile], heights, tolerance,
-                    corners, masks, rows, common, polygon, polygon_masks,
+                    corners, masks, rows, polygon, polygon_masks,
                 )  # fmt: skip
                 for k in range(classes):
                     if count > 0 and k != i and k != j:
