@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests import real
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SCRIPTS = sorted(EXAMPLES.glob("*/plot_*.py"))
 
@@ -22,6 +24,10 @@ def test_the_script_draws(script: Path, tmp_path: Path, monkeypatch: pytest.Monk
     pytest.importorskip("matplotlib").use("Agg")
     pytest.importorskip("sklearn")
     pyplot = pytest.importorskip("matplotlib.pyplot")
+    if script.name.startswith("plot_real_"):
+        if not real.FOLDER.is_dir():
+            pytest.skip(f"the trained networks are not at {real.FOLDER}; set SPLINESCOPE_TEST_DATA")
+        monkeypatch.setenv("SPLINESCOPE_TEST_DATA", str(real.FOLDER))
     monkeypatch.chdir(tmp_path)  # some write files
     drawn = 0
     names = {"__name__": "__main__", "__file__": str(script)}

@@ -256,11 +256,15 @@ def test_a_time_limit_stops_the_work() -> None:
         ss.tessellate(network(256), SQUARE, time_limit=1e-6, chunk_bytes=1 << 16)
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_an_interruption_passes_through_and_leaves_the_global_state_as_it_was(threads: int) -> None:
-    model, torch_threads = network(512), torch.get_num_threads()
-    traced = ss.trace(model, torch.zeros(2, 2))
-    ss.tessellate(traced, ss.Slice.axes([0.0, 0.0], (0, 1), -0.1, 0.1))  # kernels are loaded
+@pytest.mark.parametrize(("dimension", "threads"), [(2, 1), (2, 2), (3, 2)])
+def test_an_interruption_passes_through_and_leaves_the_global_state_as_it_was(dimension: int, threads: int) -> None:
+    torch.manual_seed(0)
+    width = {2: 512, 3: 96}[dimension]
+    layers = [nn.Linear(dimension, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 2)]
+    model, torch_threads = nn.Sequential(*layers), torch.get_num_threads()
+    traced = ss.trace(model, torch.zeros(2, dimension))
+    origin, axes = np.zeros(dimension), tuple(range(dimension))
+    ss.tessellate(traced, ss.Slice.axes(origin, axes, -0.1, 0.1))  # kernels are loaded
     state = torch.get_rng_state()
     seen = threading.Event()
 
@@ -275,7 +279,8 @@ def test_an_interruption_passes_through_and_leaves_the_global_state_as_it_was(th
     helper.start()
 
     def work() -> None:
-        ss.tessellate(traced, SQUARE, progress=progress, threads=threads, chunk_bytes=1 << 20)
+        view = ss.Slice.axes(origin, axes, -3.0, 3.0)
+        ss.tessellate(traced, view, progress=progress, threads=threads, chunk_bytes=1 << 20)
         time.sleep(30)  # the interruption may come a moment after the last tile
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # parallel test processes ignore Ctrl-C

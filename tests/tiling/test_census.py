@@ -12,6 +12,7 @@ from torch import nn
 
 import splinescope as ss
 from splinescope.tiling._lines import LineCounter
+from tests import real
 
 
 @cache
@@ -55,17 +56,44 @@ def log_ball(d: int) -> float:
     return d / 2 * log(pi) - lgamma(d / 2 + 1)
 
 
+def area_of_discs(weight: np.ndarray, bias: np.ndarray, centres: np.ndarray, radius: float) -> float:
+    """Mean (d-1)-volume per d-volume of hyperplanes in balls.
+
+    One at distance h meets a ball of radius R in a ball of one dimension less, of radius sqrt(R^2 - h^2).
+    """
+    d = centres.shape[1]
+    distances = np.abs(centres @ weight.T + bias) / np.linalg.norm(weight, axis=1)
+    shares = np.clip(1 - (distances / radius) ** 2, 0, None) ** ((d - 1) / 2)
+    return float(shares.sum(1).mean()) * np.exp(log_ball(d - 1) - log_ball(d)) / radius
+
+
 def test_a_first_layer_in_784_dimensions_has_the_area_of_its_discs() -> None:
-    """A hyperplane at distance h meets a ball of radius R in a ball of one dimension less, radius sqrt(R^2 - h^2)."""
     torch.manual_seed(0)
     d, radius = 784, 6.0
     net = nn.Sequential(nn.Linear(d, 60), nn.ReLU(), nn.Linear(60, 20), nn.ReLU(), nn.Linear(20, 10)).double()
     centres = 0.2 * torch.randn(3, d, dtype=torch.float64)
     census = ss.tiling.fold_census(net, centres, radius=radius, lines=1500, generator=torch.Generator().manual_seed(2))
-    weight, bias = net[0].weight.detach(), net[0].bias.detach()
-    distances = (centres @ weight.T + bias).abs() / weight.norm(dim=1)
-    shares = (1 - (distances / radius) ** 2).clamp_min(0) ** ((d - 1) / 2)
-    exact = float(shares.sum(1).mean()) * np.exp(log_ball(d - 1) - log_ball(d)) / radius
+    exact = area_of_discs(net[0].weight.detach().numpy(), net[0].bias.detach().numpy(), centres.numpy(), radius)
+    assert abs(census.densities[0] - exact) <= 3 * census.density_errors[0]
+    assert census.density_errors[0] < 0.1 * exact
+
+
+@real.needs_real_networks
+def test_a_trained_first_layer_has_the_area_of_its_discs_about_images() -> None:
+    """A classifier of MNIST that other people trained: 784-10-10-10."""
+    import onnx
+    from onnx.numpy_helper import to_array
+
+    file = real.FOLDER / "onnx_mnist" / "mnist2x10.onnx"
+    arrays = {one.name: to_array(one).astype(np.float64) for one in onnx.load(file).graph.initializer}
+    weight, bias = arrays["fc1.weight"], arrays["fc1.bias"]
+    network = ss.load(file)
+    images = real.mnist_images()[0][:20].reshape(20, *network.input_shape).double()
+    radius = 2.0
+    census = ss.tiling.fold_census(
+        network, images, radius=radius, lines=3000, generator=torch.Generator().manual_seed(0)
+    )
+    exact = area_of_discs(weight, bias, images.reshape(20, 784).numpy(), radius)
     assert abs(census.densities[0] - exact) <= 3 * census.density_errors[0]
     assert census.density_errors[0] < 0.1 * exact
 
