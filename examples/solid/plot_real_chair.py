@@ -27,7 +27,7 @@ print(mesh)
 # beside marching cubes.
 values = network.program().forward(torch.from_numpy(mesh.vertices))
 print(f"largest |f| at {len(mesh.vertices):,} vertices: {values.abs().max():.1e}")
-ax = mesh.plot(axes="zxy", view=(20, -60))
+ax = mesh.plot(axes="zxy", elevation=20, azimuth=-60)
 ax.set_title(f"{len(mesh):,} faces")
 plt.show()
 
