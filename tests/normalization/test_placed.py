@@ -55,6 +55,15 @@ def test_placed_by_the_mean_it_is_batch_norm(shape, momentum):
     torch.testing.assert_close(own.eval()(x), plain.eval()(x))
 
 
+def test_without_running_statistics_it_goes_by_the_batch_in_evaluation_too(values):
+    plain = nn.BatchNorm1d(5, track_running_stats=False, dtype=torch.float64).eval()
+    own = placed("mean", track_running_stats=False).eval()
+    torch.testing.assert_close(own(values), plain(values))
+    own.frozen = True
+    with pytest.raises(ss.InputError, match="needs running statistics"):
+        own(values)
+
+
 def test_the_median_has_the_least_absolute_distance_and_not_the_least_square(values):
     centre, mean = placed("median").centres(values), values.mean(0)
     absolute = lambda c: (values - c).abs().sum(0)  # noqa: E731

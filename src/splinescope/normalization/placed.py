@@ -56,7 +56,11 @@ class _Placed(nn.modules.batchnorm._BatchNorm):
 
     def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
-        if not self.training or self.frozen:
+        if self.running_mean is None and self.frozen:
+            raise InputError("a frozen norm needs running statistics, got track_running_stats=False.")
+        if self.frozen or (
+            not self.training and self.running_mean is not None
+        ):  # else by the batch, as batch norm does
             return nn.functional.batch_norm(
                 input, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps
             )
