@@ -31,9 +31,9 @@ NOTES = """
 
 A line has as many basis rows as vertices, so factored rows save none of its torch ops; but a basis row that starts at
 one unit reaches few pixels at first, and the ops run on that window alone until it is most of the image. What is left
-of EfficientNet-Lite0 is its last stages, where every unit reaches all of 14 x 14 pixels: half of the time is their 1
-x 1 convolutions, an eighth convolutions channel by channel, an eighth slopes and batch norms, a tenth the ranges of
-units. A plane of as many tiles has a tenth of the basis rows.
+of EfficientNet-Lite0 is its last stages, where every unit reaches all of 14 x 14 pixels. Of the time to carry basis
+rows nearly half is 1 x 1 convolutions, an eighth convolutions channel by channel, an eighth slopes and batch norms;
+finding the ranges of units costs an eighth on top. A plane of as many tiles has far fewer basis rows.
 """
 
 
