@@ -37,7 +37,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
         for number, kind in enumerate(KINDS):
             if progress:
                 progress((k - seed + number / len(KINDS)) / seeds, f"{kind}, seed {k}")
-            model = _network(kind, depth, channels, k)
+            model: nn.Module = _network(kind, depth, channels, k)
             model = with_statistics(model, data) if kind == "batch" else model.eval()
             x = data[:points]
             ratios[kind].append((_crossings(model, x, k) / _crossings(model, -x, k)).tolist())
@@ -129,6 +129,7 @@ def draw(numbers: dict[str, Any]) -> Any:
         values = np.exp(np.log(numbers["ratios"][kind]).mean(0))
         ax.plot(range(1, numbers["depth"] + 1), values, marker=marker, label=kind)
     ax.axhline(1, color="grey", linewidth=0.8)
+    ax.set_xticks(range(1, numbers["depth"] + 1))
     ax.set_xlabel("convolutional layer")
     ax.set_ylabel("folds at digits / at their negatives")
     ax.legend(frameon=False, fontsize="small")
