@@ -52,7 +52,7 @@ def test_a_timeline_runs_forward(tmp_path, steps):
     tilings = (small_tiling(0, plane), small_tiling(1, plane))
     Timeline(np.array(steps), tilings, {}, 0.1, 0.2, "none").save(tmp_path / "story")
     with pytest.raises(ss.FileFormatError, match="steps must ascend"):
-        ss.load_timeline(tmp_path / "story")
+        ss.complexity.load_timeline(tmp_path / "story")
 
 
 def tilings_in(result) -> tuple[ss.Tiling, ...]:

@@ -31,7 +31,7 @@ KIND = Kind(
     "timeline",
     2,
     renewal="Version 1 measured batch norm with lagging running averages and did not say so: make it again from its "
-    "checkpoints, by ss.timeline(model, checkpoints, view, x={...}).save(file) or "
+    "checkpoints, by ss.complexity.timeline(model, checkpoints, view, x={...}).save(file) or "
     "splinescope timeline CHECKPOINTS --out FILE.",
 )
 
