@@ -97,7 +97,7 @@ def _write(file: BinaryIO, array: np.ndarray) -> None:
 def _blocks(array: np.ndarray) -> Iterator[memoryview]:
     """The bytes of an array, so many at a time."""
     if array.size:
-        flat = memoryview(array.reshape(-1)).cast("B")
+        flat = array.reshape(-1).data.cast("B")
         for start in range(0, len(flat), _BLOCK):
             yield flat[start : start + _BLOCK]
 

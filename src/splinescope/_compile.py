@@ -48,7 +48,7 @@ def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """`numba.njit` with these options, without the interpreter's lock, cached on disk: `@jit` or `@jit(inline=...)`."""
     if function is None:
         return partial(jit, **options)
-    compiled = numba.njit(nogil=True, **options)(function)
-    if not numba.config.DISABLE_JIT:  # then it is the function itself, to be run step by step
+    compiled: Any = numba.njit(nogil=True, **options)(function)
+    if compiled is not function:  # NUMBA_DISABLE_JIT gives the function itself, to be run step by step
         compiled._cache = _FolderCache(function)
     return compiled

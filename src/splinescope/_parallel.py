@@ -9,7 +9,7 @@ import hashlib
 import io
 import os
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from itertools import pairwise
@@ -37,7 +37,7 @@ def share(
     workers: int,
     folder: str | os.PathLike[str] | None = None,
     is_finished: Callable[[R], bool] = lambda result: True,
-) -> Iterator[tuple[int, R]]:
+) -> Generator[tuple[int, R], None, None]:
     """`work(*item)` for every item, by so many processes: (number of the item, result) as they come.
 
     What is finished is kept when a worker dies: the rest is tried once more, then an error names it. With a folder,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -90,7 +90,7 @@ class Spool:
         mesh = Mesh(self._mapped("points", np.float64, count, self._dimension), values, tiles)
         return without_unreal(mesh, domain) if unreal else mesh
 
-    def _number(self, files: dict[str, BinaryIO], apart: float) -> tuple[int, int, bool]:
+    def _number(self, files: Mapping[str, BinaryIO], apart: float) -> tuple[int, int, bool]:
         """Fill the files; how many vertices and outputs there are, and whether any wall is unreal."""
         table, numbers = np.empty(1 << 16, np.uint64), np.full(1 << 16, -1, np.int32)
         count, corners, outputs, unreal = 0, 0, 0, False
