@@ -1,6 +1,6 @@
 """A page in a real browser: `open_page(path_or_address)` gives a playwright page that has seen no error.
 
-Uses the system's chromium with software rendering. Where there is none the test is skipped with that reason, but never
+Uses the system's chromium, as it starts by itself. Where there is none the test is skipped with that reason, but never
 under CI=true. `open_browser()` keeps one browser for several pages.
 """
 
@@ -12,7 +12,13 @@ from pathlib import Path
 import pytest
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-ARGUMENTS = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--disable-dev-shm-usage"]
+ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage"]
+PIXELS = """(canvas, [x, y, width, height]) => {
+  const copy = document.createElement("canvas").getContext("2d")
+  Object.assign(copy.canvas, {width, height})
+  copy.drawImage(canvas, -Math.floor(x), -Math.floor(y))
+  return [...copy.getImageData(0, 0, width, height).data] }"""
+"""JavaScript: bytes r, g, b, a of a part of a canvas, whoever painted it."""
 
 
 @contextmanager

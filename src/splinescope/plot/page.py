@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..tiling import Tiling
 
 _SHARED = ("frame.js", "colors.js", "gl.js", "pointer.js", "words.js")
-_PLANE = ("mesh.js", "painter.js", "viewer.js", "panel.js")
+_PLANE = ("mesh.js", "software.js", "painter.js", "viewer.js", "panel.js")
 _SPACE = ("solid.js", "camera.js", "space_painter.js", "space.js", "space_panel.js")
 
 

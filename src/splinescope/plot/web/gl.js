@@ -1,10 +1,10 @@
 // What every painter needs of WebGL2: a context, a program, textures.
 
 let software = null
-export function drawnBySoftware() { // smooth edges then take most of the time, and pictures could not follow the training
+export function drawnBySoftware() { // no WebGL2, or only imitated: slow
   if (software !== null) return software
   const gl = document.createElement("canvas").getContext("webgl2"), told = gl?.getExtension("WEBGL_debug_renderer_info")
-  software = told ? /swiftshader|llvmpipe|software/i.test(gl.getParameter(told.UNMASKED_RENDERER_WEBGL)) : false
+  software = !gl || (told ? /swiftshader|llvmpipe|software/i.test(gl.getParameter(told.UNMASKED_RENDERER_WEBGL)) : false)
   gl?.getExtension("WEBGL_lose_context")?.loseContext()
   return software
 }

@@ -84,7 +84,7 @@ export function buildMesh(data, bounds, x, y, half, scale) {
   const classes = shadedOutputs(data)
   const {vertices, offsets, corners, depths} = data, count = offsets.length - 1, speck = DUST / scale
   const left = x - half, right = x + half, low = y - half, high = y + half
-  const whole = new Uint32Array(count), cut = [], dust = new Uint32Array(count)
+  const whole = new Uint32Array(count), cut = [], dust = new Uint32Array(count), starts = []
   let wholes = 0, dusts = 0, room = 0
   for (let t = 0, b = 0; t < count; t++, b += 4) {
     const x0 = bounds[b], y0 = bounds[b + 1], x1 = bounds[b + 2], y1 = bounds[b + 3]
@@ -100,6 +100,7 @@ export function buildMesh(data, bounds, x, y, half, scale) {
   let n = 0, triangles = 0, lines = 0
   const add = (t, length, size, at, mine = () => true) => {
     const first = n
+    starts.push(first)
     for (let i = 0; i < length; i++, n++) {
       mesh.tile[n] = t
       mesh.size[n] = size
@@ -131,22 +132,24 @@ export function buildMesh(data, bounds, x, y, half, scale) {
       return points[j][2]
     })
   }
+  mesh.starts = new Uint32Array([...starts, n]) // corners of polygon i: starts[i] to starts[i + 1]
   mesh.triangles = mesh.triangles.subarray(0, triangles)
   mesh.lines = mesh.lines.subarray(0, lines)
   return mesh
 }
 
-// The dust of a mesh as an RGBA image of the part `box` of its plane: area-weighted mean of `color(tile)`; alpha 0 where
-// there is none.
-export function dustImage(data, bounds, mesh, color) {
+// The dust of a mesh as an RGBA image of the part `box` of its plane: area-weighted mean of the colours
+// of tiles, at `place(tile)` of the table; alpha 0 where there is none.
+export function dustImage(data, bounds, mesh, table, place) {
   const [x0, y0, x1, y1] = dustBox(data, mesh), cells = length => Math.max(1, Math.ceil(length * mesh.scale / DUST))
   const width = cells(x1 - x0), height = cells(y1 - y0), sums = new Float32Array(4 * width * height), pixels = new Uint8Array(4 * width * height)
   const across = width / (x1 - x0), up = height / (y1 - y0), within = (v, size) => Math.min(size - 1, Math.max(0, Math.floor(v)))
   for (const t of mesh.dust) {
     const cx = (bounds[4 * t] + bounds[4 * t + 2]) / 2, cy = (bounds[4 * t + 1] + bounds[4 * t + 3]) / 2
     const at = 4 * (within((cy - y0) * up, height) * width + within((cx - x0) * across, width))
-    const weight = areaOf(data, t), [r, g, b] = color(t)
-    sums[at] += weight * r; sums[at + 1] += weight * g; sums[at + 2] += weight * b; sums[at + 3] += weight
+    const weight = areaOf(data, t), from = place(t)
+    for (let k = 0; k < 3; k++) sums[at + k] += weight * table[from + k]
+    sums[at + 3] += weight
   }
   for (let i = 0; i < sums.length; i += 4) {
     if (!(sums[i + 3] > 0)) continue

@@ -1,7 +1,8 @@
 // The GPU's side of the viewer: one program that fills tiles, draws walls, and spreads an image of dust.
 
 import {CLASS_COLORS, FIRST_FOLD} from "./colors.js"
-import {context, link, Textures} from "./gl.js"
+import {context, drawnBySoftware, link, Textures} from "./gl.js"
+import {SoftwarePainter} from "./software.js"
 
 const VERTEX = `#version 300 es
 precision highp float; precision highp int;
@@ -134,3 +135,5 @@ export class Painter {
     this.gl.drawElements(kind, count, this.gl.UNSIGNED_INT, 0)
   }
 }
+
+export function painterFor(canvas) { return drawnBySoftware() ? new SoftwarePainter(canvas) : new Painter(canvas) }

@@ -12,7 +12,7 @@
 
 import {colorAt, foldLevel, levelOf, pointColor} from "./colors.js"
 import {buildMesh, clipRing, clipSegment, dustImage, extent, locate, outputsAt, ring, shadedOutputs, tileBounds} from "./mesh.js"
-import {Painter} from "./painter.js"
+import {painterFor} from "./painter.js"
 import {listenTo} from "./pointer.js"
 
 const BOX = 1.5 // times the view: the part of the plane that the GPU is given
@@ -21,12 +21,12 @@ const DEEPEST = 64 // a view so many times smaller than its box gets a new one: 
 export const NO_TILE = -1
 
 export class TilingView {
-  constructor(element, data) {
+  constructor(element, data, painter = painterFor) {
     this.canvas = element.appendChild(document.createElement("canvas"))
     this.overlay = element.appendChild(document.createElement("canvas"))
     this.overlay.tabIndex = 0
     this.overlay.setAttribute("role", "img")
-    this.painter = new Painter(this.canvas)
+    this.painter = painter(this.canvas)
     this.show = {folds: true, boundary: true, anchors: true, fill: true}
     this.layers = 255 // walls of folds up to this depth are drawn
     this.hovered = NO_TILE
@@ -143,13 +143,13 @@ export class TilingView {
   dust() { // tiles too small to draw, as the mean of their colours
     if (!this.mesh.dust.length) return this.painter.setDust(null)
     const {table, levels, data} = this, {offsets, depths} = data
-    const color = t => {
-      if (this.quantity) { const i = 4 * Math.min(255, Math.floor(levels[t] * 256)); return [table[i], table[i + 1], table[i + 2]] }
+    const place = t => { // of its colour on the table
+      if (this.quantity) return 4 * Math.min(255, Math.floor(levels[t] * 256))
       let deepest = 1
-      for (let c = offsets[t]; c < offsets[t + 1]; c++) deepest = Math.max(deepest, depths[c])
-      return colorAt(null, foldLevel(deepest, this.deepest))
+      for (let c = offsets[t]; c < offsets[t + 1]; c++) if (depths[c] > deepest) deepest = depths[c]
+      return 4 * Math.round(255 * foldLevel(deepest, this.deepest))
     }
-    this.painter.setDust(dustImage(data, this.bounds, {...this.mesh, scale: this.mesh.scale * this.ratio}, color))
+    this.painter.setDust(dustImage(data, this.bounds, {...this.mesh, scale: this.mesh.scale * this.ratio}, table, place))
   }
 
   draw() {
