@@ -46,7 +46,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, torch.Tensor, s
 @pytest.fixture(scope="module")
 def story(run: tuple[Path, torch.Tensor, ss.Slice]) -> Timeline:
     folder, x, view = run
-    return timeline(build(), folder / "snapshots", view, x={"train": x}, radius=0.1)
+    y = {"train": (x.norm(dim=1) > 1).long()}
+    return timeline(build(), folder / "snapshots", view, x={"train": x}, y=y, radius=0.1)
 
 
 def test_each_checkpoint_is_tiled_as_tessellate_would(run: tuple, story: Timeline) -> None:
@@ -59,6 +60,8 @@ def test_each_checkpoint_is_tiled_as_tessellate_would(run: tuple, story: Timelin
         load_model(model, folder / "snapshots" / f"step-{step:09d}.safetensors")
         tiling = ss.tessellate(model, view)
         assert np.array_equal(tiling.vertices, story.tilings[i].vertices)
+        right = (model(x).argmax(1) == (x.norm(dim=1) > 1)).double().mean()
+        assert story.measures["accuracy/train"][i] == float(right)
         assert story.measures["tiles"][i] == tiling.count
         assert story.measures["boundary_length"][i] == tiling.decision_boundary().length
         near = tiling.counts_near(view.anchors, story.near)
@@ -78,7 +81,22 @@ def test_state_dicts_and_torch_files_give_the_same_story(run: tuple, story: Time
         torch.save({"state_dict": state}, tmp_path / f"model_{step}.ckpt")
     for source in (states, tmp_path):
         again = timeline(build(), source, view, x={"train": x}, radius=0.1)
-        assert all(np.array_equal(again.measures[k], v, equal_nan=True) for k, v in story.measures.items())
+        assert all(np.array_equal(story.measures[k], v, equal_nan=True) for k, v in again.measures.items())
+        assert set(story.measures) - set(again.measures) == {"accuracy/train"}
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        ({"test": torch.zeros(60, dtype=torch.long)}, "y has classes of 'test', but x only points of 'train'"),
+        ({"train": torch.zeros(59, dtype=torch.long)}, "must be 60 whole numbers"),
+        ({"train": torch.zeros(60)}, "must be 60 whole numbers"),
+    ],
+)
+def test_classes_are_whole_numbers_of_a_set(run: tuple, y: dict, message: str) -> None:
+    folder, x, view = run
+    with pytest.raises(ss.InputError, match=message):
+        timeline(build(), folder / "snapshots", view, x={"train": x}, y=y, radius=0.1)
 
 
 def test_a_timeline_needs_a_module(run: tuple) -> None:
