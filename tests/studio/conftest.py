@@ -39,6 +39,12 @@ class Server:
         self.rest, _ = self.process.communicate(timeout=20)
         return self.process.returncode
 
+    def close(self):
+        """Kill it, if it still runs."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.communicate()
+
     def line(self):
         """A WebSocket to the server."""
         return connect(f"ws://127.0.0.1:{self.port}/channel?token={self.token}", max_size=None)
@@ -84,7 +90,14 @@ def shelf(tmp_path_factory):
         torch.manual_seed(step)
         net = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 2))
         save_file(net.state_dict(), folder / "run" / f"step-{step}.safetensors")
-    np.save(folder / "points.npy", np.random.default_rng(0).normal(size=(12, 2)))
+    points = np.random.default_rng(0).normal(size=(12, 2))
+    np.save(folder / "points.npy", points)
+    np.save(folder / "points.labels.npy", (points[:, 0] > 0).astype(np.int64))
+    (folder / "hand.nnet").write_text("2,2,1,2,\n2,1,1,\n0,\n-3,-3,\n3,3,\n0,0,0,\n1,1,1,\n2,-1,\n1,\n1,\n0,\n")
+    view = ss.Slice.axes([0.0, 0.0], (0, 1), -2, 2)
+    ss.timeline(net, folder / "run", view, points={"train": points.astype(np.float32)}, radius=0.1).save(
+        folder / "life.timeline"
+    )
     return folder
 
 

@@ -94,6 +94,49 @@ def test_the_slider_shows_the_tiling_of_each_checkpoint(studio, shelf):
             expected = ss.tessellate(net.eval(), ss.Slice.axes([0.0, 0.0], (0, 1), -2, 2)).count
             assert page.evaluate(STATE, "a")["count"] == expected
         assert page.locator("#lens-curves canvas").count() >= 2
+        x = torch.from_numpy(np.load(shelf / "points.npy")).float()
+        right = (net(x).argmax(1).numpy() == np.load(shelf / "points.labels.npy")).mean()
+        told = page.locator("#lens-curves .curve:has(b:text-is('accuracy')) .values").inner_text()
+        assert float(told) == pytest.approx(right, abs=1e-3)  # beside the picture, at the last checkpoint
+
+
+def test_a_saved_timeline_has_its_slider_too(studio, shelf):
+    story = ss.load_timeline(shelf / "life.timeline")
+    with studio("#view=microscope&file=life.timeline") as page:
+        page.wait_for_function("() => studio.pages.microscope.story", timeout=60_000)
+        for index in (2, 0):
+            page.locator("#moment").fill(str(index))
+            page.wait_for_function("() => !studio.pages.microscope.fetching", timeout=20_000)
+            assert page.inner_text("#moment-text") == f"step {story.steps[index]}"
+            assert page.evaluate(STATE, "a")["count"] == story.tilings[index].count
+
+
+def test_an_nnet_file_and_weights_of_a_factory_are_tiled(studio, shelf):
+    view = ss.Slice.axes([0.0, 0.0], (0, 1), -2, 2)
+    net = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 2))
+    net.load_state_dict(load_file(shelf / "run" / "step-10.safetensors"))
+    with studio(AXES + "hand.nnet") as page:
+        assert tiled(page)["count"] == ss.tessellate(ss.load(shelf / "hand.nnet"), view).count == 2
+        page.click("#entries button:has-text('run/step-10.safetensors')")
+        assert tiled(page, 2)["count"] == ss.tessellate(net.eval(), view).count
+
+
+def test_the_button_cancels_and_leaves_the_picture(studio):
+    with studio(AXES + "first.onnx") as page:
+        before = tiled(page)["count"]
+        page.select_option("#slice-kind", "random")
+        page.fill("#half", "60")
+        page.click("#entries button:has-text('large.onnx')")
+        page.wait_for_function(
+            "() => document.getElementById('busy-text').textContent.includes('tiles')", timeout=60_000
+        )
+        page.click("#cancel")
+        page.wait_for_function("() => document.getElementById('busy').hidden", timeout=60_000)
+        assert page.is_hidden("#message")
+        assert page.evaluate(STATE, "a")["count"] == before
+        page.select_option("#slice-kind", "axes")
+        page.click("#entries button:has-text('second.onnx')")  # and the next run is not held up
+        tiled(page, 2)
 
 
 def test_bad_files_give_a_message_and_names_are_text(studio, shelf, tmp_path):

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from splinescope import InputError
-from splinescope.studio.recipe import ACTIVATIONS, INITS, NORMS, Recipe
+from splinescope.studio.recipe import ACTIVATIONS, INITS, NORMS, SMOOTH, Recipe
+from splinescope.studio.scenes import SCENES, read_scene
 from splinescope.studio.sets import make_set
 from splinescope.studio.trainer import Trainer
 
@@ -69,7 +70,7 @@ def test_points_folds_and_weights_can_be_dragged(studio):
         # a fold: choose a unit by its button, then drag a point of its wall
         page.click("button[data-unit='0,2']")
         page.evaluate(STILL)
-        unit = """() => { const f = studio.pages.playground.frame, c = f.labels.findIndex(l => l === 2), v = f.vertices
+        unit = """() => { const f = studio.pages.playground.frame, v = f.vertices, c = f.corner_cuts.indexOf(2)
         const t = f.offsets.findLastIndex(o => o <= c), n = c + 1 < f.offsets[t + 1] ? c + 1 : f.offsets[t]
         return [0, 1].map(k => (v[2 * f.corners[c] + k] + v[2 * f.corners[n] + k]) / 2) }"""
         start = page.evaluate(unit)
@@ -131,12 +132,51 @@ def test_stories_open_by_link_and_say_what_to_try(studio):
         assert page.url.endswith(links[1])
         assert page.locator("#story li").count() >= 2
         for link in links:  # each recipe is one that the server makes
+            scene = page.evaluate(
+                "async link => (await import('/static/stories.js')).storyNamed(link.split('=')[1]).scene", link
+            )
             tag = page.evaluate("link => { location.hash = link; return studio.pages.playground.tag }", link)
+            if scene:
+                page.wait_for_function("() => studio.pages.scene?.scene", timeout=60_000)
+                continue
             shown = "tag => { const g = studio.pages.playground; return g.tag > tag && g.frame?.tag === g.tag }"
             page.wait_for_function(shown, arg=tag, timeout=60_000)
             assert page.is_hidden("#message"), (link, page.inner_text("#message"))
         page.evaluate("() => { location.hash = '#story=nonsense' }")
         page.wait_for_selector("#story:has-text('no story named “nonsense”')")
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_every_scene_tells_its_story_in_numbers(name):
+    scene = read_scene(name, 1)
+    first, last = (dict(scene["moments"][i]["notes"]) for i in (0, -1))
+    count = len(scene["moments"][0]["places"][0])
+    for moment in scene["moments"]:
+        assert [places.shape for places in moment["places"]] == [(count, 2)] * len(scene["panels"])
+    if name == "uniform":  # at rho = 1 the density is the same on every facet
+        assert float(first["densest facet over sparsest"]) > 2
+        assert float(last["densest facet over sparsest"]) == pytest.approx(1)
+    if name == "odd":
+        ratio = "the odd point's length over the others'"
+        assert float(last[ratio]) > 4 * float(first[ratio])
+    if name == "ellipse":
+        on_ellipse = scene["moments"][-1]["places"][0]
+        assert on_ellipse**2 @ [5.0, 1.0] == pytest.approx(1, abs=1e-5)
+        assert float(last["loss"]) < 0.1 * float(first["loss"])
+
+
+def test_scenes_play_and_their_slider_moves_the_points(studio):
+    with studio("#story=odd-point&seed=1") as page:
+        page.wait_for_function("() => studio.pages.scene?.scene", timeout=60_000)
+        assert page.locator("#scene-story li").count() >= 2
+        before = page.inner_text("#scene-notes")
+        page.locator("#scene-moment").fill("40")
+        assert page.inner_text("#scene-label") == "layer 41"
+        assert page.inner_text("#scene-notes") != before
+        page.click("#scene-play")
+        page.wait_for_function("() => studio.pages.scene.at > 41")
+        page.evaluate("() => { location.hash = '#view=playground' }")
+        page.wait_for_function("() => document.body.dataset.view === 'playground' && !studio.pages.scene.playing")
 
 
 def test_two_tabs_have_networks_of_their_own(studio):
@@ -168,6 +208,27 @@ def test_every_normalisation_is_tiled_exactly_as_it_is_shown(norm):
         outputs = trainer.model.eval()(points).double().numpy()
     assert np.abs(tiling.outputs(tiling.centroids()) - outputs).max() < 1e-4 * (1 + np.abs(outputs).max())  # float32
     assert trainer.frame()["held"] == (norm in ("layer", "group", "rms"))
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_every_activation_is_tiled_within_what_the_picture_says(activation):
+    trainer = Trainer(Recipe(activation=activation, tolerance=0.3, width=5, depth=1, count=40))
+    trainer.train(3)
+    frame = trainer.frame()
+    points = np.random.default_rng(0).uniform(-2.6, 2.6, (500, 2))
+    with torch.no_grad():
+        outputs = trainer.model.double().eval()(torch.from_numpy(points)).numpy()
+    worst = np.abs(trainer.tile().outputs(points) - outputs).max()
+    assert (frame["within"] is None) == (activation not in SMOOTH)
+    assert worst < (1e-5 if frame["within"] is None else frame["within"]["bound"])
+    assert frame["within"] is None or frame["within"]["bound"] <= 0.3
+    # a wall of the picture is where the unit it names has the pre-activation it names
+    cut = int(frame["corner_cuts"].max())
+    layer, unit, knot = (int(frame["cut_layers"][cut]), int(frame["cut_units"][cut]), float(frame["cut_knots"][cut]))
+    corner = int(np.flatnonzero(frame["corner_cuts"] == cut)[0])
+    vertex = torch.tensor(frame["vertices"][frame["corners"][corner]])
+    with torch.no_grad():
+        assert float(trainer.model[layer].linear(vertex)[unit]) == pytest.approx(knot, abs=1e-5)
 
 
 def test_a_fold_that_is_dragged_passes_through_the_place():

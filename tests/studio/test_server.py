@@ -15,6 +15,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
+from tests.browser import opened
 from tests.studio.conftest import Server
 
 
@@ -142,6 +143,24 @@ def test_a_bad_request_is_answered_in_words(server):
         assert "two or three columns" in server.ask(line, id=3, do="csv", text="a,b\n1,x")["error"]
         answer = server.ask(line, id=4, do="csv", text="x,y,c\n0,0,3\n10,0,5\n5,5,3\n")
         assert [row[2] for row in answer["answer"]["points"]] == [0, 1, 0]
+
+
+def test_a_page_goes_on_when_its_server_was_killed_and_started_again(browser):
+    first = Server()
+    allow = (first.origin, first.origin.replace("http", "ws"))
+    lost = ("WebSocket connection", "ERR_CONNECTION")
+    drawn = "() => studio.pages.playground.drawn > 0"
+    with closing(first), opened(browser, f"{first.address}#width=4&depth=1", allow=allow, expect=lost) as page:
+        page.wait_for_selector("body[data-ready]", timeout=120_000)
+        page.wait_for_function(drawn, timeout=120_000)
+        first.close()
+        page.wait_for_selector("body[data-connection=lost]", timeout=30_000)
+        assert "connection to the server was lost" in page.inner_text("#message")
+        with closing(Server("--port", first.port)) as again:  # with another token: the page says where to look
+            page.goto(f"{again.address}#width=4&depth=1")
+            page.wait_for_selector("body[data-ready]", timeout=120_000)
+            page.wait_for_function(drawn, timeout=120_000)
+            assert page.is_hidden("#message")
 
 
 def test_ctrl_c_ends_it_and_leaves_no_process():

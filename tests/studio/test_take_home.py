@@ -54,6 +54,13 @@ def test_a_lecture_page_shows_the_picture_alone(studio):
             assert page.is_hidden(hidden)
 
 
+def test_a_lecture_page_says_so_when_its_story_does_not_exist(studio):
+    with studio("#story=nonsense", query="embed&") as page:
+        page.wait_for_function(READY, timeout=60_000)
+        assert page.is_visible("#message")
+        assert "no story named “nonsense”" in page.inner_text("#message")
+
+
 def test_live_pictures_per_second_are_told(studio, record_property):
     """Reports the rate of re-tilings end to end at about a thousand and ten thousand tiles; load decides it."""
     for state, least in (("#width=24&depth=3", 500), ("#width=48&depth=4", 4000)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from .workers import TORCH
 
 KINDS = {".onnx": "network", ".nnet": "network", ".tiling": "tiling", ".timeline": "timeline",
          ".safetensors": "weights", ".npy": "data", ".csv": "data"}  # fmt: skip
+LABELS = ".labels.npy"
 EXAMPLE = "example: digits"
 MOST_ENTRIES = 500
 MOST_EXAMPLES = 60
@@ -54,6 +55,21 @@ class Specimen:
         tiling = self.tiling if self.story is None else self.story.tilings[0]
         assert tiling is not None
         return tiling.view.input_shape
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Data to lay slices through.
+
+    Attributes:
+        data: `[n, *shape]`.
+        names: One each.
+        labels: `[n]` classes, or None where they are not known.
+    """
+
+    data: np.ndarray
+    names: list[str]
+    labels: np.ndarray | None = None
 
 
 class Library:
@@ -160,27 +176,37 @@ class Library:
             network = trace(model, torch.zeros(2, *shape, dtype=parameter.dtype))
         return Specimen(name, network=network, model=model, folder=path if kind == "checkpoints" else None)
 
-    def examples(self, shape: tuple[int, ...]) -> tuple[np.ndarray, list[str]]:
-        """Data `[n, *shape]` to lay slices through, with a name each: of a file given, the digits or Fashion-MNIST."""
+    def examples(self, shape: tuple[int, ...]) -> Examples:
+        """Data of a file given (`NAME.npy`, its classes in `NAME.labels.npy`), else the digits or Fashion-MNIST."""
         from ..cli._inputs import read_array
 
         size = int(np.prod(shape))
-        for entry in self.entries():
-            if entry["kind"] != "data":
-                continue
-            array = read_array(str(self.path(entry["name"])))
+        files = [entry["name"] for entry in self.entries() if entry["kind"] == "data"]
+        for file in files:
+            array = read_array(str(self.path(file)))[:MOST_EXAMPLES]
             if array.ndim > 1 and array[0].size == size:
-                return array[:MOST_EXAMPLES].reshape(-1, *shape), [
-                    f"row {i}" for i in range(min(len(array), MOST_EXAMPLES))
-                ]
+                names = [f"row {i}" for i in range(len(array))]
+                beside = str(PurePosixPath(file).with_suffix(LABELS))
+                labels = _labels(self.path(beside), len(array)) if beside in files else None
+                return Examples(array.reshape(-1, *shape), names, labels)
         if size == 64:
             images, labels = digits()
         elif size == 784 and _has_fashion():
             images, labels = fashion_mnist("test")
         else:
-            return np.zeros((0, *shape)), []
+            return Examples(np.zeros((0, *shape)), [])
         chosen = images[:MOST_EXAMPLES].double().numpy().reshape(-1, *shape)
-        return chosen, [str(int(label)) for label in labels[:MOST_EXAMPLES]]
+        classes = labels[:MOST_EXAMPLES].long().numpy()
+        return Examples(chosen, [str(label) for label in classes.tolist()], classes)
+
+
+def _labels(path: Path, count: int) -> np.ndarray:
+    from ..cli._inputs import read_array
+
+    labels = read_array(str(path))
+    if labels.ndim != 1 or len(labels) < count or (labels != np.round(labels)).any():
+        raise InputError(f"{path.name} must hold a whole number for each of {count} rows, got shape {labels.shape}.")
+    return labels[:count].astype(np.int64)
 
 
 def _has_fashion() -> bool:

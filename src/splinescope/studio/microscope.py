@@ -51,13 +51,14 @@ class Microscope:
     def examples(self, _kept: dict[str, Any], _job: Job, message: dict[str, Any]) -> dict[str, Any]:
         """Thumbnails to choose from, as grey or colour bytes where examples are images."""
         shape = self.library.specimen(message.get("name")).input_shape
-        data, names = self.library.examples(shape)
+        found = self.library.examples(shape)
+        data = found.data
         image = image_shape(shape)
         pixels = np.zeros(0, np.uint8)
         if len(data) and image is not None:
             low, high = data.min(), data.max()
             pixels = ((data - low) / (high - low or 1.0) * 255).astype(np.uint8)
-        return {"frame": {"names": names, "image": image, "pixels": pixels.ravel()}}
+        return {"frame": {"names": found.names, "image": image, "pixels": pixels.ravel()}}
 
     def tile(self, kept: dict[str, Any], job: Job, message: dict[str, Any]) -> dict[str, Any]:
         """Tile a slice, or a window of it; progress goes to the page, which may cancel."""
@@ -108,11 +109,12 @@ class Microscope:
             if specimen.folder is None or specimen.model is None:
                 raise InputError(f"{specimen.name} has no checkpoints.")
             view = self._slice(specimen, message)
-            data, _ = self.library.examples(specimen.input_shape)
-            points = {"train": (data if len(data) else view.inputs(view.domain)).astype(np.float32)}
+            known = self.library.examples(specimen.input_shape)
+            points = {"train": (known.data if len(known.data) else view.inputs(view.domain)).astype(np.float32)}
+            labels = {} if known.labels is None else {"train": known.labels}
             with TORCH:  # it reads checkpoints into the module
                 story = timeline(
-                    specimen.model, specimen.folder, view, x=points,
+                    specimen.model, specimen.folder, view, x=points, y=labels,
                     radius=message.get("radius", "auto"), max_tiles=MOST_TILES,
                     progress=job.progress,
                 )  # fmt: skip
@@ -133,7 +135,7 @@ class Microscope:
     def _slice(self, specimen: Specimen, message: dict[str, Any]) -> Slice:
         try:
             shape = specimen.input_shape
-            return read_slice(message.get("slice"), shape, lambda: self.library.examples(shape)[0])
+            return read_slice(message.get("slice"), shape, lambda: self.library.examples(shape).data)
         except (TypeError, ValueError, OverflowError) as error:
             raise error if isinstance(error, InputError) else InputError(f"the slice is not valid: {error}") from error
 

@@ -52,6 +52,12 @@ class Absolute(nn.Module):
         return x.abs()
 
 
+ACTIVATIONS: dict[str, type[nn.Module]] = {
+    "relu": nn.ReLU, "leaky": nn.LeakyReLU, "abs": Absolute, "gelu": nn.GELU, "silu": nn.SiLU, "tanh": nn.Tanh,
+    "softplus": nn.Softplus, "sigmoid": nn.Sigmoid,
+}  # fmt: skip
+
+
 class Layer(nn.Module):
     """Linear, norm, activation; with `skip`, added to its input."""
 
@@ -60,7 +66,7 @@ class Layer(nn.Module):
         linear: nn.Module = nn.Linear(fan_in, width)
         self.linear = nn.utils.parametrizations.weight_norm(linear) if recipe.norm == "weight" else linear
         self.norm = _norm(recipe.norm, width)
-        self.act = {"relu": nn.ReLU, "leaky": nn.LeakyReLU, "abs": Absolute}[recipe.activation]()
+        self.act = ACTIVATIONS[recipe.activation]()
         self.skip = skip
 
     def forward(self, x: Tensor) -> Tensor:

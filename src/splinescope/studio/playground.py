@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -21,6 +22,7 @@ from .workers import TORCH
 
 FASTEST = 200
 _UNDER_WAY = 2
+_COUNT_EVERY = 0.15  # seconds between points of the curve of tiles nearby, while training runs
 
 
 class Playground:
@@ -34,6 +36,7 @@ class Playground:
         self._running = False
         self._speed = 1
         self._stale = False
+        self._counted = 0.0
         self._color = "class"
         self._selected: tuple[int, int] | None = None
         self._credit = _UNDER_WAY
@@ -75,7 +78,9 @@ class Playground:
             with TORCH:
                 act(*arguments)
         except LimitReached:
-            self._pause("The square has more tiles than the playground draws: choose a smaller network.")
+            self._pause(
+                "The square has more tiles than the playground draws: choose a smaller network or a larger tolerance."
+            )
         except SplinescopeError as error:
             self._pause(str(error))
         except Exception as error:
@@ -116,7 +121,7 @@ class Playground:
         elif name == "move":
             self._trainer.move_point(order.get("point"), order.get("x"), order.get("y"))
         elif name == "fold":
-            self._trainer.move_fold(order.get("layer"), order.get("unit"), order.get("x"), order.get("y"))
+            self._trainer.move_fold(*(order.get(key) for key in ("layer", "unit", "x", "y")), order.get("knot", 0.0))
         elif name == "weight":
             self._trainer.set_weight(order.get("layer"), order.get("unit"), order.get("source"), order.get("value"))
         elif name == "take":
@@ -137,7 +142,11 @@ class Playground:
         if self._running:
             self._trainer.train(self._speed)
         shown = ("class", self._color) if self._running else SHOWN
-        frame = {**self._trainer.frame(self._selected, shown), "tag": self._tag, "running": self._running}
+        now = time.monotonic()
+        near = not self._running or now - self._counted > _COUNT_EVERY
+        if near:
+            self._counted = now
+        frame = {**self._trainer.frame(self._selected, shown, near=near), "tag": self._tag, "running": self._running}
         self._stale = False
         self._credit -= 1
         self._send(pack(frame))

@@ -13,7 +13,9 @@ from .._errors import InputError
 from ..normalization.initialize import METHODS
 
 DATA = ("moons", "circles", "star", "spirals", "xor", "blobs", "own")
-ACTIVATIONS = ("relu", "leaky", "abs")
+SMOOTH = ("gelu", "silu", "tanh", "softplus", "sigmoid")
+"""Activations that are tiled within the recipe's tolerance."""
+ACTIVATIONS = ("relu", "leaky", "abs", *SMOOTH)
 NORMS = ("none", "batch", "layer", "group", "rms", "weight")
 INITS = ("default", "he", "zero bias", *(name for name in METHODS if name != "one_unit_per_point"))
 OPTIMIZERS = ("sgd", "momentum", "adam", "adamw")
@@ -21,7 +23,7 @@ STATISTICS = ("data", "batch")
 CHOICES = {"data": DATA, "activation": ACTIVATIONS, "norm": NORMS, "init": INITS, "optimizer": OPTIMIZERS,
            "statistics": STATISTICS}  # fmt: skip
 WHOLE = {"count": (4, 1000), "depth": (1, 6), "width": (1, 64), "batch": (2, 1000), "seed": (0, 2**31 - 1)}
-REAL = {"noise": (0.0, 0.5), "rate": (1e-5, 10.0), "decay": (0.0, 1.0)}
+REAL = {"noise": (0.0, 0.5), "rate": (1e-5, 10.0), "decay": (0.0, 1.0), "tolerance": (1e-3, 1.0)}
 MOST_POINTS = 2000
 
 
@@ -31,6 +33,7 @@ class Recipe:
 
     Attributes:
         data: Which set; "own" takes `points`, `[n, 3]` numbers x, y, class.
+        tolerance: How far the tiled network may be from one with a smooth activation, in any output.
         skip: Each hidden layer but the first is added to its input.
         statistics: Whose mean and variance batch norm uses in the picture: of all data, or of a random batch.
     """
@@ -42,6 +45,7 @@ class Recipe:
     depth: int = 3
     width: int = 12
     activation: str = "relu"
+    tolerance: float = 0.3
     norm: str = "none"
     init: str = "default"
     skip: bool = False
@@ -78,7 +82,7 @@ class Recipe:
 
 def limits() -> dict[str, Any]:
     """What the page needs to draw its switches: choices, ranges, defaults."""
-    return {"choices": CHOICES, "ranges": {**WHOLE, **REAL}, "defaults": Recipe().as_dict()}
+    return {"choices": CHOICES, "ranges": {**WHOLE, **REAL}, "defaults": Recipe().as_dict(), "smooth": SMOOTH}
 
 
 def _number(value: Any, name: str) -> float | int:

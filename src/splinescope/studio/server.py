@@ -39,6 +39,7 @@ class Studio:
         self.verbs: dict[str, Callable[..., Any]] = {
             "limits": lambda _kept, _job, _message: limits(),
             **Microscope(self.library).verbs,
+            "scene": lambda _kept, _job, message: {"frame": _scene(message.get("name"), message.get("seed", 0))},
             "csv": lambda _kept, _job, message: {"points": read_csv(str(message.get("text", "")))},
         }
 
@@ -162,6 +163,7 @@ def serve(
     app = make_app(token=token, hosts=hosts, given=None if given is None else Path(given), factory=factory)
     config = uvicorn.Config(
         app, log_level="error", ws="websockets-sansio", ws_max_size=1 << 20,
+        ws_per_message_deflate=False,  # on one machine, packing a picture takes longer than sending it
         timeout_graceful_shutdown=1, lifespan="on", server_header=False, h11_max_incomplete_event_size=1 << 16,
     )  # fmt: skip
     address = f"http://{ADDRESS}:{bound}/?token={token}" + (f"#{at}" if at else "")
@@ -175,6 +177,14 @@ def serve(
         pass  # Ctrl-C is how it ends
     finally:
         listener.close()
+
+
+def _scene(name: Any, seed: Any) -> dict[str, Any]:
+    from .scenes import read_scene
+    from .workers import TORCH
+
+    with TORCH:
+        return read_scene(name, seed)
 
 
 def _warm_up() -> None:

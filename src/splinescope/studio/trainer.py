@@ -14,8 +14,9 @@ from .._checks import check_index
 from .._errors import InputError
 from ..plot.frame import tiling_frame
 from ..tiling import Retiler, Slice, Tiling
+from ..tiling.approximation import Approximation
 from .models import NOT_AFFINE, Layer, make_network
-from .recipe import Recipe
+from .recipe import SMOOTH, Recipe
 from .sets import make_set
 
 REACH = 2.6
@@ -45,7 +46,8 @@ class Trainer:
         self._looks = torch.Generator().manual_seed(recipe.seed + 1)  # looking must not change what training draws
         self.hold_statistics()
         view = Slice.axes([0.0, 0.0], (0, 1), -REACH, REACH)
-        self._retiler = Retiler(self.model.eval(), view, max_tiles=MOST_TILES)
+        tolerance = recipe.tolerance if recipe.activation in SMOOTH else None
+        self._retiler = Retiler(self.model.eval(), view, tolerance=tolerance, max_tiles=MOST_TILES)
 
     # ---- training
 
@@ -93,13 +95,14 @@ class Trainer:
         place = _finite([x, y], "the point")
         self.x[check_index(index, "point", len(self.x))] = torch.tensor(np.clip(place, -REACH, REACH))
 
-    def move_fold(self, layer: Any, unit: Any, x: Any, y: Any) -> None:
-        """Shift a unit's offset so that its fold passes through a point."""
+    def move_fold(self, layer: Any, unit: Any, x: Any, y: Any, knot: Any = 0.0) -> None:
+        """Shift a unit's offset so that its fold (of a smooth one: that of `knot`) passes through a point."""
         block, number = self._unit(layer, unit)
         offset = block.offset()
         if offset is None:
             raise InputError(f"{self.recipe.norm} norm has no offset: its folds are moved by weights alone.")
-        point = torch.tensor([_finite([x, y], "the place")])
+        *place, level = _finite([x, y, knot], "the place")
+        point = torch.tensor([place])
         seen: list[Tensor] = []
         handle = block.act.register_forward_pre_hook(lambda _module, inputs: seen.append(inputs[0]))
         try:
@@ -108,7 +111,7 @@ class Trainer:
         finally:
             handle.remove()
         with torch.no_grad():
-            offset[number] -= seen[0][0, number]
+            offset[number] -= seen[0][0, number] - level
 
     def set_weight(self, layer: Any, unit: Any, source: Any, value: Any) -> None:
         """Set one weight of a unit (`source` -1: its offset)."""
@@ -141,32 +144,58 @@ class Trainer:
         """The tiling of the square, by the network as it is in evaluation."""
         return self._retiler.tile()
 
-    def frame(self, selected: tuple[int, int] | None = None, shown: Sequence[str] = SHOWN) -> dict[str, Any]:
-        """What the page draws at this moment; `shown` are the quantities of tiles that it needs."""
+    def frame(
+        self, selected: tuple[int, int] | None = None, shown: Sequence[str] = SHOWN, *, near: bool = True
+    ) -> dict[str, Any]:
+        """What the page draws at this moment; `shown` are the quantities of tiles that it needs, `near` counts tiles
+        near data and boundary, too."""
         measured = self.hold_statistics()
         tiling = self.tile()
         frame = tiling_frame(tiling, title="Playground", only=shown)
-        boundary = frame["boundary"]
-        near = {"data": tiling.counts_near(self.x.double().numpy(), NEAR).mean()}
-        if len(boundary):
-            middles = boundary.mean(1)
-            chosen = middles[np.linspace(0, len(middles) - 1, min(100, len(middles))).astype(int)]
-            near["boundary"] = tiling.counts_near(chosen, NEAR).mean()
-        starts = np.cumsum([0, *(site.units for site in tiling.sites)]).tolist()
+        measures = {**measured, "tiles": tiling.count}
+        if near:
+            measures |= self._tiles_near(tiling, frame["boundary"])
         return {
             **frame,
-            "labels": tiling.corner_labels,
-            "unit_starts": starts,
+            "corner_cuts": tiling.corner_labels,
+            **_cuts(tiling),
             "points": self.x.numpy().astype(np.float32),
             "classes": self.y.numpy().astype(np.uint8),
             "held": self.recipe.norm in NOT_AFFINE,
+            "within": None if tiling.approximation is None else _within(tiling.approximation),
             "selected": None if selected is None else self.unit_weights(*selected),
             "step": self.steps,
-            "measures": {
-                **measured, "tiles": tiling.count, "near data": float(near["data"]),
-                "near boundary": float(near["boundary"]) if "boundary" in near else None,
-            },
-        }  # fmt: skip
+            "measures": measures,
+        }
+
+    def _tiles_near(self, tiling: Tiling, boundary: np.ndarray) -> dict[str, float | None]:
+        """Mean number of tiles that meet a disc about data points, and about points of the decision boundary."""
+        found: dict[str, float | None] = {"near boundary": None}
+        found["near data"] = float(tiling.counts_near(self.x.double().numpy(), NEAR).mean())
+        if len(boundary):
+            middles = boundary.mean(1)
+            chosen = middles[np.linspace(0, len(middles) - 1, min(100, len(middles))).astype(int)]
+            found["near boundary"] = float(tiling.counts_near(chosen, NEAR).mean())
+        return found
+
+
+def _cuts(tiling: Tiling) -> dict[str, np.ndarray]:
+    """Of each label of a wall, the layer and the unit that folds there, and the pre-activation at which it does."""
+    sizes = [site.cuts for site in tiling.sites]
+    layers = np.repeat(np.arange(len(sizes)), sizes)
+    units = np.concatenate([np.arange(size) for size in sizes])
+    knots = np.zeros(len(units))
+    if tiling.approximation is not None:
+        units, knots = tiling.approximation.elements, np.nan_to_num(tiling.approximation.knots)
+    return {
+        "cut_layers": layers.astype(np.uint8),
+        "cut_units": units.astype(np.uint16),
+        "cut_knots": knots.astype(np.float32),
+    }
+
+
+def _within(found: Approximation) -> dict[str, Any]:
+    return {"tolerance": found.tolerance, "bound": found.bound, "deviation": found.deviation, "basis": found.basis}
 
 
 def _raw_weight(block: Layer) -> Tensor:

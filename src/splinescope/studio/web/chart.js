@@ -10,7 +10,7 @@ export class Curve {
     this.readings = series.map(([, label, color]) => {
       const mark = element("i")
       mark.style.background = color
-      return {text: document.createTextNode(""), label, mark}
+      return {text: document.createTextNode(""), label, mark, last: null}
     })
     this.canvas = element("canvas")
     this.canvas.setAttribute("role", "img")
@@ -29,19 +29,20 @@ export class Curve {
   add(step, measures) {
     if (this.steps.at(-1) === step) { this.steps.pop(); this.values.forEach(v => v.pop()) }
     this.steps.push(step)
-    this.series.forEach(([key], i) => this.values[i].push(measures[key] ?? null))
+    this.series.forEach(([key], i) => this.values[i].push(measures[key] ?? null)) // not measured at this step: a gap
     if (this.steps.length > MOST) {
       const half = list => list.filter((_, i) => i % 2 === 0)
       this.steps = half(this.steps)
       this.values = this.values.map(half)
     }
-    this.readings.forEach((r, i) => {
-      const last = this.values[i].at(-1)
-      r.text.textContent = `${r.label ? `${r.label} ` : ""}${last === null ? "–" : Number.isInteger(last) ? last : Number(last.toPrecision(3))}`
-    })
-    this.canvas.setAttribute("aria-label", `${this.title}: ${this.readings.map(r => r.text.textContent).join(", ")}`)
+    this.series.forEach(([key], i) => { if (key in measures) this.readings[i].last = measures[key] })
     if (this.waiting) return // a few times a second is enough for a curve
-    this.waiting = setTimeout(() => { this.waiting = 0; this.draw() }, 150)
+    this.waiting = setTimeout(() => { this.waiting = 0; this.tell(); this.draw() }, 150)
+  }
+
+  tell() {
+    for (const r of this.readings) r.text.textContent = `${r.label ? `${r.label} ` : ""}${r.last === null ? "–" : Number.isInteger(r.last) ? r.last : Number(r.last.toPrecision(3))}`
+    this.canvas.setAttribute("aria-label", `${this.title}: ${this.readings.map(r => r.text.textContent).join(", ")}`)
   }
 
   draw() {
@@ -68,10 +69,10 @@ export class Curve {
       pen.lineWidth = 1.8
       pen.lineJoin = "round"
       pen.stroke()
-      const end = this.values[i].at(-1)
-      if (end === null || (this.log && end <= 0)) return
+      const at = this.values[i].findLastIndex(v => v !== null), end = this.values[i][at]
+      if (at < 0 || (this.log && end <= 0)) return
       pen.beginPath()
-      pen.arc(2 + (width - 4) * (this.steps.at(-1) - first) / (last - first) || 2, height - 4 - (height - 8) * (scale(end) - low) / (high - low), 2.4, 0, 2 * Math.PI)
+      pen.arc(2 + (width - 4) * (this.steps[at] - first) / (last - first) || 2, height - 4 - (height - 8) * (scale(end) - low) / (high - low), 2.4, 0, 2 * Math.PI)
       pen.fillStyle = color
       pen.fill()
     })

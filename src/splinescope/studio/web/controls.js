@@ -5,6 +5,7 @@ import {element} from "/viewer/words.js"
 
 const RATES = [0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3]
 const DECAYS = [0, 0.0001, 0.001, 0.01, 0.1]
+const TOLERANCES = [0.01, 0.03, 0.1, 0.3, 1]
 const BATCHES = [2, 4, 8, 16, 32, 64, 128, 1000]
 const WORDS = {
   relu: "ReLU", leaky: "leaky ReLU", abs: "absolute value", gelu: "GELU", tanh: "tanh", silu: "SiLU", softplus: "softplus",
@@ -15,7 +16,7 @@ const WORDS = {
 }
 const LAYOUT = [
   ["Data", [["data", "", "sets"], ["count", "points", "slider", 10], ["noise", "noise", "slider", 0.01]]],
-  ["Network", [["depth", "layers", "slider", 1], ["width", "units", "slider", 1], ["activation", "activation", "choice"],
+  ["Network", [["depth", "layers", "slider", 1], ["width", "units", "slider", 1], ["activation", "activation", "choice"], ["tolerance", "within", "values", TOLERANCES],
     ["norm", "normalise", "choice"], ["init", "start", "choice"], ["skip", "skip connections", "check"]]],
   ["Training", [["optimizer", "optimiser", "choice"], ["rate", "rate", "values", RATES], ["batch", "batch", "values", BATCHES],
     ["decay", "decay", "values", DECAYS], ["statistics", "statistics of", "choice"], ["seed", "seed", "seed"]]],
@@ -33,8 +34,11 @@ export class Switches {
   show(recipe) {
     this.recipe = recipe
     for (const [name, set] of Object.entries(this.setters)) set(recipe[name])
-    this.setters.statistics && (this.form.querySelector("[data-name=statistics]").hidden = recipe.norm !== "batch")
-    this.form.querySelector("[data-name=count]").hidden = this.form.querySelector("[data-name=noise]").hidden = recipe.data === "own"
+    const hide = (name, hidden) => { this.form.querySelector(`[data-name=${name}]`).hidden = hidden }
+    hide("statistics", recipe.norm !== "batch")
+    hide("tolerance", !this.limits.smooth.includes(recipe.activation))
+    hide("count", recipe.data === "own")
+    hide("noise", recipe.data === "own")
   }
 
   change(name, value) {

@@ -3,10 +3,11 @@
 import {Channel} from "./channel.js"
 import {PlaygroundPage} from "./playground.js"
 import {MicroscopePage} from "./microscope.js"
+import {ScenePage} from "./scene.js"
 import {readState} from "./state.js"
 import {storyNamed, storyShelf} from "./stories.js"
 
-const $ = id => document.getElementById(id), VIEWS = ["playground", "stories", "microscope"]
+const $ = id => document.getElementById(id), VIEWS = ["playground", "stories", "microscope", "scene"]
 const channel = new Channel(), pages = {}
 if (new URLSearchParams(location.search).has("embed")) document.body.classList.add("embed")
 
@@ -28,11 +29,14 @@ dark.addEventListener("change", paintTheme)
 // ---- views
 
 async function open() {
-  const state = readState(), story = storyNamed(state.story), view = story ? "playground" : VIEWS.includes(state.view) ? state.view : "playground"
+  const state = readState(), story = storyNamed(state.story), view = story ? (story.scene ? "scene" : "playground") : VIEWS.slice(0, 3).includes(state.view) ? state.view : "playground"
   for (const name of VIEWS) $(name).hidden = name !== view
   for (const link of document.querySelectorAll("nav a")) link.toggleAttribute("aria-current", link.dataset.view === (story ? "stories" : view))
   if (view !== "playground") pages.playground?.pause()
+  if (view !== "scene") pages.scene?.pause()
   if (view === "stories") storyShelf($("stories"))
+  $("message").hidden = true
+  if (view === "scene") (pages.scene ??= new ScenePage(channel)).open(state, story, complain)
   if (view === "playground") pages.playground.open(state, story)
   if (view === "microscope") await (pages.microscope ??= new MicroscopePage(channel)).open(state)
   document.body.dataset.view = view

@@ -200,6 +200,7 @@ export class MicroscopePage {
     curve("tiles", [["tiles", "", "#009e73"]])
     curve("tiles nearby", [["tiles_near_data", "data", "#0072b2"], ["tiles_near_boundary", "boundary", "#cc79a7"]])
     curve("local complexity", Object.keys(measures).filter(k => k.startsWith("complexity/")).map((k, i) => [k, k.slice(11), ["#0072b2", "#e69f00", "#cc79a7"][i % 3]]))
+    curve("accuracy", Object.keys(measures).filter(k => k.startsWith("accuracy/")).map(k => [k, "", "#0072b2"]))
     curve("slope at data", [["slope_at_data", "", "#e69f00"]])
     steps.forEach((step, i) => curves.forEach(c => c.add(step, Object.fromEntries(Object.entries(measures).map(([k, v]) => [k, v[i]])))))
     await this.moment()

@@ -48,6 +48,7 @@ export class PlaygroundPage {
     this.setSpeed(Number(state.speed ?? story?.speed ?? 1))
     storyPanel($("story"), story, state.story, () => this.leaveStory())
     this.make({...this.limits.defaults, ...given}, story?.run ?? false)
+    if (state.story && !story && document.body.classList.contains("embed")) this.complain(`There is no story named “${state.story}”. This is the playground.`)
   }
 
   leaveStory() {
@@ -99,6 +100,7 @@ export class PlaygroundPage {
   }
 
   start(frame) {
+    $("starting").hidden = true
     const view = this.view = new TilingView($("tiles"), frame)
     view.onhover = (tile, x, y) => { this.pointer = [tile, x, y]; fillList($("tile"), tileRows(view, tile, x, y)) }
     view.ontap = (tile, x, y, event) => this.tap(tile, x, y, event)
@@ -110,10 +112,16 @@ export class PlaygroundPage {
   }
 
   showFrame() {
+    this.curves.forEach(curve => curve.add(this.frame.step, this.frame.measures))
+    if (this.telling) return // words a few times a second: nobody reads faster, and the browser lays them out anew
+    this.telling = setTimeout(() => { this.telling = 0; this.tellFrame() }, this.running ? 150 : 0)
+  }
+
+  tellFrame() {
     const {frame} = this, rate = this.frames.length > 5 ? (this.frames.length - 1) / ((this.frames.at(-1) - this.frames[0]) / 1000) : 0
     $("clock").textContent = `step ${frame.step} · ${frame.measures.tiles.toLocaleString("en")} tiles${this.running && rate ? ` · ${rate.toFixed(0)} pictures a second` : ""}`
-    $("held").hidden = !frame.held
-    this.curves.forEach(curve => curve.add(frame.step, frame.measures))
+    $("held").hidden = !frame.held && !frame.within
+    $("held").textContent = [frame.held ? "statistics held at their mean over the data: an approximation" : "", frame.within ? within(frame.within) : ""].filter(Boolean).join("; ")
     fillLegend($("legend"), this.view)
     this.showWeights(frame.selected)
     if (this.view.pointer && this.pointer) fillList($("tile"), tileRows(this.view, ...this.pointer))
@@ -137,10 +145,10 @@ export class PlaygroundPage {
 
   drawUnit(pen, view) { // every wall that the chosen unit made
     if (!this.selected) return
-    const {labels, unit_starts: starts, offsets, corners, vertices} = this.frame, label = starts[this.selected[0]] + this.selected[1]
+    const {corner_cuts: cuts, cut_layers: layers, cut_units: units, offsets, corners, vertices} = this.frame, [layer, unit] = this.selected
     pen.beginPath()
     for (let t = 0; t < view.count; t++) for (let c = offsets[t]; c < offsets[t + 1]; c++) {
-      if (labels[c] !== label) continue
+      if (units[cuts[c]] !== unit || layers[cuts[c]] !== layer) continue
       const a = 2 * corners[c], b = 2 * corners[c + 1 < offsets[t + 1] ? c + 1 : offsets[t]]
       pen.moveTo(...view.toScreen(vertices[a], vertices[a + 1]))
       pen.lineTo(...view.toScreen(vertices[b], vertices[b + 1]))
@@ -161,19 +169,18 @@ export class PlaygroundPage {
     return found
   }
 
-  nearestUnit(px, py) { // of the fold by whose wall the pointer is: [layer, unit] or null
-    const {view, frame} = this, {offsets, corners, vertices, labels, unit_starts: starts} = frame
+  nearestUnit(px, py) { // of the fold by whose wall the pointer is: [layer, unit, knot] or null
+    const {view, frame} = this, {offsets, corners, vertices, corner_cuts: cuts} = frame
     const [x, y] = view.toSlice(px, py), near = new Set([[0, 0], [GRIP, 0], [-GRIP, 0], [0, GRIP], [0, -GRIP]].map(([dx, dy]) => view.find(x + dx / view.scale, y + dy / view.scale)))
     let best = GRIP, found = -1
     for (const t of near) for (let c = offsets[t]; t >= 0 && c < offsets[t + 1]; c++) {
-      if (labels[c] < 0) continue
+      if (cuts[c] < 0) continue
       const a = 2 * corners[c], b = 2 * corners[c + 1 < offsets[t + 1] ? c + 1 : offsets[t]]
       const d = segmentDistance(px, py, ...view.toScreen(vertices[a], vertices[a + 1]), ...view.toScreen(vertices[b], vertices[b + 1]))
-      if (d < best) { best = d; found = labels[c] }
+      if (d < best) { best = d; found = cuts[c] }
     }
     if (found < 0) return null
-    const layer = starts.findLastIndex(start => start <= found)
-    return [layer, found - starts[layer]]
+    return [frame.cut_layers[found], frame.cut_units[found], frame.cut_knots[found]]
   }
 
   grab(px, py) {
@@ -190,7 +197,7 @@ export class PlaygroundPage {
     }
     const unit = this.selected && this.frame ? this.nearestUnit(px, py) : null
     if (!unit || unit[0] !== this.selected[0] || unit[1] !== this.selected[1]) return null
-    return {move: (x, y) => { const [u, v] = this.view.toSlice(x, y); this.channel.order("fold", {layer: unit[0], unit: unit[1], x: u, y: v}) }, end: () => {}}
+    return {move: (x, y) => { const [u, v] = this.view.toSlice(x, y); this.channel.order("fold", {layer: unit[0], unit: unit[1], knot: unit[2], x: u, y: v}) }, end: () => {}}
   }
 
   tap(tile, x, y) {
@@ -203,7 +210,7 @@ export class PlaygroundPage {
   }
 
   select(unit) {
-    this.selected = unit
+    this.selected = unit = unit?.slice(0, 2) ?? null
     this.channel.order("select", {unit})
     for (const button of $("units").querySelectorAll("button[data-unit]")) button.setAttribute("aria-pressed", String(button.dataset.unit === String(unit)))
     if (!unit) this.weights.replaceChildren(element("p", {className: "muted small", textContent: "Click a fold, or a unit above: then drag its fold, or its weights."}))
@@ -330,6 +337,7 @@ export class PlaygroundPage {
   }
 }
 
+const within = ({tolerance, bound, deviation, basis}) => `within ${tolerance} of the smooth network: ${basis === "bound" ? `proven (${Number(bound.toPrecision(2))})` : `as measured (${Number(deviation.toPrecision(2))})`}`
 const pick = (from, names) => Object.fromEntries(names.filter(name => name in from).map(name => [name, from[name]]))
 const formatPoints = points => points.map(p => p.map(v => Number(v.toFixed(3))).join(",")).join(";")
 const parsePoints = text => text.split(";").filter(Boolean).map(part => part.split(",").map(Number)).filter(p => p.length === 3 && p.every(Number.isFinite))

@@ -23,7 +23,7 @@ export const STORIES = [
   },
   {
     name: "migration", title: "Tiles migrate to the boundary",
-    text: ["Training goes on long after every point is right, here from step 100 on. At first tiles crowd where the data are and leave the boundary. Then, over thousands of steps, the tide turns: in this run tiles near the data fall from 22 to 14 while those near the boundary double. Other seeds and sets differ: try them."],
+    text: ["Training goes on long after every point is right, here from step 100 on. At first tiles crowd where the data are and leave the boundary. Then, over thousands of steps, the tide turns: in this run tiles near the data fall from 22 to 14 while those near the boundary double. This recipe was chosen among several because it shows the effect; with other seeds and sets it may be weak or absent: try them."],
     tries: ["Let it run for 3,000 steps and watch “tiles nearby”.", "Colour by slope: steep tiles line the boundary, flat ones hold the data."],
     recipe: {data: "moons", depth: 3, width: 24, optimizer: "adamw", decay: 0.1, rate: 0.003, seed: 1}, look: {color: "slope"}, speed: 25, run: true,
   },
@@ -51,6 +51,27 @@ export const STORIES = [
     tries: ["Go through the choices of “normalise”.", "Compare “tiles nearby” before training."],
     recipe: {data: "star", depth: 2, width: 24, norm: "rms", init: "zero bias", noise: 0, seed: 1}, look: {color: "folds"},
   },
+  {
+    name: "smooth", title: "Smooth activations, within a tolerance",
+    text: ["GELU, SiLU and tanh have no folds, and so no tiles. Replace each by straight pieces, fine enough that no output is off by more than a tolerance anywhere in the square, and the tiles of that network are exact: each unit now folds at every knot. The badge says what is proven."],
+    tries: ["Change “within”: four times the precision takes about twice the knots per unit.", "Switch the activation back to ReLU: one fold a unit.", "Click a fold: all parallel folds of its unit light up."],
+    recipe: {data: "moons", depth: 1, width: 6, activation: "gelu", tolerance: 0.03, seed: 2}, look: {color: "value"},
+  },
+  {
+    name: "uniform", title: "Sampling a generator uniformly", scene: "uniform",
+    text: ["A generator stretches some tiles of its latent square more than others: each becomes a flat facet of its surface, and evenly spread latents are thin on facets that were stretched. Weight latents by the volume factor √det(AᵀA) of their tile to the power ρ. At ρ = 0 samples follow the generator's own law; at ρ = 1 they are uniform on the surface. Tiles, factors and samples are exact."],
+    tries: ["Move ρ from 0 to 1: latents crowd where the surface is steep, samples on it even out.", "“Densest facet over sparsest” ends at 1.", "Take another seed for another generator."],
+  },
+  {
+    name: "odd-point", title: "The odd point", scene: "odd",
+    text: ["A batch of 24 points goes through random layers that do one half of batch norm (each unit is recentred over the batch) and then ReLU. Layer by layer, 23 points gather in one direction while a single one, the odd point, grows longer and ends at right angles to them. The other half, rescaling each unit, takes that back: with it no point stands out for long."],
+    tries: ["Press Play and watch the cluster shrink beside the odd point.", "Another seed makes another point the odd one; now and then it takes more layers."],
+  },
+  {
+    name: "ellipse", title: "Neurons on the ellipse", scene: "ellipse",
+    text: ["With batch norm only the direction of a neuron's weights counts, so the neurons of a two-layer network live on an ellipse, given by the covariance of the data (here five times larger along the first axis). Training moves them along it, like particles: colour is the sign of a neuron's output weight, size its amount. The target is ReLU of the first coordinate."],
+    tries: ["Press Play: neurons on the flat sides turn towards the ends of the first axis.", "Most of it happens in the first steps: go through them slowly."],
+  },
 ]
 
 export const storyNamed = name => STORIES.find(story => story.name === name)
@@ -72,6 +93,6 @@ export function storyPanel(target, story, asked, leave) { // `asked`: the name i
 }
 
 export function storyShelf(target) {
-  target.replaceChildren(element("h1", {textContent: "Stories"}), element("p", {className: "muted", textContent: "Each opens the playground in a state worth looking at. Links to a story work for everyone who runs the studio."}),
+  target.replaceChildren(element("h1", {textContent: "Stories"}), element("p", {className: "muted", textContent: "Each opens in a state worth looking at. Links to a story work for everyone who runs the studio."}),
     element("div", {className: "cards"}, ...STORIES.map(story => element("a", {className: "card", href: `#story=${story.name}`}, element("h2", {textContent: story.title}), element("p", {textContent: story.text[0]})))))
 }
