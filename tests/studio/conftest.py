@@ -82,6 +82,7 @@ def shelf(tmp_path_factory):
     (folder / "broken.onnx").write_bytes(b"\0broken")
     write_onnx(folder / "first.onnx", (2, 16, 16, 3), seed=0)
     write_onnx(folder / "second.onnx", (2, 16, 16, 3), seed=1)
+    write_onnx(folder / "solid.onnx", (3, 8, 6, 2), seed=0)
     write_onnx(folder / "large.onnx", (16, 320, 320, 320, 2), seed=0)
     tiling = ss.tessellate(ss.load(folder / "first.onnx"), ss.Slice.axes([0.0, 0.0], (0, 1), -1, 1))
     tiling.save(folder / "<img src=x onerror=alert(1)>.tiling")
@@ -95,7 +96,7 @@ def shelf(tmp_path_factory):
     np.save(folder / "points.labels.npy", (points[:, 0] > 0).astype(np.int64))
     (folder / "hand.nnet").write_text("2,2,1,2,\n2,1,1,\n0,\n-3,-3,\n3,3,\n0,0,0,\n1,1,1,\n2,-1,\n1,\n1,\n0,\n")
     view = ss.Slice.axes([0.0, 0.0], (0, 1), -2, 2)
-    ss.timeline(net, folder / "run", view, points={"train": points.astype(np.float32)}, radius=0.1).save(
+    ss.complexity.timeline(net, folder / "run", view, x={"train": points.astype(np.float32)}, radius=0.1).save(
         folder / "life.timeline"
     )
     return folder
@@ -154,7 +155,7 @@ class Opened:
 
     def __enter__(self):
         page = self.inner.__enter__()
-        page.wait_for_selector("body[data-ready]", timeout=30_000)
+        page.wait_for_selector("body[data-ready]", timeout=120_000)
         return page
 
     def __exit__(self, *what):

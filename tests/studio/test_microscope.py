@@ -101,7 +101,7 @@ def test_the_slider_shows_the_tiling_of_each_checkpoint(studio, shelf):
 
 
 def test_a_saved_timeline_has_its_slider_too(studio, shelf):
-    story = ss.load_timeline(shelf / "life.timeline")
+    story = ss.complexity.load_timeline(shelf / "life.timeline")
     with studio("#view=microscope&file=life.timeline") as page:
         page.wait_for_function("() => studio.pages.microscope.story", timeout=60_000)
         for index in (2, 0):
@@ -119,6 +119,21 @@ def test_an_nnet_file_and_weights_of_a_factory_are_tiled(studio, shelf):
         assert tiled(page)["count"] == ss.tessellate(ss.load(shelf / "hand.nnet"), view).count == 2
         page.click("#entries button:has-text('run/step-10.safetensors')")
         assert tiled(page, 2)["count"] == ss.tessellate(net.eval(), view).count
+
+
+def test_three_axes_are_seen_in_space_and_a_plane_again(studio, shelf):
+    network = ss.load(shelf / "solid.onnx")
+    space = ss.tessellate(network, ss.Slice.axes([0.0, 0.0, 0.0], (0, 1, 2), -1, 1))
+    with studio("#view=microscope&kind=space&low=-1&high=1&file=solid.onnx") as page:
+        page.wait_for_function("() => studio.pages.microscope?.space.view", timeout=60_000)
+        assert page.evaluate("studio.pages.microscope.space.view.count") == space.count
+        assert page.is_visible("#space canvas >> nth=0")
+        assert "z=2" in page.url
+        page.select_option("#slice-kind", "axes")
+        page.click("#run")
+        plane = ss.tessellate(network, ss.Slice.axes([0.0, 0.0, 0.0], (0, 1), -1, 1))
+        assert tiled(page, 2)["count"] == plane.count
+        assert page.is_hidden("#space")
 
 
 def test_the_button_cancels_and_leaves_the_picture(studio):

@@ -10,6 +10,7 @@ from .._errors import InputError, LimitReached
 from ..complexity import Timeline, timeline
 from ..network import site_names, units_of_cuts
 from ..plot.frame import tiling_frame
+from ..plot.space_frame import space_frame
 from ..tiling import Slice, Tiling, tessellate
 from .library import Library, Specimen
 from .slices import read_slice, windowed
@@ -84,6 +85,8 @@ class Microscope:
     def details(self, kept: dict[str, Any], _job: Job, message: dict[str, Any]) -> dict[str, Any]:
         """All about the tile at a point: its map, its units, how steep it is in the whole input space."""
         tiling = self._kept(kept, message)
+        if tiling.dimension != 2:
+            raise InputError("details are told of tiles of a plane.")
         point = [[float(message.get("x", np.nan)), float(message.get("y", np.nan))]]
         number = int(tiling.locate(point)[0])
         if number < 0:
@@ -151,6 +154,9 @@ class Microscope:
         if str(message.get("pane")) not in ("a", "b"):
             raise InputError("pane must be 'a' or 'b'.")
         kept[str(message["pane"])] = tiling
+        if tiling.dimension == 3:
+            shown = space_frame(tiling, title=str(message.get("name")))
+            return {"frame": {**shown, "incomplete": incomplete, "space": True}}
         view = tiling.view
         image = image_shape(view.input_shape)
         small = image is not None and np.prod(image) <= _LARGEST_IMAGE

@@ -16,11 +16,11 @@ Examples = Callable[[], np.ndarray]
 
 
 def read_slice(spec: Any, shape: tuple[int, ...], examples: Examples) -> Slice:
-    """A 2-D slice from `{"kind": ...}`.
+    """A slice from `{"kind": ...}`.
 
-    Kinds: "axes" (`axes`, `low`, `high`, the other coordinates those of `row` or 0), "through" (`rows`, three
-    examples), "random" (`seed`, `half`, about `row` or 0), "point" (`of`, another slice, and `at`, a point of it; a
-    random plane through that).
+    Kinds: "axes" (two `axes`, or three for a space, `low`, `high`, the other coordinates those of `row` or 0),
+    "through" (`rows`, three examples), "random" (`seed`, `half`, about `row` or 0), "point" (`of`, another slice, and
+    `at`, a point of it; a random plane through that).
     """
     if not isinstance(spec, Mapping):
         raise InputError("a slice must be an object with a kind.")
@@ -35,8 +35,8 @@ def read_slice(spec: Any, shape: tuple[int, ...], examples: Examples) -> Slice:
     if kind == "axes":
         low, high = (float(spec.get(name, default)) for name, default in (("low", -1.0), ("high", 1.0)))
         axes = spec.get("axes", [0, 1])
-        if not isinstance(axes, list) or len(axes) != 2:
-            raise InputError("choose two axes.")
+        if not isinstance(axes, list) or len(axes) not in (2, 3):
+            raise InputError("choose two axes, or three.")
         return Slice.axes(_center(spec, shape, examples), axes, low, high)
     generator = torch.Generator().manual_seed(check_whole(spec.get("seed", 0), "seed", least=0, most=2**31))
     half = check_positive(spec.get("half", 1.0), "half")
@@ -50,6 +50,8 @@ def windowed(view: Slice, window: Any) -> Slice:
     """The same plane with another domain: `[x0, y0, x1, y1]`."""
     if window is None:
         return view
+    if view.dimension != 2:
+        raise InputError(f"a window belongs to a plane, got a {view.dimension}-D slice.")
     if not isinstance(window, list) or len(window) != 4:
         raise InputError("a window must be four numbers x0, y0, x1, y1.")
     x0, y0, x1, y1 = (float(value) for value in window)

@@ -5,6 +5,7 @@ import {TilingView} from "/viewer/viewer.js"
 import {element, fillLegend, fillList, number} from "/viewer/words.js"
 import {token} from "./channel.js"
 import {Curve} from "./chart.js"
+import {Space} from "./space.js"
 import {readState, writeState} from "./state.js"
 import {microscopeCode, takeHome} from "./take.js"
 
@@ -18,6 +19,9 @@ class Pane { // one network's picture
   show(frame, of) { // `of`: which network, slice and moment it is a picture of
     if (of !== this.of) this.forget()
     this.of = of
+    $("microscope").classList.toggle("in-space", Boolean(frame.space))
+    if (frame.space) return this.page.space.show(frame)
+    this.page.space.hide()
     $("empty").hidden = true
     this.frame = frame
     if (!this.view) {
@@ -48,14 +52,14 @@ class Pane { // one network's picture
     const job = this.job = this.page.channel.ask("tile", message, (share, tiles) => this.page.busy(share, tiles))
     try {
       const frame = await job
-      if (job === this.job) { this.show(frame, JSON.stringify([message.name, message.slice])); this.page.settled(this, frame) }
+      if (job === this.job) { await this.show(frame, JSON.stringify([message.name, message.slice])); this.page.settled(this, frame) }
     } catch (error) {
       if (job === this.job) this.page.settled(this, null, error)
     }
   }
 
   retile() { // the visible window, if it shows far less, or other parts, than what was tiled
-    if (!this.view || !this.entry?.tiles || this.page.story) return
+    if (this.page.space.view || !this.view || !this.entry?.tiles || this.page.story) return
     const {view} = this, [x0, y0] = view.toSlice(0, view.height), [x1, y1] = view.toSlice(view.width, 0)
     const xs = this.frame.domain.filter((_, i) => i % 2 === 0), ys = this.frame.domain.filter((_, i) => i % 2)
     const [left, right, low, high] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)]
@@ -73,6 +77,7 @@ class Pane { // one network's picture
 
 export class MicroscopePage {
   constructor(channel) {
+    this.space = new Space($("space"))
     Object.assign(this, {channel, panes: {a: new Pane(this, "a"), b: new Pane(this, "b")}, rows: [0, 1, 2], look: {color: "slope", walls: true, boundary: true}, story: null})
     this.addLooks()
     this.listen()
@@ -88,7 +93,7 @@ export class MicroscopePage {
     const wanted = state.file ?? (this.panes.a.entry ? null : this.entries.find(e => !["data"].includes(e.kind) && e.name !== "example: digits")?.name)
     this.setLook({...this.look, ...(state.color ? {color: state.color} : {})})
     if (state.rows) this.rows = state.rows.split(",").map(Number)
-    for (const [field, id] of [["kind", "slice-kind"], ["low", "low"], ["high", "high"], ["half", "half"], ["seed", "slice-seed"], ["x", "axis-x"], ["y", "axis-y"]]) if (state[field]) $(id).value = state[field]
+    for (const [field, id] of [["kind", "slice-kind"], ["low", "low"], ["high", "high"], ["half", "half"], ["seed", "slice-seed"], ["x", "axis-x"], ["y", "axis-y"], ["z", "axis-z"]]) if (state[field]) $(id).value = state[field]
     if (wanted) await this.choose(wanted, state.beside, state.at ? JSON.parse(state.at) : null)
   }
 
@@ -153,17 +158,16 @@ export class MicroscopePage {
 
   showFields() {
     const kind = $("slice-kind").value
-    for (const field of document.querySelectorAll("#slice-form [data-for]")) field.hidden = field.dataset.for !== kind
+    for (const field of document.querySelectorAll("#slice-form [data-for]")) field.hidden = !field.dataset.for.split(" ").includes(kind)
     $("examples").hidden = kind !== "through"
     this.showRows()
   }
 
   readSlice(at = null) {
     const kind = $("slice-kind").value, value = id => Number($(id).value)
-    this.slice = kind === "through" ? {kind, rows: this.rows} : kind === "axes" ? {kind, axes: [value("axis-x"), value("axis-y")], low: value("low"), high: value("high")} : {kind, half: value("half"), seed: value("slice-seed")}
+    this.slice = kind === "through" ? {kind, rows: this.rows} : kind === "axes" || kind === "space" ? {kind: "axes", axes: ["axis-x", "axis-y", "axis-z"].slice(0, kind === "axes" ? 2 : 3).map(value), low: value("low"), high: value("high")} : {kind, half: value("half"), seed: value("slice-seed")}
     if (at) this.slice = at
-    writeState({kind, rows: kind === "through" ? this.rows.join(",") : null, low: kind === "axes" ? $("low").value : null, high: kind === "axes" ? $("high").value : null,
-      x: kind === "axes" ? $("axis-x").value : null, y: kind === "axes" ? $("axis-y").value : null, half: kind === "random" ? $("half").value : null, seed: kind === "random" ? $("slice-seed").value : null,
+    writeState({kind, rows: kind === "through" ? this.rows.join(",") : null, ...Object.fromEntries([["low", "low"], ["high", "high"], ["x", "axis-x"], ["y", "axis-y"]].map(([name, id]) => [name, kind === "axes" || kind === "space" ? $(id).value : null])), z: kind === "space" ? $("axis-z").value : null, half: kind === "random" ? $("half").value : null, seed: kind === "random" ? $("slice-seed").value : null,
       beside: $("beside").value || null, at: at ? JSON.stringify(at) : null})
   }
 
@@ -171,7 +175,7 @@ export class MicroscopePage {
     this.complain(null)
     this.story = null
     $("time").hidden = true
-    const beside = $("beside").value
+    const beside = this.slice.axes?.length === 3 ? "" : $("beside").value // a space is seen alone
     $("second").hidden = !beside
     this.busy(0, 0)
     const jobs = [this.panes.a.tile()]
@@ -306,7 +310,7 @@ export class MicroscopePage {
     $("message").hidden = !text
   }
 
-  retheme() { for (const {view} of Object.values(this.panes)) view?.takeTheme() }
+  retheme() { this.space.view?.takeTheme(); for (const {view} of Object.values(this.panes)) view?.takeTheme() }
 
   listen() {
     $("run").onclick = () => { this.readSlice(); this.run() }
