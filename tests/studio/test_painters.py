@@ -31,7 +31,7 @@ BOTH = """async ([zoom, color, walls]) => {
 
 
 def test_both_painters_draw_the_same_picture(studio):
-    with studio("#width=12&depth=3&seed=2") as page:
+    with studio("#width=12&depth=2&seed=2&norm=batch") as page:
         page.wait_for_function(READY, timeout=60_000)
         for zoom, color, walls in (
             (1, "class", False),
