@@ -83,9 +83,9 @@ def tessellate(
         folder: With workers, where finished parts are kept: the same call, made again, goes on from there, whatever
             ended the first one.
         out: A file to write the tiling to, as `Tiling.save` does; what is returned is mapped from it. Lines and planes
-            are written as their parts are finished, so that memory holds a table of the vertices (12 to 24 bytes each)
-            and no more; a max-pool and workers need the whole once more, to take out walls that are none. The file
-            is whole or not there at all.
+            are written as their parts are finished; memory holds a table of the vertices, and pages of the files that
+            are being read, which the system may take back (1.25 million tiles: 0.32 GB at the most). A max-pool and
+            workers need the whole once more, to take out walls that are none. The file is whole or not there at all.
         output: Which tensor is meant where a module returns several: its index or its name (see `trace`).
 
     Raises:
