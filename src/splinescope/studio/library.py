@@ -187,8 +187,8 @@ class Library:
             if array.ndim > 1 and array[0].size == size:
                 names = [f"row {i}" for i in range(len(array))]
                 beside = str(PurePosixPath(file).with_suffix(LABELS))
-                labels = _labels(self.path(beside), len(array)) if beside in files else None
-                return Examples(array.reshape(-1, *shape), names, labels)
+                known = _labels(self.path(beside), len(array)) if beside in files else None
+                return Examples(array.reshape(-1, *shape), names, known)
         if size == 64:
             images, labels = digits()
         elif size == 784 and _has_fashion():

@@ -121,7 +121,8 @@ class Playground:
         elif name == "move":
             self._trainer.move_point(order.get("point"), order.get("x"), order.get("y"))
         elif name == "fold":
-            self._trainer.move_fold(*(order.get(key) for key in ("layer", "unit", "x", "y")), order.get("knot", 0.0))
+            place = {key: order.get(key) for key in ("layer", "unit", "x", "y")}
+            self._trainer.move_fold(**place, knot=order.get("knot", 0.0))
         elif name == "weight":
             self._trainer.set_weight(order.get("layer"), order.get("unit"), order.get("source"), order.get("value"))
         elif name == "take":
