@@ -74,7 +74,7 @@ def test_each_option_of_a_slice_reaches_it(tmp_path):
         ),
         ("axes", "--axes", "2,0", "--low", "-1,-2", "--high", "3"): ss.Slice.axes(points[0], (2, 0), [-1, -2], [3, 3]),
     }.items():
-        view = tiled(tmp_path, *given, *options).slice
+        view = tiled(tmp_path, *given, *options).view
         for name in ("origin", "basis", "domain"):
             np.testing.assert_allclose(getattr(view, name), getattr(expected, name), atol=1e-12, err_msg=str(options))
 

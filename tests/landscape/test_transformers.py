@@ -285,9 +285,9 @@ def test_loaders_and_data_sets_are_refused_with_how_to_collect_them() -> None:
     data = torch.utils.data.TensorDataset(torch.zeros(4, 2), torch.zeros(4, dtype=torch.long))
     move = {"bias": torch.ones(2)}
     for given in (data, torch.utils.data.DataLoader(data)):
-        with pytest.raises(ss.InputError, match="of a loader x, y = map"):
+        with pytest.raises(ss.InputError, match="of a loader take x, y = map"):
             ss.loss_surface(net, given, None, move)
-        with pytest.raises(ss.InputError, match="of a loader x, y = map"):
+        with pytest.raises(ss.InputError, match="of a loader take x, y = map"):
             ss.curvature(net, given, None)
     with pytest.raises(ss.InputError, match="y must be a tensor or array"):
         ss.loss_surface(net, torch.zeros(4, 2), None, move)

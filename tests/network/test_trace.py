@@ -465,8 +465,8 @@ def test_weights_that_are_not_finite_are_named(bad):
         (torch.zeros(2, 3, dtype=torch.long), "floating-point"),
         (torch.zeros(0, 3), "at least one row"),
         (torch.tensor(1.0), "at least one row"),
-        ("abc", "must be a batch"),
-        (None, "must be a batch"),
+        ("abc", "must be a tensor or array of shape"),
+        (None, "must be a tensor or array of shape"),
     ],
 )
 def test_bad_examples_are_refused(example, words):

@@ -124,7 +124,8 @@ def steer(
         >>> import torch, splinescope as ss
         >>> net = torch.nn.Sequential(torch.nn.Linear(2, 16), torch.nn.ReLU(), torch.nn.Linear(16, 2))
         >>> x = torch.randn(60, 2)
-        >>> ss.smooth.steer(net, x, net(x).argmax(1), epsilon=0.1, betas=(0.5, 1.0)).accuracy[-1]
+        >>> found = ss.smooth.steer(net, x, net(x).argmax(1), epsilon=0.1, betas=(0.5, 1.0))
+        >>> float(found.accuracy[-1])
         1.0
 
     Reference: Hu, Gamba, Balestriero, "Curvature Tuning: Provable Training-free Model Steering From a Single
