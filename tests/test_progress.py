@@ -39,6 +39,11 @@ def test_long_work_in_a_script_says_a_line_now_and_then(clock, capsys):
     assert lines.splitlines() == ["tiling: 10%, 100 tiles", "tiling: 50%, 500 tiles", "tiling: 90%, 900 tiles"]
 
 
+def test_asked_for_it_says_these_lines_where_no_bar_can_be_seen(clock, capsys):
+    work(clock, 40.0, progress=True)
+    assert capsys.readouterr().err.splitlines()[1:] == ["tiling: 50%, 500 tiles", "tiling: 90%, 900 tiles"]
+
+
 @pytest.mark.parametrize("silence", ["argument", "environment"])
 def test_it_can_be_silenced(clock, capsys, monkeypatch, silence):
     if silence == "environment":

@@ -50,7 +50,7 @@ def telling(progress: Progress | bool | None, what: str) -> Iterator[Progress]:
         yield progress
     elif progress is False or (progress is None and os.environ.get("SPLINESCOPE_PROGRESS") == "0"):
         yield lambda share, now: None
-    elif progress is None:
+    elif progress is None or _place() != "terminal":  # rich draws no bar into a file or pipe until all is over
         patient = _Patient(what)
         try:
             yield patient.update

@@ -96,7 +96,7 @@ class Journal:
                 for key in {**header, **self._header}
                 if header.get(key) != self._header.get(key)
             )
-            raise InputError(f"{self.folder} holds records of another measurement: {told}. Choose another folder.")
+            raise InputError(f"{self.folder} holds records of another measurement: {told}. Choose another folder, or remove these.")
         return records
 
     def _rewrite(self) -> None:
