@@ -148,3 +148,23 @@ def test_dead_channels_of_the_trained_resnet_are_found():
     assert report.of_kind("dead")[0].channels == int((first.max(1).values <= 0).sum()) > 0
     assert not report.of_kind("stale statistics")  # the images are of the set it was trained on
     assert report.batch_sizes == (50, 50)
+
+
+@pytest.mark.parametrize("kind", [nn.ReLU6, nn.Hardtanh])
+def test_a_bend_that_no_data_reaches_makes_no_channel_sick(kind):
+    torch.manual_seed(0)
+    layer, x = nn.Linear(2, 6), 0.1 * torch.randn(200, 2)
+    nn.init.zeros_(layer.bias)
+    once, twice = (normalization_report(nn.Sequential(layer, act, nn.Linear(6, 2)), x) for act in (nn.ReLU(), kind()))
+    if kind is nn.ReLU6:  # the same function on these data
+        assert once.ok
+        assert twice.ok
+        assert twice.distances.records()[0]["splits"] == 1.0
+    else:  # data between the two bends: linear, one finding a channel
+        assert {(f.kind, f.channels, f.of) for f in twice.findings} >= {("always on", 6, 6)}
+    with torch.no_grad():
+        layer.bias.fill_(50.0)  # beyond the upper bend
+    assert {f.kind for f in normalization_report(nn.Sequential(layer, kind()), x).findings} >= {
+        "always on",
+        "far folds",
+    }

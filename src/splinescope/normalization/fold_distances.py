@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -111,6 +112,11 @@ class SiteDistances(Result):
         """`[G]` whether data lies strictly on both sides of the fold."""
         return (self.lowest < 0) & (self.highest > 0)
 
+    def by_bend(self, values: np.ndarray) -> np.ndarray:
+        """`[bends, channels]` of `[G]` values: what bends twice (ReLU6, hardtanh) has two folds a channel."""
+        bends, rest = divmod(self.site.units, math.prod(self.site.shape))
+        return values.reshape(1 if rest else bends, -1)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FoldDistances(Result):
@@ -151,7 +157,7 @@ class FoldDistances(Result):
                 "offset": float(np.median(s.offset)),
                 "rms": float(np.median(s.rms)),
                 "nearest": float(np.median(s.nearest)),
-                "splits": float(s.splits.mean()),
+                "splits": float(s.by_bend(s.splits).any(0).mean()),
             }
             for s in self.sites
         ]

@@ -127,7 +127,8 @@ def normalization_report(
     - *small batches*: the loader's batches let the folds of a batch norm jitter by more than a share of the data's
       own spread, $1/\sqrt B$.
 
-    A channel is a unit of a dense layer, or the units of one channel of a convolution, which share their weights.
+    A channel is a unit of a dense layer, or the units of one channel of a convolution, which share their weights; where
+    an activation bends twice (ReLU6, hardtanh), both folds of a channel; one with data on both sides is enough.
 
     Args:
         model: A module in evaluation mode, or a traced network (then running statistics cannot be checked).
@@ -180,18 +181,23 @@ _ADVICE_WITH_BATCH_NORM = _ADVICE | {
 
 
 def _channel_findings(site: SiteDistances, limits: Thresholds, advice: dict[str, str]) -> list[Finding]:
-    constant = site.deviation <= 1e-12 * np.maximum(np.abs(site.mean), np.finfo(float).tiny)
-    dead, on = (site.highest <= 0) & ~constant, (site.lowest >= 0) & ~constant
-    far = (dead | on) & (site.nearest > limits.far * site.best_rms)
+    # a channel that bends twice is judged by both folds: the one that no data reaches costs nothing
+    constant = site.by_bend(site.deviation <= 1e-12 * np.maximum(np.abs(site.mean), np.finfo(float).tiny)).all(0)
+    below, above = site.by_bend(site.highest <= 0), site.by_bend(site.lowest >= 0)
+    unsplit = (below | above).all(0) & ~constant
+    dead = below.all(0) & unsplit
+    on = unsplit & ~dead
+    nearest, offsets, spread = (site.by_bend(v).min(0) for v in (site.nearest, site.offset, site.best_rms))
+    far = unsplit & (nearest > limits.far * spread)
     found = []
     for kind, where in (("constant", constant), ("dead", dead), ("always on", on), ("far folds", far)):
         if not where.any():
             continue
-        offset = np.median(site.offset[where] / np.maximum(site.best_rms[where], np.finfo(float).tiny))
+        offset = np.median(offsets[where] / np.maximum(spread[where], np.finfo(float).tiny))
         share = f"offset {offset:.3g} deviations (median)" if kind != "constant" else "deviation 0"
         off = kind == "dead" and site.site.op not in ("relu", "relu6", "threshold", "clamp_min")
         name = "always off" if off else kind
-        found.append(Finding(name, site.name, int(where.sum()), len(site), share, advice[kind]))
+        found.append(Finding(name, site.name, int(where.sum()), np.size(where), share, advice[kind]))
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import numpy as np
 from torch import nn
 
 from ..network import site_names
@@ -76,8 +77,8 @@ def folds(subject: Subject) -> ReportBlock:
     points, _ = subject.some(1000)
     model = subject.model
     found = normalization_report(model, points if not isinstance(model, nn.Module) else subject.rows(points))
-    channels = sum(len(site) for site in found.distances)
-    split = sum(int(((site.lowest < 0) & (site.highest > 0)).sum()) for site in found.distances)
+    splitting = [site.by_bend(site.splits).any(0) for site in found.distances]
+    channels, split = sum(np.size(site) for site in splitting), sum(int(np.sum(site)) for site in splitting)
     share = split / channels if channels else math.nan
     kinds = {finding.kind for finding in found.findings}
     findings = "; ".join(
