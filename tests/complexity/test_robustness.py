@@ -222,3 +222,20 @@ def test_bad_arguments_are_named() -> None:
     ):
         with pytest.raises(ss.InputError, match=message):
             robustness(nn.Linear(3, 2), torch.ones(2, 3), **{"y": torch.zeros(2), "epsilons": 0.1, **wrong})
+
+
+def test_of_several_outputs_one_is_to_be_chosen():
+    class Two(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.part = nn.Linear(2, 2)
+
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return self.part(x), x
+
+    x, y = torch.randn(8, 2), torch.arange(8) % 2
+    asked = {"epsilons": 0.1, "steps": 1, "restarts": 1, "queries": 1}
+    with pytest.raises(ss.InputError, match=r"one tensor of scores, got tuple; choose it with forward="):
+        ss.complexity.robustness(Two(), x, y, **asked)
+    found = ss.complexity.robustness(Two(), x, y, forward=lambda model, x: model(x)[0], **asked)
+    assert found.survived.shape == (1, 8)

@@ -275,6 +275,11 @@ def class_scores(model: nn.Module, forward: Forward | None) -> Scores:
 
     def scores(x: Tensor) -> Tensor:
         values: Tensor = model(x) if forward is None else forward(model, x)
+        if not isinstance(values, Tensor):
+            raise InputError(
+                f"the model must give one tensor of scores, got {type(values).__name__}; choose it with forward=, "
+                "e.g. lambda model, x: model(x)[0]."
+            )
         if values.dim() == 1:
             values = values[:, None]
         if values.dim() != 2:

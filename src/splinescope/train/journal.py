@@ -96,7 +96,9 @@ class Journal:
                 for key in {**header, **self._header}
                 if header.get(key) != self._header.get(key)
             )
-            raise InputError(f"{self.folder} holds records of another measurement: {told}. Choose another folder, or remove these.")
+            raise InputError(
+                f"{self.folder} holds records of another measurement: {told}. Choose another folder, or remove these."
+            )
         return records
 
     def _rewrite(self) -> None:
