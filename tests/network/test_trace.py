@@ -268,6 +268,7 @@ def test_all_unsupported_parts_are_listed_at_once():
     [
         (lambda model, x: ss.trace(model, x), "trace"),
         (lambda model, x: ss.tessellate(model, ss.Slice.axes(x[0], (0, 1), -1, 1)), "tessellate"),
+        (lambda model, x: ss.tiling.Retiler(model, ss.Slice.axes(x[0], (0, 1), -1, 1)), "Retiler"),
         (lambda model, x: ss.local_complexity(model, x, radius=0.1, method="exact"), "local_complexity"),
     ],
 )
@@ -277,7 +278,7 @@ def test_refusals_name_what_was_asked_and_what_works(ask, name):
         ask(nn.Sequential(nn.Linear(6, 6), nn.GELU(), nn.Linear(6, 2)), x)
     first, *_, last = str(caught.value).splitlines()
     assert first == f"{name} needs a network of affine steps and folds; in the way of that:"
-    assert last.startswith("What works on this model as it is: tessellate(model, slice, tolerance=...)")
+    assert last.startswith("What works on this model as it is: tessellate(model, view, tolerance=...)")
     with pytest.raises(ss.UnsupportedModelError) as caught:
         ask(nn.Sequential(nn.Linear(6, 6), nn.LayerNorm(6), nn.ReLU()), x)
     assert "tolerance" not in str(caught.value)
@@ -359,7 +360,7 @@ REFUSED = [
     (lambda x: x.sign(), "sign is not continuous"),
     (lambda x: x.long().double(), "casts to torch.int64"),
     (lambda x: x.half().float(), "casts to torch.float16, which is coarser"),
-    (lambda x: x.relu() ** 2, "has no exact tiles; tessellate(model, slice, tolerance"),
+    (lambda x: x.relu() ** 2, "has no exact tiles; tessellate(model, view, tolerance"),
     (lambda x: (x.relu() + 1) ** 0.5, "only x**1 is read as it is"),
     (lambda x: x.relu() ** x, "only x**1 is read as it is"),
     (lambda x: 2 ** x.relu(), "only x**1 is read as it is"),

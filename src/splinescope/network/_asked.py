@@ -24,11 +24,14 @@ class NotPiecewiseAffine(UnsupportedModelError):
 
 
 def asked_for() -> str:
-    """Name of the function of splinescope that the user called, from the stack: the outermost of the innermost run."""
+    """What the user called, from the stack: the outermost function or class of splinescope in the innermost run."""
     frame = sys._getframe(1)
     name = "trace"
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "splinescope":
-        if not frame.f_code.co_name.startswith(("_", "<")):
+        if frame.f_code.co_name == "__init__":
+            made = type(frame.f_locals["self"]).__name__
+            name = name if made.startswith("_") else made
+        elif not frame.f_code.co_name.startswith(("_", "<")):
             name = frame.f_code.co_name
         frame = frame.f_back  # type: ignore[assignment]
     return name
@@ -44,7 +47,7 @@ def refused(lines: list[str], only_smooth: bool) -> NotPiecewiseAffine:
 
 def with_what_works(error: NotPiecewiseAffine, model: nn.Module, batch: Tensor) -> UnsupportedModelError:
     """The refusal with the calls that do work on the model: each is tried on a copy of it, at random points."""
-    works = ["tessellate(model, slice, tolerance=...) tiles it within a tolerance"] if error.only_smooth else []
+    works = ["tessellate(model, view, tolerance=...) tiles it within a tolerance"] if error.only_smooth else []
     works += [what for what, ask in _CALLS if _works(ask, model, batch)]
     return UnsupportedModelError(
         f"{error}\nWhat works on this model as it is: {'; '.join(works)}." if works else str(error)

@@ -16,12 +16,12 @@ from ._hinges import JUMP, activation, bend, soft
 from ._registry import fold, refuse
 
 SMOOTH = (  # of what `tessellate(..., tolerance=)` takes, and of that alone
-    "is smooth, not piecewise affine, so it has no exact tiles; tessellate(model, slice, tolerance=1e-3) tiles a "
+    "is smooth, not piecewise affine, so it has no exact tiles; tessellate(model, view, tolerance=1e-3) tiles a "
     "network within a tolerance of it. Or use a piecewise-affine activation (ReLU, LeakyReLU, Hardtanh...)."
 )
 CURVED = "is not piecewise affine, so it has no tiles, nor any within a tolerance; use piecewise-affine functions."
 QUADRATIC = (
-    "is piecewise quadratic, not piecewise affine, so it has no exact tiles; tessellate(model, slice, tolerance=1e-3) "
+    "is piecewise quadratic, not piecewise affine, so it has no exact tiles; tessellate(model, view, tolerance=1e-3) "
     "tiles a network within a tolerance of it. Or use a piecewise-affine activation (ReLU, LeakyReLU, Hardtanh...)."
 )
 

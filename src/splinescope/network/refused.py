@@ -79,7 +79,7 @@ refuse('is smooth, not piecewise affine; with nonlinearity="relu" it is.', "rnn_
 refuse(ATTENTION, "scaled_dot_product_attention", "bilinear", "_native_multi_head_attention")
 
 LATE = (
-    "is smooth and allowed only as the very last operation of a network; tessellate(model, slice, tolerance=1e-3) "
+    "is smooth and allowed only as the very last operation of a network; tessellate(model, view, tolerance=1e-3) "
     "tiles a network within a tolerance of it, or trace the part before it."
 )
 soft(LATE, "sigmoid", "tanh")
