@@ -707,3 +707,14 @@ def test_all_refused_layers_of_a_transformer_are_named_at_once():
         ss.trace(layer, torch.zeros(1, 3, 4))
     for word in ("scaled_dot_product_attention", "norm1", "norm2"):
         assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [lambda m, x: ss.local_complexity(m, x, radius=0.1), lambda m, x: ss.local_map(m, x[:1]), ss.log_volume],
+    ids=["local_complexity", "local_map", "log_volume"],
+)
+def test_batch_norms_without_statistics_are_named_where_no_tiling_is_asked_for(ask):
+    net = nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4, track_running_stats=False), nn.ReLU()).eval()
+    with pytest.raises(ss.UnsupportedModelError, match=r"no running statistics.*1 \(BatchNorm1d\)"):
+        ask(net, torch.randn(9, 2))

@@ -21,7 +21,7 @@ from torch.overrides import TorchFunctionMode
 from .._errors import InputError, UnsupportedModelError
 from ..network import Site, SplineNetwork
 from ..network._bend import Bend, Given, reading
-from ..network._export import hooks_detached, state_kept, unwrap
+from ..network._export import check_statistics, hooks_detached, state_kept, unwrap
 from ..network._recurrent import unrolled
 from ..network._registry import Operation
 from ..train import evaluating
@@ -47,6 +47,7 @@ def sites_of(model: nn.Module | SplineNetwork, example: Tensor, forward: Forward
     if not isinstance(model, nn.Module):
         raise InputError(f"model must be a torch.nn.Module or the result of trace or load, got {type(model).__name__}.")
     model = unwrap(model)
+    check_statistics(model)
     with (
         evaluating(model),
         hooks_detached(model),

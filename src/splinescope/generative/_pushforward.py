@@ -17,7 +17,7 @@ from .._checks import check_choice, refuse_collections
 from .._derivatives import columns, differentiating, first_line, pull_back
 from .._errors import InputError
 from ..network import Program, SplineNetwork
-from ..network._export import check_mode, unwrap
+from ..network._export import check_mode, check_statistics, unwrap
 from ._ending import before_ending
 
 _WHAT = "a layer of this generator"
@@ -116,6 +116,7 @@ def _callable(model: Bound, output: str) -> tuple[Callable[..., Any], Tensor | N
         )
     module = unwrap(model)
     check_mode(module)
+    check_statistics(module)
     tensors = [*module.parameters(), *module.buffers()]
     return module, next((t for t in tensors if t.is_floating_point()), None)
 

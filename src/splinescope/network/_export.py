@@ -64,6 +64,21 @@ def as_batch(model: nn.Module, example: Any) -> Tensor:
     return batch[[0, 0]].to(dtype=like.dtype, device=like.device)
 
 
+def check_statistics(model: nn.Module) -> None:
+    """Refuse batch norms that keep no statistics: they take those of the batch in evaluation mode too."""
+    norms = (
+        (path or "it", module)
+        for path, module in model.named_modules()
+        if isinstance(module, nn.modules.batchnorm._BatchNorm)
+    )
+    names = [f"{path} ({type(norm).__name__})" for path, norm in norms if norm.running_mean is None]
+    if names:
+        raise UnsupportedModelError(
+            f"These layers keep no running statistics, so a row's answer depends on its batch: {', '.join(names)}. "
+            "Make them with track_running_stats=True."
+        )
+
+
 def check_mode(model: nn.Module) -> None:
     """Refuse layers that act differently in training, naming all of them."""
     moving = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd, nn.RReLU)

@@ -16,7 +16,7 @@ from .._checks import as_float64_array, as_rows, check_generator, check_whole
 from .._display import Result, table
 from .._errors import InputError, UnsupportedModelError
 from ..complexity._sites import module_paths, uncompiled
-from ..network._export import check_mode, hooks_detached, unwrap
+from ..network._export import check_mode, check_statistics, hooks_detached, unwrap
 from .capture import Forward, PartCall, capture, main_tensor, part_paths, plain_call
 from .held import FACTOR, Holding, Record, kind_of, mark_live, origin_of
 from .map_part import MapPart
@@ -74,6 +74,7 @@ def local_map(
         raise InputError(f"model must be a torch.nn.Module, got {type(model).__name__}.")
     model = unwrap(model)
     check_mode(model)
+    check_statistics(model)
     point = _as_point(model, x)
     call = forward or plain_call
     return LocalMap(model, point, lambda u: call(model, u), "", tuple(layers or part_paths(model)))
