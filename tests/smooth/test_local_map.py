@@ -213,3 +213,17 @@ def test_real_transformers_have_their_map(name, attention):
         assert len(at.layers) == 2
         assert at.layer(at.layers[1]).gap <= limit
         assert np.linalg.norm(at.part(output=(0, -1)).matrix()) > 0
+
+
+@pytest.mark.parametrize("radius", [0.1, 2.0])
+def test_validity_is_the_share_of_the_change_that_the_map_gets_wrong(radius):
+    start = 0.7
+    at = ss.local_map(nn.Sequential(nn.SiLU()), torch.tensor([[start]], dtype=torch.float64))
+    found = float(at.validity([radius], directions=1, layers=False).error[0, 0])
+
+    def silu(x):
+        return x / (1 + np.exp(-x))
+
+    gate = silu(start) / start
+    either = [abs(silu(x) - gate * x) / abs(silu(x) - silu(start)) for x in (start + radius, start - radius)]
+    assert min(abs(found - error) for error in either) < 1e-12

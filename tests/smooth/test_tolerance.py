@@ -223,3 +223,15 @@ def test_without_a_tolerance_the_refusal_names_the_way_out():
         ss.tessellate(two_layers(nn.GELU()), VIEW, tolerance=0)
     with pytest.raises(UnsupportedModelError, match="layer_norm"):
         ss.tessellate(nn.Sequential(nn.Linear(2, 3), nn.LayerNorm(3)), VIEW, tolerance=1e-2)
+
+
+@pytest.mark.parametrize("tolerance", [1.0, 0.3, 0.1, 0.03])
+def test_the_tolerance_that_was_asked_for_is_kept(tolerance):
+    torch.manual_seed(1)
+    layers = [nn.Linear(2, 5), nn.GELU(), nn.Linear(5, 5), nn.SiLU(), nn.Linear(5, 5), nn.Softplus(), nn.Linear(5, 2)]
+    net = nn.Sequential(*layers).double()
+    with torch.no_grad():
+        for layer in layers[::2]:
+            layer.weight.mul_(2.5)
+    found = ss.tessellate(net, ss.Slice.axes([0.0, 0.0], (0, 1), -1, 1), tolerance=tolerance).approximation
+    assert (found.bound if found.basis == "bound" else found.deviation) <= tolerance
