@@ -77,6 +77,16 @@ def test_numbers_are_those_of_the_functions_named(found, classifier, moons):
     margin = input_margin(ss.trace(classifier, x).program(), x.double().numpy())
     assert numbers["margins"]["least edge"] == pytest.approx(margin.edge.min())
     assert numbers["network"]["units"] == 24
+    ranks = ss.representation_geometry(classifier, x).series("effective_rank")
+    assert numbers["depth"]["effective rank before the output"] == pytest.approx(float(ranks[-2]))
+
+
+def test_a_report_is_as_sure_as_its_least_sure_block(found, classifier, moons):
+    sure = {block.key: block.certainty for block in found if block.state == "measured"}
+    assert "estimate" in sure.values()
+    assert found.certainty == "estimate"
+    exact = [key for key, certainty in sure.items() if certainty == "exact"]
+    assert quiet(classifier, *moons, include=exact[:2]).certainty == "exact"
 
 
 def test_curvature_is_told_with_and_without_skips(moons):
