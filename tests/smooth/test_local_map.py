@@ -227,3 +227,12 @@ def test_validity_is_the_share_of_the_change_that_the_map_gets_wrong(radius):
     gate = silu(start) / start
     either = [abs(silu(x) - gate * x) / abs(silu(x) - silu(start)) for x in (start + radius, start - radius)]
     assert min(abs(found - error) for error in either) < 1e-12
+
+
+def test_a_random_model_has_no_map():
+    class Noisy(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + torch.randn(3)
+
+    with pytest.raises(UnsupportedModelError, match="misses f.x. by .* It may be random"):
+        ss.local_map(Noisy(), torch.ones(1, 3))
