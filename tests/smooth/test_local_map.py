@@ -234,5 +234,5 @@ def test_a_random_model_has_no_map():
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return x + torch.randn(3)
 
-    with pytest.raises(UnsupportedModelError, match="misses f.x. by .* It may be random"):
+    with pytest.raises(UnsupportedModelError, match=r"misses f.x. by .* It may be random"):
         ss.local_map(Noisy(), torch.ones(1, 3))
