@@ -14,13 +14,13 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from benchmarks.timing import race
 from splinescope.complexity import ComplexityMonitor, local_complexity, random_frame
 from splinescope.train import At
 
@@ -67,18 +67,6 @@ def stored_hulls(model: nn.Module, x: Tensor, frame: Tensor) -> list[Tensor]:
     for handle in handles:
         handle.remove()
     return [torch.cat(c) for c in counts]
-
-
-def race(competitors: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Least CPU seconds of each, over interleaved rounds after one warm-up."""
-    best = dict.fromkeys(competitors, float("inf"))
-    for number in range(rounds + 1):
-        for name, work in competitors.items():
-            start = time.process_time()
-            work()
-            if number:
-                best[name] = min(best[name], time.process_time() - start)
-    return best
 
 
 def measure(rounds: int) -> list[str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -20,19 +19,9 @@ from tests.smooth.networks import deviation_at, random_network
 from torch import Tensor, nn
 
 import splinescope as ss
+from benchmarks.timing import race
 
 TOLERANCES = (1e-1, 1e-2, 1e-3, 1e-4)
-
-
-def race(competitors: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    best = dict.fromkeys(competitors, float("inf"))
-    for number in range(rounds + 1):
-        for name, work in competitors.items():
-            start = time.process_time()
-            work()
-            if number:
-                best[name] = min(best[name], time.process_time() - start)
-    return best
 
 
 def overhead(rounds: int) -> list[str]:
