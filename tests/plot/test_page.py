@@ -2,7 +2,6 @@
 
 import base64
 import re
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from torch import nn
 import splinescope as ss
 from splinescope.plot import frame
 from splinescope.tiling.quantities import QUANTITIES
-from tests.browser import PIXELS, open_browser, opened
+from tests.browser import PIXELS
 
 TO_CLIENT = """([x, y]) => { const box = view.overlay.getBoundingClientRect(), at = view.toScreen(x, y)
 return [box.left + at[0], box.top + at[1]] }"""
@@ -26,23 +25,6 @@ def tiling():
     torch.manual_seed(5)
     net = nn.Sequential(nn.Linear(2, 12), nn.ReLU(), nn.Linear(12, 8), nn.ReLU(), nn.Linear(8, 3, bias=False))
     return ss.tessellate(net, ss.Slice.through([-1.0, -1.0], [1.0, -0.8], [0.0, 1.0], pad=0.3))
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with open_browser() as made:
-        yield made
-
-
-@pytest.fixture
-def open_page(browser):
-    @contextmanager
-    def loaded(path, **options):
-        with opened(browser, path, **options) as page:
-            page.wait_for_selector("body[data-ready]")
-            yield page
-
-    return loaded
 
 
 def hover(page, point):

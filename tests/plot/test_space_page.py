@@ -1,7 +1,6 @@
 """The page of a 3-D tiling, in a real browser: exact sections and level sets, the right cell under the pointer."""
 
 import re
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -11,7 +10,6 @@ from torch import nn
 import splinescope as ss
 from splinescope.plot.space_frame import space_frame
 from splinescope.tiling.quantities import available
-from tests.browser import open_browser, opened
 
 AREAS = """heights => { // of the polygons where heights are zero, in slice units, by tile
 const found = view.solid.zeros(heights()), {unit} = view.solid, sizes = []
@@ -43,23 +41,6 @@ def file(tiling, tmp_path_factory):
     points = np.random.default_rng(0).uniform(-1, 1, (6, 3))
     tiling.to_html(path, title="A </script> <b>title</b>", color="class", x=points, y=np.arange(6) % 3)
     return path
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with open_browser() as made:
-        yield made
-
-
-@pytest.fixture
-def open_page(browser):
-    @contextmanager
-    def loaded(path, **options):
-        with opened(browser, path, **options) as page:
-            page.wait_for_selector("body[data-ready]")
-            yield page
-
-    return loaded
 
 
 def settle(page):
