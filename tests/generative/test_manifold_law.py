@@ -78,6 +78,51 @@ def test_noise_off_the_manifold_does_not_refuse_the_model(hill):
     assert float(found.projection.distances.median()) > 0.1
 
 
+class Stairs(nn.Module):
+    """A curve `z -> (z, height)` of flat treads and steep risers; noise throws points from one to another."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.starts = nn.Parameter(torch.tensor([-0.75, -0.25, 0.25, 0.75], dtype=torch.float64))
+
+    def forward(self, z: torch.Tensor) -> torch.Tensor:
+        risen = torch.relu(z - self.starts) - torch.relu(z - self.starts - 0.05)
+        return torch.cat([z, 10 * risen.sum(1, keepdim=True)], 1)
+
+
+def test_what_noise_does_to_projections_is_done_to_the_reference_too():
+    """Points lifted off treads come down on risers: their projections crowd where the volume is large by far more than
+    chance allows, and yet the law that made them is not refused."""
+    stairs, rng = Stairs().eval(), torch.Generator().manual_seed(8)
+    x = stairs(Box(1).draw(1000, rng)).detach()
+    x[:, 1] += 0.1 * torch.randn(1000, generator=rng, dtype=torch.float64)
+    found = manifold_law(stairs, x, Box(1), pool=1000, reference=1000, draws=500)
+    flat, steep = np.log(2), np.log(2) + np.log(np.hypot(1, 10))  # the interval has density 1 / 2
+    share = 4 * 0.05 / 2  # of latents on risers
+    error = (steep - flat) * np.sqrt(share * (1 - share) / 1000)
+    assert (found.surprise.mean() - (flat + share * (steep - flat))) / error > 6
+    assert found.p_model > 0.05
+    assert abs(found.rho) < 0.2
+
+
+class Bottleneck(nn.Module):
+    """Three latents through two numbers: no volume in three dimensions anywhere, factors from 1 to 3 in two."""
+
+    def forward(self, z: torch.Tensor) -> torch.Tensor:
+        u, v = (z[:, 0] + z[:, 2]) / 2, (z[:, 1] - z[:, 2]) / 2
+        return torch.stack([u + 2 * u.relu(), v, 2 * v.relu()], 1)
+
+
+def test_a_generator_without_volume_is_refused_by_its_rank_and_tested_by_fewer_directions():
+    thin = Bottleneck().eval()
+    x = thin(Box(3).draw(300, torch.Generator().manual_seed(4)))
+    with pytest.raises(ss.InputError, match=r"rank there is 2 to 2, below its 3 latent numbers; give top_k, such as 2"):
+        manifold_law(thin, x, Box(3), pool=200, reference=200, draws=100)
+    found = manifold_law(thin, x, Box(3), pool=500, reference=500, draws=200, top_k=2)
+    assert found.p_model > 0.01
+    assert found.flat == (0.0, 0.0)
+
+
 def test_what_cannot_be_told_is_said(hill):
     even = nn.Linear(2, 3).double().eval()
     with pytest.raises(ss.InputError, match="the same"):

@@ -22,6 +22,10 @@ NOISE = 0.02
 LATENT = 3
 """Of the autoencoders of digits: few, so that a pool says something of the uniform law."""
 
+PUBLISHED: dict[str, int | None] = {"MLP GAN": 10, "MLP VAE": None, "conv VAE": None}
+"""Singular values that count. The GAN has 64 latents and rank 13 to 62 (its ReLUs), so no volume in 64 dimensions: ten
+are below every rank. Chosen from the network alone, before its data were looked at."""
+
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
     surfaces, sets, points, pool = (1, 2, 60, 400) if size == "quick" else (5, 12, 200, 3000)
@@ -81,7 +85,9 @@ def _data(generator: nn.Module, rho: float, points: int, rng: torch.Generator) -
 
 
 def _published(seed: int, progress: Progress | None) -> dict[str, dict[str, Any]]:
-    """The MNIST generators that others trained, on 100 test images of MNIST, where these files are."""
+    """The MNIST generators that others trained, on 100 test images of MNIST; those whose files are not here are left
+    out, which the claims say.
+    """
     path = Path(os.environ.get("SPLINESCOPE_TEST_DATA", "../shared/data")) / "cifar10_100" / "mnist_test.csv"
     if not path.is_file():
         return {}
@@ -96,7 +102,15 @@ def _published(seed: int, progress: Progress | None) -> dict[str, dict[str, Any]
         law = Gaussian(subject.latent)
         found[subject.name] = _told(
             manifold_law(
-                subject.generator, data[subject.name], law, pool=1500, reference=300, starts=2, steps=20, generator=rng
+                subject.generator,
+                data[subject.name],
+                law,
+                pool=1500,
+                reference=300,
+                starts=2,
+                steps=20,
+                top_k=PUBLISHED[subject.name],
+                generator=rng,
             )
         ) | {"scale": float(data[subject.name].flatten(1).std(0).norm())}
     return found
@@ -148,15 +162,22 @@ def _list(values: list[float]) -> str:
 
 
 def _of_published(found: dict[str, dict[str, Any]]) -> tuple[Claim, ...]:
-    return tuple(
-        judged(
-            f"Held-out data lie on the generator's manifold as the model says (published {name}, 100 test images of "
-            "MNIST).",
-            f"rho {v['rho']:.2f} ({v['low']:.2f} to {v['high']:.2f}), p value {v['model']:.3g}; median distance to the "
-            f"manifold {v['distance']:.2f}, where the data spread by {v['scale']:.2f}",
-            holds=[Check("p value of the model's law", v["model"], ">", 0.01, "one model, strictly")],
-        )
-        for name, v in found.items()
+    return tuple(_of_one(name, kept, found.get(name)) for name, kept in PUBLISHED.items())
+
+
+def _of_one(name: str, kept: int | None, v: dict[str, Any] | None) -> Claim:
+    """Also of a network that is not at hand: the record says that it was not measured."""
+    volume = "" if kept is None else f"; volume of the {kept} most stretched directions"
+    return judged(
+        "Held-out data lie on the generator's manifold as the model says (published "
+        f"{name}, 100 test images of MNIST{volume}).",
+        "not measured: read at full size only, where the files of network and images are (SPLINESCOPE_TEST_DATA)"
+        if v is None
+        else f"rho {v['rho']:.2f} ({v['low']:.2f} to {v['high']:.2f}), p value {v['model']:.3g}; median distance to "
+        f"the manifold {v['distance']:.2f}, where the data spread by {v['scale']:.2f}",
+        holds=[Check("p value of the model's law", float("nan") if v is None else v["model"], ">", 0.01,
+                     "one model, strictly")],
+        needs=[Check("networks measured", float(v is not None), ">", 0.5, "it must be at hand")],
     )  # fmt: skip
 
 

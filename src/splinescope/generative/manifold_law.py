@@ -53,6 +53,7 @@ class ManifoldLaw(Result):
         surprise: `[n]` -log q = log vol - log p at the data's projections.
         projection: The projections.
         effective: How many independent draws the pool is worth for the uniform law; below 100, mistrust p_uniform.
+        flat: Shares of the reference and of the data whose volume factor is 0; they are left out.
     """
 
     rho: float
@@ -62,6 +63,7 @@ class ManifoldLaw(Result):
     surprise: np.ndarray
     projection: Projection
     effective: float
+    flat: tuple[float, float]
     certainty = "estimate"
 
     def __repr__(self) -> str:
@@ -79,7 +81,8 @@ class ManifoldLaw(Result):
                 ("p value of the uniform law", f"{self.p_uniform:.3g}"),
                 ("points", f"{len(self.surprise)}"),
                 ("median distance to the manifold", f"{float(self.projection.distances.median()):.4g}"),
-                ("draws the pool is worth for the uniform law", f"{self.effective:.0f}")]  # fmt: skip
+                ("draws the pool is worth for the uniform law", f"{self.effective:.0f}"),
+                ("left out, of no volume: model, data", ", ".join(f"{share:.1%}" for share in self.flat))]  # fmt: skip
         return f"{table(rows)}\n{self.assurance}"
 
 
@@ -107,13 +110,16 @@ def manifold_law(
         starts: Latents of the pool, nearest in output, from which each projection begins.
         steps: Of the projection, at most.
         draws: Of the bootstrap.
-        top_k: As for `log_volume`, where the product of all singular values spans too many decades.
+        top_k: As for `log_volume`: needed where the generator's rank is below the size of its latents, so that the
+            volume is 0. The law of this number under the model is still tested; rho is then an exponent of the volume
+            along the k most stretched directions.
         generator: Source of randomness; seed 0 if None.
 
     Returns:
         `ManifoldLaw`; an estimate. Data lie off the manifold, and what is off moves projections; so the reference is
         treated alike: its outputs, plus what the data's projections leave of the data, drawn at random, are projected
-        again. How far the data are off is not judged: see `projection.distances`.
+        again. Noise along the manifold, which no projection shows, and noise as large as the manifold's own features
+        are made up for in part only. How far the data are off is not judged: see `projection.distances`.
 
     Example:
         >>> from splinescope.generative import Box
@@ -137,8 +143,16 @@ def manifold_law(
     again = project(model, made, domain, latents, starts=starts, steps=steps)
     own, seen, data = (_surprise(model, z, domain, top_k) for z in (compared, again.latents, found.latents))
     sound = np.isfinite(own) & np.isfinite(seen)
+    if not sound.any():
+        rank = log_volume(model, compared, tangents=domain.tangents(compared)).rank
+        low, high = int(rank.min()), int(rank.max())
+        raise InputError(
+            f"the generator has volume factor 0 at all {len(own)} reference latents: its rank there is {low} "
+            f"to {high}, below its {compared[0].numel()} latent numbers; give top_k, such as {low}."
+        )
+    flat = (float(1 - sound.mean()), float(1 - np.isfinite(data).mean()))
     own, seen, values = own[sound], seen[sound], data[np.isfinite(data)]
-    if not len(own) or np.ptp(own) <= 1e-9 * max(1.0, float(np.abs(own).max())):
+    if np.ptp(own) <= 1e-9 * max(1.0, float(np.abs(own).max())):
         raise InputError("the generator stretches its latents evenly, so its own law and the uniform one are the same.")
     if len(values) < 2:
         raise InputError(f"x must have at least 2 points whose volume factor is positive, got {len(values)}.")
@@ -159,6 +173,7 @@ def manifold_law(
         data,
         found,
         float(effective_size(torch.from_numpy(own))),
+        flat,
     )
 
 
