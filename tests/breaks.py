@@ -1,13 +1,17 @@
-"""Break the code on purpose and see whether a test notices: python -m tests.breaks [NAME ...] [--list]
+"""Break the code on purpose and see whether a test notices: python -m tests.breaks [NAME ...] [--list] [--record FILE]
 
 Each break in breaks.toml is a small change of meaning (a sign, a factor, a forgotten step), made in a copy of the
-repository, with the tests that should go red. "killed" is good; a break that "survived" shows a law that no test holds.
-Names match by any part: `python -m tests.breaks locate cli`.
+repository, with the tests that should go red. "killed" is good; a break that "SURVIVED" shows a law that no test holds.
+Names match by any part: `python -m tests.breaks locate cli`. With --record FILE what was found is kept after every
+break, and what FILE already tells of the same break, source and tests is not run again: a night's run can be stopped
+and taken up.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -15,11 +19,13 @@ import sys
 import tempfile
 import time
 import tomllib
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 COPIED = ("src", "tests", "docs", "examples", "benchmarks", "pyproject.toml", "Makefile", "README.md")
+SLOWEST = 600  # seconds after which the tests of one break are given up
 
 
 @dataclass(frozen=True)
@@ -32,6 +38,31 @@ class Break:
     new: str
     tests: str
 
+    @property
+    def source(self) -> Path:
+        return Path("src", "splinescope", self.file)
+
+    @property
+    def test_files(self) -> list[Path]:
+        return [Path(word.partition("::")[0]) for word in self.tests.split() if word.startswith("tests/")]
+
+    def key(self, root: Path = ROOT) -> str:
+        """Changes with the break, the file that it is made in, and the tests that should notice."""
+        digest = hashlib.sha256(repr(self).encode())
+        for file in (self.source, *self.test_files):
+            digest.update((root / file).read_bytes())
+        return digest.hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What became of a break: "killed", "SURVIVED", "STALE" (it does not apply) or "ERROR" (nothing was learnt)."""
+
+    result: str
+    seconds: float
+    told: str
+    key: str = ""
+
 
 def breaks() -> list[Break]:
     """Those of breaks.toml."""
@@ -39,52 +70,89 @@ def breaks() -> list[Break]:
 
 
 def main() -> int:
-    """Run the chosen breaks; exit code 1 if one survived."""
+    """Run the chosen breaks; exit code 1 unless all were killed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="parts of names; all by default")
     parser.add_argument("--list", action="store_true", help="show the names")
+    parser.add_argument("--record", type=Path, metavar="FILE", help="keep what was found (JSON); go on from it")
+    parser.add_argument("--within", type=float, metavar="SECONDS", help="begin no break after this time")
     options = parser.parse_args()
     chosen = [b for b in breaks() if not options.names or any(part in b.name for part in options.names)]
     if options.list:
         print("\n".join(b.name for b in chosen))
         return 0
-    with tempfile.TemporaryDirectory() as folder:
-        for part in COPIED:
-            source = ROOT / part
-            if source.is_dir():
-                shutil.copytree(source, Path(folder, part), ignore=shutil.ignore_patterns("_build", "node_modules"))
-            else:
-                shutil.copy2(source, folder)
-        survivors = [b.name for b in chosen if not tried(b, Path(folder))]
-    print(f"{len(chosen) - len(survivors)} of {len(chosen)} killed")
-    return int(bool(survivors))
+    keys = {b.name: b.key() for b in breaks()}
+    known = {name: found for name, found in read_record(options.record).items() if found.key == keys.get(name)}
+    left = [b for b in chosen if b.name not in known]
+    started = time.monotonic()
+    if left:
+        with tempfile.TemporaryDirectory() as folder:
+            copy_to(Path(folder))
+            for one in left:
+                if options.within is not None and time.monotonic() - started > options.within:
+                    break
+                known[one.name] = found = tried(one, Path(folder))
+                print(f"{found.result:9} {one.name} ({found.seconds:.0f} s) {found.told}", flush=True)
+                if options.record:
+                    text = json.dumps({name: asdict(f) for name, f in sorted(known.items())}, indent=1)
+                    options.record.write_text(text + "\n", encoding="utf-8")
+    results = Counter(known[b.name].result if b.name in known else "not run" for b in chosen)
+    seconds = sum(known[b.name].seconds for b in chosen if b.name in known)
+    print(f"{results['killed']} of {len(chosen)} killed, in {seconds / 60:.0f} minutes")
+    for b in chosen:
+        if b.name not in known or known[b.name].result != "killed":
+            print(f"  {known[b.name].result if b.name in known else 'not run':9} {b.name}")
+    return int(results["killed"] < len(chosen))
 
 
-def tried(one: Break, folder: Path) -> bool:
+def read_record(file: Path | None) -> dict[str, Found]:
+    """What an earlier run has found, by name; nothing if there is no file."""
+    if file is None or not file.exists():
+        return {}
+    return {name: Found(**entry) for name, entry in json.loads(file.read_text(encoding="utf-8")).items()}
+
+
+def copy_to(folder: Path) -> None:
+    """The repository as it stands, compiled kernels too."""
+    for part in COPIED:
+        source = ROOT / part
+        if source.is_dir():
+            shutil.copytree(source, folder / part, ignore=shutil.ignore_patterns("_build", "node_modules"))
+        else:
+            shutil.copy2(source, folder)
+
+
+def tried(one: Break, folder: Path) -> Found:
     """Whether a test notices the break. One that does not apply is an error: the list has to follow the code."""
-    file = folder / "src" / "splinescope" / one.file
+    file, key = folder / one.source, one.key(folder)
     source = file.read_text(encoding="utf-8")
     if source.count(one.old) != 1:
-        print(f"STALE     {one.name}: {one.old!r} occurs {source.count(one.old)} times in {one.file}", flush=True)
-        return False
+        return Found("STALE", 0.0, f"{one.old!r} occurs {source.count(one.old)} times in {one.file}", key)
+    before, compiled, kept = file.stat(), file.parent / "__pycache__", folder / "kept"
+    shutil.copytree(compiled, kept) if compiled.exists() else kept.mkdir()
+    environment = {**os.environ, "PYTHONPATH": f"{folder / 'src'}{os.pathsep}{folder}"}
     file.write_text(source.replace(one.old, one.new), encoding="utf-8")
     started = time.monotonic()
     try:
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *one.tests.split()]
-        environment = {**os.environ, "PYTHONPATH": f"{folder / 'src'}{os.pathsep}{folder}"}
-        run = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+        run = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=SLOWEST)
+    except subprocess.TimeoutExpired:
+        return Found("ERROR", SLOWEST, "the tests did not end", key)
     finally:
         file.write_text(source, encoding="utf-8")
-    lines = run.stdout.strip().splitlines()
-    if run.returncode not in (0, 1):  # pytest itself failed, or the process died: nothing was learnt, unless it crashed
-        crashed = run.returncode < 0
-        word = "killed" if crashed else "ERROR"
-        print(f"{word:9} {one.name}: exit code {run.returncode}; {(lines or ['-'])[-1]}", flush=True)
-        return crashed
-    seen = next((line for line in reversed(lines) if line.startswith(("FAILED", "ERROR"))), "")
-    word = "killed" if run.returncode else "SURVIVED"
-    print(f"{word:9} {one.name} ({time.monotonic() - started:.0f} s) {seen.partition(' - ')[0][:100]}", flush=True)
-    return bool(run.returncode)
+        os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))  # what was compiled goes by its file's time
+        shutil.rmtree(compiled, ignore_errors=True)
+        kept.rename(compiled)
+    seconds = round(time.monotonic() - started, 1)
+    lines = run.stdout.strip().splitlines() or ["-"]
+    if run.returncode < 0:  # the process crashed: that is seen
+        return Found("killed", seconds, f"signal {-run.returncode}", key)
+    if run.returncode not in (0, 1):  # pytest itself failed: nothing was learnt
+        return Found("ERROR", seconds, f"exit code {run.returncode}; {lines[-1]}", key)
+    if not run.returncode:
+        return Found("SURVIVED", seconds, lines[-1], key)
+    red = next((line for line in reversed(lines) if line.startswith(("FAILED", "ERROR"))), "")
+    return Found("killed", seconds, red.partition(" - ")[0].partition(" ")[2], key)
 
 
 if __name__ == "__main__":

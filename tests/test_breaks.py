@@ -1,20 +1,81 @@
 """The list of breaks follows the code: one that no longer applies breaks nothing, and no test is tried by it."""
 
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
 import pytest
 
-from .breaks import ROOT, Break, breaks
+from . import breaks as script
+from .breaks import ROOT, Break, Found, breaks, tried
 
 
 @pytest.mark.parametrize("one", breaks(), ids=lambda one: one.name)
 def test_a_break_applies_once_and_names_tests_that_exist(one: Break) -> None:
-    source = (ROOT / "src" / "splinescope" / one.file).read_text(encoding="utf-8")
+    source = (ROOT / one.source).read_text(encoding="utf-8")
     assert source.count(one.old) == 1
     assert one.new != one.old
-    files = [word.partition("::")[0] for word in one.tests.split() if word.startswith("tests/")]
-    assert files
-    assert all((ROOT / file).exists() for file in files)
+    assert one.test_files
+    assert all((ROOT / file).exists() for file in one.test_files)
 
 
 def test_no_two_breaks_have_one_name() -> None:
     names = [one.name for one in breaks()]
     assert len(set(names)) == len(names)
+
+
+def test_a_break_is_killed_survives_or_is_stale_and_leaves_the_source_as_it_was(tmp_path: Path) -> None:
+    source, law = tmp_path / "src" / "splinescope" / "sums.py", tmp_path / "tests" / "test_sums.py"
+    for file, text in ((source, "def add(a, b):\n    return a + b\n"), (law, LAW)):
+        file.parent.mkdir(parents=True)
+        file.write_text(text)
+    before = source.stat().st_mtime_ns
+    seen = {old: tried(Break("a", "sums.py", old, new, "tests/test_sums.py"), tmp_path) for old, new in CHANGES}
+    assert {old: found.result for old, found in seen.items()} == {
+        "a + b": "killed",
+        "(a, b)": "SURVIVED",
+        "a * b": "STALE",
+    }
+    assert seen["a + b"].told == "tests/test_sums.py::test_zero_is_neutral"
+    assert source.read_text() == "def add(a, b):\n    return a + b\n"
+    assert source.stat().st_mtime_ns == before
+
+
+LAW = """
+import importlib.util, pathlib
+def test_zero_is_neutral():
+    spec = importlib.util.spec_from_file_location("sums", pathlib.Path("src/splinescope/sums.py"))
+    sums = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(sums)
+    assert sums.add(3, 0) == 3
+"""
+CHANGES = [("a + b", "a + b + 1"), ("(a, b)", "(b, a)"), ("a * b", "0")]
+
+
+def test_a_run_is_taken_up_where_it_stopped(tmp_path, monkeypatch, capsys) -> None:
+    """What the record tells of the same break, source and tests is not run again; of a changed one it is."""
+    record, run = tmp_path / "record.json", []
+
+    def counted(one: Break, folder: Path) -> Found:
+        run.append(one.name)
+        return Found("killed", 1.0, "by a test", one.key())
+
+    monkeypatch.setattr(script, "copy_to", lambda folder: None)
+    monkeypatch.setattr(script, "tried", counted)
+    monkeypatch.setattr(sys, "argv", ["breaks", "locate", "--record", str(record)])
+    names = [one.name for one in breaks() if "locate" in one.name]
+    assert script.main() == 0
+    assert script.main() == 0
+    assert run == names
+    entries = json.loads(record.read_text())
+    entries[names[1]]["key"] = "of another source"
+    record.write_text(json.dumps(entries))
+    monkeypatch.setattr(sys, "argv", [*sys.argv, "--within", "-1"])
+    assert script.main() == 1  # no time for it, and the old answer is none
+    assert run == names
+    monkeypatch.setattr(sys, "argv", sys.argv[:-2])
+    assert script.main() == 0
+    assert run == [*names, names[1]]
+    assert f"{len(names)} of {len(names)} killed" in capsys.readouterr().out
