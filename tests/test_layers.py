@@ -14,7 +14,10 @@ import splinescope
 ROOT = Path(splinescope.__file__).parent
 LEVEL = {
     **dict.fromkeys(
-        ("_errors", "_archive", "_checks", "_compile", "_derivatives", "_display", "_files", "_parallel", "_progress"),
+        (
+            *("_errors", "_archive", "_checks", "_compile", "_derivatives", "_display", "_files", "_interrupt"),
+            *("_parallel", "_progress"),
+        ),
         0,
     ),
     **dict.fromkeys(("data", "network"), 1),

@@ -1,5 +1,15 @@
 """`python -m splinescope` is the `splinescope` command."""
 
-from .cli import main
+from . import _interrupt
 
-main(prog_name="splinescope")
+
+def run() -> None:
+    """The command; Ctrl-C is answered before anything that takes time is loaded."""
+    _interrupt.watch()
+    from .cli import main
+
+    main(prog_name="splinescope")
+
+
+if __name__ == "__main__":
+    run()

@@ -89,3 +89,71 @@ def test_an_interrupted_tiling_leaves_no_thread_at_work(monkeypatch):
         ss.tessellate(network, ss.Slice.axes([0.0, 0.0], (0, 1), -9, 9), threads=2, chunk_bytes=1 << 16)
     assert at_work == []
     assert threading.active_count() == before
+
+
+STRUCK = """
+import atexit, builtins, importlib.util, os, signal, sys, types
+import click
+from splinescope.__main__ import run
+
+
+def strike(*_, **__):
+    os.kill(os.getpid(), signal.SIGINT)
+    for _ in range(9):  # Python answers between two steps of its own code
+        pass
+
+
+class Lost:
+    def __del__(self):
+        strike()
+
+
+def verb():
+    if when == "in a destructor":
+        Lost()
+    if when == "at exit":
+        atexit.register(strike)
+    if when == "in the verb":
+        strike()
+    click.echo("done")
+
+
+when = sys.argv.pop(1)
+sys.modules["struck"] = types.SimpleNamespace(command=click.command("verb")(verb))
+if when == "while it is loaded":
+    class Finder:
+        find_spec = strike
+    sys.modules.pop("splinescope.cli", None)
+    sys.meta_path.insert(0, Finder)
+else:
+    from splinescope.cli import _main
+    _main.VERBS["verb"] = "struck"
+    if when == "while it reads its arguments":
+        _main._LazyGroup.parse_args = strike
+    if when == "between the verb and the end":
+        click.Context.exit = strike
+    if when == "when all is taken down":
+        builtins.kept = Lost()  # goes with the last of all modules
+run()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are others there")
+@pytest.mark.parametrize(
+    "when",
+    [
+        "while it is loaded",
+        "while it reads its arguments",
+        "in the verb",
+        "in a destructor",
+        "between the verb and the end",
+        "at exit",
+        "when all is taken down",
+    ],
+)
+def test_whenever_ctrl_c_comes_there_is_one_line(when):
+    ran = subprocess.run([sys.executable, "-c", STRUCK, when, "verb"], capture_output=True, text=True)
+    if when == "when all is taken down":  # the verb has done its work
+        assert (ran.returncode, ran.stdout, ran.stderr) == (0, "done\n", "")
+    else:
+        assert (ran.returncode, ran.stderr) == (130, "Interrupted.\n")

@@ -6,7 +6,7 @@ import importlib
 
 import click
 
-from .. import __version__
+from .. import __version__, _interrupt
 from .._errors import SplinescopeError
 
 VERBS: dict[str, str] = {
@@ -42,12 +42,17 @@ class _LazyGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> object:
         try:
+            with _interrupt.at_work():
+                return self._invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo(_interrupt.LINE, err=True)
+            ctx.exit(_interrupt.CODE)
+
+    def _invoke(self, ctx: click.Context) -> object:
+        try:
             return super().invoke(ctx)
         except BrokenPipeError:
             raise  # the reader of a pipe has left: click ends quietly
-        except KeyboardInterrupt:
-            click.echo("Interrupted.", err=True)
-            ctx.exit(130)  # 128 + SIGINT, as shells expect
         except click.UsageError as error:
             where = error.ctx.command_path if error.ctx is not None else "splinescope"
             click.echo(f"Error: {' '.join(error.format_message().split())} (see {where} --help)", err=True)
