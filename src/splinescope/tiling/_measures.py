@@ -52,7 +52,8 @@ class Measures:
         """`[k, C, d]` slopes A of the maps `f(t) = A t + c` on the slice, in slice coordinates.
 
         From the outputs at three well-placed corners of each tile; tiles thinner than 1e-6 of the slice, whose
-        corners hold too few digits, by differentiating the network where it is attached. Exact to rounding.
+        corners hold too few digits, by differentiating the network where it is attached (without it, NaN where the
+        corners lie on a line). Exact to rounding.
 
         Reference: Balestriero, Humayun, Baraniuk, "On the Geometry of Deep Learning", equation (5).
         """

@@ -26,7 +26,13 @@ def slopes_from_simplices(points: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Slopes `[k, C, d]` of the affine maps with values `[k, d + 1, C]` at points `[k, d + 1, d]`."""
     edges = points[:, 1:] - points[:, :1]
     rises = values[:, 1:] - values[:, :1]
-    return np.linalg.solve(edges, rises).transpose(0, 2, 1)
+    try:
+        return np.linalg.solve(edges, rises).transpose(0, 2, 1)
+    except np.linalg.LinAlgError:  # some lie in a plane to the last digit: they alone have no slope
+        flat = np.linalg.slogdet(edges)[0] == 0
+        slopes = np.full((len(points), values.shape[2], points.shape[2]), np.nan)
+        slopes[~flat] = np.linalg.solve(edges[~flat], rises[~flat]).transpose(0, 2, 1)
+        return slopes
 
 
 @dataclass(frozen=True)

@@ -173,9 +173,10 @@ def _depth_inside(x, y, start, stop, corners, points):  # type: ignore[no-untype
     for p in range(start, stop):
         a, b = corners[p], corners[p + 1 if p + 1 < stop else start]
         ex, ey = points[b, 0] - points[a, 0], points[b, 1] - points[a, 1]
-        cross = ex * (y - points[a, 1]) - ey * (x - points[a, 0])
-        depth = min(depth, cross / np.sqrt(ex * ex + ey * ey))
-    return depth
+        length = np.sqrt(ex * ex + ey * ey)
+        if length > 0.0:
+            depth = min(depth, (ex * (y - points[a, 1]) - ey * (x - points[a, 0])) / length)
+    return depth if depth < np.inf else -np.inf  # a tile without any side has no inside
 
 
 @jit
@@ -219,8 +220,9 @@ def _count_near(  # type: ignore[no-untyped-def]
                             break
                         a, b = corners[q], corners[q + 1 if q + 1 < stop else start]
                         ex, ey = points[b, 0] - points[a, 0], points[b, 1] - points[a, 1]
-                        share = ((x - points[a, 0]) * ex + (y - points[a, 1]) * ey) / (ex * ex + ey * ey)
-                        share = min(max(share, 0.0), 1.0)
+                        share, square = 0.0, ex * ex + ey * ey
+                        if square > 0.0:
+                            share = min(max(((x - points[a, 0]) * ex + (y - points[a, 1]) * ey) / square, 0.0), 1.0)
                         dx, dy = x - points[a, 0] - share * ex, y - points[a, 1] - share * ey
                         near = dx * dx + dy * dy < radius * radius
                     if near:

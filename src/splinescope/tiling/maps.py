@@ -144,10 +144,13 @@ def _maps(tiling: Tiling, tiles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     used, rows = np.unique(ends, return_inverse=True)
     values = vertex_values(tiling, used)[rows.reshape(ends.shape)]
     points = tiling.vertices[ends]
-    slopes = slopes_from_simplices(points, values) if tiling.dimension > 2 else _flat_slopes(points, values)
+    with np.errstate(all="ignore"):  # tiles without thickness
+        slopes = slopes_from_simplices(points, values) if tiling.dimension > 2 else _flat_slopes(points, values)
     thin = np.flatnonzero(thickness < THIN * np.ptp(tiling.view.domain, axis=0).max())
     if len(thin) and tiling.frozen is not None:
         slopes[thin] = _slopes_by_network(tiling, tiles[thin])
+    elif len(thin):  # nothing is known of what its corners do not tell
+        slopes[thin[~np.isfinite(slopes[thin]).all((1, 2))]] = np.nan
     return slopes, values[:, 0] - np.einsum("kcd,kd->kc", slopes, points[:, 0])
 
 
@@ -239,4 +242,4 @@ def _spanning_corners(offsets, corners, points, tiles, chosen, thickness):  # ty
                 widest = height
                 c = corners[p]
         chosen[i, 0], chosen[i, 1], chosen[i, 2] = a, b, c
-        thickness[i] = widest / np.sqrt(longest)
+        thickness[i] = widest / np.sqrt(longest) if longest > 0.0 else 0.0

@@ -175,9 +175,14 @@ def _outline(points: np.ndarray, offsets: np.ndarray, corners: np.ndarray, label
     chain = []
     for _ in range(len(after)):
         chain.append(current)
-        current = after[current]
-        if current == start:
+        current = after.get(current, -1)
+        if current in (start, -1):
             break
+    if current != start:
+        raise InputError(
+            "a section needs tiles that fill the domain: the outer sides of these do not close. The tiling is "
+            "incomplete, or the file that it was read from is damaged."
+        )
     line = points[chain]
     before, behind = line - np.roll(line, 1, 0), np.roll(line, -1, 0) - line
     turn = before[:, 0] * behind[:, 1] - before[:, 1] * behind[:, 0]

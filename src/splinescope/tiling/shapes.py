@@ -25,7 +25,8 @@ def eccentricities(tiling: Tiling) -> np.ndarray:
     """See `Tiling.eccentricities`."""
     _, _, xx, xy, yy = _polygon_moments(tiling).T
     spread = np.hypot((xx - yy) / 2, xy)
-    return np.sqrt(np.clip(2 * spread / ((xx + yy) / 2 + spread), 0.0, 1.0))
+    total = (xx + yy) / 2 + spread
+    return np.sqrt(np.clip(np.divide(2 * spread, total, out=np.ones_like(total), where=total > 0), 0.0, 1.0))
 
 
 def inradii(tiling: Tiling) -> np.ndarray:
@@ -62,6 +63,12 @@ def _moments(offsets, corners, points, out):  # type: ignore[no-untyped-def]
             xx += twice * (ax * ax + ax * bx + bx * bx) / 6
             xy += twice * (2 * ax * ay + ax * by + bx * ay + 2 * bx * by) / 12
             yy += twice * (ay * ay + ay * by + by * by) / 6
+        if area == 0.0:  # thinner than its corners' digits
+            out[tile] = 0.0
+            for p in range(start, stop):
+                out[tile, 0] += points[corners[p], 0] / (stop - start)
+                out[tile, 1] += points[corners[p], 1] / (stop - start)
+            continue
         x, y = x / area, y / area
         out[tile, 0], out[tile, 1] = x0 + x, y0 + y
         out[tile, 2], out[tile, 3], out[tile, 4] = xx / area - x * x, xy / area - x * y, yy / area - y * y
@@ -80,20 +87,23 @@ def _inscribed(offsets, corners, points, sides, radii):  # type: ignore[no-untyp
         for p in range(n):
             x0 += points[corners[start + p], 0] / n
             y0 += points[corners[start + p], 1] / n
+        m = 0  # sides that have a length
         for p in range(n):
             a, b = corners[start + p], corners[start + (p + 1) % n]
             ex, ey = points[b, 0] - points[a, 0], points[b, 1] - points[a, 1]
             length = np.sqrt(ex * ex + ey * ey)
-            sides[p, 0], sides[p, 1] = ey / length, -ex / length
-            sides[p, 2] = sides[p, 0] * (points[a, 0] - x0) + sides[p, 1] * (points[a, 1] - y0)
+            if length > 0.0:
+                sides[m, 0], sides[m, 1] = ey / length, -ex / length
+                sides[m, 2] = sides[m, 0] * (points[a, 0] - x0) + sides[m, 1] * (points[a, 1] - y0)
+                m += 1
         best = np.inf
-        for i in range(n):
-            for j in range(i + 1, n):
+        for i in range(m):
+            for j in range(i + 1, m):
                 lk = sides[i, 0] * sides[j, 1] - sides[i, 1] * sides[j, 0]
-                for k in range(j + 1, n):
+                for k in range(j + 1, m):
                     li = sides[j, 0] * sides[k, 1] - sides[j, 1] * sides[k, 0]
                     lj = sides[k, 0] * sides[i, 1] - sides[k, 1] * sides[i, 0]
                     total = li + lj + lk
                     if li >= 0 and lj >= 0 and lk >= 0 and total > 0:
                         best = min(best, (li * sides[i, 2] + lj * sides[j, 2] + lk * sides[k, 2]) / total)
-        radii[tile] = best
+        radii[tile] = best if best < np.inf else 0.0  # no three sides hold a disc: the tile has no area

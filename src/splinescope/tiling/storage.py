@@ -25,7 +25,7 @@ from torch import nn
 from .._archive import Kind, Layout, read_archive, require, write_archive
 from .._errors import FileFormatError, InputError
 from ..network import Site, SplineNetwork
-from . import kernels
+from ._stored import check_arrays
 from ._version1 import from_version_1
 from .approximation import Approximation
 from .cells import Cells
@@ -55,7 +55,6 @@ SLICE_LAYOUT: Layout = {
 }
 OPTIONAL = {"values", "facet_offsets", "facet_bits", "knot_elements", "knots"}
 _NUMBERS = ("tolerance", "bound", "deviation", "basis")
-_TOGETHER = 1 << 20  # vertices that are checked at a time
 _MOST_CUTS = 2**31 - 1  # labels are int32
 
 
@@ -141,7 +140,7 @@ def read_slice(name: str, arrays: Mapping[str, np.ndarray]) -> Slice:
 def read_tiling(name: str, arrays: Mapping[str, np.ndarray], view: Slice, header: Mapping[str, Any]) -> Tiling:
     """A tiling from its arrays and its checked header; the arrays are checked here, so that no kernel runs astray."""
     sites = tuple(Site(**{**site, "shape": tuple(site["shape"])}) for site in header["sites"])
-    _check_arrays(name, arrays, view, sum(site.cuts for site in sites))
+    check_arrays(name, arrays, view, sum(site.cuts for site in sites), header["complete"])
     tiles = Cells(arrays["tile_offsets"], arrays["tile_corners"])
     if view.dimension > 2:
         tiles = Polytopes(tiles.offsets, tiles.corners, arrays["facet_bits"], arrays["facet_offsets"])
@@ -192,66 +191,6 @@ def check_header(header: Mapping[str, Any]) -> None:
         and near["basis"] in ("bound", "deviation")
     )
     require(ok, f"approximation {near!r}")
-
-
-def _check_arrays(name: str, arrays: Mapping[str, np.ndarray], view: Slice, cuts: int) -> None:
-    """Refuse arrays that do not fit together: whatever passes can be indexed without a fault."""
-    vertices, offsets = arrays["vertices"], arrays["tile_offsets"]
-    corners, labels = arrays["tile_corners"], arrays["corner_labels"]
-    values = arrays.get("values")
-    sizes = np.diff(offsets)
-    few, many = (2, 2) if view.dimension == 1 else (view.dimension + 1, max(len(corners), view.dimension + 1))
-    low, high = view.domain.min(0), view.domain.max(0)
-    slack = 1e-9 * (high - low).max() + 1e-12 * np.abs(view.domain).max()
-    checks = {
-        f"vertices must have {view.dimension} columns": vertices.shape[1] == view.dimension,
-        "tile_offsets must start at 0 and end at the number of corners": len(offsets) > 0
-        and offsets[0] == 0
-        and offsets[-1] == len(corners),
-        "every tile must have 2 ends (1-D) or at least d + 1 corners": bool(((sizes >= few) & (sizes <= many)).all()),
-        "tile_corners must be vertex numbers": _within(corners, 0, len(vertices)),
-        "corner_labels must be one cut's number, or -1, per side": _within(labels, -1, cuts)
-        and (view.dimension > 2 or len(labels) == len(corners)),
-        "facets must be there in three and more dimensions, and there alone": (view.dimension > 2)
-        == ("facet_bits" in arrays)
-        == ("facet_offsets" in arrays),
-        "values must be one row of finite numbers per vertex": values is None
-        or (len(values) == len(vertices) and values.shape[1] > 0 and bool(np.isfinite(values).all())),
-    }
-    for sentence, ok in checks.items():
-        if not ok:
-            raise FileFormatError(f"{name} is damaged: {sentence}.")
-    if view.dimension > 2 and not _good_facets(arrays, view.dimension):
-        raise FileFormatError(f"{name} is damaged: every tile must have facets, with at least d of its corners each.")
-    inside = bool(((vertices >= low - slack) & (vertices <= high + slack)).all())  # NaN is not
-    if inside and view.dimension == 2:  # on the left of every side
-        start, side = view.domain, np.roll(view.domain, -1, 0) - view.domain
-        inward = np.stack([-side[:, 1], side[:, 0]]) / np.linalg.norm(side, axis=1)
-        least = np.einsum("id,di->i", start, inward) - slack
-        blocks = (vertices[i : i + _TOGETHER] for i in range(0, len(vertices), _TOGETHER))
-        inside = all(bool((block @ inward >= least).all()) for block in blocks)
-    elif inside and view.dimension > 2:
-        hull = view.hull
-        inside = all(bool((vertices @ n <= o + slack).all()) for n, o in zip(hull.normals, hull.offsets, strict=True))
-    if not inside:
-        raise FileFormatError(f"{name} is damaged: vertices must lie in the slice's domain.")
-
-
-def _good_facets(arrays: Mapping[str, np.ndarray], dimension: int) -> bool:
-    """Whether the facets of solid tiles can be listed: offsets ascend, bits reach, every facet has d corners."""
-    offsets, bits = arrays["facet_offsets"], arrays["facet_bits"]
-    sizes = np.diff(offsets)
-    ok = len(offsets) == len(arrays["tile_offsets"]) and len(bits) == len(arrays["tile_corners"])
-    ok = ok and offsets[0] == 0 and offsets[-1] == len(arrays["corner_labels"])
-    if not ok or (sizes <= dimension).any() or (sizes > 64 * bits.shape[1]).any():
-        return False
-    keys, corners = np.empty(offsets[-1], np.uint64), np.empty(offsets[-1], np.int32)
-    kernels.facet_keys(arrays["tile_offsets"], arrays["tile_corners"], bits, offsets, keys, corners)
-    return bool((corners >= dimension).all())
-
-
-def _within(numbers: np.ndarray, low: int, high: int) -> bool:
-    return len(numbers) == 0 or bool(numbers.min() >= low and numbers.max() < high)
 
 
 def _matching(network: nn.Module | SplineNetwork, view: Slice, fingerprint: str) -> SplineNetwork:
