@@ -273,6 +273,14 @@ def fidelity(n: Numbers) -> None:
     assert all(shares(values) for values in n["accuracy"].values())
 
 
+def deep_initialization(n: Numbers) -> None:
+    """Placed by all the data, a convolutional network is the one with batch norm, to batch norm's eps."""
+    for depth in n["depths"]:
+        own, normed = (n["cells"][f"convolutional|{depth}|{start}"] for start in ("placed", "batch norm"))
+        np.testing.assert_allclose(own["spread"], normed["spread"], rtol=1e-2)
+        assert all(1 <= value <= 12 for value in own["spread"])
+
+
 LAWS: dict[str, Callable[[Numbers], None]] = {
     "decomposed-cor4": cor4,
     "decomposed-fig1": rescaling,
@@ -285,6 +293,7 @@ LAWS: dict[str, Callable[[Numbers], None]] = {
     "decomposed-thm13": thm13,
     "decomposed-thm14": thm14,
     "decomposed-sec2": lambda n: None if max(n["difference"]) < 1e-12 else pytest.fail("recentring once is not enough"),
+    "essay-initialization-deep": deep_initialization,
     "essay-instance-norm": instance_norm,
     "essay-fidelity": fidelity,
     "essay-jitter": jitter,

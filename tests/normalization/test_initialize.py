@@ -152,6 +152,85 @@ def test_folds_of_sums_are_named():
     assert done.sums == ("2.relu",)
 
 
+class Stack(nn.Module):
+    """A stem and pre-activation residual blocks, `x + W relu(V relu(x))`, with a fold at the end."""
+
+    def __init__(self, blocks: int, width: int = 8) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.stem = nn.Linear(2, width)
+        self.first = nn.ModuleList(nn.Linear(width, width) for _ in range(blocks))
+        self.second = nn.ModuleList(nn.Linear(width, width) for _ in range(blocks))
+
+    def forward(self, x):
+        x = self.stem(x)
+        for first, second in zip(self.first, self.second, strict=True):
+            x = x + second(torch.relu(first(torch.relu(x))))
+        return torch.relu(x)
+
+
+def test_branches_of_residual_blocks_get_the_deviation_that_is_asked_for():
+    """Branches of deviation 1/4 on a stem of deviation 1: every term is centred, and so is the sum's fold."""
+    stack, x = Stack(16).double(), moons()
+    streams: list[torch.Tensor] = []
+    done = initialize_(stack, x, branch=16**-0.5)
+    assert done.branches == tuple(f"second.{i}" for i in range(16))
+    for layer in (stack.stem, *stack.second):
+        layer.register_forward_hook(lambda _m, _i, out: streams.append(out))
+    stack(x)
+    for i, z in enumerate(streams):
+        torch.testing.assert_close(z.std(0, correction=0), torch.full((8,), 1.0 if i == 0 else 0.25).double())
+    total = torch.stack(streams).sum(0)
+    assert total.mean(0).abs().max() < 1e-11  # the fold of the sum passes through the mean too
+    done.undo()
+    streams.clear()
+    assert initialize_(stack, x).branches == done.branches
+    stack(x)
+    assert all(z.std(0, correction=0).sub(1).abs().max() < 1e-9 for z in streams[-17:])
+
+
+def test_behind_a_layer_norm_its_own_weights_place_the_folds_as_batch_norm_after_it_would():
+    torch.manual_seed(1)
+    x = moons()
+    plain = nn.Sequential(nn.Linear(2, 9), nn.LayerNorm(9), nn.ReLU(), nn.Linear(9, 7), nn.LayerNorm(7), nn.ReLU(),
+                          nn.Linear(7, 3)).double()  # fmt: skip
+    normed = copy.deepcopy(plain)
+    parts = list(normed)
+    normed = nn.Sequential(*parts[:2], nn.BatchNorm1d(9), *parts[2:5], nn.BatchNorm1d(7), *parts[5:]).double()
+    expected = normed.train()(x)
+    linear = plain[0].weight.clone()
+    done = initialize_(plain, x, eps=1e-5)
+    assert done.layers == ("1", "4")
+    assert torch.equal(plain[0].weight, linear)
+    torch.testing.assert_close(plain(x), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_norms_before_a_linear_map_and_over_channels_are_passed():
+    """Pre-norm: the linear map has the last word. Group norm: per channel; a layer norm over images: per pixel."""
+    torch.manual_seed(2)
+    x = torch.randn(20, 2, 4, 4, dtype=torch.float64) + 1
+    model = nn.Sequential(
+        nn.Conv2d(2, 4, 3), nn.GroupNorm(2, 4), nn.ReLU(), nn.Conv2d(4, 3, 1), nn.LayerNorm((3, 2, 2)), nn.ReLU(),
+        nn.Flatten(), nn.LayerNorm(12), nn.Linear(12, 5), nn.ReLU(), nn.Linear(5, 2),
+    ).double()  # fmt: skip
+    assert initialize_(model, x).layers == ("1", "4", "8")
+    z = model[:2](x).movedim(1, 0).flatten(1)
+    assert z.mean(1).abs().max() < 1e-11
+    pixels = model[:5](x).flatten(1)
+    assert pixels.mean(0).abs().max() < 1e-11
+    torch.testing.assert_close(model[:9](x).std(0, correction=0), torch.ones(5).double())
+
+
+def test_unit_variance_is_one_number_a_layer_and_no_offset():
+    model, x = mlp(2, 9, 7, 3), moons()
+    directions = nn.functional.normalize(model[0].weight.clone())
+    initialize_(model, x, method="unit_variance")
+    for end in (1, 3):
+        assert float(model[:end](x).detach().std(correction=0)) == pytest.approx(1, rel=1e-9)
+        assert not model[end - 1].bias.any()
+    torch.testing.assert_close(nn.functional.normalize(model[0].weight), directions)
+
+
 class Functional(nn.Module):
     """A linear map without a module of its own."""
 
@@ -177,6 +256,12 @@ def test_bad_input_is_told_and_nothing_is_changed():
         )
     with pytest.raises(ss.InputError, match="found none"):
         initialize_(cases.model("no hidden layer"), x)
+    with pytest.raises(ss.InputError, match="1 is a norm"):
+        initialize_(nn.Sequential(nn.Linear(2, 3), nn.LayerNorm(3), nn.ReLU()).double(), x, method="whiten")
+    with pytest.raises(ss.InputError, match="1 has no bias"):
+        initialize_(nn.Sequential(nn.Linear(2, 3), nn.RMSNorm(3), nn.ReLU()).double(), x)
+    with pytest.raises(ss.InputError, match="branch must be"):
+        initialize_(mlp(2, 9, 3), x, branch=0)
     shared = nn.Linear(2, 2)
     with pytest.raises(ss.InputError, match="more than once"):
         initialize_(nn.Sequential(shared, nn.ReLU(), shared, nn.ReLU()).double(), x)

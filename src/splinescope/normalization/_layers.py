@@ -132,15 +132,17 @@ class Owners:
     """Who sets the folds of a model.
 
     Attributes:
-        layers: Path -> Linear or convolution whose output reaches a fold through nothing but parameter-free affine
-            steps, in execution order.
+        layers: Path -> Linear, convolution or norm (held, see `freeze_statistics`) whose output reaches a fold through
+            nothing but parameter-free affine steps, in execution order.
         functions: Maps on the way to a fold that no such module owns, in words.
         sums: Paths of the folds that a sum goes into: of several such layers, or of one and a skip connection.
+        branches: Paths of the layers that reach folds through sums alone.
     """
 
     layers: dict[str, nn.Module]
     functions: tuple[str, ...]
     sums: tuple[str, ...]
+    branches: tuple[str, ...]
 
 
 def owners(network: SplineNetwork, model: nn.Module) -> Owners:
@@ -150,17 +152,20 @@ def owners(network: SplineNetwork, model: nn.Module) -> Owners:
     found: dict[str, nn.Module] = {}
     functions: dict[str, None] = {}
     sums: dict[str, None] = {}
+    alone: set[str] = set()
     for layer in layers(program):
         stack = list(layer.fold.inputs)
         ends = 0
+        own: list[str] = []
         while stack:
             name = stack.pop()
             path = program.paths.get(name, "")
             module = model.get_submodule(path)
             if name not in made_by:
                 ends += 1
-            elif isinstance(module, WEIGHTED):
+            elif isinstance(module, (*WEIGHTED, *NORMS)):
                 found[path] = module
+                own.append(path)
                 ends += 1
             else:
                 operation = program.ops[name]
@@ -169,8 +174,11 @@ def owners(network: SplineNetwork, model: nn.Module) -> Owners:
                 stack.extend(made_by[name].inputs)
         if ends > 1:
             sums[layer.fold.site.path or layer.fold.output] = None
+        else:
+            alone.update(own)
     order = {path: i for i, path in enumerate(program.paths[s.output] for s in program.steps if isinstance(s, Affine))}
-    return Owners(dict(sorted(found.items(), key=lambda item: order[item[0]])), tuple(functions), tuple(sums))
+    ordered = dict(sorted(found.items(), key=lambda item: order[item[0]]))
+    return Owners(ordered, tuple(functions), tuple(sums), tuple(path for path in ordered if path not in alone))
 
 
 _MAPS = (
@@ -189,3 +197,6 @@ WEIGHTED = (
     *(nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d),
     *(nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d),
 )
+
+NORMS = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, nn.modules.instancenorm._InstanceNorm)
+"""Norms with weights and biases per unit that have the last word on where a fold lies."""

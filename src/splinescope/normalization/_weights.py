@@ -23,6 +23,14 @@ def channel_axis(module: Any, output: Tensor) -> int:
     return output.dim() - 1 if isinstance(module, nn.Linear) else 1
 
 
+def channel_rows(module: Any, output: Tensor) -> Tensor:
+    """`[n, channels]` a module's output, one column per number of its bias."""
+    if isinstance(module, nn.LayerNorm):
+        return output.reshape(-1, module.weight.numel())
+    axis = channel_axis(module, output)
+    return output.movedim(axis, -1).reshape(-1, output.shape[axis])
+
+
 def _by_group(module: Any) -> tuple[Tensor, int, int]:
     """A view `[groups, ...]` of the weight, and the axes of output and input channels in it."""
     weight = module.weight
@@ -41,10 +49,13 @@ def _along(values: Tensor, view: Tensor, axis: int) -> Tensor:
 @torch.no_grad()
 def scale_outputs_(module: Any, scale: Tensor) -> None:
     """Multiply what the module computes, weight and bias, by one number per output channel."""
-    view, outputs, _ = _by_group(module)
-    view.mul_(_along(scale, view, outputs))
+    if isinstance(module, (nn.Linear, nn.modules.conv._ConvNd)):
+        view, outputs, _ = _by_group(module)
+        view.mul_(_along(scale, view, outputs))
+    else:  # a norm: its weight has one number per channel
+        module.weight.mul_(scale.to(module.weight.dtype).reshape(module.weight.shape))
     if module.bias is not None:
-        module.bias.mul_(scale.to(module.bias.dtype))
+        module.bias.mul_(scale.to(module.bias.dtype).reshape(module.bias.shape))
 
 
 @torch.no_grad()
@@ -68,4 +79,4 @@ def add_to_bias_(module: Any, shift: Tensor) -> None:
     """Add to the bias, making one if there is none."""
     if module.bias is None:
         module.bias = nn.Parameter(torch.zeros(output_channels(module)).to(module.weight))
-    module.bias.add_(shift.to(module.bias.dtype))
+    module.bias.add_(shift.to(module.bias.dtype).reshape(module.bias.shape))

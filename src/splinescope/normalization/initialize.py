@@ -10,18 +10,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from .._checks import check_choice
+from .._checks import check_choice, check_positive
 from .._display import Result
 from .._errors import InputError
 from ..network import Affine, trace
 from ..network._export import unwrap
+from ..network._freeze import freeze_statistics
 from ._data import first_row, raw_batches
-from ._layers import owners
-from ._weights import add_to_bias_, channel_axis, scale_outputs_
+from ._layers import NORMS, Owners, owners
+from ._weights import add_to_bias_, channel_rows, scale_outputs_
 from .folding import owns_weights
 
-Method = Literal["mean", "standard", "whiten", "quantile", "one_unit_per_point"]
-METHODS = ("mean", "standard", "whiten", "quantile", "one_unit_per_point")
+Method = Literal["mean", "standard", "whiten", "quantile", "unit_variance", "one_unit_per_point"]
+METHODS = ("mean", "standard", "whiten", "quantile", "unit_variance", "one_unit_per_point")
 
 _CONSTANT = 1e-12  # a deviation below this share of the largest value is rounding: float64 sums of a million terms
 
@@ -36,12 +37,14 @@ class Initialization(Result):
         constant: Path -> units whose pre-activation did not vary over the data: centred, but not scaled.
         sums: Paths of non-linearities that a sum goes into (a skip connection): the layers in it are set, each on its
             own, but not the sum, so these folds need not pass through the mean.
+        branches: Paths of the layers that reach non-linearities through sums alone, to which `branch` applied.
     """
 
     method: str
     layers: tuple[str, ...]
     constant: dict[str, tuple[int, ...]]
     sums: tuple[str, ...]
+    branches: tuple[str, ...]
     _before: tuple[tuple[Tensor, Tensor], ...] = field(repr=False)
     certainty = "exact"
 
@@ -60,12 +63,14 @@ def initialize_(
     method: Method = "standard",
     eps: float = 0.0,
     quantiles: tuple[float, float] = (0.1, 0.9),
+    branch: float = 1.0,
     generator: torch.Generator | None = None,
 ) -> Initialization:
     r"""Set a plain network's folds by the data, layer by layer, in place and without a gradient.
 
     Every linear map or convolution whose output reaches a non-linearity is set in turn, with the layers before it
-    already set; $m$ and $s$ are mean and deviation of its output $z$ over the data, per unit or channel:
+    already set; where a layer, group or instance norm lies between the two, its own weight and bias are set instead.
+    $m$ and $s$ are mean and deviation of the output $z$ over the data, per unit or channel:
 
     - "mean": $b \leftarrow b - m$. The fold passes through the mean of the layer's inputs.
     - "standard": $W \leftarrow W/s,\ b \leftarrow (b - m)/s$. The network then equals, on this data, the same
@@ -75,6 +80,8 @@ def initialize_(
       taken on its range, and each unit is scaled to deviation 1 again.
     - "quantile": as "standard", but the fold of each unit passes through a quantile of its outputs instead of the
       mean; the quantiles are spread evenly over `quantiles`, in an order drawn at random.
+    - "unit_variance": $W \leftarrow W / s$ with one $s$ for the whole layer, offsets 0: what LSUV does (Mishkin and
+      Matas 2016), from whatever directions the weights have. It places no folds; it is here to compare with.
     - "one_unit_per_point": each unit answers to one data point of its own (`one_unit_per_point_`); linear layers
       only, and only with as many suitable points as units.
 
@@ -85,10 +92,15 @@ def initialize_(
         eps: Added to the variance, as batch norm does. With 0 the result is a fixed point: a second call with
             "mean" or "standard" changes nothing (up to rounding).
         quantiles: Lowest and highest quantile for "quantile".
+        branch: Deviation that a layer gets whose output reaches non-linearities only as a term of a sum (the last of a
+            residual block), instead of 1. In a stack of n blocks 1 lets the sums grow about like sqrt(n), as batch norm
+            inside the blocks does; n ** -0.5 keeps them about sqrt(2). Not for "mean".
         generator: Order of the quantiles, choice of the points; torch's global one if None, as in `torch.nn.init`.
 
     Returns:
         An `Initialization`; its `undo()` puts everything back.
+
+    Norms in the network (`nn.LayerNorm`, `GroupNorm`, affine `InstanceNorm`) stay, with other weights and biases.
 
     Limits: a sum that enters a non-linearity (skip connection) has each of its own layers normalised, as batch norm
     inside a block does, not the sum (`sums` of the result names them). Maps written as functions (`F.linear`), tied or
@@ -110,10 +122,12 @@ def initialize_(
         raise InputError(f"quantiles must be two numbers 0 <= low <= high <= 1, got {quantiles!r}.")
     if not eps >= 0:
         raise InputError(f"eps must be a number >= 0, got {eps!r}.")
+    check_positive(branch, "branch")
     model = unwrap(model)
-    targets, sums = _targets(model, x, method)
+    targets, owned = _targets(model, x, method)
     parameters = [p for layer in targets.values() for p in (layer.weight, layer.bias)]
-    done = Initialization(method, tuple(targets), {}, sums, tuple((p, p.clone()) for p in parameters))
+    before = tuple((p, p.clone()) for p in parameters)
+    done = Initialization(method, tuple(targets), {}, owned.sums, owned.branches, before)
     try:
         for path, layer in targets.items():
             if method == "one_unit_per_point":
@@ -124,10 +138,13 @@ def initialize_(
             for z in _outputs(model, layer, x):
                 moments.add(z)
             constant = moments.deviation <= _CONSTANT * moments.largest
-            scale = torch.where(constant, 1.0, (moments.deviation**2 + eps).rsqrt())
+            square = moments.deviation**2
+            if method == "unit_variance":
+                square = (square.mean() + moments.mean.var(correction=0)).expand_as(square)  # of all outputs together
+            scale = torch.where(constant, 1.0, (square + eps).rsqrt())
             if constant.any():
                 done.constant[path] = tuple(constant.nonzero().flatten().tolist())
-            centre = moments.mean
+            centre = moments.mean if method != "unit_variance" else torch.zeros_like(moments.mean)
             if method == "quantile":
                 centre = _spread_quantiles(model, layer, x, quantiles, generator)
             add_to_bias_(layer, -centre)
@@ -135,21 +152,25 @@ def initialize_(
                 _whiten_(layer, moments.covariance, eps)
             elif method != "mean":
                 scale_outputs_(layer, scale)
+            if path in owned.branches and method != "mean":
+                scale_outputs_(layer, torch.full_like(scale, branch))
     except BaseException:
         done.undo()
         raise
     return done
 
 
-def _targets(model: nn.Module, data: Any, method: str) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The layers to set, refused all at once with their paths if they cannot be, and the folds of sums."""
+def _targets(model: nn.Module, data: Any, method: str) -> tuple[dict[str, Any], Owners]:
+    """The layers to set, refused all at once with their paths if they cannot be."""
     norms = [path for path, module in model.named_modules() if isinstance(module, _BatchNorm)]
     if norms:
         raise InputError(
             f"model must have no batch norm, got {', '.join(norms)}: batch norm places the folds by itself; "
             "merge_batchnorm makes a plain network of it."
         )
-    network = trace(model, first_row(data))
+    row = first_row(data)
+    held = any(isinstance(module, NORMS) for module in model.modules())
+    network = trace(freeze_statistics(model, row.to(next(model.parameters()))) if held else model, row)
     owned = owners(network, model)
     targets: dict[str, Any] = owned.layers
     if not targets and not owned.functions:
@@ -160,19 +181,20 @@ def _targets(model: nn.Module, data: Any, method: str) -> tuple[dict[str, Any], 
     uses = [id(p) for m in model.modules() for p in m._parameters.values() if p is not None]
     problems = [f"{name} is a function: make it a Linear or convolution module" for name in owned.functions]
     for path, layer in targets.items():
-        if layer.bias is None:
+        norm = isinstance(layer, NORMS)
+        if getattr(layer, "bias", None) is None:
             problems.append(f"{path} has no bias to hold the offset")
         elif not owns_weights(layer):
             problems.append(f"{path} computes its weight (weight norm, spectral norm or pruning)")
-        elif calls.count(id(layer)) > 1 or uses.count(id(layer.weight)) > 1:
+        elif (not norm and calls.count(id(layer)) > 1) or uses.count(id(layer.weight)) > 1:
             problems.append(f"{path} is used more than once: its inputs differ from use to use")
         elif method == "one_unit_per_point" and not isinstance(layer, nn.Linear):
             problems.append(f"{path} is a {type(layer).__name__}; one unit per point needs Linear layers")
-        elif method == "whiten" and getattr(layer, "groups", 1) > 1:
-            problems.append(f"{path} has groups, which whitening would mix")
+        elif method == "whiten" and (norm or getattr(layer, "groups", 1) > 1):
+            problems.append(f"{path} is a norm or has groups, and whitening mixes units")
     if problems:
         raise InputError("initialize_ cannot set these layers: " + "; ".join(problems) + ".")
-    return targets, owned.sums
+    return targets, owned
 
 
 class _Reached(Exception):
@@ -205,11 +227,7 @@ def _watch(model: nn.Module, layer: nn.Module, data: Any, take: Callable[[Any, T
 def _outputs(model: nn.Module, layer: Any, data: Any) -> Iterator[Tensor]:
     """A layer's outputs as rows `[n, channels]` in float64, batch by batch."""
 
-    def rows(_inputs: Any, output: Tensor) -> Tensor:
-        axis = channel_axis(layer, output)
-        return output.double().movedim(axis, -1).reshape(-1, output.shape[axis])
-
-    return _watch(model, layer, data, rows)
+    return _watch(model, layer, data, lambda _inputs, output: channel_rows(layer, output.double()))
 
 
 class _Moments:
