@@ -85,7 +85,7 @@ def test_memory_of_a_row_does_not_grow_with_the_data():
     for count in (20, 40):
         blocks = [mover.block(x[i : i + 4], str(i)) for i in range(0, count, 4)]
         plan = make_plan(ParameterNetwork(mover.network, blocks, 1).program(), torch.zeros(2, 1).double(), 1e-12)
-        rows.append(max(plan.row_bytes))
+        rows.append(max(plan.layout.row_bytes))
     assert rows[0] == rows[1]
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
@@ -86,7 +87,7 @@ class Engine:
         """
         units = chunk.rows.cuts.shape[1]
         most_units = units  # that a chunk may be cut by before its rows grow too many columns
-        row_bytes = self._plan.row_bytes[chunk.stage]
+        row_bytes = self._plan.layout.row_bytes[chunk.stage]
         crowded = False
         if isinstance(chunk.rows, FactoredRows):
             settled = chunk.rows.settled()
@@ -191,7 +192,12 @@ class Engine:
 
 def _first_names(count: int) -> np.ndarray:
     """Names of the domain's corners."""
-    return np.array([kernels.mix(i + 1, i + 2**33, 0) for i in range(count)], np.uint64)
+    return np.array(_numbered_names(count), np.uint64)
+
+
+@cache
+def _numbered_names(count: int) -> list[int]:
+    return [kernels.mix(i + 1, i + 2**33, 0) for i in range(count)]
 
 
 def _grown(array: np.ndarray, size: int) -> np.ndarray:

@@ -77,7 +77,7 @@ class FactoredRows:
 
     def room(self, plan: Plan, stage: int, most_bytes: int) -> tuple[int, bool]:
         """How many units may cut the chunk before its basis is more than fits; whether it is by itself."""
-        row = plan.basis_bytes[stage + 1]
+        row = plan.layout.basis_bytes[stage + 1]
         fold = plan.folds[stage]
         born = row // _BORN_SMALLER if len(fold.site.shape) == 3 else row
         used = self.basis.bytes + self.basis.bytes_next(row)
@@ -188,7 +188,7 @@ def _standing(
     units = found[local]
     return FactoredRows(
         coefficients, basis, bends, below, centre, positive, units, np.ascontiguousarray(np.concatenate(cuts, 1)),
-        plan.labels[stage][units], tolerances[local],
+        plan.layout.labels[stage][units], tolerances[local],
     )  # fmt: skip
 
 

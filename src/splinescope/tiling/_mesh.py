@@ -38,9 +38,10 @@ def assemble(leaves: list[Leaf], domain: np.ndarray) -> Mesh:
         return Mesh(np.zeros((0, domain.shape[1])), None, kind_of(domain).whole(domain).part(0, 0))
     leaves = sorted(leaves, key=lambda leaf: leaf.path)
     starts = np.cumsum([0, *(len(leaf.names) for leaf in leaves)])
-    names = np.concatenate([leaf.names for leaf in leaves])
-    tiles = type(leaves[0].tiles).joined([leaf.tiles for leaf in leaves], starts)
-    corners = tiles.corners
+    alone = leaves[0] if len(leaves) == 1 else None  # which needs no copy
+    names = alone.names if alone else np.concatenate([leaf.names for leaf in leaves])
+    tiles = alone.tiles if alone else type(leaves[0].tiles).joined([leaf.tiles for leaf in leaves], starts)
+    corners = tiles.corners.astype(np.int64, copy=False)
     table = 1 << int(np.ceil(np.log2(2 * len(names) + 16)))
     ids = np.empty(len(corners), np.int32)
     firsts = np.empty(len(names), np.int64)
@@ -48,14 +49,14 @@ def assemble(leaves: list[Leaf], domain: np.ndarray) -> Mesh:
         names, corners, np.empty(table, np.uint64), np.full(table, -1, np.int32), 0, ids, firsts
     )
     firsts = firsts[:count]
-    all_points = np.concatenate([leaf.points for leaf in leaves])
+    all_points = alone.points if alone else np.concatenate([leaf.points for leaf in leaves])
     points = all_points[firsts]
     apart = SAME_PLACE * np.ptp(domain, axis=0).max()  # rows in factored form depend on the chunk in their last bits
-    if len(leaves) > 1 and _farthest(points, ids, all_points, corners) > apart:
+    if alone is None and _farthest(points, ids, all_points, corners) > apart:
         raise SplinescopeError("two vertices got the same 64-bit name: please report this network and slice.")
     values = None
     if leaves[0].values is not None:
-        values = _gather([leaf.values for leaf in leaves], starts, firsts)
+        values = leaves[0].values[firsts] if alone else _gather([leaf.values for leaf in leaves], starts, firsts)
     mesh = Mesh(points, values, replace(tiles, corners=ids).finished(points.shape[1]))
     return without_unreal(mesh, domain) if (tiles.labels < OUTSIDE).any() else mesh
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import accumulate, pairwise
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from ..network._program import Affine, Fold, Program, depends_on_input
 from ._segments import Segment, cut_into_segments
@@ -19,42 +22,58 @@ _ROWS_TOGETHER = 8
 # beside it: the kernels of a BLAS for whole groups of rows are alike, those for the rest of a matrix are not (and see
 # `network.affine_ops.aligned_product` for the length of rows).
 _BLOCK_NUMBERS = 1 << 22  # in a block of very wide rows: larger temporaries are fresh memory at every step
+_NARROW_BLOCK = 1 << 17  # in a block of narrow rows: what the nearest large cache holds
 _WIDE = 2048  # numbers in a row from which factored rows pay
 _KEEP_OUTPUTS_UP_TO = 64  # larger outputs (images) are recomputed from the vertices when asked for
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Attributes:
-    segments: One more than there are folds.
-    tolerances: Per fold, `[U]`: a pre-activation of at most this size is zero.
-    seal_tolerances: Per segment and seal, `[windows]`: the same for ties in a tournament.
-    first_labels: Per fold, the label of its first unit; labels number all units of all folds.
-    labels: Per fold, `[U]` the labels of its units.
-    rows_per_block: Per segment, how many rows run through the torch ops together, at most.
-    factored: How many folds a chunk meets with rows in factored form; see `_factored`.
-    row_bytes: Per segment, bytes that one vertex holds while the segment is being worked on.
-    basis_bytes: Per segment, bytes of a whole basis row at its end.
-    folds: The folds in order: fold i ends segment i and starts segment i + 1.
+class Layout:
+    """What a program fixes, whatever the slice.
+
+    Attributes:
+        segments: One more than there are folds.
+        folds: The folds in order: fold i ends segment i and starts segment i + 1.
+        first_labels: Per fold, the label of its first unit; labels number all units of all folds.
+        labels: Per fold, `[U]` the labels of its units.
+        widths: Per segment, how many numbers a row has at its end.
+        rows_per_block: Per segment, how many rows run through the torch ops together, at most.
+        row_bytes: Per segment, bytes that one vertex holds while the segment is being worked on.
+        basis_bytes: Per segment, bytes of a whole basis row at its end.
     """
 
     segments: list[Segment]
-    tolerances: list[np.ndarray]
-    seal_tolerances: list[list[np.ndarray]]
+    folds: list[Fold]
     first_labels: list[int]
+    labels: list[np.ndarray]
+    widths: list[int]
     rows_per_block: list[int]
     row_bytes: list[int]
     basis_bytes: list[int]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A program's layout, and what belongs to the slice.
+
+    Attributes:
+        layout: What the program fixes.
+        tolerances: Per fold, `[U]`: a pre-activation of at most this size is zero.
+        seal_tolerances: Per segment and seal, `[windows]`: the same for ties in a tournament.
+        factored: How many folds a chunk meets with rows in factored form; see `_factored`.
+    """
+
+    layout: Layout
+    tolerances: list[np.ndarray]
+    seal_tolerances: list[list[np.ndarray]]
     factored: int
 
-    labels: list[np.ndarray] = field(init=False)
+    segments: list[Segment] = field(init=False)
     folds: list[Fold] = field(init=False)
 
     def __post_init__(self) -> None:
-        folds = [segment.next_fold for segment in self.segments if segment.next_fold is not None]
-        object.__setattr__(self, "folds", folds)
-        labels = [np.arange(a, a + f.site.units, dtype=np.int32) for a, f in zip(self.first_labels, folds, strict=True)]
-        object.__setattr__(self, "labels", labels)
+        object.__setattr__(self, "segments", self.layout.segments)
+        object.__setattr__(self, "folds", self.layout.folds)
 
     @property
     def keeps_output(self) -> bool:
@@ -62,6 +81,7 @@ class Plan:
 
 
 _SEGMENTS: WeakKeyDictionary[Program, list[Segment]] = WeakKeyDictionary()
+_LAYOUTS: WeakKeyDictionary[Program, Layout] = WeakKeyDictionary()
 
 
 def segments_of(program: Program) -> list[Segment]:
@@ -70,6 +90,27 @@ def segments_of(program: Program) -> list[Segment]:
         keep_output = int(np.prod(program.output_shape)) <= _KEEP_OUTPUTS_UP_TO
         _SEGMENTS[program] = cut_into_segments(program, keep_output)
     return _SEGMENTS[program]
+
+
+def _layout_of(program: Program) -> Layout:
+    """The layout of a program whose segments have learned their shapes; worked out once per program."""
+    if program not in _LAYOUTS:
+        segments = segments_of(program)
+        folds = [segment.next_fold for segment in segments if segment.next_fold is not None]
+        ends = [0, *accumulate(fold.site.units for fold in folds)]
+        widths = [sum(segment.width(key) for key in segment.keys) for segment in segments]
+        entering = [int(np.prod(program.input_shape)), *widths[:-1]]
+        _LAYOUTS[program] = Layout(
+            segments,
+            folds,
+            first_labels=ends[:-1],
+            labels=[np.arange(a, b, dtype=np.int32) for a, b in pairwise(ends)],
+            widths=widths,
+            rows_per_block=[_block(max(pair)) for pair in zip(entering, widths, strict=True)],
+            row_bytes=[8 * (a + b) for a, b in zip(widths, [*widths[1:], widths[-1]], strict=True)],
+            basis_bytes=[8 * segment.basis_width for segment in segments],
+        )
+    return _LAYOUTS[program]
 
 
 _CONNECTED: WeakKeyDictionary[Program, bool] = WeakKeyDictionary()
@@ -92,7 +133,6 @@ def make_plan(program: Program, probes: Tensor, rtol: float, rows: str = "auto")
     segments = segments_of(program)
     tolerances: list[np.ndarray] = []
     seal_tolerances: list[list[np.ndarray]] = []
-    first_labels = [0]
     live = {program.input: probes}
     for segment in segments:
         values = dict(live)
@@ -104,28 +144,14 @@ def make_plan(program: Program, probes: Tensor, rtol: float, rows: str = "auto")
             sizes[step.output] = step.magnitude(*(sizes[name] for name in step.inputs))
         if segment.next_fold is not None:
             fold = segment.next_fold
-            cuts = fold.cuts(*(values[name] for name in fold.inputs))
-            for name in fold.inputs:
-                same = values[name].data_ptr() == cuts.data_ptr() and values[name].numel() == cuts.numel()
-                if same and name in segment.kept:
-                    segment.aliases.add(name)
+            if not segment.shapes:
+                segment.learn_aliases(fold.cuts(*(values[name] for name in fold.inputs)), values)
             magnitude = fold.cut_magnitude(*(sizes[name] for name in fold.inputs))
             tolerances.append(rtol * magnitude.amax(0).numpy())
-            first_labels.append(first_labels[-1] + fold.site.units)
         seal_tolerances.append([rtol * sizes[s.final].flatten(1).amax(0).numpy() for s in segment.seals])
-        live = segment.learn_shapes(values)
-    widths = [sum(segment.width(key) for key in segment.keys) for segment in segments]
-    entering = [int(np.prod(program.input_shape)), *widths[:-1]]
-    return Plan(
-        segments,
-        tolerances,
-        seal_tolerances,
-        first_labels[:-1],
-        rows_per_block=[_block(max(pair)) for pair in zip(entering, widths, strict=True)],
-        factored=_factored_folds(widths[:-1], rows),
-        row_bytes=[8 * (a + b) for a, b in zip(widths, [*widths[1:], widths[-1]], strict=True)],
-        basis_bytes=[8 * segment.basis_width for segment in segments],
-    )
+        live = segment.learn_shapes(values) if not segment.shapes else {name: values[name] for name in segment.kept}
+    layout = _layout_of(program)
+    return Plan(layout, tolerances, seal_tolerances, _factored_folds(layout.widths[:-1], rows))
 
 
 def learn_shapes(segments: list[Segment], program: Program) -> None:
@@ -155,7 +181,7 @@ def _block(width: int) -> int:
     """Rows of this width that run through the torch ops together: what caches hold, and few calls if narrow."""
     if width > 4096:
         return min(32, max(2, _BLOCK_NUMBERS // width))
-    return 256 if width > 512 else 2048
+    return min(2048, max(256, _NARROW_BLOCK // width))
 
 
 def probe_points(program: Program, domain: np.ndarray) -> np.ndarray:
@@ -164,8 +190,13 @@ def probe_points(program: Program, domain: np.ndarray) -> np.ndarray:
     Fewer for wide networks: there a pre-activation has many terms, whose sum varies little, and a probe costs more.
     """
     wide = max((site.units for site in program.sites), default=0) >= _WIDE
-    weights = np.random.default_rng(0).dirichlet(np.ones(len(domain)), size=_PROBES_IF_WIDE if wide else _PROBES)
-    return np.concatenate([domain, weights @ domain])
+    return np.concatenate([domain, _spread(len(domain), _PROBES_IF_WIDE if wide else _PROBES) @ domain])
+
+
+@cache
+def _spread(corners: int, count: int) -> np.ndarray:
+    """`[count, corners]` weights of corners in fixed points of a convex domain."""
+    return np.random.default_rng(0).dirichlet(np.ones(corners), size=count)
 
 
 def run_in_blocks(segment: Segment, values: dict[str, np.ndarray], shapes: dict[str, tuple[int, ...]],
@@ -178,7 +209,7 @@ def run_in_blocks(segment: Segment, values: dict[str, np.ndarray], shapes: dict[
             part = torch.from_numpy(rows[start:stop])
             missing = -(stop - start) % _ROWS_TOGETHER
             if missing:
-                part = torch.cat([part, part.new_zeros(missing, part.shape[1])])
+                part = functional.pad(part, (0, 0, 0, missing))
             inputs[name] = part.reshape(len(part), *shapes[name])
         for key, result in segment.run(inputs).items():
             out[key][start:stop] = result[: stop - start].numpy()

@@ -46,7 +46,7 @@ def first_rows(plan: Plan, inputs: np.ndarray, name: str, shape: tuple[int, ...]
     """Rows at the first fold of vertices whose network inputs `[n, D]` are given."""
     segment = plan.segments[0]
     rows = _empty(segment, len(inputs))
-    run_in_blocks(segment, {name: inputs}, {name: shape}, plan.rows_per_block[0], rows, len(inputs))
+    run_in_blocks(segment, {name: inputs}, {name: shape}, plan.layout.rows_per_block[0], rows, len(inputs))
     return plain(plan, 0, rows, len(inputs))
 
 
@@ -58,12 +58,11 @@ def crossed(plan: Plan, stage: int, rows: PlainRows, vertices: kernels.Vertices,
     result = _empty(segment, total)
     old = len(rows)
     live = {name: rows.value(before, name) for name in before.kept}
-    run_in_blocks(segment, live, before.shapes, plan.rows_per_block[stage + 1], result, old)
+    run_in_blocks(segment, live, before.shapes, plan.layout.rows_per_block[stage + 1], result, old)
     if total > old:
         found = np.zeros(vertices.pos.shape[1], np.uint64)
         kernels.conflicting_units(old, total, *vertices[2:], found)
-        units = np.flatnonzero(np.unpackbits(found.view(np.uint8), bitorder="little"))
-        columns = segment.columns(before.shapes, np.unique(fold.elements[units])) if segment.bent else {}
+        columns = segment.columns(before.shapes, found) if segment.bent else {}
         for key in segment.keys:
             _carry(segment, vertices, old, total, result[key], columns.get(key))
     return plain(plan, stage + 1, result, total)
@@ -90,7 +89,7 @@ def plain(plan: Plan, stage: int, rows: dict[str, np.ndarray], count: int) -> Pl
     if CUTS not in rows:
         return PlainRows(rows, np.empty((count, 0)), np.zeros(0, np.int32), np.zeros(0))
     values = {key: row for key, row in rows.items() if key != CUTS}
-    return PlainRows(values, rows[CUTS], plan.labels[stage], plan.tolerances[stage])
+    return PlainRows(values, rows[CUTS], plan.layout.labels[stage], plan.tolerances[stage])
 
 
 def _empty(segment: Segment, count: int) -> dict[str, np.ndarray]:

@@ -22,7 +22,7 @@ def apply_seal(
     """
     numbers = {fold.output: i for i, fold in enumerate(plan.folds)}
     stages = [numbers[name] for name, _ in seal.stages]
-    low = plan.first_labels[stages[0]]
+    low = plan.layout.first_labels[stages[0]]
     high = low + sum(plan.folds[i].site.units for i in stages)
     if not ((tiles.labels >= low) & (tiles.labels < high)).any():
         return
@@ -41,7 +41,7 @@ def apply_seal(
         rounds.append((i, before, (value(name), final, plan.folds[i].elements, windows, tol)))
         before = name
     for i, _, outcome in rounds:
-        tiles.mark_lost(plan.first_labels[i], outcome)
+        tiles.mark_lost(plan.layout.first_labels[i], outcome)
     shapes = segment.shapes
     for i, before, outcome in rounds:
         competitors = torch.from_numpy(value(before)).reshape(-1, *shapes[before])
@@ -70,7 +70,7 @@ def _seal_factored(
             rows.coefficients @ rows.basis.columns(stored[seal.final], windows[units]),
         )
         cuts = rows.coefficients @ basis[:, units]
-        rounds.append((plan.first_labels[i], place, here, values, tol[windows[units]], cuts, limits))
+        rounds.append((plan.layout.first_labels[i], place, here, values, tol[windows[units]], cuts, limits))
         before = name
     for first, place, _, values, ties, _, _ in rounds:
         tiles.mark_lost(first, (*values, place, place, ties))

@@ -24,6 +24,7 @@ CUTS = ""
 _DENSE_FROM = 0.25  # columns with a larger share of non-zeros are kept dense
 _COLUMN_BLOCK = 64  # columns computed at a time
 _COLUMN_SCALE = 2.0**40
+_ALL_AT_ONCE = 128  # columns of so few units are cheaper to know than to ask for
 
 
 @dataclass
@@ -117,13 +118,21 @@ class Segment:
         if key == CUTS:
             assert self.next_fold is not None
             return self.next_fold.site.units
-        return int(np.prod(self.shapes[key]))
+        return math.prod(self.shapes[key])
 
     def learn_shapes(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Note the shapes of all values that are live in it; those that it hands on are returned."""
         self.all_shapes = {name: tuple(value.shape[1:]) for name, value in values.items()}
         self.shapes = {name: self.all_shapes[name] for name in self.kept}
         return {name: values[name] for name in self.kept}
+
+    def learn_aliases(self, cuts: Tensor, values: Mapping[str, Tensor]) -> None:
+        """Note which of the next fold's inputs are its pre-activations themselves."""
+        assert self.next_fold is not None
+        for name in self.next_fold.inputs:
+            same = values[name].data_ptr() == cuts.data_ptr() and values[name].numel() == cuts.numel()
+            if same and name in self.kept:
+                self.aliases.add(name)
 
     @property
     def stores_cuts(self) -> bool:
@@ -189,22 +198,24 @@ class Segment:
             result[name] = row.reshape(len(row), *self.shapes[name])
         return result
 
-    def columns(self, inputs: Mapping[str, tuple[int, ...]], elements: np.ndarray) -> dict[str, Columns]:
-        """Columns of every bent key, with at least `elements` (flat indices of the fold's output) filled.
+    def columns(self, inputs: Mapping[str, tuple[int, ...]], needed: np.ndarray) -> dict[str, Columns]:
+        """Columns of every bent key, with those filled that belong to at least the units whose bits are set.
 
-        `inputs` are the shapes of the values live at the segment's start.
+        `inputs` are the shapes of the values live at the segment's start, `needed` words of 64 units.
         """
         assert self.fold is not None
         shape = self.fold.site.shape
-        total = int(np.prod(shape))
+        total = math.prod(shape)
         with self._lock:
             first = next(iter(self._columns.values()), None)
-            missing = elements if first is None else elements[first.slots[elements] < 0]
-            for start in range(0, len(missing), _COLUMN_BLOCK):
-                block = missing[start : start + _COLUMN_BLOCK]
-                for key, rows in self._unit_columns(inputs, shape, block).items():
-                    store = self._columns.setdefault(key, Columns(rows.shape[1], np.full(total, -1, np.int32)))
-                    store.append(block, rows)
+            if first is None or first.count < total:
+                elements = np.arange(total) if total <= _ALL_AT_ONCE else self.fold.elements[units_in(needed)]
+                missing = np.unique(elements if first is None else elements[first.slots[elements] < 0])
+                for start in range(0, len(missing), _COLUMN_BLOCK):
+                    block = missing[start : start + _COLUMN_BLOCK]
+                    for key, rows in self._unit_columns(inputs, shape, block).items():
+                        store = self._columns.setdefault(key, Columns(rows.shape[1], np.full(total, -1, np.int32)))
+                        store.append(block, rows)
             return dict(self._columns)
 
     def _unit_columns(
@@ -223,6 +234,11 @@ class Segment:
         live[self.fold.output] = value.reshape(n + 1, *shape)
         rows = self.affine_part(live)
         return {key: ((rows[key][:n] - rows[key][n]) / _COLUMN_SCALE).numpy() for key in self.keys if key in self.bent}
+
+
+def units_in(words: np.ndarray) -> np.ndarray:
+    """Numbers of the units whose bits are set in words of 64."""
+    return np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little"))
 
 
 def cut_into_segments(program: Program, keep_output: bool) -> list[Segment]:

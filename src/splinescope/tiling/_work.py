@@ -129,9 +129,11 @@ class Work:
 @contextmanager
 def _announced_compilation() -> Iterator[None]:
     """Say what the wait is for if the first cut of this process takes long: kernels are compiled once per machine."""
+    if kernels.split_polygons.overloads or kernels.split_intervals.overloads:
+        yield
+        return
     timer = threading.Timer(2.0, lambda: print("splinescope: compiling kernels (once)", file=sys.stderr, flush=True))
-    if not (kernels.split_polygons.signatures or kernels.split_intervals.signatures):
-        timer.start()
+    timer.start()
     try:
         yield
     finally:
