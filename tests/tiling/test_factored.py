@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -105,6 +107,23 @@ def test_degenerate_networks_have_the_same_tiles_in_both_forms(name: str) -> Non
 def test_wide_networks_are_factored_by_themselves_up_to_their_last_wide_fold() -> None:
     assert _plan._factored_folds([64, 64, 64], "auto") == 0
     assert _plan._factored_folds([64, 10**6, 64, 4096, 64], "auto") == 4
+
+
+def test_no_bit_depends_on_how_many_rows_run_together_behind_the_hand_over_to_plain_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    torch.manual_seed(0)
+    layers = (nn.Linear(2, 400), nn.ReLU(), nn.Linear(400, 160), nn.ReLU(), nn.Linear(160, 160), nn.ReLU())
+    net, view = nn.Sequential(*layers, nn.Linear(160, 3)), ss.Slice.axes([0.0, 0.0], (0, 1), -0.2, 0.2)
+    monkeypatch.setattr(_plan, "_WIDE", 400)
+    tilings = []
+    for rows in (8, 512):
+        monkeypatch.setattr(_plan, "_block", lambda width, rows=rows: rows)
+        network = ss.trace(copy.deepcopy(net), torch.zeros(1, 2))
+        tilings.append(ss.tessellate(network, view, threads=1))
+    assert len(tilings[0].vertices) > 256  # several blocks
+    np.testing.assert_array_equal(tilings[0].vertices, tilings[1].vertices)
+    np.testing.assert_array_equal(tilings[0].values, tilings[1].values)
 
 
 def test_units_that_keep_their_sign_are_never_worked_out_and_no_other_is_missed() -> None:

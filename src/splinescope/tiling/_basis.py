@@ -134,10 +134,6 @@ class Basis:
             centre, reach, error = centre[fold.elements], reach[fold.elements], error[fold.elements]
         return centre + mid[0] * first, reach + rad[0] * np.abs(first), error + size[0] * np.abs(first)
 
-    def expanded(self, name: str, coefficients: np.ndarray) -> np.ndarray:
-        """`[V, size]` the rows of vertices with these coefficients `[V, r]`."""
-        return coefficients @ self.rows(name)
-
     def merged(self, through: np.ndarray, kept: np.ndarray) -> Basis:
         """The basis `through @ rows`; `through` `[n, r]` is the identity on `kept` columns, but for its first row."""
         gone = np.ones(len(self), bool)
