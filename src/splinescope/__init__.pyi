@@ -35,6 +35,7 @@ __all__ = [
     "network",
     "normalization",
     "normalization_report",
+    "pick_output",
     "plot",
     "report",
     "reports",
@@ -79,7 +80,7 @@ from ._errors import (
 from .complexity import ComplexityMonitor, local_complexity
 from .generative import MagnetSampler, PolaritySampler, log_volume
 from .landscape import curvature, loss_surface, skip_conditioning
-from .network import SplineNetwork, freeze_statistics, load, trace
+from .network import SplineNetwork, freeze_statistics, load, pick_output, trace
 from .normalization import initialize_, normalization_report
 from .reports import compare_models, report
 from .representation import representation_geometry

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._errors import InputError, MissingExtraError
+from ._errors import InputError, MissingExtraError, SplinescopeError
 
 if TYPE_CHECKING:
     import torch
@@ -140,6 +142,25 @@ def check_rows_of(x: torch.Tensor, shape: tuple[int, ...], name: str) -> torch.T
         wanted = ", ".join(map(str, expected))
         raise InputError(f"{name} must have shape (N, {wanted}), or rows of as many numbers, got {tuple(x.shape)}.")
     return x.reshape(len(x), *expected)
+
+
+@contextmanager
+def running_on(x: torch.Tensor, *, forward: bool = True) -> Iterator[None]:
+    """Where a model first meets its input: what it raises on its own account as one sentence about both.
+
+    `forward` tells whether the function at hand takes `forward=`.
+    """
+    try:
+        yield
+    except SplinescopeError:
+        raise
+    except (RuntimeError, TypeError, ValueError, IndexError, AttributeError) as error:
+        said = str(error).strip().splitlines()
+        hint = " (give forward= if it is called otherwise, as by m(inputs_embeds=x))" if forward else ""
+        raise InputError(
+            f"the model must run on x, here {x.dtype} rows of shape {tuple(x.shape[1:])}{hint}; "
+            f"{type(error).__name__}{': ' + said[0] if said else ''}"
+        ) from error
 
 
 def require(module: str, extra: str) -> ModuleType:

@@ -148,7 +148,7 @@ def test_a_model_in_training_or_inference_mode_counts_as_in_eval_mode(method: st
 
 
 def test_bad_models_and_points_are_named() -> None:
-    with pytest.raises(ss.InputError, match=r"rows have shape \(5,\)"):
+    with pytest.raises(ss.InputError, match=r"rows of shape \(5,\)"):
         local_complexity(mlp(3, 4, 1), torch.zeros(1, 5), radius=1.0)
     with pytest.raises(ss.InputError, match="at least 2 numbers"):
         local_complexity(mlp(1, 4, 1), torch.zeros(1, 1), radius=1.0, method="exact")

@@ -235,7 +235,7 @@ def test_of_several_outputs_one_is_to_be_chosen():
 
     x, y = torch.randn(8, 2), torch.arange(8) % 2
     asked = {"epsilons": 0.1, "steps": 1, "restarts": 1, "queries": 1}
-    with pytest.raises(ss.InputError, match=r"one tensor of scores, got tuple; choose it with forward="):
+    with pytest.raises(ss.UnsupportedModelError, match=r"returns 2 tensors: .*pick_output"):
         ss.complexity.robustness(Two(), x, y, **asked)
     found = ss.complexity.robustness(Two(), x, y, forward=lambda model, x: model(x)[0], **asked)
     assert found.survived.shape == (1, 8)

@@ -174,7 +174,10 @@ def test_refusals_say_where_and_why(i, refusals):
         (lambda x: x.cumsum(0), "mixes the rows"),
         (lambda x: x.view(2, 24), "fixes the batch size"),
         (lambda x: x if x.sum() > 0 else -x, "control flow"),
-        (lambda x: (x, x), r"returns 2 tensors: 0 (N, 4, 6), 1 (N, 4, 6). Choose one with output="),
+        (
+            lambda x: (x, x),
+            r"returns 2 tensors: 0 (N, 4, 6), 1 (N, 4, 6). Choose one, by index or by name: give pick",
+        ),
         (lambda x: {"a": x, "b": x}, "returns 2 tensors: a (N, 4, 6), b (N, 4, 6)."),
         (lambda x: torch.ones(2), "does not depend on its input"),
         (lambda x: x @ torch.ones(3, 3), "could not be read with an example"),

@@ -163,7 +163,7 @@ def real_models(attention: str) -> dict[str, tuple[nn.Module, tuple[int, ...], A
             (1, 6, 16),
             embedded,
         ),
-        "vit": (t.ViTModel(t.ViTConfig(image_size=8, patch_size=4, **small)), (1, 3, 8, 8), None),
+        "vit": (t.ViTModel(t.ViTConfig(image_size=8, patch_size=4, **small)), (1, 3, 8, 8), lambda m, x: m(x)[0]),
     }
     for model, _, _ in models.values():
         with torch.no_grad():

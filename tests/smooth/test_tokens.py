@@ -174,7 +174,7 @@ def test_nothing_is_left_behind(ids):
     (lambda m, ids: ss.token_geometry(m, ids, mask=torch.ones(3, 8)), InputError, r"shape \(3, 9\)"),
     (lambda m, ids: ss.token_geometry(m, []), InputError, "at least one batch"),
     (lambda m, ids: ss.token_geometry(m, ids, gates=["h.0.mlp.fc"]), InputError, "h.0.mlp.c_fc"),
-    (lambda m, ids: ss.token_geometry(m, ids.float()), InputError, "must run on inputs"),
+    (lambda m, ids: ss.token_geometry(m, ids.float()), InputError, "must run on x"),
     (lambda m, ids: ss.token_geometry(nn.Linear(2, 2), torch.ones(1, 2)), UnsupportedModelError, "gates="),
     (lambda m, ids: ss.token_geometry(m, ids, radius=0), InputError, "radius"),
 ])  # fmt: skip

@@ -44,7 +44,8 @@ _OUTPUT = "splinescope.output"
 
 
 def _keep_pick(context: click.Context, _param: click.Parameter, value: str | None) -> None:
-    context.meta[_OUTPUT] = value
+    index = value is not None and value.removeprefix("-").isdigit()
+    context.meta[_OUTPUT] = int(value) if value is not None and index else value
 
 
 pick_option = click.option(

@@ -58,8 +58,17 @@ class _LazyGroup(click.Group):
             click.echo(f"Error: {' '.join(error.format_message().split())} (see {where} --help)", err=True)
             ctx.exit(2)
         except (SplinescopeError, OSError) as error:
-            click.echo(f"Error: {error}", err=True)
+            click.echo(f"Error: {_told(error)}", err=True)
             ctx.exit(2)
+
+
+def _told(error: Exception) -> str:
+    """An error in the words of the command line."""
+    from ..network._outputs import SeveralOutputs  # torch is loaded already where one was raised
+
+    if isinstance(error, SeveralOutputs):
+        return str(SeveralOutputs(error.listed, error.first, "--pick {0}"))
+    return str(error)
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -9,7 +9,7 @@ import click
 
 from .._errors import InputError
 from .._files import replacing
-from ._inputs import model_argument, read_array, read_model, shape_option, weights_option
+from ._inputs import model_argument, pick_option, read_array, read_model, shape_option, weights_option
 from ._outputs import check_outputs, note
 
 
@@ -17,6 +17,7 @@ from ._outputs import check_outputs, note
 @model_argument
 @click.option("--data", required=True, help="Batch of inputs: .npy, .npz (or FILE.npz:name), .csv or .pt, one a row.")
 @weights_option
+@pick_option
 @shape_option
 @click.option(
     "--rows", type=click.IntRange(min=0), default=256, show_default=True, help="Use at most this many rows (0: all)."

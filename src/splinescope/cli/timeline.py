@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ._inputs import radius_option, read_array, read_model
+from ._inputs import pick_option, radius_option, read_array, read_model
 from ._outputs import check_outputs, echo_json, note
 from ._slices import make_slice, slice_options
 
@@ -15,6 +15,7 @@ from ._slices import make_slice, slice_options
 @click.argument("folder", type=click.Path(exists=True, file_okay=False))
 @click.option("--model", required=True, metavar="package.module:factory",
               help="A function without arguments that returns the module; FOLDER holds its parameters.")  # fmt: skip
+@pick_option
 @slice_options
 @radius_option
 @click.option("--data", multiple=True, metavar="NAME=FILE",

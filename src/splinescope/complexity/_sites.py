@@ -18,10 +18,12 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
 
+from .._checks import running_on
 from .._errors import InputError, UnsupportedModelError
 from ..network import Site, SplineNetwork
 from ..network._bend import Bend, Given, reading
 from ..network._export import check_statistics, hooks_detached, state_kept, unwrap
+from ..network._outputs import Picked, leaves_of, one_tensor
 from ..network._recurrent import unrolled
 from ..network._registry import Operation
 from ..train import evaluating
@@ -43,7 +45,7 @@ def sites_of(model: nn.Module | SplineNetwork, example: Tensor, forward: Forward
         forward: How to call it; `model(x)` if None.
     """
     if isinstance(model, SplineNetwork):
-        model = model._model
+        model = model.module
     if not isinstance(model, nn.Module):
         raise InputError(f"model must be a torch.nn.Module or the result of trace or load, got {type(model).__name__}.")
     model = unwrap(model)
@@ -121,24 +123,20 @@ class Sites:
         like = next((p for p in [*model.parameters(), *model.buffers()] if p.is_floating_point()), example)
         self.dtype, self.device = like.dtype, like.device
         example = example.to(self.device, self.dtype)
-        try:
+        with running_on(example):
             seen, output = self._look(example.clone())  # a model may change its input in place
-        except (RuntimeError, TypeError, ValueError, IndexError) as error:
-            raise InputError(
-                f"the model must run on x, whose rows have shape {tuple(example.shape[1:])} (give forward= if it is "
-                f"called otherwise); {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-            ) from error
         alone, _ = self._look(example[:1].clone())
         if [s.op for s in seen] != [s.op for s in alone]:
             raise UnsupportedModelError(
                 "The model calls different activations for one row and for three; it has no fixed sites."
             )
+        reached = self._reached(example, len(seen))
         calls: list[_Call | None] = []
         sites: list[Site] = []
         winner: list[bool] = []
-        for three, one in zip(seen, alone, strict=True):
+        for three, one, used in zip(seen, alone, reached, strict=True):
             axis = _row_axis(three.state, one.state)
-            if three.state is None or one.state is None or axis is None or three.is_ending(output):
+            if not used or three.state is None or one.state is None or axis is None or three.is_ending(output):
                 calls.append(None)
                 continue
             rows = rows_first(three.state, axis, 3)
@@ -225,6 +223,28 @@ class Sites:
                 first_bent += 1
         return tuple(site < first_bent for site in range(len(heights)))
 
+    def _reached(self, x: Tensor, count: int) -> list[bool]:
+        """Which calls lie on the way to the output, where one of several was picked: by its gradients."""
+        if not isinstance(self._model, Picked) or self._model.output is None:
+            return [True] * count
+        entering: list[list[Tensor]] = []
+
+        def see(operation: Operation, given: Given) -> None:
+            entering.append([tensor for tensor in given.tensors() if tensor.requires_grad])
+
+        with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH), Watch(see):
+            output = one_tensor(self._forward(self._model, x.clone().requires_grad_() * 1)).sum()
+        try:
+            given = [tensor for call in entering for tensor in call]
+            slopes = torch.autograd.grad(output, given, allow_unused=True) if given else ()
+        except RuntimeError as error:
+            raise UnsupportedModelError(
+                f"Which activations lead to the output {self._model.output!r} is told by its gradients, and torch has "
+                f"none here: {str(error).splitlines()[0]}"
+            ) from error
+        leads = {id(tensor) for tensor, slope in zip(given, slopes, strict=True) if slope is not None}
+        return [any(id(tensor) in leads for tensor in call) for call in entering]
+
     def _look(self, x: Tensor) -> tuple[list[_Seen], Any]:
         seen: list[_Seen] = []
 
@@ -260,9 +280,8 @@ class _Seen:
         """Whether it may end a network and the model returns its result as it is: it rescales the last values."""
         return (
             self.operation.ending is not None
-            and isinstance(output, Tensor)
             and isinstance(self.result, Tensor)
-            and output.data_ptr() == self.result.data_ptr()
+            and any(isinstance(o, Tensor) and o.data_ptr() == self.result.data_ptr() for _, o in leaves_of(output))
         )
 
     def shape(self, one: _Seen, rows: Tensor) -> tuple[int, ...]:

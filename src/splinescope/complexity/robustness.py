@@ -17,6 +17,7 @@ from .._display import Result, table
 from .._errors import InputError
 from .._progress import Progress, check_progress, sharing
 from ..network import SplineNetwork
+from ..network._outputs import one_tensor
 from ..train import evaluating
 from ._attacks import Loss, Norm, Scores, attack_loss, blocks, margins, pgd, random_search
 from ._sites import Forward
@@ -224,7 +225,7 @@ def robustness(
 
 def _module(model: Any, name: str) -> nn.Module:
     if isinstance(model, SplineNetwork):
-        model = model._model
+        model = model.module
     if not isinstance(model, nn.Module):
         raise InputError(
             f"{name} must be a torch.nn.Module or the result of trace or load, got {type(model).__name__}."
@@ -274,12 +275,7 @@ def class_scores(model: nn.Module, forward: Forward | None) -> Scores:
     """`[N, C]` scores of C >= 2 classes; a model of one score has its zero as the other one's."""
 
     def scores(x: Tensor) -> Tensor:
-        values: Tensor = model(x) if forward is None else forward(model, x)
-        if not isinstance(values, Tensor):
-            raise InputError(
-                f"the model must give one tensor of scores, got {type(values).__name__}; choose it with forward=, "
-                "e.g. lambda model, x: model(x)[0]."
-            )
+        values = one_tensor(model(x) if forward is None else forward(model, x))
         if values.dim() == 1:
             values = values[:, None]
         if values.dim() != 2:

@@ -18,6 +18,7 @@ from .._display import Result, table
 from .._errors import FileFormatError, InputError
 from .._parallel import call_each
 from .._progress import Progress, telling
+from ..network._outputs import one_tensor
 from ..tiling import Slice, Tiling, tessellate
 from ..train import step_of
 from ._statistics import Statistics, choose, set_statistics_
@@ -205,7 +206,7 @@ def _accuracy(model: nn.Module, x: Any, classes: Tensor) -> float:
     """Share of points that get their class: by the largest output, or the sign of a single one."""
     like = next(model.parameters(), torch.zeros(0))
     with torch.no_grad():
-        outputs = model(torch.as_tensor(x).to(like)).flatten(1)
+        outputs = one_tensor(model(torch.as_tensor(x).to(like))).flatten(1)
     found = outputs.argmax(1) if outputs.shape[1] > 1 else (outputs[:, 0] > 0).long()
     return float((found == classes.to(found.device)).double().mean())
 

@@ -19,6 +19,7 @@ from .._checks import as_rows, check_whole
 from .._derivatives import row_jacobians
 from .._display import Result, table
 from .._errors import InputError
+from ._pushforward import Generator, generator_module
 from .domains import LatentDomain
 from .resampling import effective_size
 from .volume import log_volume
@@ -133,6 +134,7 @@ def manifold_law(
     generator has learnt the manifold.
     """
     check_whole(draws, "draws", least=100)
+    model = generator_module(model)
     generator = generator or torch.Generator().manual_seed(0)
     latents = domain.draw(check_whole(pool, "pool", least=100), generator)
     compared = latents[: check_whole(reference, "reference", least=50, most=pool)]
@@ -185,13 +187,14 @@ def _off_manifold(model: nn.Module, x: Tensor, found: Projection) -> Tensor:
 
 
 def project(
-    model: nn.Module, x: Tensor, domain: LatentDomain, latents: Tensor, *, starts: int = 4, steps: int = 30
+    model: Generator, x: Tensor, domain: LatentDomain, latents: Tensor, *, starts: int = 4, steps: int = 30
 ) -> Projection:
     """Nearest points of the generator's manifold, by damped Gauss-Newton steps from the nearest of given latents.
 
     Each step solves `(J^T J + m I) dz = J^T (x - G(z))` at every point; one that does not come nearer, or leaves the
     domain, is undone and damped more. On a piecewise-affine generator the last steps are exact within a tile.
     """
+    model = generator_module(model)
     rows = as_rows(x, "x")
     like = next(model.parameters(), rows)
     target = rows.to(like).flatten(1)

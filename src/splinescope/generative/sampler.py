@@ -16,6 +16,7 @@ from .._display import Result, table
 from .._errors import InputError
 from .._progress import Progress, check_progress, sharing, telling
 from ..network import SplineNetwork
+from ..network._outputs import one_tensor
 from ._pushforward import Generator
 from .cache import SHARD, Pool, fingerprint, gather
 from .domains import LatentDomain
@@ -270,9 +271,7 @@ class PolaritySampler:
         rows = self._rows(condition if condition is not None else torch.zeros(len(z), dtype=torch.int64))
         with torch.no_grad():
             parts = [
-                self.model(z[i : i + batch_size])
-                if rows is None
-                else self.model(z[i : i + batch_size], rows[i : i + batch_size])
+                one_tensor(self.model(z[i : i + batch_size], *([] if rows is None else [rows[i : i + batch_size]])))
                 for i in range(0, len(z), batch_size)
             ]
         return torch.cat(parts)

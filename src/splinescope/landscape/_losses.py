@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from .._checks import as_rows, check_whole
 from .._derivatives import first_line
-from .._errors import InputError
+from .._errors import InputError, UnsupportedModelError
 
 Loss = str | Callable[[Tensor, Tensor], Tensor]
 """A name of `LOSSES`, or a function (outputs, targets) -> mean over the rows."""
@@ -70,8 +70,11 @@ def fitting_inputs(model: Callable[[Tensor], Tensor], x: Tensor, dtype: torch.dt
     if not x.is_floating_point():
         try:
             return x, _shape(model, x)
-        except InputError:
-            x = x.to(dtype)
+        except InputError as whole:
+            try:
+                return x.to(dtype), _shape(model, x.to(dtype))
+            except InputError as floats:
+                raise InputError(f"as whole numbers: {whole} As floats: {floats}") from floats
     return x, _shape(model, x)
 
 
@@ -79,6 +82,8 @@ def _shape(model: Callable[[Tensor], Tensor], x: Tensor) -> tuple[int, ...]:
     try:
         with torch.no_grad():
             result = model(x[:1])
+    except UnsupportedModelError:
+        raise  # it runs, and which of its outputs is meant is not known
     except (RuntimeError, ValueError, IndexError, TypeError) as error:
         raise InputError(
             f"x must hold points that the model takes, got {x.dtype} points of shape {tuple(x.shape[1:])}: "
@@ -86,9 +91,7 @@ def _shape(model: Callable[[Tensor], Tensor], x: Tensor) -> tuple[int, ...]:
         ) from error
     if not isinstance(result, Tensor) or result.dim() == 0 or len(result) != 1:
         got = f"shape {tuple(result.shape)} for one point" if isinstance(result, Tensor) else type(result).__name__
-        raise InputError(
-            f"the model must return one tensor with a row per point, got {got}: wrap it in a module that does."
-        )
+        raise InputError(f"the model must return a tensor with a row per point, got {got}.")
     return tuple(result.shape[1:])
 
 

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from .._errors import InputError, UnsupportedModelError
 from ..network import SplineNetwork
-from ..network._export import check_mode
+from ..network._export import check_mode, check_readable
+from ..network._outputs import Picked
 
 Model = nn.Module | SplineNetwork
 """What every function here takes: a module, or what `trace` and `load` make."""
@@ -19,13 +20,14 @@ Layers = str | Sequence[str] | None
 
 
 def module_of(model: object) -> nn.Module:
-    """The torch module whose parameters are meant."""
+    """The torch module whose parameters are meant, as one that returns one tensor."""
     module = model.module if isinstance(model, SplineNetwork) else model
     if not isinstance(module, nn.Module):
         raise InputError(
             f"model must be a torch.nn.Module (or the result of trace or load), got {type(model).__name__}."
         )
-    return module
+    check_readable(module)
+    return module if isinstance(module, Picked) else Picked(module)
 
 
 def check_model(model: object) -> nn.Module:

@@ -3,6 +3,7 @@
 from ._freeze import freeze_statistics
 from ._load import load
 from ._network import SplineNetwork, trace
+from ._outputs import pick_output
 from ._program import Affine, Fold, Program, Seal, Site, site_names, units_of_cuts
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "SplineNetwork",
     "freeze_statistics",
     "load",
+    "pick_output",
     "site_names",
     "trace",
     "units_of_cuts",

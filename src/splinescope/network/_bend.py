@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+from torch.utils import _pytree
 
 from ._registry import Operation, operation
 
@@ -63,6 +64,10 @@ class Given:
 
     def constant(self, argument: str) -> Any:
         return self._values.get(argument)
+
+    def tensors(self) -> list[Tensor]:
+        """The tensors among the arguments."""
+        return [leaf for leaf in _pytree.tree_leaves(self._values) if isinstance(leaf, Tensor)]
 
 
 @functools.lru_cache(maxsize=256)

@@ -92,14 +92,19 @@ def check_mode(model: nn.Module) -> None:
             "These layers are in training mode, where they mix the rows of a batch or are random, so the network "
             f"is not piecewise affine: {', '.join(names)}. Call model.eval() first."
         )
+    check_readable(model)
+    lazy = [path for path, p in model.named_parameters() if isinstance(p, nn.UninitializedParameter)]
+    if lazy:
+        raise UnsupportedModelError(f"Parameters not initialised yet: {', '.join(lazy)}. Run the model once first.")
+
+
+def check_readable(model: nn.Module) -> None:
+    """Refuse scripted and quantised models by what they are, naming their outermost such parts."""
     unreadable = {path: module for path, module in model.named_modules() if hidden(module)}
     outer = [path for path in unreadable if not path or path.rpartition(".")[0] not in unreadable]
     if outer:
         parts = [f"{path or 'it'} ({type(unreadable[path]).__name__}) {hidden(unreadable[path])}" for path in outer]
         raise UnsupportedModelError(f"The model cannot be read: {'; '.join(parts)}.")
-    lazy = [path for path, p in model.named_parameters() if isinstance(p, nn.UninitializedParameter)]
-    if lazy:
-        raise UnsupportedModelError(f"Parameters not initialised yet: {', '.join(lazy)}. Run the model once first.")
 
 
 def hidden(module: nn.Module) -> str | None:

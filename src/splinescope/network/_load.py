@@ -10,7 +10,7 @@ from splinescope._checks import check_file
 from splinescope._errors import FileFormatError
 
 from ._network import SplineNetwork, trace
-from ._outputs import Output
+from ._outputs import Output, SeveralOutputs
 
 
 def load(path: str | PathLike[str], *, normalized: bool = False, output: Output = None) -> SplineNetwork:
@@ -47,4 +47,7 @@ def load(path: str | PathLike[str], *, normalized: bool = False, output: Output 
         model, shape = read_nnet(path, normalized=normalized)
     else:
         raise FileFormatError(f"path must end in .onnx or .nnet, got {path.name!r}.")
-    return trace(model.eval(), torch.zeros(2, *shape, dtype=torch.float64), output=output)
+    try:
+        return trace(model.eval(), torch.zeros(2, *shape, dtype=torch.float64), output=output)
+    except SeveralOutputs as error:
+        raise SeveralOutputs(error.listed, error.first, "load(path, output={0!r})") from None

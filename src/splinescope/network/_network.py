@@ -61,7 +61,7 @@ def trace(model: nn.Module | SplineNetwork, x: Any, *, output: Output = None, sm
             raise InputError(f"output belongs to the first trace of a model, not to a traced network; got {output!r}.")
         return model
     if isinstance(model, Picked):
-        return trace(model.model, x, output=model.output if output is None else output, smooth=smooth)
+        return trace(model.whole, x, output=model.output if output is None else output, smooth=smooth)
     if not isinstance(model, nn.Module):
         raise InputError(f"model must be a torch.nn.Module, got {type(model).__name__}.")
     model = unwrap(model)
@@ -92,7 +92,7 @@ class SplineNetwork:
 
     def __init__(self, model: nn.Module, exported: Any, output: Output = None, *, smooth: bool = False) -> None:
         signature = exported.graph_signature
-        self._model = model
+        self._model, self._output = model, output
         self._smooth = smooth
         self._graph = exported.graph
         self._turns = turns_of(exported)
@@ -136,8 +136,8 @@ class SplineNetwork:
 
     @property
     def module(self) -> nn.Module:
-        """The torch module it was read from, whose parameters it follows."""
-        return self._model
+        """The torch module it was read from, whose parameters it follows; it returns the output that was chosen."""
+        return self._model if self._output is None else Picked(self._model, self._output)
 
     def program(self, replace: Mapping[str, Tensor] | None = None) -> Program:
         """A float64 snapshot of the network with the parameters of this moment.

@@ -10,8 +10,23 @@ from torch.utils import _pytree
 
 from splinescope._errors import InputError, UnsupportedModelError
 
+from ._export import built_in, unwrap
+
 Output = int | str | None
 """Index of a tensor among a model's outputs, or its name: a key, a field, or a path such as "boxes.0"."""
+
+
+class SeveralOutputs(UnsupportedModelError):
+    """A model returns several tensors, and which one is meant was not said.
+
+    Attributes:
+        listed: What it returns.
+        first: Index or name of the first one.
+    """
+
+    def __init__(self, listed: str, first: int | str, how: str = "give pick_output(model, {0!r}) instead of the model"):
+        super().__init__(f"The model returns {listed}. Choose one, by index or by name: {how.format(first)}.")
+        self.listed, self.first = listed, first
 
 
 def leaves_of(outputs: Any) -> list[tuple[str, Any]]:
@@ -31,7 +46,7 @@ def choose_output(names: list[str], shapes: list[tuple[Any, ...] | None], output
     """Position of the meant output among all leaves; only those with a shape are tensors of the input.
 
     Raises:
-        UnsupportedModelError: There are several, and none was chosen.
+        SeveralOutputs: There are several, and none was chosen.
         InputError: There is no such output.
     """
     tensors = [i for i, shape in enumerate(shapes) if shape is not None]
@@ -40,12 +55,10 @@ def choose_output(names: list[str], shapes: list[tuple[Any, ...] | None], output
     listed = ", ".join(f"{names[i] or i} {_shape(shapes[i])}" for i in tensors)
     if output is None:
         if len(tensors) > 1:
-            raise UnsupportedModelError(
-                f"The model returns {len(tensors)} tensors: {listed}. Choose one with output=, by index or by name."
-            )
+            first = names[tensors[0]]
+            raise SeveralOutputs(f"{len(tensors)} tensors: {listed}", int(first) if first.isdigit() else first)
         return tensors[0]
-    if isinstance(output, bool) or not isinstance(output, (int, str)):
-        raise InputError(f"output must be an index or a name, got {output!r}.")
+    _check_kind(output)
     matches = [i for i in tensors if names[i] == str(output)]
     if not matches and isinstance(output, int) and -len(tensors) <= output < len(tensors):
         matches = [tensors[output]]
@@ -59,14 +72,81 @@ def _shape(shape: tuple[Any, ...] | None) -> str:
     return f"({', '.join(str(n) if isinstance(n, int) else 'N' for n in shape)})"
 
 
-class Picked(nn.Module):
-    """A model of several outputs, of which one is meant; `trace` looks through it."""
+def one_tensor(result: Any, output: Output = None) -> Tensor:
+    """The tensor that is meant in what a model returned: itself, its only one, or the chosen one of several."""
+    if isinstance(result, Tensor) and output is None:
+        return result
+    leaves = leaves_of(result)
+    shapes = [tuple(leaf.shape) if isinstance(leaf, Tensor) else None for _, leaf in leaves]
+    return leaves[choose_output([name for name, _ in leaves], shapes, output)][1]
 
-    def __init__(self, model: nn.Module, output: int | str) -> None:
+
+class Picked(nn.Module):
+    """A model of which one output is meant; see `pick_output`. `trace` looks through it.
+
+    Its tables of parameters, buffers and children are the model's own, so that paths are the same, and so is its mode.
+    Hooks on the model itself (not on its parts) do not run, but for those that torch.nn.utils placed.
+    """
+
+    whole: nn.Module
+
+    def __init__(self, model: nn.Module, output: Output = None) -> None:
+        model = unwrap(model)
+        mode = model.training
+        self.__dict__["whole"] = model  # beside the table of children: it is no part of this, but the same
         super().__init__()
-        self.model, self.output = model, output
+        self.training = mode
+        for table in ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"):
+            self.__dict__[table] = getattr(model, table)
+        self.output = output
+
+    @property
+    def training(self) -> bool:
+        """The model's own mode."""
+        return self.whole.training
+
+    @training.setter
+    def training(self, mode: bool) -> None:
+        self.whole.training = mode
 
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:
-        leaves = leaves_of(self.model(*args, **kwargs))
-        shapes = [tuple(leaf.shape) if isinstance(leaf, torch.Tensor) else None for _, leaf in leaves]
-        return leaves[choose_output([name for name, _ in leaves], shapes, self.output)][1]
+        for hook in built_in(self.whole._forward_pre_hooks).values():
+            hook(self.whole, args)
+        return one_tensor(self.whole.forward(*args, **kwargs), self.output)
+
+
+def pick_output(model: nn.Module, output: int | str) -> nn.Module:
+    """A model of several outputs as one that returns the chosen one: what every function here then measures.
+
+    For models that return a tuple, a dict or a data class of tensors: detectors, models of Hugging Face, networks with
+    several heads. Parameters are the model's own, by the same paths; what trains one trains the other. `trace`, `load`
+    and `tessellate` take the same choice as `output=`, and the command line as `--pick`.
+
+    Args:
+        model: Any module but a scripted one.
+        output: Index of a tensor among the outputs, or its name: a key, a field, or a path such as "boxes.0". The
+            error of a call that needs one and was given several lists them.
+
+    Returns:
+        A module; calling it gives the chosen tensor. An output that does not exist is refused when it is first called.
+
+    Example:
+        >>> import torch, splinescope as ss
+        >>> class TwoHeads(torch.nn.Module):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.boxes, self.scores = torch.nn.Linear(2, 4), torch.nn.Linear(2, 3)
+        ...     def forward(self, x):
+        ...         return {"boxes": self.boxes(x), "scores": self.scores(x)}
+        >>> ss.pick_output(TwoHeads(), "scores")(torch.zeros(5, 2)).shape
+        torch.Size([5, 3])
+    """
+    if isinstance(model, torch.jit.ScriptModule) or not isinstance(model, nn.Module):
+        raise InputError(f"model must be a torch.nn.Module that is not scripted, got {type(model).__name__}.")
+    _check_kind(output)
+    return Picked(model.whole if isinstance(model, Picked) else model, output)
+
+
+def _check_kind(output: Any) -> None:
+    if isinstance(output, bool) or not isinstance(output, (int, str)):
+        raise InputError(f"output must be an index or a name, got {output!r}.")

@@ -14,6 +14,7 @@ from .._checks import as_rows
 from .._errors import InputError, UnsupportedModelError
 from ..network import Affine, trace
 from ..network._export import check_mode, unwrap
+from ..network._outputs import Picked
 from ..network._program import Seal
 from ._data import first_row
 from ._layers import WEIGHTED, value_shapes
@@ -186,7 +187,7 @@ class _Tracer(torch.fx.Tracer):
 def _symbolic(model: nn.Module) -> _Graph:
     """The calls of a model on no input in particular, by `torch.fx`."""
     try:
-        graph = _Tracer().trace(model)
+        graph = _Tracer().trace(model.whole if isinstance(model, Picked) else model)  # whatever it returns
     except Exception as error:  # the model's own code runs on a stand-in for its input and may fail in any way
         raise UnsupportedModelError(
             f"The model's calls could not be read without an example ({type(error).__name__}: "

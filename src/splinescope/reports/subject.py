@@ -10,10 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .._checks import as_float64_array, as_rows
+from .._checks import as_float64_array, as_rows, running_on
 from .._errors import InputError, UnsupportedModelError
 from ..complexity import data_spacing
 from ..network import SplineNetwork, trace
+from ..network._outputs import one_tensor
 from ..network._program import Smooth
 from .block import NotApplicable
 
@@ -94,10 +95,7 @@ class Subject:
         with torch.no_grad():
             if isinstance(self.model, SplineNetwork):
                 return self.model(self.x[:2])
-            result = self.model(self.rows(self.x[:2]))
-        if not isinstance(result, Tensor):
-            raise NotApplicable(f"the model returns a {type(result).__name__}, not one tensor.")
-        return result
+            return one_tensor(self.model(self.rows(self.x[:2])))
 
     def rows(self, x: Tensor) -> Tensor:
         """Inputs in the module's own dtype and on its device."""
@@ -184,4 +182,7 @@ def as_subject(model: Any, x: Any, y: Any, seed: int) -> Subject:
     targets = None if y is None else as_rows(y, "y").cpu()
     if targets is not None and (targets.dim() == 0 or len(targets) != len(points)):
         raise InputError(f"y must have one row per input, {len(points)} of them, got shape {tuple(targets.shape)}.")
-    return Subject(model, points.float() if points.dtype == torch.float16 else points, targets, seed)
+    subject = Subject(model, points.float() if points.dtype == torch.float16 else points, targets, seed)
+    with running_on(subject.x, forward=False):
+        _ = subject.output  # of several one must be chosen, before blocks are measured
+    return subject

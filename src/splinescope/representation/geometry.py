@@ -15,6 +15,7 @@ from .._checks import as_rows, check_choice
 from .._display import Result, table
 from .._errors import InputError, UnsupportedModelError
 from ..network import Fold, Seal, SplineNetwork, trace
+from ..network._outputs import SeveralOutputs, one_tensor
 from ..network._program import live_after
 from ._measures import LayerGeometry, OddPoint, measure
 
@@ -191,6 +192,8 @@ def _traced(model: nn.Module | SplineNetwork, batch: Tensor, method: str) -> Spl
         return None
     try:
         return trace(model, batch)
+    except SeveralOutputs:
+        raise
     except UnsupportedModelError:
         if method == "trace":
             raise
@@ -240,7 +243,7 @@ def _by_hooks(model: nn.Module, batch: Tensor, record: Record) -> None:
     handles = [m.register_forward_hook(hook(name or "output", type(m).__name__)) for name, m in leaves]
     try:
         with _left_as_found(model), torch.no_grad():
-            output = model(batch)
+            output = one_tensor(model(batch))
     except RuntimeError as error:
         raise InputError(f"model failed on a batch of shape {tuple(batch.shape)}: {error}") from error
     finally:
@@ -250,8 +253,8 @@ def _by_hooks(model: nn.Module, batch: Tensor, record: Record) -> None:
         record("output", "output", output)
     elif not last:
         raise InputError(
-            f"model must give, or have a module that gives, a tensor [{len(batch)}, ...], got {type(output).__name__}; "
-            "wrap it in a module that returns the tensor to measure."
+            f"model must give, or have a module that gives, a tensor [{len(batch)}, ...], got shape "
+            f"{tuple(output.shape)}."
         )
 
 

@@ -12,11 +12,12 @@ from scipy.sparse.linalg import LinearOperator
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
-from .._checks import as_float64_array, as_rows, check_generator, check_whole
+from .._checks import as_float64_array, as_rows, check_generator, check_whole, running_on
 from .._display import Result, table
 from .._errors import InputError, UnsupportedModelError
 from ..complexity._sites import module_paths, uncompiled
 from ..network._export import check_mode, check_statistics, hooks_detached, unwrap
+from ..network._outputs import one_tensor
 from .capture import Forward, PartCall, capture, main_tensor, part_paths, plain_call
 from .held import FACTOR, Holding, Record, kind_of, mark_live, origin_of
 from .map_part import MapPart
@@ -46,8 +47,8 @@ def local_map(
         model: A torch module in eval mode; left as it is. It runs in its own dtype.
         x: The point, as the model takes it, batch axis included (with several rows, A acts on all of them at once).
         forward: How to call the model, `(model, x) -> output`; needed where the input is not what is continuous, e.g.
-            `lambda m, e: m(inputs_embeds=e, use_cache=False)`. An output with `.logits` or `.last_hidden_state`, or a
-            tuple, is read as that tensor or its first one.
+            `lambda m, e: m(inputs_embeds=e, use_cache=False)`. Of several tensors in its result one is chosen by
+            `pick_output`, or here.
         layers: Paths of the layers for `LocalMap.layer`; the entries of the model's module lists if None.
 
     Returns:
@@ -99,7 +100,8 @@ class LocalMap(Result):
     ) -> None:
         self.path, self.point, self._model, self._function, self._layers = path, point, model, function, layers
         with torch.no_grad():
-            self.value = self.evaluate(point)
+            with running_on(point):
+                self.value = self.evaluate(point)
             self._record = self._run(point, None)[1]
         self._zero = torch.zeros_like(point).requires_grad_()
         with torch.enable_grad():
@@ -145,7 +147,7 @@ class LocalMap(Result):
     def evaluate(self, u: Tensor) -> Tensor:
         """f(u): the real network (or layer), nothing held."""
         with hooks_detached(self._model), uncompiled(self._model), torch.no_grad():
-            return _tensor(self._function(self._like(u))).detach()
+            return self._tensor(self._function(self._like(u))).detach()
 
     def apply(self, v: Tensor) -> Tensor:
         """A v, for v of x's shape."""
@@ -243,7 +245,7 @@ class LocalMap(Result):
         with hooks_detached(self._model), uncompiled(self._model), module_paths(self._model) as paths:
             entering = mark_live(u * 1.0)
             with Holding(paths, record) as holding:
-                output = _tensor(self._function(entering))
+                output = self._tensor(self._function(entering))
         if record is None and kind_of(output) == FACTOR:
             lines = "\n".join(f"  - {line}" for line in origin_of(output))
             raise UnsupportedModelError(
@@ -252,6 +254,14 @@ class LocalMap(Result):
                 "to hold with .detach()."
             )
         return output, holding.record
+
+    def _tensor(self, output: Any) -> Tensor:
+        """What the map leads to: of a model the one tensor that is meant, of a layer the main one."""
+        found = main_tensor(output) if self.path else one_tensor(output)
+        if found is None or not found.is_floating_point():
+            got = type(output).__name__ if found is None else found.dtype
+            raise InputError(f"{self.path or 'the model'} must give a floating-point tensor, got {got}; give forward=.")
+        return found
 
     def _like(self, u: Any) -> Tensor:
         u = torch.as_tensor(u).to(self.point)
@@ -303,13 +313,6 @@ def _as_point(model: nn.Module, x: Any) -> Tensor:
         raise InputError("x must be finite and not empty.")
     like = next((p for p in [*model.parameters(), *model.buffers()] if p.is_floating_point()), point)
     return point.to(like.device, like.dtype).clone()
-
-
-def _tensor(output: Any) -> Tensor:
-    found = main_tensor(output)
-    if found is None:
-        raise InputError(f"the model must give a floating-point tensor, got {type(output).__name__}; give forward=.")
-    return found
 
 
 def _relative(difference: Tensor, size: Tensor) -> float:

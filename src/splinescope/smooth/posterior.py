@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .._checks import as_rows, check_whole
+from .._checks import as_rows, check_whole, running_on
 from .._display import Result
 from .._errors import InputError, UnsupportedModelError
 from ..tiling import Slice
@@ -85,7 +85,8 @@ def region_posterior(
         seen.append((path, z.detach().double().flatten(1).cpu()))
         return softened_relu(z, beta, mix)
 
-    with evaluating(soft), undisturbed(soft), Replacing(relu, frozenset(("relu",)), soft.model, by_path=True):
+    replacing = Replacing(relu, frozenset(("relu",)), soft.model, by_path=True)
+    with evaluating(soft), undisturbed(soft), replacing, running_on(points):
         (forward or plain_call)(soft.model, points)
     if not seen:
         raise UnsupportedModelError("No ReLU was seen in the model's forward pass: it has no hard code to soften.")

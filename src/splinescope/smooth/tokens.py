@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from .._checks import as_rows, check_choice, check_positive, check_whole
+from .._checks import as_rows, check_choice, check_positive, check_whole, running_on
 from .._display import Result, table
 from .._errors import InputError
 from ..network._export import check_mode, unwrap
@@ -239,15 +239,8 @@ def _read(
         raise InputError(f"inputs must be non-empty tensors with the batch axis first, got {type(first).__name__}.")
     rows = len(first)
     reader = Reader(model, rows, radius, gates, attention)
-    with undisturbed(model), reader.hooked() as reading:
-        try:
-            (forward or plain_call)(model, batch)
-        except (TypeError, RuntimeError, IndexError) as error:
-            text = str(error).splitlines()[0] if str(error) else ""
-            raise InputError(
-                f"the model must run on inputs of shape {tuple(first.shape)} and dtype {first.dtype} (give forward= if "
-                f"it is called otherwise); {type(error).__name__}: {text}"
-            ) from error
+    with undisturbed(model), reader.hooked() as reading, running_on(first):
+        (forward or plain_call)(model, batch)
     tokens = tokens_seen(reading)
     seen = np.ones((rows, tokens), bool) if seen is None else seen
     if seen.shape != (rows, tokens):

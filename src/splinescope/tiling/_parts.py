@@ -145,7 +145,7 @@ def _packed(network: SplineNetwork) -> np.ndarray:
     """The module as bytes, and which output is tiled: programs are closures and stay where they are made."""
     if getattr(network, "_model", None) is None:
         raise InputError("workers need the module that the network was read from; this network has none.")
-    return packed((network.module, network._leaf))
+    return packed((network._model, network._output))
 
 
 _READ: dict[bytes, SplineNetwork] = {}

@@ -58,6 +58,8 @@ class TrainingMonitor(ABC):
         budget: float | None,
         overwrite: bool = False,
     ) -> None:
+        if not isinstance(model, nn.Module):
+            raise InputError(f"model must be the torch.nn.Module that trains, got {type(model).__name__}.")
         if snapshots and out is None:
             raise InputError("snapshots need a folder: give out=.")
         if schedule is not None and not hasattr(schedule, "next_after"):

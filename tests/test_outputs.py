@@ -1,0 +1,296 @@
+"""Models of several outputs: `pick_output` chooses one for every function that takes a model, and errors say so."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import inspect
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import splinescope as ss
+from splinescope import complexity, generative, landscape, normalization, smooth, tiling, train
+
+
+class TwoHeads(nn.Sequential):
+    """The last layer's outputs, and the features before it."""
+
+    def forward(self, x: Tensor) -> dict[str, Tensor]:  # type: ignore[override]
+        *body, last = self
+        for layer in body:
+            x = layer(x)
+        return {"features": x, "scores": last(x)}
+
+
+def layers(norm: bool) -> list[nn.Module]:
+    torch.manual_seed(0)
+    first = [nn.Linear(3, 5), *([nn.BatchNorm1d(5)] if norm else []), nn.ReLU()]
+    return [*first, nn.Linear(5, 2)]
+
+
+NET = nn.Sequential(*layers(norm=False)).double().eval()
+TWO = TwoHeads(*NET).double().eval()
+NORMED = nn.Sequential(*layers(norm=True)).double().eval()
+TWO_NORMED = TwoHeads(*NORMED).double().eval()
+X = torch.randn(12, 3, dtype=torch.float64)
+Y = torch.arange(12) % 2
+TARGETS = torch.randn(12, 2, dtype=torch.float64)
+VIEW = ss.Slice.through(X[0], X[1], X[2])
+SOLID = ss.Slice.axes([0.0, 0.0, 0.0], (0, 1, 2), -1, 1)
+BOX = generative.Box(3)
+MOVES = landscape.random_directions(NET, 1, layer="0", generator=torch.Generator().manual_seed(0))[0]
+
+
+def changed(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """What a function that changes its model has made of a copy."""
+
+    def run(model: Any) -> Any:
+        model = copy.deepcopy(model)
+        function(model)
+        return [p.detach() for p in model.parameters()]
+
+    return run
+
+
+def seeded() -> torch.Generator:
+    return torch.Generator().manual_seed(0)
+
+
+def sampled(sampler: Any) -> Tensor:
+    return sampler.sample(4).outputs
+
+
+def placed(model: Any) -> list[Tensor]:
+    """The statistics of placed norms after a batch with labels."""
+    made = normalization.with_placed_norms(model, "gap").train()
+    with normalization.placing(made, y=Y):
+        made(X)
+    return list(made.buffers())
+
+
+def monitored(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda model: (lambda monitor: (monitor.measure(0), monitor.records)[1])(make(model))
+
+
+# function -> a call of it on a model, and what it gives to compare; "+": on a model with batch norm
+ONE: dict[str, Callable[[Any], Any]] = {
+    "network trace": lambda m: ss.trace(m, X).program().forward(X),
+    "tiling tessellate": lambda m: ss.tessellate(m, VIEW).vertices,
+    "tiling Retiler": lambda m: tiling.Retiler(m, VIEW).tile().vertices,
+    "tiling fold_census": lambda m: tiling.fold_census(m, X, radius=0.1, lines=4, generator=seeded()).summary(),
+    "tiling level_set": lambda m: tiling.level_set(m, SOLID, 0.1).vertices,
+    "complexity timeline": lambda m: complexity.timeline(
+        m, {0: m.state_dict()}, VIEW, x={"a": X}, y={"a": Y}, radius=0.1
+    ).summary(),
+    "complexity robustness": lambda m: complexity.robustness(
+        m, X, Y, epsilons=0.1, steps=2, restarts=1, queries=2, generator=seeded()
+    ).summary(),
+    "complexity local_complexity exact": lambda m: ss.local_complexity(m, X[:2], radius=0.5, method="exact").counts,
+    "normalization fold_distances": lambda m: normalization.fold_distances(m, X).summary(),
+    "normalization point_distances": lambda m: normalization.point_distances(m, X),
+    "normalization fold_density": lambda m: normalization.fold_density(m, X, VIEW, cells=4).summary(),
+    "normalization normalization_report": lambda m: ss.normalization_report(m, X).summary(),
+    "normalization initialize_": changed(lambda m: ss.initialize_(m, X)),
+    "normalization boundary_jitter +": lambda m: (
+        normalization.boundary_jitter(m, X, 4, VIEW, VIEW.domain[:2], draws=2).flips
+    ),
+    "normalization statistics_fidelity +": lambda m: normalization.statistics_fidelity(m, X, (4,), draws=2).summary(),
+    "normalization merge_batchnorm +": lambda m: list(normalization.merge_batchnorm(m, X).parameters()),
+    "normalization fold_counts": lambda m: normalization.fold_counts(m, X, radius=0.1),
+    "normalization fold_alignment": lambda m: normalization.fold_alignment(m, X, radius=0.1),
+    "representation representation_geometry": lambda m: ss.representation_geometry(m, X).summary(),
+    "representation representation_geometry hooks": lambda m: ss.representation_geometry(
+        m, X, method="hooks"
+    ).summary(),
+    "smooth local_map": lambda m: ss.local_map(m, X[:1]).part().matrix(),
+    "smooth boundary_curvature": lambda m: smooth.boundary_curvature(m, 9 * X, places=4).turns,
+    "smooth steer": lambda m: smooth.steer(
+        m, X, Y, epsilon=0.1, betas=(1.0,), steps=2, restarts=1, queries=2, places=4
+    ).summary(),
+    "landscape break_distance": lambda m: landscape.break_distance(m, X, "0").radius,
+    "landscape certified_surface": lambda m: landscape.certified_surface(m, X, TARGETS, MOVES, cells=2).summary(),
+    "landscape curvature": lambda m: ss.curvature(m, X, TARGETS, layer="0").dense(),
+    "landscape curvature_factor": lambda m: landscape.curvature_factor(m, X, TARGETS),
+    "landscape downstream_jacobians": lambda m: landscape.downstream_jacobians(m, X, "0"),
+    "landscape loss_section": lambda m: landscape.loss_section(m, X, TARGETS, MOVES).summary(),
+    "landscape loss_surface": lambda m: ss.loss_surface(m, X, Y, MOVES, resolution=3).losses,
+    "landscape polynomial_section": lambda m: landscape.polynomial_section(m, X, TARGETS, MOVES).summary(),
+    "landscape skip_conditioning": lambda m: ss.skip_conditioning(m, X).summary(),
+    "landscape find_skips": lambda m: landscape.find_skips(m, X),
+    "landscape without_skips": lambda m: landscape.without_skips(m, X)(X),
+    "landscape CurvatureMonitor": monitored(lambda m: landscape.CurvatureMonitor(m, X, TARGETS)),
+    "landscape LayerwiseDescent": changed(lambda m: landscape.LayerwiseDescent(m).step(X, TARGETS)),
+    "generative log_volume": lambda m: ss.log_volume(m, X).log,
+    "generative local_geometry": lambda m: generative.local_geometry(m, X[:2]).rank,
+    "generative geometry_map": lambda m: generative.geometry_map(m, VIEW, resolution=2)[1].rank,
+    "generative manifold_law": lambda m: generative.manifold_law(m, TARGETS, BOX, top_k=2, pool=100, reference=50).rho,
+    "generative project": lambda m: generative.project(m, TARGETS, BOX, X).latents,
+    "generative PolaritySampler": lambda m: sampled(ss.PolaritySampler(m, BOX, pool=64, top_k=2)),
+    "generative MagnetSampler": lambda m: sampled(ss.MagnetSampler(m, BOX, pool=64, top_k=2)),
+    "reports report": lambda m: [
+        [block.title, block.numbers] for block in ss.report(m, X, Y, include=("folds", "complexity")).blocks
+    ],
+    "reports compare_models": lambda m: len(ss.compare_models({"a": m, "b": m}, X, Y, include=("folds",)).reports),
+}
+# these look at what runs inside, whatever comes out
+ANY: dict[str, Callable[[Any], Any]] = {
+    "network pick_output": lambda m: list(ss.pick_output(m, "scores").parameters()),
+    "network freeze_statistics": lambda m: list(ss.freeze_statistics(m, X).parameters()),
+    "complexity local_complexity": lambda m: ss.local_complexity(m, X, radius=0.1).counts,
+    "complexity ComplexityMonitor": monitored(lambda m: ss.ComplexityMonitor(m, X, radius=0.1)),
+    "normalization sign_changes +": lambda m: normalization.sign_changes(m, X, VIEW, cells=4).summary(),
+    "normalization fold_jitter +": lambda m: [site.measured for site in normalization.fold_jitter(m, X, 4, draws=2)],
+    "normalization minibatch_networks +": lambda m: len(list(normalization.minibatch_networks(m, X, 4, 2))),
+    "normalization with_statistics +": lambda m: list(normalization.with_statistics(m, X).buffers()),
+    "normalization merge_batchnorm_ +": changed(lambda m: normalization.merge_batchnorm_(m)),
+    "normalization MergeAway +": lambda m: repr(
+        type(normalization.MergeAway(m, torch.optim.SGD(m.parameters(), 0.1), at=1))
+    ),
+    "normalization placing +": placed,
+    "normalization with_placed_norms +": placed,
+    "smooth soften": lambda m: list(ss.soften(m, 0.5).parameters()),
+    "smooth Softened": lambda m: list(smooth.Softened(m, {"": 0.5}, 0.5, False).parameters()),
+    "smooth harden": lambda m: list(smooth.harden(ss.soften(m, 0.5)).parameters()),
+    "smooth region_posterior": lambda m: smooth.region_posterior(m, X, beta=0.9).entropy,
+    "smooth entropy_map": lambda m: smooth.entropy_map(m, VIEW, cells=3).entropy,
+    "smooth block": lambda m: smooth.block(m, "0", X).inputs,
+    "smooth token_geometry": lambda m: ss.token_geometry(m, X[:, None]).means(),
+    "landscape random_directions": lambda m: landscape.random_directions(m, 1, generator=seeded())[0]["0.weight"],
+    "train evaluating": lambda m: train.evaluating(m).__enter__(),
+    "tiling load_tiling": lambda m: None,
+}
+MODULES_ONLY = {name for name in ONE if name.endswith("+")} | {
+    "complexity timeline", "normalization initialize_", "smooth local_map", "smooth boundary_curvature", "smooth steer",
+    "landscape CurvatureMonitor", "landscape LayerwiseDescent", "representation representation_geometry hooks",
+}  # fmt: skip
+NOT_CALLED = {"network SplineNetwork", "smooth LocalMap", "train TrainingMonitor"}  # made by others
+PARTS = ("network", "tiling", "train", "complexity", "normalization", "representation", "smooth", "landscape",
+         "generative", "reports")  # fmt: skip
+
+
+def same(a: Any, b: Any) -> bool:
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(same(u, v) for u, v in zip(a, b, strict=True))
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a if key != "seconds")
+    if isinstance(a, (Tensor, np.ndarray, float)):
+        a, b = (v.detach().numpy() if isinstance(v, Tensor) else v for v in (a, b))
+        return np.shape(a) == np.shape(b) and np.allclose(a, b, atol=1e-9, equal_nan=True)
+    return bool(a == b)
+
+
+@pytest.mark.parametrize("name", ONE)
+def test_a_picked_output_is_measured_like_a_model_that_returns_nothing_else(name):
+    alone, both = (NORMED, TWO_NORMED) if name.endswith("+") else (NET, TWO)
+    want = ONE[name](alone)
+    assert same(ONE[name](ss.pick_output(both, "scores")), want)
+    with pytest.raises(ss.UnsupportedModelError, match=r"returns 2 tensors: features \(N?.*pick_output\(model, 'feat"):
+        ONE[name](both)
+
+
+@pytest.mark.parametrize("name", [name for name in ONE if name not in MODULES_ONLY])
+def test_a_traced_network_keeps_its_choice(name):
+    alone, both = (NORMED, TWO_NORMED) if name.endswith("+") else (NET, TWO)
+    assert same(ONE[name](ss.trace(both, X, output="scores")), ONE[name](alone))
+
+
+@pytest.mark.parametrize("name", ANY)
+def test_what_looks_inside_takes_models_of_any_outputs(name):
+    alone, both = (NORMED, TWO_NORMED) if name.endswith("+") else (NET, TWO)
+    assert same(ANY[name](both), ANY[name](alone))
+    assert same(ANY[name](ss.pick_output(both, "scores")), ANY[name](alone))
+
+
+def takes_a_model(thing: Any) -> bool:
+    called = thing.__init__ if inspect.isclass(thing) else thing
+    return inspect.isfunction(called) and bool({"model", "models"} & {*inspect.signature(called).parameters})
+
+
+def test_every_public_function_of_a_model_is_among_them():
+    tried = {" ".join(name.split()[:2]) for name in [*ONE, *ANY]} | NOT_CALLED
+    for part in PARTS:
+        module = importlib.import_module(f"splinescope.{part}")
+        names = [name for name in module.__all__ if takes_a_model(getattr(module, name))]
+        assert [name for name in names if f"{part} {name}" not in tried] == []
+
+
+class Forked(nn.Module):
+    """Two heads with folds of their own behind a common layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.body = nn.Linear(3, 4)
+        self.left = nn.Sequential(nn.Linear(4, 3), nn.ReLU(inplace=True), nn.Linear(3, 1), nn.Sigmoid())
+        self.right = nn.Sequential(nn.Linear(4, 6), nn.LeakyReLU(), nn.Linear(6, 2))
+
+    def forward(self, x: Tensor) -> tuple[None, dict[str, Tensor]]:
+        z = self.body(x)
+        return None, {"right": self.right(z), "left": self.left(z)}
+
+
+@pytest.mark.parametrize("method", ["frame", "distance", "exact"])
+def test_folds_of_other_outputs_do_not_count(method):
+    model = Forked().double()
+    left, right = (ss.pick_output(model, f"1.{name}") for name in ("left", "right"))
+    found = [ss.local_complexity(m, X[:3], radius=0.5, method=method).sites for m in (left, right)]
+    assert [[site.path for site in sites] for sites in found] == [["left.1"], ["right.1"]]
+
+
+def test_a_picked_model_is_the_model_itself_and_leaves_it_alone():
+    model = nn.DataParallel(Forked().train())
+    calls = []
+    model.module.register_forward_hook(lambda module, args, out: calls.append(type(out)))
+    picked = ss.pick_output(model, "1.left")
+    assert model.training
+    assert picked.training
+    assert [*dict(picked.named_parameters())] == [*dict(model.module.named_parameters())]
+    assert all(a is b for a, b in zip(picked.parameters(), model.parameters(), strict=True))
+    picked.eval()
+    assert not model.module.training
+    assert not model.module.left.training
+    model.module.train()
+    assert picked.training
+    x = X.float()
+    torch.testing.assert_close(picked(x), model.module.eval()(x)[1]["left"])
+    assert calls == [tuple]  # of the model itself; its picked output has no hooks
+    with torch.no_grad():
+        model.module.body.weight.zero_()
+    torch.testing.assert_close(picked(x), model.module(x)[1]["left"])
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
+def test_a_copy_of_a_picked_model_stands_on_its_own(copied):
+    picked = ss.pick_output(TWO, "scores")
+    other = copied(picked)
+    torch.testing.assert_close(other(X), picked(X))
+    with torch.no_grad():
+        next(other.parameters()).zero_()
+    assert not torch.allclose(other(X), picked(X))
+    torch.testing.assert_close(picked(X), NET(X))
+
+
+@pytest.mark.parametrize(
+    ("model", "output", "said"),
+    [
+        (TWO, None, "output must be an index or a name, got None"),
+        (TWO, True, "output must be an index or a name, got True"),
+        ("net.onnx", 0, "model must be a torch.nn.Module that is not scripted, got str"),
+    ],
+)
+def test_what_cannot_be_picked_is_refused(model, output, said):
+    with pytest.raises(ss.InputError, match=said):
+        ss.pick_output(model, output)
+
+
+def test_an_output_that_does_not_exist_is_refused_with_those_that_do():
+    with pytest.raises(ss.InputError, match=r"features \(N, 5\), scores \(N, 2\); got 'boxes'"):
+        ss.trace(ss.pick_output(TWO, "boxes"), X)
+    with pytest.raises(ss.InputError, match=r"features \(1, 5\), scores \(1, 2\); got 'boxes'"):
+        ss.curvature(ss.pick_output(TWO, "boxes"), X, TARGETS)
