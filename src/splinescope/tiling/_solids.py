@@ -139,18 +139,17 @@ class SolidRoom(Room):
         else:
             super().enlarge(status)
 
-    def _table(self) -> tuple[np.ndarray, np.ndarray]:
+    def _table(self) -> np.ndarray:
         """No larger than it must be: it is looked into at random, and a small one stays in the cache."""
         new = (self._more + 4) * self._tables << (self._dimension - 2)  # there are about as many vertices as 3-D tiles
         size = 1 << int(np.ceil(np.log2(2 * new + 16)))
-        return np.empty(size, np.uint64), np.full(size, -1, np.int32)
+        return np.zeros((size, 2), np.uint64)
 
     def cut(
         self, vertices: kernels.Vertices, count: int, first: int, last: int, labels: np.ndarray, tolerances: np.ndarray
     ) -> tuple[int, int, Tiles | None]:
         tiles, words = self._tiles, self._words
         dimension = self._dimension = vertices.points.shape[1]
-        keys, values = self._table()
         many = (self._more + 2) * self._results
         corners = len(tiles.corners) + (many << dimension)
         facets = len(tiles.labels) + many * (2 * dimension + 2)
@@ -165,14 +164,16 @@ class SolidRoom(Room):
         stack = (
             np.empty(16 * largest, np.int32), np.empty((16 * largest, words), np.uint64), np.empty(depth, np.int64),
             np.empty(64 * words * depth, np.int32), np.empty(depth, np.int64), np.empty(depth, np.int64),
+            np.empty(depth, np.uint64),
         )  # fmt: skip
         scratch = (
             np.empty(largest, np.int8), np.empty(largest, np.int32), np.empty(largest, np.int32),
-            np.empty(largest, np.int32), np.empty((largest, words), np.uint64), np.empty(64 * words, np.int32),
+            np.empty(largest, np.uint64), np.empty(largest, np.int32), np.empty(largest, np.int32),
+            np.empty((largest, words), np.uint64), np.empty(64 * words, np.int32),
         )  # fmt: skip
         status, total, pieces = kernels.split_cells(
             tiles.offsets, tiles.corners, masks, tiles.facet_offsets, tiles.labels, first, last, labels, count,
-            *vertices, tolerances, keys, values, *out, *stack, *scratch,
+            *vertices, tolerances, self._table(), *out, *stack, *scratch,
         )  # fmt: skip
         if status != kernels.DONE:
             return status, total, None

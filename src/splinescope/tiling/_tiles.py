@@ -173,9 +173,9 @@ class Room:
         out = (np.empty(tiles + 1, np.int64), np.empty(size, np.int32), np.empty(size, np.int32))
         status, total, pieces = split(
             self._tiles.offsets, self._tiles.corners, self._tiles.labels, first, last, labels, count,
-            *vertices, tolerances, *self._table(), *out,
+            *vertices, tolerances, self._table(), *out,
             np.empty(16 * depth, np.int32), np.empty(16 * depth, np.int32),
-            np.empty(depth, np.int64), np.empty(depth, np.int64),
+            np.empty(depth, np.int64), np.empty(depth, np.int64), np.empty(depth, np.uint64),
         )  # fmt: skip
         if status != kernels.DONE:
             return status, total, None
@@ -183,7 +183,7 @@ class Room:
         end = int(offsets[pieces])
         return status, total, Tiles(offsets[: pieces + 1].copy(), corners[:end].copy(), walls[:end].copy())
 
-    def _table(self) -> tuple[np.ndarray, np.ndarray]:
-        """Where the vertices on cut edges are looked up: keys and values."""
+    def _table(self) -> np.ndarray:
+        """Where the vertices on cut edges are looked up: keys (0: none) and values, side by side in the cache."""
         size = 1 << int(np.ceil(np.log2(2 * self.vertices + 16)))
-        return np.empty(size, np.uint64), np.full(size, -1, np.int32)
+        return np.zeros((size, 2), np.uint64)

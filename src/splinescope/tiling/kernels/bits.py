@@ -123,18 +123,26 @@ def nth_cutting_unit(offsets, corners, pos, neg, first, nth):
 
 
 @inlined
-def next_cutting_unit(corners, start, stop, pos, neg, first, last):
+def next_cutting_unit(corners, start, stop, pos, neg, first, last, left):
+    """(the lowest unit first <= k < last that takes both signs on a tile, or -1; the others of its word that do).
+
+    `left` has the bits of the units of the word of `first` that may: those that cut the tile this one is a part of.
+    """
     for w in range(first // 64, (last + 63) // 64):
+        m = left & range_mask(w, first, last)
+        left = ~np.uint64(0)
+        if m == 0:
+            continue
         p = np.uint64(0)
         n = np.uint64(0)
         for c in range(start, stop):
             v = corners[c]
             p |= pos[v, w]
             n |= neg[v, w]
-        m = p & n & range_mask(w, first, last)
+        m &= p & n
         if m != 0:
-            return w * 64 + lowest_bit(m)
-    return -1
+            return w * 64 + lowest_bit(m), m & (m - np.uint64(1))
+    return -1, left
 
 
 @inlined

@@ -66,6 +66,22 @@ def joined(a, b, start, stop, masks, dimension):
     return simple or _alone(a, b, start, stop, masks)
 
 
+@inlined
+def _partners(a, downs, below, below_masks, masks, dimension, partners):
+    """Fill `partners` with the corners below a fold that share at least d - 1 facets with corner a above it."""
+    found = 0
+    if masks.shape[1] == 1:  # nearly always; no branches: one pair in ten is an edge, and nobody can guess which
+        of_a = masks[a, 0]
+        for i in range(downs):
+            partners[found] = below[i]
+            found += count_bits(of_a & below_masks[i]) >= dimension - 1
+    else:
+        for i in range(downs):
+            partners[found] = below[i]
+            found += _shared(a, below[i], masks) >= dimension - 1
+    return found
+
+
 @jit
 def _drop_facets(start, stop, masks, facets, fstart, fstop, dimension, tally):
     """Take out the facets on which fewer than d corners of a cell lie, in place; returns the end of the list."""
@@ -120,7 +136,7 @@ def _child(corners, masks, start, stop, signs, side, fresh, fresh_masks, made, f
 
 
 @inlined
-def _sides(start, stop, corners, k, pos, neg, signs, above, below):
+def _sides(start, stop, corners, masks, k, pos, neg, signs, above, below, below_masks):
     """Fill the signs of a cell's corners and the lists of those above and below the fold; returns their lengths."""
     w, shift = k // 64, np.uint64(k % 64)
     ups = downs = 0
@@ -130,6 +146,7 @@ def _sides(start, stop, corners, k, pos, neg, signs, above, below):
         signs[c - start] = up - down
         above[ups] = c
         below[downs] = c
+        below_masks[downs] = masks[c, 0]
         ups += up
         downs += down
     return ups, downs
@@ -138,10 +155,10 @@ def _sides(start, stop, corners, k, pos, neg, signs, above, below):
 @jit
 def split_cells(
     offsets, corners, masks, facet_offsets, facets, first, last, labels, count,
-    names, points, parents, weights, pos, neg, cuts, new_cuts, filled, tol, keys, values,
+    names, points, parents, weights, pos, neg, cuts, new_cuts, filled, tol, table,
     out_offsets, out_corners, out_masks, out_facet_offsets, out_facets,
-    stack_corners, stack_masks, stack_starts, stack_facets, stack_facet_starts, stack_units,
-    signs, above, below, fresh, fresh_masks, tally,
+    stack_corners, stack_masks, stack_starts, stack_facets, stack_facet_starts, stack_units, stack_left,
+    signs, above, below, below_masks, partners, fresh, fresh_masks, tally,
 ):  # fmt: skip
     """Cut every cell along the folds of units first <= k < last, in ascending order of k.
 
@@ -166,12 +183,14 @@ def split_cells(
             stack_facets[f] = facets[facet_offsets[i] + f]
         stack_starts[0], stack_starts[1] = 0, n
         stack_facet_starts[0], stack_facet_starts[1] = 0, facet_count
-        stack_units[0] = first
+        stack_units[0], stack_left[0] = first, ~np.uint64(0)
         depth = 1
         while depth > 0:
             start, stop = stack_starts[depth - 1], stack_starts[depth]
             fstart, fstop = stack_facet_starts[depth - 1], stack_facet_starts[depth]
-            k = next_cutting_unit(stack_corners, start, stop, pos, neg, stack_units[depth - 1], last)
+            k, left = next_cutting_unit(
+                stack_corners, start, stop, pos, neg, stack_units[depth - 1], last, stack_left[depth - 1]
+            )
             if k < 0 or fstop - fstart == 64 * words:
                 fstop = _drop_facets(start, stop, stack_masks, stack_facets, fstart, fstop, dimension, tally)
             if k < 0:
@@ -195,23 +214,25 @@ def split_cells(
                 return FACETS_FULL, count, cells
             if stop - start > signs.shape[0] or depth + 2 > stack_starts.shape[0]:
                 return STACK_FULL, count, cells
-            ups, downs = _sides(start, stop, stack_corners, k, pos, neg, signs, above, below)
+            ups, downs = _sides(start, stop, stack_corners, stack_masks, k, pos, neg, signs, above, below, below_masks)
             made = 0
             for i_up in range(ups):
                 a = above[i_up]
-                for i_down in range(downs):
-                    b = below[i_down]
-                    if not joined(a, b, start, stop, stack_masks, dimension):
+                simple = _facets_of(a, stack_masks) == dimension  # then any d - 1 of its facets meet in an edge
+                for i_down in range(_partners(a, downs, below, below_masks, stack_masks, dimension, partners)):
+                    b = partners[i_down]
+                    simple_end = simple or _facets_of(b, stack_masks) == dimension
+                    if not simple_end and not _alone(a, b, start, stop, stack_masks):
                         continue
                     if count + 1 > names.shape[0]:
                         return VERTICES_FULL, count, cells
-                    if 2 * (count + 1 - old) > keys.shape[0]:  # it holds new vertices only
+                    if 2 * (count + 1 - old) > table.shape[0]:  # it holds new vertices only
                         return TABLE_FULL, count, cells
                     if made + 1 > fresh.shape[0]:
                         return STACK_FULL, count, cells
                     q = cut_edge(
                         stack_corners[a], stack_corners[b], k, labels[k], count,
-                        names, points, parents, weights, pos, neg, cuts, new_cuts, filled, tol, keys, values,
+                        names, points, parents, weights, pos, neg, cuts, new_cuts, filled, tol, table,
                     )  # fmt: skip
                     count += q == count
                     fresh[made] = q
@@ -233,7 +254,7 @@ def split_cells(
                 stack_facets[fstop + 1 + f] = stack_facets[fstart + f]
             stack_starts[depth], stack_starts[depth + 1] = middle - n, top - n
             stack_facet_starts[depth], stack_facet_starts[depth + 1] = fstop + 1, fstop + facet + 2
-            stack_units[depth - 1] = k + 1
-            stack_units[depth] = k + 1
+            stack_units[depth - 1] = stack_units[depth] = k  # which is not among those left
+            stack_left[depth - 1] = stack_left[depth] = left  # a part is cut by no unit that does not cut the whole
             depth += 1
     return DONE, count, cells

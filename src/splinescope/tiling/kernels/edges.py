@@ -74,19 +74,19 @@ def cut_value(vertex, j, cuts, new_cuts):
 
 @inlined
 def cut_edge(
-    end0, end1, k, label, count, names, points, parents, weights, pos, neg, cuts, new_cuts, filled, tol, keys, values
+    end0, end1, k, label, count, names, points, parents, weights, pos, neg, cuts, new_cuts, filled, tol, table
 ):  # fmt: skip
     """The vertex where unit k is zero on the edge between two others: found in the table, or made at index `count`."""
     key = (np.uint64(min(end0, end1)) << np.uint64(32)) | np.uint64(max(end0, end1))
-    mask = np.uint64(keys.shape[0] - 1)
+    mask = np.uint64(table.shape[0] - 1)
     h = key * np.uint64(0x9E3779B97F4A7C15)
     slot = (h >> np.uint64(24)) & mask
-    while values[slot] >= 0:
-        if keys[slot] == key:
-            return values[slot]
+    while table[slot, 0] != 0:  # no key is 0: the larger of two vertices is at least 1
+        if table[slot, 0] == key:
+            return np.int64(table[slot, 1])
         slot = (slot + np.uint64(1)) & mask
-    keys[slot] = key
-    values[slot] = count
+    table[slot, 0] = key
+    table[slot, 1] = count
     q = count
     a, b = (end0, end1) if names[end0] < names[end1] else (end1, end0)
     fill(a, k // 64, parents, weights, pos, neg, cuts, new_cuts, filled)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from .bits import inlined, jit, next_cutting_unit, sign_of
 from .edges import DONE, STACK_FULL, TABLE_FULL, TILES_FULL, VERTICES_FULL, cut_edge
 
@@ -29,8 +31,8 @@ def _crossing(corners, start, stop, at, k, side, pos, neg):
 @jit
 def split_polygons(
     offsets, corners, labels, first, last, unit_labels, count,
-    names, points, parents, weights, pos, neg, cuts, new_cuts, filled, tol, keys, values,
-    out_offsets, out_corners, out_labels, stack_corners, stack_labels, stack_starts, stack_units,
+    names, points, parents, weights, pos, neg, cuts, new_cuts, filled, tol, table,
+    out_offsets, out_corners, out_labels, stack_corners, stack_labels, stack_starts, stack_units, stack_left,
 ):  # fmt: skip
     """Cut every polygon along the folds of units first <= k < last, in ascending order of k.
 
@@ -47,13 +49,15 @@ def split_polygons(
             stack_labels[c] = labels[offsets[i] + c]
         stack_starts[0] = 0
         stack_starts[1] = size
-        stack_units[0] = first
+        stack_units[0], stack_left[0] = first, ~np.uint64(0)
         depth = 1
         while depth > 0:
             start = stack_starts[depth - 1]
             stop = stack_starts[depth]
             n = stop - start
-            k = next_cutting_unit(stack_corners, start, stop, pos, neg, stack_units[depth - 1], last)
+            k, left = next_cutting_unit(
+                stack_corners, start, stop, pos, neg, stack_units[depth - 1], last, stack_left[depth - 1]
+            )
             if k < 0:
                 at = out_offsets[tiles]
                 if tiles + 2 > out_offsets.shape[0] or at + n > out_corners.shape[0]:
@@ -68,7 +72,7 @@ def split_polygons(
             label = unit_labels[k]
             if count + 2 > names.shape[0]:
                 return VERTICES_FULL, count, tiles
-            if 2 * (count + 2) > keys.shape[0]:
+            if 2 * (count + 2) > table.shape[0]:
                 return TABLE_FULL, count, tiles
             # room above the polygon for both children: together they have at most n + 4 corners
             if stop + n + 8 > stack_corners.shape[0] or depth + 2 > stack_starts.shape[0]:
@@ -84,7 +88,7 @@ def split_polygons(
                 if not on_corner:
                     crossing = cut_edge(
                         crossing, stack_corners[at], k, label, count,
-                        names, points, parents, weights, pos, neg, cuts, new_cuts, filled, tol, keys, values,
+                        names, points, parents, weights, pos, neg, cuts, new_cuts, filled, tol, table,
                     )  # fmt: skip
                     count += crossing == count
                 if side > 0:
@@ -98,8 +102,8 @@ def split_polygons(
                 stack_labels[c - n] = stack_labels[c]
             stack_starts[depth] = split - n
             stack_starts[depth + 1] = top - n
-            stack_units[depth - 1] = k + 1
-            stack_units[depth] = k + 1
+            stack_units[depth - 1] = stack_units[depth] = k  # which is not among those left
+            stack_left[depth - 1] = stack_left[depth] = left  # a part is cut by no unit that does not cut the whole
             depth += 1
     return DONE, count, tiles
 
