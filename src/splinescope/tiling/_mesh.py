@@ -15,7 +15,6 @@ from ._solids import kind_of
 from ._tiles import OUTSIDE, Tiles
 from .kernels import jit
 
-_BLOCK = 1 << 18  # corners compared at once
 SAME_PLACE = 1e-6  # of the domain: farther apart, two vertices are not the same
 
 
@@ -52,7 +51,7 @@ def assemble(leaves: list[Leaf], domain: np.ndarray) -> Mesh:
     all_points = alone.points if alone else np.concatenate([leaf.points for leaf in leaves])
     points = all_points[firsts]
     apart = SAME_PLACE * np.ptp(domain, axis=0).max()  # rows in factored form depend on the chunk in their last bits
-    if alone is None and _farthest(points, ids, all_points, corners) > apart:
+    if alone is None and kernels.farthest(points, ids, all_points, corners) > apart:
         raise SplinescopeError("two vertices got the same 64-bit name: please report this network and slice.")
     values = None
     if leaves[0].values is not None:
@@ -70,15 +69,6 @@ def without_unreal(mesh: Mesh, domain: np.ndarray) -> Mesh:
     from ._merge import without_unreal_facets
 
     return without_unreal_facets(mesh)
-
-
-def _farthest(points: np.ndarray, ids: np.ndarray, others: np.ndarray, corners: np.ndarray) -> float:
-    """Largest |points[ids] - others[corners]|, some corners at a time: all at once would be most of the memory."""
-    far = 0.0
-    for start in range(0, len(ids), _BLOCK):
-        block = slice(start, start + _BLOCK)
-        far = max(far, float(np.abs(points[ids[block]] - others[corners[block]]).max()))
-    return far
 
 
 def _gather(blocks: list[np.ndarray | None], starts: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -129,8 +119,30 @@ def _without_unreal_ends(mesh: Mesh) -> Mesh:
 
 
 def _without_unreal_walls(mesh: Mesh, domain: np.ndarray) -> Mesh:
-    """Merge tiles across walls that only losers of a max draw, and drop vertices that are then no corners."""
+    """Merge tiles across walls that only losers of a max draw, and drop vertices that are then no corners.
+
+    Tiles without such a wall stay as they are, but for those vertices.
+    """
     tiles = mesh.tiles
+    marked = np.logical_or.reduceat(tiles.labels < OUTSIDE, tiles.offsets[:-1])
+    merged, leaders = _merged(tiles.chosen(marked))
+    parts = [tiles.chosen(~marked), merged]
+    firsts = np.concatenate([np.flatnonzero(~marked), np.flatnonzero(marked)[leaders]])
+    tiles = Tiles.joined(parts, np.zeros(2, np.int64)).taken(np.argsort(firsts, kind="stable"))
+    straight = _no_corners(tiles, mesh.points, domain)
+    keep = ~straight[tiles.corners]
+    sizes = np.add.reduceat(keep, tiles.offsets[:-1], dtype=np.int64)
+    corners = tiles.corners[keep]
+    used = np.zeros(len(mesh.points), bool)
+    used[corners] = True
+    ids = np.cumsum(used, dtype=np.int32) - np.int32(1)
+    values = None if mesh.values is None else mesh.values[used]
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    return Mesh(mesh.points[used], values, Tiles(offsets, ids[corners], restored(tiles.labels[keep])))
+
+
+def _merged(tiles: Tiles) -> tuple[Tiles, np.ndarray]:
+    """Tiles joined across their unreal walls, in the order of the first member of each; and who those are."""
     first, second = pair_half_edges(tiles.offsets, tiles.corners)
     _, tile_of = half_edges(tiles.offsets, tiles.corners)
     unreal = (tiles.labels[first] < OUTSIDE) & (second >= 0) & (tiles.labels[second] < OUTSIDE)  # both sides must agree
@@ -143,25 +155,24 @@ def _without_unreal_walls(mesh: Mesh, domain: np.ndarray) -> Mesh:
     # members of a component side by side, at the place of its first member
     _, leaders = np.unique(component, return_index=True)
     order = np.lexsort((np.arange(n), leaders[component]))
-    offsets, corners, labels = _chain_boundaries(
+    outlines = _chain_boundaries(
         order, leaders[component][order], tiles.offsets, tiles.corners, tiles.labels, inner
-    )
-    # A vertex where only two walls meet is no corner of any tile, unless it is one of the domain's.
-    at_boundary = np.zeros(len(mesh.points), bool)
-    ends, _ = half_edges(offsets, corners)
-    outside = labels == OUTSIDE
-    at_boundary[corners[outside]] = at_boundary[ends[outside]] = True
-    tiles_around = np.bincount(corners, minlength=len(mesh.points))
-    domain_corner = (mesh.points[:, None, :] == domain[None]).all(2).any(1)
-    straight = np.where(at_boundary, (tiles_around == 1) & ~domain_corner, tiles_around == 2)
-    keep = ~straight[corners]
-    sizes = np.add.reduceat(keep.astype(np.int64), offsets[:-1])
-    offsets, corners, labels = np.concatenate([[0], np.cumsum(sizes)]), corners[keep], labels[keep]
-    used = np.zeros(len(mesh.points), bool)
-    used[corners] = True
-    ids = np.cumsum(used, dtype=np.int32) - np.int32(1)
-    values = None if mesh.values is None else mesh.values[used]
-    return Mesh(mesh.points[used], values, Tiles(offsets, ids[corners], restored(labels)))
+    )  # fmt: skip
+    return Tiles(*outlines), np.sort(leaders)
+
+
+def _no_corners(tiles: Tiles, points: np.ndarray, domain: np.ndarray) -> np.ndarray:
+    """`[V]`: the vertices where only two walls meet, unless they are corners of the domain."""
+    at_boundary = np.zeros(len(points), bool)
+    outside = np.flatnonzero(tiles.labels == OUTSIDE)
+    owner = np.searchsorted(tiles.offsets, outside, side="right") - 1
+    following = np.where(outside + 1 < tiles.offsets[owner + 1], outside + 1, tiles.offsets[owner])
+    at_boundary[tiles.corners[outside]] = at_boundary[tiles.corners[following]] = True
+    around = np.bincount(tiles.corners, minlength=len(points))
+    straight = np.where(at_boundary, around == 1, around == 2)
+    alone = np.flatnonzero(at_boundary & straight)
+    straight[alone] = ~(points[alone, None, :] == domain[None]).all(2).any(1)
+    return straight
 
 
 def restored(labels: np.ndarray) -> np.ndarray:

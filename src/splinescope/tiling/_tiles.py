@@ -50,6 +50,11 @@ class Tiles:
         inside = np.repeat(mask, sizes)
         return Tiles(_ends(sizes[mask]), self.corners[inside], self.labels[inside])
 
+    def taken(self, order: np.ndarray) -> Tiles:
+        """The tiles of those numbers, in that order."""
+        places = places_of(self.offsets, order)
+        return Tiles(_ends(np.diff(self.offsets)[order]), self.corners[places], self.labels[places])
+
     def renumbered(self, ids: np.ndarray) -> Tiles:
         """The same tiles with vertex v called ids[v]."""
         return Tiles(self.offsets, ids[self.corners], self.labels)
@@ -100,6 +105,12 @@ class Tiles:
 
 def _ends(sizes: np.ndarray) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(sizes)])
+
+
+def places_of(offsets: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """Where the entries of some CSR lists stand, list after list."""
+    sizes = np.diff(offsets)[order]
+    return np.arange(sizes.sum()) + np.repeat(offsets[:-1][order] - (np.cumsum(sizes) - sizes), sizes)
 
 
 def joined_lists(parts: Sequence[Tiles], starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -47,6 +47,7 @@ from .facets import measure_facets as measure_facets
 from .facets import real_facets as real_facets
 from .intervals import split_intervals as split_intervals
 from .mesh import enter_again as enter_again
+from .mesh import farthest as farthest
 from .mesh import keep_shared_walls as keep_shared_walls
 from .mesh import mark_lost_walls as mark_lost_walls
 from .mesh import number_vertices as number_vertices

@@ -89,6 +89,16 @@ def number_vertices(names, corners, keys, values, known, ids, firsts):
 
 
 @jit
+def farthest(points, ids, others, corners):
+    """Largest |points[ids] - others[corners]|."""
+    far = 0.0
+    for c in range(ids.shape[0]):
+        for d in range(points.shape[1]):
+            far = max(far, abs(points[ids[c], d] - others[corners[c], d]))
+    return far
+
+
+@jit
 def enter_again(keys, values, larger_keys, larger_values):
     """Enter what a table of `number_vertices` holds into a larger, empty one."""
     mask = np.uint64(larger_keys.shape[0] - 1)
