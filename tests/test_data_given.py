@@ -92,6 +92,8 @@ REFUSING: dict[str, Callable[[Any], Any]] = {
     "landscape curvature": lambda d: ss.curvature(NET, d, TARGETS),
     "landscape curvature targets": lambda d: ss.curvature(NET, X, d),
     "landscape curvature_factor": lambda d: landscape.curvature_factor(NET, d, TARGETS),
+    "landscape depth_profile": lambda d: landscape.depth_profile(NET, d, TARGETS),
+    "landscape depth_profile targets": lambda d: landscape.depth_profile(NET, X, d),
     "landscape downstream_jacobians": lambda d: landscape.downstream_jacobians(NET, d, "0"),
     "landscape CurvatureMonitor": lambda d: landscape.CurvatureMonitor(NET, d, TARGETS),
     "landscape CurvatureMonitor targets": lambda d: landscape.CurvatureMonitor(NET, X, d),

@@ -175,3 +175,23 @@ def test_a_dataset_is_told_what_to_take_of_it() -> None:
     for data in (rows, torch.utils.data.DataLoader(rows), [rows[0], rows[1]], None, "x"):
         with pytest.raises(ss.InputError, match=r"x must be a tensor or array of shape \(N, "):
             local_complexity(mlp(2, 4, 2), data, radius=0.1)
+
+
+class MixedRows(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + 0.01 * (x.mean(0) - x[0])
+
+
+def test_a_network_that_amplifies_rounding_is_not_taken_for_one_that_mixes_rows() -> None:
+    """Batch norm without skips doubles distances every few layers: after 100, rounding is a millionth and more."""
+    torch.manual_seed(0)
+    layers = [part for _ in range(100) for part in (nn.Linear(24, 24), nn.BatchNorm1d(24, momentum=1.0), nn.ReLU())]
+    deep = nn.Sequential(*layers).double()
+    x = torch.randn(64, 24, dtype=torch.float64)
+    deep(x)
+    deep.eval()
+    with torch.no_grad():
+        assert float((deep(x[:3])[:1] - deep(x[:1])).abs().max()) > 1e-9
+    assert local_complexity(deep, x[:4], radius=0.1).counts.shape == (4, 100)
+    with pytest.raises(ss.UnsupportedModelError, match="other rows"):
+        local_complexity(nn.Sequential(MixedRows(), *deep), x[:4], radius=0.1)

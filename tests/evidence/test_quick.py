@@ -281,6 +281,18 @@ def deep_initialization(n: Numbers) -> None:
         assert all(1 <= value <= 12 for value in own["spread"])
 
 
+def depth_curvature(n: Numbers) -> None:
+    """Shares are shares, maps to ten outputs have ranks up to ten, and no layer is more curved than all together."""
+    for kind, states in n["networks"].items():
+        for state, rows in states.items():
+            table = np.array(rows)
+            assert table.shape == (2, 4, 3)
+            assert shares(table[:, :, 0])
+            assert ((table[:, :, 1] >= 0) & (table[:, :, 1] <= 10)).all()
+            for layers in n["layers"][kind][state]:
+                assert max(layers["curvature"]) <= layers["whole"][0] + 1e-9
+
+
 LAWS: dict[str, Callable[[Numbers], None]] = {
     "decomposed-cor4": cor4,
     "decomposed-fig1": rescaling,
@@ -293,6 +305,7 @@ LAWS: dict[str, Callable[[Numbers], None]] = {
     "decomposed-thm13": thm13,
     "decomposed-thm14": thm14,
     "decomposed-sec2": lambda n: None if max(n["difference"]) < 1e-12 else pytest.fail("recentring once is not enough"),
+    "essay-depth-curvature": depth_curvature,
     "essay-initialization-deep": deep_initialization,
     "essay-instance-norm": instance_norm,
     "essay-fidelity": fidelity,

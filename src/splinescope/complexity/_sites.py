@@ -106,6 +106,9 @@ class _Call:
     axis: int
 
 
+_AMPLIFIED = 1000.0  # roundings of all layers together, over what a nudge of the input alone becomes
+
+
 class Sites:
     """The sites of a torch module, readable on batches; made by `sites_of`.
 
@@ -134,13 +137,16 @@ class Sites:
         calls: list[_Call | None] = []
         sites: list[Site] = []
         winner: list[bool] = []
-        for three, one, used in zip(seen, alone, reached, strict=True):
+        nudged: list[_Seen] = []  # one row moved by rounding, looked at where rows seem to depend on each other
+        for place, (three, one, used) in enumerate(zip(seen, alone, reached, strict=True)):
             axis = _row_axis(three.state, one.state)
             if not used or three.state is None or one.state is None or axis is None or three.is_ending(output):
                 calls.append(None)
                 continue
             rows = rows_first(three.state, axis, 3)
-            _check_rows(rows[:1], rows_first(one.state, axis, 1), three)
+            if not _same_rows(rows[:1], rows_first(one.state, axis, 1), three):
+                nudged = nudged or self._look(example[:1] * (1 + 4 * torch.finfo(self.dtype).eps))[0]
+                _check_chaos(three, one, nudged[place], rows[:1], axis)
             calls.append(_Call(three.op, len(sites), axis))
             units = round(rows[0].numel() * (1 - three.idle))
             sites.append(Site(three.path, three.op, three.shape(one, rows), units, len(sites) + 1))
@@ -345,13 +351,22 @@ def _row_axis(three: Tensor | None, one: Tensor | None) -> int | None:
     return longer[0] if len(longer) == 1 and len(same) == three.dim() - 1 else None
 
 
-def _check_rows(of_three: Tensor, of_one: Tensor, seen: _Seen) -> None:
+def _same_rows(of_three: Tensor, of_one: Tensor, seen: _Seen) -> bool:
+    """Whether a row's pre-activation is the same alone and among others, up to rounding."""
     if seen.bend.winner:
-        return
+        return True
     scale = of_one.abs().max().double() if of_one.numel() else 1.0
     tolerance = 64 * torch.finfo(of_one.dtype).eps ** 0.75 * scale  # products of other shapes round otherwise
-    if bool(((of_three - of_one).abs() > tolerance).any()):  # NaN passes: it is named later
+    return not bool(((of_three - of_one).abs() > tolerance).any())  # NaN passes: it is named later
+
+
+def _check_chaos(three: _Seen, one: _Seen, nudged: _Seen, row: Tensor, axis: int) -> None:
+    """A very deep network may amplify rounding itself: then a nudge of the input moves the row about as much."""
+    assert one.state is not None
+    of_one = rows_first(one.state, axis, 1)
+    moved = 0.0 if nudged.state is None else float((rows_first(nudged.state, axis, 1) - of_one).abs().max())
+    if float((row - of_one).abs().max()) > _AMPLIFIED * moved:
         raise UnsupportedModelError(
-            f"{seen.path or 'model'} ({seen.op}): a row's pre-activation depends on the other rows of the batch, "
+            f"{three.path or 'model'} ({three.op}): a row's pre-activation depends on the other rows of the batch, "
             "so a point has no local complexity of its own."
         )

@@ -26,9 +26,7 @@ CHANNELS, WIDTH = 12, 48
 
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
-    depths, rates, steps, seeds, rows = (
-        ((4,), (0.03,), 8, 2, 100) if size == "quick" else (DEPTHS, RATES, 150, 5, 1000)
-    )
+    depths, rates, steps, seeds, rows = ((4,), (0.03,), 8, 2, 100) if size == "quick" else (DEPTHS, RATES, 150, 5, 1000)
     x, y = (t[torch.randperm(1797, generator=torch.Generator().manual_seed(seed))[:rows]] for t in digits())
     x = x.float()
     found: dict[str, Any] = {}

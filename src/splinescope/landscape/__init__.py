@@ -14,6 +14,7 @@ from .conditioning import (
     skip_bound,
     tile_spectra,
 )
+from .depth_profile import DepthProfile, depth_profile, partial_rank_correlation
 from .directions import PathPlane, direction_between, principal_directions, random_directions
 from .hessian import Curvature, curvature, curvature_factor, downstream_jacobians
 from .monitor import CurvatureMonitor
@@ -32,6 +33,7 @@ __all__ = [
     "Conditioning",
     "Curvature",
     "CurvatureMonitor",
+    "DepthProfile",
     "LayerwiseDescent",
     "LossSection",
     "LossSurface",
@@ -49,6 +51,7 @@ __all__ = [
     "condition_number",
     "curvature",
     "curvature_factor",
+    "depth_profile",
     "direction_between",
     "downstream_jacobians",
     "extreme_eigenvalues",
@@ -57,6 +60,7 @@ __all__ = [
     "layer_map",
     "loss_section",
     "loss_surface",
+    "partial_rank_correlation",
     "polynomial_section",
     "principal_directions",
     "random_conditioning",
