@@ -39,7 +39,14 @@ CASES = {
     "5-16x2-1": ((5, 16, 16, 1), 1.0),
 }
 KEPT = Path(__file__).parents[1] / "out" / "solids"
-REFERENCE = ("3-20x3-1", "3-64x2-1", "4-16x2-1", "5-12x2-1")  # those that plain Python can finish soon
+REFERENCE = (
+    "3-20x3-1",
+    "3-64x2-1",
+    "4-16x2-1",
+    "4-24x2-1",
+    "5-12x2-1",
+    "5-16x2-1",
+)  # those that plain Python can finish soon
 RELUCENT = ((3, 6, 6, 1), (3, 8, 8, 1))  # those that relucent can
 FRAMES = """(() => { // milliseconds a frame, read back so that nothing is left to do
 const gl = view.painter.gl, pixel = new Uint8Array(4)
@@ -280,6 +287,12 @@ def write() -> None:
             f"| {row['peak']:.0f} ({row['base']:.0f}) | {times} |"
         )
     text += [
+        "",
+        "The aim was 100 times plain Python, which large 3-D tilings reach and 4-D ones do not. Two thirds of the time "
+        "of 4-16x2-1 is the cutting kernel, 2 µs for a cut of a cell of 21 corners. Doing a part of it twice shows its "
+        "share: a third goes to looking up the 8 vertices that a cut makes, of which neighbours have made 6 or 7 "
+        "before; a fifth each to scanning for the next unit, to finding edges among 93 pairs of corners and to copying "
+        "both parts. The last third is Python and mesh around the kernel.",
         "",
         "Growth of the time with the number of cells, as an exponent (small networks are mostly the cost of a call):",
     ]
