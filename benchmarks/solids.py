@@ -46,7 +46,7 @@ REFERENCE = (
     "4-24x2-1",
     "5-12x2-1",
     "5-16x2-1",
-)  # those that plain Python can finish soon
+)  # plain Python can too
 RELUCENT = ((3, 6, 6, 1), (3, 8, 8, 1))  # those that relucent can
 FRAMES = """(() => { // milliseconds a frame, read back so that nothing is left to do
 const gl = view.painter.gl, pixel = new Uint8Array(4)
