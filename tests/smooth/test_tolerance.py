@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import splinescope as ss
-from splinescope import InputError, UnsupportedModelError
+from splinescope import InputError, SplinescopeError, UnsupportedModelError
 from splinescope.network import Fold
 from splinescope.smooth.interpolants import curve_of, interpolant
 
@@ -159,6 +159,36 @@ def test_unbounded_functions_are_interpolated_where_the_slice_reaches():
         net = two_layers(Called(function), width=4)
         tiling = ss.tessellate(net, VIEW, tolerance=0.05, threads=1)
         assert deviation_at(net, tiling, 5_000) <= tiling.bound <= 0.05
+
+
+@pytest.mark.parametrize("function", [torch.exp, torch.nn.functional.gelu, torch.nn.functional.hardswish])
+def test_factored_rows_tile_the_interpolated_network_as_plain_ones_do(function):
+    """Wide layers have factored rows; they are made from slopes far from the slice, where no other knots may act."""
+    torch.manual_seed(1)
+    act = Called(function)
+    net = nn.Sequential(nn.Linear(2, 8), act, nn.Linear(8, 8), act, nn.Linear(8, 2)).double()
+    plain, factored = (ss.tessellate(net, VIEW, tolerance=0.1, rows=rows, threads=1) for rows in ("plain", "factored"))
+    assert plain.count == factored.count > 100
+    for tiling in (plain, factored):
+        assert tiling.check().ok
+        near = tiling.frozen.forward(torch.from_numpy(tiling.view.inputs(tiling.vertices))).numpy()
+        assert np.abs(tiling.values - near).max() <= 1e-11 * np.abs(near).max()
+
+
+def test_a_softplus_that_jumps_at_its_threshold_is_followed_as_far_as_it_can_be():
+    net = two_layers(nn.Softplus(beta=3.0, threshold=4.0), width=4)  # torch's goes over to x with a jump of .006
+    with torch.no_grad():
+        net[0].weight.mul_(3)
+    tiling = ss.tessellate(net, VIEW, tolerance=0.1, threads=1)
+    assert tiling.approximation.basis == "bound"
+    assert 0.002 <= deviation_at(net, tiling, 20_000) <= tiling.bound <= 0.1
+    with pytest.raises(UnsupportedModelError, match=r"softplus .* jumps by 6.0e-03 .* larger tolerance"):
+        ss.tessellate(net, VIEW, tolerance=1e-3, threads=1)
+
+
+def test_a_tolerance_that_asks_for_too_many_knots_is_refused_at_once():
+    with pytest.raises(SplinescopeError, match=r"gelu needs more than 100,000 knots .* larger tolerance"):
+        ss.tessellate(two_layers(nn.GELU()), VIEW, tolerance=1e-15)
 
 
 def test_a_function_by_another_name_has_the_same_tiling():

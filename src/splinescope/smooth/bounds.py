@@ -123,4 +123,4 @@ def fold_slopes(step: Fold, like: Tensor) -> Tensor:
 
 def _smooth(step: Smooth, given: Reach, curve: Curve, own: float) -> Reach:
     slopes = torch.from_numpy(curve.steepest(given.low, given.high)).reshape(given.middle.shape)
-    return Reach(None, step.run(given.middle), given.radius * slopes, given.error * slopes + own)
+    return Reach(None, step.run(given.middle), given.radius * slopes + curve.jump, given.error * slopes + own)

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._errors import UnsupportedModelError
+from .._errors import SplinescopeError, UnsupportedModelError
 
 Line = tuple[float, float]
 """(slope, intercept)."""
@@ -27,6 +27,7 @@ _GRID = 4001  # places at which curvature is tabulated
 _SELU = 1.0507009873554805  # scale of torch's SELU, whose alpha is 1.67...
 _HALVINGS = 20  # of an interval on the way to its largest error
 _FAR = 1e9  # tails are looked for up to here
+_MOST_KNOTS = 100_000  # of one curve: errors of about 1e-10, and no tiling of so many folds would end
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,10 @@ class Curve:
 
     Attributes:
         name: Of the op.
-        run: The function itself, elementwise on float64 tensors.
+        run: The function itself, elementwise on float64 tensors; without the jump.
         left, right: Its asymptotes; None where it has none.
         kinks: Places where phi' or phi'' jumps.
-        jump: Size of jumps of the computed function that the real one has not.
+        jump: How far torch's function is from `run`, where it goes over to its asymptote with a jump.
     """
 
     name: str
@@ -150,9 +151,12 @@ class Interpolant:
         return (torch.from_numpy(self.knots), torch.from_numpy(self.knots[anchor]),
                 torch.from_numpy(self.values[anchor]), torch.from_numpy(self.slopes))  # fmt: skip
 
-    def __call__(self, x: Tensor) -> Tensor:
+    def __call__(self, x: Tensor, pieces: tuple[Tensor, Tensor] | None = None) -> Tensor:
+        """The function; or elementwise its pieces from a first to a last alone, these two going on without end."""
         knots, anchors, values, slopes = self._tensors
         place = torch.bucketize(x.detach(), knots)
+        if pieces is not None:
+            place = place.clamp(*pieces)
         return values[place] + slopes[place] * (x - anchors[place])
 
 
@@ -197,14 +201,18 @@ def _spaced(curve: Curve, a: float, b: float, eps: float) -> np.ndarray:
     if weight[-1] <= 0:
         return np.array([a, b])
     count = max(1, int(np.ceil(weight[-1] / np.sqrt(8 * eps) * 0.98)))
-    while True:
+    while count <= _MOST_KNOTS:
         knots = np.interp(np.linspace(0, weight[-1], count + 1), weight, x)
         knots[0], knots[-1] = a, b
         knots = np.unique(knots)
         worst = _chord_errors(curve, knots, curve.values(knots)).max(initial=0.0)
-        if worst <= eps or count > 1_000_000:
+        if worst <= eps:
             return knots
         count = max(count + 1, int(count * min((worst / eps) ** 0.5, 2.0)))
+    raise SplinescopeError(
+        f"{curve.name} needs more than {_MOST_KNOTS:,} knots to be followed within {eps:.1e}, which this tolerance "
+        "asks for. Ask for a larger tolerance or a smaller slice."
+    )
 
 
 def _chord_errors(curve: Curve, knots: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -233,7 +241,6 @@ def curve_of(op: str, run: Callable[[Tensor], Tensor], arguments: Mapping[str, A
         "gelu": (zero, line, ()),
         "silu": (zero, line, ()),
         "mish": (zero, line, ()),
-        "softplus": (zero, line, ()),
         "log_sigmoid": (line, zero, ()),
         "log_sigmoid_forward": (line, zero, ()),
         "sigmoid": (zero, one, ()),
@@ -258,5 +265,9 @@ def curve_of(op: str, run: Callable[[Tensor], Tensor], arguments: Mapping[str, A
         return Curve(op, run, (0.0, -alpha * scale), (scale, 0.0), (0.0,))
     if op == "softplus":  # torch's goes over to x at its threshold
         beta, threshold = float(arguments.get("beta", 1)), float(arguments.get("threshold", 20))
-        return Curve(op, run, zero, line, (threshold / beta,), np.exp(-threshold) / beta)
+
+        def everywhere(x: Tensor) -> Tensor:
+            return torch.logaddexp(beta * x, torch.zeros_like(x)) / beta
+
+        return Curve(op, everywhere, zero, line, (), float(np.log1p(np.exp(-threshold)) / beta))
     return Curve(op, run, *plain[op]) if op in plain else None

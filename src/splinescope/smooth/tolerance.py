@@ -117,7 +117,8 @@ def planned_errors(
     if not np.isfinite(bound):
         raise UnsupportedModelError("the values of this network on the slice have no finite bound: take a smaller one.")
     coarse = measured_errors(program, curves, corners, tolerance)
-    if knots_needed(errors, sizes) <= _HOPELESS * knots_needed(coarse, sizes):
+    follows = all(curve.jump <= errors[name] / 2 for name, curve in curves.items())
+    if follows and knots_needed(errors, sizes) <= _HOPELESS * knots_needed(coarse, sizes):
         return errors, True
     return coarse, False
 
@@ -129,13 +130,18 @@ def measured_errors(
     points = random_points(corners, _PROBES)
     target = program.forward(points)
     error = tolerance
-    while True:
+    jumps = {curve.jump: curve.name for curve in curves.values() if curve.jump}
+    while not jumps or error >= max(jumps) / 10:
         errors = dict.fromkeys(curves, error)
         ranges, _ = reach(program, curves, errors, corners)
         near = interpolated(program, interpolants(curves, errors, ranges), ranges)
         if float((near.forward(points) - target).abs().max()) <= tolerance / 2:
             return errors
         error /= 3
+    raise UnsupportedModelError(
+        f"{jumps[max(jumps)]} as torch computes it jumps by {max(jumps):.1e} at its threshold: no knots keep a "
+        f"continuous network within {tolerance:g} of it. Ask for a larger tolerance, or raise the threshold."
+    )
 
 
 def knots_needed(errors: Mapping[str, float], sizes: Mapping[str, int]) -> float:
@@ -166,19 +172,24 @@ def interpolated(program: Program, pieces: Mapping[str, Interpolant], ranges: Ma
 
 
 def _step(step: Smooth, piece: Interpolant, seen: Reach) -> Affine | Fold:
+    """The interpolant as a fold at the knots that each unit can reach, and at no others wherever it is asked: the
+    engine reads a fold's slopes far from the slice.
+    """
     slack = 1e-9 * (1 + np.abs(piece.knots))
     crossed = (piece.knots > seen.low[:, None] - slack) & (piece.knots < seen.high[:, None] + slack)
     number, elements = crossed.T.nonzero()
+    shape = step.site.shape
     if not len(number):  # every unit stays between two knots
         place = np.searchsorted(piece.knots, seen.middle.reshape(-1).numpy())
         anchor = np.maximum(place - 1, 0)
-        slope = torch.from_numpy(piece.slopes[place]).reshape(step.site.shape)
-        offset = torch.from_numpy(piece.values[anchor] - piece.slopes[place] * piece.knots[anchor]).reshape(
-            step.site.shape
-        )
+        slope = torch.from_numpy(piece.slopes[place]).reshape(shape)
+        offset = torch.from_numpy(piece.values[anchor] - piece.slopes[place] * piece.knots[anchor]).reshape(shape)
         return Affine(step.output, step.inputs, lambda x: x * slope + offset,
                       lambda m: m * slope.abs() + offset.abs())  # fmt: skip
-    at = torch.from_numpy(piece.knots[number])
+    below = (piece.knots <= seen.low[:, None] - slack).sum(1)
+    ends = torch.from_numpy(below).reshape(shape), torch.from_numpy(below + crossed.sum(1)).reshape(shape)
+    knots = piece.knots[number]
+    at = torch.from_numpy(knots)
     columns = torch.from_numpy(elements)
 
     def cuts(z: Tensor) -> Tensor:
@@ -187,9 +198,9 @@ def _step(step: Smooth, piece: Interpolant, seen: Reach) -> Affine | Fold:
     def magnitude(m: Tensor) -> Tensor:
         return m.reshape(len(m), -1).index_select(1, columns) + at.abs()
 
-    site = Site(step.site.path, step.site.op, step.site.shape, len(number), step.site.depth)
-    return Fold(step.output, step.inputs, piece, cuts, magnitude, piece.gains[number].copy(), elements.astype(np.int64),
-                site)  # fmt: skip
+    site = Site(step.site.path, step.site.op, shape, len(number), step.site.depth)
+    return Fold(step.output, step.inputs, lambda x: piece(x, ends), cuts, magnitude,
+                piece.gains[number].copy(), elements.astype(np.int64), site, knots)  # fmt: skip
 
 
 def knots_of(program: Program, pieces: Mapping[str, Interpolant]) -> tuple[np.ndarray, np.ndarray]:
