@@ -129,6 +129,10 @@ def test_the_source_of_an_experiment_is_its_module_and_the_helpers_it_uses(
     (tmp_path / "_deep.py").write_text("2")
     assert both()[0] != one
     assert both()[1] == two
+    (tmp_path / "two.py").write_text("# a remark\n\nx = 1  # another\n")
+    assert both()[1] == two
+    (tmp_path / "two.py").write_text("x = '# 1'")
+    assert both()[1] != two
     _registry.source_of.cache_clear()
 
 

@@ -178,7 +178,7 @@ def draw(numbers: dict[str, Any]) -> Any:
     for ax, pair in zip(axes[3:], PAIRS, strict=True):
         for j, over in enumerate(("networks", "layers")):
             for k, kind in enumerate(KINDS):
-                values = correlations(numbers, over, kind, "trained", pair)
+                values = correlations(numbers, over, kind, "trained", pair)  # type: ignore[assignment]
                 ax.plot(np.full(len(values), 5 * j + k), values, "o", ms=4, color=colours[kind], alpha=0.7)
         ax.axhline(0, color="0.6", lw=1)
         ax.set_xticks([1.5, 6.5], ["networks,\nbeyond depth", "layers,\nbeyond place"])

@@ -63,7 +63,7 @@ class Net(nn.Module):
                 layer = nn.Conv2d(before, after, 3, stride=2 if i == 0 else 1, padding=1)
             else:
                 layer = nn.Linear(before, after)
-            nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")  # type: ignore[arg-type]
+            nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
             nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
             self.layers.append(layer)
             if batch_norm:

@@ -217,7 +217,7 @@ def partial_rank_correlation(a: Any, b: Any, given: Any) -> float:
     if any(c.ndim != 1 or len(c) != len(columns[0]) for c in columns) or len(columns[0]) < 3:
         raise InputError(f"a, b and given must be as many numbers, at least 3, got {[c.shape for c in columns]}.")
     first, second, base = (rankdata(c) - (len(c) + 1) / 2 for c in columns)
-    left = [c - base * (c @ base) / max(base @ base, _SAME) for c in (first, second)]
+    left = [c - base * (c @ base) / max(float(base @ base), _SAME) for c in (first, second)]
     lengths = [float(np.linalg.norm(c)) for c in left]
     if min(lengths) <= _SAME * len(base):
         return 0.0
