@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,6 +12,8 @@ from torch import Tensor, nn
 
 import splinescope as ss
 from splinescope.network import _network
+from splinescope.network._program import Program
+from splinescope.network._twin import _light_copy
 
 
 class Scaled(nn.Module):
@@ -20,10 +23,10 @@ class Scaled(nn.Module):
         super().__init__()
         torch.manual_seed(0)
         self.map, self.last = nn.Linear(3, 5), nn.Linear(5, 2)
-        self.at, self.hidden = 6.0, {"gain": 1.0}
+        self.at, self.limits, self.hidden = 6.0, {"low": [-7.0]}, SimpleNamespace(gain=1.0)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.last(self.map(x).clamp(0, self.at) * self.hidden["gain"])
+        return self.last(self.map(x).clamp(0, self.at) * self.hidden.gain).clamp(min=self.limits["low"][0])
 
 
 @pytest.fixture
@@ -61,8 +64,12 @@ def far_attribute(model: Scaled) -> None:
     model.at = 5.0  # which no probe row reaches
 
 
+def far_number_within(model: Scaled) -> None:
+    model.limits["low"][0] = -6.5
+
+
 def hidden_attribute(model: Scaled) -> None:
-    model.hidden["gain"] = 1.5  # in no plain attribute: the rows show it
+    model.hidden.gain = 1.5  # in an object: the rows show it
 
 
 def forward_of_its_own(model: Scaled) -> None:
@@ -70,7 +77,16 @@ def forward_of_its_own(model: Scaled) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [replace_last, far_attribute, hidden_attribute, forward_of_its_own, nn.Module.double, nn.Module.eval]
+    "change",
+    [
+        replace_last,
+        far_attribute,
+        far_number_within,
+        hidden_attribute,
+        forward_of_its_own,
+        nn.Module.double,
+        nn.Module.eval,
+    ],
 )
 def test_changes_that_matter_are_noticed(change, exports):
     model, x = Scaled(), torch.randn(4, 3)
@@ -108,3 +124,87 @@ def test_what_was_read_dies_with_the_module():
     del model
     gc.collect()
     assert gone() is None
+
+
+class Noting(nn.Module):
+    """Writes into itself at every call, in all the ways in which Python code does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.map = nn.Linear(3, 3)
+        self.again = self.map  # one module at two places
+        self.calls, self.sizes, self.seen = 0, [0], {"rows": 0}
+        self.register_buffer("total", torch.zeros(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        self.sizes.append(len(x))
+        self.seen["rows"] = len(x)
+        self.total += 1
+        self.last = x
+        return self.again(self.map(x).relu())
+
+
+class Deep(Noting):
+    """The same with an attribute that a light copy would share."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.history: list[list[int]] = [[]]
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.history[0].append(len(x))
+        return super().forward(x)
+
+
+@pytest.mark.parametrize("kind", [Noting, Deep])
+def test_what_a_module_writes_while_it_is_read_and_tried_stays_out_of_it(kind, exports):
+    model, x = kind(), torch.randn(2, 3)
+    for _ in range(3):
+        network = ss.trace(model, x)
+    assert (model.calls, model.sizes, model.seen, float(model.total)) == (0, [0], {"rows": 0}, 0)
+    assert getattr(model, "history", [[]]) == [[]]
+    assert not hasattr(model, "last")
+    torch.testing.assert_close(network(x), model(x).double(), rtol=1e-5, atol=1e-5)
+
+
+def test_a_light_copy_shares_what_a_deep_copy_shares():
+    """One module at two places is one in the copy, parameters are the model's own, user hooks are not there."""
+    model = Noting()
+    model.register_buffer("same", model.total)
+    model.map.register_forward_hook(lambda module, inputs, output: output + 1)
+    for share in (True, False):
+        twin = _light_copy(model, share)
+        assert twin.map is twin.again is not model.map
+        assert twin.map.weight is model.map.weight
+        assert (twin.total is model.total) == share
+        assert twin.same is twin.total
+        assert not twin.map._forward_hooks
+        assert list(twin.state_dict()) == list(model.state_dict())
+    assert _light_copy(Deep(), False) is None
+
+
+def test_a_module_that_is_as_it_was_runs_once_on_two_rows_and_its_program_not_at_all(monkeypatch):
+    """And on every size that was compared, if its code asks how many rows there are."""
+    rows: list[int] = []
+    forward = Program.forward
+    ran: list[Program] = []
+
+    class Watched(nn.Linear):
+        def forward(self, x: Tensor) -> Tensor:
+            rows.append(len(x))
+            return super().forward(x).relu()
+
+    class Asking(Watched):
+        def forward(self, x: Tensor) -> Tensor:
+            return super().forward(x) if x.shape[0] < 10**15 else x
+
+    for kind, expected in ((Watched, [2]), (Asking, [3, 1, 8])):
+        model = kind(3, 3)
+        ss.trace(model, torch.zeros(1, 3))
+        rows.clear(), ran.clear()
+        monkeypatch.setattr(Program, "forward", lambda self, x: ran.append(self) or forward(self, x))
+        ss.trace(model, torch.zeros(1, 3))
+        assert rows == expected
+        assert not ran

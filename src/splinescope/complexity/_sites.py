@@ -22,10 +22,11 @@ from .._checks import running_on
 from .._errors import InputError, UnsupportedModelError
 from ..network import Site, SplineNetwork
 from ..network._bend import Bend, Given, reading
-from ..network._export import check_statistics, hooks_detached, state_kept, unwrap
+from ..network._export import check_statistics, state_kept, unwrap
 from ..network._outputs import Picked, leaves_of, one_tensor
 from ..network._recurrent import unrolled
 from ..network._registry import Operation
+from ..network._twin import hooks_detached
 from ..train import evaluating
 
 Forward = Callable[[Any, Tensor], Any]

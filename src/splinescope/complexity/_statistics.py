@@ -12,7 +12,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from .._checks import check_choice
 from .._errors import InputError
-from ..network._export import hooks_detached, state_kept, unwrap
+from ..network._export import state_kept, unwrap
+from ..network._twin import hooks_detached
 from ..train import evaluating
 from ._sites import Forward, uncompiled
 

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from splinescope._errors import UnsupportedModelError
 
-from ._export import exportable, state_kept
+from ._export import state_kept
+from ._twin import exportable
 
 
 class NotPiecewiseAffine(UnsupportedModelError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import random
+import weakref
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -13,10 +14,11 @@ from torch import Tensor, nn
 
 from splinescope._errors import UnsupportedModelError
 
-from ._export import exportable, state_kept
+from ._export import state_kept
 from ._outputs import leaves_of
 from ._program import Program
 from ._turns import Turn
+from ._twin import exportable
 
 Finish = Callable[[Tensor], "Tensor | None"]
 """From the program's output to the module's: the ending; None where it is not continuous (argmax)."""
@@ -39,7 +41,7 @@ def check_agreement(
                 f"The model's code takes another way for batches of {turn.rows} rows ({turn.place} asks whether "
                 f"{turn.condition}), too many to compare here; a row's result must depend on the row alone."
             )
-    found = difference(model, program, finish, like, output, turns)
+    found = difference(model, program, finish, like, output, batch_sizes(program, turns))
     if found is not None:
         rows, gap = found
         asked = "".join(f" ({turn.place} asks whether {turn.condition})" for turn in turns if turn.rows <= rows)
@@ -51,27 +53,42 @@ def check_agreement(
 
 
 def difference(
-    model: nn.Module, program: Program, finish: Finish, like: Tensor, output: int, turns: Sequence[Turn] = ()
+    model: nn.Module, program: Program, finish: Finish, like: Tensor, output: int, sizes: Sequence[int]
 ) -> tuple[int, str] | None:
     """(batch size, how far the module is from its program there); None if nowhere further than rounding explains.
 
-    The program, which takes each row by itself (`check_rows`), runs on three rows; the module on batches made of these.
+    The program, which takes each row by itself (`check_rows`), runs on three rows, or two where no batch is larger; the
+    module on batches made of these.
     """
+    count = min(3, max(sizes))
     generator = torch.Generator().manual_seed(3)
-    x = torch.randn(3, *program.input_shape, generator=generator, dtype=torch.float64).to(like.dtype)
-    with torch.no_grad():
-        ours = finish(program.forward(x.double()))
-    if ours is None:
+    x = torch.randn(3, *program.input_shape, generator=generator, dtype=torch.float64)[:count].to(like.dtype)
+    ours = _outputs(program, x)
+    finished = finish(ours)
+    if finished is None:
         return None
-    for rows in batch_sizes(program, turns):
-        these = torch.arange(rows) % 3
-        gap = _gap(model, x[these], ours[these], like, output)
+    for rows in sizes:
+        these = torch.arange(rows) % count
+        gap = _gap(model, x[these], finished[these], like, output)
         if gap is not None and like.dtype != torch.float64:  # was it only the rounding of a short dtype?
-            wide = _gap(model, x[these].double(), ours[these], like.double(), output)
+            wide = _gap(model, x[these].double(), finished[these], like.double(), output)
             gap = None if wide is None else gap
         if gap is not None:
             return rows, gap
     return None
+
+
+def _outputs(program: Program, x: Tensor) -> Tensor:
+    """The program on rows that are always the same, kept with it: as many as were asked for, or more."""
+    known = _KNOWN.get(program)
+    if known is None or known[0] != x.dtype or len(known[1]) < len(x):
+        with torch.no_grad():
+            known = _KNOWN[program] = x.dtype, program.forward(x.double())
+    return known[1][: len(x)]
+
+
+_KNOWN: weakref.WeakKeyDictionary[Program, tuple[torch.dtype, Tensor]] = weakref.WeakKeyDictionary()
+"""Of a program that is still in use, the dtype that the rows were rounded to and its outputs on them."""
 
 
 def batch_sizes(program: Program, turns: Sequence[Turn]) -> list[int]:

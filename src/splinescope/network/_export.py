@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import contextlib
-import copy
 import functools
 import inspect
 import io
@@ -12,7 +11,6 @@ import logging
 import random
 import re
 import warnings
-from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any
 from unittest import mock
@@ -27,6 +25,7 @@ from splinescope._errors import InputError, UnsupportedModelError
 
 from ._functional import make_functional
 from ._recurrent import rewrite_last_states, unrolled
+from ._twin import exportable
 from ._written_out import rewrite_written_out
 
 
@@ -247,53 +246,6 @@ def explain(error: Exception, batch: Tensor) -> str:
         f"The model could not be read with an example of shape {(1, *batch.shape[1:])} (batch "
         f"axis first): {kind}: {first}"
     )
-
-
-@contextlib.contextmanager
-def exportable(model: nn.Module, *, share_buffers: bool = True) -> Iterator[nn.Module]:
-    """A structural copy of `model` that shares its tensors (its parameters, if not its buffers) and has no user hooks.
-
-    A model that cannot be copied is exported itself, its hooks taken off and put back.
-    """
-    memo: dict[int, Any] = {}
-    for module in model.modules():
-        others = [*module._buffers.values(), *vars(module).values()] if share_buffers else []
-        for tensor in [*module._parameters.values(), *others]:
-            if isinstance(tensor, Tensor):
-                memo[id(tensor)] = tensor
-        for hooks in hook_tables(module).values():
-            memo[id(hooks)] = built_in(hooks)
-    try:
-        twin = copy.deepcopy(model, memo)
-    except Exception:  # anything an attribute's own __deepcopy__ may raise
-        with hooks_detached(model):
-            yield model
-    else:
-        yield twin
-
-
-def hook_tables(module: nn.Module) -> dict[str, dict[int, Any]]:
-    """The hook dictionaries of a module that run in forward or backward."""
-    names = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-    return {name: vars(module)[name] for name in names if vars(module).get(name)}
-
-
-def built_in(hooks: dict[int, Any]) -> OrderedDict[int, Any]:
-    """Those hooks that torch.nn.utils itself placed (weight_norm, spectral_norm, prune): part of the function."""
-    return OrderedDict((key, hook) for key, hook in hooks.items() if type(hook).__module__.startswith("torch.nn.utils"))
-
-
-@contextlib.contextmanager
-def hooks_detached(model: nn.Module) -> Iterator[None]:
-    """Take the user's hooks off while the context lasts."""
-    taken = [(module, name, hooks) for module in model.modules() for name, hooks in hook_tables(module).items()]
-    try:
-        for module, name, hooks in taken:
-            vars(module)[name] = built_in(hooks)
-        yield
-    finally:
-        for module, name, hooks in taken:
-            vars(module)[name] = hooks
 
 
 @contextlib.contextmanager

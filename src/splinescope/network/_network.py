@@ -17,12 +17,12 @@ from splinescope._errors import InputError, UnsupportedModelError
 
 from ._asked import NotPiecewiseAffine, with_what_works
 from ._cache import traced_before
-from ._compare import check_agreement, difference
+from ._compare import batch_sizes, check_agreement, difference
 from ._export import as_batch, check_mode, export, unwrap
 from ._lower import Lowering, Source
 from ._outputs import Output, Picked, choose_output, leaves_of
 from ._program import Program, Seal, Site, live_after, site_names
-from ._turns import turns_of
+from ._turns import asks_for_rows, turns_of
 
 
 def trace(model: nn.Module | SplineNetwork, x: Any, *, output: Output = None, smooth: bool = False) -> SplineNetwork:
@@ -33,7 +33,7 @@ def trace(model: nn.Module | SplineNetwork, x: Any, *, output: Output = None, sm
     dtype are left as found. What was read is compared with the module itself on batches of one, three and eight
     rows, and of any size at which its code is known to take another way. A module that was traced before is not
     exported again: what was read stays with it, weakly, and is used while its structure is the same and it still does
-    what was read, on such batches.
+    what was read, on a batch of two rows (on all of those if its code asks for the batch size).
 
     Args:
         model: A module of one floating-point input `[N, *shape]` that returns tensors `[N, *shape]`.
@@ -95,7 +95,7 @@ class SplineNetwork:
         self._model, self._output = model, output
         self._smooth = smooth
         self._graph = exported.graph
-        self._turns = turns_of(exported)
+        self._turns, self._asks = turns_of(exported), asks_for_rows(exported)
         self._constants = dict(exported.constants)
         first = _first_paths(model)  # export names a tied parameter by any of its paths
         parameters = {name: first.get(path, path) for name, path in signature.inputs_to_parameters.items()}
@@ -127,8 +127,10 @@ class SplineNetwork:
         return network
 
     def agrees(self, like: Tensor) -> bool:
-        """Whether the module still does what was read from it, on batches of several sizes."""
-        return difference(self._model, self.program(), self._source.finish, like, self._leaf, self._turns) is None
+        """Whether the module still does what was read from it: on two rows, and on more if its code asks how many."""
+        program = self.program()
+        sizes = batch_sizes(program, self._turns) if self._asks else [2]
+        return difference(self._model, program, self._source.finish, like, self._leaf, sizes) is None
 
     def check(self, like: Tensor) -> None:
         """Refuse, with the difference, if the module does not do what was read from it; `like` has its dtype."""

@@ -31,6 +31,20 @@ class Turn:
 
 def turns_of(exported: Any) -> tuple[Turn, ...]:
     """Every condition on the batch size that code asked for while it was exported, as torch has recorded it."""
+    found = []
+    for guard in _guards(exported):
+        rows = first_failure(guard.expr)
+        if rows is not None:
+            found.append(Turn(rows, _in_words(guard.expr), *_place(guard)))
+    return tuple(found)
+
+
+def asks_for_rows(exported: Any) -> bool:
+    """Whether code that is not torch's own asked for the batch size, however large the batches that it parts."""
+    return any(guard.expr.free_symbols and not _place(guard)[1] for guard in _guards(exported))
+
+
+def _guards(exported: Any) -> list[Any]:
     taken = exported.graph_signature.user_inputs
     sizes = [
         size
@@ -39,14 +53,7 @@ def turns_of(exported: Any) -> tuple[Turn, ...]:
         for size in node.meta["val"].shape
         if isinstance(size, torch.SymInt)
     ]
-    if not sizes:
-        return ()
-    found = []
-    for guard in sizes[0].node.shape_env.guards:
-        rows = first_failure(guard.expr)
-        if rows is not None:
-            found.append(Turn(rows, _in_words(guard.expr), *_place(guard)))
-    return tuple(found)
+    return list(sizes[0].node.shape_env.guards) if sizes else []
 
 
 def first_failure(condition: Any) -> int | None:

@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_map
 
 from .._errors import InputError
 from ..complexity._sites import uncompiled
-from ..network._export import hooks_detached
+from ..network._twin import hooks_detached
 
 Forward = Callable[[Any, Any], Any]
 """How to call a model on its input: `(model, x) -> anything`."""

@@ -16,8 +16,9 @@ from .._checks import as_float64_array, as_rows, check_generator, check_whole, r
 from .._display import Result, table
 from .._errors import InputError, UnsupportedModelError
 from ..complexity._sites import module_paths, uncompiled
-from ..network._export import check_mode, check_statistics, hooks_detached, unwrap
+from ..network._export import check_mode, check_statistics, unwrap
 from ..network._outputs import one_tensor
+from ..network._twin import hooks_detached
 from .capture import Forward, PartCall, capture, main_tensor, part_paths, plain_call
 from .held import FACTOR, Holding, Record, kind_of, mark_live, origin_of
 from .map_part import MapPart
