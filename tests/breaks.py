@@ -25,7 +25,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 COPIED = ("src", "tests", "docs", "examples", "benchmarks", "pyproject.toml", "Makefile", "README.md")
-SLOWEST = 600  # seconds after which the tests of one break are given up
 
 
 @dataclass(frozen=True)
@@ -76,6 +75,7 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="show the names")
     parser.add_argument("--record", type=Path, metavar="FILE", help="keep what was found (JSON); go on from it")
     parser.add_argument("--within", type=float, metavar="SECONDS", help="begin no break after this time")
+    parser.add_argument("--each", type=float, metavar="SECONDS", default=600, help="give up on a break after this time")
     options = parser.parse_args()
     chosen = [b for b in breaks() if not options.names or any(part in b.name for part in options.names)]
     if options.list:
@@ -91,7 +91,7 @@ def main() -> int:
             for one in left:
                 if options.within is not None and time.monotonic() - started > options.within:
                     break
-                known[one.name] = found = tried(one, Path(folder))
+                known[one.name] = found = tried(one, Path(folder), options.each)
                 print(f"{found.result:9} {one.name} ({found.seconds:.0f} s) {found.told}", flush=True)
                 if options.record:
                     text = json.dumps({name: asdict(f) for name, f in sorted(known.items())}, indent=1)
@@ -122,7 +122,7 @@ def copy_to(folder: Path) -> None:
             shutil.copy2(source, folder)
 
 
-def tried(one: Break, folder: Path) -> Found:
+def tried(one: Break, folder: Path, limit: float = 600) -> Found:
     """Whether a test notices the break. One that does not apply is an error: the list has to follow the code."""
     file, key = folder / one.source, one.key(folder)
     source = file.read_text(encoding="utf-8")
@@ -135,9 +135,9 @@ def tried(one: Break, folder: Path) -> Found:
     started = time.monotonic()
     try:
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *one.tests.split()]
-        run = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=SLOWEST)
+        run = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=limit)
     except subprocess.TimeoutExpired:
-        return Found("ERROR", SLOWEST, "the tests did not end", key)
+        return Found("ERROR", limit, "the tests did not end", key)
     finally:
         file.write_text(source, encoding="utf-8")
         os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))  # what was compiled goes by its file's time

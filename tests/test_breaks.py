@@ -58,7 +58,7 @@ def test_a_run_is_taken_up_where_it_stopped(tmp_path, monkeypatch, capsys) -> No
     """What the record tells of the same break, source and tests is not run again; of a changed one it is."""
     record, run = tmp_path / "record.json", []
 
-    def counted(one: Break, folder: Path) -> Found:
+    def counted(one: Break, folder: Path, limit: float) -> Found:
         run.append(one.name)
         return Found("killed", 1.0, "by a test", one.key())
 
