@@ -19,7 +19,6 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -96,13 +95,11 @@ def main() -> int:
                 if options.record:
                     text = json.dumps({name: asdict(f) for name, f in sorted(known.items())}, indent=1)
                     options.record.write_text(text + "\n", encoding="utf-8")
-    results = Counter(known[b.name].result if b.name in known else "not run" for b in chosen)
-    seconds = sum(known[b.name].seconds for b in chosen if b.name in known)
-    print(f"{results['killed']} of {len(chosen)} killed, in {seconds / 60:.0f} minutes")
-    for b in chosen:
-        if b.name not in known or known[b.name].result != "killed":
-            print(f"  {known[b.name].result if b.name in known else 'not run':9} {b.name}")
-    return int(results["killed"] < len(chosen))
+    seen = {b.name: known[b.name] for b in chosen if b.name in known}
+    killed, minutes = sum(f.result == "killed" for f in seen.values()), sum(f.seconds for f in seen.values()) / 60
+    print(f"{killed} of {len(chosen)} killed, {len(chosen) - len(seen)} not run, in {minutes:.0f} minutes")
+    print("".join(f"  {found.result:9} {name}\n" for name, found in seen.items() if found.result != "killed"), end="")
+    return int(killed < len(chosen))
 
 
 def read_record(file: Path | None) -> dict[str, Found]:

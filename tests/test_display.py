@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import inspect
+import pkgutil
 import re
 
 import numpy as np
@@ -48,6 +49,33 @@ def test_every_public_result_says_how_sure_it_is(kind):
     assert by_instance or stated in CERTAINTIES
     assert not kind.__repr__.__qualname__.startswith("__create_fn__")  # dataclass's own fills the screen
     assert "object.__repr__" not in repr(kind.__repr__)
+
+
+# what a user neither gets as an answer nor looks into: arguments, protocols, and the small parts of what shows itself
+PARTS_OF_OTHERS = {
+    *("Site", "Affine", "Fold", "Seal", "Check", "Claim", "Verdict", "Experiment"),
+    *("LogSpaced", "Every", "At", "Schedule", "Told", "Thresholds"),
+    *("Box", "Ball", "Sphere", "Gaussian", "TruncatedGaussian", "LatentDomain", "Activation", "Loss"),
+}
+
+
+def public_classes() -> list[type]:
+    """Every class that a part or the top level lists, but errors, modules and optimisers, which torch shows."""
+    parts = [importlib.import_module(f"splinescope.{m.name}") for m in pkgutil.iter_modules(ss.__path__) if m.ispkg]
+    named = [getattr(part, name) for part in (ss, *parts) for name in getattr(part, "__all__", ())]
+    others = (BaseException, nn.Module, torch.optim.Optimizer)
+    return list(dict.fromkeys(c for c in named if inspect.isclass(c) and not issubclass(c, others)))
+
+
+@pytest.mark.parametrize("kind", public_classes(), ids=lambda c: c.__name__)
+def test_every_public_class_has_a_line_a_summary_and_a_box_in_a_notebook(kind):
+    if kind.__name__ in PARTS_OF_OTHERS:
+        assert not issubclass(kind, Result)
+        return
+    for way in ("summary", "_repr_html_"):
+        assert callable(getattr(kind, way, None)), way
+    assert kind.__repr__ is not object.__repr__
+    assert not kind.__repr__.__qualname__.startswith("__create_fn__")
 
 
 def results() -> dict[str, Result]:
@@ -203,6 +231,8 @@ def tools(tmp_path) -> dict[str, object]:
         "matrix": ss.curvature(net, x, x), "measure": ss.meanfield.ParticleMeasure.of(start), "particles": start,
         "data": meanfield.Data.of(x, x[:, 0], centre="centre"), "population": ss.meanfield.GaussianInputs(covariance),
         "manifold": ss.meanfield.Manifold(covariance), "box": generative.Box(2), "sphere": generative.Sphere(2),
+        "merging": ss.normalization.MergeAway(net, at=3),
+        "outcome": ss.evidence.Outcome({"a": 1}, (ss.evidence.judged("a < 2", "a = 1", holds=()),)),
     }  # fmt: skip
 
 
@@ -218,8 +248,54 @@ def test_what_is_no_result_prints_in_one_line_too(tmp_path):
         assert "tensor(" not in line, name
     for name in ("walls", "cells", "facets", "polytopes", "measure", "particles", "data"):
         assert "from " in held[name].summary(), name
+    for name in held.keys() - {"box", "sphere", "tiling"}:  # a tiling's summary is a result, with a line of its own
+        words = held[name].summary()
+        assert max(map(len, words.splitlines())) < 260, name
+        assert len(words.splitlines()) < 40, name
         assert "<pre>" in held[name]._repr_html_(), name
     assert "1 records, steps 0 to 0" in repr(held["monitor"])
+
+
+def test_a_monitor_tells_the_course_of_its_numbers_and_how_sure_they_are(tmp_path):
+    """By its records: first, last, least and largest of each number, and what measuring cost."""
+    net = nn.Sequential(nn.Linear(2, 9), nn.ReLU(), nn.Linear(9, 2)).double()
+    x = torch.randn(40, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    course = iter([3.0, 1.0, 2.0])
+    monitor = ss.ComplexityMonitor(
+        net, x, radius=0.1, schedule=ss.train.Every(1), metrics={"loss": lambda model: next(course)}
+    )
+    assert "Nothing is measured yet" in monitor.summary()
+    for step in range(3):
+        monitor.step(step)
+    rows = {line.split()[0]: line.split()[-4:] for line in monitor.summary().splitlines()}
+    assert rows["number"] == ["0", "step", "2", "least", "largest"][-4:]
+    assert rows["loss"] == ["3", "2", "1", "3"]
+    mean = f"{monitor.records[0]['points']:.4g}"
+    assert rows["points"] == [mean] * 4
+    assert "a lower bound" in monitor.summary()
+    estimate = ss.ComplexityMonitor(net, x, radius=0.1, method="distance")
+    estimate.step(0)
+    assert "an estimate" in estimate.summary()
+
+
+def test_programs_and_matrices_tell_all_of_their_parts():
+    net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(8, 3)).double()
+    program = ss.trace(net, torch.zeros(1, 1, 6, 6)).program()
+    told_steps = [line.split()[0] for line in program.summary().splitlines()[2:-1]]
+    assert told_steps == [s.final if isinstance(s, ss.network.Seal) else s.output for s in program.steps]
+    count = sum(p.numel() for p in net.parameters())
+    assert f"with {count:,} numbers of its own" in program.summary()
+    matrix = ss.curvature(net, torch.zeros(4, 1, 6, 6), torch.zeros(4, 3))
+    rows = [line.split() for line in matrix.summary().splitlines()[2:-1]]
+    assert [row[0] for row in rows] == [name for name, _ in net.named_parameters()]
+    assert sum(int(row[-1]) for row in rows) == count == matrix.shape[0]
+
+
+def test_what_was_not_asked_for_is_said_to_be_so():
+    net = nn.Sequential(nn.Linear(2, 9), nn.ReLU(), nn.Linear(9, 3)).double()
+    z = torch.randn(5, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    assert "not counted: no radius was given" in ss.generative.local_geometry(net, z).summary()
+    assert "none" not in ss.generative.local_geometry(net, z, radius=0.5).summary()
 
 
 def test_how_sure_a_count_is_depends_on_how_it_was_made(made):

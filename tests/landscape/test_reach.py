@@ -219,8 +219,8 @@ def test_planes_have_a_limit_by_default():
     assert inspect.signature(ss.landscape.loss_section).parameters["max_tiles"].default == MOST_PIECES
 
 
-def onnx_file(model, path):
-    """The network of the other tests as an ONNX file: Gemm, Relu, Gemm."""
+def onnx_file(model, path, mean=None):
+    """The network of the other tests as an ONNX file: Gemm, Relu, Gemm; behind a subtraction of a mean, if there is."""
     onnx = pytest.importorskip("onnx", reason="the extra 'onnx' is not installed")
     from onnx import TensorProto, helper, numpy_helper
 
@@ -233,6 +233,10 @@ def onnx_file(model, path):
         helper.make_node("Relu", ["h"], ["r"], name="fold"),
         helper.make_node("Gemm", ["r", "2_weight", "2_bias"], ["y"], name="last", transB=1),
     ]
+    if mean is not None:
+        given.insert(0, numpy_helper.from_array(mean, "mean"))
+        nodes.insert(0, helper.make_node("Sub", ["x", "mean"], ["centred"], name="centre"))
+        nodes[1].input[0] = "centred"
     ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["batch", size]) for n, size in (("x", 2), ("y", 3))]
     graph = helper.make_graph(nodes, "net", ends[:1], ends[1:], given)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
@@ -268,6 +272,20 @@ def test_a_network_from_a_file_has_the_landscape_of_its_module(files):
         ss.landscape.loss_section(model, x, y, {"0.weight": move[names[0]]}).breaks,
         atol=1e-9,
     )
+
+
+def test_what_prepares_the_input_of_a_file_does_not_move(files):
+    """A mean that is subtracted from inputs is a constant of the data, though it has the axes of a weight."""
+    import landscape_model
+
+    onnx_file(landscape_model.net(), "centred.onnx", np.array([[0.5, -1.0]], np.float32))
+    network = ss.load("centred.onnx")
+    assert any(name.startswith("mean") for name, _ in network.module.named_buffers())
+    for normalize in ("filter", "none"):
+        moved = ss.landscape.random_directions(network, 1, normalize=normalize)[0]
+        assert len(moved) == {"filter": 2, "none": 4}[normalize]
+        assert not any(name.startswith("mean") for name in moved)
+    assert ss.curvature(network, torch.zeros(2, 2), torch.zeros(2, 3)).names == tuple(moved)
 
 
 @pytest.mark.parametrize(

@@ -104,6 +104,14 @@ class ComplexityMonitor(TrainingMonitor):
         super().__init__(model, header, schedule=schedule, metrics=metrics, out=out, logger=logger,
                          snapshots=snapshots, budget=budget, overwrite=overwrite)  # fmt: skip
 
+    def _what(self) -> str:
+        sure = {
+            "frame": "a lower bound (exact up to the first fold met)",
+            "distance": "an estimate (exact up to the first fold met)",
+        }[str(self._how["method"])]
+        norms = "" if self._statistics == "none" else f", batch norm with {self._statistics} statistics"
+        return f"Mean folds within {self._how['radius']:.4g} of a point by {self._how['method']!r}: {sure}{norms}."
+
     def _measurements(self) -> Record:
         """Per set its mean count (`train`), and per site (`train/0 net.1 relu`)."""
         record: Record = {"statistics": self._statistics}

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal
 
+from .._display import Shown
 from .._progress import Progress as Progress
 
 if TYPE_CHECKING:
@@ -120,12 +121,24 @@ def judged(
     return Claim(text, verdict, measured, criterion, (*holds, *corrected, *(fails or ()), *needs))
 
 
-@dataclass(frozen=True)
-class Outcome:
+@dataclass(frozen=True, repr=False)
+class Outcome(Shown):
     """What a run returns: JSON-ready numbers (enough to draw the figure) and one verdict per claim."""
 
     numbers: dict[str, Any]
     claims: tuple[Claim, ...]
+
+    def __repr__(self) -> str:
+        return (
+            f"Outcome({len(self.numbers)} numbers, {', '.join(claim.verdict for claim in self.claims) or 'no claims'})"
+        )
+
+    def summary(self) -> str:
+        """Each claim with its verdict, what was measured and the lines that decide."""
+        return "\n".join(
+            f"{claim.verdict}: {claim.text}\n  measured: {claim.measured}\n  decided by: {claim.criterion}"
+            for claim in self.claims
+        )
 
 
 @dataclass(frozen=True)

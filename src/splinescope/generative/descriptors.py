@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .._checks import check_whole
-from .._display import Certainty, Result
+from .._display import Certainty, Result, table, told
 from .._errors import InputError
 from ..network import SplineNetwork, trace
 from ..tiling import Slice
@@ -37,6 +37,12 @@ class LocalGeometry(Result):
     def certainty(self) -> Certainty:
         """ "exact"; "bound" with a complexity, which counts folds from below."""
         return "exact" if bool(self.complexity.isnan().all()) else "bound"
+
+    def summary(self) -> str:
+        """The three numbers over all latents, and how sure they are."""
+        none = "not counted: no radius was given" if bool(self.complexity.isnan().all()) else told(self.complexity)
+        rows = [(name, told(value)) for name, value in self._shown() if name != "complexity"]
+        return f"{table([*rows, ('complexity', none)])}\n{self.assurance}"
 
 
 def effective_rank(singular_values: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from .._checks import check_choice, check_whole
-from .._display import Result, table
+from .._display import Result, Shown, table
 from .._errors import InputError
 from .._progress import Progress, check_progress, sharing, telling
 from ..network import SplineNetwork
@@ -83,7 +83,7 @@ class Samples(Result):
         return f"{table(rows)}\n{self.assurance}"
 
 
-class PolaritySampler:
+class PolaritySampler(Shown):
     """Samples a generator by the law `p(x) ~ p_model(x)^(1 - rho)` on its manifold; no retraining.
 
     The model draws z from p_z; its output then has the density `p_model = p_z(z) / vol(z)` per volume of the
@@ -175,6 +175,12 @@ class PolaritySampler:
             f"{type(self).__name__}({type(self.model).__name__}, {self.domain!r}, rho={self.rho:g}, "
             f"output={self.output!r}, pool of {self._size:,}, {state})"
         )
+
+    def summary(self) -> str:
+        """What it draws from, by which law, and what is known of its pool."""
+        pool = self._pool.summary() if self._pool is not None else "Its pool is drawn with the first sample."
+        law = f"p_z{'^(1 - rho)' * self.divide_prior} * vol^rho with rho = {self.rho:g}"
+        return f"{self!r}\nLatents follow {law}, volumes {self.output} the final squashing function.\n{pool}"
 
     @property
     def pool(self) -> Pool:

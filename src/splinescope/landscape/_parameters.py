@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from .._errors import InputError, UnsupportedModelError
 from ..network import SplineNetwork
 from ..network._export import check_mode, check_readable
+from ..network._onnx_file import OnnxNetwork
 from ..network._outputs import Picked
 
 Model = nn.Module | SplineNetwork
@@ -44,8 +45,13 @@ def check_model(model: object) -> nn.Module:
 
 
 def parameters_of(model: nn.Module) -> dict[str, Tensor]:
-    """Floating-point parameters by path; of a network read from a file, which has none, its constants."""
+    """Floating-point parameters by path; of a network read from a file, which has none, its constants.
+
+    Of those of an ONNX file not the ones that prepare its input.
+    """
     named: dict[str, Tensor] = {path: p for path, p in model.named_parameters() if p.is_floating_point()}
+    if not named and isinstance(model, OnnxNetwork):
+        named = {path: getattr(model, path) for path in model.trained()}
     return named or {path: b for path, b in model.named_buffers() if b.is_floating_point()}
 
 

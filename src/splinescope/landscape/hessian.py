@@ -20,6 +20,7 @@ from torch.func import functional_call, grad, vjp, vmap
 
 from .._checks import as_rows, check_choice
 from .._derivatives import along, differentiating, row_jacobians
+from .._display import Shown, table
 from .._errors import InputError
 from ._losses import Loss, batches, check_batch_size, check_data, check_targets, fitting_inputs, summed
 from ._parameters import Layers, Model, check_model, chosen_parameters, device_of, state_in, submodule
@@ -28,10 +29,11 @@ DENSE_LIMIT = 4096
 """Most parameters for which a matrix is written down."""
 
 _COLUMNS = 32  # vectors multiplied together
+_SHOWN = 20  # parameters in a summary
 _FACTOR_NUMBERS = 64 << 20  # numbers of a factor that a spectrum is taken from (512 MB)
 
 
-class Curvature(LinearOperator):
+class Curvature(Shown, LinearOperator):
     """Hessian or generalised Gauss-Newton matrix of a mean loss, as a scipy `LinearOperator` of shape (P, P).
 
     Made by `curvature`. Attributes: `names` and `shapes` of the parameters, in the order of its rows; `kind`.
@@ -87,6 +89,21 @@ class Curvature(LinearOperator):
         if self._factor is None or self.rank_bound is None or self.rank_bound * self.shape[0] > _FACTOR_NUMBERS:
             return None
         return self._factor()
+
+    def summary(self) -> str:
+        """What matrix it is, its parameters, and how it can be used."""
+        kind = {"ggn": "Generalised Gauss-Newton matrix", "hessian": "Hessian"}[self.kind]
+        rows = [("parameter", "shape", "numbers")]
+        sizes = [int(np.prod(shape)) for shape in self.shapes]
+        rows += [(n, str(shape), f"{size:,}") for n, shape, size in zip(self.names, self.shapes, sizes, strict=True)]
+        if len(rows) > _SHOWN + 1:
+            rows[_SHOWN:] = [(f"... {len(rows) - _SHOWN} more", "", f"{sum(sizes[_SHOWN - 1 :]):,}")]
+        bound = "" if self.rank_bound is None else f" Its rank is at most {min(self.rank_bound, self.shape[0]):,}."
+        return (
+            f"{kind} of a mean loss, {self.shape[0]:,} by {self.shape[0]:,}: never formed; products with vectors are "
+            f"exact to the rounding of {str(self._like.dtype).removeprefix('torch.')}.{bound}\n{table(rows)}\n"
+            "landscape.spectrum_summary, extreme_eigenvalues and spectral_density take it."
+        )
 
     def __repr__(self) -> str:
         return f"Curvature({self.kind}, {self.shape[0]:,} parameters of {', '.join(self.names[:3])}" + (

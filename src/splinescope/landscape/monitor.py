@@ -78,6 +78,10 @@ class CurvatureMonitor(TrainingMonitor):
         super().__init__(model, header, schedule=schedule, metrics=metrics, out=out, logger=logger,
                          snapshots=snapshots, budget=budget)  # fmt: skip
 
+    def _what(self) -> str:
+        kind = {"ggn": "Gauss-Newton matrix", "hessian": "Hessian"}[self._how["kind"]]
+        return f"Largest eigenvalue (by Lanczos) and trace (an estimate by {self._probes} random signs) of the {kind}."
+
     def _measurements(self) -> Record:
         record: Record = {}
         finite = all(bool(p.isfinite().all()) for p in self.model.parameters())

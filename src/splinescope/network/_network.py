@@ -13,6 +13,7 @@ from torch.fx import Node
 from torch.utils import _pytree
 
 from splinescope._checks import as_rows
+from splinescope._display import Shown, table
 from splinescope._errors import InputError, UnsupportedModelError
 
 from ._asked import NotPiecewiseAffine, with_what_works
@@ -80,7 +81,7 @@ def trace(model: nn.Module | SplineNetwork, x: Any, *, output: Output = None, sm
     return traced_before(model, batch, (output, smooth), read)
 
 
-class SplineNetwork:
+class SplineNetwork(Shown):
     """A module read as affine steps and folds; made by `trace` or `load`.
 
     Attributes:
@@ -200,9 +201,7 @@ class SplineNetwork:
             (name, "x".join(map(str, s.shape)) or "-", f"{s.units:,}", str(s.depth))
             for name, s in zip(site_names(self.sites), self.sites, strict=True)
         ]
-        widths = [max(len(row[i]) for row in rows) for i in range(4)]
-        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-        return "\n".join([repr(self), *lines])
+        return f"{self!r}\n{table(rows)}"
 
     def __repr__(self) -> str:
         units = sum(site.units for site in self.sites)

@@ -19,6 +19,9 @@ from ._onnx_ops import OPERATORS, Arguments
 OPTIONS = {"Clip": {1, 2}, "Resize": {1, 2, 3}, "Upsample": {1}, "Pad": {1, 2, 3}}
 """Inputs that are floating options rather than values: they must be constants of the file."""
 
+_LAYERS = {"MatMul", "Gemm", "Conv", "ConvTranspose", "BatchNormalization"}
+_STATISTICS = {"BatchNormalization": {3, 4}}  # inputs that are measured, not trained
+
 
 class OnnxNode(nn.Module):
     """One node of an ONNX graph, so that sites carry its name."""
@@ -60,6 +63,20 @@ class OnnxNetwork(nn.Module):
             if unknown:
                 raise UnsupportedModelError(f"{name}: {', '.join(unknown)} must be a constant of the file.")
             self.wiring.append((name, list(node.input), list(node.output)))
+
+    def trained(self) -> list[str]:
+        """Names of the buffers that a training would have made: not what prepares the input (its mean, its scale).
+
+        An ONNX file does not tell: meant are constants of layers and of what comes after one, statistics left out.
+        """
+        behind, found = set[str](), dict.fromkeys(self.buffer_names.values(), False)
+        for name, inputs, outputs in self.wiring:
+            op = getattr(self, name).op
+            if op in _LAYERS or behind & set(inputs):
+                behind.update(outputs)
+                own = [i for k, i in enumerate(inputs) if k not in _STATISTICS.get(op, ())]
+                found.update((self.buffer_names[i], True) for i in own if i in self.buffer_names)
+        return [buffer for buffer, is_trained in found.items() if is_trained]
 
     def _add_constant(self, name: str, value: np.ndarray) -> None:
         """Weights become buffers; integers (shapes, axes, indices) and options stay plain."""

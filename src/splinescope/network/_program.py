@@ -25,7 +25,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from splinescope._display import Shown, table
+
 from ._patches import Patches
+
+_SHOWN = 35  # steps in a summary
 
 
 @dataclass(frozen=True)
@@ -160,7 +164,7 @@ Step = Affine | Fold | Seal
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Program:
+class Program(Shown):
     """A float64 snapshot of a network, ready to run on batches: it owns its constants and needs no module.
 
     Attributes:
@@ -193,6 +197,21 @@ class Program:
         units, ending = sum(fold.site.units for fold in self.folds), f", before {self.ending}" if self.ending else ""
         shapes = f"{self.input_shape} to {self.output_shape}"
         return f"Program({shapes}, {len(self.steps)} steps, {len(self.folds)} folds of {units} units{ending})"
+
+    def summary(self) -> str:
+        """A table of the steps in execution order: the value it makes, what it is, where in the model."""
+        sites = {fold.output: fold.site for fold in self.folds}
+        rows = [("step", "what", "operation", "module", "units")]
+        for step in self.steps:
+            if isinstance(step, Seal):
+                rows.append((step.final, "ends a max", "", self.paths.get(step.final, ""), ""))
+                continue
+            what, units = type(step).__name__.lower(), f"{sites[step.output].units:,}" if step.output in sites else ""
+            rows.append((step.output, what, self.ops.get(step.output, ""), self.paths.get(step.output, ""), units))
+        if len(rows) > _SHOWN + 1:
+            rows[_SHOWN:] = [(f"... {len(rows) - _SHOWN} more", "", "", "", "")]
+        numbers = sum(constant.numel() for constant in self.constants)
+        return f"{self!r}\n{table(rows)}\nA snapshot in float64, with {numbers:,} numbers of its own."
 
     @cached_property
     def sites(self) -> tuple[Site, ...]:

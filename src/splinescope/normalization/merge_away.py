@@ -11,6 +11,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim import Optimizer
 
 from .._checks import as_rows, check_positive, check_whole
+from .._display import Shown
 from .._errors import InputError
 from ..complexity._statistics import set_statistics_
 from ..network._export import unwrap
@@ -102,7 +103,7 @@ def _leave(optimizer: Optimizer | None, parameters: list[nn.Parameter]) -> None:
         optimizer.state.pop(parameter, None)
 
 
-class MergeAway:
+class MergeAway(Shown):
     """Trains with batch norm first and without it later: merges it away at a step, or when a monitored number plateaus.
 
     It is told each step like a monitor, so `lightning_callback` and `trainer_callback` take it too. At the change the
@@ -156,6 +157,10 @@ class MergeAway:
         self._patience = check_whole(patience, "patience", least=2)
         self._tolerance = check_positive(tolerance, "tolerance")
         self.merged_at: int | None = None
+
+    def _shown(self) -> list[tuple[str, Any]]:
+        when = ("at", self._at) if self._plateau is None else ("plateau", self._plateau[1])
+        return [("model", type(self._model).__name__), when, ("merged_at", self.merged_at)]
 
     def step(self, step: int) -> bool:
         """Tell where training is; merges if that is due. Whether it did."""

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from .._display import Shown
 from .._errors import InputError
 from ..network import SplineNetwork
 from ._grid import Grid
@@ -17,7 +18,7 @@ from .tessellate import CHUNK_BYTES, checked_network, one_torch_thread, tessella
 from .tiling import Tiling
 
 
-class Retiler:
+class Retiler(Shown):
     """Tiles one network repeatedly: for an animation of training, or a window that is moved by hand.
 
     The module is read once; every `tile` reads its parameters as they are at that moment and reuses whatever does
@@ -64,6 +65,10 @@ class Retiler:
 
     def __repr__(self) -> str:
         return f"Retiler({self.network!r}, {self.view!r})"
+
+    def summary(self) -> str:
+        """What is tiled, and where."""
+        return f"Tiles anew when asked, .tile(): {self.network.summary()}\n{self.view.summary()}"
 
     def tile(self, view: Slice | None = None) -> Tiling:
         """The tiling of the network as it is now, on `view` (default: the view given at the start).

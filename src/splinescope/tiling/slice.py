@@ -11,12 +11,13 @@ import numpy as np
 import torch
 
 from .._checks import as_float64_array, check_choice, check_finite, check_generator, check_positive, check_whole
+from .._display import Shown, table, told
 from .._errors import InputError
 from ._hull import MOST_DIMENSIONS, Hull, hull, unit_box
 
 
-@dataclass(frozen=True, eq=False)
-class Slice:
+@dataclass(frozen=True, eq=False, repr=False)
+class Slice(Shown):
     """An affine window `x = origin + t @ basis` on input space, with t in a convex domain.
 
     Attributes:
@@ -78,6 +79,17 @@ class Slice:
         size = {1: "length", 2: "area"}.get(self.dimension, "volume")
         what = f"{self.dimension}-D in inputs of shape {self.input_shape}"
         return f"Slice({what}, {len(self.domain)} corners, {size} {self.size:.6g})"
+
+    def summary(self) -> str:
+        """Where it lies, how long its directions are and where its corners are."""
+        rows = [
+            ("origin", told(self.origin)),
+            ("lengths of the directions", told(np.linalg.norm(self.basis.reshape(len(self.basis), -1), axis=1))),
+            *((f"along direction {k}", f"from {a:.4g} to {b:.4g}")
+              for k, (a, b) in enumerate(zip(self.domain.min(0), self.domain.max(0), strict=True))),
+            ("marked points", str(len(self.anchors))),
+        ]  # fmt: skip
+        return f"{self!r}\n{table(rows)}"
 
     @property
     def dimension(self) -> int:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import torch
 from torch import nn
 
+from .._display import Shown, table
 from .._errors import InputError
 from .budget import Budget
 from .evaluation import evaluating
@@ -21,11 +22,12 @@ from .schedules import LogSpaced, Schedule
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_SHOWN = 20  # numbers in a summary
 Metric = Callable[[nn.Module], float | Mapping[str, float]]
 """A number of a model, or several by name."""
 
 
-class TrainingMonitor(ABC):
+class TrainingMonitor(Shown, ABC):
     """Measures at chosen steps of a training loop and writes it down; subclasses say what.
 
     Args:
@@ -109,6 +111,27 @@ class TrainingMonitor(ABC):
         put_off = f", {self.skipped} skipped" if self.skipped else ""
         where = "" if self._journal is None else f", in {str(self._journal.folder)!r}"
         return f"{type(self).__name__}({type(self.model).__name__}, {seen}{put_off}{where})"
+
+    def summary(self) -> str:
+        """The course of each number over the steps measured so far, and what measuring cost."""
+        if not self._records:
+            return f"{self!r}\nNothing is measured yet: tell it the steps, monitor.step(0)."
+        first, last = self._records[0], self._records[-1]
+        names = [name for name in last if isinstance(last[name], float) and name != "seconds"]
+        rows = [("number", f"step {first['step']}", f"step {last['step']}", "least", "largest")]
+        for name in names[:_SHOWN]:
+            course = [record[name] for record in self._records if name in record]
+            known = [value for value in course if value == value]
+            ends = (f"{value:.4g}" for value in (course[0], course[-1]))
+            rows.append((name, *ends, *(f"{of(known):.4g}" if known else "-" for of in (min, max))))
+        more = f"\n... and {len(names) - _SHOWN} numbers more" if len(names) > _SHOWN else ""
+        spent = sum(record["seconds"] for record in self._records)
+        cost = f"{spent:.3g} s of measuring in {len(self._records)} records, {self.overhead:.1%} of the time"
+        return f"{self!r}\n{table(rows)}{more}\n{self._what()} {cost}."
+
+    def _what(self) -> str:
+        """What the numbers are and how sure, as a sentence."""
+        return "As the metrics give them."
 
     def step(self, step: int) -> Record | None:
         """Tell the monitor where training is; measures if that is due (or overdue) and returns the record if so."""
