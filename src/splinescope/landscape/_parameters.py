@@ -50,8 +50,9 @@ def parameters_of(model: nn.Module) -> dict[str, Tensor]:
     Of those of an ONNX file not the ones that prepare its input.
     """
     named: dict[str, Tensor] = {path: p for path, p in model.named_parameters() if p.is_floating_point()}
-    if not named and isinstance(model, OnnxNetwork):
-        named = {path: getattr(model, path) for path in model.trained()}
+    whole = model.whole if isinstance(model, Picked) else model
+    if not named and isinstance(whole, OnnxNetwork):
+        named = {path: whole.get_buffer(path) for path in whole.trained()}
     return named or {path: b for path, b in model.named_buffers() if b.is_floating_point()}
 
 
