@@ -191,6 +191,16 @@ def test_damage_is_refused(saved, damage):
     assert "checksum" not in str(refusal.value)
 
 
+@pytest.mark.parametrize("number", [10**6, -1, 2**31 - 1])
+def test_corners_are_looked_at_before_a_kernel_reads_what_they_point_to(saved, number):
+    arrays, metadata = read(saved)
+    _replace("tile_corners", 0, number)(arrays, metadata)
+    metadata["sha256"] = _archive._digest(arrays, metadata["header"])
+    save_file(arrays, saved, metadata)
+    with pytest.raises(ss.FileFormatError, match="tile_corners must be vertex numbers"):
+        ss.load_tiling(saved)
+
+
 def test_a_file_of_a_later_version_is_not_called_damaged(saved):
     arrays, metadata = read(saved)
     save_file(arrays, saved, {**metadata, "version": "99"})
