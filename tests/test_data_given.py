@@ -47,6 +47,7 @@ REFUSING: dict[str, Callable[[Any], Any]] = {
     ),
     "complexity timeline": lambda d: complexity.timeline(NET, {0: NET.state_dict()}, VIEW, x={"train": d}, radius=0.1),
     "complexity ComplexityMonitor": lambda d: ss.ComplexityMonitor(NET, d, radius=0.1),
+    "complexity FoldMonitor": lambda d: complexity.FoldMonitor(NET, d),
     "complexity ComplexityMonitor sets": lambda d: ss.ComplexityMonitor(NET, {"test": X, "train": d}),
     "complexity ComplexityMonitor from": lambda d: ss.ComplexityMonitor(NORMED, X, radius=0.1, statistics_from=d),
     "normalization boundary_jitter": lambda d: normalization.boundary_jitter(NORMED, d, 4, VIEW, X[:2, :2], draws=1),

@@ -38,6 +38,8 @@ NAMES = (
     ss.token_geometry,
     ss.trace,
     ss.complexity.ComplexityMonitor,
+    ss.complexity.FoldMonitor,
+    ss.complexity.FoldPlaces,
     ss.complexity.LocalComplexity,
     ss.complexity.Robustness,
     ss.complexity.Timeline,

@@ -293,6 +293,18 @@ def depth_curvature(n: Numbers) -> None:
                 assert max(layers["curvature"]) <= layers["whole"][0] + 1e-9
 
 
+def migration(n: Numbers) -> None:
+    """Records run from 0 to the end; distances are not negative; what is 0 speed at first is not known."""
+    for curves in n["runs"].values():
+        for c in curves:
+            assert (c["steps"][0], c["steps"][-1]) == (0, 60)
+            assert len(c["to_data"]) == len(c["lc"]) == len(c["steps"])
+            assert np.nanmin(np.array(c["to_data"], float)) >= 0
+            assert np.isnan(c["speed"][0]).all()
+            assert abs(c["leaving by pull"]) <= 1
+    assert n["runs"]["weights x2"][0]["weight norm"][0] == pytest.approx(2 * n["runs"]["squared"][0]["weight norm"][0])
+
+
 LAWS: dict[str, Callable[[Numbers], None]] = {
     "decomposed-cor4": cor4,
     "decomposed-fig1": rescaling,
@@ -329,6 +341,7 @@ LAWS: dict[str, Callable[[Numbers], None]] = {
     "survey-optimizer": optimizer,
     "survey-placed-norms": placed_norms,
     "survey-merge-away": merge_away,
+    "survey-migration": migration,
     "survey-self-similarity": self_similarity,
     "survey-manifold-law": manifold_law,
     "survey-tile-counts": tile_counts,

@@ -99,5 +99,6 @@ def test_partial_correlations_are_those_of_the_textbook() -> None:
     r_ab, r_ag, r_bg = (spearmanr(*pair)[0] for pair in ((a, b), (a, given), (b, given)))
     expected = (r_ab - r_ag * r_bg) / np.sqrt((1 - r_ag**2) * (1 - r_bg**2))
     assert partial_rank_correlation(a, b, given) == pytest.approx(expected, abs=1e-12)
+    assert partial_rank_correlation(a, b, np.zeros(40)) == pytest.approx(r_ab, abs=1e-12)
     assert partial_rank_correlation(a, a**3, given) == pytest.approx(1)
     assert partial_rank_correlation(given**3, b, given) == 0  # depth tells it completely: nothing is left

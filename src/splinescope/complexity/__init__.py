@@ -2,6 +2,7 @@
 
 from ._result import LocalComplexity
 from ._timeline_file import load_timeline
+from .fold_tracks import FoldMonitor, FoldPlaces
 from .frames import calibrated_radius, frame_reach, random_frame
 from .local_complexity import local_complexity
 from .monitor import ComplexityMonitor
@@ -11,6 +12,8 @@ from .timeline import Timeline, timeline
 
 __all__ = [
     "ComplexityMonitor",
+    "FoldMonitor",
+    "FoldPlaces",
     "LocalComplexity",
     "Robustness",
     "Timeline",

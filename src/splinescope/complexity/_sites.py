@@ -193,6 +193,23 @@ class Sites:
                 f"The model's activations depend on its input: {len(self._calls)} calls at first, now {number}."
             )
 
+    def pulls(self, x: Tensor, loss: Callable[[Any], Tensor]) -> dict[int, Tensor]:
+        """Per site whose state is a value, `[N, ...]` derivatives of a loss of the output by what enters its call."""
+        entering: list[Tensor | None] = []
+
+        def see(operation: Operation, given: Given) -> None:
+            entering.append(next((t for t in given.tensors() if t.requires_grad), None))
+
+        with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH), Watch(see):
+            value = loss(self._forward(self._model, x.clone().requires_grad_() * 1))
+        known = [(call, t) for call, t in zip(self._calls, entering, strict=True) if call is not None and t is not None]
+        slopes = torch.autograd.grad(value, [t for _, t in known], allow_unused=True)
+        return {
+            call.site: rows_first(torch.zeros_like(t) if slope is None else slope, call.axis, len(x)).detach()
+            for (call, t), slope in zip(known, slopes, strict=True)
+            if not self.winner[call.site]
+        }
+
     def _affine(self, x: Tensor) -> tuple[bool, ...]:
         """Where the second derivatives by the input vanish: exactly 0 for affine steps and folds, and for them alone.
 

@@ -33,7 +33,7 @@ def distance_counts(net: Sites, x: Tensor, radius: float, max_bytes: int, share:
     for first in range(0, len(x), points_at_once):
         share(first / len(x))
         points = x[first : first + points_at_once].to(net.dtype)
-        heights, squares = _heights_and_slopes(net, points, basis.split(directions_at_once))
+        heights, squares = heights_and_slopes(net, points, basis.split(directions_at_once))
         for site, height in heights.items():
             broken[site] |= height.isnan().any()
             near = (squares[site] > 0) & (height.square() <= radius**2 * squares[site])
@@ -44,7 +44,7 @@ def distance_counts(net: Sites, x: Tensor, radius: float, max_bytes: int, share:
     return counts.cpu()
 
 
-def _heights_and_slopes(
+def heights_and_slopes(
     net: Sites, points: Tensor, blocks: tuple[Tensor, ...]
 ) -> tuple[dict[int, Tensor], dict[int, Tensor]]:
     """Per site, z and ||grad z||^2, each `[n, ...]`, in at least float32."""

@@ -207,7 +207,7 @@ def partial_rank_correlation(a: Any, b: Any, given: Any) -> float:
     Args:
         a: `[n]` numbers.
         b: `[n]`.
-        given: `[n]`, such as depth.
+        given: `[n]`, such as depth; where it is constant, the result is Spearman's own correlation.
 
     Example:
         >>> round(partial_rank_correlation([1, 3, 2, 4], [1, 4, 2, 3], [1, 2, 3, 4]), 3)

@@ -1,0 +1,192 @@
+"""`FoldMonitor`: where the fold of every single unit is while a network trains, how fast it moves and what pulls it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from .._checks import as_rows, check_whole
+from .._errors import InputError
+from ..network import site_names
+from ..train import Metric, Record, Schedule, TrainingMonitor, evaluating
+from ._sites import Sites, sites_of
+from .linear_distance import heights_and_slopes
+
+_NEAREST = 10  # points at which the speed of a fold is taken
+_HALVINGS = 30
+
+
+@dataclass(frozen=True)
+class FoldPlaces:
+    """The folds of all U units at one step; distances are linearised: exact for the first site, estimates deeper.
+
+    Attributes:
+        step: The step.
+        to_data: `[U]` distance to the nearest data point; inf where no point sees a slope.
+        to_boundary: `[U]` distance to the nearest sampled point of the decision boundary; nan if there are none.
+        speed: `[U]` how far the fold moved per step since the record before, mean over the data points nearest to it
+            then; nan in the first record.
+        pull: `[U]` mean over the data of |d loss / d pre-activation|; nan without a loss.
+    """
+
+    step: int
+    to_data: np.ndarray
+    to_boundary: np.ndarray
+    speed: np.ndarray
+    pull: np.ndarray
+
+
+class FoldMonitor(TrainingMonitor):
+    """Follows the fold of every unit through training.
+
+    Same interface as `ComplexityMonitor`: `step`, `measure`, `records`, `overhead`, `close`; each record holds, per
+    site, medians over its units of `to_data`, `to_boundary`, `speed` and `pull`. `tracks` keeps them unit by unit.
+
+    The signed distance of a point x to the fold of a unit is `z(x) / ||grad_x z(x)||` with z the pre-activation: exact
+    for the first site (if what comes before it is affine), an estimate deeper, where folds bend.
+
+    Args:
+        model: The network in training. It is left as found by every measurement.
+        x: `[N, *input shape]` data.
+        y: Classes or targets, for `loss`.
+        loss: A function (outputs, y) -> loss, summed or averaged over rows; with it the pull on each unit is measured.
+        pairs: The decision boundary is sampled between so many neighbouring rows of `x` of different predicted class,
+            by halving; it moves with the network. 0 for networks that do not classify.
+        schedule: When to measure: `LogSpaced(10)` by default; `Every(n)`, `At([...])`.
+        metrics: More numbers by name, as for `ComplexityMonitor`.
+        out: Folder for `folds.jsonl` and `folds.csv`; tracks are kept in memory only.
+        logger: As for `ComplexityMonitor`.
+        budget: As for `ComplexityMonitor`.
+
+    Cost: about 2 D forward passes of `x` and of the boundary's points (D inputs), and one gradient.
+
+    Example:
+        >>> net = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 3))
+        >>> monitor = FoldMonitor(net, torch.randn(20, 2))
+        >>> monitor.measure(0)["0 1 relu/to_data"] >= 0
+        True
+
+    Reference: Balestriero, Humayun, Baraniuk, "On the Geometry of Deep Learning", on the migration of tiles.
+    """
+
+    name = "folds"
+
+    def __init__(
+        self,
+        model: nn.Module,
+        x: Any,
+        y: Any = None,
+        *,
+        loss: Callable[[Tensor, Tensor], Tensor] | None = None,
+        pairs: int = 100,
+        schedule: Schedule | None = None,
+        metrics: Mapping[str, Metric] | None = None,
+        out: str | os.PathLike[str] | None = None,
+        logger: Any = None,
+        budget: float | None = None,
+    ) -> None:
+        self._x = as_rows(x, "x")
+        if len(self._x) < 2:
+            raise InputError(f"x must hold at least 2 points, got {len(self._x)}.")
+        if (loss is None) != (y is None):
+            raise InputError("give both y and loss (for the pull on each unit), or neither.")
+        self._y = None if y is None else as_rows(y, "y")
+        self._loss, self._pairs = loss, check_whole(pairs, "pairs", least=0)
+        self.tracks: list[FoldPlaces] = []
+        self._before: np.ndarray | None = None
+        self._at = 0
+        header = {"points": len(self._x), "pairs": pairs, "loss": loss is not None}
+        super().__init__(model, header, schedule=schedule, metrics=metrics, out=out, logger=logger, snapshots=False,
+                         budget=budget)  # fmt: skip
+
+    def measure(self, step: int, *, late: int = 0, skipped: int = 0) -> Record:
+        """Measure now, due or not."""
+        self._at = int(step)
+        return super().measure(step, late=late, skipped=skipped)
+
+    def track(self, what: str) -> np.ndarray:
+        """`[T, U]` one of "to_data", "to_boundary", "speed", "pull" of every unit at every record."""
+        return np.array([getattr(places, what) for places in self.tracks])
+
+    def _measurements(self) -> Record:
+        with evaluating(self.model), sites_of(self.model, self._x[:3], None) as net:
+            rows = self._x.to(net.device, net.dtype)
+            names = site_names(net.sites)
+            numbers = [i for i in range(len(net.sites)) if not net.winner[i]]
+            distances, self.sites = _signed_distances(net, rows, numbers)
+            edge = _boundary(self.model, rows, self._pairs)
+            to_edge = np.abs(_signed_distances(net, edge, numbers)[0]).min(0) if len(edge) else None
+            pulls = None
+            if self._loss is not None and self._y is not None:
+                targets, loss = self._y.to(net.device), self._loss
+                every = net.pulls(rows, lambda outputs: loss(outputs, targets))
+                parts = [every[i].abs().double().mean(0).flatten() for i in numbers]
+                pulls = torch.cat(parts).cpu().numpy()
+        unknown = np.full(distances.shape[1], np.nan)
+        speed = unknown
+        if self._before is not None and self.tracks and self._before.shape == distances.shape:
+            speed = _speeds(self._before, distances) / max(1, self._at - self.tracks[-1].step)
+        places = FoldPlaces(self._at, np.abs(distances).min(0), unknown if to_edge is None else to_edge, speed,
+                            unknown if pulls is None else pulls)  # fmt: skip
+        self.tracks.append(places)
+        self._before = distances
+        record: Record = {}
+        for site in numbers:
+            own = self.sites == site
+            for what in ("to_data", "to_boundary", "speed", "pull"):
+                record[f"{names[site]}/{what}"] = _median(getattr(places, what)[own])
+        return record
+
+
+def _signed_distances(net: Sites, x: Tensor, numbers: list[int]) -> tuple[np.ndarray, np.ndarray]:
+    """`[n, U]` z / ||grad z|| of the units of these sites, inf where there is no slope, and `[U]` their sites."""
+    size = x[0].numel()
+    basis = torch.eye(size, dtype=x.dtype, device=x.device).reshape(size, *x.shape[1:])
+    with torch.no_grad():
+        heights, squares = heights_and_slopes(net, x, basis.split(16))
+    columns = [torch.where(squares[i] > 0, heights[i].double() / squares[i].double().sqrt(), torch.inf).flatten(1)
+               for i in numbers]  # fmt: skip
+    of = np.repeat(numbers, [column.shape[1] for column in columns])
+    return torch.cat(columns, 1).cpu().numpy(), of
+
+
+def _speeds(before: np.ndarray, now: np.ndarray) -> np.ndarray:
+    """`[U]` mean change of the signed distance at the points that were nearest; nan where one has no slope."""
+    near = np.argpartition(np.abs(before), min(_NEAREST, len(before)) - 1, axis=0)[:_NEAREST]
+    first, second = np.take_along_axis(before, near, 0), np.take_along_axis(now, near, 0)
+    seen = np.isfinite(first) & np.isfinite(second)
+    moved = np.where(seen, np.abs(np.where(seen, second, 0.0) - np.where(seen, first, 0.0)), np.nan)
+    return np.where(seen.all(0), moved.mean(0), np.nan)
+
+
+@torch.no_grad()
+def _boundary(model: nn.Module, x: Tensor, pairs: int) -> Tensor:
+    """Points where the predicted class changes, by halving ways between neighbouring rows of different class."""
+    if pairs == 0:
+        return x[:0]
+    scores = model(x)
+    if not isinstance(scores, Tensor) or scores.dim() != 2 or scores.shape[1] < 2:
+        raise InputError("model must return scores [N, C] of at least two classes; else give pairs=0.")
+    classes = scores.argmax(1)
+    chosen = [(i, j) for i, j in pairwise(range(len(x))) if classes[i] != classes[j]][:pairs]
+    if not chosen:
+        return x[:0]
+    a, b = x[[i for i, _ in chosen]].clone(), x[[j for _, j in chosen]].clone()
+    start = classes[[i for i, _ in chosen]]
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (a + b)
+        same = (model(middle).argmax(1) == start).reshape(-1, *[1] * (x.dim() - 1))
+        a, b = torch.where(same, middle, a), torch.where(same, b, middle)
+    return a
+
+
+def _median(values: np.ndarray) -> float:
+    known = values[~np.isnan(values)]
+    return float(np.median(known)) if len(known) else float("nan")
