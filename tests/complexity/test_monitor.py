@@ -103,6 +103,21 @@ def test_an_interrupted_run_is_continued(tmp_path: Path) -> None:
     assert "{" not in str(refused.value)
 
 
+def test_a_run_that_is_set_back_to_a_measured_step_measures_it_again(tmp_path: Path) -> None:
+    """The record of the very step that training starts from is of the weights that it starts from."""
+
+    def records(run: float, first: int, last: int) -> list[tuple[int, float]]:
+        monitor = ComplexityMonitor(
+            mlp(3, 4, 2), torch.zeros(2, 3), radius=0.3, schedule=Every(2), out=tmp_path, metrics={"run": lambda _: run}
+        )
+        for step in range(first, last + 1):
+            monitor.step(step)
+        return [(r["step"], r["run"]) for r in monitor.records]
+
+    assert records(1.0, 0, 6) == [(0, 1.0), (2, 1.0), (4, 1.0), (6, 1.0)]
+    assert records(2.0, 4, 5) == [(0, 1.0), (2, 1.0), (4, 2.0)]
+
+
 @pytest.mark.parametrize("text", ["my notes", "my notes\nof two lines", "3\n"])
 def test_files_of_others_are_not_written_over(tmp_path: Path, text: str) -> None:
     (tmp_path / "complexity.jsonl").write_text(text)

@@ -25,6 +25,8 @@ return sizes }"""
 PIXEL = """([x, y]) => { const gl = view.painter.gl, pixel = new Uint8Array(4)
 gl.readPixels(x * view.ratio, view.canvas.height - y * view.ratio, 1, 1, gl.RGBA, gl.UNSIGNED_BYTE, pixel)
 return [...pixel.slice(0, 3)] }"""
+DRAWN = """([tile, t]) => view.camera.toScreen(
+view.solid.fromSlice(t).map((v, k) => v + view.pull * view.solid.centres[3 * tile + k])).slice(0, 2)"""
 CLASS_COLOURS = [[0x88, 0xCC, 0xEE], [0xCC, 0x66, 0x77], [0xDD, 0xCC, 0x77]]
 
 
@@ -99,6 +101,9 @@ def test_the_cell_under_the_pointer_is_told_with_its_map(tiling, file, open_page
             if rows["cell"] == "none":
                 continue
             tile, point = int(rows["cell"]), np.array([float(rows[f"at t{k}"]) for k in "₁₂₃"])
+            assert page.evaluate(DRAWN, [tile, point.tolist()]) == pytest.approx(
+                [round(x * box[2]), round(y * box[3])], abs=0.5
+            )  # the place that is told, where its cell is drawn, is the one under the pointer
             inside = point + 1e-4 * (tiling.centroids()[tile] - point)  # places are told to 5 digits
             assert tiling.locate(inside[None])[0] == tile
             room = np.append(tiling.view.hull.offsets - tiling.view.hull.normals @ point, limit - a @ point)

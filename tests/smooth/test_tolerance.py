@@ -265,3 +265,43 @@ def test_the_tolerance_that_was_asked_for_is_kept(tolerance):
             layer.weight.mul_(2.5)
     found = ss.tessellate(net, ss.Slice.axes([0.0, 0.0], (0, 1), -1, 1), tolerance=tolerance).approximation
     assert (found.bound if found.basis == "bound" else found.deviation) <= tolerance
+
+
+@pytest.mark.parametrize("activation", [nn.Tanh(), nn.GELU(), nn.Softplus()])
+def test_the_deviation_is_that_of_all_points_and_not_of_the_knots(activation):
+    """An interpolant of one unit is farthest from its curve between two knots, and every vertex lies at one."""
+    net = nn.Sequential(nn.Linear(1, 1), activation, nn.Linear(1, 1)).double()
+    with torch.no_grad():
+        for layer in (net[0], net[2]):
+            layer.weight.fill_(2.0), layer.bias.zero_()
+    tiling = ss.tessellate(net, ss.Slice.segment([-1.0], [1.0]), tolerance=0.02)
+    x = np.linspace(*tiling.view.domain[:, 0], 4001)[1:-1, None]
+    with torch.no_grad():
+        true = net(torch.from_numpy(tiling.view.inputs(x))).numpy()
+    gap = np.abs(np.interp(x[:, 0], *ordered(tiling)) - true[:, 0]).max()
+    assert 0.9 * gap <= tiling.deviation <= 1.1 * gap
+
+
+def ordered(tiling: ss.Tiling) -> tuple[np.ndarray, np.ndarray]:
+    """Vertices of a line from left to right, and the first output there."""
+    order = tiling.vertices[:, 0].argsort()
+    return tiling.vertices[order, 0], tiling.values[order, 0]
+
+
+def test_a_steep_corner_that_random_points_miss_is_refined_until_the_tolerance_is_kept():
+    """What is planned by random points alone is off by the gain of a corner of the slice that none of them meets."""
+
+    class Steep(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            bent = torch.tanh(3 * x[:, :1])
+            return torch.relu(2000 * (bent + x[:, 1:] - 1.985))
+
+    tiling = ss.tessellate(Steep(), ss.Slice.axes([0.0, 0.0], (0, 1), -1, 1), tolerance=0.05)
+    found = tiling.approximation
+    assert found.basis == "deviation"  # the bound asks for too many knots
+    corner = np.random.default_rng(0).uniform(0.97, 1.0, (4000, 2))
+    with torch.no_grad():
+        real = Steep()(torch.from_numpy(corner)).numpy()
+    near = tiling.outputs(corner)
+    assert (real > 0).any()
+    assert 0.9 * np.abs(near - real).max() <= found.deviation <= found.tolerance

@@ -15,6 +15,7 @@ from ..network import SplineNetwork
 from ..network._program import Affine, Fold, Program, Site, Smooth
 from ..tiling import Slice, Tiling
 from ..tiling.approximation import Approximation
+from ..tiling.maps import inner_points
 from .bounds import Reach, reach
 from .interpolants import Curve, Interpolant, curve_of, interpolant
 
@@ -58,7 +59,7 @@ def tessellate_within(
         ranges, _ = reach(real, curves, errors, corners)
         pieces = interpolants(curves, errors, ranges)
         _, bound = reach(real, curves, {name: piece.error for name, piece in pieces.items()}, corners)
-        deviation = measured(real, tiling.frozen, view, tiling.vertices)
+        deviation = measured(real, tiling.frozen, tiling)
         if (bound if proven else deviation) <= tolerance:
             places = knots_of(tiling.frozen, pieces)
             found = Approximation(tolerance, bound, deviation, "bound" if proven else "deviation", *places)
@@ -214,14 +215,25 @@ def knots_of(program: Program, pieces: Mapping[str, Interpolant]) -> tuple[np.nd
     return np.concatenate(elements), np.concatenate(knots)
 
 
-def measured(real: Program, near: Program, view: Slice, vertices: np.ndarray, points: int = 20_000) -> float:
-    """Largest difference of two networks at vertices and random points of a slice."""
+def measured(real: Program, near: Program, tiling: Tiling, points: int = 20_000) -> float:
+    """Largest difference of two networks, at random points of a slice and at vertices and in the middle of tiles.
+
+    Interpolants touch their curves at knots, where vertices are, and are farthest between: in the middle of tiles. Of
+    many vertices and tiles a random choice is taken.
+    """
     generator = np.random.default_rng(0)
-    chosen = vertices if len(vertices) <= points else vertices[generator.choice(len(vertices), points, replace=False)]
+
+    def some(count: int) -> np.ndarray:
+        return np.arange(count) if count <= points else generator.choice(count, points, replace=False)
+
+    view = tiling.view
     inside = generator.dirichlet(np.ones(len(view.domain)), size=points) @ view.domain
+    chosen = tiling.vertices[some(len(tiling.vertices))]
+    middles = inner_points(tiling, some(tiling.count))
+    places = np.concatenate([chosen, middles, inside])
     worst = 0.0
     with torch.no_grad():
-        for part in np.array_split(np.concatenate([chosen, inside]), max(1, (len(chosen) + points) // 4096)):
+        for part in np.array_split(places, max(1, len(places) // 4096)):
             x = torch.from_numpy(view.inputs(part))
             worst = max(worst, float((real.forward(x) - near.forward(x)).abs().max()))
     return worst
