@@ -33,11 +33,11 @@ def test_folds_of_the_first_layer_are_lines_at_their_exact_distance() -> None:
 def test_a_fold_that_is_shifted_moves_by_that_much() -> None:
     net, x = classifier(), points()
     monitor = FoldMonitor(net, x)
-    monitor.step(0)
+    monitor.measure(10)
     shift = torch.linspace(0.1, 0.6, 6, dtype=torch.float64)
     with torch.no_grad():
         net[0].bias += shift
-    monitor.measure(4)
+    monitor.measure(14)
     moved = shift / net[0].weight.detach().norm(dim=1)
     np.testing.assert_allclose(monitor.track("speed")[1, :6], moved / 4, rtol=1e-9)  # in four steps
     assert monitor.track("to_data").shape == (2, 11)
