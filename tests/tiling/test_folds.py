@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 import splinescope as ss
 from splinescope.network import Seal
-from splinescope.network._program import run_steps
+from splinescope.network._program import walked
 from splinescope.tiling._differentiate import cuts
 
 from .. import cases
@@ -22,7 +22,7 @@ def test_a_wall_of_a_max_pool_names_the_window_whose_winner_changes() -> None:
     assert tiling.sites[site].units < tiling.sites[site].cuts
     inputs = torch.from_numpy(tiling.view.inputs(table.segments[rows].mean(1)))
     with torch.no_grad():
-        values = run_steps(program.steps, {program.input: inputs}, {seal.competitors})[seal.competitors]
+        values = walked(program.steps, {program.input: inputs}, {seal.competitors})[seal.competitors]
     best = values[np.arange(len(rows)), :, table.units[rows]].sort(1).values
     assert len(rows) > 0
     assert float((best[:, -1] - best[:, -2]).abs().max()) <= 1e-9 * float(values.abs().max())

@@ -19,7 +19,7 @@ from torch import Tensor
 from .._errors import InputError
 from ..network import Affine, Fold, Program, Seal, Site, SplineNetwork
 from ..network._merged import by_window, per_point
-from ..network._program import live_after
+from ..network._program import walk
 from ._parameters import parameters_of
 
 Direction = Mapping[str, Tensor]
@@ -107,12 +107,12 @@ class Mover:
 
     def degrees(self) -> dict[str, int]:
         """Degree in t, on a piece, of every value of the network: moved layers on the longest way to it."""
-        degrees: dict[str, int] = {}
-        for step in self.base.steps:
-            if not isinstance(step, Seal):
-                before = max((degrees.get(name, 0) for name in step.inputs), default=0)
-                degrees[step.output] = before + (step.output in self.using)
-        return degrees
+
+        def degree(step: Affine | Fold, inputs: list[int]) -> int:
+            return max(inputs, default=0) + (step.output in self.using)
+
+        every = walk(self.base.steps, {self.base.input: 0}, {self.base.output}, degree)
+        return {step.output: degree for step, _, degree in every}
 
     def values_at(self, t: Tensor, x: Tensor) -> Iterator[tuple[Affine | Fold, list[Tensor], Tensor]]:
         """Run the network on data `[n, ...]` at every t `[B]` of the first direction: (step, inputs, output) in turn.
@@ -121,21 +121,17 @@ class Mover:
         `base + t (along - zero)`, each run on the same inputs.
         """
         rows = t.repeat_interleave(len(x))
-        values = {self.base.input: x.expand(len(t), *x.shape).reshape(-1, *x.shape[1:])}
-        for i, (step, needed) in enumerate(
-            zip(self.base.steps, live_after(self.base.steps, {self.base.output}), strict=True)
-        ):
-            if isinstance(step, Seal):
-                continue
-            inputs = [values[name] for name in step.inputs]
+
+        def evaluate(step: Affine | Fold, inputs: list[Tensor]) -> Tensor:
             output = step.run(*inputs)
-            if step.output in self.using:
-                slope = self._along[0].steps[i].run(*inputs) - self._zero.steps[i].run(*inputs)  # type: ignore[union-attr]
-                output = output + rows.reshape(-1, *(1,) * (output.dim() - 1)) * slope
-            yield step, inputs, output
-            values[step.output] = output
-            for name in [name for name in values if name not in needed]:
-                del values[name]
+            if step.output not in self.using:
+                return output
+            i = self.base.steps.index(step)
+            slope = self._along[0].steps[i].run(*inputs) - self._zero.steps[i].run(*inputs)  # type: ignore[union-attr]
+            return output + rows.reshape(-1, *(1,) * (output.dim() - 1)) * slope
+
+        values = {self.base.input: x.expand(len(t), *x.shape).reshape(-1, *x.shape[1:])}
+        return walk(self.base.steps, values, {self.base.output}, evaluate)
 
     def block(self, x: Tensor, tag: str) -> Block:
         """Data `[n, *input shape]` as a program of t.

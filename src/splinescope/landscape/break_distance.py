@@ -13,7 +13,7 @@ from .._derivatives import row_jacobians
 from .._display import Result, table
 from .._errors import InputError
 from ..network import Fold, Seal, SplineNetwork, trace
-from ..network._program import run_steps
+from ..network._program import walk, walked
 from ._losses import check_data
 from ._parameters import Model, check_model, chosen_parameters, submodule
 
@@ -82,7 +82,7 @@ def break_distance(model: Model, x: Any, layer: str) -> BreakDistance:
         *(step.output for step in before if not isinstance(step, Seal)),
     }
     with torch.no_grad():
-        values = run_steps(before, {program.input: inputs}, {*needed, moved.output})
+        values = walked(before, {program.input: inputs}, {*needed, moved.output})
     given, output = values[moved.inputs[0]], values[moved.output]
     if len(using) != 1 or given.shape[1:] != weight.shape[1:] or output.shape[1:] != weight.shape[:1]:
         raise InputError(f"layer must be an nn.Linear that is called once on rows of features, got {layer!r}.")
@@ -92,14 +92,10 @@ def break_distance(model: Model, x: Any, layer: str) -> BreakDistance:
         now = {**values, moved.output: u}
         found = []
         sites.clear()
-        for step in program.steps[entry + 1 :]:
-            if isinstance(step, Seal):
-                continue
-            arguments = [now[name] for name in step.inputs]
+        for step, arguments, _ in walk(program.steps[entry + 1 :], now, ()):
             if isinstance(step, Fold):
                 found.append(step.cuts(*arguments).flatten(1))
                 sites.append((step.site.label, found[-1].shape[1]))
-            now[step.output] = step.run(*arguments)
         return torch.cat(found, 1) if found else u[:, :0]
 
     with torch.no_grad():

@@ -23,8 +23,8 @@ from .._checks import as_float64_array, check_whole
 from .._display import Certainty
 from .._errors import InputError
 from .._progress import Progress, sharing
-from ..network import Affine, Fold, Program, Seal, SplineNetwork
-from ..network._program import live_after
+from ..network import Affine, Fold, Program, SplineNetwork
+from ..network._program import walked
 from ..tiling import Cells
 from ._losses import batches, check_batch_size, squared
 from ._moved import Direction, Mover
@@ -187,22 +187,18 @@ class _Form:
 
 def _enclose(mover: Mover, program: Program, half: float, x: Tensor, check: bool) -> _Form:
     """The outputs at data `[n, ...]` on a cell; `program` is the network at the cell's centre."""
-    forms = {program.input: _Form(x, torch.zeros(len(mover.directions), *x.shape, dtype=x.dtype), torch.zeros_like(x))}
-    for i, (step, needed) in enumerate(zip(program.steps, live_after(program.steps, {program.output}), strict=True)):
-        if isinstance(step, Seal):
-            continue
-        given = [forms[name] for name in step.inputs]
+
+    def evaluate(step: Affine | Fold, given: list[_Form]) -> _Form:
+        moves = step.output in mover.using
         if isinstance(step, Fold):
-            if step.output in mover.using:
+            if moves:
                 raise InputError(f"directions must not move the slopes of {step.site.op} at {step.site.path!r} here.")
-            forms[step.output] = _fold(step, given)
-        else:
-            form = _affine(step, given)
-            if step.output in mover.using:
-                form = _moved(mover, i, form, given, half, check)
-            forms[step.output] = form
-        forms = {name: form for name, form in forms.items() if name in needed}
-    return forms[program.output]
+            return _fold(step, given)
+        form = _affine(step, given)
+        return _moved(mover, program.steps.index(step), form, given, half, check) if moves else form
+
+    start = _Form(x, torch.zeros(len(mover.directions), *x.shape, dtype=x.dtype), torch.zeros_like(x))
+    return walked(program.steps, {program.input: start}, {program.output}, evaluate)[program.output]
 
 
 def _linear(run: Callable[..., Tensor], parts: Sequence[Tensor]) -> Tensor:

@@ -22,7 +22,7 @@ from ._compare import batch_sizes, check_agreement, difference
 from ._export import as_batch, check_mode, export, unwrap
 from ._lower import Lowering, Source
 from ._outputs import Output, Picked, choose_output, leaves_of
-from ._program import Program, Seal, Site, live_after, site_names
+from ._program import Program, Seal, Site, site_names
 from ._turns import asks_for_rows, turns_of
 
 
@@ -243,13 +243,9 @@ def snapshot(tensor: Tensor, kept: Tensor | None, path: str) -> Tensor:
 def check_rows(program: Program) -> None:
     """Refuse programs in which a row sees another one (a sum over the batch): each step is run row by row."""
     generator = torch.Generator().manual_seed(0)
-    values = {program.input: torch.randn(3, *program.input_shape, generator=generator, dtype=torch.float64)}
+    x = torch.randn(3, *program.input_shape, generator=generator, dtype=torch.float64)
     with torch.no_grad():
-        for step, needed in zip(program.steps, live_after(program.steps, {program.output}), strict=True):
-            if isinstance(step, Seal):
-                continue
-            given = [values[name] for name in step.inputs]
-            whole = step.run(*given)
+        for step, given, whole in program.walk(x):
             if not bool(whole.isfinite().all()):
                 raise InputError(
                     f"{program.paths.get(step.output) or 'model'} ({step.output}): values beyond the range of float64, "
@@ -261,8 +257,6 @@ def check_rows(program: Program) -> None:
                     f"{program.paths.get(step.output) or 'model'} ({step.output}): mixes the rows of a batch; every "
                     "operation must act on each row by itself."
                 )
-            values[step.output] = whole
-            values = {name: value for name, value in values.items() if name in needed}
 
 
 def _scale(tensor: Tensor) -> float:

@@ -20,6 +20,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -79,7 +80,7 @@ def units_of_cuts(sites: Sequence[Site], cuts: np.ndarray) -> tuple[np.ndarray, 
     return np.where(cuts < 0, -1, where), np.where(cuts < 0, -1, units)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Affine:
     """`output = run(*inputs)`, affine in the inputs.
 
@@ -95,7 +96,7 @@ class Affine:
     linear: Callable[..., Patches] | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Fold:
     """`output = run(*inputs)`, bent where `cuts(*inputs)[:, j] == 0` for some unit j (see the module's text).
 
@@ -119,7 +120,7 @@ class Fold:
     at: np.ndarray | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Smooth(Fold):
     """A smooth function of each number of its one input, in place of a fold: no tiling can hold it as it is.
 
@@ -133,7 +134,7 @@ class Smooth(Fold):
     arguments: Mapping[str, object] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Seal:
     """Ends a tournament, whose folds follow each other: each takes the output of the one before.
 
@@ -254,20 +255,17 @@ class Program(Shown):
 
     def forward(self, x: Tensor) -> Tensor:
         """The network on a batch `[N, *input_shape]`, in float64."""
-        values = {self.input: x.to(torch.float64)}
-        return run_steps(self.steps, values, keep={self.output})[self.output]
+        return walked(self.steps, {self.input: x.to(torch.float64)}, {self.output})[self.output]
+
+    def walk(self, x: Tensor) -> Iterator[tuple[Affine | Fold, list[Tensor], Tensor]]:
+        """Run the network on a batch `[N, *input_shape]` step by step: (step, its inputs, its output) in turn."""
+        return walk(self.steps, {self.input: x.to(torch.float64)}, {self.output})
 
     def patterns(self, x: Tensor) -> Iterator[np.ndarray]:
         """For each fold, `[N, U]` booleans: where a batch `[N, *input_shape]` is on a unit's positive side."""
-        steps = list(self.steps)
-        values = {self.input: x.to(torch.float64)}
-        for step, needed in zip(steps, live_after(steps, {self.output}), strict=True):
+        for step, inputs, _ in self.walk(x):
             if isinstance(step, Fold):
-                yield (step.cuts(*(values[name] for name in step.inputs)) > 0).numpy()
-            if not isinstance(step, Seal):
-                values[step.output] = step.run(*(values[name] for name in step.inputs))
-            for name in [name for name in values if name not in needed]:
-                del values[name]
+                yield (step.cuts(*inputs) > 0).numpy()
 
 
 _FAR = 2.0**200  # beside it no constant of a network counts, and sums of it are still finite
@@ -279,20 +277,19 @@ def depends_on_input(program: Program) -> bool:
     Follows which elements can move at all: those whose step answers to elements that can (all absolute weights added
     up, so that nothing cancels). A network that is constant only because its units are dead still depends on it.
     """
-    moves = {program.input: torch.ones(1, *program.input_shape, dtype=torch.float64)}
-    for step, needed in zip(program.steps, live_after(program.steps, {program.output}), strict=True):
-        if isinstance(step, Seal):
-            continue
-        given = [_FAR * moves[name] for name in step.inputs]
+
+    def moved(step: Affine | Fold, inputs: list[Tensor]) -> Tensor:
+        given = [_FAR * value for value in inputs]
         rest = [torch.zeros_like(value) for value in given]
         if isinstance(step, Affine):
-            moved = step.magnitude(*given) != step.magnitude(*rest)
+            moves = step.magnitude(*given) != step.magnitude(*rest)
         else:
             still = step.run(*rest)
-            moved = (step.run(*given) != still) | (step.run(*(-value for value in given)) != still)
-        moves[step.output] = moved.to(torch.float64)
-        moves = {name: value for name, value in moves.items() if name in needed}
-    return bool(moves[program.output].any())
+            moves = (step.run(*given) != still) | (step.run(*(-value for value in given)) != still)
+        return moves.to(torch.float64)
+
+    values = {program.input: torch.ones(1, *program.input_shape, dtype=torch.float64)}
+    return bool(walked(program.steps, values, {program.output}, moved)[program.output].any())
 
 
 def live_after(steps: Iterable[Step], keep: Iterable[str]) -> list[set[str]]:
@@ -305,14 +302,35 @@ def live_after(steps: Iterable[Step], keep: Iterable[str]) -> list[set[str]]:
     return result[::-1]
 
 
-def run_steps(steps: Iterable[Step], values: dict[str, Tensor], keep: Iterable[str]) -> dict[str, Tensor]:
-    """Run steps on `values`, dropping each value after its last use; returns the values named in `keep`."""
+Value = TypeVar("Value")
+
+
+def walk(
+    steps: Iterable[Step], values: dict[str, Value], keep: Iterable[str],
+    evaluate: Callable[[Affine | Fold, list[Value]], Value] | None = None,
+) -> Iterator[tuple[Affine | Fold, list[Value], Value]]:  # fmt: skip
+    """The interpreter: evaluate steps in order, and give (step, its inputs, its output) in turn.
+
+    What a value is, is up to `evaluate` (step, inputs) -> output: numbers by `step.run` if none is given, or intervals,
+    polynomials, shapes. `values` is filled in place, and each is dropped after its last use unless `keep` names it.
+    """
     steps = list(steps)
-    kept = set(keep)
-    values = dict(values)
-    for step, needed in zip(steps, live_after(steps, kept), strict=True):
+    for step, needed in zip(steps, live_after(steps, keep), strict=True):
         if not isinstance(step, Seal):
-            values[step.output] = step.run(*(values[name] for name in step.inputs))
+            inputs = [values[name] for name in step.inputs]
+            output = step.run(*inputs) if evaluate is None else evaluate(step, inputs)
+            values[step.output] = output  # type: ignore[assignment]
+            yield step, inputs, output  # type: ignore[misc]
         for name in [name for name in values if name not in needed]:
             del values[name]
-    return values
+
+
+def walked(
+    steps: Iterable[Step], values: Mapping[str, Value], keep: Iterable[str],
+    evaluate: Callable[[Affine | Fold, list[Value]], Value] | None = None,
+) -> dict[str, Value]:  # fmt: skip
+    """`walk` to the end: the values named in `keep`."""
+    left = dict(values)
+    for _ in walk(steps, left, keep, evaluate):
+        pass
+    return left

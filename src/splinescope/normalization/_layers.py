@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from ..network import Affine, Fold, Program, Seal, SplineNetwork
-from ..network._program import Step, run_steps
+from ..network._program import Step, walked
 from ..tiling._differentiate import recording
 
 _BLOCK_NUMBERS = 4 << 20
@@ -55,7 +55,7 @@ class Layer:
                     name: torch.zeros(len(units), *shapes[name], dtype=torch.float64).requires_grad_()
                     for name in self.sources
                 }
-                made = run_steps(self.steps, dict(given), {*self.fold.inputs})
+                made = walked(self.steps, given, {*self.fold.inputs})
                 z = self.fold.cuts(*(made[name] for name in self.fold.inputs))
                 chosen = z[torch.arange(len(units)), units].sum()
                 gradients = torch.autograd.grad(chosen, list(given.values()), allow_unused=True)
@@ -119,12 +119,10 @@ def _groups(fold: Fold) -> tuple[np.ndarray, np.ndarray]:
 
 def value_shapes(program: Program) -> dict[str, tuple[int, ...]]:
     """Shape of every value of the network, without the batch axis; one row goes through it."""
-    values = {program.input: torch.zeros(1, *program.input_shape, dtype=torch.float64)}
+    x = torch.zeros(1, *program.input_shape, dtype=torch.float64)
     with torch.no_grad():
-        for step in program.steps:
-            if not isinstance(step, Seal):
-                values[step.output] = step.run(*(values[name] for name in step.inputs))
-    return {name: tuple(value.shape[1:]) for name, value in values.items()}
+        made = {step.output: tuple(output.shape[1:]) for step, _, output in program.walk(x)}
+    return {program.input: program.input_shape, **made}
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from .._display import Result, table
 from .._errors import InputError, UnsupportedModelError
 from ..network import Fold, Seal, SplineNetwork, trace
 from ..network._outputs import SeveralOutputs, one_tensor
-from ..network._program import live_after
+from ..network._program import walk
 from ._measures import LayerGeometry, OddPoint, measure
 
 _ODD_QUANTITIES = tuple(field.name for field in fields(OddPoint) if field.name != "index")
@@ -211,13 +211,9 @@ def _by_trace(network: SplineNetwork, batch: Tensor, record: Record) -> None:
     values = {program.input: batch.detach().to("cpu", torch.float64)}
     record("input", "input", values[program.input])
     with torch.no_grad():
-        for step, needed in zip(program.steps, live_after(program.steps, {program.output}), strict=True):
-            if isinstance(step, Seal):
-                continue
-            values[step.output] = step.run(*(values[name] for name in step.inputs))
+        for step, _, output in walk(program.steps, values, {program.output}):
             if isinstance(step, Fold) and step.output not in stages:
-                record(step.site.path or step.output, step.site.op, values[step.output])
-            values = {name: value for name, value in values.items() if name in needed}
+                record(step.site.path or step.output, step.site.op, output)
     if not (program.folds and program.folds[-1].output == program.output):
         record("output", "output", values[program.output])
 

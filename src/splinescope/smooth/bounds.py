@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..network._program import Affine, Fold, Program, Seal, Smooth
+from ..network._program import Affine, Fold, Program, Seal, Smooth, walked
 from .interpolants import Curve
 
 _FAR = 2.0**40
@@ -63,18 +63,17 @@ def reach(
     low, high = corners.amin(0, keepdim=True), corners.amax(0, keepdim=True)
     values = {program.input: Reach(corners, (low + high) / 2, (high - low) / 2, torch.zeros_like(low))}
     found: dict[str, Reach] = {}
-    for step in program.steps:
-        if isinstance(step, Seal):
-            continue
-        given = [values[name] for name in step.inputs]
+
+    def evaluate(step: Affine | Fold, given: list[Reach]) -> Reach:
         if isinstance(step, Affine):
-            values[step.output] = _affine(step, given)
-        elif isinstance(step, Smooth):
+            return _affine(step, given)
+        if isinstance(step, Smooth):
             found[step.output] = given[0]
-            values[step.output] = _smooth(step, given[0], curves[step.output], errors[step.output])
-        else:
-            values[step.output] = _round(step, given) if step.output in stages else _fold(step, given)
-    return found, float(values[program.output].error.max())
+            return _smooth(step, given[0], curves[step.output], errors[step.output])
+        return _round(step, given) if step.output in stages else _fold(step, given)
+
+    outputs = walked(program.steps, values, {program.output}, evaluate)
+    return found, float(outputs[program.output].error.max())
 
 
 def _affine(step: Affine, given: list[Reach]) -> Reach:

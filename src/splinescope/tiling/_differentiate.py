@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from .._derivatives import load_forward_mode
-from ..network._program import Fold, Program, Seal, live_after
+from ..network._program import Fold, Program, walk
 
 BLOCK_BYTES = 64 << 20
 """Rough size of the rows that go through the network together."""
@@ -121,15 +121,9 @@ def cuts(program: Program, x: Tensor) -> Iterator[tuple[Fold, Tensor]]:
 def _walk(program: Program, x: Tensor) -> Iterator[tuple[Fold | None, Tensor]]:
     """(fold, its pre-activations `[N, U]`) in execution order, then (None, the output)."""
     values = {program.input: x}
-    for step, needed in zip(program.steps, live_after(program.steps, {program.output}), strict=True):
-        if isinstance(step, Seal):
-            continue
-        arguments = [values[name] for name in step.inputs]
+    for step, inputs, _ in walk(program.steps, values, {program.output}):
         if isinstance(step, Fold):
-            yield step, step.cuts(*arguments)
-        values[step.output] = step.run(*arguments)
-        for name in [name for name in values if name not in needed]:
-            del values[name]
+            yield step, step.cuts(*inputs)
     yield None, values[program.output]
 
 
