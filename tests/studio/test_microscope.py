@@ -1,6 +1,7 @@
 """The microscope in a real browser: files, slices, zoom, time and two networks side by side."""
 
 import json
+import re
 
 import httpx
 import numpy as np
@@ -18,6 +19,8 @@ return {count: f.offsets.length - 1, domain: f.domain, window: f.window,
 TO_CLIENT = """([x, y]) => { const v = studio.pages.microscope.panes.a.view, box = v.overlay.getBoundingClientRect()
 const at = v.toScreen(x, y)
 return [box.left + at[0], box.top + at[1]] }"""
+PLACE = """() => { const v = studio.pages.microscope.panes.a.view
+return [v.x, v.y, v.scale * 0.5 / Math.min(v.width, v.height), v.show.boundary] }"""
 AXES = "#view=microscope&kind=axes&low=-2&high=2&file="
 
 
@@ -59,8 +62,9 @@ def test_hover_and_click_tell_the_map_and_the_units_of_the_walls(studio, shelf):
         slope, offset = tiling.slopes([tile])[0], tiling.offsets([tile])[0]
         assert [float(cell) for cell in cells[1:]] == pytest.approx([*slope[0], offset[0]], rel=1e-3)
         labels = tiling.corner_labels[slice(*tiling.tiles.offsets[tile : tile + 2])]
-        for label in labels[labels >= 0]:
-            assert f"unit {label % 16}" in page.inner_text("#details")
+        told = re.findall(r"site (\d) \S+ relu, units? ([\d, ]+)", page.inner_text("#details"))
+        walls = {16 * int(site) + int(unit) for site, units in told for unit in units.split(",")}
+        assert walls == set(labels[labels >= 0].tolist())
         norm = float(tiling.input_slope_norms([tile])[0])
         assert f"{norm:.5g}"[:5] in page.inner_text("#details")
         page.click("#entries button:has-text('second.onnx')")  # what was told of one network is not left beside another
@@ -171,6 +175,35 @@ def test_bad_files_give_a_message_and_names_are_text(studio, shelf, tmp_path):
         page.set_input_files("#file", good)
         tiled(page, 2)
         assert page.locator("#entries button[aria-pressed=true]").inner_text().startswith("upload/mine.onnx")
+
+
+def test_data_that_is_dropped_on_the_page_are_examples(studio, tmp_path):
+    np.save(tmp_path / "mine.npy", np.eye(3, 16))
+    np.save(tmp_path / "other.npy", np.eye(3, 5))
+    with studio("#view=microscope&kind=random&half=0.05&file=large.onnx") as page:
+        tiled(page)
+        assert page.locator("#examples button").count() == 0
+        page.set_input_files("#file", tmp_path / "mine.npy")
+        page.wait_for_function("() => document.querySelectorAll('#examples button').length === 3", timeout=30_000)
+        assert page.is_hidden("#message")
+        page.set_input_files("#file", tmp_path / "other.npy")
+        page.wait_for_selector("#message:has-text('do not fit')")
+
+
+def test_where_one_looks_is_in_the_address(studio):
+    with studio(AXES + "run&look=0.3,-0.4,0.5&hide=boundary&theme=dark&step=10") as page:
+        page.wait_for_function("() => studio.pages.microscope.story", timeout=60_000)
+        page.wait_for_function("() => document.getElementById('moment-text').textContent === 'step 10'")
+        page.wait_for_function("() => studio.pages.microscope.panes.a.view && !studio.pages.microscope.fetching")
+        seen = page.evaluate(PLACE)
+        assert seen == [0.3, -0.4, pytest.approx(1), False]
+        assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+        page.click("#lens-home")
+        page.wait_for_function("() => !location.hash.includes('look=')")
+        page.locator("#moment").fill("0")
+        assert "step=0" in page.url
+    with studio("#view=microscope&at={") as page:
+        assert "cannot be read" in page.inner_text("#message")
 
 
 def test_a_long_run_shows_progress_and_can_be_cancelled(server):

@@ -123,6 +123,57 @@ def test_own_points_are_set_by_hand_and_kept_in_the_address(studio):
         assert points[2].endswith(",1")
 
 
+def test_own_points_begin_with_words_and_not_with_a_network(studio):
+    with studio("#data=own&width=4&depth=1") as page:
+        page.wait_for_function("() => studio.pages.playground.view", timeout=60_000)
+        assert page.is_visible("#own-hint")
+        assert page.inner_text("#clock") == ""
+        assert not page.evaluate("studio.pages.playground.view.show.fill")
+        for label, place in ((0, [-1, -1]), (1, [1, 1])):
+            page.click(f"button[aria-label='set points of class {label}']")
+            page.mouse.click(*page.evaluate(TO_CLIENT, place))
+        page.wait_for_function("() => studio.pages.playground.frame.points.length === 4", timeout=30_000)
+        assert page.is_hidden("#own-hint")
+        assert page.evaluate("studio.pages.playground.view.show.fill")
+
+
+def test_a_link_leads_to_the_same_network_seen_from_the_same_place(studio):
+    state = "#width=6&depth=2&seed=3&step=120&look=0.5,-0.25,1.5&hide=walls,points"
+    with studio(state) as page:
+        page.wait_for_function("() => studio.pages.playground.frame?.step === 120", timeout=60_000)
+        trainer = Trainer(Recipe(width=6, depth=2, seed=3))
+        trainer.train(120)
+        trainer.hold_statistics()
+        shown = np.array(ready(page)["vertices"]).reshape(-1, 2)
+        assert np.array_equal(shown, trainer.tile().vertices)
+        place = (
+            "() => { const v = studio.pages.playground.view; return [v.x, v.y, Math.min(v.width, v.height) / v.scale] }"
+        )
+        assert page.evaluate(place) == pytest.approx([0.5, -0.25, 1.5])
+        assert page.evaluate(
+            "() => { const {look} = studio.pages.playground; return [look.walls, look.boundary, look.points] }"
+        ) == [False, True, False]
+        page.click("#step")
+        page.wait_for_function("() => location.hash.includes('step=121')")
+        page.click("#looks >> text=Show all")
+        page.wait_for_function("() => !location.hash.includes('look=')")
+
+
+def test_a_story_stays_while_its_suggestions_are_tried(studio):
+    with studio("#story=batch-norm") as page:
+        ready(page)
+        tag = page.evaluate("studio.pages.playground.tag")
+        page.select_option("#switch-norm", "none")
+        page.wait_for_function("tag => studio.pages.playground.frame.tag > tag", arg=tag)
+        assert page.is_visible("#story li >> nth=1")
+        assert page.evaluate("location.hash") == "#story=batch-norm&norm=none"
+        assert page.get_attribute("nav a[data-view=stories]", "aria-current") == "page"
+        page.click("#story >> text=Close")  # what is seen stays, and is told in full
+        assert "data=star" in page.url
+        assert "color=folds" in page.url
+        assert "story" not in page.url
+
+
 def test_stories_open_by_link_and_say_what_to_try(studio):
     with studio("#view=stories") as page:
         cards = page.locator(".card")

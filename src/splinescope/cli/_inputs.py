@@ -244,7 +244,7 @@ def read_array(path: str, shape: tuple[int, ...] | None = None) -> np.ndarray:
 
     file, name = _split_name(path)
     readers = {".npy": _read_npy, ".npz": _read_npz, ".csv": _read_csv, ".pt": _read_pt, ".pth": _read_pt}
-    reader = readers.get(Path(file).suffix)
+    reader = readers.get(Path(file).suffix.lower())
     if reader is None:
         raise InputError(f"data must end in {', '.join(readers)}, got {file!r}.")
     check_file(file)
@@ -290,12 +290,17 @@ def _read_npz(path: str, name: str | None) -> Any:
         return arrays[name]
 
 
+def has_header(first: str) -> bool:
+    """Whether the first line of a .csv file holds names instead of numbers."""
+    return any(character.isalpha() and character not in "eE" for character in first)
+
+
 def _read_csv(path: str, _name: str | None) -> Any:
     import numpy as np
 
     with open(path, encoding="utf-8") as file:
         first = file.readline()
-    header = any(character.isalpha() and character not in "eE" for character in first)
+    header = has_header(first)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of an empty file, which is refused
         return np.loadtxt(path, delimiter=",", skiprows=int(header), ndmin=2)

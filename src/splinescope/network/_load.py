@@ -37,11 +37,11 @@ def load(path: str | PathLike[str], *, normalized: bool = False, output: Output 
         (5,)
     """
     path = check_file(path)
-    if path.suffix == ".onnx":
+    if path.suffix.lower() == ".onnx":
         from ._onnx_file import read_onnx
 
         model, shape = read_onnx(path)
-    elif path.suffix == ".nnet":
+    elif path.suffix.lower() == ".nnet":
         from ._nnet_file import read_nnet
 
         model, shape = read_nnet(path, normalized=normalized)

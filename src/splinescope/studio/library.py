@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -12,11 +12,12 @@ import numpy as np
 import torch
 from torch import nn
 
-from .._errors import InputError
+from .._errors import InputError, SplinescopeError
 from ..complexity import Timeline, load_timeline
 from ..data import digits, fashion_mnist
 from ..network import SplineNetwork, load, trace
 from ..tiling import Tiling, load_tiling
+from ..train import step_of
 from .workers import TORCH
 
 KINDS = {".onnx": "network", ".nnet": "network", ".tiling": "tiling", ".timeline": "timeline",
@@ -39,6 +40,7 @@ class Specimen:
         story: A timeline that was read from a file.
         tiling: A tiling that was read from a file.
         folder: Where its checkpoints are.
+        weights: The file that was read into the module.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Specimen:
     tiling: Tiling | None = None
     story: Timeline | None = None
     folder: Path | None = None
+    weights: Path | None = None
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -64,12 +67,18 @@ class Examples:
     Attributes:
         data: `[n, *shape]`.
         names: One each.
+        made_by: Python that gives `data`, but for its shape.
         labels: `[n]` classes, or None where they are not known.
+        file: The entry they are rows of, or None.
+        unread: What was wrong with files that were passed over.
     """
 
     data: np.ndarray
     names: list[str]
+    made_by: str
     labels: np.ndarray | None = None
+    file: str | None = None
+    unread: list[str] = field(default_factory=list)
 
 
 class Library:
@@ -84,7 +93,7 @@ class Library:
     def __init__(self, given: Path | None, uploads: Path, factory: str | None = None) -> None:
         self._given = given.resolve() if given is not None else None
         self._uploads = uploads.resolve()
-        self._factory = factory
+        self.factory = factory
         self._open: OrderedDict[str, Specimen] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -105,9 +114,9 @@ class Library:
     def _kind(self, path: Path) -> str:
         """What a path is to the studio; "" for nothing."""
         if path.is_dir():
-            return "checkpoints" if self._factory and len(list(path.glob("*.safetensors"))) > 1 else ""
-        kind = KINDS.get(path.suffix, "")
-        return kind if kind != "weights" or self._factory else ""
+            return "checkpoints" if self.factory and len(list(path.glob("*.safetensors"))) > 1 else ""
+        kind = KINDS.get(path.suffix.lower(), "")
+        return kind if kind != "weights" or self.factory else ""
 
     def path(self, name: Any) -> Path:
         """The file of an entry; a name that is no entry is refused, whatever it points to."""
@@ -121,7 +130,8 @@ class Library:
     def upload(self, name: str) -> Path:
         """Where to put what a page sends under a name; refused unless its ending is one that is read."""
         plain = Path(name.replace("\\", "/")).name
-        if Path(plain).suffix not in KINDS or plain.startswith(".") or len(plain) > 100 or not plain.isprintable():
+        known = Path(plain).suffix.lower() in KINDS
+        if not known or plain.startswith(".") or len(plain) > 100 or not plain.isprintable():
             raise InputError(f"files ending in {', '.join(KINDS)} are read, got {name[:80]!r}.")
         return self._uploads / plain
 
@@ -148,9 +158,14 @@ class Library:
     def _read(self, name: Any) -> Specimen:
         if name == EXAMPLE:
             with TORCH:
-                return Specimen(EXAMPLE, network=_digit_network())
+                return Specimen(EXAMPLE, network=digit_network())
         path = self.path(name)
-        kind = self._kind(path)
+        try:
+            return self._read_file(name, path, self._kind(path))
+        except SplinescopeError as error:  # by the name that the page knows
+            raise type(error)(str(error).replace(str(path), name)) from error
+
+    def _read_file(self, name: str, path: Path, kind: str) -> Specimen:
         if kind == "tiling":
             return Specimen(name, tiling=load_tiling(path))
         if kind == "timeline":
@@ -165,16 +180,17 @@ class Library:
     def _with_weights(self, name: str, path: Path, kind: str) -> Specimen:
         from ..cli._inputs import read_model
 
-        assert self._factory is not None
-        weights = sorted(path.glob("*.safetensors"))[-1] if kind == "checkpoints" else path
+        assert self.factory is not None
+        weights = max(path.glob("*.safetensors"), key=step_of) if kind == "checkpoints" else path
         with TORCH:
-            model = read_model(self._factory, str(weights))
+            model = read_model(self.factory, str(weights))
             shape = getattr(model, "input_shape", None)
             if not isinstance(model, nn.Module) or shape is None:
-                raise InputError(f"{self._factory} must make a module with an attribute input_shape, e.g. (1, 28, 28).")
+                raise InputError(f"{self.factory} must make a module with an attribute input_shape, e.g. (1, 28, 28).")
             parameter = next(model.parameters())
             network = trace(model, torch.zeros(2, *shape, dtype=parameter.dtype))
-        return Specimen(name, network=network, model=model, folder=path if kind == "checkpoints" else None)
+        folder = path if kind == "checkpoints" else None
+        return Specimen(name, network=network, model=model, folder=folder, weights=weights)
 
     def examples(self, shape: tuple[int, ...]) -> Examples:
         """Data of a file given (`NAME.npy`, its classes in `NAME.labels.npy`), else the digits or Fashion-MNIST."""
@@ -182,22 +198,46 @@ class Library:
 
         size = int(np.prod(shape))
         files = [entry["name"] for entry in self.entries() if entry["kind"] == "data"]
-        for file in files:
-            array = read_array(str(self.path(file)))[:MOST_EXAMPLES]
-            if array.ndim > 1 and array[0].size == size:
-                names = [f"row {i}" for i in range(len(array))]
+        unread: list[str] = []
+        for file in sorted(files, key=lambda name: not name.startswith("upload/")):  # what was sent was meant
+            try:
+                array = read_array(str(self.path(file)))[:MOST_EXAMPLES]
+                if array.ndim < 2 or array[0].size != size:
+                    continue
                 beside = str(PurePosixPath(file).with_suffix(LABELS))
                 known = _labels(self.path(beside), len(array)) if beside in files else None
-                return Examples(array.reshape(-1, *shape), names, known)
+            except SplinescopeError as error:  # a table of words beside a network must not keep it from being seen
+                unread.append(str(error).replace(str(self.path(file)), file))
+                continue
+            names = [f"row {i}" for i in range(len(array))]
+            return Examples(array.reshape(-1, *shape), names, _reads(self.path(file), file), known, file, unread)
         if size == 64:
-            images, labels = digits()
+            (images, labels), made_by = digits(), "ss.data.digits()[0].double().numpy()"
         elif size == 784 and _has_fashion():
-            images, labels = fashion_mnist("test")
+            (images, labels), made_by = fashion_mnist("test"), 'ss.data.fashion_mnist("test")[0].double().numpy()'
         else:
-            return Examples(np.zeros((0, *shape)), [])
+            return Examples(np.zeros((0, *shape)), [], "", unread=unread)
         chosen = images[:MOST_EXAMPLES].double().numpy().reshape(-1, *shape)
         classes = labels[:MOST_EXAMPLES].long().numpy()
-        return Examples(chosen, [str(label) for label in classes.tolist()], classes)
+        return Examples(chosen, [str(label) for label in classes.tolist()], made_by, classes, unread=unread)
+
+
+def shown_path(path: Path) -> str:
+    """A path as one would write it from the folder in which the studio was started."""
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+
+
+def _reads(path: Path, name: str) -> str:
+    """Python that reads a file of examples."""
+    from ..cli._inputs import has_header
+
+    file = path.name if name.startswith("upload/") else shown_path(path)
+    if path.suffix.lower() == ".npy":
+        return f"np.load({file!r})"
+    with path.open(encoding="utf-8") as lines:
+        header = has_header(lines.readline())
+    return f'np.loadtxt({file!r}, delimiter=",", skiprows={int(header)}, ndmin=2)'
 
 
 def _labels(path: Path, count: int) -> np.ndarray:
@@ -215,7 +255,7 @@ def _has_fashion() -> bool:
     return FOLDER.is_dir()
 
 
-def _digit_network() -> SplineNetwork:
+def digit_network() -> SplineNetwork:
     """A small classifier of the digits, trained here and now: something to look at before there is a file."""
     images, labels = digits()
     x = images.reshape(len(images), -1)

@@ -6,13 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from .._checks import check_choice
 from .._errors import InputError, LimitReached
 from ..complexity import Timeline, timeline
 from ..network import site_names, units_of_cuts
 from ..plot.frame import tiling_frame
 from ..plot.space_frame import space_frame
 from ..tiling import Slice, Tiling, tessellate
+from ..tiling.quantities import available
 from .library import Library, Specimen
+from .python_code import microscope_code
 from .slices import read_slice, windowed
 from .take_home import take
 from .workers import TORCH, Job
@@ -30,6 +33,7 @@ class Microscope:
         self.verbs = {
             "entries": self.entries, "open": self.open, "examples": self.examples, "tile": self.tile,
             "details": self.details, "timeline": self.timeline, "moment": self.moment, "take": self.take,
+            "code": self.code,
         }  # fmt: skip
 
     def entries(self, _kept: dict[str, Any], _job: Job, _message: dict[str, Any]) -> dict[str, Any]:
@@ -59,7 +63,8 @@ class Microscope:
         if len(data) and image is not None:
             low, high = data.min(), data.max()
             pixels = ((data - low) / (high - low or 1.0) * 255).astype(np.uint8)
-        return {"frame": {"names": found.names, "image": image, "pixels": pixels.ravel()}}
+        frame = {"names": found.names, "image": image, "pixels": pixels.ravel()}
+        return {"frame": {**frame, "from": found.file, "unread": found.unread}}
 
     def tile(self, kept: dict[str, Any], job: Job, message: dict[str, Any]) -> dict[str, Any]:
         """Tile a slice, or a window of it; progress goes to the page, which may cancel."""
@@ -93,8 +98,10 @@ class Microscope:
             raise InputError("there is no tile at this point.")
         cuts = tiling.corner_labels[slice(*tiling.tiles.offsets[number : number + 2])]
         names = site_names(tiling.sites)
-        made_by = dict.fromkeys(zip(*(part.tolist() for part in units_of_cuts(tiling.sites, cuts)), strict=True))
-        walls = ["edge" if site < 0 else f"{names[site]}, unit {unit}" for site, unit in made_by]
+        units: dict[int, set[int]] = {}
+        for site, unit in zip(*(part.tolist() for part in units_of_cuts(tiling.sites, cuts)), strict=True):
+            units.setdefault(site, set()).add(unit)
+        walls = [_walls_of(names, site, sorted(units[site])) for site in sorted(units)]
         answer: dict[str, Any] = {"tile": number, "area": float(tiling.areas[number]), "walls": walls}
         if tiling.values is not None or tiling.network is not None:
             answer["slope"] = tiling.slopes([number])[0][:_MOST_SHOWN].tolist()
@@ -126,14 +133,31 @@ class Microscope:
         return {"steps": story.steps.tolist(), "measures": measures}
 
     def moment(self, kept: dict[str, Any], _job: Job, message: dict[str, Any]) -> dict[str, Any]:
+        return self._shown(kept, message, self._moment(kept, message, message.get("index")), None)
+
+    def _moment(self, kept: dict[str, Any], message: dict[str, Any], index: Any) -> Tiling:
         story = kept.get(f"story {message.get('pane')}")
-        index = message.get("index")
         if not isinstance(story, Timeline) or not isinstance(index, int) or not 0 <= index < len(story.steps):
             raise InputError("there is no such moment: open a timeline first.")
-        return self._shown(kept, message, story.tilings[index], None)
+        return story.tilings[index]
 
     def take(self, kept: dict[str, Any], _job: Job, message: dict[str, Any]) -> dict[str, Any]:
         return {"frame": take(self._kept(kept, message), message.get("kind"), "microscope")}
+
+    def code(self, kept: dict[str, Any], _job: Job, message: dict[str, Any]) -> dict[str, Any]:
+        """The Python that makes what a pane shows."""
+        tiling, specimen = self._kept(kept, message), self.library.specimen(message.get("name"))
+        if specimen.network is not None:
+            windowed(self._slice(specimen, message), message.get("window"))  # refuses what is no slice
+        moment = message.get("moment")
+        if moment is not None:
+            self._moment(kept, message, moment)
+        color = check_choice(str(message.get("color")), "color", (*available(tiling), "folds"))
+        code = microscope_code(
+            self.library, specimen, spec=message.get("slice"), window=message.get("window"), moment=moment,
+            color=color, tiling=tiling,
+        )  # fmt: skip
+        return {"code": code}
 
     def _slice(self, specimen: Specimen, message: dict[str, Any]) -> Slice:
         try:
@@ -181,6 +205,12 @@ def image_shape(shape: tuple[int, ...]) -> list[int] | None:
     if len(sizes) == 2:
         sizes = [1, *sizes]
     return sizes if len(sizes) == 3 and sizes[0] in (1, 3) and min(sizes[1:]) >= 4 else None
+
+
+def _walls_of(names: list[str], site: int, units: list[int]) -> str:
+    if site < 0:
+        return "the edge of the slice"
+    return f"site {names[site]}, {'unit' if len(units) == 1 else 'units'} {', '.join(map(str, units))}"
 
 
 def _finite(value: float) -> float | None:

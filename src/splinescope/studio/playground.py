@@ -21,6 +21,9 @@ from .trainer import SHOWN, Trainer
 from .workers import TORCH
 
 FASTEST = 200
+FURTHEST = 100_000
+"""Steps that a link may ask for."""
+_PIECE = 50
 _UNDER_WAY = 2
 _COUNT_EVERY = 0.15  # seconds between points of the curve of tiles nearby, while training runs
 
@@ -36,6 +39,7 @@ class Playground:
         self._running = False
         self._speed = 1
         self._stale = False
+        self._ahead = 0  # steps to train before the next picture
         self._counted = 0.0
         self._color = "class"
         self._selected: tuple[int, int] | None = None
@@ -87,7 +91,7 @@ class Playground:
             self._pause(f"{type(error).__name__}: {error}")
 
     def _pause(self, message: str) -> None:
-        self._running = self._stale = False
+        self._running, self._stale, self._ahead = False, False, 0
         self._fail(message)
 
     def _obey(self, order: Mapping[str, Any]) -> None:
@@ -97,9 +101,11 @@ class Playground:
             return
         if name == "make":
             self._tag = order.get("tag")
-            self._trainer = None
+            self._trainer, self._ahead = None, 0
+            steps = check_whole(order.get("steps", 0), "steps", least=0, most=FURTHEST)
             self._trainer = Trainer(Recipe.read(order.get("recipe", {})))
             self._selected = None
+            self._ahead = steps
             self._running = bool(order.get("run", False))
             self._stale = True
             return
@@ -140,6 +146,11 @@ class Playground:
 
     def _show(self) -> None:
         assert self._trainer is not None
+        if self._ahead:  # a piece at a time: orders, and other pages, are not kept waiting
+            steps = min(self._ahead, _PIECE)
+            self._trainer.train(steps)
+            self._ahead -= steps
+            return
         if self._running:
             self._trainer.train(self._speed)
         shown = ("class", self._color) if self._running else SHOWN

@@ -58,9 +58,14 @@ export class TilingView {
 
   // the view: centre (float64) and pixels per unit
 
-  home() {
+  homeAt() { // where all is seen
     const [x0, y0, x1, y1] = extent(this.world)
-    this.lookAt((x0 + x1) / 2, (y0 + y1) / 2, 0.94 * Math.min(this.width / (x1 - x0), this.height / (y1 - y0)))
+    return {x: (x0 + x1) / 2, y: (y0 + y1) / 2, scale: 0.94 * Math.min(this.width / (x1 - x0), this.height / (y1 - y0))}
+  }
+
+  home() {
+    const {x, y, scale} = this.homeAt()
+    this.lookAt(x, y, scale)
   }
 
   lookAt(x, y, scale) {

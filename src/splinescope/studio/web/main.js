@@ -4,7 +4,7 @@ import {Channel} from "./channel.js"
 import {PlaygroundPage} from "./playground.js"
 import {MicroscopePage} from "./microscope.js"
 import {ScenePage} from "./scene.js"
-import {readState} from "./state.js"
+import {readState, writeState} from "./state.js"
 import {storyNamed, storyShelf} from "./stories.js"
 
 const $ = id => document.getElementById(id), VIEWS = ["playground", "stories", "microscope", "scene"]
@@ -13,6 +13,7 @@ if (new URLSearchParams(location.search).has("embed")) document.body.classList.a
 
 // ---- theme
 
+if (["light", "dark"].includes(readState().theme)) document.documentElement.dataset.theme = readState().theme
 const dark = matchMedia("(prefers-color-scheme: dark)")
 function paintTheme() {
   const chosen = document.documentElement.dataset.theme
@@ -21,7 +22,8 @@ function paintTheme() {
 }
 $("theme").onclick = () => {
   const now = document.documentElement.dataset.theme ?? (dark.matches ? "dark" : "light")
-  document.documentElement.dataset.theme = now === "dark" ? "light" : "dark"
+  const theme = document.documentElement.dataset.theme = now === "dark" ? "light" : "dark"
+  writeState({theme: theme === (dark.matches ? "dark" : "light") ? null : theme})
   paintTheme()
 }
 dark.addEventListener("change", paintTheme)
@@ -31,7 +33,10 @@ dark.addEventListener("change", paintTheme)
 async function open() {
   const state = readState(), story = storyNamed(state.story), view = story ? (story.scene ? "scene" : "playground") : VIEWS.slice(0, 3).includes(state.view) ? state.view : "playground"
   for (const name of VIEWS) $(name).hidden = name !== view
-  for (const link of document.querySelectorAll("nav a")) link.toggleAttribute("aria-current", link.dataset.view === (story ? "stories" : view))
+  for (const link of document.querySelectorAll("nav a")) {
+    if (link.dataset.view === (story ? "stories" : view)) link.setAttribute("aria-current", "page")
+    else link.removeAttribute("aria-current")
+  }
   if (view !== "playground") pages.playground?.pause()
   if (view !== "scene") pages.scene?.pause()
   if (view === "stories") storyShelf($("stories"))
@@ -44,6 +49,7 @@ async function open() {
 
 function complain(text) {
   pages.playground?.setRunning(false, false)
+  $("starting").hidden = true
   $("message").textContent = text
   $("message").hidden = false
 }

@@ -6,10 +6,11 @@ import {element, fillLegend, fillList, number} from "/viewer/words.js"
 import {token} from "./channel.js"
 import {Curve} from "./chart.js"
 import {Space} from "./space.js"
-import {readState, writeState} from "./state.js"
-import {microscopeCode, takeHome} from "./take.js"
+import {lookText, lookThere, readState, writeState} from "./state.js"
+import {takeHome} from "./take.js"
 
 const $ = id => document.getElementById(id)
+const LAYERS = [["walls", "walls"], ["boundary", "decision boundary"]]
 const SETTLED = 350 // ms without movement after which the window is tiled anew
 const COLORS = [["slope", "slope norm"], ["class", "class"], ["area", "area"], ["depth", "depth of walls"], ["active", "active units"], ["sides", "corners"], ["folds", "folds by layer"]]
 
@@ -29,6 +30,7 @@ class Pane { // one network's picture
       this.view.onhover = (tile, x, y) => this.page.hover(this, tile, x, y)
       this.view.ontap = (tile, x, y) => this.page.tap(this, tile, x, y)
       this.view.onview = view => this.page.moved(this, view)
+      if (this.page.wantedLook && lookThere(this.view, this.page.wantedLook)) this.page.wantedLook = null
     } else {
       const fresh = !frame.window && JSON.stringify(this.world) !== JSON.stringify(frame.domain)
       this.view.setData(frame)
@@ -52,7 +54,10 @@ class Pane { // one network's picture
     const job = this.job = this.page.channel.ask("tile", message, (share, tiles) => this.page.busy(share, tiles))
     try {
       const frame = await job
-      if (job === this.job) { await this.show(frame, JSON.stringify([message.name, message.slice])); this.page.settled(this, frame) }
+      if (job !== this.job) return
+      this.shown = {name: message.name, slice: message.slice, window}
+      await this.show(frame, JSON.stringify([message.name, message.slice]))
+      this.page.settled(this, frame)
     } catch (error) {
       if (job === this.job) this.page.settled(this, null, error)
     }
@@ -84,17 +89,22 @@ export class MicroscopePage {
     takeHome($("home-microscope"), {
       view: () => this.panes.a.view, name: () => "microscope",
       fetch: async kind => { const got = await channel.ask("take", {pane: "a", kind}); takeHome.save(got.file, got.bytes) },
-      code: () => microscopeCode(this.panes.a.entry.name, this.panes.a.entry.tiles ? "network" : "tiling", this.slice, this.look.color),
+      code: async () => (await channel.ask("code", {pane: "a", color: this.look.color, ...this.panes.a.shown})).code,
     })
   }
 
   async open(state) {
     await this.refresh()
     const wanted = state.file ?? (this.panes.a.entry ? null : this.entries.find(e => !["data"].includes(e.kind) && e.name !== "example: digits")?.name)
-    this.setLook({...this.look, ...(state.color ? {color: state.color} : {})})
+    const hidden = (state.hide ?? "").split(",")
+    this.setLook({color: state.color ?? this.look.color, ...Object.fromEntries(LAYERS.map(([name]) => [name, !hidden.includes(name)]))})
+    this.wantedLook = state.look ?? null
+    this.wantedStep = "step" in state ? Number(state.step) : null
     if (state.rows) this.rows = state.rows.split(",").map(Number)
     for (const [field, id] of [["kind", "slice-kind"], ["low", "low"], ["high", "high"], ["half", "half"], ["seed", "slice-seed"], ["x", "axis-x"], ["y", "axis-y"], ["z", "axis-z"]]) if (state[field]) $(id).value = state[field]
-    if (wanted) await this.choose(wanted, state.beside, state.at ? JSON.parse(state.at) : null)
+    let at = null
+    try { at = state.at ? JSON.parse(state.at) : null } catch { return this.complain("What the address says of the slice (at=…) cannot be read.") }
+    if (wanted) await this.choose(wanted, state.beside, at)
   }
 
   async refresh() {
@@ -118,22 +128,27 @@ export class MicroscopePage {
     $("lens-curves").replaceChildren()
     try {
       this.panes.a.entry = await this.channel.ask("open", {name})
+      await this.loadExamples(name)
     } catch (error) { return this.complain(error.message) }
     const {entry} = this.panes.a
-    ;[...$("entries").children].forEach((button, i) => button.setAttribute("aria-pressed", String(this.entries[i].name === name)))
-    $("about").textContent = entry.tiles ? `inputs ${entry.shape.join(" × ")}, ${entry.outputs} outputs${entry.ending ? ` before ${entry.ending}` : ""}; ${entry.sites.reduce((sum, s) => sum + s[2], 0).toLocaleString("en")} units at ${entry.sites.length} sites` : `inputs ${entry.shape.join(" × ")}; a finished tiling`
+    ;[...$("entries").children].forEach((button, i) => {
+      button.setAttribute("aria-pressed", String(this.entries[i].name === name))
+      if (this.entries[i].name === name) button.scrollIntoView({block: "nearest"})
+    })
+    $("about").textContent = entry.tiles ? `inputs ${entry.shape.join(" × ")}, ${entry.outputs} outputs${entry.ending ? ` before ${entry.ending}` : ""}; ${entry.sites.reduce((sum, s) => sum + s[2], 0).toLocaleString("en")} units at ${entry.sites.length} sites` : `inputs ${entry.shape.join(" × ")}; a finished ${entry.lives ? "timeline" : "tiling"}`
     $("slice-form").hidden = !entry.tiles
     $("follow").hidden = !entry.lives || !entry.tiles
-    await this.loadExamples(name)
     if (beside !== null) $("beside").value = beside
     this.readSlice(at)
     writeState({view: "microscope", file: name})
-    if (entry.lives && !entry.tiles) return this.follow()
+    if (entry.lives && (!entry.tiles || this.wantedStep !== null)) return this.follow()
     await this.run()
   }
 
   async loadExamples(name) {
-    const {names, image, pixels} = await this.channel.ask("examples", {name})
+    const {names, image, pixels, from, unread} = await this.channel.ask("examples", {name})
+    this.examplesFrom = from
+    $("unread").textContent = unread.join(" ")
     const size = image ? image[0] * image[1] * image[2] : 0
     this.examples = names
     if (this.rows.some(row => row >= names.length)) this.rows = [0, 1, 2]
@@ -174,6 +189,7 @@ export class MicroscopePage {
   async run() {
     this.complain(null)
     this.story = null
+    writeState({step: null})
     $("time").hidden = true
     const beside = this.slice.axes?.length === 3 ? "" : $("beside").value // a space is seen alone
     $("second").hidden = !beside
@@ -197,7 +213,8 @@ export class MicroscopePage {
     $("busy").hidden = true
     $("time").hidden = false
     $("moment").max = this.story.steps.length - 1
-    $("moment").value = this.story.steps.length - 1
+    $("moment").value = this.wantedStep === null ? this.story.steps.length - 1 : Math.max(0, this.story.steps.findLastIndex(step => step <= this.wantedStep))
+    this.wantedStep = null
     const {measures, steps} = this.story, curves = []
     $("lens-curves").replaceChildren()
     const curve = (title, series) => { if (series.some(([key]) => measures[key]?.some(v => v !== null))) curves.push(new Curve($("lens-curves"), title, series)) }
@@ -213,12 +230,20 @@ export class MicroscopePage {
   async moment() {
     const index = Number($("moment").value)
     $("moment-text").textContent = `step ${this.story.steps[index]}`
+    writeState({step: this.story.steps[index]})
     this.wanted = index
     if (this.fetching) return
     this.fetching = true
     try {
       let done = -1
-      while (done !== this.wanted) { done = this.wanted; this.panes.a.show(await this.channel.ask("moment", {pane: "a", name: this.panes.a.entry.name, index: done}), JSON.stringify([this.panes.a.entry.name, this.slice, done])); this.settled(this.panes.a, this.panes.a.frame) }
+      while (done !== this.wanted) {
+        const {entry} = this.panes.a, {slice} = this
+        done = this.wanted
+        const frame = await this.channel.ask("moment", {pane: "a", name: entry.name, index: done})
+        this.panes.a.shown = {name: entry.name, slice, moment: done}
+        this.panes.a.show(frame, JSON.stringify([entry.name, slice, done]))
+        this.settled(this.panes.a, frame)
+      }
     } finally { this.fetching = false }
   }
 
@@ -232,7 +257,10 @@ export class MicroscopePage {
       this.linking = false
     }
     clearTimeout(this.timer)
-    this.timer = setTimeout(() => Object.values(this.panes).forEach(each => each.entry && each.retile()), SETTLED)
+    this.timer = setTimeout(() => {
+      writeState({look: lookText(view)})
+      Object.values(this.panes).forEach(each => each.entry && each.retile())
+    }, SETTLED)
   }
 
   hover(pane, tile, x, y) {
@@ -266,20 +294,20 @@ export class MicroscopePage {
   addLooks() {
     const color = element("select", {id: "lens-color"}, ...COLORS.map(([value, text]) => new Option(text, value)))
     color.onchange = () => { this.setLook({...this.look, color: color.value}); writeState({color: color.value}) }
-    const boxes = [["walls", "walls"], ["boundary", "decision boundary"]].map(([name, text]) => {
+    const boxes = LAYERS.map(([name, text]) => {
       const box = element("input", {type: "checkbox", checked: true})
-      box.onchange = () => this.setLook({...this.look, [name]: box.checked})
-      return element("label", {}, box, text)
+      box.onchange = () => { this.setLook({...this.look, [name]: box.checked}); writeState({hide: LAYERS.map(([each]) => each).filter(each => !this.look[each]).join(",") || null}) }
+      return [name, box, element("label", {}, box, text)]
     })
     const home = element("button", {type: "button", textContent: "Show all", id: "lens-home"})
     home.onclick = () => this.panes.a.view?.home()
-    $("lens-looks").append(element("label", {}, "colour", color), ...boxes, home)
-    this.showColor = value => { color.value = value }
+    $("lens-looks").append(element("label", {}, "colour", color), ...boxes.map(([,, label]) => label), home)
+    this.showLook = look => { color.value = look.color; for (const [name, box] of boxes) box.checked = look[name] }
   }
 
   setLook(look) {
     this.look = look
-    this.showColor(look.color)
+    this.showLook(look)
     for (const {view} of Object.values(this.panes)) {
       if (!view) continue
       view.show.folds = look.walls
@@ -330,7 +358,11 @@ export class MicroscopePage {
     const text = await answer.text()
     if (!answer.ok) return this.complain(text)
     await this.refresh()
-    await this.choose(text)
+    if (this.entries.some(entry => entry.name === text)) return this.choose(text)
+    if (!this.panes.a.entry) return this.complain(`${file.name} holds data: open a network that takes it, too.`)
+    await this.loadExamples(this.panes.a.entry.name) // data: rows to lay slices through
+    const unread = $("unread").textContent
+    this.complain(this.examplesFrom === text ? null : unread.includes(text) ? unread : `Rows of ${file.name} do not fit this network, which takes ${this.panes.a.entry.shape.join(" × ")} numbers.`)
   }
 }
 

@@ -5,33 +5,34 @@ import {TilingView} from "/viewer/viewer.js"
 import {element, fillLegend, fillList, number} from "/viewer/words.js"
 import {Curve} from "./chart.js"
 import {classColor, Switches} from "./controls.js"
-import {readState, writeState} from "./state.js"
+import {lookText, lookThere, readState, writeState} from "./state.js"
 import {storyPanel} from "./stories.js"
 import {playgroundCode, takeHome} from "./take.js"
 
 const $ = id => document.getElementById(id)
 const GRIP = 10 // pixels: how near a pointer must be to a point or a fold to take it
 const COLORS = [["class", "class"], ["slope", "slope norm"], ["depth", "depth of walls"], ["area", "area"], ["value", "first output"], ["folds", "folds by layer"]]
+const LAYERS = [["walls", "walls"], ["boundary", "decision boundary"], ["points", "data"]]
 const SPEEDS = [1, 2, 5, 10, 25, 50, 100]
 const ORANGE = "#e69f00", BLUE = "#0072b2", GREEN = "#009e73", ROSE = "#cc79a7"
 
 export class PlaygroundPage {
   constructor(channel, limits) {
-    Object.assign(this, {channel, limits, recipe: {...limits.defaults}, selected: null, running: false, tag: 0, frames: [], pen: 0})
+    Object.assign(this, {channel, limits, recipe: {...limits.defaults}, selected: null, running: false, tag: 0, frames: [], pen: 0, empty: false})
     this.curves = [
       new Curve($("curves"), "loss", [["loss", "", BLUE]], {log: true}),
       new Curve($("curves"), "accuracy", [["accuracy", "data", BLUE], ["test", "fresh", ORANGE]]),
       new Curve($("curves"), "tiles", [["tiles", "", GREEN]]),
       new Curve($("curves"), "tiles nearby", [["near data", "data", BLUE], ["near boundary", "boundary", ROSE]]),
     ]
-    this.switches = new Switches($("switches"), limits, this.recipe, recipe => { this.leaveStory(); this.make(recipe) })
+    this.switches = new Switches($("switches"), limits, this.recipe, recipe => this.make(recipe))
     this.addOwnTools()
     this.addLooks()
     this.listen()
     takeHome($("home-playground"), {
       view: () => this.view, name: () => "playground",
       fetch: kind => { this.taking = true; channel.order("take", {kind, tag: "take"}) },
-      code: () => playgroundCode(this.recipe, limits.defaults, this.frame?.step ?? 0, this.look.color),
+      code: () => playgroundCode(this.recipe, limits.defaults, this.frame?.step ?? 0, this.look.color, this.byHand),
     })
     channel.addEventListener("frame", event => this.take(event.detail))
     channel.addEventListener("open", () => { if (this.shown) this.make(this.recipe) })
@@ -44,37 +45,67 @@ export class PlaygroundPage {
     this.story = story ?? null
     const given = {...(story?.recipe ?? {})}
     for (const [name, fallback] of Object.entries(this.limits.defaults)) if (name in state) given[name] = typeof fallback === "number" ? Number(state[name]) : typeof fallback === "boolean" ? state[name] === "true" : name === "points" ? parsePoints(state[name]) : state[name]
-    this.setLook({color: "class", layers: 6, walls: true, boundary: true, points: true, ...(story?.look ?? {}), ...pick(state, ["color"]), ...("layers" in state ? {layers: Number(state.layers)} : {})})
+    const hidden = (state.hide ?? "").split(",")
+    this.setLook({...this.plainLook(), ...pick(state, ["color"]), ...("layers" in state ? {layers: Number(state.layers)} : {}), ...Object.fromEntries(LAYERS.map(([name]) => [name, !hidden.includes(name)]))})
     this.setSpeed(Number(state.speed ?? story?.speed ?? 1))
     storyPanel($("story"), story, state.story, () => this.leaveStory())
-    this.make({...this.limits.defaults, ...given}, story?.run ?? false)
+    this.wanted = state.look ?? null
+    const steps = Math.max(0, Math.round(Number(state.step)) || 0)
+    this.make({...this.limits.defaults, ...given}, steps ? false : story?.run ?? false, steps)
+    if (this.view) this.lookWhereWanted()
     if (state.story && !story && document.body.classList.contains("embed")) this.complain(`There is no story named “${state.story}”. This is the playground.`)
   }
 
-  leaveStory() {
+  plainLook() { return {color: "class", layers: 6, ...(this.story?.look ?? {})} }
+
+  leaveStory() { // its state stays, told in full
     this.story = null
     $("story").hidden = true
-    writeState({story: null})
+    writeState({story: null, speed: this.speed === 1 ? null : this.speed})
+    this.writeRecipe()
+    this.setLook(this.look, true)
   }
 
-  make(recipe, run = this.running) {
+  writeRecipe() { // what differs from where one starts
+    const start = {...this.limits.defaults, ...(this.story?.recipe ?? {})}, text = (name, value) => name === "points" ? formatPoints(value) : String(value)
+    const changed = Object.fromEntries(Object.entries(this.recipe).map(([name, value]) => [name, JSON.stringify(value) === JSON.stringify(start[name]) ? null : text(name, value)]))
+    writeState({view: this.story ? null : "playground", ...changed})
+  }
+
+  writeStep() { // so that a link leads to this very network; what was dragged is in no link
+    writeState({step: this.running || this.byHand || !this.frame?.step ? null : this.frame.step})
+  }
+
+  lookWhereWanted() {
+    const there = this.wanted && lookThere(this.view, this.wanted)
+    if (!there) this.view.home()
+    this.wanted = null
+  }
+
+  make(recipe, run = this.running, steps = 0) {
     this.recipe = recipe
     this.switches.show(recipe)
     this.own.hidden = recipe.data !== "own"
-    const changed = Object.fromEntries(Object.entries(recipe).map(([name, value]) => [name, JSON.stringify(value) === JSON.stringify(this.limits.defaults[name]) ? null : name === "points" ? value.map(p => p.map(v => Number(v.toFixed(3))).join(",")).join(";") : String(value)]))
-    if (!this.story) writeState({view: "playground", ...changed})
+    this.writeRecipe()
     this.tag++
+    this.byHand = false
+    if (!steps) writeState({step: null})
+    else $("clock").textContent = `training ${steps} steps…`
     this.selected = null
     this.curves.forEach(curve => curve.clear())
     this.setRunning(run, false)
     $("message").hidden = true
-    if (recipe.data === "own" && new Set(recipe.points.map(p => p[2])).size < 2) {
+    const {empty} = this
+    this.empty = recipe.data === "own" && new Set(recipe.points.map(p => p[2])).size < 2
+    $("own-hint").hidden = !this.empty
+    if (this.view && this.empty !== empty) this.setLook(this.look)
+    if (this.empty) {
       this.pause()
-      $("clock").textContent = "tap the picture to set points of two classes"
+      $("clock").textContent = ""
       this.drawOnly()
       return
     }
-    this.channel.order("make", {recipe, tag: this.tag, run})
+    this.channel.order("make", {recipe, tag: this.tag, run, steps})
     this.channel.order("speed", {steps: this.speed})
   }
 
@@ -109,9 +140,13 @@ export class PlaygroundPage {
     view.onhover(-1, 0, 0)
     view.show.anchors = false
     this.setLook(this.look)
+    this.lookWhereWanted()
+    view.onview = () => { clearTimeout(this.looking); this.looking = setTimeout(() => writeState({look: lookText(view)}), 300) }
   }
 
   showFrame() {
+    if (this.empty) return // it is no network of these points
+    if (!this.running) this.writeStep()
     this.curves.forEach(curve => curve.add(this.frame.step, this.frame.measures))
     if (this.telling) return // words a few times a second: nobody reads faster, and the browser lays them out anew
     this.telling = setTimeout(() => { this.telling = 0; this.tellFrame() }, this.running ? 150 : 0)
@@ -190,6 +225,7 @@ export class PlaygroundPage {
         const at = this.view.toSlice(x, y).map(v => Math.min(2.6, Math.max(-2.6, v)))
         if (this.recipe.data === "own") this.recipe.points[point] = [...at, this.recipe.points[point][2]]
         else this.points.set(at, 2 * point)
+        this.byHand = true
         this.channel.order("move", {point, x: at[0], y: at[1]})
         this.view.changed()
       }
@@ -197,7 +233,7 @@ export class PlaygroundPage {
     }
     const unit = this.selected && this.frame ? this.nearestUnit(px, py) : null
     if (!unit || unit[0] !== this.selected[0] || unit[1] !== this.selected[1]) return null
-    return {move: (x, y) => { const [u, v] = this.view.toSlice(x, y); this.channel.order("fold", {layer: unit[0], unit: unit[1], knot: unit[2], x: u, y: v}) }, end: () => {}}
+    return {move: (x, y) => { const [u, v] = this.view.toSlice(x, y); this.byHand = true; this.channel.order("fold", {layer: unit[0], unit: unit[1], knot: unit[2], x: u, y: v}) }, end: () => {}}
   }
 
   tap(tile, x, y) {
@@ -238,7 +274,7 @@ export class PlaygroundPage {
       this.weights.replaceChildren(...values.map((_, i) => {
         const source = i < chosen.weights.length ? i : -1, name = source < 0 ? "offset" : chosen.layer === 0 ? ["from x", "from y"][i] : `from ${i + 1}`
         const input = element("input", {type: "range", min: -3, max: 3, step: 0.01, id: `weight-${i}`}), out = element("output")
-        input.oninput = () => this.channel.order("weight", {layer: chosen.layer, unit: chosen.unit, source, value: Number(input.value)})
+        input.oninput = () => { this.byHand = true; this.channel.order("weight", {layer: chosen.layer, unit: chosen.unit, source, value: Number(input.value)}) }
         return element("div", {className: "field"}, element("label", {htmlFor: input.id, textContent: name}), element("div", {className: "with-value"}, input, out))
       }))
     }
@@ -276,9 +312,9 @@ export class PlaygroundPage {
     const layers = element("input", {type: "range", min: 1, max: 6, step: 1, id: "look-layers"})
     color.onchange = () => this.setLook({...this.look, color: color.value}, true)
     layers.oninput = () => this.setLook({...this.look, layers: Number(layers.value)}, true)
-    const boxes = [["walls", "walls"], ["boundary", "decision boundary"], ["points", "data"]].map(([name, text]) => {
+    const boxes = LAYERS.map(([name, text]) => {
       const box = element("input", {type: "checkbox"})
-      box.onchange = () => this.setLook({...this.look, [name]: box.checked})
+      box.onchange = () => this.setLook({...this.look, [name]: box.checked}, true)
       return [name, box, element("label", {}, box, text)]
     })
     const home = element("button", {type: "button", textContent: "Show all"})
@@ -296,14 +332,20 @@ export class PlaygroundPage {
   setLook(look, keep = false) {
     this.look = look
     this.showLook(look)
-    if (keep) writeState({color: look.color === "class" ? null : look.color, layers: look.layers >= this.recipe.depth ? null : look.layers})
+    if (keep) {
+      const start = this.plainLook(), all = look.layers >= this.recipe.depth
+      const hidden = LAYERS.map(([name]) => name).filter(name => !look[name])
+      writeState({color: look.color === start.color ? null : look.color, layers: look.layers === start.layers || (all && start.layers >= this.recipe.depth) ? null : look.layers, hide: hidden.join(",") || null})
+    }
     this.channel.order("color", {color: look.color})
     if (!this.view) return
-    this.view.show.folds = look.walls
-    this.view.show.boundary = look.boundary
+    this.view.show.fill = !this.empty
+    this.view.show.folds = look.walls && !this.empty
+    this.view.show.boundary = look.boundary && !this.empty
     this.view.layers = look.layers >= this.recipe.depth ? 255 : look.layers
     this.view.colorBy(look.color)
-    fillLegend($("legend"), this.view)
+    if (this.empty) $("legend").replaceChildren()
+    else fillLegend($("legend"), this.view)
   }
 
   setSpeed(steps) {
@@ -318,6 +360,7 @@ export class PlaygroundPage {
     $("play").setAttribute("aria-pressed", String(running))
     if (tell) this.channel.order("run", {running})
     if (!running) this.frames = []
+    else writeState({step: null})
   }
 
   pause() { this.setRunning(false) }
@@ -330,7 +373,7 @@ export class PlaygroundPage {
 
   listen() {
     for (const steps of SPEEDS) $("speed").append(new Option(`${steps} step${steps > 1 ? "s" : ""}`, steps))
-    $("speed").onchange = () => { this.setSpeed(Number($("speed").value)); writeState({speed: this.speed === 1 ? null : this.speed}) }
+    $("speed").onchange = () => { this.setSpeed(Number($("speed").value)); writeState({speed: this.speed === (this.story?.speed ?? 1) ? null : this.speed}) }
     $("play").onclick = () => this.setRunning(!this.running)
     $("step").onclick = () => { this.pause(); this.channel.order("step") }
     $("reset").onclick = () => this.make(this.recipe, false)

@@ -12,7 +12,7 @@ export function takeHome(target, {view, name, fetch, code}) {
     ["CSV", () => save(`${name()}.csv`, csv(view()))],
     ["Tiling file", () => fetch("tiling")],
     ["HTML page", () => fetch("html")],
-    ["Python…", () => showCode(code())],
+    ["Python…", async () => showCode(await code())],
     ["Copy link", event => navigator.clipboard?.writeText(`splinescope studio --at '${location.hash.slice(1)}'`).then(() => flash(event.target, "Copied"))],
   ]
   target.replaceChildren(...items.map(([label, act]) => {
@@ -80,30 +80,9 @@ function showCode(text) {
   box.showModal()
 }
 
-const slicePython = spec => ({
-  axes: () => `ss.Slice.axes(np.zeros(net.input_shape), (${spec.axes.join(", ")}), ${spec.low}, ${spec.high})`,
-  through: () => `ss.Slice.through(data[${spec.rows[0]}], data[${spec.rows[1]}], data[${spec.rows[2]}], pad=0.15)  # data: your examples`,
-  random: () => `ss.Slice.box(np.zeros(net.input_shape), half_width=${spec.half}, generator=torch.Generator().manual_seed(${spec.seed}))`,
-  point: () => `ss.Slice.box(base.inputs([[${spec.at.join(", ")}]])[0], half_width=${spec.half}, generator=torch.Generator().manual_seed(${spec.seed}))`,
-})[spec.kind]()
-
-export function microscopeCode(name, kind, spec, color) {
-  const read = kind === "tiling" ? `tiling = ss.load_tiling(${JSON.stringify(name)})` : `net = ss.load(${JSON.stringify(name)})
-${spec.kind === "point" ? `base = ${slicePython(spec.of)}\n` : ""}view = ${slicePython(spec)}
-tiling = ss.tessellate(net, view)`
-  return `import numpy as np
-import splinescope as ss
-import torch
-
-${read}
-ax = tiling.plot(color=${color === "folds" ? "None" : JSON.stringify(color)}, boundary=True)
-ax.figure.savefig("microscope.png")
-`
-}
-
 const literal = value => typeof value === "boolean" ? (value ? "True" : "False") : Array.isArray(value) ? `(${value.map(p => `(${p.join(", ")})`).join(", ")},)` : JSON.stringify(value)
 
-export function playgroundCode(recipe, defaults, steps, color) {
+export function playgroundCode(recipe, defaults, steps, color, byHand) {
   const given = Object.entries(recipe).filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(defaults[name])).map(([name, value]) => `${name}=${literal(value)}`)
   return `from splinescope.studio.recipe import Recipe
 from splinescope.studio.trainer import Trainer
@@ -111,7 +90,7 @@ from splinescope.studio.trainer import Trainer
 trainer = Trainer(Recipe(${given.join(", ")}))
 trainer.train(${steps})
 trainer.hold_statistics()
-tiling = trainer.tile()  # exact; trainer.model is the torch module
+${byHand ? "# what you dragged is not in here: set trainer.x and the parameters of trainer.model\n" : ""}tiling = trainer.tile()  # exact; trainer.model is the torch module
 ax = tiling.plot(color=${color === "folds" ? "None" : JSON.stringify(color)}, boundary=True)
 ax.scatter(*trainer.x.T, c=trainer.y, edgecolors="black")
 ax.figure.savefig("playground.png")

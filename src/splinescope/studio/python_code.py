@@ -1,0 +1,98 @@
+"""The Python that makes the picture under the microscope; run where the studio was started, it gives the same tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..tiling import Tiling
+from .library import EXAMPLE, Library, Specimen, shown_path
+
+IMPORTS = "import numpy as np\nimport splinescope as ss\nimport torch\n"
+
+
+def microscope_code(
+    library: Library, specimen: Specimen, *, spec: Any, window: Any, moment: int | None, color: str, tiling: Tiling
+) -> str:
+    """Code for what a pane shows.
+
+    Args:
+        library: Where the specimen came from.
+        specimen: What is shown.
+        spec: The slice, as `read_slice` took it.
+        window: The part of its plane that is tiled, as `windowed` took it; None for all.
+        moment: Which step of a timeline is shown; None for a network or tiling.
+        color: What tiles are coloured by; "folds" for walls alone.
+        tiling: What came of it.
+    """
+    if specimen.tiling is not None:
+        made = [f"tiling = ss.load_tiling({_file(library, specimen.name)})"]
+    elif specimen.story is not None:
+        made = [f"tiling = ss.complexity.load_timeline({_file(library, specimen.name)}).tilings[{moment}]"]
+    else:
+        made = _network(library, specimen)
+        of_examples = moment is not None or _names_examples(spec)
+        found = library.examples(specimen.input_shape) if of_examples else None
+        if found is not None and len(found.data):
+            made.append(f"data = {found.made_by}.reshape(-1, {', '.join(map(str, specimen.input_shape))})")
+        made += _view(spec, specimen.input_shape)
+        if window is not None:
+            x0, y0, x1, y1 = window
+            corners = f"[[{x0}, {y0}], [{x1}, {y0}], [{x1}, {y1}], [{x0}, {y1}]]"
+            made.append(f"view = ss.Slice(view.origin, view.basis, {corners}, view.anchors)  # what is in sight")
+        if moment is None:
+            made.append("tiling = ss.tessellate(net, view)")
+        else:
+            x = "data" if found is not None and len(found.data) else "view.inputs(view.domain)"
+            folder = repr(shown_path(library.path(specimen.name)))
+            made.append(f'life = ss.complexity.timeline(model, {folder}, view, x={{"train": {x}.astype(np.float32)}})')
+            made.append(f"tiling = life.tilings[{moment}]")
+    drawn = f"color={None if color == 'folds' else color!r}"
+    if tiling.dimension == 2 and tiling.values is not None:
+        drawn += ", boundary=True"
+    return "\n".join([IMPORTS, *made, f"ax = tiling.plot({drawn})", 'ax.figure.savefig("microscope.png")', ""])
+
+
+def _file(library: Library, name: str) -> str:
+    if name.startswith("upload/"):  # its copy here ends with the studio
+        return repr(name.removeprefix("upload/"))
+    return repr(shown_path(library.path(name)))
+
+
+def _network(library: Library, specimen: Specimen) -> list[str]:
+    if specimen.name == EXAMPLE:
+        return ["from splinescope.studio.library import digit_network", "", "net = digit_network()"]
+    if specimen.weights is None:
+        return [f"net = ss.load({_file(library, specimen.name)})"]
+    assert library.factory is not None
+    module, _, factory = library.factory.partition(":")
+    weights = _file(library, specimen.name) if specimen.folder is None else repr(shown_path(specimen.weights))
+    return [
+        f"from {module} import {factory}",
+        "from safetensors.torch import load_file",
+        "",
+        f"model = {factory}()",
+        f"model.load_state_dict(load_file({weights}))",
+        f"net = ss.trace(model.eval(), torch.zeros(2, {', '.join(map(str, specimen.input_shape))}))",
+    ]
+
+
+def _names_examples(spec: Mapping[str, Any]) -> bool:
+    """Whether a slice is laid through examples, itself or by the one that its point lies on."""
+    return spec["kind"] == "through" or (spec["kind"] == "point" and _names_examples(spec["of"]))
+
+
+def _view(spec: Mapping[str, Any], shape: tuple[int, ...], name: str = "view") -> list[str]:
+    kind = spec["kind"]
+    if kind == "through":
+        return [f"{name} = ss.Slice.through(*data[{spec['rows']}], pad=0.15)"]
+    if kind == "axes":
+        axes, low, high = tuple(spec["axes"]), float(spec["low"]), float(spec["high"])
+        return [f"{name} = ss.Slice.axes(np.zeros({shape}), {axes}, {low}, {high})"]
+    random = f"half_width={float(spec['half'])}, generator=torch.Generator().manual_seed({spec['seed']})"
+    if kind == "random":
+        return [f"{name} = ss.Slice.box(np.zeros({shape}), {random})"]
+    return [
+        *_view(spec["of"], shape, "base"),
+        f"{name} = ss.Slice.box(base.inputs([{spec['at']}])[0], {random})",
+    ]

@@ -1,0 +1,83 @@
+"""The Python that the microscope gives makes the picture that is shown, whatever was opened and however it is cut."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+from splinescope.studio.library import EXAMPLE, Library
+from splinescope.studio.microscope import Microscope
+from splinescope.studio.workers import Job
+
+AXES = {"kind": "axes", "axes": [0, 1], "low": -1, "high": 1}
+THROUGH = {"kind": "through", "rows": [2, 0, 5]}
+POINT = {"kind": "point", "of": THROUGH, "at": [0.1, -0.2], "half": 0.5, "seed": 4}
+RANDOM = {"kind": "random", "half": 0.5, "seed": 3}
+TILING = "<img src=x onerror=alert(1)>.tiling"
+SHOWN = [
+    ("first.onnx", AXES, None, None),
+    ("first.onnx", AXES, [-0.5, -0.4, 0.1, 0.2], None),
+    ("second.onnx", THROUGH, None, None),
+    ("first.onnx", POINT, [-0.1, -0.1, 0.1, 0.2], None),
+    ("solid.onnx", RANDOM, None, None),
+    ("solid.onnx", {**AXES, "axes": [0, 1, 2]}, None, None),
+    ("hand.nnet", AXES, None, None),
+    ("run/step-10.safetensors", AXES, None, None),
+    ("run", THROUGH, None, None),
+    ("run", THROUGH, None, 1),
+    ("life.timeline", None, None, 2),
+    (TILING, None, None, None),
+    (EXAMPLE, THROUGH, None, None),
+    ("upload/mine.onnx", AXES, None, None),
+]
+
+
+@pytest.fixture(scope="module")
+def lens(shelf, tmp_path_factory):
+    uploads = tmp_path_factory.mktemp("uploads")
+    shutil.copy(shelf / "second.onnx", uploads / "mine.onnx")
+    return Microscope(Library(shelf, uploads, "lens_models:small"))
+
+
+@pytest.mark.parametrize(("name", "cut", "window", "moment"), SHOWN)
+def test_the_code_makes_the_tiles_that_are_shown(lens, shelf, tmp_path, monkeypatch, name, cut, window, moment):
+    monkeypatch.chdir(shelf)  # where the studio was started
+    monkeypatch.syspath_prepend(shelf)
+    if name.startswith("upload/"):  # the reader's own file is where the reader is
+        shutil.copy(shelf / "second.onnx", tmp_path / "mine.onnx")
+        monkeypatch.chdir(tmp_path)
+    kept, message = {}, {"pane": "a", "name": name, "slice": cut, "window": window}
+    if moment is None:
+        lens.tile(kept, Job(), message)
+    else:
+        lens.timeline(kept, Job(), message)
+        lens.moment(kept, Job(), {**message, "index": moment})
+    code = lens.code(kept, Job(), {**message, "moment": moment, "color": "slope"})["code"]
+    names = {}
+    exec(compile(code.replace('"microscope.png"', repr(str(tmp_path / "code.png"))), "microscope", "exec"), names)
+    assert np.array_equal(names["tiling"].vertices, kept["a"].vertices)
+    assert (tmp_path / "code.png").stat().st_size > 5_000
+
+
+def test_the_last_checkpoint_is_that_of_the_largest_step(lens, shelf, tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for step in (9, 10):
+        shutil.copy(shelf / "run" / f"step-{step // 10 * 10}.safetensors", folder / f"step-{step}.safetensors")
+    library = Library(tmp_path, tmp_path / "uploads", "lens_models:small")
+    (tmp_path / "uploads").mkdir()
+    assert library.specimen("run").weights == folder / "step-10.safetensors"
+
+
+def test_data_that_cannot_be_read_is_told_and_kept_from_nothing(lens, shelf, tmp_path):
+    shutil.copy(shelf / "first.onnx", tmp_path / "NET.ONNX")  # endings are read as other systems write them
+    (tmp_path / "a.csv").write_text("word,other\nmore,words\n")
+    np.save(tmp_path / "b.npy", np.arange(8.0).reshape(4, 2))
+    (tmp_path / "uploads").mkdir()
+    library = Library(tmp_path, tmp_path / "uploads")
+    found = library.examples(library.specimen("NET.ONNX").input_shape)
+    assert found.file == "b.npy"
+    assert len(found.unread) == 1
+    assert found.unread[0].startswith("a.csv could not be read")
+    np.save(tmp_path / "uploads" / "c.npy", np.zeros((3, 2)))  # what a page sends comes before what lay there
+    assert library.examples((2,)).file == "upload/c.npy"
