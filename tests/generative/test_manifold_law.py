@@ -78,6 +78,18 @@ def test_noise_off_the_manifold_does_not_refuse_the_model(hill):
     assert float(found.projection.distances.median()) > 0.1
 
 
+def test_a_small_reference_is_not_taken_for_the_law_itself(hill):
+    """Eight points of data for each of the reference, whose own mean is three times as uncertain as theirs: if that is
+    forgotten, a true law is refused at 5% every second time, and half of the intervals miss."""
+    found = []
+    for seed in range(14):
+        rng = torch.Generator().manual_seed(seed)
+        x = hill(drawn(hill, 0.0, 400, 100 + seed)).detach()
+        found.append(manifold_law(hill, x, Box(2), pool=300, reference=50, steps=10, draws=300, generator=rng))
+    assert sum(law.p_model < 0.05 for law in found) <= 3
+    assert sum(law.interval[0] <= 0 <= law.interval[1] for law in found) >= 11
+
+
 class Stairs(nn.Module):
     """A curve `z -> (z, height)` of flat treads and steep risers; noise throws points from one to another."""
 

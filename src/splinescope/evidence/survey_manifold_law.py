@@ -22,6 +22,11 @@ NOISE = 0.02
 LATENT = 3
 """Of the autoencoders of digits: few, so that a pool says something of the uniform law."""
 
+FIRST_RUN = (
+    " (in a first full run the bootstrap left out that the reference is itself a sample: the true law was refused in "
+    "15.0% and intervals covered in 87.8%; that was mended, no line was moved)"
+)
+
 PUBLISHED: dict[str, int | None] = {"MLP GAN": 10, "MLP VAE": None, "conv VAE": None}
 """Singular values that count. The GAN has 64 latents and rank 13 to 62 (its ReLUs), so no volume in 64 dimensions: ten
 are below every rank. Chosen from the network alone, before its data were looked at."""
@@ -131,7 +136,7 @@ def _of_toys(toys: list[dict[str, Any]]) -> tuple[Claim, ...]:
             f"{count} sets each; mean rho found "
             + ", ".join(f"{m:.3f} for {rho:g}" for rho, m in means.items())
             + f"; the true law refused at 5% in {size:.1%} at most, the other one in {power:.1%} at least; 95% "
-            f"intervals cover the truth in {cover:.1%}",
+            f"intervals cover the truth in {cover:.1%}" + FIRST_RUN,
             holds=[Check("share of true laws refused at 5%", size, "<", 0.15, "5%, and 60 sets tell it to 7%"),
                    Check("share of false laws refused", power, ">", 0.9, "a test worth having"),
                    Check("share of intervals that cover", cover, ">", 0.88, "95%, and 180 sets tell it to 4%")],

@@ -48,8 +48,8 @@ class ManifoldLaw(Result):
 
     Attributes:
         rho: The exponent at which the family has the data's mean of -log q; +-inf if none in reach has.
-        interval: 95% interval of it, by bootstrap over the data.
-        p_model: p value of "the data follow the model's own law", two-sided, by bootstrap.
+        interval: 95% interval of it, by bootstrap over the data and the reference.
+        p_model: p value of "the data follow the model's own law", two-sided, by bootstrap of both.
         p_uniform: The same for "the data are uniform on the manifold"; nan if the domain is unbounded.
         surprise: `[n]` -log q = log vol - log p at the data's projections.
         projection: The projections.
@@ -159,16 +159,20 @@ def manifold_law(
     if len(values) < 2:
         raise InputError(f"x must have at least 2 points whose volume factor is positive, got {len(values)}.")
     mean, random = float(values.mean()), np.random.default_rng(int(torch.randint(2**31, (1,), generator=generator)))
-    ends = np.quantile(random.choice(values, (draws, len(values))).mean(1), (0.025, 0.975))
+    rho = _tilt(own, seen, mean)
+    tilted = np.clip(rho, -_FAR, _FAR) * own
+    drawn = random.choice(values, (draws, len(values))).mean(1)
+    ends = np.quantile(drawn - _reference_errors(seen, np.exp(tilted - tilted.max()), draws, random), (0.025, 0.975))
 
     def p_value(weights: np.ndarray) -> float:
-        """Two-sided, of a mean of as many draws from the reference."""
+        """Two-sided, of a mean of as many draws from the law that the reference is itself drawn from."""
         null = random.choice(seen, (draws, len(values)), p=weights / weights.sum()).mean(1)
+        null = null + _reference_errors(seen, weights, draws, random)
         less = min((null >= mean).mean(), (null <= mean).mean())
         return float(min(1.0, 2 * (less * draws + 1) / (draws + 1)))
 
     return ManifoldLaw(
-        _tilt(own, seen, mean),
+        rho,
         (_tilt(own, seen, float(ends[0])), _tilt(own, seen, float(ends[1]))),
         p_value(np.ones_like(own)),
         p_value(np.exp(own - own.max())) if domain.bounded else float("nan"),
@@ -177,6 +181,16 @@ def manifold_law(
         float(effective_size(torch.from_numpy(own))),
         flat,
     )
+
+
+def _reference_errors(seen: np.ndarray, weights: np.ndarray, draws: int, random: np.random.Generator) -> np.ndarray:
+    """`[draws]` by how much the weighted mean of the reference is off because it is a sample, by bootstrap."""
+    centre = (weights * seen).sum() / weights.sum()
+    errors = np.empty(draws)
+    for i in range(draws):
+        chosen = random.integers(len(seen), size=len(seen))
+        errors[i] = (weights[chosen] * seen[chosen]).sum() / weights[chosen].sum() - centre
+    return errors
 
 
 def _off_manifold(model: nn.Module, x: Tensor, found: Projection) -> Tensor:
