@@ -134,9 +134,11 @@ ONE: dict[str, Callable[[Any], Any]] = {
     "generative PolaritySampler": lambda m: sampled(ss.PolaritySampler(m, BOX, pool=64, top_k=2)),
     "generative MagnetSampler": lambda m: sampled(ss.MagnetSampler(m, BOX, pool=64, top_k=2)),
     "reports report": lambda m: [
-        [block.title, block.numbers] for block in ss.report(m, X, Y, include=("folds", "complexity")).blocks
+        [block.title, block.numbers] for block in ss.report(m, X, Y, out=None, include=("folds", "complexity")).blocks
     ],
-    "reports compare_models": lambda m: len(ss.compare_models({"a": m, "b": m}, X, Y, include=("folds",)).reports),
+    "reports compare_models": lambda m: len(
+        ss.compare_models({"a": m, "b": m}, X, Y, out=None, include=("folds",)).reports
+    ),
 }
 # these look at what runs inside, whatever comes out
 ANY: dict[str, Callable[[Any], Any]] = {
