@@ -34,32 +34,56 @@ def picture(draw: Callable[[], mpl.axes.Axes], path: Path) -> None:
     mpl.pyplot.close(figure)
 
 
-def measure(width: int, folder: Path) -> list[str]:
-    """One row: a 2-width-width-width-4 network at initialisation on the square [-3, 3]^2."""
+def dense(width: int) -> ss.Tiling:
+    """A 2-width-width-width-4 network at initialisation on the square [-3, 3]^2."""
     torch.manual_seed(0)
     layers = [nn.Linear(2, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU()]
     net = nn.Sequential(*layers, nn.Linear(width, 4))
-    tiling = ss.tessellate(net, ss.Slice.axes([0.0, 0.0], (0, 1), -3, 3), progress=False)
+    return ss.tessellate(net, ss.Slice.axes([0.0, 0.0], (0, 1), -3, 3), progress=False)
+
+
+def convolutional() -> ss.Tiling:
+    """An ordinary CNN at initialisation on a plane through three digits of 8 x 8 pixels."""
+    from sklearn.datasets import load_digits
+
+    torch.manual_seed(0)
+    layers = [nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
+    net = nn.Sequential(*layers, nn.Flatten(), nn.Linear(256, 32), nn.ReLU(), nn.Linear(32, 10))
+    digits = torch.from_numpy(load_digits().images[:3, None] / 16)
+    return ss.tessellate(net, ss.Slice.through(*digits, pad=1.2), progress=False)
+
+
+def measure(name: str, tiling: ss.Tiling, folder: Path) -> list[str]:
+    """One row, with the network attached."""
     jobs = {
         "tiles by slope": lambda: picture(lambda: tiling.plot(color="slope"), folder / "tiles.png"),
         "folds by layer": lambda: picture(lambda: plot.plot_folds(tiling), folder / "folds.png"),
         "save": lambda: tiling.save(folder / "net.tiling"),
         "load": lambda: ss.load_tiling(folder / "net.tiling"),
     }
-    row = [f"{tiling.count:,}", *(f"{seconds(job):.2f}" for job in jobs.values())]
+    row = [name, f"{tiling.count:,}", *(f"{seconds(job):.2f}" for job in jobs.values())]
     row.append(f"{(folder / 'net.tiling').stat().st_size / 1e6:.1f}")
-    if tiling.count > 200_000:  # what a page is made for
-        return [*row, "", ""]
     took = seconds(lambda: tiling.to_html(folder / "net.html"))
     return [*row, f"{took:.2f}", f"{(folder / 'net.html').stat().st_size / 1e6:.1f}"]
 
 
 def main() -> None:
-    head = ["tiles", "tiles by slope, PNG", "folds by layer, PNG", "save", "load", "file, MB", "page", "page, MB"]
+    head = [
+        "network",
+        "tiles",
+        "tiles by slope, PNG",
+        "folds by layer, PNG",
+        "save",
+        "load",
+        "file, MB",
+        "page",
+        "page, MB",
+    ]
     with tempfile.TemporaryDirectory() as folder:
-        measure(16, Path(folder))  # loads kernels and fonts
-        rows = [measure(width, Path(folder)) for width in WIDTHS]
-    lines = ["| " + " | ".join(cells) + " |" for cells in [head, ["---:"] * len(head), *rows]]
+        measure("", dense(16), Path(folder))  # loads kernels and fonts
+        rows = [measure(f"2-{width}-{width}-{width}-4", dense(width), Path(folder)) for width in WIDTHS]
+        rows.append(measure("CNN, 8 x 8 pixels", convolutional(), Path(folder)))
+    lines = ["| " + " | ".join(cells) + " |" for cells in [head, ["---", *["---:"] * (len(head) - 1)], *rows]]
     text = "# Pictures and files\n\nCPU seconds (one run each); `python -m benchmarks.pictures` rewrites this page.\n\n"
     TABLE.write_text(text + "\n".join(lines) + "\n", encoding="utf-8")
     print("\n".join(lines))

@@ -221,6 +221,22 @@ def test_tiles_below_a_pixel_are_drawn_as_the_mean_of_their_colours(dense, tmp_p
         assert page.evaluate("view.mesh.dust.length") < 0.1 * dense.count
 
 
+def test_no_pixel_of_the_domain_is_empty_where_some_tiles_are_dust(dense, tmp_path, open_page):
+    """A tile of under two pixels may reach four cells of the raster, and be all that lies there beside polygons."""
+    dense.to_html(tmp_path / "page.html", color="class")
+    with open_page(tmp_path / "page.html", width=900, height=700) as page:
+        page.uncheck("#folds")
+        ground = 255 * np.array(page.evaluate("[...view.ground]"))
+        for scale in (12, 25, 50):
+            page.evaluate(f"view.lookAt(0, 0, {scale})")
+            settle(page)
+            assert page.evaluate("view.mesh.dust.length") > 0.05 * dense.count
+            side = int(min(dense.view.domain.max(0).min() * scale * 2 - 4, 480))
+            middle = page.evaluate(f"[(view.canvas.width - {side}) / 2, (view.canvas.height - {side}) / 2]")
+            seen = pixels(page, *map(int, middle), side, side)
+            assert (np.abs(seen - ground).max(-1) > 3).all(), scale
+
+
 def test_a_frame_of_many_tiles_leaves_out_what_runs_the_network_on_each(dense, monkeypatch):
     monkeypatch.setattr(frame, "FEW", dense.count)
     assert "active" in [q["name"] for q in frame.tiling_frame(dense)["quantities"]]

@@ -5,6 +5,7 @@
 
 const FEW = 200_000 // tiles up to which as many as 12 outputs per corner are handed to the GPU
 const DUST = 2 // pixels: side of a raster cell, and extent below which a tile goes into it
+const TOUCHED = 1e-6 // weight of a tile in cells that it may reach beside that of its middle: seen where nothing else is
 
 export function extent(points) {
   let x0 = Infinity, y0 = Infinity, x1 = -Infinity, y1 = -Infinity
@@ -144,34 +145,27 @@ export function dustImage(data, bounds, mesh, table, place) {
   const [x0, y0, x1, y1] = dustBox(data, mesh), cells = length => Math.max(1, Math.ceil(length * mesh.scale / DUST))
   const width = cells(x1 - x0), height = cells(y1 - y0), sums = new Float32Array(4 * width * height), pixels = new Uint8Array(4 * width * height)
   const across = width / (x1 - x0), up = height / (y1 - y0), within = (v, size) => Math.min(size - 1, Math.max(0, Math.floor(v)))
+  const column = x => within((x - x0) * across, width), row = y => within((y - y0) * up, height)
   for (const t of mesh.dust) {
-    const cx = (bounds[4 * t] + bounds[4 * t + 2]) / 2, cy = (bounds[4 * t + 1] + bounds[4 * t + 3]) / 2
-    const at = 4 * (within((cy - y0) * up, height) * width + within((cx - x0) * across, width))
-    const weight = areaOf(data, t), from = place(t)
-    for (let k = 0; k < 3; k++) sums[at + k] += weight * table[from + k]
-    sums[at + 3] += weight
+    const [left, low, right, high] = bounds.subarray(4 * t, 4 * t + 4), from = place(t), area = areaOf(data, t)
+    const middle = row((low + high) / 2) * width + column((left + right) / 2)
+    for (let r = row(low); r <= row(high); r++) for (let c = column(left); c <= column(right); c++) {
+      const at = 4 * (r * width + c), weight = r * width + c === middle ? area : TOUCHED * area
+      for (let k = 0; k < 3; k++) sums[at + k] += weight * table[from + k]
+      sums[at + 3] += weight
+    }
   }
   for (let i = 0; i < sums.length; i += 4) {
     if (!(sums[i + 3] > 0)) continue
     for (let k = 0; k < 3; k++) pixels[i + k] = sums[i + k] / sums[i + 3]
     pixels[i + 3] = 255
   }
-  closeGaps(pixels, width)
   return {width, height, pixels, box: [x0 - mesh.x, y0 - mesh.y, x1 - mesh.x, y1 - mesh.y]}
 }
 
 function dustBox({domain}, {x, y, half}) { // the mesh's box, as far as it lies in the domain
   const [x0, y0, x1, y1] = extent(domain), low = [Math.max(x0, x - half), Math.max(y0, y - half)]
   return [...low, Math.max(low[0] + 1e-300, Math.min(x1, x + half)), Math.max(low[1] + 1e-300, Math.min(y1, y + half))]
-}
-
-function closeGaps(pixels, width) { // a cell without the middle of a tile, between two cells with: as the first of them
-  const seen = pixels.slice(), row = 4 * width
-  for (let i = row + 4; i < pixels.length - row - 4; i += 4) {
-    if (seen[i + 3]) continue
-    const from = seen[i - 1] && seen[i + 7] ? i - 4 : seen[i - row + 3] && seen[i + row + 3] ? i - row : -1
-    if (from >= 0) for (let k = 0; k < 4; k++) pixels[i + k] = seen[from + k]
-  }
 }
 
 export function ring({vertices, offsets, corners, depths}, tile, x, y) { // corners of a tile relative to (x, y)
