@@ -103,7 +103,7 @@ def _light_copy(model: nn.Module, share_buffers: bool) -> nn.Module | None:
 
 
 @functools.cache
-def _copied_plainly(kind: type[nn.Module]) -> bool:
+def _copied_plainly(kind: Any) -> bool:
     """Whether instances are their attributes and nothing else: no way of copying of their own, no slots."""
     own = [each for each in kind.__mro__[:-1] if not each.__module__.startswith("torch.nn.modules.")]
     names = {"__copy__", "__deepcopy__", "__getstate__", "__setstate__", "__reduce__", "__reduce_ex__", "__slots__"}

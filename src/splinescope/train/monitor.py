@@ -118,7 +118,7 @@ class TrainingMonitor(Shown, ABC):
             return f"{self!r}\nNothing is measured yet: tell it the steps, monitor.step(0)."
         first, last = self._records[0], self._records[-1]
         names = [name for name in last if isinstance(last[name], float) and name != "seconds"]
-        rows = [("number", f"step {first['step']}", f"step {last['step']}", "least", "largest")]
+        rows: list[tuple[str, ...]] = [("number", f"step {first['step']}", f"step {last['step']}", "least", "largest")]
         for name in names[:_SHOWN]:
             course = [record[name] for record in self._records if name in record]
             known = [value for value in course if value == value]
