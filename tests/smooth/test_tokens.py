@@ -15,6 +15,8 @@ from torch import nn
 import splinescope as ss
 from splinescope import InputError, UnsupportedModelError
 from splinescope.cli import main
+from splinescope.smooth._functions import attention_weights
+from splinescope.smooth._reader import attend
 from splinescope.train import At
 
 from .models import GPT2Block, LanguageModel, LlamaBlock, real_models
@@ -26,6 +28,25 @@ FUSED = F.scaled_dot_product_attention
 def model_of(block, **options) -> LanguageModel:
     torch.manual_seed(1)
     return LanguageModel(block, **options).eval()
+
+
+@pytest.mark.parametrize("kind", ["none", "causal", "shared", "per row", "keys alone", "added", "blind"])
+def test_attention_with_its_weights_read_is_the_fused_one(kind):
+    """150 queries: more than are worked on together."""
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, 150, 3, 8).transpose(1, 2) for _ in range(3))
+    shared = torch.ones(150, 150, dtype=torch.bool).tril()
+    rows = torch.rand(2, 1, 150, 150) < 0.3
+    mask = {
+        "shared": shared, "per row": rows | torch.eye(150, dtype=torch.bool), "keys alone": rows[:, :, :1],
+        "added": torch.randn(2, 3, 150, 150).masked_fill(~shared, -torch.inf),
+        "blind": rows & (torch.arange(150) > 80)[:, None],
+    }.get(kind)  # fmt: skip
+    result, squares = attend(q, k, v, mask, kind == "causal", None)
+    expected = FUSED(q, k, v, attn_mask=mask, is_causal=kind == "causal")
+    assert torch.allclose(result, expected.nan_to_num(0.0), atol=1e-5)
+    weights = attention_weights(q, k, mask, kind == "causal", None)
+    assert torch.allclose(squares, weights.square().sum(-1), atol=1e-6)
 
 
 @pytest.fixture(scope="module")

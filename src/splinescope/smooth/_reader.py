@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import weakref
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 
 from .._errors import UnsupportedModelError
@@ -22,7 +23,8 @@ from .capture import part_at
 STATISTICS = ("active", "nearest", "folds", "mean", "std")
 """What is known of each layer and token."""
 
-_CACHE_BYTES = 1 << 20  # attention weights worked on together
+_CACHE_BYTES = 1 << 21  # attention weights worked on together
+_QUERIES = 64  # of them in a block, which reads no key beyond the last that one of them sees
 _RECENT = 4  # outputs of linear layers that an activation is looked for in
 
 
@@ -51,8 +53,7 @@ class Reader(TorchFunctionMode):
     ) -> None:
         super().__init__()
         self._model, self._rows, self._radius, self._gates, self._attention = model, rows, radius, gates, attention
-        self._linear: OrderedDict[int, tuple[weakref.ref[Tensor], str, nn.Module]] = OrderedDict()  # by address
-        self._latest: Tensor | None = None
+        self._linear: OrderedDict[int, _Made] = OrderedDict()  # by address
         self._inside: Tensor | None = None
         self._paths: list[str] = []
         self.reading = Reading()
@@ -75,18 +76,21 @@ class Reader(TorchFunctionMode):
             ):
                 handles.append(module.register_forward_pre_hook(self._enter))
                 handles.append(module.register_forward_hook(self._leave))
+        paths = module_paths(self._model) if self._attention else contextlib.nullcontext([])
         try:
-            with module_paths(self._model) as self._paths, self:
+            with paths as self._paths, self:
                 yield self.reading
         finally:
             for handle in handles:
                 handle.remove()
             self._linear.clear()
-            self._inside = self._latest = None
+            self._inside = None
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        name = table.plain_name(func)
+        name = _watched(func)
+        if name is None:
+            return func(*args, **kwargs)
         if name == "multi_head_attention_forward":
             with self:
                 return table.opened(func)(*args, **kwargs)
@@ -111,12 +115,13 @@ class Reader(TorchFunctionMode):
             if named:
                 self._gate(output, path, module, 0)
                 return
-            self._linear[output.untyped_storage().data_ptr()] = (weakref.ref(output), path, module)
-            self._latest = output  # it may live on in its chunks only
+            storage = output.untyped_storage()
+            made = StorageWeakRef(storage), output.storage_offset(), output.shape[-1], path, module
+            self._linear[storage.data_ptr()] = made
             if len(self._linear) > _RECENT:
                 self._linear.popitem(last=False)
 
-        return hook
+        return _unwatched(hook)
 
     def _enter(self, module: nn.Module, args: Any) -> None:
         self._inside = args[0] if args and isinstance(args[0], Tensor) else None
@@ -127,18 +132,17 @@ class Reader(TorchFunctionMode):
     def _activation(self, z: Tensor) -> None:
         """An activation: a gate if its input, or that of the module it is in, came from a linear layer."""
         for value in (z, self._inside):
-            found = None if value is None else self._linear.get(value.untyped_storage().data_ptr())
-            if value is None or found is None or value.dim() < 2:
+            address = None if value is None else value.untyped_storage().data_ptr()
+            found = None if address is None else self._linear.get(address)
+            if value is None or address is None or found is None or value.dim() < 2:
                 continue
-            made, path, module = found
-            output = made()
-            if output is None:  # gone, and another tensor is where it was
+            storage, offset, width, path, module = found
+            if storage.expired():  # gone, and another tensor is where it was
                 continue
-            first = int(value.storage_offset() - output.storage_offset()) % output.shape[-1]
-            if value.stride(-1) == 1 and first + value.shape[-1] <= output.shape[-1]:
-                self._latest = None
+            first = int(value.storage_offset() - offset) % width
+            if value.stride(-1) == 1 and first + value.shape[-1] <= width:
                 self._gate(value, path, module, first)
-                del self._linear[value.untyped_storage().data_ptr()]
+                del self._linear[address]
             return
 
     def _gate(self, z: Tensor, path: str, module: nn.Module, first: int) -> None:
@@ -159,7 +163,7 @@ class Reader(TorchFunctionMode):
                 rms = torch.linalg.vector_norm(x, dim=-1) / x.shape[-1] ** 0.5
                 self.reading.norms.append((path, {"mean": x.mean(-1).cpu().numpy(), "rms": rms.cpu().numpy()}))
 
-        return hook
+        return _unwatched(hook)
 
     def _weights(self, weights: Tensor) -> None:
         """Attention weights `[B, heads, queries, keys]` (or rows and heads in one axis)."""
@@ -188,12 +192,35 @@ class Reader(TorchFunctionMode):
         return result
 
 
+_Made = tuple[StorageWeakRef, int, int, str, nn.Module]
+"""What a linear layer made: its memory (not kept alive), the offset in it, the width; the layer's path and itself."""
+
+
+@lru_cache(maxsize=4096)
+def _watched(func: Any) -> str | None:
+    """The name of a function that is looked at."""
+    name = table.plain_name(func)
+    attends = name in ("softmax", "scaled_dot_product_attention", "multi_head_attention_forward")
+    return name if attends or name in table.ACTIVATIONS else None
+
+
+def _unwatched(hook: Any) -> Any:
+    """A hook whose own torch calls no mode sees: each would cost what it takes to look at it."""
+
+    def quiet(*given: Any) -> None:
+        with torch._C.DisableTorchFunction():
+            hook(*given)
+
+    return quiet
+
+
 def attend(
     query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, is_causal: bool, scale: float | None
 ) -> tuple[Tensor, Tensor]:
     """(attention's result `[B, heads, T, D]`, sum of squared weights `[B, heads, T]`), a few heads at a time.
 
-    The weights of these heads stay in the cache; all at once they would be written to memory and read again.
+    The weights of these heads stay in the cache; all at once they would be written to memory and read again. Keys that
+    no query of a block sees are left out: under a causal mask nearly half of them.
     """
     rows, heads, queries, keys = *query.shape[:3], key.shape[2]
     result = query.new_empty(rows, heads, queries, value.shape[-1])
@@ -206,21 +233,42 @@ def attend(
         added = query.new_zeros(attn_mask.shape).masked_fill_(~attn_mask, -torch.inf)
     elif attn_mask is not None:
         added = attn_mask
+    blocks, blind = _seen_keys(added, queries, keys)
+    if added is None or added.numel() == queries * keys:  # the same for all: rows are so many more heads
+        query, key, value, result, squares = (
+            t.reshape(1, rows * heads, *t.shape[2:]) for t in (query, key, value, result, squares)
+        )
     if added is not None:
-        added = added.expand(rows, heads, queries, keys)
-    together = max(1, _CACHE_BYTES // (4 * queries * keys))
-    for row in range(rows):
-        for start in range(0, heads, together):
-            part = (row, slice(start, start + together))
-            scores = query[part] @ key[part].transpose(-2, -1)
-            if added is not None:
-                scores += added[part]
-            weights = scores.softmax(-1)
-            if attn_mask is not None:
-                weights = weights.nan_to_num_(0.0)  # a query that may see nothing gets nothing
-            squares[part] = torch.linalg.vector_norm(weights, dim=-1, dtype=torch.float32).square_()
-            torch.matmul(weights, value[part], out=result[part])
-    return result, squares
+        added = added.expand(*query.shape[:2], queries, keys)
+    for start, end, last in blocks:
+        together = max(1, _CACHE_BYTES // (4 * (end - start) * max(last, 1)))
+        for row in range(len(query)):
+            for head in range(0, query.shape[1], together):
+                part = (row, slice(head, head + together))
+                at, seen = (*part, slice(start, end)), (*part, slice(last))
+                scores = query[at] @ key[seen].transpose(-2, -1)
+                if added is not None:
+                    scores += added[(*at, slice(last))]
+                weights = scores.softmax(-1)
+                if blind:
+                    weights = weights.nan_to_num_(0.0)  # a query that may see nothing gets nothing
+                squares[at] = torch.linalg.vector_norm(weights, dim=-1, dtype=torch.float32).square_()
+                result[at] = weights @ value[seen]
+    return result.reshape(rows, heads, queries, -1), squares.reshape(rows, heads, queries)
+
+
+def _seen_keys(added: Tensor | None, queries: int, keys: int) -> tuple[list[tuple[int, int, int]], bool]:
+    """(blocks of queries as (start, end, number of keys that matter to them), whether a query may see none)."""
+    blocks = [(start, min(start + _QUERIES, queries)) for start in range(0, queries, _QUERIES)]
+    if added is None:
+        return [(0, queries, keys)], False
+    seen = added > -torch.inf
+    blind = not bool(seen.any(-1).all())
+    if seen.shape[-2:] != (queries, keys):
+        return [(0, queries, keys)], blind
+    numbers = seen.reshape(-1, queries, keys).any(0) * torch.arange(1, keys + 1, device=seen.device)
+    last = numbers.amax(-1).tolist()
+    return [(start, end, max(last[start:end])) for start, end in blocks], blind
 
 
 def is_linear(module: nn.Module) -> bool:
