@@ -32,13 +32,21 @@ def load_forward_mode() -> None:
 
 
 @contextmanager
-def differentiating(what: str) -> Iterator[None]:
-    """Where networks are differentiated: plain kernels, and torch's refusals as one sentence about `what`."""
+def differentiating(what: str, runs: Callable[[], Any]) -> Iterator[None]:
+    """Where networks are differentiated: plain kernels, and torch's refusals as one sentence about `what`.
+
+    Whether an error is about derivatives is found out by trying: `runs` computes what is differentiated, as it is. If
+    that fails, its own error is the one that is seen; so is any other than torch's two kinds, and a lack of memory.
+    """
     with plain_kernels():
         try:
             yield
+        except (MemoryError, torch.OutOfMemoryError):
+            raise
         except (NotImplementedError, RuntimeError) as error:
-            raise InputError(f"torch cannot differentiate {what}: {first_line(error)}") from error
+            with torch.no_grad():
+                runs()
+            raise InputError(f"{what} runs, but could not be differentiated: {first_line(error)}") from error
 
 
 @contextmanager

@@ -269,11 +269,44 @@ class Custom(nn.Module):
         return Doubled.apply(self.last(x))
 
 
+class OnceOnly(nn.Module):
+    """Runs for its first call only, and fails as models do."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self.last, self.error, self.calls = nn.Linear(2, 2), error, 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        if self.calls > 1:
+            raise self.error
+        return self.last(x)
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("the file is gone"), NotImplementedError("on Tuesdays"), MemoryError(), KeyError("weights")]
+)
+def test_an_error_that_is_not_about_derivatives_is_seen_as_it_is(error) -> None:
+    matrix = ss.curvature(OnceOnly(error).eval(), torch.randn(3, 2), torch.zeros(3, 2))
+    with pytest.raises(type(error), match=str(error) or None) as seen:
+        matrix @ np.ones(6)
+    assert seen.value is error
+
+
+def test_an_error_of_the_loss_is_seen_as_it_is() -> None:
+    def loss(outputs: Tensor, targets: Tensor) -> Tensor:
+        return (outputs @ torch.zeros(3, 1, dtype=outputs.dtype)).mean()
+
+    matrix = ss.curvature(nn.Linear(2, 2).eval(), torch.randn(3, 2), torch.zeros(3, 2), loss=loss)
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        matrix @ np.ones(6)
+
+
 def test_what_torch_cannot_differentiate_is_one_sentence() -> None:
     net, x = Custom().eval(), torch.randn(3, 2)
-    with pytest.raises(ss.InputError, match="torch cannot differentiate a layer of this"):
+    with pytest.raises(ss.InputError, match="the generator runs, but could not be differentiated"):
         ss.log_volume(net, x)
-    with pytest.raises(ss.InputError, match="torch cannot differentiate a layer of this"):
+    with pytest.raises(ss.InputError, match="the loss of the model runs, but could not be differentiated"):
         ss.curvature(net, x, torch.zeros(3, 2)) @ np.ones(sum(p.numel() for p in net.parameters()))
     move = {"last.bias": torch.ones(2)}
     surface = ss.loss_surface(net, x, torch.zeros(3, 2), move, resolution=3, loss="squared")  # needs no derivative

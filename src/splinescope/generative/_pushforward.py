@@ -21,7 +21,7 @@ from ..network._export import check_mode, check_statistics
 from ..network._outputs import Picked
 from ._ending import before_ending
 
-_WHAT = "a layer of this generator"
+_WHAT = "the generator"
 Generator = nn.Module | SplineNetwork
 """What every function here takes: a module from a latent batch to a tensor batch, or a traced network."""
 Bound = Generator | Program
@@ -57,16 +57,16 @@ class LatentMap:
 
     def columns(self, z: Tensor, tangents: Tensor, condition: Tensor | None) -> Tensor:
         """`A t` for tangents `[b, n, d]` (or `[b, 1, d]`, the same for every latent): `[n, b, D]`, forward mode."""
-        with differentiating(_WHAT):
+        with differentiating(_WHAT, lambda: self.function(z, condition)):
             return columns(lambda x: self.function(x, condition), z, tangents.unflatten(-1, self.latent_shape))
 
     def pull_back(self, z: Tensor, condition: Tensor | None) -> Callable[[Tensor], Tensor]:
         """The function from `u` `[n, b, D]` to `A^T u` `[n, b, d]`, reverse mode."""
-        with differentiating(_WHAT):
+        with differentiating(_WHAT, lambda: self.function(z, condition)):
             pull = pull_back(lambda x: self.function(x, condition), z)
 
         def run(u: Tensor) -> Tensor:
-            with differentiating(_WHAT):
+            with differentiating(_WHAT, lambda: self.function(z, condition)):
                 return pull(u)
 
         return run

@@ -168,7 +168,7 @@ def curvature(
         single = next(iter(vectors.values())).shape[0] == 1
         for xs, ys in batches(inputs, targets, size):
             one = partial(_one_batch, module, moving, frozen, xs, ys, total, kind)
-            with differentiating("a layer of this model twice"):
+            with differentiating("the loss of the model", partial(_loss, module, moving, frozen, xs, ys, total)):
                 if single:  # vmap over one vector only costs
                     part = {name: v[None] for name, v in one({name: v[0] for name, v in vectors.items()}).items()}
                 else:
@@ -180,6 +180,13 @@ def curvature(
     factored = kind == "ggn" and isinstance(loss, str) and (loss == "squared" or len(outputs) == 1)
     factor = partial(_factor, module, moving, frozen, inputs, str(loss), size) if factored else None
     return Curvature(product, moving, kind, count * int(np.prod(outputs)), factor)
+
+
+def _loss(
+    model: nn.Module, moving: dict[str, Tensor], frozen: dict[str, Tensor], x: Tensor, y: Tensor,
+    total: Callable[[Tensor, Tensor], Tensor],
+) -> Tensor:  # fmt: skip
+    return total(functional_call(model, {**frozen, **moving}, (x,)), y)
 
 
 def _one_batch(
@@ -221,7 +228,7 @@ def _factor(
         return values, torch.cat([slopes[name].flatten(1) for name in moving], 1)
 
     parts = []
-    with differentiating("a layer of this model"):
+    with differentiating("the model", lambda: functional_call(model, {**frozen, **moving}, (x,))):
         outputs = vjp(lambda p: functional_call(model, {**frozen, **p}, (x[:1],)), moving)[0].numel()
         together = max(1, min(size, _FACTOR_NUMBERS // (8 * outputs * parameters)))
         for start in range(0, len(x), together):
@@ -279,7 +286,7 @@ def downstream_jacobians(model: Model, x: Any, layer: str) -> np.ndarray:
         with _output_hook(module, lambda out: out + shift):
             return functional_call(model, state, (inputs,))
 
-    with differentiating("a layer of this model"):
+    with differentiating("the model", lambda: functional_call(model, state, (inputs,))):
         return row_jacobians(outputs, torch.zeros(shapes[0], dtype=torch.float64)).cpu().numpy()
 
 

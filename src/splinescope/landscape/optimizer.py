@@ -140,7 +140,7 @@ def _minimiser(
 
     They end at the sphere if they reach it (Steihaug): then at least half of the best decrease in the ball is had.
     """
-    with differentiating("a layer of this model"):
+    with differentiating("the model", lambda: outputs(start)):
         values, pull = vjp(outputs, start)[:2]
         residual = y - values
         descent: Vector = pull(residual)[0]

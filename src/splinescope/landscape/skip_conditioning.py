@@ -182,7 +182,7 @@ def _jacobians(
         result: Tensor = known[target]
         return result
 
-    with differentiating("a layer of this model"):
+    with differentiating("a block that is skipped", lambda: onward(at)):
         return row_jacobians(onward, at).cpu().numpy()
 
 
