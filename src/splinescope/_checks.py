@@ -140,7 +140,10 @@ def check_rows_of(x: torch.Tensor, shape: tuple[int, ...], name: str) -> torch.T
     expected = tuple(shape)
     if x.dim() == 0 or x[:1].numel() != len(x[:1]) * int(np.prod(expected)):
         wanted = ", ".join(map(str, expected))
-        raise InputError(f"{name} must have shape (N, {wanted}), or rows of as many numbers, got {tuple(x.shape)}.")
+        missing = f": the batch axis is missing, give {name}[None]" if tuple(x.shape) == expected else ""
+        raise InputError(
+            f"{name} must have shape (N, {wanted}), or rows of as many numbers, got {tuple(x.shape)}{missing}."
+        )
     return x.reshape(len(x), *expected)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 import splinescope as ss
 from splinescope.complexity import local_complexity, random_frame
@@ -182,3 +184,67 @@ def test_the_sawtooth_breaks_the_bound_where_folds_bend() -> None:
     assert int(found.total) == 3
     assert int(found.tile_bound.round()) == 7  # sum_{j <= 2} C(3, j)
     assert not bool(found.bound_holds)
+
+
+class Rounding(nn.Module):
+    """Two ReLU layers with a step between or before them."""
+
+    def __init__(self, step: Callable[[Tensor], Tensor], first: bool) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.a, self.b, self.c = nn.Linear(3, 6), nn.Linear(6, 6), nn.Linear(6, 1)
+        self.step, self.first = step, first
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.step(x) if self.first else x
+        x = self.a(x).relu()
+        return self.c(self.b(x if self.first else self.step(x)).relu())
+
+
+@pytest.mark.parametrize("method", ["frame", "distance"])
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda x: x.half().float(),
+        lambda x: x.to(torch.bfloat16).to(x),
+        lambda x: x + (x.round() - x).detach(),
+        lambda x: torch.where(x > 0.3, x, 0.3),
+    ],
+)
+def test_nothing_is_exact_behind_a_call_that_makes_steps(step, first: bool, method: str) -> None:
+    net, x = Rounding(step, first).eval(), torch.randn(4, 3)
+    found = local_complexity(net, x, radius=1e-3, method=method)
+    assert found.affine == (not first, False)
+    assert found.certainty != "exact"
+    assert local_complexity(Rounding(lambda x: 2 * x, first).eval(), x, radius=1e-3, method=method).affine == (
+        True,
+        True,
+    )
+    assert all(parameter.requires_grad for parameter in net.parameters())
+
+
+def test_rounded_weights_are_constants() -> None:
+    class Quantised(nn.Linear):
+        def forward(self, x: Tensor) -> Tensor:
+            return nn.functional.linear(x, self.weight.mul(8).round().div(8), self.bias)
+
+    net = nn.Sequential(Quantised(3, 6), nn.ReLU(), nn.Linear(6, 1)).eval()
+    assert local_complexity(net, torch.randn(4, 3), radius=0.1).affine == (True,)
+
+
+@pytest.mark.parametrize("method", ["frame", "distance", "exact"])
+def test_a_neuron_that_bends_twice_is_one(method: str) -> None:
+    """ReLU6 of x and of 3 x, at 0 and at 6: the folds are those of x = 0, of x = 6 and of x = 2."""
+    net = nn.Sequential(nn.Linear(2, 2, bias=False), nn.ReLU6(), nn.Linear(2, 1)).double().eval()
+    with torch.no_grad():
+        net[0].weight.copy_(torch.tensor([[1.0, 0.0], [3.0, 0.0]]))
+    x = torch.tensor([[1.0, 0.0], [50.0, 0.0]], dtype=torch.float64)
+    directions = torch.eye(2, dtype=torch.float64) if method != "distance" else None
+    found = local_complexity(net, x, radius=1.5, method=method, directions=directions)
+    assert [(site.op, site.units, site.neurons) for site in found.sites] == [("relu6", 4, 2)]
+    near = [2, 0] if method == "exact" else [3, 0]  # of folds that coincide the tiling names one
+    assert found.counts[:, 0].tolist() == near
+    assert found.neurons[:, 0].tolist() == [2, 0]
+    assert found.share.tolist() == [1.0, 0.0]
+    assert "of 2 neurons" in repr(found)

@@ -147,6 +147,48 @@ def test_a_model_in_training_or_inference_mode_counts_as_in_eval_mode(method: st
         assert torch.equal(local_complexity(model, x, radius=0.5, method=method).counts, expected)
 
 
+class Recurrent(nn.Module):
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer, self.head = layer, nn.Sequential(nn.Linear(4, 3), nn.ReLU())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.layer(x)[0])
+
+
+@pytest.mark.parametrize("method", ["frame", "distance"])
+@pytest.mark.parametrize(
+    ("layer", "op"),
+    [
+        (nn.LSTM(3, 4, batch_first=True), "lstm"),
+        (nn.GRU(3, 4, batch_first=True), "gru"),
+        (nn.RNN(3, 4, batch_first=True), "rnn_tanh"),
+    ],
+)
+def test_recurrent_layers_are_named_and_not_left_out(layer: nn.Module, op: str, method: str) -> None:
+    with pytest.raises(ss.UnsupportedModelError, match=rf"recurrent layers .* layer \({op}\)"):
+        local_complexity(Recurrent(layer).eval(), torch.randn(2, 5, 3), radius=0.1, method=method)
+
+
+@pytest.mark.parametrize("method", ["frame", "distance", "exact"])
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")  # torch's own, of its old tools
+def test_quantised_and_scripted_models_are_called_what_they_are(method: str) -> None:
+    quantised = torch.ao.quantization.quantize_dynamic(mlp(3, 4, 1).float(), {nn.Linear})
+    for model, said in (
+        (quantised, r"0 \(Linear\), 2 \(Linear\) is quantised"),
+        (torch.jit.script(mlp(3, 4, 1)), "Script"),
+    ):
+        with pytest.raises(ss.UnsupportedModelError, match=said):
+            local_complexity(model, torch.zeros(1, 3), radius=1.0, method=method)
+
+
+@pytest.mark.parametrize("method", ["frame", "distance", "exact"])
+def test_a_missing_batch_axis_of_a_traced_network_is_named(method: str) -> None:
+    net = ss.trace(nn.Sequential(nn.Conv2d(3, 2, 3), nn.ReLU()).eval(), torch.zeros(1, 3, 4, 4))
+    with pytest.raises(ss.InputError, match=r"the batch axis is missing, give x\[None\]"):
+        local_complexity(net, torch.zeros(3, 4, 4), radius=1.0, method=method)
+
+
 def test_bad_models_and_points_are_named() -> None:
     with pytest.raises(ss.InputError, match=r"rows of shape \(5,\)"):
         local_complexity(mlp(3, 4, 1), torch.zeros(1, 5), radius=1.0)

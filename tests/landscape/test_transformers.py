@@ -87,6 +87,36 @@ def test_residuals_are_found_and_named_by_their_part(model: Tiny) -> None:
     assert all(skip.identity for skip in found)
 
 
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_residuals_of_torch_itself_are_named_by_what_is_added(norm_first: bool) -> None:
+    layer = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True, norm_first=norm_first)
+    stack = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
+    found = ss.landscape.find_skips(stack, torch.randn(2, 3, 4))
+    assert [skip.name for skip in found] == [f"layers.{i}.{part}" for i in (0, 1) for part in ("self_attn", "linear2")]
+
+
+def test_models_of_hugging_face_are_taken_as_they_are() -> None:
+    """Their result is a data class that also holds a cache of keys and values."""
+    transformers = pytest.importorskip("transformers")
+    sizes = {"n_layer": 1, "n_head": 2, "n_embd": 8, "vocab_size": 7, "n_positions": 8}
+    config = transformers.GPT2Config(**sizes, bos_token_id=0, eos_token_id=0)
+    base, lm = transformers.GPT2Model(config).eval(), transformers.GPT2LMHeadModel(config).eval()
+    assert [skip.name for skip in ss.landscape.find_skips(base, IDS)] == ["h.0.attn", "h.0.mlp"]
+    assert len(ss.skip_conditioning(base, IDS[:1])) == 2
+    targets = torch.randn(3, 5, 7)
+    bias = "transformer.ln_f.bias"
+    matrix = ss.curvature(lm, IDS, targets, layer=bias).dense()
+    slopes = lm.lm_head.weight.detach().double().repeat(5, 1).numpy()  # of the logits, at all five tokens
+    assert np.allclose(matrix, 2 * slopes.T @ slopes, rtol=1e-6)
+    surface = ss.loss_surface(lm, IDS, targets, {bias: torch.ones(8)}, resolution=3, loss="squared")
+    away = lm(IDS).logits.detach() - targets
+    assert surface.losses[1] == pytest.approx(float(away.square().sum() / 3), rel=1e-5)
+    with pytest.raises(ss.InputError, match=r"must run on x, here torch.float32 rows of shape \(5, 8\).*inputs_embeds"):
+        ss.local_map(lm, torch.randn(1, 5, 8))
+    with pytest.raises(ss.InputError, match=r"must run on x, here torch.float32 rows"):
+        ss.complexity.robustness(lm, torch.randn(1, 5, 8), torch.zeros(1).long(), epsilons=0.1)
+
+
 @pytest.mark.parametrize(
     "function",
     [

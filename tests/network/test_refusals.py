@@ -172,7 +172,7 @@ def test_refusals_say_where_and_why(i, refusals):
         (lambda x: x.flatten(0, 1), "output moves, merges or reduces the batch axis"),
         (lambda x: x.flip(0), "mixes the rows"),
         (lambda x: x.cumsum(0), "mixes the rows"),
-        (lambda x: x.view(2, 24), "fixes the batch size"),
+        (lambda x: x.view(2, 24), "makes a plain number of the batch size"),
         (lambda x: x if x.sum() > 0 else -x, "control flow"),
         (
             lambda x: (x, x),
@@ -186,6 +186,28 @@ def test_refusals_say_where_and_why(i, refusals):
 def test_models_that_are_no_networks_are_refused(function, words, capsys):
     assert words in refusal(function)
     assert capsys.readouterr().err == ""  # where torch would print half a graph
+
+
+class FirstOf(nn.Module):
+    def __init__(self, layer: nn.Module, copies: int = 1) -> None:
+        super().__init__()
+        self.layer, self.copies = layer, copies
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(*[x] * self.copies)[0]
+
+
+@pytest.mark.parametrize(
+    ("model", "ops"),
+    [
+        (FirstOf(nn.RNN(6, 3, batch_first=True)), ["rnn_tanh"]),
+        (FirstOf(nn.LSTM(6, 3, batch_first=True)), ["lstm"]),
+        (FirstOf(nn.MultiheadAttention(6, 2, batch_first=True), 3), ["bmm", "softmax"]),
+    ],
+)
+def test_a_refusal_names_the_cause_and_not_how_the_layer_handles_the_batch_axis(model, ops):
+    lines = [line for line in refusal(model.eval()).splitlines() if line.startswith("  - ")]
+    assert [line.split(": ")[1].split()[0] for line in lines] == ops
 
 
 def test_models_of_several_inputs_are_refused():

@@ -32,6 +32,16 @@ def test_network_describes_itself():
     assert ss.trace(network, None) is network
 
 
+def test_a_site_is_called_by_what_the_user_wrote():
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU6(), nn.Linear(2, 2), nn.Hardtanh(0, 5), Lambda(F.relu6))
+    assert [site.op for site in ss.trace(model, torch.zeros(1, 2)).sites] == ["relu6", "hardtanh", "relu6"]
+    assert [s.op for s in ss.local_complexity(model, torch.ones(1, 2), radius=1.0).sites] == [
+        "relu6",
+        "hardtanh",
+        "relu6",
+    ]
+
+
 def test_depth_counts_the_longest_way():
     class Skip(nn.Module):
         def forward(self, x: Tensor) -> Tensor:

@@ -69,7 +69,7 @@ def test_numbers_are_those_of_the_functions_named(found, classifier, moons):
     assert numbers["complexity"]["spacing of the data"] == pytest.approx(spacing)
     counted = ss.local_complexity(classifier, x, radius=spacing / 2)
     assert numbers["complexity"]["mean folds"] == pytest.approx(float(counted.total.double().mean()))
-    assert numbers["complexity"]["share of units"] == pytest.approx(float(counted.total.double().mean()) / 24)
+    assert numbers["complexity"]["share of neurons"] == pytest.approx(float(counted.total.double().mean()) / 24)
     tiling = ss.tessellate(classifier, ss.Slice.through(*x[[0, 1, 2]].double(), pad=0.15))
     assert numbers["tiles"]["tiles"] == tiling.count
     assert numbers["tiles"]["boundary length"] == pytest.approx(tiling.decision_boundary().length)

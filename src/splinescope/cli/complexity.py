@@ -51,9 +51,9 @@ def command(
         "mean folds": float(totals.mean()),
         "least folds": int(totals.min()),
         "most folds": int(totals.max()),
-        "units": sum(site.units for site in found.sites),
+        "neurons": sum(site.neurons for site in found.sites),
         "radius": found.radius,
-        "share of units": float(found.share.mean()),
+        "share of neurons": float(found.share.mean()),
         "neighbourhood": found.region,
         "what": found.what,
     }

@@ -33,6 +33,7 @@ class LocalComplexity(Result):
 
     Attributes:
         counts: `[N, S]` int64: folds of each site near each point.
+        neurons: `[N, S]` int64: how many of its neurons they belong to: one that bends twice (ReLU6) may have two.
         tiles: `[N]` int64, number of tiles; only from method "exact", else None.
         sites: The S sites, in execution order (a site of a watched module has its place in that order as depth).
         method: "frame", "distance" or "exact".
@@ -45,6 +46,7 @@ class LocalComplexity(Result):
     """
 
     counts: Tensor
+    neurons: Tensor
     tiles: Tensor | None
     sites: tuple[Site, ...]
     method: Method
@@ -57,8 +59,8 @@ class LocalComplexity(Result):
     def __repr__(self) -> str:
         mean = f"{float(self.total.double().mean()):.4g}" if len(self.counts) else "none"
         return (
-            f"LocalComplexity({len(self.counts)} points, mean {mean} folds of {sum(s.units for s in self.sites)} units "
-            f"in the {self.region}, {self.method})"
+            f"LocalComplexity({len(self.counts)} points, mean {mean} folds of {sum(s.neurons for s in self.sites)} "
+            f"neurons in the {self.region}, {self.method})"
         )
 
     @property
@@ -70,12 +72,12 @@ class LocalComplexity(Result):
 
     def summary(self) -> str:
         """How many folds, a table by site, what was counted and how sure it is."""
-        rows = [("site", "units", "mean folds", "most", "exact at")]
+        rows = [("site", "neurons", "mean folds", "most", "exact at")]
         means = self.counts.double().mean(0).tolist() if len(self.counts) else [math.nan] * len(self.sites)
         for i, (name, site) in enumerate(zip(self.names, self.sites, strict=True)):
             most = str(int(self.counts[:, i].max())) if len(self.counts) else "-"
             share = f"{float(self.exact[:, i].double().mean()):.0%} of points" if len(self.counts) else "-"
-            rows.append((name, str(site.units), f"{means[i]:.4g}", most, share))
+            rows.append((name, str(site.neurons), f"{means[i]:.4g}", most, share))
         return f"{self!r}\n{table(rows)}\nCounted: {self.what}.\n{self.assurance}"
 
     @property
@@ -95,8 +97,8 @@ class LocalComplexity(Result):
 
     @property
     def share(self) -> Tensor:
-        """`[N]` share of all units whose folds pass near each point: comparable between networks of other widths."""
-        return self.total.double() / max(1, sum(site.units for site in self.sites))
+        """`[N]` share of all neurons with a fold near each point: comparable between networks of other widths."""
+        return self.neurons.sum(1).double() / max(1, sum(site.neurons for site in self.sites))
 
     @cached_property
     def exact(self) -> Tensor:

@@ -15,19 +15,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
-from torch.overrides import TorchFunctionMode
 
 from .._checks import running_on
 from .._errors import InputError, UnsupportedModelError
 from ..network import Site, SplineNetwork
-from ..network._bend import Bend, Given, reading
-from ..network._export import check_statistics, state_kept, unwrap
+from ..network._bend import Bend, Given, called
+from ..network._export import check_readable, check_statistics, state_kept, unwrap
 from ..network._outputs import Picked, leaves_of, one_tensor
 from ..network._recurrent import unrolled
 from ..network._registry import Operation
 from ..network._twin import hooks_detached
 from ..train import evaluating
+from ._watch import Steps, Watch, constant, module_paths, uncompiled
 
 Forward = Callable[[Any, Tensor], Any]
 """How to call a model on a batch: `(model, x) -> anything`."""
@@ -50,6 +49,7 @@ def sites_of(model: nn.Module | SplineNetwork, example: Tensor, forward: Forward
     if not isinstance(model, nn.Module):
         raise InputError(f"model must be a torch.nn.Module or the result of trace or load, got {type(model).__name__}.")
     model = unwrap(model)
+    check_readable(model)
     check_statistics(model)
     with (
         evaluating(model),
@@ -64,38 +64,7 @@ def sites_of(model: nn.Module | SplineNetwork, example: Tensor, forward: Forward
             yield found
 
 
-@contextlib.contextmanager
-def uncompiled(model: nn.Module) -> Iterator[None]:
-    """Run compiled submodules as they were written, or their functions could not be seen."""
-    if not any(isinstance(getattr(module, "_orig_mod", None), nn.Module) for module in model.modules()):
-        yield
-        return
-    with torch.compiler.set_stance("force_eager"):
-        yield
-
-
-class Watch(TorchFunctionMode):
-    """Reports every call that bends before it runs (it may be in place) and, if asked, its result after.
-
-    `see` may return the call's result, where it has computed it on the way.
-    """
-
-    def __init__(self, see: Callable[[Operation, Given], Any], saw: Callable[[Any], None] | None = None) -> None:
-        super().__init__()
-        self._see = see
-        self._saw = saw
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        found = reading(func, args, kwargs)
-        if found is None:
-            return func(*args, **kwargs)
-        result = self._see(*found)
-        if result is None:
-            result = func(*args, **kwargs)
-        if self._saw is not None:
-            self._saw(result)
-        return result
+_NOTHING = contextlib.nullcontext()
 
 
 @dataclass(frozen=True)
@@ -138,6 +107,7 @@ class Sites:
         calls: list[_Call | None] = []
         sites: list[Site] = []
         winner: list[bool] = []
+        hinges: list[int] = []
         nudged: list[_Seen] = []  # one row moved by rounding, looked at where rows seem to depend on each other
         for place, (three, one, used) in enumerate(zip(seen, alone, reached, strict=True)):
             axis = _row_axis(three.state, one.state)
@@ -150,19 +120,26 @@ class Sites:
                 _check_chaos(three, one, nudged[place], rows[:1], axis)
             calls.append(_Call(three.op, len(sites), axis))
             units = round(rows[0].numel() * (1 - three.idle))
-            sites.append(Site(three.path, three.op, three.shape(one, rows), units, len(sites) + 1))
+            sites.append(Site(three.path, three.name, three.shape(one, rows), units, len(sites) + 1))
             winner.append(three.bend.winner)
+            hinges.append(three.hinges)
         if not sites:
             raise UnsupportedModelError(
                 "No activation was seen in the model's forward pass. Known are the functions of torch and "
-                "torch.nn.functional (relu, gelu, silu, max_pool2d, ...); a scripted model hides them."
+                "torch.nn.functional (relu, gelu, silu, max_pool2d, ...)."
             )
-        self._calls = calls
+        self._calls, self._hinges = calls, hinges
         self.sites, self.winner = tuple(sites), tuple(winner)
         self.affine = self._affine(example)
 
-    def run(self, x: Tensor, visit: Visit, *, cuts: bool = False) -> None:
-        """Run a batch; visit every site with its state `[N, ...]`, or its cuts if asked."""
+    def neurons(self, site: int, near: Tensor) -> Tensor:
+        """`[n]` neurons of a site among its units `[n, ...]`, of which some are marked: those of any marked unit."""
+        return near.reshape(len(near), -1, self._hinges[site]).any(2).sum(1)
+
+    def run(
+        self, x: Tensor, visit: Visit, *, cuts: bool = False, within: contextlib.AbstractContextManager[Any] = _NOTHING
+    ) -> None:
+        """Run a batch; visit every site with its state `[N, ...]`, or its cuts if asked; the model alone `within`."""
         number = 0
 
         def see(operation: Operation, given: Given) -> Any:
@@ -186,7 +163,7 @@ class Sites:
             visit(call.site, value if cuts and bend.winner else rows_first(value, call.axis, len(x)))
             return result
 
-        with Watch(see):
+        with Watch(see), within:
             self._forward(self._model, x)
         if number != len(self._calls):
             raise UnsupportedModelError(
@@ -213,16 +190,19 @@ class Sites:
     def _affine(self, x: Tensor) -> tuple[bool, ...]:
         """Where the second derivatives by the input vanish: exactly 0 for affine steps and folds, and for them alone.
 
-        Seen on a random combination of a site's values at the rows of x; what cannot be differentiated is not certain.
+        Seen on a random combination of a site's values at the rows of x; what cannot be differentiated is not certain,
+        nor is what comes after a call that makes steps, of which derivatives know nothing.
         """
         heights: list[Tensor] = [x.new_zeros(())] * len(self.sites)
-        generator = torch.Generator().manual_seed(0)
+        smooth = [True] * len(self.sites)
+        generator, steps = torch.Generator().manual_seed(0), Steps(self.dtype)
 
         def random_like(value: Tensor) -> Tensor:
             return torch.randn(value.shape, generator=generator).to(value)
 
         def visit(site: int, z: Tensor) -> None:
             heights[site] = (z * random_like(z)).sum()
+            smooth[site] = not steps.seen
 
         def straight(height: Tensor) -> bool:
             try:
@@ -235,9 +215,9 @@ class Sites:
             return bend is None or not bool(bend.any())
 
         rows = x.clone().requires_grad_()
-        with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
+        with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH), constant(self._model):
             try:
-                self.run(rows * 1, visit, cuts=True)  # a leaf could not be changed in place
+                self.run(rows * 1, visit, cuts=True, within=steps)  # a leaf could not be changed in place
             except (RuntimeError, UnsupportedModelError):  # it does not run, or runs otherwise, with gradients
                 return (False,) * len(self.sites)
             first_bent = 0
@@ -245,7 +225,7 @@ class Sites:
                 first_bent = len(heights)
             while first_bent < len(heights) and straight(heights[first_bent]):
                 first_bent += 1
-        return tuple(site < first_bent for site in range(len(heights)))
+        return tuple(site < first_bent and smooth[site] for site in range(len(heights)))
 
     def _reached(self, x: Tensor, count: int) -> list[bool]:
         """Which calls lie on the way to the output, where one of several was picked: by its gradients."""
@@ -277,19 +257,28 @@ class Sites:
             state = bend.state(given)
             kept = None if state is None else state.clone()
             idle = 0.0 if state is None else bend.idle(given)
-            seen.append(_Seen(operation, paths[-1] if paths else "", bend, kept, idle))
+            path = paths[-1] if paths else ""
+            seen.append(_Seen(operation, called(operation.name, given), path, bend, kept, idle))
 
         def saw(result: Any) -> None:
             seen[-1].result = result
 
-        with module_paths(self._model) as paths, Watch(see, saw):
+        hidden: list[str] = []
+        hides = lambda name: hidden.append(f"{(paths and paths[-1]) or 'model'} ({name})")  # noqa: E731
+        with module_paths(self._model) as paths, Watch(see, saw, hides):
             output = self._forward(self._model, x)
+        if hidden:
+            raise UnsupportedModelError(
+                f"The activations of recurrent layers run inside one call, where they cannot be counted: "
+                f"{', '.join(dict.fromkeys(hidden))}. smooth.block(model, path, x) is a part without them."
+            )
         return seen, output
 
 
 @dataclass
 class _Seen:
     operation: Operation
+    name: str
     path: str
     bend: Bend
     state: Tensor | None
@@ -299,6 +288,13 @@ class _Seen:
     @property
     def op(self) -> str:
         return self.operation.name
+
+    @property
+    def hinges(self) -> int:
+        """At how many places each number bends: the last axis of `state`, if there are several."""
+        result, state = self.result, self.state
+        several = isinstance(result, Tensor) and state is not None and state.dim() == result.dim() + 1
+        return int(state.shape[-1]) if several and state is not None and not self.bend.winner else 1
 
     def is_ending(self, output: Any) -> bool:
         """Whether it may end a network and the model returns its result as it is: it rescales the last values."""
@@ -321,37 +317,6 @@ def bend_of(operation: Operation) -> Bend:
     """The bend of an operation that is known to have one."""
     assert operation.bend is not None
     return operation.bend
-
-
-@contextlib.contextmanager
-def module_paths(model: nn.Module) -> Iterator[list[str]]:
-    """A stack of the paths of the modules being run, the innermost last.
-
-    A module that has several paths has the one by which it is called, as in what `trace` reads.
-    """
-    names = {id(module): path for path, module in model.named_modules()}
-    running: list[nn.Module] = []
-    stack: list[str] = []
-
-    def enter(module: nn.Module, args: Any) -> None:
-        path = names.get(id(module), stack[-1] if stack else "")
-        if running:
-            children = running[-1]._modules.items()
-            local = next((name for name, child in children if child is module), None)
-            path = path if local is None else f"{stack[-1]}.{local}".lstrip(".")
-        running.append(module)
-        stack.append(path)
-
-    def leave(module: nn.Module, args: Any, output: Any) -> None:
-        running.pop()
-        stack.pop()
-
-    handles = [register_module_forward_pre_hook(enter), register_module_forward_hook(leave, always_call=True)]
-    try:
-        yield stack
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def rows_first(state: Tensor, axis: int, rows: int) -> Tensor:

@@ -15,7 +15,8 @@ from .._errors import InputError
 from ..network._export import state_kept, unwrap
 from ..network._twin import hooks_detached
 from ..train import evaluating
-from ._sites import Forward, uncompiled
+from ._sites import Forward
+from ._watch import uncompiled
 
 Statistics = Literal["data", "running"]
 """Where a batch norm's mean and variance come from."""

@@ -17,23 +17,23 @@ Region = Literal["disc", "square"]
 
 def exact_counts(
     model: nn.Module | SplineNetwork, x: Tensor, directions: Tensor, radius: float, region: Region, share: Share
-) -> tuple[Tensor, Tensor, SplineNetwork]:
-    """`[N, S]` folds and `[N]` tiles about each point, and the network that was traced."""
+) -> tuple[Tensor, Tensor, Tensor, SplineNetwork]:
+    """`[N, S]` folds, `[N, S]` neurons and `[N]` tiles about each point, and the network that was traced."""
     network = (
         model if isinstance(model, SplineNetwork) else trace(model, x[:1] if len(x) else x.new_zeros(1, *x.shape[1:]))
     )
-    counts = torch.zeros(len(x), len(network.sites), dtype=torch.int64)
+    counts, neurons = torch.zeros(2, len(x), len(network.sites), dtype=torch.int64)
     tiles = torch.zeros(len(x), dtype=torch.int64)
     for i, point in enumerate(x):
         share(i / len(x))
         tiling = tessellate(network, Slice.box(point, directions, radius), progress=False)
-        folds, tiles[i] = folds_and_tiles_within(tiling, None if region == "square" else radius)
-        counts[i] = torch.from_numpy(folds)
-    return counts, tiles, network
+        folds, bending, tiles[i] = folds_and_tiles_within(tiling, None if region == "square" else radius)
+        counts[i], neurons[i] = torch.from_numpy(folds), torch.from_numpy(bending)
+    return counts, neurons, tiles, network
 
 
-def folds_and_tiles_within(tiling: Tiling, radius: float | None) -> tuple[np.ndarray, int]:
-    """Folds per site `[S]` and number of tiles that meet the open disc of this radius about t = 0 (None: everything).
+def folds_and_tiles_within(tiling: Tiling, radius: float | None) -> tuple[np.ndarray, np.ndarray, int]:
+    """Folds and neurons per site, `[S]` each, and tiles that meet the open disc of this radius about 0 (None: all).
 
     A wall that only touches the circle does not count, nor do the domain's sides. Where several folds coincide, the
     tiling names the first of them, and one is counted.
@@ -45,7 +45,18 @@ def folds_and_tiles_within(tiling: Tiling, radius: float | None) -> tuple[np.nda
         meets &= _distance_to_origin(tiling.vertices[walls.ends]) < radius
         tiles = len(tiling.tiles_near(np.zeros(2), radius))
     met = np.unique(np.stack(units_of_cuts(tiling.sites, walls.units[meets])), axis=1)
-    return np.bincount(met[0], minlength=len(tiling.sites)), int(tiles)
+    bending = np.unique(np.stack([met[0], _neurons(tiling, *met)]), axis=1)
+    return *(np.bincount(found[0], minlength=len(tiling.sites)) for found in (met, bending)), int(tiles)
+
+
+def _neurons(tiling: Tiling, sites: np.ndarray, units: np.ndarray) -> np.ndarray:
+    """Which neuron of its site each unit belongs to: itself, but where numbers bend at several places."""
+    found = units.copy()
+    for number, site in enumerate(tiling.sites):
+        if site.units > site.neurons:
+            fold = next(fold for fold in tiling.program("telling neurons apart").folds if fold.site == site)
+            found[sites == number] = fold.elements[units[sites == number]]
+    return found
 
 
 def _distance_to_origin(ends: np.ndarray) -> np.ndarray:

@@ -18,8 +18,10 @@ from .._progress import Share
 from ._sites import Sites
 
 
-def frame_counts(net: Sites, x: Tensor, directions: Tensor, radius: float, max_bytes: int, share: Share) -> Tensor:
-    """`[N, S]`: units of each site whose state is not constant over the vertices `x +- radius * directions`.
+def frame_counts(
+    net: Sites, x: Tensor, directions: Tensor, radius: float, max_bytes: int, share: Share
+) -> tuple[Tensor, Tensor]:
+    """`[N, S]` units of each site whose state is not constant over `x +- radius * directions`; and neurons.
 
     Vertices are made, run and reduced block by block: what stays of a site is the smallest and the largest of its
     values per point and unit. Rows lie vertex by vertex, so that this is a sweep over long contiguous rows. A linear
@@ -38,7 +40,7 @@ def frame_counts(net: Sites, x: Tensor, directions: Tensor, radius: float, max_b
     rows = max(1, max_bytes // (widest * torch.finfo(net.dtype).bits // 8))
     vertices_at_once = min(len(steps), rows)
     points_at_once = max(1, rows // vertices_at_once)
-    counts = torch.zeros(len(x), len(net.sites), dtype=torch.int64, device=net.device)
+    counts, neurons = torch.zeros(2, len(x), len(net.sites), dtype=torch.int64, device=net.device)
     broken = torch.zeros(len(net.sites), dtype=torch.bool, device=net.device)
     for first in range(0, len(x), points_at_once):
         share(first / len(x))
@@ -49,9 +51,10 @@ def frame_counts(net: Sites, x: Tensor, directions: Tensor, radius: float, max_b
             for (low, high), win in zip(extremes, net.winner, strict=True)
         ]
         counts[first : first + len(points)] = torch.stack([units.sum(1) for units in moved], 1)
+        neurons[first : first + len(points)] = torch.stack([net.neurons(i, m) for i, m in enumerate(moved)], 1)
         broken |= torch.stack([low.sum(dtype=torch.float32) for low, _ in extremes]).isnan()  # NaN spreads to sums
     check_numbers(net, broken)
-    return counts.cpu()
+    return counts.cpu(), neurons.cpu()
 
 
 def _extremes(net: Sites, points: Tensor, blocks: tuple[Tensor, ...]) -> list[tuple[Tensor, Tensor]]:

@@ -15,8 +15,8 @@ from ._sites import Sites
 from .humayun2024_frame import check_numbers
 
 
-def distance_counts(net: Sites, x: Tensor, radius: float, max_bytes: int, share: Share) -> Tensor:
-    """`[N, S]`: units of each site with |z(x)| <= radius * ||grad_x z(x)||.
+def distance_counts(net: Sites, x: Tensor, radius: float, max_bytes: int, share: Share) -> tuple[Tensor, Tensor]:
+    """`[N, S]` units of each site with |z(x)| <= radius * ||grad_x z(x)||; and neurons.
 
     Forward-mode derivatives: the unit vectors of input space go through the network beside the points, several per
     pass, and only the sum of squares per point and unit is kept. D + 1 directions cost about 2 D forward passes per
@@ -28,7 +28,7 @@ def distance_counts(net: Sites, x: Tensor, radius: float, max_bytes: int, share:
     directions_at_once = min(size, rows)
     points_at_once = max(1, rows // directions_at_once)
     basis = torch.eye(size, dtype=net.dtype, device=net.device).reshape(size, *x.shape[1:])
-    counts = torch.zeros(len(x), len(net.sites), dtype=torch.int64, device=net.device)
+    counts, neurons = torch.zeros(2, len(x), len(net.sites), dtype=torch.int64, device=net.device)
     broken = torch.zeros(len(net.sites), dtype=torch.bool, device=net.device)
     for first in range(0, len(x), points_at_once):
         share(first / len(x))
@@ -40,8 +40,9 @@ def distance_counts(net: Sites, x: Tensor, radius: float, max_bytes: int, share:
             if net.winner[site]:
                 near = near.any(1)
             counts[first : first + len(points), site] = near.flatten(1).sum(1)
+            neurons[first : first + len(points), site] = net.neurons(site, near)
     check_numbers(net, broken)
-    return counts.cpu()
+    return counts.cpu(), neurons.cpu()
 
 
 def heights_and_slopes(

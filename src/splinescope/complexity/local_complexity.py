@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .._checks import as_rows, check_choice, check_whole
+from .._checks import as_rows, check_choice, check_rows_of, check_whole
 from .._errors import InputError
 from .._parallel import by_rows
 from .._progress import Progress, check_progress, sharing
@@ -103,6 +103,8 @@ def local_complexity(
     if chunk_bytes is not None:
         chunk_bytes = check_whole(chunk_bytes, "chunk_bytes")
     points = _as_points(x)
+    if isinstance(model, SplineNetwork):
+        points = check_rows_of(points, model.input_shape, "x")
     radius = as_radius(radius, points)
     shape, size = tuple(points.shape[1:]), math.prod(points.shape[1:])
     if method == "distance" and directions is not None:
@@ -125,9 +127,10 @@ def local_complexity(
             raise InputError(f"directions of method 'exact' must be the 2 that span the plane, got {len(plane)}.")
         mode = evaluating(model) if isinstance(model, nn.Module) else contextlib.nullcontext()
         with mode, sharing(progress, "local complexity") as share:
-            counts, tiles, network = exact_counts(model, points, plane, radius, region, share)  # type: ignore[arg-type]
+            counts, neurons, tiles, network = exact_counts(model, points, plane, radius, region, share)  # type: ignore[arg-type]
         where = f"{region} of {'radius' if region == 'disc' else 'half side'} {radius:g}"
-        return LocalComplexity(counts, tiles, network.sites, method, radius, 2, size, where, (True,) * counts.shape[1])
+        exact = (True,) * counts.shape[1]
+        return LocalComplexity(counts, neurons, tiles, network.sites, method, radius, 2, size, where, exact)
     frame = None
     if method == "frame":
         frame = _as_frame(min(size, _DIRECTIONS) if directions is None else directions, shape, generator)
@@ -135,12 +138,12 @@ def local_complexity(
         points = points.to(net.device, torch.promote_types(net.dtype, torch.float32))
         block = chunk_bytes or _BLOCK_BYTES.get(net.device.type, _BLOCK_BYTES_ELSEWHERE)
         if frame is not None:
-            counts = frame_counts(net, points, frame, radius, block, share)
+            found = frame_counts(net, points, frame, radius, block, share)
             return _result(
-                net, counts, method, radius, len(frame), size, f"frame of {len(frame)} directions, r = {radius:g}"
+                net, found, method, radius, len(frame), size, f"frame of {len(frame)} directions, r = {radius:g}"
             )
-        counts = distance_counts(net, points, radius, block, share)
-        return _result(net, counts, method, radius, size, size, f"ball of radius {radius:g}")
+        found = distance_counts(net, points, radius, block, share)
+        return _result(net, found, method, radius, size, size, f"ball of radius {radius:g}")
 
 
 def _by_workers(model: Any, points: Tensor, workers: int, **options: Any) -> LocalComplexity:
@@ -150,13 +153,14 @@ def _by_workers(model: Any, points: Tensor, workers: int, **options: Any) -> Loc
         partial(local_complexity, model, progress=False, **options), [points], workers=workers, what="points"
     )
     tiles = None if parts[0].tiles is None else torch.cat([part.tiles for part in parts if part.tiles is not None])
-    return replace(parts[0], counts=torch.cat([part.counts for part in parts]), tiles=tiles)
+    counts, neurons = (torch.cat([getattr(part, name) for part in parts]) for name in ("counts", "neurons"))
+    return replace(parts[0], counts=counts, neurons=neurons, tiles=tiles)
 
 
 def _result(
-    net: Sites, counts: Tensor, method: Method, radius: float, dimension: int, size: int, region: str
+    net: Sites, found: tuple[Tensor, Tensor], method: Method, radius: float, dimension: int, size: int, region: str
 ) -> LocalComplexity:
-    return LocalComplexity(counts, None, net.sites, method, radius, dimension, size, region, net.affine)
+    return LocalComplexity(*found, None, net.sites, method, radius, dimension, size, region, net.affine)
 
 
 def _as_points(x: Any) -> Tensor:

@@ -12,11 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._checks import as_rows, check_choice, check_positive, check_whole
+from .._checks import as_rows, check_choice, check_positive, check_whole, running_on
 from .._display import Result, table
 from .._errors import InputError
 from .._progress import Progress, check_progress, sharing
 from ..network import SplineNetwork
+from ..network._export import check_readable
 from ..network._outputs import one_tensor
 from ..train import evaluating
 from ._attacks import Loss, Norm, Scores, attack_loss, blocks, margins, pgd, random_search
@@ -230,6 +231,7 @@ def _module(model: Any, name: str) -> nn.Module:
         raise InputError(
             f"{name} must be a torch.nn.Module or the result of trace or load, got {type(model).__name__}."
         )
+    check_readable(model, scripted=True)  # attacks need gradients
     return model
 
 
@@ -275,7 +277,8 @@ def class_scores(model: nn.Module, forward: Forward | None) -> Scores:
     """`[N, C]` scores of C >= 2 classes; a model of one score has its zero as the other one's."""
 
     def scores(x: Tensor) -> Tensor:
-        values = one_tensor(model(x) if forward is None else forward(model, x))
+        with running_on(x):
+            values = one_tensor(model(x) if forward is None else forward(model, x))
         if values.dim() == 1:
             values = values[:, None]
         if values.dim() != 2:

@@ -17,7 +17,7 @@ from .._checks import check_choice, refuse_collections
 from .._derivatives import columns, differentiating, first_line, pull_back
 from .._errors import InputError
 from ..network import Program, SplineNetwork
-from ..network._export import check_mode, check_statistics
+from ..network._export import check_mode, check_readable, check_statistics
 from ..network._outputs import Picked
 from ._ending import before_ending
 
@@ -124,6 +124,7 @@ def generator_module(model: Generator) -> nn.Module:
         raise InputError(
             f"model must be a torch.nn.Module (or the result of trace or load), got {type(module).__name__}."
         )
+    check_readable(module)
     return module if isinstance(module, Picked) else Picked(module)
 
 

@@ -163,8 +163,18 @@ def skips_of(module: GraphModule) -> list[Skip]:
         path = module_path(node)
         identity = parents[short] is source
         found.append(Skip(path or "model", path, identity, node.name, source.name, parents[long].name))
-        parts.append(module_path(parents[long]))
+        parts.append(module_path(_working(parents[long], above)))
     return _named(found, parts)
+
+
+def _working(node: Node, above: dict[Node, set[Node]]) -> Node:
+    """The last op of a way that does something: what follows it (a dropout in eval mode, a view) names no part."""
+    while op_name(node.target) in _MOVES and node.op == "call_function":
+        given = [parent for parent in node.all_input_nodes if parent in above]
+        if len(given) != 1:
+            break
+        node = given[0]
+    return node
 
 
 def _named(found: list[Skip], parts: list[str]) -> list[Skip]:

@@ -123,6 +123,30 @@ def reading(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[O
     return None if found.bend is None else (found, Given(name, found.name, args, kwargs))
 
 
+def called(op: str, arguments: Arguments) -> str:
+    """What an op is called where it stands: `nn.ReLU6` runs as a hardtanh from 0 to 6."""
+    six = op == "hardtanh" and (arguments["min_val"], arguments["max_val"]) == (0, 6)
+    return "relu6" if six else op
+
+
+COARSE = (
+    "casts to {0}, which is coarser than the model: rounding makes steps, not affine pieces; leave the cast out, or "
+    "convert the whole model with model.to(dtype)."
+)
+
+
+def is_coarser(dtype: torch.dtype, precision: torch.dtype) -> bool:
+    """Whether numbers of a dtype are rounded more than those of another."""
+    return dtype.is_floating_point and torch.finfo(dtype).eps > torch.finfo(precision).eps
+
+
+def makes_steps(func: Any, result: Any, precision: torch.dtype) -> bool:
+    """Whether a call makes steps of what is continuous: it jumps by the table, or rounds to a coarser dtype."""
+    if operation(getattr(func, "__name__", "")).kind == "jump":
+        return True
+    return isinstance(result, Tensor) and is_coarser(result.dtype, precision)
+
+
 def hinged(hinges: Hinges) -> Bend:
     """Elementwise: the distances to the hinges, in a last axis of their own if there are several."""
 

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ._bend import called, is_coarser
 from ._patches import Patches
 from ._program import Affine, Fold, Seal, Site, Smooth, Step
 
@@ -116,8 +117,7 @@ class Call:
         self.path = path
         self.shape = shape
         self.dtype = torch.float64 if dtype.is_floating_point else dtype
-        coarser = dtype.is_floating_point and torch.finfo(dtype).eps > torch.finfo(precision).eps
-        self.rounds_to = dtype if coarser else None
+        self.rounds_to = dtype if is_coarser(dtype, precision) else None
         self.pick = pick
         self.merged = merged
         self.steps: list[Step] = []
@@ -242,7 +242,7 @@ class Call:
     ) -> Live:
         """Emit a fold, one level deeper than this call's inputs."""
         shape = self.shape if shape is None else shape
-        site = Site(self.path, self.op, shape, len(gains), self.depth + 1)
+        site = Site(self.path, called(self.op, self), shape, len(gains), self.depth + 1)
         output = Live(self.name + suffix, shape, site.depth)
         self.steps.append(
             Fold(

@@ -97,21 +97,31 @@ def check_mode(model: nn.Module) -> None:
         raise UnsupportedModelError(f"Parameters not initialised yet: {', '.join(lazy)}. Run the model once first.")
 
 
-def check_readable(model: nn.Module) -> None:
-    """Refuse scripted and quantised models by what they are, naming their outermost such parts."""
-    unreadable = {path: module for path, module in model.named_modules() if hidden(module)}
+def check_readable(model: nn.Module, *, scripted: bool = False, quantised: bool = False) -> None:
+    """Refuse scripted and quantised models (but those allowed) by what they are, naming their outermost such parts."""
+    allowed = {reason for reason, allow in ((SCRIPTED, scripted), (QUANTISED, quantised)) if allow}
+    modules = dict(model.named_modules())
+    found = {path: hidden(module) for path, module in modules.items()}
+    unreadable = {path: reason for path, reason in found.items() if reason is not None and reason not in allowed}
     outer = [path for path in unreadable if not path or path.rpartition(".")[0] not in unreadable]
     if outer:
-        parts = [f"{path or 'it'} ({type(unreadable[path]).__name__}) {hidden(unreadable[path])}" for path in outer]
+        named: dict[str, list[str]] = {reason: [] for reason in unreadable.values()}
+        for path in outer:
+            named[unreadable[path]].append(f"{path or 'it'} ({type(modules[path]).__name__})")
+        parts = [f"{', '.join(names)} {reason}" for reason, names in named.items() if names]
         raise UnsupportedModelError(f"The model cannot be read: {'; '.join(parts)}.")
+
+
+SCRIPTED = "is a ScriptModule, which hides its operations: give the torch.nn.Module that it was made from"
+QUANTISED = "is quantised: it rounds, so its output is made of steps, not of affine pieces; give the float model"
 
 
 def hidden(module: nn.Module) -> str | None:
     """Why nothing of a module can be read, for the kinds of which torch shows too little."""
     if isinstance(module, torch.jit.ScriptModule):
-        return "is a ScriptModule, which hides its operations: give the torch.nn.Module that it was made from"
+        return SCRIPTED
     if "quantized" in type(module).__module__ and type(module).__module__.startswith("torch."):
-        return "is quantised: it rounds, so its output is made of steps, not of affine pieces; give the float model"
+        return QUANTISED
     return None
 
 
@@ -236,7 +246,10 @@ def explain(error: Exception, batch: Tensor) -> str:
     if batch.dim() == 1:
         return "The model does not take rows of single numbers: the example needs a batch axis first, example[None]."
     if fixes_batch(error):
-        return "The model fixes the batch size in its code; use x.shape[0] or -1 instead of a number."
+        return (
+            "The model's code makes a plain number of the batch size, so that it holds for one size only: a number "
+            "written out, or int(...) of it. Use x.shape[0] as it is, or -1."
+        )
     if isinstance(error, TypeError) and "argument" in text:
         return (
             f"The model cannot be called with one input: {first.rstrip('.')}. Wrap it in a module that takes one "

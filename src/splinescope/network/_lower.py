@@ -23,6 +23,7 @@ from .shapes import IDENTITIES, RESHAPES
 
 BATCH_NUMBER = "uses the batch size as a number; a row must not know how many others there are."
 BATCH_AXIS = "moves, merges or reduces the batch axis; every operation must act on each row by itself."
+_BATCH = (BATCH_AXIS, BATCH_NUMBER)
 
 
 class Sized:
@@ -122,7 +123,7 @@ class Lowering:
         self.steps: list[Step] = []
         self.paths: dict[str, str] = {}
         self.ops: dict[str, str] = {}
-        self.refusals: list[str] = []
+        self.refusals: list[tuple[str, str, str]] = []  # (path, what, reason)
         self.kinds: set[str] = set()
 
     def program(self) -> Program:
@@ -132,7 +133,7 @@ class Lowering:
             self.values[node] = self._lower(node)
         result = self.values[source.output]
         if self.refusals:
-            raise refused(list(dict.fromkeys(self.refusals)), self.kinds == {"smooth"})
+            raise refused(told(self.refusals), self.kinds == {"smooth"})
         if isinstance(result, Live) and result.merged > 1:
             raise UnsupportedModelError(f"The model's output {BATCH_AXIS}")
         if not isinstance(result, Live):
@@ -323,7 +324,7 @@ class Lowering:
         where = module_path(source)
         kind = module_kind(source)
         self.kinds.add(operation(op).kind)
-        self.refusals.append(f"{where or 'model'} ({kind}): {op} {reason}")
+        self.refusals.append((where, f"{where or 'model'} ({kind}): {op}", reason))
         return self._resumed(node)
 
     def _resumed(self, node: Node) -> Live | Lost:
@@ -334,6 +335,13 @@ class Lowering:
             return Live(node.name, shape, 0, merged) if known else Lost()  # type: ignore[arg-type]
         except Refusal:
             return Lost()
+
+
+def told(refusals: list[tuple[str, str, str]]) -> list[str]:
+    """One line each; how a part handles the batch axis only where nothing else of it is in the way."""
+    other = {path for path, _, reason in refusals if path and reason not in _BATCH}
+    kept = (f"{what} {reason}" for path, what, reason in refusals if path not in other or reason not in _BATCH)
+    return list(dict.fromkeys(kept))
 
 
 def unmerged(value: Any) -> Any:

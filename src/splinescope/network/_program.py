@@ -60,6 +60,11 @@ class Site:
             object.__setattr__(self, "cuts", self.units)
 
     @property
+    def neurons(self) -> int:
+        """How many numbers bend: a unit per fold, but a number that bends twice (ReLU6, a clamp) is one neuron."""
+        return min(self.units, math.prod(self.shape))
+
+    @property
     def label(self) -> str:
         """Path and op, or the op alone for a function of the model itself."""
         return f"{self.path} {self.op}".lstrip()

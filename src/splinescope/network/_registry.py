@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Rule = Callable[["Call"], Any]
 """From one node of the exported graph to what it became: a `Live` value after emitting steps, or a constant."""
 
-Kind = Literal["affine", "fold", "constant", "smooth", "random", "refused"]
+Kind = Literal["affine", "fold", "constant", "smooth", "jump", "recurrent", "random", "refused"]
 
 UNKNOWN = "has no rule; docs/network.md shows how to add one in a few lines."
 
@@ -31,7 +31,8 @@ class Operation:
     Attributes:
         name: Its ATen name without overload, e.g. "conv2d"; `relu_` is `relu`.
         kind: "affine" in its live inputs, "fold" (continuous and piecewise affine), "constant" (never depends on the
-            values of its inputs), "smooth" (a smooth function of each number), "random" or "refused".
+            values of its inputs), "smooth" (a smooth function of each number), "jump" (not continuous), "recurrent" (a
+            whole recurrent layer or cell, whose activations do not show), "random" or "refused".
         rule: Lowers a call of it; None if none can be.
         reason: Why not, and what to do.
         ending: Name under which it may stand at the very end of a network, whose tiling is that of what comes before;

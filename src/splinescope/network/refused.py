@@ -31,6 +31,7 @@ GATES = (
     "multiplies gates and states that both depend on the input; not piecewise affine, and no exact tiles exist; "
     'nn.RNN(nonlinearity="relu", batch_first=True) is.'
 )
+TANH = 'is smooth, not piecewise affine; with nonlinearity="relu" it is.'
 ATTENTION = "multiplies values that both depend on the input; not piecewise affine, and no exact tiles exist."
 
 refuse(SMOOTH, "exp", "expm1", "sin", "cos", "atan", "arctan", "square", kind="smooth")
@@ -65,6 +66,8 @@ refuse(
     JUMP,
     *("sign", "sgn", "floor", "ceil", "round", "trunc", "frac", "gt", "ge", "lt", "le", "eq", "ne"),
     *("heaviside", "remainder", "fmod", "argmin", "argsort", "mode", "nonzero"),
+    *("fake_quantize_per_tensor_affine", "fake_quantize_per_channel_affine", "fused_moving_avg_obs_fake_quant"),
+    kind="jump",
 )
 refuse(
     RANDOM,
@@ -73,9 +76,9 @@ refuse(
     kind="random",
 )
 refuse(TRAINING, "_native_batch_norm_legit_functional", "_native_batch_norm_legit", "_batch_norm_with_update")
-refuse(RECURRENT, "rnn_relu", "rnn_relu_cell")
-refuse(GATES, "lstm", "gru", "lstm_cell", "gru_cell")
-refuse('is smooth, not piecewise affine; with nonlinearity="relu" it is.', "rnn_tanh", "rnn_tanh_cell")
+refuse(RECURRENT, "rnn_relu", "rnn_relu_cell", kind="recurrent")
+refuse(GATES, "lstm", "gru", "lstm_cell", "gru_cell", kind="recurrent")
+refuse(TANH, "rnn_tanh", "rnn_tanh_cell", kind="recurrent")
 refuse(ATTENTION, "scaled_dot_product_attention", "bilinear", "_native_multi_head_attention")
 
 LATE = (

@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
+from ._bend import COARSE
 from ._call import Call, Live, Refusal, Rows
 from ._patches import padded
 from ._registry import affine
@@ -37,10 +38,7 @@ def unchanged(call: Call) -> Any:
     if not call.dtype.is_floating_point:
         raise Refusal(f"casts to {call.dtype}: not continuous.")
     if call.rounds_to is not None:
-        raise Refusal(
-            f"casts to {call.rounds_to}, which is coarser than the model: rounding makes steps, not affine pieces; "
-            "leave the cast out, or convert the whole model with model.to(dtype)."
-        )
+        raise Refusal(COARSE.format(call.rounds_to))
     return call.affine(identity, identity, inputs=call.lives[:1])
 
 

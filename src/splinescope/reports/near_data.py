@@ -32,27 +32,28 @@ def complexity(subject: Subject) -> ReportBlock:
     model = subject.model
     found = local_complexity(model, points, radius=radius, progress=False)
     means = found.counts.double().mean(0)
-    units = torch.tensor([max(1, site.units) for site in found.sites], dtype=torch.float64)
+    neurons = torch.tensor([max(1, site.neurons) for site in found.sites], dtype=torch.float64)
+    bending = found.neurons.double().mean(0) / neurons
     total, share = float(means.sum()), float(found.share.mean())
 
     def draw(figure: Figure) -> None:
         ax = figure.subplots()
-        ax.bar(range(len(means)), (100 * means / units).numpy(), color="#35b779")
+        ax.bar(range(len(means)), (100 * bending).numpy(), color="#35b779")
         whole_numbers(ax)
         ax.set_xlabel("site, numbered in order of execution")
-        ax.set_ylabel("% of its units that fold near a point")
+        ax.set_ylabel("% of its neurons that fold near a point")
 
     return ReportBlock(
         "complexity",
         "Local complexity",
-        headline=f"{total:.3g} folds near a data point, {share:.2%} of all units",
+        headline=f"{total:.3g} folds near a data point, by {share:.2%} of all neurons",
         certainty="estimate",
         scope=f"{found.what}; mean over {len(points)} points",
         reading="Few folds near the data mean that the network is nearly one affine map there; many mean that it "
         "changes its mind within half the distance to the next data point. Compare networks on the same data only.",
         call=f"splinescope.local_complexity(model, x, radius={radius:.4g})",
         numbers={
-            "radius": radius, "spacing of the data": subject.spacing, "mean folds": total, "share of units": share,
+            "radius": radius, "spacing of the data": subject.spacing, "mean folds": total, "share of neurons": share,
             "neighbourhood": found.region, "mean folds by site": means.tolist(),
             "sites": found.names,
         },

@@ -14,6 +14,7 @@ from .._checks import as_float64_array, as_rows, running_on
 from .._errors import InputError, UnsupportedModelError
 from ..complexity import data_spacing
 from ..network import SplineNetwork, trace
+from ..network._export import check_readable
 from ..network._outputs import one_tensor
 from ..network._program import Smooth
 from .block import NotApplicable
@@ -171,6 +172,8 @@ def as_subject(model: Any, x: Any, y: Any, seed: int) -> Subject:
         raise InputError(f"model must be a torch.nn.Module or the result of trace or load, got {type(model).__name__}.")
     if isinstance(model, nn.Module) and model.training:
         raise InputError("model must be in evaluation mode for a report: call model.eval() first.")
+    if isinstance(model, nn.Module):
+        check_readable(model)
     points = x.detach().cpu() if isinstance(x, Tensor) else torch.from_numpy(as_float64_array(x, "x"))
     if not points.is_floating_point() or points.dim() < 2 or len(points) < 2:
         raise InputError(

@@ -11,7 +11,7 @@ from .block import ReportBlock
 
 MAIN: dict[str, str] = {
     "folds": "share of channels that fold between points",
-    "complexity": "share of units",
+    "complexity": "share of neurons",
     "tiles": "folds per length and spacing",
     "margins": "median edge over spacing",
     "depth": "effective rank before the output",

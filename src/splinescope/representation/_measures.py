@@ -42,12 +42,12 @@ class OddPoint(Result):
 
 @dataclass(frozen=True, repr=False)
 class LayerGeometry(Result):
-    """The representation `H` of a batch at one place of a network, `n` points in `d` units.
+    """The representation `H` of a batch at one place of a network, `n` points of `d` numbers.
 
     Attributes:
         name: Module path (or "input", "output").
         op: What made it, e.g. "relu".
-        n, d: Points and units.
+        n, d: Points, and numbers of one (of a convolution, channels times positions).
         epsilon: Relative rounding of the numbers it was computed in.
         norms: `[n]` lengths of the points.
         singular_values: `[min(n, d)]`, descending.
@@ -82,7 +82,7 @@ class LayerGeometry(Result):
     certainty = "exact"
 
     def __repr__(self) -> str:
-        return f"LayerGeometry({self.name} {self.op}, {self.n} points in {self.d} units, rank {self.rank()})"
+        return f"LayerGeometry({self.name} {self.op}, {self.n} points in {self.d} numbers, rank {self.rank()})"
 
     def rank(self, rtol: float | None = None) -> int:
         """Number of singular values above `rtol` times the largest (default: rounding, as in torch)."""

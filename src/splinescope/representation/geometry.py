@@ -15,6 +15,7 @@ from .._checks import as_rows, check_choice
 from .._display import Result, table
 from .._errors import InputError, UnsupportedModelError
 from ..network import Fold, Seal, SplineNetwork, trace
+from ..network._export import check_readable
 from ..network._outputs import SeveralOutputs, one_tensor
 from ..network._program import walk
 from ._measures import LayerGeometry, OddPoint, measure
@@ -73,7 +74,7 @@ class RepresentationGeometry(Result):
         head = (
             "layer",
             "op",
-            "units",
+            "numbers",
             "rank",
             "stable",
             "effect.",
@@ -109,7 +110,7 @@ class RepresentationGeometry(Result):
                 "name": layer.name,
                 "op": layer.op,
                 "points": layer.n,
-                "units": layer.d,
+                "numbers": layer.d,
                 "rank": layer.rank(),
                 "rank_at_1e-2": layer.rank(1e-2),
                 "stable_rank": layer.stable_rank,
@@ -219,6 +220,7 @@ def _by_trace(network: SplineNetwork, batch: Tensor, record: Record) -> None:
 
 
 def _by_hooks(model: nn.Module, batch: Tensor, record: Record) -> None:
+    check_readable(model, quantised=True)
     batch = batch.to(next((p for p in model.parameters() if p.is_floating_point()), batch))
     record("input", "input", batch)
     last: list[Tensor] = []

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
 from .._errors import InputError
-from ..complexity._sites import uncompiled
+from ..complexity._watch import uncompiled
 from ..network._twin import hooks_detached
 
 Forward = Callable[[Any, Any], Any]

@@ -16,6 +16,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_map
 
 from .._errors import UnsupportedModelError
+from ..network._bend import COARSE, is_coarser
 from . import _functions as table
 
 _KIND = "_splinescope_kind"
@@ -48,11 +49,13 @@ class Holding(TorchFunctionMode):
 
     Args:
         paths: Stack of the paths of the modules being run, the innermost last, for messages.
+        precision: Dtype of the model.
         replay: A record of an earlier pass of the same model.
     """
 
-    def __init__(self, paths: list[str], replay: Record | None = None) -> None:
+    def __init__(self, paths: list[str], precision: torch.dtype, replay: Record | None = None) -> None:
         super().__init__()
+        self._precision = precision
         self._paths = paths
         self._replay = replay
         self._at = 0
@@ -76,6 +79,8 @@ class Holding(TorchFunctionMode):
             with self:
                 return table.opened(func)(*args, **kwargs)
         result = self._apply(func, name, args, kwargs, [k for k in kinds if k])
+        if isinstance(result, Tensor) and kind_of(result) != FACTOR and is_coarser(result.dtype, self._precision):
+            raise UnsupportedModelError(f"{self._where(name)}: {name} {COARSE.format(result.dtype)}")
         if table.writes(func, kwargs) and isinstance(args[0], Tensor) and result is not args[0]:
             args[0].copy_(result)
             _mark(args[0], kind_of(result), origin_of(result))

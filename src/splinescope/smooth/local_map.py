@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_map
 from .._checks import as_float64_array, as_rows, check_generator, check_whole, running_on
 from .._display import Result, table
 from .._errors import InputError, UnsupportedModelError
-from ..complexity._sites import module_paths, uncompiled
+from ..complexity._watch import module_paths, uncompiled
 from ..network._export import check_mode, check_statistics, unwrap
 from ..network._outputs import one_tensor
 from ..network._twin import hooks_detached
@@ -245,7 +245,7 @@ class LocalMap(Result):
         """The held network on u; (output, record). With no record, one is made at u."""
         with hooks_detached(self._model), uncompiled(self._model), module_paths(self._model) as paths:
             entering = mark_live(u * 1.0)
-            with Holding(paths, record) as holding:
+            with Holding(paths, u.dtype, record) as holding:
                 output = self._tensor(self._function(entering))
         if record is None and kind_of(output) == FACTOR:
             lines = "\n".join(f"  - {line}" for line in origin_of(output))

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .._errors import InputError, UnsupportedModelError
-from ..network._export import unwrap
+from ..network._export import check_readable, unwrap
 from ._replacing import Replacing
 
 _SOFT = frozenset(("gelu", "silu", "mish", "softplus", "elu", "celu", "softened_relu"))
@@ -74,6 +74,7 @@ def soften(
             raise InputError(f"beta must lie in [0, 1], got {value!r}{f' for {path!r}' if path else ''}.")
     if not 0 <= mix <= 1:
         raise InputError(f"mix must lie in [0, 1], got {mix!r}.")
+    check_readable(unwrap(model), quantised=True)
     inner = copy.deepcopy(unwrap(model))
     if isinstance(inner, Softened):
         inner = inner.model
@@ -95,6 +96,7 @@ def harden(model: nn.Module) -> nn.Module:
         >>> bool((ss.smooth.harden(net)(torch.randn(5, 2)) >= 0).all())
         True
     """
+    check_readable(unwrap(model), quantised=True)
     inner = copy.deepcopy(unwrap(model))
     if isinstance(inner, Softened):
         return inner.model
