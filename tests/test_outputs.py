@@ -91,6 +91,7 @@ ONE: dict[str, Callable[[Any], Any]] = {
     "complexity robustness": lambda m: complexity.robustness(
         m, X, Y, epsilons=0.1, steps=2, restarts=1, queries=2, generator=seeded()
     ).summary(),
+    "complexity FoldMonitor": monitored(lambda m: complexity.FoldMonitor(m, X)),
     "complexity local_complexity exact": lambda m: ss.local_complexity(m, X[:2], radius=0.5, method="exact").counts,
     "normalization fold_distances": lambda m: normalization.fold_distances(m, X).summary(),
     "normalization point_distances": lambda m: normalization.point_distances(m, X),
@@ -169,7 +170,8 @@ ANY: dict[str, Callable[[Any], Any]] = {
 }
 MODULES_ONLY = {name for name in ONE if name.endswith("+")} | {
     "complexity timeline", "normalization initialize_", "smooth local_map", "smooth boundary_curvature", "smooth steer",
-    "landscape CurvatureMonitor", "landscape LayerwiseDescent", "representation representation_geometry hooks",
+    "complexity FoldMonitor", "landscape CurvatureMonitor", "landscape LayerwiseDescent",
+    "representation representation_geometry hooks",
 }  # fmt: skip
 NOT_CALLED = {"network SplineNetwork", "smooth LocalMap", "train TrainingMonitor"}  # made by others
 PARTS = ("network", "tiling", "train", "complexity", "normalization", "representation", "smooth", "landscape",

@@ -178,7 +178,7 @@ class Sites:
             entering.append(next((t for t in given.tensors() if t.requires_grad), None))
 
         with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH), Watch(see):
-            value = loss(self._forward(self._model, x.clone().requires_grad_() * 1))
+            value = loss(one_tensor(self._forward(self._model, x.clone().requires_grad_() * 1)))
         known = [(call, t) for call, t in zip(self._calls, entering, strict=True) if call is not None and t is not None]
         slopes = torch.autograd.grad(value, [t for _, t in known], allow_unused=True)
         return {

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from .._checks import as_rows, check_whole
 from .._errors import InputError
 from ..network import site_names
+from ..network._outputs import one_tensor
 from ..train import Metric, Record, Schedule, TrainingMonitor, evaluating
 from ._sites import Sites, sites_of
 from .linear_distance import heights_and_slopes
@@ -171,8 +172,8 @@ def _boundary(model: nn.Module, x: Tensor, pairs: int) -> Tensor:
     """Points where the predicted class changes, by halving ways between neighbouring rows of different class."""
     if pairs == 0:
         return x[:0]
-    scores = model(x)
-    if not isinstance(scores, Tensor) or scores.dim() != 2 or scores.shape[1] < 2:
+    scores = one_tensor(model(x))
+    if scores.dim() != 2 or scores.shape[1] < 2:
         raise InputError("model must return scores [N, C] of at least two classes; else give pairs=0.")
     classes = scores.argmax(1)
     chosen = [(i, j) for i, j in pairwise(range(len(x))) if classes[i] != classes[j]][:pairs]
@@ -182,7 +183,7 @@ def _boundary(model: nn.Module, x: Tensor, pairs: int) -> Tensor:
     start = classes[[i for i, _ in chosen]]
     for _ in range(_HALVINGS):
         middle = 0.5 * (a + b)
-        same = (model(middle).argmax(1) == start).reshape(-1, *[1] * (x.dim() - 1))
+        same = (one_tensor(model(middle)).argmax(1) == start).reshape(-1, *[1] * (x.dim() - 1))
         a, b = torch.where(same, middle, a), torch.where(same, b, middle)
     return a
 
