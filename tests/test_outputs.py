@@ -118,6 +118,7 @@ ONE: dict[str, Callable[[Any], Any]] = {
     "landscape certified_surface": lambda m: landscape.certified_surface(m, X, TARGETS, MOVES, cells=2).summary(),
     "landscape curvature": lambda m: ss.curvature(m, X, TARGETS, layer="0").dense(),
     "landscape curvature_factor": lambda m: landscape.curvature_factor(m, X, TARGETS),
+    "landscape depth_profile": lambda m: landscape.depth_profile(m, X, TARGETS).summary(),
     "landscape downstream_jacobians": lambda m: landscape.downstream_jacobians(m, X, "0"),
     "landscape loss_section": lambda m: landscape.loss_section(m, X, TARGETS, MOVES).summary(),
     "landscape loss_surface": lambda m: ss.loss_surface(m, X, Y, MOVES, resolution=3).losses,

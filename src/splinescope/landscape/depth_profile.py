@@ -112,7 +112,7 @@ def depth_profile(model: Model, x: Any, y: Any, *, loss: str = "squared", radius
     root = _loss_root(outputs.detach(), loss) / len(inputs) ** 0.5
     made = [out for _, _, out in seen.values()]
     slopes: list[list[Tensor]] = [[] for _ in made]
-    with differentiating("a layer of this model"):
+    with differentiating("the model", lambda: wide(inputs)):
         for k in range(shape[0]):
             every = torch.autograd.grad(outputs[:, k].sum(), made, retain_graph=True, allow_unused=True)
             for rows, slope, out in zip(slopes, every, made, strict=True):
