@@ -69,6 +69,16 @@ def test_parts_join_to_the_tiling_of_the_whole(name: str, monkeypatch: pytest.Mo
         assert_same_tiling(cases.tiling(name), parted)
 
 
+def test_parts_join_within_a_tolerance_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_this_process(monkeypatch)  # which packs and unpacks the module all the same
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(2, 6), nn.Tanh(), nn.Linear(6, 4), nn.GELU(), nn.Linear(4, 1))
+    one = ss.tessellate(model, SQUARE, tolerance=0.1)
+    parted = ss.tessellate(model, SQUARE, tolerance=0.1, workers=2)
+    assert_same_tiling(one, parted)
+    assert parted.approximation.bound == one.approximation.bound <= 0.1
+
+
 def test_every_part_is_needed_and_they_cover_the_domain() -> None:
     domain = np.array([[0.0, 0.0], [4.0, -1.0], [5.0, 2.0], [1.0, 3.0]])
     parts = _parts.split(domain, 5, -9)
@@ -88,7 +98,7 @@ def test_processes_give_the_tiling_of_one_and_a_second_run_resumes(
     one = ss.tessellate(network, SQUARE, threads=1)
     assert_same_tiling(one, ss.tessellate(network, SQUARE, workers=2, folder=tmp_path))
     files = sorted(tmp_path.glob("*.npz"))
-    assert len(files) == 8
+    assert len(files) == 16
     files[3].unlink()
     calls = []
     tile_part = _parts._tile_part
@@ -121,7 +131,7 @@ def test_what_is_finished_survives_ctrl_c_a_full_disk_and_a_damaged_file_is_name
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, hard))
     try:
-        with pytest.raises(ss.SplinescopeError, match=r"cannot take .*part2of8.*goes on from there"):
+        with pytest.raises(ss.SplinescopeError, match=r"cannot take .*part2of16.*goes on from there"):
             ss.tessellate(network, SQUARE, workers=2, folder=tmp_path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

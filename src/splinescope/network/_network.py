@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -136,6 +136,11 @@ class SplineNetwork(Shown):
     def check(self, like: Tensor) -> None:
         """Refuse, with the difference, if the module does not do what was read from it; `like` has its dtype."""
         check_agreement(self._model, self.program(), self._source.finish, like, self._leaf, self._turns)
+
+    @property
+    def derived(self) -> Callable[[SplineNetwork], SplineNetwork] | None:
+        """How it is made from what `trace` reads from its module, as something that pickles; None: it is that."""
+        return None
 
     @property
     def module(self) -> nn.Module:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -31,6 +32,10 @@ class Interpolated(SplineNetwork):
         self.__dict__.update(smooth.__dict__)
         self._errors, self._corners = dict(errors), corners
         self.sites = self.program().sites
+
+    @property
+    def derived(self) -> Callable[[SplineNetwork], SplineNetwork]:
+        return partial(Interpolated, errors=self._errors, corners=self._corners)
 
     def program(self, replace: Mapping[str, Tensor] | None = None) -> Program:
         real = super().program(replace)

@@ -41,7 +41,7 @@ def without_unreal_facets(mesh: Mesh) -> Mesh:
     packed = [solids.chosen(alone)]
     if merged:
         packed.append(_packed([(ids[extreme[ids]], table[extreme[ids]], labels) for ids, table, labels in merged]))
-    joined = Solids.joined(packed, np.zeros(len(packed), np.int64))
+    joined = Solids.joined(packed)
     firsts = np.concatenate([tiles[alone], np.unique(leaders[~alone])])
     ordered = joined.taken(np.argsort(firsts, kind="stable"))  # a merged tile stands where its first part stood
     ids = np.cumsum(extreme, dtype=np.int32) - np.int32(1)

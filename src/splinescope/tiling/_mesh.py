@@ -36,27 +36,26 @@ def assemble(leaves: list[Leaf], domain: np.ndarray) -> Mesh:
     if not leaves:  # a limit stopped the work before the first tile was finished
         return Mesh(np.zeros((0, domain.shape[1])), None, kind_of(domain).whole(domain).part(0, 0))
     leaves = sorted(leaves, key=lambda leaf: leaf.path)
-    starts = np.cumsum([0, *(len(leaf.names) for leaf in leaves)])
-    alone = leaves[0] if len(leaves) == 1 else None  # which needs no copy
-    names = alone.names if alone else np.concatenate([leaf.names for leaf in leaves])
-    tiles = alone.tiles if alone else type(leaves[0].tiles).joined([leaf.tiles for leaf in leaves], starts)
-    corners = tiles.corners.astype(np.int64, copy=False)
-    table = 1 << int(np.ceil(np.log2(2 * len(names) + 16)))
-    ids = np.empty(len(corners), np.int32)
-    firsts = np.empty(len(names), np.int64)
-    count = kernels.number_vertices(
-        names, corners, np.empty(table, np.uint64), np.full(table, -1, np.int32), 0, ids, firsts
-    )
-    firsts = firsts[:count]
-    all_points = alone.points if alone else np.concatenate([leaf.points for leaf in leaves])
-    points = all_points[firsts]
+    size = 1 << int(np.ceil(np.log2(2 * sum(len(leaf.names) for leaf in leaves) + 16)))
+    table, numbers = np.empty(size, np.uint64), np.full(size, -1, np.int32)
+    firsts: list[np.ndarray] = []  # per leaf, the vertices that no leaf before it has
+    parts: list[Tiles] = []
+    count = 0
+    for leaf in leaves:
+        ids, new = np.empty(len(leaf.tiles.corners), np.int32), np.empty(len(leaf.names), np.int64)
+        more = kernels.number_vertices(leaf.names, leaf.tiles.corners, table, numbers, count, ids, new)
+        firsts.append(new[: more - count])
+        parts.append(replace(leaf.tiles, corners=ids))
+        count = more
+    points = np.concatenate([leaf.points[new] for leaf, new in zip(leaves, firsts, strict=True)])
     apart = SAME_PLACE * np.ptp(domain, axis=0).max()  # rows in factored form depend on the chunk in their last bits
-    if alone is None and kernels.farthest(points, ids, all_points, corners) > apart:
-        raise SplinescopeError("two vertices got the same 64-bit name: please report this network and slice.")
-    values = None
-    if leaves[0].values is not None:
-        values = leaves[0].values[firsts] if alone else _gather([leaf.values for leaf in leaves], starts, firsts)
-    mesh = Mesh(points, values, replace(tiles, corners=ids).finished(points.shape[1]))
+    for leaf, part in zip(leaves, parts, strict=True):
+        if kernels.farthest(points, part.corners, leaf.points, leaf.tiles.corners) > apart:
+            raise SplinescopeError("two vertices got the same 64-bit name: please report this network and slice.")
+    kept = [leaf.values[new] for leaf, new in zip(leaves, firsts, strict=True) if leaf.values is not None]
+    values = np.concatenate(kept) if kept else None
+    tiles = parts[0] if len(parts) == 1 else type(parts[0]).joined(parts)
+    mesh = Mesh(points, values, tiles.finished(points.shape[1]))
     return without_unreal(mesh, domain) if (tiles.labels < OUTSIDE).any() else mesh
 
 
@@ -69,18 +68,6 @@ def without_unreal(mesh: Mesh, domain: np.ndarray) -> Mesh:
     from ._merge import without_unreal_facets
 
     return without_unreal_facets(mesh)
-
-
-def _gather(blocks: list[np.ndarray | None], starts: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """`concatenate(blocks)[rows]` without the concatenation."""
-    out = np.empty((len(rows), blocks[0].shape[1]))  # type: ignore[union-attr]
-    owner = np.searchsorted(starts, rows, side="right") - 1
-    order = np.argsort(owner, kind="stable")
-    bounds = np.searchsorted(owner[order], np.arange(len(blocks) + 1))
-    for i, block in enumerate(blocks):
-        chosen = order[bounds[i] : bounds[i + 1]]
-        out[chosen] = block[rows[chosen] - starts[i]]  # type: ignore[index]
-    return out
 
 
 def half_edges(offsets: np.ndarray, corners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -125,20 +112,24 @@ def _without_unreal_walls(mesh: Mesh, domain: np.ndarray) -> Mesh:
     """
     tiles = mesh.tiles
     marked = np.logical_or.reduceat(tiles.labels < OUTSIDE, tiles.offsets[:-1])
-    merged, leaders = _merged(tiles.chosen(marked))
-    parts = [tiles.chosen(~marked), merged]
-    firsts = np.concatenate([np.flatnonzero(~marked), np.flatnonzero(marked)[leaders]])
-    tiles = Tiles.joined(parts, np.zeros(2, np.int64)).taken(np.argsort(firsts, kind="stable"))
-    straight = _no_corners(tiles, mesh.points, domain)
-    keep = ~straight[tiles.corners]
-    sizes = np.add.reduceat(keep, tiles.offsets[:-1], dtype=np.int64)
-    corners = tiles.corners[keep]
-    used = np.zeros(len(mesh.points), bool)
-    used[corners] = True
-    ids = np.cumsum(used, dtype=np.int32) - np.int32(1)
-    values = None if mesh.values is None else mesh.values[used]
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
-    return Mesh(mesh.points[used], values, Tiles(offsets, ids[corners], restored(tiles.labels[keep])))
+    part = tiles.chosen(marked)
+    merged, leaders = _merged(part)
+    n = len(mesh.points)
+    around = np.bincount(tiles.corners, minlength=n) + np.bincount(merged.corners, minlength=n)
+    around -= np.bincount(part.corners, minlength=n)
+    used = (around > 0) & ~_no_corners(around, tiles, mesh.points, domain)
+    ids = np.where(used, np.cumsum(used, dtype=np.int32) - np.int32(1), np.int32(-1))
+    become = np.where(marked, np.int32(-2), np.int32(-1))  # gone, or itself
+    become[np.flatnonzero(marked)[leaders]] = np.arange(len(merged), dtype=np.int32)
+    size = len(tiles.corners)  # at most
+    offsets, corners, labels = np.empty(len(tiles) + 1, np.int64), np.empty(size, np.int32), np.empty(size, np.int32)
+    count = kernels.replace_tiles(
+        tiles.offsets, tiles.corners, tiles.labels, become, merged.offsets, merged.corners, merged.labels, ids,
+        offsets, corners, labels,
+    )  # fmt: skip
+    end = offsets[count]
+    rebuilt = Tiles(offsets[: count + 1].copy(), corners[:end].copy(), restored(labels[:end]))
+    return Mesh(mesh.points[used], None if mesh.values is None else mesh.values[used], rebuilt)
 
 
 def _merged(tiles: Tiles) -> tuple[Tiles, np.ndarray]:
@@ -161,14 +152,16 @@ def _merged(tiles: Tiles) -> tuple[Tiles, np.ndarray]:
     return Tiles(*outlines), np.sort(leaders)
 
 
-def _no_corners(tiles: Tiles, points: np.ndarray, domain: np.ndarray) -> np.ndarray:
-    """`[V]`: the vertices where only two walls meet, unless they are corners of the domain."""
+def _no_corners(around: np.ndarray, tiles: Tiles, points: np.ndarray, domain: np.ndarray) -> np.ndarray:
+    """`[V]`: the vertices where only two walls meet, unless they are corners of the domain.
+
+    `around` counts the tiles at each vertex; `tiles` say which vertices lie on the boundary.
+    """
     at_boundary = np.zeros(len(points), bool)
     outside = np.flatnonzero(tiles.labels == OUTSIDE)
     owner = np.searchsorted(tiles.offsets, outside, side="right") - 1
     following = np.where(outside + 1 < tiles.offsets[owner + 1], outside + 1, tiles.offsets[owner])
     at_boundary[tiles.corners[outside]] = at_boundary[tiles.corners[following]] = True
-    around = np.bincount(tiles.corners, minlength=len(points))
     straight = np.where(at_boundary, around == 1, around == 2)
     alone = np.flatnonzero(at_boundary & straight)
     straight[alone] = ~(points[alone, None, :] == domain[None]).all(2).any(1)

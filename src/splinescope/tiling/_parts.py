@@ -31,7 +31,7 @@ from ._tiles import OUTSIDE, Tiles
 from ._work import Work
 from .slice import Slice
 
-_PARTS_PER_WORKER = 4  # parts differ in how many tiles they have
+_PARTS_PER_WORKER = 8  # parts differ in how many tiles they have; the last ones leave workers idle
 _DONE, _TOO_MANY, _TOO_LONG = 0, 1, 2  # how the work on a part ended
 _TILT = 0.0718281828  # seams are not parallel to an axis: folds often are
 
@@ -142,10 +142,10 @@ def closed_seams(mesh: Mesh, program: Program, complete: bool) -> Mesh:
 
 
 def _packed(network: SplineNetwork) -> np.ndarray:
-    """The module as bytes, and which output is tiled: programs are closures and stay where they are made."""
+    """The module as bytes, and how it is read: programs are closures and stay where they are made."""
     if getattr(network, "_model", None) is None:
         raise InputError("workers need the module that the network was read from; this network has none.")
-    return packed((network._model, network._output))
+    return packed((network._model, network._output, network._smooth, network.derived))
 
 
 _READ: dict[bytes, SplineNetwork] = {}
@@ -155,12 +155,13 @@ def _unpacked(model: np.ndarray, view: Slice) -> SplineNetwork:
     """The network read from the module's bytes; the last one is kept, for the next part."""
     key = hashlib.sha256(model.tobytes()).digest()
     if key not in _READ:
-        module, output = unpacked(model)
+        module, output, smooth, derived = unpacked(model)
         parameter = next(module.parameters(), None)
         dtype = parameter.dtype if parameter is not None else torch.get_default_dtype()
         example = torch.from_numpy(view.inputs(view.domain[:2])).to(dtype)
         _READ.clear()
-        _READ[key] = trace(module, example, output=output)
+        network = trace(module, example, output=output, smooth=smooth)
+        _READ[key] = network if derived is None else derived(network)
     return _READ[key]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from . import kernels
 from ._hull import hull
-from ._tiles import OUTSIDE, Room, Tiles, joined_lists, joined_offsets, places_of
+from ._tiles import OUTSIDE, Room, Tiles, joined_lists, joined_offsets
 
 _SAMPLE = 64  # tiles that are measured for progress
 _FEWEST = 512  # pieces there is room for at least: few folds of one large tile make more of them than expected
@@ -40,12 +40,12 @@ class Solids(Tiles):
         )  # fmt: skip
 
     @classmethod
-    def joined(cls, parts: Sequence[Tiles], starts: np.ndarray) -> Solids:
+    def joined(cls, parts: Sequence[Tiles]) -> Solids:
         solids = [part for part in parts if isinstance(part, Solids)]
         words = max(part.masks.shape[1] for part in solids)
         masks = np.concatenate([_widened(part.masks, words) for part in solids])
         return cls(
-            *joined_lists(parts, starts), np.concatenate([part.labels for part in parts]),
+            *joined_lists(parts), np.concatenate([part.labels for part in parts]),
             masks, joined_offsets([part.facet_offsets for part in solids]),
         )  # fmt: skip
 
@@ -67,7 +67,7 @@ class Solids(Tiles):
 
     def taken(self, order: np.ndarray) -> Solids:
         """The tiles of those numbers, in that order."""
-        corners, facets = (places_of(offsets, order) for offsets in (self.offsets, self.facet_offsets))
+        corners, facets = (_places(offsets, order) for offsets in (self.offsets, self.facet_offsets))
         ends = [np.concatenate([[0], np.cumsum(np.diff(x)[order])]) for x in (self.offsets, self.facet_offsets)]
         return Solids(ends[0], self.corners[corners], self.labels[facets], self.masks[corners], ends[1])
 
@@ -189,6 +189,12 @@ class SolidRoom(Room):
 def kind_of(domain: np.ndarray) -> type[Tiles]:
     """How tiles of a domain `[n, d]` are kept."""
     return Tiles if domain.shape[1] < 3 else Solids
+
+
+def _places(offsets: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """Where the entries of some CSR lists stand, list after list."""
+    sizes = np.diff(offsets)[order]
+    return np.arange(sizes.sum()) + np.repeat(offsets[:-1][order] - (np.cumsum(sizes) - sizes), sizes)
 
 
 def _widened(masks: np.ndarray, words: int) -> np.ndarray:

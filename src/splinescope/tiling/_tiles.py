@@ -35,9 +35,9 @@ class Tiles:
         return cls(np.array([0, n], np.int64), np.arange(n, dtype=np.int32), np.full(n, OUTSIDE, np.int32))
 
     @classmethod
-    def joined(cls, parts: Sequence[Tiles], starts: np.ndarray) -> Tiles:
-        """The tiles of all parts; vertex v of part i becomes `starts[i] + v` (corners are int64 then)."""
-        return cls(*joined_lists(parts, starts), np.concatenate([part.labels for part in parts]))
+    def joined(cls, parts: Sequence[Tiles]) -> Tiles:
+        """The tiles of all parts, which number vertices alike."""
+        return cls(*joined_lists(parts), np.concatenate([part.labels for part in parts]))
 
     def part(self, start: int, stop: int) -> Tiles:
         """The tiles start..stop."""
@@ -49,11 +49,6 @@ class Tiles:
         sizes = np.diff(self.offsets)
         inside = np.repeat(mask, sizes)
         return Tiles(_ends(sizes[mask]), self.corners[inside], self.labels[inside])
-
-    def taken(self, order: np.ndarray) -> Tiles:
-        """The tiles of those numbers, in that order."""
-        places = places_of(self.offsets, order)
-        return Tiles(_ends(np.diff(self.offsets)[order]), self.corners[places], self.labels[places])
 
     def renumbered(self, ids: np.ndarray) -> Tiles:
         """The same tiles with vertex v called ids[v]."""
@@ -107,20 +102,9 @@ def _ends(sizes: np.ndarray) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(sizes)])
 
 
-def places_of(offsets: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """Where the entries of some CSR lists stand, list after list."""
-    sizes = np.diff(offsets)[order]
-    return np.arange(sizes.sum()) + np.repeat(offsets[:-1][order] - (np.cumsum(sizes) - sizes), sizes)
-
-
-def joined_lists(parts: Sequence[Tiles], starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def joined_lists(parts: Sequence[Tiles]) -> tuple[np.ndarray, np.ndarray]:
     """Offsets and corners of all parts."""
-    offsets = joined_offsets([part.offsets for part in parts])
-    corners, at = np.empty(offsets[-1], np.int64), 0
-    for part, start in zip(parts, starts, strict=False):
-        np.add(part.corners, np.int64(start), out=corners[at : at + len(part.corners)])
-        at += len(part.corners)
-    return offsets, corners
+    return joined_offsets([part.offsets for part in parts]), np.concatenate([part.corners for part in parts])
 
 
 def joined_offsets(parts: Sequence[np.ndarray]) -> np.ndarray:

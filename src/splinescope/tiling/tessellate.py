@@ -108,14 +108,12 @@ def tessellate(
     check_arguments(view, rtol, max_tiles, time_limit, threads, chunk_bytes, rows)
     if out is not None:
         check_writable(out)
-    if workers is not None and tolerance is not None:
-        raise InputError("tolerance holds for one process; leave it or workers out.")
     if tolerance is not None:
         from ..smooth.tolerance import tessellate_within  # builds on this function
 
         options: dict[str, Any] = {
             "rtol": rtol, "max_tiles": max_tiles, "time_limit": time_limit, "progress": progress, "threads": threads,
-            "chunk_bytes": chunk_bytes, "rows": rows,
+            "chunk_bytes": chunk_bytes, "rows": rows, "workers": workers, "folder": folder,
         }  # fmt: skip
         known = isinstance(model, SplineNetwork)
         smooth = trace(model, None, output=output) if known else traced(model, view, output, smooth=True)

@@ -52,4 +52,5 @@ from .mesh import keep_shared_walls as keep_shared_walls
 from .mesh import mark_lost_walls as mark_lost_walls
 from .mesh import number_vertices as number_vertices
 from .mesh import polygon_areas as polygon_areas
+from .mesh import replace_tiles as replace_tiles
 from .polygons import split_polygons as split_polygons

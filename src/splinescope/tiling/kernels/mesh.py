@@ -99,6 +99,38 @@ def farthest(points, ids, others, corners):
 
 
 @jit
+def replace_tiles(
+    offsets, corners, labels, become, merged_offsets, merged_corners, merged_labels, ids,
+    out_offsets, out_corners, out_labels,
+):  # fmt: skip
+    """Lists of corners with some replaced: tile i by merged tile become[i], by nothing (-2), or by itself (-1).
+
+    Vertex v is called ids[v]; those of number -1 are left out. Returns how many tiles there are.
+    """
+    tiles = 0
+    at = 0
+    out_offsets[0] = 0
+    for i in range(offsets.shape[0] - 1):
+        if become[i] == -2:
+            continue
+        if become[i] == -1:
+            for c in range(offsets[i], offsets[i + 1]):
+                if ids[corners[c]] >= 0:
+                    out_corners[at] = ids[corners[c]]
+                    out_labels[at] = labels[c]
+                    at += 1
+        else:
+            for c in range(merged_offsets[become[i]], merged_offsets[become[i] + 1]):
+                if ids[merged_corners[c]] >= 0:
+                    out_corners[at] = ids[merged_corners[c]]
+                    out_labels[at] = merged_labels[c]
+                    at += 1
+        tiles += 1
+        out_offsets[tiles] = at
+    return tiles
+
+
+@jit
 def enter_again(keys, values, larger_keys, larger_values):
     """Enter what a table of `number_vertices` holds into a larger, empty one."""
     mask = np.uint64(larger_keys.shape[0] - 1)
