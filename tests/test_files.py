@@ -1,9 +1,12 @@
 """Files are whole or not there at all, also when the machine goes down in between."""
 
 import os
+from pathlib import Path
 
+import numpy as np
 import pytest
 
+from splinescope._archive import Kind, forget_pages, read_archive, write_archive
 from splinescope._files import replacing
 
 
@@ -60,3 +63,38 @@ def test_a_failing_writer_leaves_the_old_file(tmp_path):
         interrupted()
     assert target.read_text() == "old"
     assert [file.name for file in tmp_path.iterdir()] == ["numbers.txt"]
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/smaps"), reason="memory by file is read from /proc")
+def test_what_is_read_of_a_mapped_file_does_not_stay_in_memory(tmp_path):
+    """A tiling larger than memory is written from mapped files, and its checksum is read once more."""
+    kind, numbers = Kind("numbers", 2), np.arange(6_000_000.0)
+
+    def resident(path):
+        """Bytes of a file that this process holds."""
+        total, inside = 0, False
+        for line in Path("/proc/self/smaps").read_text().splitlines():
+            if "-" in line.split(" ")[0]:
+                inside = line.endswith(str(path))
+            elif inside and line.startswith("Rss:"):
+                total += 1024 * int(line.split()[1])
+        return total
+
+    first, second = tmp_path / "first", tmp_path / "second"
+    write_archive(first, kind, {"numbers": numbers}, {})
+    _, _, arrays = read_archive(first, kind, lambda header: {"numbers": (np.float64, 1)}, set())
+    assert resident(first) < numbers.nbytes / 2
+    assert arrays["numbers"].sum() == numbers.sum()
+    assert resident(first) > 0.9 * numbers.nbytes, "so it is mapped, and this is how it is seen"
+    write_archive(second, kind, arrays, {})
+    assert resident(first) < numbers.nbytes / 2
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_pages_of_an_array_that_can_be_written_stay(tmp_path):
+    path = tmp_path / "numbers"
+    np.zeros(100_000).tofile(path)
+    changed = np.memmap(path, np.float64, "c")
+    changed[:] = 1.0
+    forget_pages(changed)
+    assert (changed == 1.0).all()

@@ -95,11 +95,28 @@ def _write(file: BinaryIO, array: np.ndarray) -> None:
 
 
 def _blocks(array: np.ndarray) -> Iterator[memoryview]:
-    """The bytes of an array, so many at a time."""
+    """The bytes of an array, so many at a time; of a mapped file, memory does not keep what was read."""
     if array.size:
         flat = array.reshape(-1).data.cast("B")
         for start in range(0, len(flat), _BLOCK):
             yield flat[start : start + _BLOCK]
+            forget_pages(array)
+
+
+def forget_pages(array: np.ndarray) -> None:
+    """Take the pages of the file that an array is mapped from out of this process; they are read again when needed.
+
+    Nothing happens to arrays that can be written (what was written could be lost), nor where the system knows no such
+    thing.
+    """
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        if base.flags.writeable:
+            return
+        base = base.base
+    content = base.obj if isinstance(base, memoryview) else base
+    if isinstance(content, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        content.madvise(mmap.MADV_DONTNEED)
 
 
 def read_archive(
