@@ -25,6 +25,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from benchmarks.timing import peak_memory
 from splinescope.meanfield import Data, GaussianInputs, Manifold, TwoLayerBN
 from splinescope.meanfield.functions import as_loss
 from splinescope.meanfield.velocity import euclidean_velocity, forces
@@ -109,12 +110,6 @@ def compare(m: int, d: int, n: int, activation: str, dtype: torch.dtype) -> tupl
         f"| {whole:.2f} | {whole_gain:.1f}x | {bare:.2f} | {np.median(times[:, 1] / times[:, 3]):.0f}x |"
     )
     return row, closed, loop
-
-
-def peak_memory() -> float:
-    """Largest resident memory of this process so far, MB (Linux; unlike ru_maxrss it forgets the parent)."""
-    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
-    return int(line.split()[1]) / 1024
 
 
 def _peak(m: int, d: int, n: int, activation: str, send: object) -> None:

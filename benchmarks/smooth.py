@@ -1,4 +1,4 @@
-"""Cost of token geometry and of tilings within a tolerance; a network steered. Writes docs/benchmarks/smooth.md.
+"""Cost of token geometry and of tilings within a tolerance, steering, memory. Writes docs/benchmarks/smooth.md.
 
     python -m benchmarks.smooth
 
@@ -19,6 +19,7 @@ from tests.smooth.networks import deviation_at, random_network
 from torch import Tensor, nn
 
 import splinescope as ss
+from benchmarks import smooth_memory
 from benchmarks.timing import race
 
 TOLERANCES = (1e-1, 1e-2, 1e-3, 1e-4)
@@ -143,6 +144,12 @@ def main() -> None:
                 "L-inf 2/255, 16 places on the boundary (radians per unit of distance, normalised images):",
                 "",
                 *steered(),
+                "",
+                "**Memory** of each tool in a fresh process: its peak above what `import torch, splinescope` takes, "
+                "model and weights included. The small case is mostly libraries that load on first use (torch's "
+                "exporter, numba, scipy):",
+                "",
+                *smooth_memory.table(),
                 "",
             ]
         ),

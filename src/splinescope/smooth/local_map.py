@@ -150,6 +150,17 @@ class LocalMap(Result):
         with hooks_detached(self._model), uncompiled(self._model), torch.no_grad():
             return self._tensor(self._function(self._like(u))).detach()
 
+    def _first(self, point: Tensor) -> Tensor:
+        """f(x), or an error that says how the model was called."""
+        try:
+            return self.evaluate(point)
+        except (TypeError, RuntimeError, IndexError) as error:
+            text = str(error).splitlines()[0] if str(error) else ""
+            raise InputError(
+                f"the model must run on x of shape {tuple(point.shape)} and dtype {point.dtype} (give forward= if it "
+                f"is called otherwise); {type(error).__name__}: {text}"
+            ) from error
+
     def apply(self, v: Tensor) -> Tensor:
         """A v, for v of x's shape."""
         return self._forth(self._like(v).unsqueeze(0))[0]
