@@ -13,7 +13,7 @@ from torch import nn
 
 import splinescope as ss
 from splinescope import _parallel
-from splinescope.tiling import _parts
+from splinescope.tiling import _parts, _splits
 from tests import cases
 from tests.tiling import dying
 
@@ -69,6 +69,20 @@ def test_parts_join_to_the_tiling_of_the_whole(name: str, monkeypatch: pytest.Mo
         assert_same_tiling(cases.tiling(name), parted)
 
 
+def test_parts_of_solids_join_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_this_process(monkeypatch)
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 7), nn.ReLU(), nn.Linear(7, 5), nn.ReLU(), nn.Linear(5, 2))
+    view = ss.Slice.axes(np.zeros(3), (0, 1, 2), -1.0, 1.0)
+    one, parted = ss.tessellate(model, view), ss.tessellate(model, view, workers=1)
+    assert parted.check().ok, str(parted.check())
+    assert (one.count, len(one.vertices), len(one.walls)) == (parted.count, len(parted.vertices), len(parted.walls))
+    np.testing.assert_allclose(np.sort(one.areas), np.sort(parted.areas), rtol=0, atol=1e-12)
+    order, other = (np.lexsort(np.round(t.vertices, 9).T) for t in (one, parted))
+    np.testing.assert_allclose(one.vertices[order], parted.vertices[other], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(one.values[order], parted.values[other], rtol=0, atol=1e-12)
+
+
 def test_parts_join_within_a_tolerance_too(monkeypatch: pytest.MonkeyPatch) -> None:
     in_this_process(monkeypatch)  # which packs and unpacks the module all the same
     torch.manual_seed(0)
@@ -81,7 +95,7 @@ def test_parts_join_within_a_tolerance_too(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_every_part_is_needed_and_they_cover_the_domain() -> None:
     domain = np.array([[0.0, 0.0], [4.0, -1.0], [5.0, 2.0], [1.0, 3.0]])
-    parts = _parts.split(domain, 5, -9)
+    parts = _splits.split(domain, 5, -9)
 
     def area(p: np.ndarray) -> float:
         x, y = p.T

@@ -16,8 +16,8 @@ from ..network._program import Program
 from ._chunk import Leaf
 from ._engine import Engine
 from ._mesh import Mesh, assemble
-from ._parts import names_of
 from ._plan import make_plan, probe_points
+from ._splits import names_of
 from ._tiles import OUTSIDE, Tiles
 from ._work import Work
 from .slice import Slice

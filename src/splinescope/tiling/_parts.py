@@ -9,9 +9,8 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,75 +21,18 @@ from .._parallel import Arrays, packed, share, unpacked
 from .._progress import Progress
 from ..network import SplineNetwork, trace
 from ..network._program import Program
-from . import kernels
 from ._chunk import Leaf
 from ._engine import Engine
 from ._mesh import Mesh
 from ._plan import make_plan, probe_points
+from ._solids import Solids
+from ._splits import Part, names_of, split
 from ._tiles import OUTSIDE, Tiles
 from ._work import Work
 from .slice import Slice
 
 _PARTS_PER_WORKER = 8  # parts differ in how many tiles they have; the last ones leave workers idle
 _DONE, _TOO_MANY, _TOO_LONG = 0, 1, 2  # how the work on a part ended
-_TILT = 0.0718281828  # seams are not parallel to an axis: folds often are
-
-
-@dataclass(frozen=True)
-class Part:
-    """A convex part of a domain: corners `[n, d]` and what made its walls (OUTSIDE, or the mark of a seam)."""
-
-    corners: np.ndarray
-    labels: np.ndarray
-
-
-def split(domain: np.ndarray, count: int, seam: int) -> list[Part]:
-    """A domain of one or two dimensions in so many strips across its longest extent."""
-    longest = int(np.ptp(domain, axis=0).argmax())
-    normal = np.full(domain.shape[1], _TILT if domain.shape[1] > 1 else 0.0)
-    normal[longest] = 1.0
-    along = domain @ normal
-    rest = Part(domain, np.full(len(domain), OUTSIDE, np.int32))
-    parts = []
-    for i in range(1, count):
-        # not at simple fractions, where symmetric networks have their folds
-        share_ = (i + 0.1 * np.sin(i)) / count
-        part, rest = _halves(rest, normal, along.min() + share_ * np.ptp(along), seam)
-        parts.append(part)
-    return [*parts, rest]
-
-
-def _halves(part: Part, normal: np.ndarray, offset: float, seam: int) -> tuple[Part, Part]:
-    """The parts below and above a seam, with the same corners on it."""
-    side = part.corners @ normal - offset
-    if len(part.corners) == 2 and part.corners.shape[1] == 1:
-        middle = np.array([offset])
-        return (
-            Part(np.stack([part.corners[0], middle]), np.array([part.labels[0], seam], np.int32)),
-            Part(np.stack([middle, part.corners[1]]), np.array([seam, part.labels[1]], np.int32)),
-        )
-    below: list[tuple[np.ndarray, int]] = []
-    above: list[tuple[np.ndarray, int]] = []
-    n = len(side)
-    for i in range(n):
-        j = (i + 1) % n
-        (below if side[i] < 0 else above).append((part.corners[i], int(part.labels[i])))
-        if (side[i] < 0) != (side[j] < 0):
-            s = side[i] / (side[i] - side[j])
-            point = part.corners[i] + s * (part.corners[j] - part.corners[i])
-            leaving, entering = (below, above) if side[i] < 0 else (above, below)
-            leaving.append((point, seam))  # the wall along the seam follows
-            entering.append((point, int(part.labels[i])))
-    return tuple(  # type: ignore[return-value]
-        Part(np.stack([p for p, _ in half]), np.array([label for _, label in half], np.int32))
-        for half in (below, above)
-    )
-
-
-def names_of(corners: np.ndarray) -> np.ndarray:
-    """A name for each corner that depends on where it is alone."""
-    bits = np.ascontiguousarray(corners).view(np.uint64)
-    return np.array([kernels.mix(row[0] | np.uint64(1), row[-1], len(row)) for row in bits], np.uint64)
 
 
 def leaves_by_parts(
@@ -99,8 +41,6 @@ def leaves_by_parts(
     max_tiles: int | None = None, time_limit: float | None = None,
 ) -> tuple[list[Leaf], str | None]:  # fmt: skip
     """The finished tiles of all parts, for `assemble` to join; and which limit stopped the work, if one did."""
-    if view.dimension > 2:
-        raise InputError(f"workers share slices of one or two dimensions, got {view.dimension}; leave workers out.")
     seam = -2 - sum(fold.site.units for fold in program.folds)
     parts = split(view.domain, _PARTS_PER_WORKER * workers, seam)
     model = _packed(network)
@@ -110,7 +50,7 @@ def leaves_by_parts(
         digest.update(np.ascontiguousarray(array).tobytes())
     names = [f"{digest.hexdigest()[:24]}-part{i + 1}of{len(parts)}" for i in range(len(parts))]
     deadline = None if time_limit is None else time.time() + time_limit  # of this machine's clock, and of all others
-    items = [(model, about, part.corners, part.labels, max_tiles, deadline) for part in parts]
+    items = [(model, about, part, max_tiles, deadline) for part in parts]
     leaves: dict[int, list[Leaf]] = {}
     pieces, seams, stopped = 0, 0, None
     results = share(
@@ -166,9 +106,8 @@ def _unpacked(model: np.ndarray, view: Slice) -> SplineNetwork:
 
 
 def _tile_part(
-    model: np.ndarray, about: tuple[Any, ...], corners: np.ndarray, labels: np.ndarray,
-    max_tiles: int | None, deadline: float | None,
-) -> Arrays:  # fmt: skip
+    model: np.ndarray, about: tuple[Any, ...], part: Part, max_tiles: int | None, deadline: float | None
+) -> Arrays:
     """Tiles one part, in a process of its own."""
     from .tessellate import one_torch_thread
 
@@ -180,9 +119,7 @@ def _tile_part(
     with one_torch_thread(), torch.no_grad():
         probes = torch.from_numpy(view.inputs(probe_points(program, view.domain)))
         engine = Engine(make_plan(program, probes, rtol, rows), program.output, chunk_bytes)
-        n = len(corners)
-        tiles = Tiles(np.array([0, n], np.int64), np.arange(n, dtype=np.int32), labels.copy())
-        first = engine.start_on(view, program.input, corners, tiles, names_of(corners))
+        first = engine.start_on(view, program.input, part.corners, part.tiles(), names_of(part.corners))
         left = None if deadline is None else max(deadline - time.time(), 0.0)
         work = Work(engine, first, view.size, max_tiles, left, None)
         work.run(1)
@@ -195,16 +132,18 @@ def _tile_part(
         }  # fmt: skip
         if leaf.values is not None:
             arrays[f"{i}.values"] = leaf.values
+        if isinstance(leaf.tiles, Solids):
+            arrays |= {f"{i}.masks": leaf.tiles.masks, f"{i}.facet_offsets": leaf.tiles.facet_offsets}
     return arrays
 
 
 def _leaves(part: int, arrays: Arrays) -> list[Leaf]:
     """The leaves of one part, in their order behind those of earlier parts."""
-    get: Callable[[str], np.ndarray] = arrays.__getitem__
-    return [
-        Leaf(
-            (part, i), get(f"{i}.names"), get(f"{i}.points"), arrays.get(f"{i}.values"),
-            Tiles(get(f"{i}.offsets"), get(f"{i}.corners"), get(f"{i}.labels").copy()),
-        )
-        for i in range(int(get("leaves")[0]))
-    ]  # fmt: skip
+    leaves = []
+    for i in range(int(arrays["leaves"][0])):
+        offsets, corners, labels = (arrays[f"{i}.{name}"] for name in ("offsets", "corners", "labels"))
+        tiles = Tiles(offsets, corners, labels.copy())
+        if f"{i}.masks" in arrays:
+            tiles = Solids(offsets, corners, labels.copy(), arrays[f"{i}.masks"], arrays[f"{i}.facet_offsets"])
+        leaves.append(Leaf((part, i), arrays[f"{i}.names"], arrays[f"{i}.points"], arrays.get(f"{i}.values"), tiles))
+    return leaves

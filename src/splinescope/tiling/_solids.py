@@ -31,12 +31,9 @@ class Solids(Tiles):
         """The domain, corners `[n, d]`, as one tile of vertices 0 to n - 1."""
         on = hull(domain).on
         n, facets = on.shape
-        masks = np.zeros((n, (facets + 63) // 64), np.uint64)
-        for f in range(facets):
-            masks[on[:, f], f // 64] |= np.uint64(1) << np.uint64(f % 64)
         return cls(
             np.array([0, n], np.int64), np.arange(n, dtype=np.int32), np.full(facets, OUTSIDE, np.int32),
-            masks, np.array([0, facets], np.int64),
+            bits_of(on), np.array([0, facets], np.int64),
         )  # fmt: skip
 
     @classmethod
@@ -189,6 +186,15 @@ class SolidRoom(Room):
 def kind_of(domain: np.ndarray) -> type[Tiles]:
     """How tiles of a domain `[n, d]` are kept."""
     return Tiles if domain.shape[1] < 3 else Solids
+
+
+def bits_of(on: np.ndarray) -> np.ndarray:
+    """Masks `[n, words]` from booleans `[n, facets]`."""
+    n, facets = on.shape
+    masks = np.zeros((n, (facets + 63) // 64), np.uint64)
+    for f in range(facets):
+        masks[on[:, f], f // 64] |= np.uint64(1) << np.uint64(f % 64)
+    return masks
 
 
 def _places(offsets: np.ndarray, order: np.ndarray) -> np.ndarray:

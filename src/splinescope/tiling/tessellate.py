@@ -78,13 +78,13 @@ def tessellate(
         rows: How values are carried: "plain", one row per vertex; "factored", all rows of a chunk as combinations of a
             few, which pays where layers are wide; "auto" chooses by the widths of the layers.
         workers: Share the work between so many processes (by joblib, whose `parallel_config` may send it to dask or
-            ray): lines and planes are split into parts, each is tiled on its own and the seams are taken out again.
+            ray): the domain is split into parts, each is tiled on its own and the seams are taken out again.
             The same tiles and walls, in another order; worth it from some seconds of work.
         folder: With workers, where finished parts are kept: the same call, made again, goes on from there, whatever
             ended the first one.
         out: A file to write the tiling to, as `Tiling.save` does; what is returned is mapped from it. Lines and planes
             are written as their parts are finished; memory holds a table of the vertices, and pages of the files that
-            are being read, which the system may take back (1.25 million tiles: 0.32 GB at the most). A max-pool and
+            are being read, which the system may take back (10 million tiles: 1.8 GB at the most). A max-pool and
             workers need the whole once more, to take out walls that are none. The file is whole or not there at all.
         output: Which tensor is meant where a module returns several: its index or its name (see `trace`).
 

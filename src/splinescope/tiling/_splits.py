@@ -1,0 +1,124 @@
+"""A convex domain split into strips by parallel planes: seams, with the same corners on both sides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from . import kernels
+from ._hull import hull
+from ._solids import Solids, bits_of
+from ._tiles import OUTSIDE, Tiles
+
+_TILT = 0.0718281828  # seams are not parallel to an axis: folds often are
+
+
+@dataclass(frozen=True)
+class Part:
+    """A convex part of a domain.
+
+    Attributes:
+        corners: `[n, d]`; in two dimensions counter-clockwise.
+        labels: What made its walls (OUTSIDE, or the mark of a seam): per corner, or per facet from three dimensions on.
+        on: `[n, facets]` whether a corner lies on a facet; None below three dimensions.
+    """
+
+    corners: np.ndarray
+    labels: np.ndarray
+    on: np.ndarray | None = None
+
+    def tiles(self) -> Tiles:
+        """The part as one tile of its corners."""
+        n = len(self.corners)
+        offsets, corners = np.array([0, n], np.int64), np.arange(n, dtype=np.int32)
+        if self.on is None:
+            return Tiles(offsets, corners, self.labels.copy())
+        facets = np.array([0, len(self.labels)], np.int64)
+        return Solids(offsets, corners, self.labels.copy(), bits_of(self.on), facets)
+
+
+def split(domain: np.ndarray, count: int, seam: int) -> list[Part]:
+    """A domain in so many strips across its longest extent."""
+    d = domain.shape[1]
+    on = hull(domain).on if d > 2 else None
+    longest = int(np.ptp(domain, axis=0).argmax())
+    normal = np.full(d, _TILT if d > 1 else 0.0)
+    normal[longest] = 1.0
+    along = domain @ normal
+    rest = Part(domain, np.full(len(domain) if on is None else on.shape[1], OUTSIDE, np.int32), on)
+    parts = []
+    for i in range(1, count):
+        # not at simple fractions, where symmetric networks have their folds
+        share = (i + 0.1 * np.sin(i)) / count
+        part, rest = _halves(rest, normal, along.min() + share * np.ptp(along), seam)
+        parts.append(part)
+    return [*parts, rest]
+
+
+def _halves(part: Part, normal: np.ndarray, offset: float, seam: int) -> tuple[Part, Part]:
+    """The parts below and above a seam, with the same corners on it."""
+    side = part.corners @ normal - offset
+    if part.on is not None:
+        return _solid_halves(part, part.on, side, seam)
+    if part.corners.shape[1] == 1:
+        middle = np.array([offset])
+        return (
+            Part(np.stack([part.corners[0], middle]), np.array([part.labels[0], seam], np.int32)),
+            Part(np.stack([middle, part.corners[1]]), np.array([seam, part.labels[1]], np.int32)),
+        )
+    below: list[tuple[np.ndarray, int]] = []
+    above: list[tuple[np.ndarray, int]] = []
+    n = len(side)
+    for i in range(n):
+        j = (i + 1) % n
+        (below if side[i] < 0 else above).append((part.corners[i], int(part.labels[i])))
+        if (side[i] < 0) != (side[j] < 0):
+            point = _crossing(part.corners, side, i, j)
+            leaving, entering = (below, above) if side[i] < 0 else (above, below)
+            leaving.append((point, seam))  # the wall along the seam follows
+            entering.append((point, int(part.labels[i])))
+    return tuple(  # type: ignore[return-value]
+        Part(np.stack([p for p, _ in half]), np.array([label for _, label in half], np.int32))
+        for half in (below, above)
+    )
+
+
+def _solid_halves(part: Part, on: np.ndarray, side: np.ndarray, seam: int) -> tuple[Part, Part]:
+    """`_halves` from three dimensions on: corners are joined as in `kernels.cells`."""
+    d = part.corners.shape[1]
+    points, rows = [], []
+    for i in np.flatnonzero(side < 0):
+        for j in np.flatnonzero(side >= 0):
+            shared = on[i] & on[j]
+            if shared.sum() >= d - 1 and on[:, shared].all(1).sum() == 2:
+                points.append(_crossing(part.corners, side, i, j))
+                rows.append(shared)
+    halves = []
+    for mine in (side < 0, side >= 0):
+        corners = np.concatenate([part.corners[mine], np.stack(points)])
+        table = np.concatenate([on[mine], np.stack(rows)])
+        at_seam = np.arange(len(corners)) >= mine.sum()
+        facets = table.sum(0) >= d
+        labels = np.append(part.labels[facets], np.int32(seam)).astype(np.int32)
+        halves.append(Part(corners, labels, np.column_stack([table[:, facets], at_seam])))
+    return halves[0], halves[1]
+
+
+def _crossing(corners: np.ndarray, side: np.ndarray, i: int, j: int) -> np.ndarray:
+    """Where the edge between two corners meets the seam."""
+    s = side[i] / (side[i] - side[j])
+    point: np.ndarray = corners[i] + s * (corners[j] - corners[i])
+    return point
+
+
+def names_of(corners: np.ndarray) -> np.ndarray:
+    """A name for each corner that depends on where it is alone."""
+    bits = np.ascontiguousarray(corners).view(np.uint64)
+    names = []
+    for row in bits:
+        name = row[0] | np.uint64(1)
+        for number in row[1:] if len(row) > 1 else row:
+            name = np.uint64(kernels.mix(name, number, len(row)))
+        names.append(name)
+    return np.array(names, np.uint64)
