@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -135,14 +135,19 @@ def check_choice(value: str, name: str, choices: tuple[str, ...]) -> str:
     return value
 
 
+def no_batch_axis(shape: Sequence[int], row: Sequence[int], name: str) -> str:
+    """What to do, where one row was given for a batch of them; else nothing."""
+    return f": the batch axis is missing, give {name}[None]" if tuple(shape) == tuple(row) else ""
+
+
 def check_rows_of(x: torch.Tensor, shape: tuple[int, ...], name: str) -> torch.Tensor:
     """`x` as rows of `shape`: rows of as many numbers in another form take it; others are refused with the shape."""
     expected = tuple(shape)
     if x.dim() == 0 or x[:1].numel() != len(x[:1]) * int(np.prod(expected)):
         wanted = ", ".join(map(str, expected))
-        missing = f": the batch axis is missing, give {name}[None]" if tuple(x.shape) == expected else ""
         raise InputError(
-            f"{name} must have shape (N, {wanted}), or rows of as many numbers, got {tuple(x.shape)}{missing}."
+            f"{name} must have shape (N, {wanted}), or rows of as many numbers, got "
+            f"{tuple(x.shape)}{no_batch_axis(x.shape, expected, name)}."
         )
     return x.reshape(len(x), *expected)
 

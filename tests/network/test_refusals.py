@@ -320,3 +320,23 @@ def test_batch_norms_without_statistics_are_named_where_no_tiling_is_asked_for(a
     net = nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4, track_running_stats=False), nn.ReLU()).eval()
     with pytest.raises(ss.UnsupportedModelError, match=r"no running statistics.*1 \(BatchNorm1d\)"):
         ask(net, torch.randn(9, 2))
+
+
+READERS = {
+    "the network itself": lambda net, x: net(x),
+    "local_complexity": lambda net, x: ss.local_complexity(net, x, radius=0.1),
+    "fold_distances": lambda net, x: ss.normalization.fold_distances(net, x),
+    "representation_geometry": lambda net, x: ss.representation_geometry(net, x),
+    "report": lambda net, x: ss.report(net, x, out=None, progress=False),
+    "log_volume": lambda net, x: ss.log_volume(net, x),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_rows_that_a_traced_network_does_not_take_are_named_by_shape(name):
+    """Its program would run on images of another size; it was not read for them."""
+    net = ss.trace(nn.Sequential(nn.Conv2d(3, 2, 3), nn.ReLU()).double().eval(), torch.zeros(1, 3, 6, 6))
+    with pytest.raises(ss.InputError, match=r"the batch axis is missing, give [xz]\[None\]"):
+        READERS[name](net, torch.randn(3, 6, 6, dtype=torch.float64))
+    with pytest.raises(ss.InputError, match=r"3, 6, 6\).* got \((4, )?3, 6, 5\)"):
+        READERS[name](net, torch.randn(4, 3, 6, 5, dtype=torch.float64))

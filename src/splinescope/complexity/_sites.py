@@ -257,14 +257,20 @@ class Sites:
             state = bend.state(given)
             kept = None if state is None else state.clone()
             idle = 0.0 if state is None else bend.idle(given)
-            path = paths[-1] if paths else ""
-            seen.append(_Seen(operation, called(operation.name, given), path, bend, kept, idle))
+            seen.append(_Seen(operation, called(operation.name, given), running(), bend, kept, idle))
 
         def saw(result: Any) -> None:
             seen[-1].result = result
 
+        def hides(name: str) -> None:
+            hidden.append(f"{running() or 'model'} ({name})")
+
         hidden: list[str] = []
-        hides = lambda name: hidden.append(f"{(paths and paths[-1]) or 'model'} ({name})")  # noqa: E731
+
+        def running() -> str:
+            return paths[-1] if paths else ""
+
+        paths: list[str]
         with module_paths(self._model) as paths, Watch(see, saw, hides):
             output = self._forward(self._model, x)
         if hidden:

@@ -46,7 +46,8 @@ def folds_and_tiles_within(tiling: Tiling, radius: float | None) -> tuple[np.nda
         tiles = len(tiling.tiles_near(np.zeros(2), radius))
     met = np.unique(np.stack(units_of_cuts(tiling.sites, walls.units[meets])), axis=1)
     bending = np.unique(np.stack([met[0], _neurons(tiling, *met)]), axis=1)
-    return *(np.bincount(found[0], minlength=len(tiling.sites)) for found in (met, bending)), int(tiles)
+    folds, neurons = (np.bincount(found[0], minlength=len(tiling.sites)) for found in (met, bending))
+    return folds, neurons, int(tiles)
 
 
 def _neurons(tiling: Tiling, sites: np.ndarray, units: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .._checks import check_choice, refuse_collections
+from .._checks import check_choice, no_batch_axis, refuse_collections
 from .._derivatives import columns, differentiating, first_line, pull_back
 from .._errors import InputError
 from ..network import Program, SplineNetwork
@@ -86,6 +86,11 @@ def latent_map(
     if not isinstance(z, Tensor) or not z.is_floating_point() or z.dim() < 2:
         what = f"{z.dtype} of shape {tuple(z.shape)}" if isinstance(z, Tensor) else type(z).__name__
         raise InputError(f"z must be a floating-point tensor of shape (N, ...latent shape), got {what}.")
+    if isinstance(model, (SplineNetwork, Program)) and tuple(z.shape[1:]) != tuple(model.input_shape):
+        raise InputError(
+            f"z must have shape (N, {', '.join(map(str, model.input_shape))}), got "
+            f"{tuple(z.shape)}{no_batch_axis(z.shape, model.input_shape, 'z')}."
+        )
     if not bool(z.isfinite().all()):
         raise InputError(f"z must be finite, got {int((~z.isfinite()).sum())} NaN or infinite values.")
     if condition is not None and len(condition) != len(z):

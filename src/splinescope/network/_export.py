@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch._subclasses import fake_tensor
 
 from splinescope._checks import as_rows
-from splinescope._errors import InputError, UnsupportedModelError
+from splinescope._errors import InputError, SplinescopeError, UnsupportedModelError
 
 from ._functional import make_functional
 from ._recurrent import rewrite_last_states, unrolled
@@ -139,6 +139,8 @@ def export(model: nn.Module, batch: Tensor) -> Any:
             rewrite_softsign(exported.graph)
             rewrite_written_out(exported.graph)
             return exported
+        except SplinescopeError:
+            raise  # says already what is meant: several outputs
         except Exception as error:
             raise UnsupportedModelError(explain(error, batch)) from error
 

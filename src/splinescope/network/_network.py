@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.fx import Node
 from torch.utils import _pytree
 
-from splinescope._checks import as_rows
+from splinescope._checks import as_rows, no_batch_axis
 from splinescope._display import Shown, table
 from splinescope._errors import InputError, UnsupportedModelError
 
@@ -189,7 +189,8 @@ class SplineNetwork(Shown):
         batch = x if isinstance(x, Tensor) else as_rows(x, "x")
         if tuple(batch.shape[1:]) != self.input_shape or batch.dim() == 0:
             raise InputError(
-                f"x must have shape (N, {', '.join(map(str, self.input_shape))}), got {tuple(batch.shape)}."
+                f"x must have shape (N, {', '.join(map(str, self.input_shape))}), got "
+                f"{tuple(batch.shape)}{no_batch_axis(batch.shape, self.input_shape, 'x')}."
             )
         return self.program().forward(batch.to("cpu", torch.float64))
 

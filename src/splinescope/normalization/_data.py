@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from .._checks import refuse_collections
+from .._checks import no_batch_axis, refuse_collections
 from .._errors import InputError
 from ..network import Program, SplineNetwork, trace
 
@@ -67,6 +67,7 @@ def row_blocks(data: Any, program: Program) -> Iterator[Tensor]:
     for batch in raw_batches(data):
         if tuple(batch.shape[1:]) != tuple(program.input_shape):
             expected = ", ".join(map(str, program.input_shape))
-            raise InputError(f"data must have rows of shape ({expected}), got {tuple(batch.shape[1:])}.")
+            hint = no_batch_axis(batch.shape, program.input_shape, "x")
+            raise InputError(f"data must have rows of shape ({expected}), got {tuple(batch.shape[1:])}{hint}.")
         for block in batch.split(size):
             yield block.to(torch.float64)

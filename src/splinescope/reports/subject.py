@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .._checks import as_float64_array, as_rows, running_on
+from .._checks import as_float64_array, as_rows, check_rows_of, running_on
 from .._errors import InputError, UnsupportedModelError
 from ..complexity import data_spacing
 from ..network import SplineNetwork, trace
@@ -182,6 +182,8 @@ def as_subject(model: Any, x: Any, y: Any, seed: int) -> Subject:
         )
     if not bool(points.isfinite().all()):
         raise InputError("x must be finite, got NaN or infinite values.")
+    if isinstance(model, SplineNetwork):
+        points = check_rows_of(points, model.input_shape, "x")
     targets = None if y is None else as_rows(y, "y").cpu()
     if targets is not None and (targets.dim() == 0 or len(targets) != len(points)):
         raise InputError(f"y must have one row per input, {len(points)} of them, got shape {tuple(targets.shape)}.")

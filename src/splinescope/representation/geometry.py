@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._checks import as_rows, check_choice
+from .._checks import as_rows, check_choice, no_batch_axis
 from .._display import Result, table
 from .._errors import InputError, UnsupportedModelError
 from ..network import Fold, Seal, SplineNetwork, trace
@@ -168,7 +168,10 @@ def representation_geometry(
     if x.ndim < 2 or len(x) < 2:
         raise InputError(f"x must be a tensor or array [n, ...] with n >= 2, got {tuple(x.shape)}.")
     if isinstance(model, SplineNetwork) and tuple(x.shape[1:]) != tuple(model.input_shape):
-        raise InputError(f"x must have shape (n, {', '.join(map(str, model.input_shape))}), got {tuple(x.shape)}.")
+        hint = no_batch_axis(x.shape, model.input_shape, "x")
+        raise InputError(
+            f"x must have shape (n, {', '.join(map(str, model.input_shape))}), got {tuple(x.shape)}{hint}."
+        )
     if not x.is_floating_point():
         raise InputError(f"x must hold floating-point numbers, got {x.dtype}; give the part after an embedding.")
     layers: list[LayerGeometry] = []
