@@ -13,6 +13,7 @@ import argparse
 import hashlib
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -42,7 +43,7 @@ class Break:
 
     @property
     def test_files(self) -> list[Path]:
-        return [Path(word.partition("::")[0]) for word in self.tests.split() if word.startswith("tests/")]
+        return [Path(word.partition("::")[0]) for word in shlex.split(self.tests) if word.startswith("tests/")]
 
     def key(self, root: Path = ROOT) -> str:
         """Changes with the break, the file that it is made in, and the tests that should notice."""
@@ -131,7 +132,7 @@ def tried(one: Break, folder: Path, limit: float = 600) -> Found:
     file.write_text(source.replace(one.old, one.new), encoding="utf-8")
     started = time.monotonic()
     try:
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *one.tests.split()]
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *shlex.split(one.tests)]
         run = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=limit)
     except subprocess.TimeoutExpired:
         return Found("ERROR", limit, "the tests did not end", key)
