@@ -98,6 +98,19 @@ def test_beta_can_be_tuned(net, x):
     assert all(p.requires_grad for p in net.parameters())
 
 
+def test_training_keeps_beta_where_it_means_something(net, x):
+    for target, end in ((-1.0, 0.0), (2.0, 0.9999)):
+        soft = ss.soften(net, 0.5, trainable=True)
+        optimizer = torch.optim.SGD([soft.beta], lr=0.4)
+        for _ in range(5):
+            optimizer.zero_grad()
+            (soft(x).sum() * 0 + (soft.beta - target).square().sum()).backward()
+            optimizer.step()
+        assert torch.equal(soft(x), ss.soften(net, end, trainable=True)(x))
+        assert soft.beta.tolist() == pytest.approx([end])
+        assert "0.5}" not in repr(soft)  # the one it began with
+
+
 def test_harden_makes_a_network_of_relus():
     torch.manual_seed(0)
     smooth = nn.Sequential(nn.Linear(4, 5), nn.GELU(), nn.Linear(5, 5), NewGELU(), nn.Linear(5, 5), nn.SiLU())

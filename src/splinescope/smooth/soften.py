@@ -14,6 +14,7 @@ from .._errors import InputError, UnsupportedModelError
 from ..network._export import check_readable, unwrap
 from ._replacing import Replacing
 
+_MOST = 0.9999  # of a beta that training has moved beyond 1
 _SOFT = frozenset(("gelu", "silu", "mish", "softplus", "elu", "celu", "softened_relu"))
 
 
@@ -52,7 +53,8 @@ def soften(
         model: A module; ReLUs may be modules or function calls. It is left as it is.
         beta: In [0, 1], for all ReLUs; or per path of the module that calls one (others stay at 1).
         mix: c, the share of the SiLU-like part.
-        trainable: Make beta a parameter of the copy (`copy.beta`), the only one with gradients.
+        trainable: Make beta a parameter of the copy (`copy.beta`), the only one with gradients; what training moves out
+            of [0, 1] is set back, to 0.9999 at the upper end: at 1 itself the gradient is 0.
 
     Returns:
         The copy, a module like the model.
@@ -71,7 +73,7 @@ def soften(
     betas = dict(beta) if isinstance(beta, Mapping) else {"": beta}
     for path, value in betas.items():
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
-            raise InputError(f"beta must lie in [0, 1], got {value!r}{f' for {path!r}' if path else ''}.")
+            raise InputError(f"beta must be a number in [0, 1], got {value!r}{f' for {path!r}' if path else ''}.")
     if not 0 <= mix <= 1:
         raise InputError(f"mix must lie in [0, 1], got {mix!r}.")
     check_readable(unwrap(model), quantised=True)
@@ -146,6 +148,11 @@ class Softened(_Swapped):
         self._numbers = tuple(float(value) for value in betas.values())
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
+        if self.trainable and not torch.compiler.is_compiling():  # a step of training may have gone too far
+            with torch.no_grad():
+                if bool((self.beta < 0).any() | (self.beta > 1).any()):
+                    self.beta[self.beta < 0] = 0.0
+                    self.beta[self.beta > 1] = _MOST
         with Replacing(self._relu, frozenset(("relu",)), self.model, by_path=self.paths != ("",)) as replacing:
             output = self.model(*args, **kwargs)
         if replacing.count == 0:
@@ -162,7 +169,7 @@ class Softened(_Swapped):
         return softened_relu(x, self.beta[place] if self.trainable else self._numbers[place], self.mix)
 
     def extra_repr(self) -> str:
-        return f"beta={dict(zip(self.paths, self._numbers, strict=True))}, mix={self.mix}"
+        return f"beta={dict(zip(self.paths, self.beta.tolist(), strict=True))}, mix={self.mix}"
 
 
 class Hardened(_Swapped):
