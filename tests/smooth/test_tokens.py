@@ -49,6 +49,13 @@ def test_attention_with_its_weights_read_is_the_fused_one(kind):
     assert torch.allclose(squares, weights.square().sum(-1), atol=1e-6)
 
 
+def test_gates_that_are_no_linear_layers_are_named():
+    with pytest.raises(InputError, match=r"gates must name linear layers, got h.0.mlp.act \(NewGELU\)"):
+        ss.token_geometry(
+            model_of(GPT2Block), torch.zeros(1, 3, dtype=torch.long), gates=["h.0.mlp.c_fc", "h.0.mlp.act"]
+        )
+
+
 @pytest.fixture(scope="module")
 def ids() -> torch.Tensor:
     return torch.randint(0, 20, (3, 9), generator=torch.Generator().manual_seed(0))

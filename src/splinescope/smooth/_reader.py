@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 
-from .._errors import UnsupportedModelError
+from .._errors import InputError, UnsupportedModelError
 from ..complexity._watch import module_paths
 from . import _functions as table
 from .capture import part_at
@@ -62,7 +62,10 @@ class Reader(TorchFunctionMode):
     def hooked(self) -> Iterator[Reading]:
         """Hooks on and the mode active for the time of the context."""
         handles: list[Any] = []
-        wanted = None if self._gates is None else {id(part_at(self._model, path)) for path in self._gates}
+        named = {path: part_at(self._model, path) for path in self._gates or ()}
+        if others := [f"{path} ({type(part).__name__})" for path, part in named.items() if not is_linear(part)]:
+            raise InputError(f"gates must name linear layers, got {', '.join(others)}.")
+        wanted = None if self._gates is None else {id(part) for part in named.values()}
         for path, module in self._model.named_modules():
             if is_linear(module):
                 if wanted is None or id(module) in wanted:
