@@ -83,6 +83,7 @@ def shelf(tmp_path_factory):
     write_onnx(folder / "first.onnx", (2, 16, 16, 3), seed=0)
     write_onnx(folder / "second.onnx", (2, 16, 16, 3), seed=1)
     write_onnx(folder / "solid.onnx", (3, 8, 6, 2), seed=0)
+    write_onnx(folder / "images.onnx", (16, 6, 2), seed=0)
     write_onnx(folder / "large.onnx", (16, 320, 320, 320, 2), seed=0)
     tiling = ss.tessellate(ss.load(folder / "first.onnx"), ss.Slice.axes([0.0, 0.0], (0, 1), -1, 1))
     tiling.save(folder / "<img src=x onerror=alert(1)>.tiling")

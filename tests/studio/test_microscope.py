@@ -19,6 +19,10 @@ return {count: f.offsets.length - 1, domain: f.domain, window: f.window,
 TO_CLIENT = """([x, y]) => { const v = studio.pages.microscope.panes.a.view, box = v.overlay.getBoundingClientRect()
 const at = v.toScreen(x, y)
 return [box.left + at[0], box.top + at[1]] }"""
+AMID = """() => { const a = studio.pages.microscope.panes.a.frame.anchors
+return [0, 1].map(k => (a[k] + a[2 + k] + a[4 + k]) / 3) }"""
+PIXELS = """() => [...document.getElementById("input").getContext("2d").getImageData(0, 0, 4, 4).data]
+.filter((_, i) => i % 4 === 0)"""
 PLACE = """() => { const v = studio.pages.microscope.panes.a.view
 return [v.x, v.y, v.scale * 0.5 / Math.min(v.width, v.height), v.show.boundary] }"""
 AXES = "#view=microscope&kind=axes&low=-2&high=2&file="
@@ -180,7 +184,7 @@ def test_bad_files_give_a_message_and_names_are_text(studio, shelf, tmp_path):
 def test_data_that_is_dropped_on_the_page_are_examples(studio, tmp_path):
     np.save(tmp_path / "mine.npy", np.eye(3, 16))
     np.save(tmp_path / "other.npy", np.eye(3, 5))
-    with studio("#view=microscope&kind=random&half=0.05&file=large.onnx") as page:
+    with studio("#view=microscope&kind=random&half=1&file=images.onnx") as page:
         tiled(page)
         assert page.locator("#examples button").count() == 0
         page.set_input_files("#file", tmp_path / "mine.npy")
@@ -188,6 +192,26 @@ def test_data_that_is_dropped_on_the_page_are_examples(studio, tmp_path):
         assert page.is_hidden("#message")
         page.set_input_files("#file", tmp_path / "other.npy")
         page.wait_for_selector("#message:has-text('do not fit')")
+
+
+def test_inputs_are_drawn_as_bright_as_the_examples(studio, tmp_path):
+    """An input of 16 numbers is an image; examples from -3 to 5 are drawn from black to white."""
+    images = np.full((3, 16), -3.0)
+    images[range(3), range(3)] = 5.0
+    np.save(tmp_path / "images.npy", images)
+    middle = images.mean(0)
+    with studio("#view=microscope&kind=random&half=1&file=images.onnx") as page:
+        tiled(page)
+        page.set_input_files("#file", tmp_path / "images.npy")
+        page.wait_for_function("() => document.querySelectorAll('#examples canvas').length === 3", timeout=30_000)
+        page.select_option("#slice-kind", "through")
+        page.click("#run")
+        tiled(page, 2)
+        place = page.evaluate(AMID)
+        page.mouse.move(*page.evaluate(TO_CLIENT, place))
+        page.wait_for_selector("#input:visible")
+        seen = page.evaluate(PIXELS)
+        assert seen == pytest.approx((middle + 3) / 8 * 255, abs=3)  # a pixel's worth of the pointer
 
 
 def test_where_one_looks_is_in_the_address(studio):

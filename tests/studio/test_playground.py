@@ -18,6 +18,9 @@ STILL = """async () => { const g = studio.pages.playground; let before
 TO_CLIENT = """([x, y]) => { const v = studio.pages.playground.view, box = v.overlay.getBoundingClientRect()
 const at = v.toScreen(x, y)
 return [box.left + at[0], box.top + at[1]] }"""
+COVERED = """() => { const v = studio.pages.playground.view
+const [x, y] = [v.width / 2, v.height / 2 - 20].map(pixels => v.ratio * pixels)
+return v.overlay.getContext("2d").getImageData(x, y, 1, 1).data[3] }"""
 FRAME = """() => { const f = studio.pages.playground.frame
 return {step: f.step, measures: f.measures, vertices: Array.from(f.vertices),
   points: Array.from(f.points), running: f.running} }"""
@@ -128,13 +131,13 @@ def test_own_points_begin_with_words_and_not_with_a_network(studio):
         page.wait_for_function("() => studio.pages.playground.view", timeout=60_000)
         assert page.is_visible("#own-hint")
         assert page.inner_text("#clock") == ""
-        assert not page.evaluate("studio.pages.playground.view.show.fill")
+        page.wait_for_function(f"() => ({COVERED})() === 255")
         for label, place in ((0, [-1, -1]), (1, [1, 1])):
             page.click(f"button[aria-label='set points of class {label}']")
             page.mouse.click(*page.evaluate(TO_CLIENT, place))
         page.wait_for_function("() => studio.pages.playground.frame.points.length === 4", timeout=30_000)
         assert page.is_hidden("#own-hint")
-        assert page.evaluate("studio.pages.playground.view.show.fill")
+        page.wait_for_function(f"() => ({COVERED})() === 0")  # the tiles are seen
 
 
 def test_a_link_leads_to_the_same_network_seen_from_the_same_place(studio):
@@ -179,6 +182,10 @@ def test_stories_open_by_link_and_say_what_to_try(studio):
         cards = page.locator(".card")
         assert cards.count() >= 6
         links = [cards.nth(i).get_attribute("href") for i in range(cards.count())]
+        page.wait_for_function("() => [...document.querySelectorAll('.card img')].every(each => each.complete)")
+        assert page.evaluate(
+            "() => [...document.querySelectorAll('.card img')].every(each => each.naturalWidth === 320)"
+        )
         cards.nth(1).click()
         assert page.url.endswith(links[1])
         assert page.locator("#story li").count() >= 2

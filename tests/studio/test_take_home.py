@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import splinescope as ss
 from splinescope.studio.recipe import Recipe
@@ -13,9 +14,9 @@ from tests.browser import opened
 READY = "() => studio.pages.playground.drawn > 0"
 
 
-def taken(page, name, folder):
+def taken(page, name, folder, of="playground"):
     with page.expect_download(timeout=30_000) as download:
-        page.click(f"#home-playground button:has-text('{name}')")
+        page.click(f"#home-{of} button:has-text('{name}')")
     path = folder / download.value.suggested_filename
     download.value.save_as(path)
     return path
@@ -32,6 +33,7 @@ def test_files_hold_the_tiling_that_is_shown(studio, browser, tmp_path):
         assert table["slope"] == pytest.approx(tiling.slope_norms(), rel=1e-5)
         drawing = taken(page, "SVG", tmp_path).read_text()
         assert drawing.count("<polygon") == tiling.count
+        assert drawing.count("<circle") == Recipe().count  # the data, as on the page
         assert taken(page, "PNG", tmp_path).read_bytes().startswith(b"\x89PNG")
         html = taken(page, "HTML", tmp_path)
         page.click("text=Python…")
@@ -43,6 +45,18 @@ def test_files_hold_the_tiling_that_is_shown(studio, browser, tmp_path):
     exec(compile(code.replace('"playground.png"', repr(str(tmp_path / "code.png"))), "playground", "exec"), names)
     assert np.array_equal(names["tiling"].vertices, tiling.vertices)
     assert (tmp_path / "code.png").stat().st_size > 10_000
+
+
+def test_a_space_is_taken_home_too(studio, shelf, tmp_path):
+    space = ss.tessellate(ss.load(shelf / "solid.onnx"), ss.Slice.axes([0.0, 0.0, 0.0], (0, 1, 2), -1, 1))
+    with studio("#view=microscope&kind=space&file=solid.onnx") as page:
+        page.wait_for_function("() => studio.pages.microscope?.space.view", timeout=60_000)
+        saved = ss.load_tiling(taken(page, "Tiling file", tmp_path, of="space"))
+        assert np.array_equal(saved.vertices, space.vertices)
+        picture = np.asarray(Image.open(taken(page, "PNG", tmp_path, of="space")).convert("RGB"))
+        assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 20  # cells in colours, not an empty canvas
+        page.click("#home-space >> text=Python…")
+        page.wait_for_selector("dialog pre:has-text('(0, 1, 2)')")
 
 
 def test_a_lecture_page_shows_the_picture_alone(studio):

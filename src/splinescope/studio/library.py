@@ -199,7 +199,9 @@ class Library:
         size = int(np.prod(shape))
         files = [entry["name"] for entry in self.entries() if entry["kind"] == "data"]
         unread: list[str] = []
-        for file in sorted(files, key=lambda name: not name.startswith("upload/")):  # what was sent was meant
+        sent = [name for name in files if name.startswith("upload/")]
+        sent.sort(key=lambda name: -self.path(name).stat().st_mtime)
+        for file in [*sent, *(name for name in files if name not in sent)]:  # what was sent last was meant
             try:
                 array = read_array(str(self.path(file)))[:MOST_EXAMPLES]
                 if array.ndim < 2 or array[0].size != size:

@@ -59,12 +59,12 @@ class Microscope:
         found = self.library.examples(shape)
         data = found.data
         image = image_shape(shape)
-        pixels = np.zeros(0, np.uint8)
+        pixels, brightness = np.zeros(0, np.uint8), None
         if len(data) and image is not None:
-            low, high = data.min(), data.max()
+            low, high = brightness = [float(data.min()), float(data.max())]
             pixels = ((data - low) / (high - low or 1.0) * 255).astype(np.uint8)
         frame = {"names": found.names, "image": image, "pixels": pixels.ravel()}
-        return {"frame": {**frame, "from": found.file, "unread": found.unread}}
+        return {"frame": {**frame, "range": brightness, "from": found.file, "unread": found.unread}}
 
     def tile(self, kept: dict[str, Any], job: Job, message: dict[str, Any]) -> dict[str, Any]:
         """Tile a slice, or a window of it; progress goes to the page, which may cancel."""

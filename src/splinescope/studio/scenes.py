@@ -59,7 +59,7 @@ def uniform_samples(seed: int) -> Scene:
             _panel("samples on its surface, seen from the side", _wall_lines(manifold.tiling, corners[1])),
         ],
         "moments": moments,
-        "classes": np.zeros(count, np.uint8),
+        "classes": np.full(count, 10, np.uint8),  # a colour that is seen on white and on black without an outline
         "sizes": np.full(count, 1.6, np.float32),
     }
 

@@ -17,7 +17,8 @@ from .._errors import InputError, SplinescopeError
 from .recipe import limits
 from .sets import read_csv
 
-TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
+TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml",
+         ".webp": "image/webp"}  # fmt: skip
 ADDRESS = "127.0.0.1"
 MOST_BYTES = 512 << 20
 """Of one upload."""

@@ -4,7 +4,7 @@ const VIRIDIS = "44015448186a472d7b4240863b528b33638d2c728e26828e21918c1fa08828a
 const CATEGORIES = ["#88ccee", "#cc6677", "#ddcc77", "#117733", "#332288", "#aa4499", "#44aa99", "#999933", "#882255",
   "#661100", "#6699cc", "#888888"]
 export const CLASS_COLORS = CATEGORIES.length
-export const FIRST_FOLD = 0.35 // of the table: darker colours are lost on the dark ground that folds are drawn on
+export const FIRST_FOLD = 0.5 // of the table: darker colours are lost on the dark ground that folds are drawn on
 
 const hexToRgb = hex => [0, 2, 4].map(i => parseInt(hex.slice(i, i + 2), 16))
 const STOPS = Array.from({length: VIRIDIS.length / 6}, (_, i) => hexToRgb(VIRIDIS.slice(6 * i)))

@@ -199,6 +199,7 @@ export class TilingView {
     const [px, py] = this.toScreen(x, y)
     if (px < -1e4 || py < -1e4 || px > this.width + 1e4 || py > this.height + 1e4) return
     pen.beginPath(); pen.arc(px, py, radius, 0, 2 * Math.PI)
+    pen.strokeStyle = "#fff"; pen.lineWidth = 3; pen.stroke() // or a point is lost on a tile of its class
     pen.fillStyle = color; pen.fill()
     pen.strokeStyle = "#000"; pen.lineWidth = radius > 4 ? 2 : 1; pen.stroke()
   }

@@ -2,6 +2,8 @@
 
 import {element} from "/viewer/words.js"
 
+const GUTTER = 38 // pixels for the ends of the scale
+const short = v => Math.abs(v) >= 10_000 ? `${Number((v / 1000).toPrecision(3))}k` : String(Number(v.toPrecision(Math.abs(v) >= 1000 ? 4 : Math.abs(v) >= 1 ? 3 : 2)))
 const MOST = 1200 // points kept; then every other one is dropped
 
 export class Curve {
@@ -53,17 +55,24 @@ export class Curve {
     const pen = canvas.getContext("2d", {willReadFrequently: true}), style = getComputedStyle(canvas)
     pen.scale(ratio, ratio)
     pen.strokeStyle = style.getPropertyValue("--line")
-    pen.strokeRect(0.5, 0.5, width - 1, height - 1)
+    pen.strokeRect(GUTTER + 0.5, 0.5, width - GUTTER - 1, height - 1)
     const scale = this.log ? Math.log : v => v, all = this.values.flat().filter(v => v !== null && (!this.log || v > 0)).map(scale)
     if (!all.length) return
     let low = this.low ?? Math.min(...all), high = Math.max(...all)
-    if (high - low < 1e-9) high = low + 1
+    const ends = this.log ? [low, high].map(Math.exp) : [low, high], flat = high - low < 1e-9
+    if (flat) high = low + 1
+    pen.fillStyle = style.getPropertyValue("--muted")
+    pen.font = `11px ${style.fontFamily}`
+    pen.textAlign = "right"
+    pen.fillText(short(ends[0]), GUTTER - 4, height - 2)
+    if (!flat) pen.fillText(short(ends[1]), GUTTER - 4, 10)
     const first = this.steps[0], last = Math.max(this.steps.at(-1), first + 1)
+    const across = step => GUTTER + 2 + (width - GUTTER - 4) * (step - first) / (last - first), up = value => height - 4 - (height - 8) * (scale(value) - low) / (high - low)
     this.series.forEach(([,, color], i) => {
       pen.beginPath()
       this.values[i].forEach((value, j) => {
         if (value === null || (this.log && value <= 0)) return
-        pen.lineTo(2 + (width - 4) * (this.steps[j] - first) / (last - first), height - 4 - (height - 8) * (scale(value) - low) / (high - low))
+        pen.lineTo(across(this.steps[j]), up(value))
       })
       pen.strokeStyle = color
       pen.lineWidth = 1.8
@@ -72,7 +81,7 @@ export class Curve {
       const at = this.values[i].findLastIndex(v => v !== null), end = this.values[i][at]
       if (at < 0 || (this.log && end <= 0)) return
       pen.beginPath()
-      pen.arc(2 + (width - 4) * (this.steps[at] - first) / (last - first) || 2, height - 4 - (height - 8) * (scale(end) - low) / (high - low), 2.4, 0, 2 * Math.PI)
+      pen.arc(across(this.steps[at]), up(end), 2.4, 0, 2 * Math.PI)
       pen.fillStyle = color
       pen.fill()
     })

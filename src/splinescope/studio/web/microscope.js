@@ -21,6 +21,7 @@ class Pane { // one network's picture
     if (of !== this.of) this.forget()
     this.of = of
     $("microscope").classList.toggle("in-space", Boolean(frame.space))
+    $("space-home").hidden = !frame.space
     if (frame.space) return this.page.space.show(frame)
     this.page.space.hide()
     $("empty").hidden = true
@@ -86,11 +87,15 @@ export class MicroscopePage {
     Object.assign(this, {channel, panes: {a: new Pane(this, "a"), b: new Pane(this, "b")}, rows: [0, 1, 2], look: {color: "slope", walls: true, boundary: true}, story: null})
     this.addLooks()
     this.listen()
-    takeHome($("home-microscope"), {
-      view: () => this.panes.a.view, name: () => "microscope",
+    const home = {
+      name: () => "microscope",
       fetch: async kind => { const got = await channel.ask("take", {pane: "a", kind}); takeHome.save(got.file, got.bytes) },
-      code: async () => (await channel.ask("code", {pane: "a", color: this.look.color, ...this.panes.a.shown})).code,
+      code: async () => (await channel.ask("code", {pane: "a", color: this.space.view?.colored ?? this.look.color, ...this.panes.a.shown})).code,
+    }
+    takeHome($("home-microscope"), {
+      view: () => this.panes.a.view, points: () => pairs(this.panes.a.frame.anchors), ...home,
     })
+    takeHome($("home-space"), {view: () => this.space.view, plane: false, ...home})
   }
 
   async open(state) {
@@ -146,8 +151,9 @@ export class MicroscopePage {
   }
 
   async loadExamples(name) {
-    const {names, image, pixels, from, unread} = await this.channel.ask("examples", {name})
+    const {names, image, pixels, from, unread, range} = await this.channel.ask("examples", {name})
     this.examplesFrom = from
+    this.brightness = range
     $("unread").textContent = unread.join(" ")
     const size = image ? image[0] * image[1] * image[2] : 0
     this.examples = names
@@ -270,7 +276,8 @@ export class MicroscopePage {
     if (canvas.hidden) return
     const n = origin.length, values = new Float32Array(n)
     for (let i = 0; i < n; i++) values[i] = origin[i] + x * basis[i] + y * basis[n + i]
-    imageCanvas(canvas, image, values, 255, 0)
+    const [low, high] = this.brightness ?? (pane.frame.brightness ??= brightnessOf(pane.frame)), scale = 255 / (high - low || 1)
+    imageCanvas(canvas, image, values, scale, -low * scale)
   }
 
   async tap(pane, tile, x, y) {
@@ -302,7 +309,13 @@ export class MicroscopePage {
     const home = element("button", {type: "button", textContent: "Show all", id: "lens-home"})
     home.onclick = () => this.panes.a.view?.home()
     $("lens-looks").append(element("label", {}, "colour", color), ...boxes.map(([,, label]) => label), home)
-    this.showLook = look => { color.value = look.color; for (const [name, box] of boxes) box.checked = look[name] }
+    this.showLook = look => {
+      color.value = look.color
+      for (const [name, box, label] of boxes) {
+        box.checked = look[name]
+        label.hidden = name === "walls" && look.color === "folds" // which are the walls
+      }
+    }
   }
 
   setLook(look) {
@@ -366,7 +379,19 @@ export class MicroscopePage {
   }
 }
 
-function imageCanvas(canvas, [channels, height, width], values, high, low) { // values times `high` are bytes
+const pairs = list => Array.from({length: list.length / 2}, (_, i) => [list[2 * i], list[2 * i + 1], "#fff"])
+
+function brightnessOf({origin, basis, domain}) { // black to white: 0 to 1, or more where inputs of the slice go beyond
+  let low = 0, high = 1
+  for (let c = 0; c < domain.length; c += 2) for (let i = 0, n = origin.length; i < n; i++) {
+    const value = origin[i] + domain[c] * basis[i] + domain[c + 1] * basis[n + i]
+    if (value < low) low = value
+    if (value > high) high = value
+  }
+  return [low, high]
+}
+
+function imageCanvas(canvas, [channels, height, width], values, high, low) { // values times `high` plus `low` are bytes
   canvas.width = width
   canvas.height = height
   const pen = canvas.getContext("2d"), image = pen.createImageData(width, height), plane = width * height

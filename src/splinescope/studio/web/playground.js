@@ -30,7 +30,7 @@ export class PlaygroundPage {
     this.addLooks()
     this.listen()
     takeHome($("home-playground"), {
-      view: () => this.view, name: () => "playground",
+      view: () => this.view, name: () => "playground", points: () => this.look.points ? this.dots() : [],
       fetch: kind => { this.taking = true; channel.order("take", {kind, tag: "take"}) },
       code: () => playgroundCode(this.recipe, limits.defaults, this.frame?.step ?? 0, this.look.color, this.byHand),
     })
@@ -136,7 +136,7 @@ export class PlaygroundPage {
     view.onhover = (tile, x, y) => { this.pointer = [tile, x, y]; fillList($("tile"), tileRows(view, tile, x, y)) }
     view.ontap = (tile, x, y, event) => this.tap(tile, x, y, event)
     view.grab = (px, py) => this.grab(px, py)
-    view.drawings.push((pen, seen) => this.drawUnit(pen, seen), (pen, seen) => this.drawPoints(pen, seen))
+    view.drawings.push((pen, seen) => this.drawEmpty(pen, seen), (pen, seen) => this.drawUnit(pen, seen), (pen, seen) => this.drawPoints(pen, seen))
     view.onhover(-1, 0, 0)
     view.show.anchors = false
     this.setLook(this.look)
@@ -169,13 +169,23 @@ export class PlaygroundPage {
     this.view?.changed()
   }
 
+  drawEmpty(pen, view) { // the plain square: what lies below is no network of these points
+    if (!this.empty) return
+    const [x0, y0, x1, y1] = [this.frame.domain[0], this.frame.domain[1], this.frame.domain[4], this.frame.domain[5]], [left, low] = view.toScreen(x0, y0), [right, high] = view.toScreen(x1, y1)
+    pen.fillStyle = `rgb(${view.ground.map(v => Math.round(255 * v)).join(",")})`
+    pen.fillRect(0, 0, view.width, view.height)
+    pen.strokeStyle = "#888"
+    pen.lineWidth = 1
+    pen.strokeRect(left, high, right - left, low - high)
+  }
+
   drawPoints(pen, view) {
-    if (!this.look.points) return
-    const own = this.recipe.data === "own", points = own ? this.recipe.points : null, n = own ? points.length : this.points.length / 2
-    for (let i = 0; i < n; i++) {
-      if (own) view.dot(pen, points[i][0], points[i][1], 4.5, classColor(points[i][2]))
-      else view.dot(pen, this.points[2 * i], this.points[2 * i + 1], 4, classColor(this.frame.classes[i]))
-    }
+    if (this.look.points) for (const [x, y, color] of this.dots()) view.dot(pen, x, y, 4, color)
+  }
+
+  dots() { // data as [x, y, colour]
+    if (this.recipe.data === "own") return this.recipe.points.map(([x, y, label]) => [x, y, classColor(label)])
+    return Array.from(this.frame.classes, (label, i) => [this.points[2 * i], this.points[2 * i + 1], classColor(label)])
   }
 
   drawUnit(pen, view) { // every wall that the chosen unit made
@@ -325,7 +335,10 @@ export class PlaygroundPage {
       layers.max = this.recipe.depth
       layers.value = Math.min(look.layers, this.recipe.depth)
       out.textContent = layers.value
-      for (const [name, box] of boxes) box.checked = look[name]
+      for (const [name, box, label] of boxes) {
+        box.checked = look[name]
+        label.hidden = name === "walls" && look.color === "folds" // which are the walls
+      }
     }
   }
 
@@ -339,9 +352,8 @@ export class PlaygroundPage {
     }
     this.channel.order("color", {color: look.color})
     if (!this.view) return
-    this.view.show.fill = !this.empty
-    this.view.show.folds = look.walls && !this.empty
-    this.view.show.boundary = look.boundary && !this.empty
+    this.view.show.folds = look.walls
+    this.view.show.boundary = look.boundary
     this.view.layers = look.layers >= this.recipe.depth ? 255 : look.layers
     this.view.colorBy(look.color)
     if (this.empty) $("legend").replaceChildren()

@@ -94,5 +94,5 @@ export function storyPanel(target, story, asked, leave) { // `asked`: the name i
 
 export function storyShelf(target) {
   target.replaceChildren(element("h1", {textContent: "Stories"}), element("p", {className: "muted", textContent: "Each opens in a state worth looking at. Links to a story work for everyone who runs the studio."}),
-    element("div", {className: "cards"}, ...STORIES.map(story => element("a", {className: "card", href: `#story=${story.name}`}, element("h2", {textContent: story.title}), element("p", {textContent: story.text[0]})))))
+    element("div", {className: "cards"}, ...STORIES.map(story => element("a", {className: "card", href: `#story=${story.name}`}, element("img", {src: `/static/story-${story.name}.webp`, alt: "", width: 320, height: 200}), element("h2", {textContent: story.title}), element("p", {textContent: story.text[0]})))))
 }

@@ -5,11 +5,10 @@ import {element} from "/viewer/words.js"
 
 const MOST_SVG = 50_000
 
-export function takeHome(target, {view, name, fetch, code}) {
+export function takeHome(target, {view, name, fetch, code, points = () => [], plane = true}) { // points: [[x, y, colour]] on the picture
   const items = [
     ["PNG", () => picture(view()).toBlob(blob => save(`${name()}.png`, blob))],
-    ["SVG", () => save(`${name()}.svg`, svg(view()))],
-    ["CSV", () => save(`${name()}.csv`, csv(view()))],
+    ...(plane ? [["SVG", () => save(`${name()}.svg`, svg(view(), points()))], ["CSV", () => save(`${name()}.csv`, csv(view()))]] : []),
     ["Tiling file", () => fetch("tiling")],
     ["HTML page", () => fetch("html")],
     ["Python…", async () => showCode(await code())],
@@ -36,14 +35,14 @@ function save(name, content) {
 }
 
 export function picture(view) { // tiles and what is drawn on them, as one canvas
-  const out = element("canvas", {width: view.canvas.width, height: view.canvas.height}), pen = out.getContext("2d")
+  const {width, height} = view.overlay, out = element("canvas", {width, height}), pen = out.getContext("2d")
   view.draw()
-  pen.drawImage(view.canvas, 0, 0)
+  pen.drawImage(view.canvas, 0, 0, width, height) // which may be drawn coarser
   pen.drawImage(view.overlay, 0, 0)
   return out
 }
 
-export function svg(view) { // the tiles in view, as polygons in pixels
+export function svg(view, points = []) { // the tiles in view, as polygons in pixels
   const {data, quantity} = view, {offsets, corners, vertices, boundary} = data, parts = []
   const place = i => view.toScreen(vertices[2 * i], vertices[2 * i + 1]).map(v => v.toFixed(2)).join(",")
   for (let t = 0, drawn = 0; t < view.count && drawn < MOST_SVG; t++) {
@@ -56,7 +55,8 @@ export function svg(view) { // the tiles in view, as polygons in pixels
   const lines = []
   for (let i = 0; view.show.boundary && i < boundary.length; i += 4) lines.push(`M${view.toScreen(boundary[i], boundary[i + 1]).map(v => v.toFixed(2))}L${view.toScreen(boundary[i + 2], boundary[i + 3]).map(v => v.toFixed(2))}`)
   const stroke = view.show.folds ? `stroke="${quantity ? "#000" : "#7ad151"}" stroke-width=".4"` : ""
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${view.width} ${view.height}"><g ${stroke}>${parts.join("")}</g><path d="${lines.join("")}" fill="none" stroke="#d60000" stroke-width="2"/></svg>`
+  const dots = points.map(([x, y, color]) => { const [cx, cy] = view.toScreen(x, y); return `<circle cx="${cx.toFixed(2)}" cy="${cy.toFixed(2)}" r="4" fill="${color}" stroke="#000"/>` })
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${view.width} ${view.height}"><g ${stroke}>${parts.join("")}</g><path d="${lines.join("")}" fill="none" stroke="#d60000" stroke-width="2"/>${dots.join("")}</svg>`
 }
 
 export function csv(view) { // one row per tile
