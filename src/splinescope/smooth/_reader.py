@@ -79,9 +79,11 @@ class Reader(TorchFunctionMode):
             ):
                 handles.append(module.register_forward_pre_hook(self._enter))
                 handles.append(module.register_forward_hook(self._leave))
-        paths = module_paths(self._model) if self._attention else contextlib.nullcontext([])
         try:
-            with paths as self._paths, self:
+            with contextlib.ExitStack() as stack:
+                if self._attention:
+                    self._paths = stack.enter_context(module_paths(self._model))
+                stack.enter_context(self)
                 yield self.reading
         finally:
             for handle in handles:
@@ -119,7 +121,7 @@ class Reader(TorchFunctionMode):
                 self._gate(output, path, module, 0)
                 return
             storage = output.untyped_storage()
-            made = StorageWeakRef(storage), output.storage_offset(), output.shape[-1], path, module
+            made = StorageWeakRef(storage), int(output.storage_offset()), output.shape[-1], path, module
             self._linear[storage.data_ptr()] = made
             if len(self._linear) > _RECENT:
                 self._linear.popitem(last=False)
