@@ -11,7 +11,7 @@ import os
 import pickle
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing
+from contextlib import closing, nullcontext
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
@@ -42,7 +42,7 @@ def share(
 
     What is finished is kept when a worker dies: the rest is tried once more, then an error names it. With a folder,
     each result is also written there under its name as soon as it is there, and found there by a second run, whatever
-    ended the first: an error, Ctrl-C, a full disk.
+    ended the first: an error, Ctrl-C, a full disk. (A backend that gives all results at the end keeps none before.)
 
     Args:
         work: A function of this package or another importable module.
@@ -72,7 +72,8 @@ def share(
             return
         calls = (joblib.delayed(_numbered)(work, i, items[i]) for i in left)
         try:
-            with closing(joblib.Parallel(n_jobs=workers, return_as="generator_unordered")(calls)) as results:
+            results = _as_they_come(joblib, workers)(calls)
+            with closing(results) if isinstance(results, Generator) else nullcontext():
                 for i, result in results:
                     done.add(i)
                     if place is not None and is_finished(result):
@@ -83,6 +84,14 @@ def share(
             if attempt == 2:
                 kept = "" if place is None else f" What is finished is in {place}: the same call goes on from there."
                 raise SplinescopeError(f"A worker process died twice; not done: {lost}.{kept}") from error
+
+
+def _as_they_come(joblib: Any, workers: int) -> Any:
+    """A `joblib.Parallel` that hands results back one by one; all at the end by backends that cannot (ray's)."""
+    try:
+        return joblib.Parallel(n_jobs=workers, return_as="generator_unordered")
+    except ValueError:  # the backend's
+        return joblib.Parallel(n_jobs=workers)
 
 
 def call_each(

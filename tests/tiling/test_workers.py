@@ -9,6 +9,7 @@ import joblib
 import numpy as np
 import pytest
 import torch
+from joblib._parallel_backends import ThreadingBackend
 from torch import nn
 
 import splinescope as ss
@@ -181,6 +182,16 @@ def test_the_same_call_runs_on_dask(network: ss.SplineNetwork) -> None:
         distributed.Client(cluster),
         joblib.parallel_config(backend="dask"),
     ):
+        parted = ss.tessellate(network, SQUARE, workers=1)
+    assert_same_tiling(ss.tessellate(network, SQUARE), parted)
+
+
+def test_a_backend_that_gives_all_results_at_the_end_will_do(network: ss.SplineNetwork) -> None:
+    class AtTheEnd(ThreadingBackend):  # as ray's
+        supports_return_generator = False
+
+    joblib.register_parallel_backend("at the end", AtTheEnd)
+    with joblib.parallel_config(backend="at the end"):
         parted = ss.tessellate(network, SQUARE, workers=1)
     assert_same_tiling(ss.tessellate(network, SQUARE), parted)
 
