@@ -113,7 +113,7 @@ def test_processes_give_the_tiling_of_one_and_a_second_run_resumes(
     one = ss.tessellate(network, SQUARE, threads=1)
     assert_same_tiling(one, ss.tessellate(network, SQUARE, workers=2, folder=tmp_path))
     files = sorted(tmp_path.glob("*.npz"))
-    assert len(files) == 16
+    assert len(files) == 8
     files[3].unlink()
     calls = []
     tile_part = _parts._tile_part
@@ -146,7 +146,7 @@ def test_what_is_finished_survives_ctrl_c_a_full_disk_and_a_damaged_file_is_name
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, hard))
     try:
-        with pytest.raises(ss.SplinescopeError, match=r"cannot take .*part2of16.*goes on from there"):
+        with pytest.raises(ss.SplinescopeError, match=r"cannot take .*part2of8.*goes on from there"):
             ss.tessellate(network, SQUARE, workers=2, folder=tmp_path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

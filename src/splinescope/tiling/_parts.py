@@ -31,7 +31,7 @@ from ._tiles import OUTSIDE, Tiles
 from ._work import Work
 from .slice import Slice
 
-_PARTS_PER_WORKER = 8  # parts differ in how many tiles they have; the last ones leave workers idle
+_PARTS_PER_WORKER = 4  # parts differ in how many tiles they have; more of them cost more at the seams
 _DONE, _TOO_MANY, _TOO_LONG = 0, 1, 2  # how the work on a part ended
 
 

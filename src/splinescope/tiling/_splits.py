@@ -48,9 +48,9 @@ def split(domain: np.ndarray, count: int, seam: int) -> list[Part]:
     along = domain @ normal
     rest = Part(domain, np.full(len(domain) if on is None else on.shape[1], OUTSIDE, np.int32), on)
     parts = []
+    ends = np.cumsum(np.linspace(1.4, 0.6, count)) / count  # small ones last: who takes the last keeps others waiting
     for i in range(1, count):
-        # not at simple fractions, where symmetric networks have their folds
-        share = (i + 0.1 * np.sin(i)) / count
+        share = ends[i - 1] + 0.05 * np.sin(i) / count  # not a simple fraction: symmetric networks have folds there
         part, rest = _halves(rest, normal, along.min() + share * np.ptp(along), seam)
         parts.append(part)
     return [*parts, rest]
