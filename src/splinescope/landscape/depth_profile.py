@@ -130,8 +130,9 @@ def depth_profile(model: Model, x: Any, y: Any, *, loss: str = "squared", radius
         found.append((float(np.median(conditions)), of_map, float(values[-1]), float(_effective_rank(values))))
     near = local_complexity(wide, inputs, radius=radius, progress=False)
     units = torch.tensor([site.units for site in near.sites]).double()
+    conditions_of, ranks_of, largest, ranks = (np.array(column) for column in zip(*found, strict=True))
     return DepthProfile(
-        tuple(seen), *(np.array(column) for column in zip(*found, strict=True)), tuple(near.names),
+        tuple(seen), conditions_of, ranks_of, largest, ranks, tuple(near.names),
         (near.counts.double().mean(0) / units).numpy(), near.radius,
         torch.linalg.eigvalsh(total).clamp_min(0).flip(0).numpy(),
     )  # fmt: skip
@@ -181,7 +182,7 @@ def _gram(layer: Any, given: Tensor, slopes: Tensor, shape: torch.Size) -> Tenso
     """`[N C, N C]` inner products of the rows of A: gradients of outputs at points by the layer's parameters."""
     n, outputs = slopes.shape[:2]
     if isinstance(layer, nn.Conv2d):
-        seen = F.unfold(given, layer.kernel_size, layer.dilation, layer.padding, layer.stride)  # [N, in k, P]
+        seen = F.unfold(given, layer.kernel_size, layer.dilation, layer.padding, layer.stride)  # type: ignore[arg-type]  # [N, in k, P]
         by_channel = slopes.reshape(n, outputs, shape[0], -1)  # [N, C, out, P]
         seen = seen.mT
         by_channel = by_channel.mT  # positions, then channels

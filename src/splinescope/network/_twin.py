@@ -81,7 +81,7 @@ def _light_copy(model: nn.Module, share_buffers: bool) -> nn.Module | None:
 
     modules = list(model.modules())
     for module in modules:
-        if not _copied_plainly(type(module)):
+        if not _copied_plainly(type(module)):  # type: ignore[arg-type]
             return None
         attributes = dict(vars(module))
         for name, value in attributes.items():

@@ -20,6 +20,7 @@ MAIN: dict[str, str] = {
     "volume": "spread of the log volume, 5% to 95%",
 }
 """Key of a block -> the number of it that can be compared between networks."""
+_FEWEST = 3  # networks that make a range
 
 
 @cache
@@ -40,7 +41,7 @@ def compared(block: ReportBlock) -> str:
     """The main number among those of the table, in words; empty if there is nothing to compare with."""
     value = main_number(block)
     known = {name: row[block.key] for name, row in table().items() if block.key in row}
-    if value is None or not known:
+    if value is None or len(known) < _FEWEST:
         return ""
     low, high = min(known, key=known.__getitem__), max(known, key=known.__getitem__)
     if low == high:

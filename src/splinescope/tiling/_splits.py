@@ -74,7 +74,7 @@ def _halves(part: Part, normal: np.ndarray, offset: float, seam: int) -> tuple[P
         j = (i + 1) % n
         (below if side[i] < 0 else above).append((part.corners[i], int(part.labels[i])))
         if (side[i] < 0) != (side[j] < 0):
-            point = _crossing(part.corners, side, i, j)
+            point = _crossing(part.corners, side, int(i), int(j))
             leaving, entering = (below, above) if side[i] < 0 else (above, below)
             leaving.append((point, seam))  # the wall along the seam follows
             entering.append((point, int(part.labels[i])))
@@ -92,7 +92,7 @@ def _solid_halves(part: Part, on: np.ndarray, side: np.ndarray, seam: int) -> tu
         for j in np.flatnonzero(side >= 0):
             shared = on[i] & on[j]
             if shared.sum() >= d - 1 and on[:, shared].all(1).sum() == 2:
-                points.append(_crossing(part.corners, side, i, j))
+                points.append(_crossing(part.corners, side, int(i), int(j)))
                 rows.append(shared)
     halves = []
     for mine in (side < 0, side >= 0):
