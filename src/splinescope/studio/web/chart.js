@@ -2,8 +2,11 @@
 
 import {element} from "/viewer/words.js"
 
-const GUTTER = 38 // pixels for the ends of the scale
-const short = v => Math.abs(v) >= 10_000 ? `${Number((v / 1000).toPrecision(3))}k` : String(Number(v.toPrecision(Math.abs(v) >= 1000 ? 4 : Math.abs(v) >= 1 ? 3 : 2)))
+const GUTTER = 44 // pixels for the ends of the scale
+const short = v => {
+  const size = Math.abs(v)
+  return size >= 10_000 ? `${Number((v / 1000).toPrecision(3))}k` : size > 0 && size < 0.001 ? v.toExponential(1) : String(Number(v.toPrecision(size >= 1000 ? 4 : size >= 1 ? 3 : 2)))
+}
 const MOST = 1200 // points kept; then every other one is dropped
 
 export class Curve {
