@@ -5,7 +5,7 @@ import {TilingView} from "/viewer/viewer.js"
 import {element, fillLegend, fillList, number} from "/viewer/words.js"
 import {Curve} from "./chart.js"
 import {classColor, Switches} from "./controls.js"
-import {lookText, lookThere, readState, writeState} from "./state.js"
+import {formatPoints, lookText, lookThere, parsePoints, writeState} from "./state.js"
 import {storyPanel} from "./stories.js"
 import {playgroundCode, takeHome} from "./take.js"
 
@@ -77,8 +77,7 @@ export class PlaygroundPage {
   }
 
   lookWhereWanted() {
-    const there = this.wanted && lookThere(this.view, this.wanted)
-    if (!there) this.view.home()
+    if (!this.wanted || !lookThere(this.view, this.wanted)) this.view.home()
     this.wanted = null
   }
 
@@ -394,8 +393,6 @@ export class PlaygroundPage {
 
 const within = ({tolerance, bound, deviation, basis}) => `within ${tolerance} of the smooth network: ${basis === "bound" ? `proven (${Number(bound.toPrecision(2))})` : `as measured (${Number(deviation.toPrecision(2))})`}`
 const pick = (from, names) => Object.fromEntries(names.filter(name => name in from).map(name => [name, from[name]]))
-const formatPoints = points => points.map(p => p.map(v => Number(v.toFixed(3))).join(",")).join(";")
-const parsePoints = text => text.split(";").filter(Boolean).map(part => part.split(",").map(Number)).filter(p => p.length === 3 && p.every(Number.isFinite))
 
 function segmentDistance(px, py, ax, ay, bx, by) {
   const dx = bx - ax, dy = by - ay, s = Math.min(1, Math.max(0, ((px - ax) * dx + (py - ay) * dy) / (dx * dx + dy * dy || 1)))

@@ -21,3 +21,8 @@ export function writeState(patch) { // null removes a name
   for (const name of Object.keys(state)) if (state[name] === null || state[name] === undefined) delete state[name]
   history.replaceState(null, "", `#${new URLSearchParams(state)}`)
 }
+
+// Points of one's own, x, y and class each.
+
+export const formatPoints = points => points.map(p => p.map(v => Number(v.toFixed(3))).join(",")).join(";")
+export const parsePoints = text => text.split(";").filter(Boolean).map(part => part.split(",").map(Number)).filter(p => p.length === 3 && p.every(Number.isFinite))
