@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -248,7 +249,11 @@ def main() -> None:
     ]
     for name in [*ROWS, *(LONG if options.long else [])]:
         done = subprocess.run(
-            [sys.executable, "-m", "benchmarks.reach", "--one", name], check=True, capture_output=True, text=True
+            [sys.executable, "-m", "benchmarks.reach", "--one", name],
+            check=True,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},  # numpy's matrix products too
         )
         r = json.loads(done.stdout.splitlines()[-1])
         lines.append(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -135,7 +136,11 @@ def _all_cpu_seconds() -> float:
 
 def run_in_fresh_process(name: str) -> dict[str, Any]:
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.tiling", "--one", name], check=True, capture_output=True, text=True
+        [sys.executable, "-m", "benchmarks.tiling", "--one", name],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},  # numpy's matrix products too
     )
     result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return result
