@@ -212,7 +212,7 @@ def partial_rank_correlation(a: Any, b: Any, given: Any) -> float:
 
     Example:
         >>> round(partial_rank_correlation([1, 3, 2, 4], [1, 4, 2, 3], [1, 2, 3, 4]), 3)
-        0.745
+        0.873
     """
     columns = [as_float64_array(v, name) for name, v in (("a", a), ("b", b), ("given", given))]
     if any(c.ndim != 1 or len(c) != len(columns[0]) for c in columns) or len(columns[0]) < 3:
