@@ -176,3 +176,19 @@ def test_two_folds_of_one_module_have_two_names():
         model[0].second.bias.fill_(-100.0)
     dead = ss.normalization_report(model, x).of_kind("dead")
     assert [finding.where for finding in dead] == ["1 0 relu"]
+
+
+def test_rows_shared_by_processes_give_what_one_gives():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(1, 3, 3), nn.ReLU(), nn.Flatten(), nn.Linear(27, 4), nn.ReLU(), nn.Linear(4, 2))
+    x = torch.randn(21, 1, 5, 5)
+    one, two = (fold_distances(model, x, input_space=True, workers=workers) for workers in (None, 2))
+    for a, b in zip(one, two, strict=True):
+        assert a.count == b.count
+        for name in ("lowest", "highest", "closest", "active", "input_closest", "norms"):
+            np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
+        for name in ("mean", "deviation", "input_mean"):
+            np.testing.assert_allclose(getattr(a, name), getattr(b, name), rtol=1e-12, atol=1e-14)
+    for given, workers in ((model, 0), (ss.trace(model, x[:2]), 2)):
+        with pytest.raises(ss.InputError, match="workers"):
+            fold_distances(given, x, workers=workers)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from .._checks import check_choice
 from .._display import Result, table
 from .._errors import InputError
+from .._parallel import by_rows
 from ..network import Program, Site, SplineNetwork
 from ..tiling._differentiate import cuts, unit_distances
 from ._data import row_blocks, traced
@@ -182,7 +183,9 @@ class FoldDistances(Result):
 
 
 @torch.inference_mode(False)  # gradients are taken
-def fold_distances(model: nn.Module | SplineNetwork, x: Any, *, input_space: bool = False) -> FoldDistances:
+def fold_distances(
+    model: nn.Module | SplineNetwork, x: Any, *, input_space: bool = False, workers: int | None = None
+) -> FoldDistances:
     r"""Distances from data to the fold of every unit, and how far each fold is from its total-least-squares optimum.
 
     For a unit with weights $w$ and pre-activations $z$ on the data, the sum of squared distances to its fold in the
@@ -197,9 +200,11 @@ def fold_distances(model: nn.Module | SplineNetwork, x: Any, *, input_space: boo
         x: `[N, ...]`, or a loader of batches (or of tuples that start with one); read block by block.
         input_space: Also measure distances `|z| / ||grad z||` in the network's input space, exact within each
             point's tile (beyond it, the fold continued straight). Costs min(D, U) passes instead of one.
+        workers: Share the rows between so many processes (by joblib, whose `parallel_config` may send them to dask or
+            ray); means then agree to rounding, all else exactly. Worth it from some seconds of work.
 
     Returns:
-        `FoldDistances`; exact up to rounding. Memory does not grow with the number of rows.
+        `FoldDistances`; exact up to rounding. Memory does not grow with the number of rows (with workers it does).
 
     Example:
         >>> net = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
@@ -210,17 +215,37 @@ def fold_distances(model: nn.Module | SplineNetwork, x: Any, *, input_space: boo
     Reference: Balestriero, Humayun, Baraniuk, "On the Geometry of Deep Learning", equation (8).
     """
     program = traced(model, x).program()
-    found = layers(program)
-    running = [_Running(layer) for layer in found]
-    for block in row_blocks(x, program):
+    if workers is None:
+        running = _measured(program, row_blocks(x, program), input_space)
+    elif not isinstance(model, nn.Module):
+        raise InputError("workers need the module itself, not a network that was read from it.")
+    else:
+        rows = torch.cat(list(row_blocks(x, program)))
+        running = [_Running(layer) for layer in layers(program)]
+        for part in by_rows(partial(_sums, model, input_space), [rows], workers=workers, what="rows"):
+            for statistics, sums in zip(running, part, strict=True):
+                statistics.merge(sums)
+    shapes = value_shapes(program)
+    return FoldDistances(tuple(statistics.result(shapes) for statistics in running))
+
+
+def _measured(program: Program, blocks: Iterable[Tensor], input_space: bool) -> list[_Running]:
+    running = [_Running(layer) for layer in layers(program)]
+    for block in blocks:
         with torch.no_grad():
             values = {fold.output: z for fold, z in cuts(program, block)}
         straight = _input_distances(program, block) if input_space else {}
         for statistics in running:
             name = statistics.layer.fold.output
             statistics.add(values[name], straight.get(name))
-    shapes = value_shapes(program)
-    return FoldDistances(tuple(statistics.result(shapes) for statistics in running))
+    return running
+
+
+@torch.inference_mode(False)
+def _sums(model: nn.Module, input_space: bool, rows: Tensor) -> list[_Sums]:
+    """What one process finds of its rows, layer by layer."""
+    program = traced(model, rows).program()
+    return [statistics.sums for statistics in _measured(program, row_blocks(rows, program), input_space)]
 
 
 @torch.inference_mode(False)  # gradients are taken
@@ -255,8 +280,42 @@ def _input_distances(program: Program, block: Tensor) -> dict[str, Tensor]:
     return {fold.output: part for fold, part in zip(program.folds, split, strict=True)}
 
 
+@dataclass
+class _Sums:
+    """What is known of some rows at one layer, `[G]` each; two of them make that of both."""
+
+    count: int
+    mean: Tensor
+    squares: Tensor  # of deviations from the mean
+    positive: Tensor
+    lowest: Tensor
+    highest: Tensor
+    closest: Tensor
+    far: Tensor | None  # the rest: of distances in the network's input space
+    far_sum: Tensor
+    far_count: Tensor
+
+    def with_(self, other: _Sums) -> _Sums:
+        """Chan, Golub and LeVeque's update."""
+        total = self.count + other.count
+        shift = other.mean - self.mean
+        far = other.far if self.far is None else self.far if other.far is None else torch.minimum(self.far, other.far)
+        return _Sums(
+            total,
+            self.mean + shift * (other.count / total),
+            self.squares + (other.squares + shift.square() * (self.count * other.count / total)),
+            self.positive + other.positive,
+            torch.minimum(self.lowest, other.lowest),
+            torch.maximum(self.highest, other.highest),
+            torch.minimum(self.closest, other.closest),
+            far,
+            self.far_sum + other.far_sum,
+            self.far_count + other.far_count,
+        )
+
+
 class _Running:
-    """Statistics of one layer, block by block (Chan, Golub and LeVeque's update)."""
+    """Statistics of one layer, block by block."""
 
     def __init__(self, layer: Layer) -> None:
         self.layer = layer
@@ -265,50 +324,48 @@ class _Running:
         sizes = np.bincount(layer.groups, minlength=self.groups)
         if len(set(sizes.tolist())) > 1:
             raise InputError(f"{layer.fold.site.path}: channels have unequal numbers of folds.")
-        self.count = 0
         zeros = torch.zeros(self.groups, dtype=torch.float64)
-        self.mean, self.squares, self.positive = zeros.clone(), zeros.clone(), zeros.clone()
-        self.lowest, self.highest, self.closest = zeros + torch.inf, zeros - torch.inf, zeros + torch.inf
-        self.far: Tensor | None = None
-        self.far_sum, self.far_count = zeros.clone(), zeros.clone()
+        none = zeros + torch.inf
+        self.sums = _Sums(0, zeros, zeros, zeros, none, -none, none, None, zeros, zeros)
 
     def _grouped(self, values: Tensor) -> Tensor:
         """`[n, G]`: a group's units below each other."""
         return values[:, self.order].reshape(len(values), self.groups, -1).transpose(1, 2).reshape(-1, self.groups)
 
+    def merge(self, sums: _Sums) -> None:
+        self.sums = self.sums.with_(sums)
+
     def add(self, values: Tensor, distances: Tensor | None) -> None:
         z = self._grouped(values)
-        n, mean = len(z), z.mean(0)
-        total = self.count + n
-        shift = mean - self.mean
-        self.squares += (z - mean).square().sum(0) + shift.square() * (self.count * n / total)
-        self.mean += shift * (n / total)
-        self.count = total
-        self.positive += (z > 0).sum(0)
-        self.lowest = torch.minimum(self.lowest, z.amin(0))
-        self.highest = torch.maximum(self.highest, z.amax(0))
-        self.closest = torch.minimum(self.closest, z.abs().amin(0))
+        mean, none = z.mean(0), torch.zeros(self.groups, dtype=torch.float64)
+        far, far_sum, far_count = None, none, none
         if distances is not None:
             d = self._grouped(distances)
-            self.far = d.amin(0) if self.far is None else torch.minimum(self.far, d.amin(0))
-            self.far_sum += torch.where(d.isfinite(), d, 0.0).sum(0)
-            self.far_count += d.isfinite().sum(0)
+            finite = d.isfinite()
+            far, far_sum, far_count = d.amin(0), torch.where(finite, d, 0.0).sum(0), finite.sum(0).double()
+        self.merge(
+            _Sums(
+                len(z), mean, (z - mean).square().sum(0), (z > 0).sum(0).double(),
+                z.amin(0), z.amax(0), z.abs().amin(0), far, far_sum, far_count,
+            )
+        )  # fmt: skip
 
     def result(self, shapes: dict[str, tuple[int, ...]]) -> SiteDistances:
-        far = self.far
+        sums = self.sums
+        far = sums.far
         return SiteDistances(
             site=self.layer.fold.site,
             number=self.layer.number,
-            count=self.count,
+            count=sums.count,
             norms=self.layer.weight_norms(shapes),
-            mean=self.mean.numpy(),
-            deviation=(self.squares / self.count).sqrt().numpy(),
-            lowest=self.lowest.numpy(),
-            highest=self.highest.numpy(),
-            closest=self.closest.numpy(),
-            active=(self.positive / self.count).numpy(),
+            mean=sums.mean.numpy(),
+            deviation=(sums.squares / sums.count).sqrt().numpy(),
+            lowest=sums.lowest.numpy(),
+            highest=sums.highest.numpy(),
+            closest=sums.closest.numpy(),
+            active=(sums.positive / sums.count).numpy(),
             input_closest=None if far is None else far.numpy(),
             input_mean=None
             if far is None
-            else torch.where(self.far_count > 0, self.far_sum / self.far_count.clamp_min(1), torch.inf).numpy(),
+            else torch.where(sums.far_count > 0, sums.far_sum / sums.far_count.clamp_min(1), torch.inf).numpy(),
         )
