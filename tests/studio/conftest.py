@@ -96,6 +96,8 @@ def shelf(tmp_path_factory):
     np.save(folder / "points.npy", points)
     np.save(folder / "points.labels.npy", (points[:, 0] > 0).astype(np.int64))
     (folder / "hand.nnet").write_text("2,2,1,2,\n2,1,1,\n0,\n-3,-3,\n3,3,\n0,0,0,\n1,1,1,\n2,-1,\n1,\n1,\n0,\n")
+    ranges = "2,3,1,2,\n3,2,1,\n0,\n0,-3,0,\n1000,3,4,\n500,0,2,0,\n1000,6,4,1,\n"
+    (folder / "ranges.nnet").write_text(ranges + "8,1,2,\n-8,2,-1,\n0.1,\n-0.1,\n1,-1,\n0,\n")
     view = ss.Slice.axes([0.0, 0.0], (0, 1), -2, 2)
     ss.complexity.timeline(net, folder / "run", view, x={"train": points.astype(np.float32)}, radius=0.1).save(
         folder / "life.timeline"

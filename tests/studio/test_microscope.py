@@ -25,6 +25,7 @@ PIXELS = """() => [...document.getElementById("input").getContext("2d").getImage
 .filter((_, i) => i % 4 === 0)"""
 PLACE = """() => { const v = studio.pages.microscope.panes.a.view
 return [v.x, v.y, v.scale * 0.5 / Math.min(v.width, v.height), v.show.boundary] }"""
+FIELDS = ("#axis-x", "#axis-y", "#low", "#high")
 AXES = "#view=microscope&kind=axes&low=-2&high=2&file="
 
 
@@ -127,6 +128,27 @@ def test_an_nnet_file_and_weights_of_a_factory_are_tiled(studio, shelf):
         assert tiled(page)["count"] == ss.tessellate(ss.load(shelf / "hand.nnet"), view).count == 2
         page.click("#entries button:has-text('run/step-10.safetensors')")
         assert tiled(page, 2)["count"] == ss.tessellate(net.eval(), view).count
+
+
+def test_an_nnet_file_opens_where_its_inputs_lie(studio, shelf):
+    """On two axes of like length, about the middle of the others, each from and to as the file has it."""
+    network = ss.load(shelf / "ranges.nnet")
+    whole = ss.tessellate(network, ss.Slice.axes([500.0, 0.0, 2.0], (1, 2), [-3, 0], [3, 4]))
+    assert whole.count > 1
+    with studio("#view=microscope&kind=axes&file=ranges.nnet") as page:
+        seen = tiled(page)
+        assert np.array_equal(np.reshape(seen["domain"], (-1, 2)), whole.view.domain)
+        assert seen["count"] == whole.count
+        assert [page.input_value(name) for name in FIELDS] == ["1", "2", "-3, 0", "3, 4"]
+        link = page.url
+        page.click("#entries button:has-text('solid.onnx')")  # which says nothing of the kind
+        tiled(page, 2)
+        assert [page.input_value(name) for name in FIELDS] == ["0", "1", "-1", "1"]
+        page.fill("#low", "nought")
+        page.click("#run")
+        page.wait_for_selector("#message:has-text('from and to must be numbers')")
+    with studio(link[link.index("#") :]) as page:
+        assert tiled(page)["count"] == whole.count
 
 
 def test_three_axes_are_seen_in_space_and_a_plane_again(studio, shelf):

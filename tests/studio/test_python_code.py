@@ -22,6 +22,7 @@ SHOWN = [
     ("solid.onnx", RANDOM, None, None),
     ("solid.onnx", {**AXES, "axes": [0, 1, 2]}, None, None),
     ("hand.nnet", AXES, None, None),
+    ("ranges.nnet", {"kind": "axes", "axes": [1, 2], "low": [-3, 0], "high": 3, "center": [500, 0, 2]}, None, None),
     ("run/step-10.safetensors", AXES, None, None),
     ("run", THROUGH, None, None),
     ("run", THROUGH, None, 1),

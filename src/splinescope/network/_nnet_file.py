@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from pathlib import Path
 
@@ -34,9 +35,7 @@ def read_nnet(path: Path, *, normalized: bool) -> tuple[nn.Module, tuple[int, ..
     ranges of the inputs and of the output; then per layer its weight rows and its biases.
     """
     try:
-        lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-        lines = [line for line in lines if not line.lstrip().startswith("//")]
-        rows = [[float(cell) for cell in re.split(r"[,\s]+", line.strip().strip(",")) if cell] for line in lines]
+        rows = _rows(path)
         if len(rows) < 7:
             raise FileFormatError(
                 f"{path} is not a readable .nnet file: expected 7 rows of sizes, ranges and means, got {len(rows)}."
@@ -63,6 +62,24 @@ def read_nnet(path: Path, *, normalized: bool) -> tuple[nn.Module, tuple[int, ..
         modules.insert(0, Scale(1 / span[:-1], -mean[:-1] / span[:-1]))
         modules.append(Scale(span[-1], mean[-1]))
     return nn.Sequential(*modules), (inputs,)
+
+
+def nnet_ranges(path: Path) -> list[tuple[float, float]]:
+    """Where the inputs of a .nnet file lie: the minimum and maximum of each, in their own units, as the file has them.
+
+    Empty if the file says nothing of use: a range that is empty or not finite, or not one for every input.
+    """
+    rows = _rows(path)
+    ranges = list(zip(rows[3], rows[4], strict=False))
+    known = len(rows[3]) == len(rows[4]) == int(rows[0][1])
+    return ranges if known and all(math.isfinite(high - low) and low < high for low, high in ranges) else []
+
+
+def _rows(path: Path) -> list[list[float]]:
+    """The numbers of every line that is no comment."""
+    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    lines = [line for line in lines if not line.lstrip().startswith("//")]
+    return [[float(cell) for cell in re.split(r"[,\s]+", line.strip().strip(",")) if cell] for line in lines]
 
 
 def _dense(body: list[list[float]], sizes: list[int]) -> list[nn.Module]:

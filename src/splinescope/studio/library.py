@@ -16,6 +16,7 @@ from .._errors import InputError, SplinescopeError
 from ..complexity import Timeline, load_timeline
 from ..data import digits, fashion_mnist
 from ..network import SplineNetwork, load, trace
+from ..network._nnet_file import nnet_ranges
 from ..tiling import Tiling, load_tiling
 from ..train import step_of
 from .workers import TORCH
@@ -41,6 +42,7 @@ class Specimen:
         tiling: A tiling that was read from a file.
         folder: Where its checkpoints are.
         weights: The file that was read into the module.
+        ranges: Where each input lies, lowest and highest, if the file says so; else empty.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Specimen:
     story: Timeline | None = None
     folder: Path | None = None
     weights: Path | None = None
+    ranges: list[tuple[float, float]] = field(default_factory=list)
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -172,7 +175,8 @@ class Library:
             return Specimen(name, story=load_timeline(path))
         if kind == "network":
             with TORCH:
-                return Specimen(name, network=load(path))
+                network = load(path)
+            return Specimen(name, network=network, ranges=nnet_ranges(path) if path.suffix.lower() == ".nnet" else [])
         if kind in ("weights", "checkpoints"):
             return self._with_weights(name, path, kind)
         raise InputError(f"{name} is no network or tiling.")

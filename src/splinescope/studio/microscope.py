@@ -51,6 +51,7 @@ class Microscope:
             "sites": [] if network is None else [[site.path, site.op, site.units] for site in network.sites],
             "outputs": None if network is None else int(np.prod(network.output_shape)),
             "ending": None if network is None else network.ending,
+            "ranges": specimen.ranges,
         }
 
     def examples(self, _kept: dict[str, Any], _job: Job, message: dict[str, Any]) -> dict[str, Any]:
@@ -83,7 +84,8 @@ class Microscope:
                 specimen.network, view, progress=job.progress, threads=1, max_tiles=MOST_TILES
             )  # fmt: skip
         except LimitReached as limit:
-            tiling, incomplete = limit.partial, f"Over {MOST_TILES:,} tiles: part of the plane is empty here. Zoom in."
+            where = "plane is empty here. Zoom in." if view.dimension == 2 else "space is empty here. Take less of it."
+            tiling, incomplete = limit.partial, f"Over {MOST_TILES:,} tiles: part of the {where}"
         assert isinstance(tiling, Tiling)
         return self._shown(kept, message, tiling, incomplete)
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from ..tiling import Tiling
 from .library import EXAMPLE, Library, Specimen, shown_path
+from .slices import as_ends
 
 IMPORTS = "import numpy as np\nimport splinescope as ss\nimport torch\n"
 
@@ -87,8 +90,11 @@ def _view(spec: Mapping[str, Any], shape: tuple[int, ...], name: str = "view") -
     if kind == "through":
         return [f"{name} = ss.Slice.through(*data[{spec['rows']}], pad=0.15)"]
     if kind == "axes":
-        axes, low, high = tuple(spec["axes"]), float(spec["low"]), float(spec["high"])
-        return [f"{name} = ss.Slice.axes(np.zeros({shape}), {axes}, {low}, {high})"]
+        axes, low, high = tuple(spec["axes"]), as_ends(spec["low"]), as_ends(spec["high"])
+        center = f"np.zeros({shape})"
+        if spec.get("center") is not None:
+            center = f"np.array({np.array(spec['center'], dtype=float).ravel().tolist()}).reshape({shape})"
+        return [f"{name} = ss.Slice.axes({center}, {axes}, {low}, {high})"]
     random = f"half_width={float(spec['half'])}, generator=torch.Generator().manual_seed({spec['seed']})"
     if kind == "random":
         return [f"{name} = ss.Slice.box(np.zeros({shape}), {random})"]

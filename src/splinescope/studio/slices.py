@@ -18,7 +18,8 @@ Examples = Callable[[], np.ndarray]
 def read_slice(spec: Any, shape: tuple[int, ...], examples: Examples) -> Slice:
     """A slice from `{"kind": ...}`.
 
-    Kinds: "axes" (two `axes`, or three for a space, `low`, `high`, the other coordinates those of `row` or 0),
+    Kinds: "axes" (two `axes`, or three for a space, `low`, `high`, each a number or one per axis, the other coordinates
+    those of `row`, of `center` or 0),
     "through" (`rows`, three examples), "random" (`seed`, `half`, about `row` or 0), "point" (`of`, another slice, and
     `at`, a point of it; a random plane through that).
     """
@@ -33,7 +34,7 @@ def read_slice(spec: Any, shape: tuple[int, ...], examples: Examples) -> Slice:
         chosen = [data[check_whole(row, "row", least=0, most=len(data) - 1)] for row in rows]
         return Slice.through(*chosen, pad=0.15)
     if kind == "axes":
-        low, high = (float(spec.get(name, default)) for name, default in (("low", -1.0), ("high", 1.0)))
+        low, high = (as_ends(spec.get(name, default)) for name, default in (("low", -1.0), ("high", 1.0)))
         axes = spec.get("axes", [0, 1])
         if not isinstance(axes, list) or len(axes) not in (2, 3):
             raise InputError("choose two axes, or three.")
@@ -44,6 +45,14 @@ def read_slice(spec: Any, shape: tuple[int, ...], examples: Examples) -> Slice:
         return Slice.box(_center(spec, shape, examples), half_width=half, generator=generator)
     base = read_slice(spec.get("of"), shape, examples)
     return Slice.box(base.inputs([spec.get("at")])[0], half_width=half, generator=generator)
+
+
+def as_ends(value: Any) -> float | list[float]:
+    """Ends of a box: one number for all axes, or a list with one for each."""
+    try:
+        return [float(end) for end in value] if isinstance(value, list) else float(value)
+    except (TypeError, ValueError) as error:
+        raise InputError("from and to must be numbers: one for all axes, or one for each, as in -1, 0.") from error
 
 
 def windowed(view: Slice, window: Any) -> Slice:
@@ -60,6 +69,8 @@ def windowed(view: Slice, window: Any) -> Slice:
 
 def _center(spec: Mapping[str, Any], shape: tuple[int, ...], examples: Examples) -> np.ndarray:
     row = spec.get("row")
+    if row is None and spec.get("center") is not None:
+        return np.array(spec["center"], dtype=float).reshape(shape)
     if row is None:
         return np.zeros(shape)
     data = examples()

@@ -6,6 +6,7 @@ import {element, fillLegend, fillList, number} from "/viewer/words.js"
 import {token} from "./channel.js"
 import {Curve} from "./chart.js"
 import {brightnessOf, imageCanvas} from "./inputs.js"
+import {middle, readEnds, showRanges, startRanges} from "./ranges.js"
 import {Space} from "./space.js"
 import {lookText, lookThere, writeState} from "./state.js"
 import {takeHome} from "./take.js"
@@ -110,7 +111,7 @@ export class MicroscopePage {
     for (const [field, id] of [["kind", "slice-kind"], ["low", "low"], ["high", "high"], ["half", "half"], ["seed", "slice-seed"], ["x", "axis-x"], ["y", "axis-y"], ["z", "axis-z"]]) if (state[field]) $(id).value = state[field]
     let at = null
     try { at = state.at ? JSON.parse(state.at) : null } catch { return this.complain("What the address says of the slice (at=…) cannot be read.") }
-    if (wanted) await this.choose(wanted, state.beside, at)
+    if (wanted) await this.choose(wanted, state.beside, at, "low" in state || "x" in state)
   }
 
   async refresh() {
@@ -127,7 +128,7 @@ export class MicroscopePage {
     $("beside").value = beside
   }
 
-  async choose(name, beside = null, at = null) {
+  async choose(name, beside = null, at = null, given = false) { // given: the address says where to cut
     this.complain(null)
     this.story = null
     $("time").hidden = true
@@ -141,10 +142,11 @@ export class MicroscopePage {
       button.setAttribute("aria-pressed", String(this.entries[i].name === name))
       if (this.entries[i].name === name) button.scrollIntoView({block: "nearest"})
     })
-    $("about").textContent = entry.tiles ? `inputs ${entry.shape.join(" × ")}, ${entry.outputs} outputs${entry.ending ? ` before ${entry.ending}` : ""}; ${entry.sites.reduce((sum, s) => sum + s[2], 0).toLocaleString("en")} units at ${entry.sites.length} sites` : `inputs ${entry.shape.join(" × ")}; a finished ${entry.lives ? "timeline" : "tiling"}`
+    $("about").textContent = entry.tiles ? `inputs ${entry.shape.join(" × ")}, ${entry.outputs} output${entry.outputs === 1 ? "" : "s"}${entry.ending ? ` before ${entry.ending}` : ""}; ${entry.sites.reduce((sum, s) => sum + s[2], 0).toLocaleString("en")} units at ${entry.sites.length} sites` : `inputs ${entry.shape.join(" × ")}; a finished ${entry.lives ? "timeline" : "tiling"}`
     $("slice-form").hidden = !entry.tiles
     $("follow").hidden = !entry.lives || !entry.tiles
     if (beside !== null) $("beside").value = beside
+    if (!given) startRanges(entry.ranges)
     this.readSlice(at)
     writeState({view: "microscope", file: name})
     if (entry.lives && (!entry.tiles || this.wantedStep !== null)) return this.follow()
@@ -186,8 +188,8 @@ export class MicroscopePage {
   }
 
   readSlice(at = null) {
-    const kind = $("slice-kind").value, value = id => Number($(id).value)
-    this.slice = kind === "through" ? {kind, rows: this.rows} : kind === "axes" || kind === "space" ? {kind: "axes", axes: ["axis-x", "axis-y", "axis-z"].slice(0, kind === "axes" ? 2 : 3).map(value), low: value("low"), high: value("high")} : {kind, half: value("half"), seed: value("slice-seed")}
+    const kind = $("slice-kind").value, value = id => Number($(id).value), ends = id => readEnds($(id).value)
+    this.slice = kind === "through" ? {kind, rows: this.rows} : kind === "axes" || kind === "space" ? {kind: "axes", axes: ["axis-x", "axis-y", "axis-z"].slice(0, kind === "axes" ? 2 : 3).map(value), low: ends("low"), high: ends("high"), ...(this.panes.a.entry?.ranges.length ? {center: middle(this.panes.a.entry.ranges)} : {})} : {kind, half: value("half"), seed: value("slice-seed")}
     if (at) this.slice = at
     writeState({kind, rows: kind === "through" ? this.rows.join(",") : null, ...Object.fromEntries([["low", "low"], ["high", "high"], ["x", "axis-x"], ["y", "axis-y"]].map(([name, id]) => [name, kind === "axes" || kind === "space" ? $(id).value : null])), z: kind === "space" ? $("axis-z").value : null, half: kind === "random" ? $("half").value : null, seed: kind === "random" ? $("slice-seed").value : null,
       beside: $("beside").value || null, at: at ? JSON.stringify(at) : null})
@@ -359,7 +361,8 @@ export class MicroscopePage {
     $("follow").onclick = () => this.follow()
     $("beside").onchange = () => { this.readSlice(); this.run() }
     $("cancel").onclick = () => Object.values(this.panes).forEach(pane => pane.job?.cancel())
-    $("slice-kind").onchange = () => this.showFields()
+    $("slice-kind").onchange = () => { this.showFields(); showRanges(this.panes.a.entry?.ranges ?? []) }
+    for (const id of ["axis-x", "axis-y", "axis-z"]) $(id).onchange = () => showRanges(this.panes.a.entry?.ranges ?? [])
     $("moment").oninput = () => this.moment()
     $("open-file").onclick = () => $("file").click()
     $("file").onchange = () => { const [file] = $("file").files; $("file").value = ""; if (file) this.upload(file) }
