@@ -80,8 +80,6 @@ def test_every_way_to_call_a_relu_is_softened(net, x):
     near, far = (float((ss.soften(net, beta)(x) - net(x)).detach().abs().max()) for beta in (0.999, 0.5))
     assert near < 0.01 < far
     h = [layer for layer in net.layers]  # noqa: C416
-    one = {"layers.1": 0.5}
-    assert torch.equal(ss.soften(net, one)(x), net(x))  # no ReLU is called in that module
     soft = ss.soften(net, {"act": 0.5}, mix=1.0)
     y = F.relu(h[0](x))
     y = y + h[1](y).relu()
@@ -159,3 +157,19 @@ def test_bad_input_is_named(net, x):
         ss.smooth.region_posterior(net, x, beta=1.0)
     with pytest.raises(UnsupportedModelError, match="No ReLU"):
         ss.smooth.region_posterior(nn.Linear(6, 2).double(), x)
+
+
+def test_beta_for_a_module_that_calls_no_relu_is_refused():
+    net = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 1))
+    softened = ss.soften(net, {"2": 0.5})
+    with pytest.raises(ss.UnsupportedModelError, match=r"No ReLU is called by '2'.*by '1'"):
+        softened(torch.zeros(1, 2))
+
+
+def test_a_loaded_beta_is_the_one_that_is_used():
+    net = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 1))
+    x = torch.randn(6, 2)
+    source, target = ss.soften(net, 0.3), ss.soften(net, 0.9)
+    assert not torch.equal(source(x), target(x))
+    target.load_state_dict(source.state_dict())
+    assert torch.equal(source(x), target(x))

@@ -313,3 +313,10 @@ def test_the_model_is_left_as_it_was() -> None:
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert torch.equal(state, torch.get_rng_state())
     assert torch.get_default_dtype() == dtype
+
+
+def test_what_only_solids_have_says_so_in_the_plane() -> None:
+    tiling = ss.tessellate(nn.Sequential(nn.Linear(2, 3), nn.ReLU()), ss.Slice.axes([0.0, 0.0], (0, 1), -1, 1))
+    for name in ("moments", "boxes"):
+        with pytest.raises(ss.InputError, match=f"{name} are of tiles in 3-D"):
+            getattr(tiling, name)

@@ -153,14 +153,29 @@ class Softened(_Swapped):
                 if bool((self.beta < 0).any() | (self.beta > 1).any()):
                     self.beta[self.beta < 0] = 0.0
                     self.beta[self.beta > 1] = _MOST
-        with Replacing(self._relu, frozenset(("relu",)), self.model, by_path=self.paths != ("",)) as replacing:
+        met: set[str] = set()
+
+        def relu(x: Tensor, path: str) -> Tensor:
+            met.add(path)
+            return self._relu(x, path)
+
+        with Replacing(relu, frozenset(("relu",)), self.model, by_path=self.paths != ("",)) as replacing:
             output = self.model(*args, **kwargs)
         if replacing.count == 0:
             raise UnsupportedModelError(
                 "The model called no ReLU: softening it would change nothing. `harden` makes ReLUs of GELU, SiLU and "
                 "the like."
             )
+        if self.paths != ("",) and (idle := [path for path in self.paths if path not in met]):
+            raise UnsupportedModelError(
+                f"No ReLU is called by {', '.join(map(repr, idle))}: beta there would change nothing. ReLUs are called "
+                f"by {', '.join(map(repr, sorted(met)))}."
+            )
         return output
+
+    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        super()._load_from_state_dict(*args, **kwargs)
+        self._numbers = tuple(float(value) for value in self.beta)
 
     def _relu(self, x: Tensor, path: str) -> Tensor:
         place = 0 if self.paths == ("",) else self.paths.index(path) if path in self.paths else None

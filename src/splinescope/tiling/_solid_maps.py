@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._errors import InputError
 from .kernels.spans import build_boxes, locate_in_boxes, spanning_corners
 from .polytopes import Facets, Polytopes
 
@@ -55,7 +56,8 @@ class Boxes:
 def make_boxes(tiling: Tiling) -> Boxes:
     """Cost and memory linear in the number of tiles, after a sort."""
     walls, tiles = tiling.walls, tiling.tiles
-    assert isinstance(walls, Facets)
+    if not isinstance(walls, Facets):
+        raise InputError(f"boxes are of tiles in 3-D and beyond, got a {tiling.dimension}-D tiling: see `grid`.")
     low, high = tiling.view.domain.min(0), tiling.view.domain.max(0)
     bits = 60 // tiling.dimension
     shares = (tiling.moments[1] - low) / (high - low)

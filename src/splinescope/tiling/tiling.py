@@ -138,8 +138,8 @@ class Tiling(Measures):
     @cached_property
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Volumes `[K]` and centres of mass `[K, d]` of tiles of three and more dimensions."""
-        assert isinstance(self.tiles, Polytopes)
-        assert isinstance(self.walls, Facets)
+        if not isinstance(self.tiles, Polytopes) or not isinstance(self.walls, Facets):
+            raise InputError(f"moments are of tiles in 3-D and beyond, got a {self.dimension}-D tiling: see `areas`.")
         return self.tiles.moments(self.walls, self.vertices)
 
     def tile(self, index: int) -> np.ndarray:
