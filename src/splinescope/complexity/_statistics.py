@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from .._checks import check_choice
-from .._errors import InputError
+from .._errors import InputError, SplinescopeError
 from ..network._export import state_kept, unwrap
 from ..network._twin import hooks_detached
 from ..train import evaluating
@@ -62,7 +62,13 @@ def set_statistics_(model: nn.Module, rows: Tensor, forward: Forward | None = No
         try:
             with state_kept(like.device):
                 batch = rows.to(like.device, like.dtype)
-                model(batch) if forward is None else forward(model, batch)
+                try:
+                    model(batch) if forward is None else forward(model, batch)
+                except (RuntimeError, ValueError, IndexError, TypeError) as error:
+                    if isinstance(error, SplinescopeError):
+                        raise
+                    shape = tuple(batch.shape[1:])
+                    raise InputError(f"the model does not take points of shape {shape}: {error}") from error
         finally:
             for handle in handles:
                 handle.remove()
@@ -81,3 +87,10 @@ def statistics_of(model: nn.Module, rows: Tensor, forward: Forward | None = None
     finally:
         for norm, tracked, mean, variance in kept:
             norm.track_running_stats, norm.running_mean, norm.running_var = tracked, mean, variance
+
+
+def measured_with(
+    statistics: Literal["data", "running", "none"], model: nn.Module, rows: Tensor, forward: Forward | None = None
+) -> contextlib.AbstractContextManager[None]:
+    """The context of a measurement by what `choose` gave: the statistics of `rows`, or the model as it is."""
+    return statistics_of(model, rows, forward) if statistics == "data" else contextlib.nullcontext()

@@ -18,6 +18,7 @@ from ..network import site_names
 from ..network._outputs import one_tensor
 from ..train import Metric, Record, Schedule, TrainingMonitor, evaluating
 from ._sites import Sites, sites_of
+from ._statistics import Statistics, choose, measured_with
 from .linear_distance import heights_and_slopes
 
 _NEAREST = 10  # points at which the speed of a fold is taken
@@ -65,6 +66,8 @@ class FoldMonitor(TrainingMonitor):
         out: Folder for `folds.jsonl` and `folds.csv`; tracks are kept in memory only.
         logger: As for `ComplexityMonitor`.
         budget: As for `ComplexityMonitor`.
+        statistics: For networks with batch norm: "data" (the default) measures with the statistics of `x`, "running"
+            with the running averages, which lag behind the weights. Every record says which in `statistics`.
 
     Cost: about 2 D forward passes of `x` and of the boundary's points (D inputs), and one gradient.
 
@@ -92,6 +95,7 @@ class FoldMonitor(TrainingMonitor):
         out: str | os.PathLike[str] | None = None,
         logger: Any = None,
         budget: float | None = None,
+        statistics: Statistics | None = None,
     ) -> None:
         self._x = as_rows(x, "x")
         if len(self._x) < 2:
@@ -103,7 +107,8 @@ class FoldMonitor(TrainingMonitor):
         self.tracks: list[FoldPlaces] = []
         self._before: np.ndarray | None = None
         self._at = 0
-        header = {"points": len(self._x), "pairs": pairs, "loss": loss is not None}
+        self._statistics = choose(statistics, model, len(self._x))
+        header = {"points": len(self._x), "pairs": pairs, "loss": loss is not None, "statistics": self._statistics}
         super().__init__(model, header, schedule=schedule, metrics=metrics, out=out, logger=logger, snapshots=False,
                          budget=budget)  # fmt: skip
 
@@ -117,7 +122,8 @@ class FoldMonitor(TrainingMonitor):
         return np.array([getattr(places, what) for places in self.tracks])
 
     def _measurements(self) -> Record:
-        with evaluating(self.model), sites_of(self.model, self._x[:3], None) as net:
+        norms = measured_with(self._statistics, self.model, self._x)
+        with evaluating(self.model), norms, sites_of(self.model, self._x[:3], None) as net:
             rows = self._x.to(net.device, net.dtype)
             names = site_names(net.sites)
             numbers = [i for i in range(len(net.sites)) if not net.winner[i]]
@@ -138,7 +144,7 @@ class FoldMonitor(TrainingMonitor):
                             unknown if pulls is None else pulls)  # fmt: skip
         self.tracks.append(places)
         self._before = distances
-        record: Record = {}
+        record: Record = {"statistics": self._statistics}
         for site in numbers:
             own = self.sites == site
             for what in ("to_data", "to_boundary", "speed", "pull"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 from collections.abc import Mapping
@@ -15,7 +14,7 @@ from .._errors import InputError
 from ..train import Metric, Record, Schedule, TrainingMonitor
 from ._result import LocalComplexity
 from ._sites import Forward
-from ._statistics import Statistics, choose, statistics_of
+from ._statistics import Statistics, choose, measured_with
 from .humayun2024_frame import NotNumbersError
 from .local_complexity import local_complexity
 from .spacing import Radius, as_radius
@@ -115,8 +114,7 @@ class ComplexityMonitor(TrainingMonitor):
     def _measurements(self) -> Record:
         """Per set its mean count (`train`), and per site (`train/0 net.1 relu`)."""
         record: Record = {"statistics": self._statistics}
-        data = statistics_of(self.model, self._data, self._forward)
-        with data if self._statistics == "data" else contextlib.nullcontext():
+        with measured_with(self._statistics, self.model, self._data, self._forward):
             for name, x in self._sets.items():
                 record |= self._counts(name, x)
         return record

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from ..complexity._statistics import Statistics, choose, measured_with
 from ..train import Record, Schedule, TrainingMonitor, evaluating
 from ._losses import Loss, check_data
 from .hessian import Layers, curvature
@@ -39,6 +40,9 @@ class CurvatureMonitor(TrainingMonitor):
             `mlflow` module, a logger of Lightning, a function of (numbers, step), or several in a list.
         snapshots: Save the parameters in `out` at every measurement.
         budget: Largest share of the time that measuring may take in the long run, e.g. 0.1; as for `ComplexityMonitor`.
+        statistics: For networks with batch norm: "data" measures with the statistics of `x`, "running" with the running
+            averages, which lag behind the weights; either are held while parameters move. "data" by default, but
+            "running" for token ids. Every record says which in `statistics` ("none" without batch norm).
 
     Cost: some 20 to 60 products per layer, each about 3 gradients of the data.
 
@@ -68,24 +72,29 @@ class CurvatureMonitor(TrainingMonitor):
         logger: Any = None,
         snapshots: bool = False,
         budget: float | None = None,
+        statistics: Statistics | None = None,
     ) -> None:
         self._data = check_data(x, y, torch.float64, whole=True)
         self._how: dict[str, Any] = {"loss": loss, "kind": kind}
         self._layers = {"all" if layer is None else str(layer): layer for layer in layers}
         self._probes, self._seed = probes, seed
+        rows = self._data[0]
+        self._statistics = choose(statistics, model, len(rows) if rows.is_floating_point() else 1)
         header = {"loss": loss if isinstance(loss, str) else "a function", "kind": kind, "layers": list(self._layers),
-                  "points": len(self._data[0]), "probes": probes, "seed": seed}  # fmt: skip
+                  "points": len(self._data[0]), "probes": probes, "seed": seed,
+                  "statistics": self._statistics}  # fmt: skip
         super().__init__(model, header, schedule=schedule, metrics=metrics, out=out, logger=logger,
                          snapshots=snapshots, budget=budget)  # fmt: skip
 
     def _what(self) -> str:
+        norms = "" if self._statistics == "none" else f", batch norm with {self._statistics} statistics"
         kind = {"ggn": "Gauss-Newton matrix", "hessian": "Hessian"}[self._how["kind"]]
-        return f"Largest eigenvalue (by Lanczos) and trace (an estimate by {self._probes} random signs) of the {kind}."
+        return f"Largest eigenvalue (by Lanczos) and trace (an estimate by {self._probes} random signs) of the {kind}{norms}."
 
     def _measurements(self) -> Record:
-        record: Record = {}
+        record: Record = {"statistics": self._statistics}
         finite = all(bool(p.isfinite().all()) for p in self.model.parameters())
-        with evaluating(self.model):
+        with evaluating(self.model), measured_with(self._statistics, self.model, self._data[0]):
             for name, layer in self._layers.items():
                 if not finite:  # training has diverged; it is not the monitor that should end it
                     record |= {f"{name}/largest": math.nan, f"{name}/trace": math.nan}
