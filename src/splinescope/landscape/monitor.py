@@ -89,7 +89,8 @@ class CurvatureMonitor(TrainingMonitor):
     def _what(self) -> str:
         norms = "" if self._statistics == "none" else f", batch norm with {self._statistics} statistics"
         kind = {"ggn": "Gauss-Newton matrix", "hessian": "Hessian"}[self._how["kind"]]
-        return f"Largest eigenvalue (by Lanczos) and trace (an estimate by {self._probes} random signs) of the {kind}{norms}."
+        trace = f"trace (an estimate by {self._probes} random signs)"
+        return f"Largest eigenvalue (by Lanczos) and {trace} of the {kind}{norms}."
 
     def _measurements(self) -> Record:
         record: Record = {"statistics": self._statistics}
