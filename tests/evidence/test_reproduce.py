@@ -103,9 +103,30 @@ def test_the_command_hands_its_seed_to_the_run(tmp_path: Path) -> None:
         record = json.loads((tmp_path / str(seed) / "decomposed-thm14.json").read_text())
         assert record["seed"] == seed
         numbers[seed] = record["numbers"]
-        own = find("decomposed-thm14").run(size="quick", seed=seed).numbers
+        own = find("decomposed-thm14").measure(size="quick", seed=seed).numbers
         assert numbers[seed]["rows"] == json.loads(json.dumps(own["rows"]))
     assert numbers[0]["rows"] != numbers[7]["rows"]
+
+
+def test_two_seeds_of_an_experiment_share_no_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interval over 60 starts that is measured again with another seed must be over 60 others."""
+    from splinescope.evidence import meanfield_thm4
+
+    drawn: list[set[int]] = []
+
+    class Seen(Exception):
+        pass
+
+    def study(*_: object, seeds: range, **__: object) -> None:
+        drawn.append(set(seeds))
+        raise Seen
+
+    monkeypatch.setattr(meanfield_thm4, "convergence_study", study)
+    for seed in (0, 1, 2):
+        with pytest.raises(Seen):
+            find("meanfield-thm4").measure(seed=seed)
+    assert [len(starts) for starts in drawn] == [60] * 3
+    assert len(set.union(*drawn)) == 180
 
 
 def test_the_source_of_an_experiment_is_its_module_and_the_helpers_it_uses(

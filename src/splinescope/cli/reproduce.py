@@ -16,7 +16,7 @@ def _known_ids(context: click.Context, parameter: click.Parameter, incomplete: s
 @click.option("--list", "list_", is_flag=True, help="List the experiments and stop.")
 @click.option("--all", "all_", is_flag=True, help="Run all experiments.")
 @click.option("--quick", is_flag=True, help="Small sizes, seconds each: a look at whether it works, without verdicts.")
-@click.option("--seed", default=0, show_default=True, help="Seed handed to every run.")
+@click.option("--seed", default=0, show_default=True, help="Of every run; results of two seeds are independent.")
 @click.option("--jobs", default=1, show_default=True, help="Processes to share the experiments.")
 @click.option("--fresh", is_flag=True, help="Run again what --out already holds by the same source, size and seed.")
 @click.option("--out", type=click.Path(file_okay=False), default="evidence", show_default=True, help="Folder to write.")

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Size = Literal["quick", "full"]
+
+_APART = 10_007
+"""Between the numbers that two seeds give a run: it draws by consecutive ones, 60 or more, which must not be shared."""
+
 Document = Literal["essay", "survey", "meanfield", "decomposed"]
 
 DOCUMENTS: dict[str, str] = {
@@ -149,8 +153,9 @@ class Experiment:
         id: Such as "survey-fig9"; the module is named after it.
         document: Which of the four documents.
         title: One line.
-        run: `run(size="quick"|"full", seed=0, progress=None) -> Outcome`. `progress` is called with
-            (fraction done in [0, 1], what is being done) when given. Quick takes seconds.
+        run: `run(size="quick"|"full", seed=0, progress=None) -> Outcome`. It may draw by `seed`, `seed + 1`, and so on:
+            `measure` keeps seeds apart. `progress` is called with (fraction done in [0, 1], what is being done) when
+            given. Quick takes seconds.
         draw: Draws the figure from `Outcome.numbers` alone and returns it.
     """
 
@@ -161,8 +166,11 @@ class Experiment:
     draw: Callable[[dict[str, Any]], Figure]
 
     def measure(self, size: Size = "full", seed: int = 0, progress: Progress | None = None) -> Outcome:
-        """`run`, with verdicts at full size only: a quick run is too small to judge."""
-        outcome = self.run(size=size, seed=seed, progress=progress)
+        """`run`, with verdicts at full size only: a quick run is too small to judge.
+
+        Another seed has nothing in common with this one: no start, network or draw of the one is in the other.
+        """
+        outcome = self.run(size=size, seed=_APART * seed, progress=progress)
         if size == "full":
             return outcome
         return Outcome(outcome.numbers, tuple(replace(claim, verdict=Verdict.UNJUDGED) for claim in outcome.claims))

@@ -40,7 +40,7 @@ def reproduce(
         out: Folder, created if needed. A result that is there already, made by the same source, at the same size and
             with the same seed, is kept: an interrupted run goes on where it stopped.
         size: "quick" (seconds each, a look at whether it works) or "full" (the verdicts).
-        seed: Handed to every run.
+        seed: Of every run; two seeds share no draws, so results of several are independent.
         jobs: Processes to share the experiments (by joblib, whose `parallel_config` may send them elsewhere).
         fresh: Run again what is there.
         progress: Called with (share done of an experiment, its id and what is being done); with several jobs, when one
