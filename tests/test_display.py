@@ -330,6 +330,22 @@ def test_a_tiling_shows_itself_in_a_notebook_without_measuring_anything(monkeypa
     assert "<script" not in page
 
 
+def test_a_tiling_of_a_plane_is_drawn_in_a_notebook(monkeypatch):
+    """Every tile once, where it is and as steep as it is, and nothing where that would be too much."""
+    net = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 1))
+    tiling = ss.tessellate(net, ss.Slice.axes([0.0, 0.0], (0, 1), [-3, -1], [3, 1]))
+    found = re.findall(r'<polygon points="([^"]+)" fill="#(\w{6})"/>', tiling._repr_html_())
+    corners = [np.array([place.split(",") for place in points.split()], float) for points, _ in found]
+    areas = [np.cross(c, np.roll(c, -1, axis=0)).sum() / 2 for c in (np.pad(c, ((0, 0), (0, 1))) for c in corners)]
+    assert np.allclose(np.abs(areas), tiling.areas * 40**2, atol=2)  # 240 pixels for 6 units
+    steep = np.linalg.norm(tiling.slopes()[:, 0], axis=1)
+    assert found[int(steep.argmax())][1] == "fde725"
+    assert found[int(steep.argmin())][1] == "440154"
+    monkeypatch.setattr("splinescope.plot.thumbnail.MOST_TILES", tiling.count - 1)
+    assert "<svg" not in tiling._repr_html_()
+    assert "<svg" not in ss.tessellate(net, ss.Slice([0.0, 0.0], [[1.0, 0.0]], [[-1.0], [1.0]]))._repr_html_()
+
+
 def test_two_tilings_are_compared_in_a_line_in_words_and_as_a_table():
     net = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 1))
     small, large = (ss.tessellate(net, ss.Slice.axes([0.0, 0.0], (0, 1), -r, r)) for r in (1, 5))

@@ -98,11 +98,14 @@ class Tiling(Measures):
         return 0.0 if self.approximation is None else self.approximation.deviation
 
     def _repr_html_(self) -> str:
-        """For notebooks: what costs nothing to tell."""
+        """For notebooks: what costs next to nothing to tell, and a small picture of a plane with few tiles."""
+        from ..plot.thumbnail import thumbnail
+
         rows = [("slice", repr(self.view)), ("ending left out", self.ending or "none")]
-        note = "summary() tells more, plot() draws it."
+        around = ", widget() lets you look around" if self.dimension in (2, 3) else ""
+        note = f"summary() tells more, plot() draws it{around}."
         head = f"<b>{escape(repr(self))}</b> <i>({self.certainty})</i>"
-        return f"<div>{head}<pre>{escape(table(rows))}\n{note}</pre></div>"
+        return f"<div>{head}<pre>{escape(table(rows))}\n{note}</pre>{thumbnail(self)}</div>"
 
     @property
     def count(self) -> int:
