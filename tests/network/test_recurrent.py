@@ -56,6 +56,13 @@ def test_parameters_are_read_anew_and_classes_are_left_as_found() -> None:
     torch.testing.assert_close(network.program().forward(x).float(), model(x).detach())
 
 
+def test_a_layer_that_takes_the_batch_for_time_is_named() -> None:
+    layer = nn.RNN(2, 3, nonlinearity="relu")
+    read = ss.pick_output(nn.Sequential(nn.Linear(2, 2), layer), 0)
+    with pytest.raises(ss.UnsupportedModelError, match=r"1 \(RNN\) takes the first axis.*batch_first=True"):
+        ss.trace(read, torch.zeros(1, 4, 2))
+
+
 @pytest.mark.parametrize(
     ("layer", "state", "reason"),
     [

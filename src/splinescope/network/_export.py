@@ -142,7 +142,7 @@ def export(model: nn.Module, batch: Tensor) -> Any:
         except SplinescopeError:
             raise  # says already what is meant: several outputs
         except Exception as error:
-            raise UnsupportedModelError(explain(error, batch)) from error
+            raise UnsupportedModelError(explain(error, batch, model)) from error
 
 
 def _exported(model: nn.Module, batch: Tensor) -> Any:
@@ -231,7 +231,7 @@ def rewrite_softshrink(graph: torch.fx.Graph) -> None:
             graph.erase_node(node)
 
 
-def explain(error: Exception, batch: Tensor) -> str:
+def explain(error: Exception, batch: Tensor, model: nn.Module) -> str:
     """What a failed export means for the user."""
     kind, text = type(error).__name__, str(error).strip()
     first = text.splitlines()[0] if text else kind
@@ -248,6 +248,12 @@ def explain(error: Exception, batch: Tensor) -> str:
     if batch.dim() == 1:
         return "The model does not take rows of single numbers: the example needs a batch axis first, example[None]."
     if fixes_batch(error):
+        for path, module in model.named_modules():
+            if isinstance(module, nn.RNNBase) and not module.batch_first:
+                return (
+                    f"{path or 'model'} ({type(module).__name__}) takes the first axis, that of the batch, for time: "
+                    "make it with batch_first=True."
+                )
         return (
             "The model's code makes a plain number of the batch size, so that it holds for one size only: a number "
             "written out, or int(...) of it. Use x.shape[0] as it is, or -1."
