@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from .._checks import as_rows, check_whole
+from .._display import Result
 from .._errors import InputError
 from ..network import site_names
 from ..network._outputs import one_tensor
@@ -25,8 +26,8 @@ _NEAREST = 10  # points at which the speed of a fold is taken
 _HALVINGS = 30
 
 
-@dataclass(frozen=True)
-class FoldPlaces:
+@dataclass(frozen=True, eq=False, repr=False)
+class FoldPlaces(Result):
     """The folds of all U units at one step; distances are linearised: exact for the first site, estimates deeper.
 
     Attributes:
@@ -43,6 +44,7 @@ class FoldPlaces:
     to_boundary: np.ndarray
     speed: np.ndarray
     pull: np.ndarray
+    certainty = "estimate"
 
 
 class FoldMonitor(TrainingMonitor):
