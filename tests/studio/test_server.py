@@ -163,6 +163,21 @@ def test_a_page_goes_on_when_its_server_was_killed_and_started_again(browser):
             assert page.is_hidden("#message")
 
 
+def test_an_upload_that_breaks_off_leaves_nothing_and_says_nothing(shelf):
+    running = Server(shelf)
+    try:
+        with socket.create_connection(("127.0.0.1", running.port), timeout=5) as line:
+            head = f"POST /upload?token={running.token}&name=half.onnx HTTP/1.1\r\nHost: 127.0.0.1:{running.port}\r\n"
+            line.sendall(head.encode() + b"Content-Length: 1000\r\n\r\nhalf")
+        with running.line() as line:  # asked after it: the server has seen it go
+            names = [entry["name"] for entry in running.ask(line, id=1, do="entries")["answer"]["entries"]]
+        assert "upload/half.onnx" not in names
+        assert running.interrupt() == 0
+        assert "Traceback" not in running.rest
+    finally:
+        running.close()
+
+
 def test_ctrl_c_ends_it_and_leaves_no_process():
     server = Server()
     children = f"/proc/{server.process.pid}/task/{server.process.pid}/children"

@@ -65,6 +65,7 @@ def make_app(*, token: str, hosts: frozenset[str], given: Path | None = None, fa
 
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
+    from starlette.requests import ClientDisconnect
     from starlette.responses import Response
     from starlette.routing import Route, WebSocketRoute
 
@@ -105,11 +106,14 @@ def make_app(*, token: str, hosts: frozenset[str], given: Path | None = None, fa
         with tempfile.TemporaryDirectory(dir=target.parent.parent, prefix="splinescope-") as folder:
             partial = Path(folder, "partial")
             with partial.open("wb") as written:
-                async for block in request.stream():
-                    size += len(block)
-                    if size > MOST_BYTES:
-                        break
-                    written.write(block)
+                try:
+                    async for block in request.stream():
+                        size += len(block)
+                        if size > MOST_BYTES:
+                            break
+                        written.write(block)
+                except ClientDisconnect:  # the page was closed: nobody hears the answer, and nothing is kept
+                    return Response("The file did not come whole.", 400, media_type="text/plain")
             if not 0 < size <= MOST_BYTES:
                 return Response(f"A file must have 1 to {MOST_BYTES:,} bytes.", 413, media_type="text/plain")
             partial.replace(target)
