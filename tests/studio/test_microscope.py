@@ -140,9 +140,14 @@ def test_an_nnet_file_opens_where_its_inputs_lie(studio, shelf):
         assert np.array_equal(np.reshape(seen["domain"], (-1, 2)), whole.view.domain)
         assert seen["count"] == whole.count
         assert [page.input_value(name) for name in FIELDS] == ["1", "2", "-3, 0", "3, 4"]
+        assert page.is_hidden("#message")
         link = page.url
+        page.fill("#axis-x", "0")
+        page.click("#run")  # to scale this is a line, and the page says why
+        page.wait_for_selector("#message:has-text('one axis is 250 times as long')")
+        assert [page.input_value(name) for name in FIELDS] == ["0", "2", "0", "1000, 4"]
         page.click("#entries button:has-text('solid.onnx')")  # which says nothing of the kind
-        tiled(page, 2)
+        tiled(page, 3)
         assert [page.input_value(name) for name in FIELDS] == ["0", "1", "-1", "1"]
         page.fill("#low", "nought")
         page.click("#run")

@@ -6,7 +6,7 @@ import {element, fillLegend, fillList, number} from "/viewer/words.js"
 import {token} from "./channel.js"
 import {Curve} from "./chart.js"
 import {brightnessOf, imageCanvas} from "./inputs.js"
-import {middle, readEnds, showRanges, startRanges} from "./ranges.js"
+import {middle, readEnds, showRanges, startRanges, tooLong} from "./ranges.js"
 import {Space} from "./space.js"
 import {lookText, lookThere, writeState} from "./state.js"
 import {takeHome} from "./take.js"
@@ -345,7 +345,7 @@ export class MicroscopePage {
     $("busy").hidden = true
     if (error) return error.cancelled ? null : this.complain(error.message)
     if (pane.name === "a") fillList($("notes"), frame.notes)
-    this.complain(frame.incomplete)
+    this.complain(frame.incomplete ?? (frame.window || frame.space ? null : tooLong(frame.domain)))
     this.tiled = (this.tiled ?? 0) + 1
   }
 

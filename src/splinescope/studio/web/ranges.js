@@ -26,6 +26,12 @@ export function showRanges(ranges) { // of the axes that are chosen
   fromFile = true
 }
 
+export function tooLong(domain) { // what to say of a plane that is hardly more than a line on a screen; null if it is not
+  const [wide, high] = [0, 1].map(k => { const along = domain.filter((_, i) => i % 2 === k); return Math.max(...along) - Math.min(...along) })
+  const times = Math.max(wide / high, high / wide)
+  return times > 30 ? `Pictures are to scale, and one axis is ${Number(times.toPrecision(2)).toLocaleString("en")} times as long as the other. Take other axes, or less of the long one.` : null
+}
+
 function likeAxes(ranges) { // the first two that fit in one picture, neither ten times as long as the other; then any third
   const long = ranges.map(([low, high]) => high - low), all = [...long.keys()]
   const pairs = all.flatMap(i => all.slice(i + 1).map(j => [i, j]))
