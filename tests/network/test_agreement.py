@@ -78,6 +78,20 @@ def test_what_was_read_is_not_used_again_when_larger_batches_have_changed():
         ss.trace(model, torch.zeros(1, 3))
 
 
+def test_a_module_whose_result_depends_on_the_calls_before_is_refused():
+    class Counting(nn.Module):
+        calls = 0
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.calls += 1
+            return self.calls * x.relu()
+
+    model = Counting()
+    with pytest.raises(ss.UnsupportedModelError, match=r"does not do what was read.*keep state between calls"):
+        ss.trace(model, torch.zeros(2, 3))
+    assert model.calls == 0
+
+
 def test_a_module_that_fails_on_single_rows_is_refused():
     def picky(x: Tensor) -> Tensor:
         if x.shape[0] == 1:
