@@ -87,7 +87,7 @@ def boundary_curvature(
 
     Example:
         >>> import torch, splinescope as ss
-        >>> net = torch.nn.Linear(3, 2)
+        >>> net = torch.nn.Linear(3, 2, bias=False)  # whose boundary goes through the middle
         >>> round(ss.smooth.boundary_curvature(net, torch.randn(50, 3)).mean, 6)
         0.0
     """
