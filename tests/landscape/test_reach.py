@@ -367,10 +367,12 @@ def test_the_command_refuses_bad_input_with_code_2(files, arguments, message):
     assert message in result.stderr
 
 
-def test_the_monitor_follows_the_dense_curvature_and_leaves_training_alone(tmp_path):
+@pytest.mark.parametrize("statistics", ["data", "running"])
+def test_the_monitor_follows_the_dense_curvature_and_leaves_training_alone(tmp_path, statistics):
     model, x, y, _ = case("convnet, convolution")
     model.train()
-    monitor = ss.landscape.CurvatureMonitor(model, x, y, layers=(None, "0"), schedule=Every(2), out=tmp_path)
+    given = {} if statistics == "data" else {"statistics": statistics}  # the first is the default with batch norm
+    monitor = ss.landscape.CurvatureMonitor(model, x, y, layers=(None, "0"), schedule=Every(2), out=tmp_path, **given)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for step in range(4):
         monitor.step(step)
@@ -381,9 +383,9 @@ def test_the_monitor_follows_the_dense_curvature_and_leaves_training_alone(tmp_p
         optimizer.step()
     assert [record["step"] for record in monitor.records] == [0, 2]
     record = monitor.measure(4)
-    model.eval()
+    same = ss.normalization.with_statistics(model, x) if statistics == "data" else model.eval()
     for name, layer in (("all", None), ("0", "0")):
-        values = np.linalg.eigvalsh(ss.curvature(model, x, y, layer=layer).dense())
+        values = np.linalg.eigvalsh(ss.curvature(same, x, y, layer=layer).dense())
         assert record[f"{name}/largest"] == pytest.approx(values[-1], rel=1e-8)
         assert record[f"{name}/trace"] == pytest.approx(values.sum(), rel=1.0)  # 8 probes: the order of magnitude
     lines = (tmp_path / "curvature.jsonl").read_text().splitlines()
