@@ -36,7 +36,7 @@ class FoldPlaces(Result):
         to_boundary: `[U]` distance to the nearest sampled point of the decision boundary; nan if there are none.
         speed: `[U]` how far the fold moved per step since the record before, mean over the data points nearest to it
             then; nan in the first record.
-        pull: `[U]` mean over the data of |d loss / d pre-activation|; nan without a loss.
+        pull: `[U]` mean over the data of `|d loss / d pre-activation|`; nan without a loss.
     """
 
     step: int
