@@ -17,8 +17,8 @@ from .._checks import check_choice, no_batch_axis, refuse_collections
 from .._derivatives import columns, differentiating, first_line, pull_back
 from .._errors import InputError
 from ..network import Program, SplineNetwork
-from ..network._export import check_mode, check_readable, check_statistics
-from ..network._outputs import Picked
+from ..network._export import check_mode, check_statistics
+from ..network._module import module_of
 from ._ending import before_ending
 
 _WHAT = "the generator"
@@ -114,23 +114,12 @@ def _callable(model: Bound, output: str) -> tuple[Callable[..., Any], Tensor | N
         return model.forward, torch.zeros((), dtype=torch.float64)
     if isinstance(model, SplineNetwork) and (output == "before" or model.ending is None):
         return model.program().forward, torch.zeros((), dtype=torch.float64)
-    module = generator_module(model)
+    module = module_of(model)
     check_mode(module)
     check_statistics(module)
     tensors = [*module.parameters(), *module.buffers()]
     like = next((t for t in tensors if t.is_floating_point()), None)
     return module, like
-
-
-def generator_module(model: Generator) -> nn.Module:
-    """The module that is meant, which returns one tensor; of a network with the ending that its program leaves out."""
-    module = model.module if isinstance(model, SplineNetwork) else model
-    if not isinstance(module, nn.Module):
-        raise InputError(
-            f"model must be a torch.nn.Module (or the result of trace or load), got {type(module).__name__}."
-        )
-    check_readable(module)
-    return module if isinstance(module, Picked) else Picked(module)
 
 
 def _refusing(function: Callable[..., Tensor | None]) -> Callable[..., Tensor]:

@@ -19,7 +19,8 @@ from .._checks import as_rows, check_whole
 from .._derivatives import row_jacobians
 from .._display import Result, table
 from .._errors import InputError
-from ._pushforward import Generator, generator_module
+from ..network._module import module_of
+from ._pushforward import Generator
 from .domains import LatentDomain
 from .resampling import effective_size
 from .volume import log_volume
@@ -134,7 +135,7 @@ def manifold_law(
     generator has learnt the manifold.
     """
     check_whole(draws, "draws", least=100)
-    model = generator_module(model)
+    model = module_of(model)
     generator = generator or torch.Generator().manual_seed(0)
     latents = domain.draw(check_whole(pool, "pool", least=100), generator)
     compared = latents[: check_whole(reference, "reference", least=50, most=pool)]
@@ -208,7 +209,7 @@ def project(
     Each step solves `(J^T J + m I) dz = J^T (x - G(z))` at every point; one that does not come nearer, or leaves the
     domain, is undone and damped more. On a piecewise-affine generator the last steps are exact within a tile.
     """
-    model = generator_module(model)
+    model = module_of(model)
     rows = as_rows(x, "x")
     like = next(model.parameters(), rows)
     target = rows.to(like).flatten(1)

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from .._errors import InputError, UnsupportedModelError
 from ..network import SplineNetwork
-from ..network._export import check_mode, check_readable
+from ..network._export import check_mode
+from ..network._module import module_of
 from ..network._onnx_file import OnnxNetwork
 from ..network._outputs import Picked
 
@@ -18,17 +19,6 @@ Model = nn.Module | SplineNetwork
 
 Layers = str | Sequence[str] | None
 """A module path ("layer1.0.conv1"), parameter paths, or None for all parameters."""
-
-
-def module_of(model: object) -> nn.Module:
-    """The torch module whose parameters are meant, as one that returns one tensor."""
-    module = model.module if isinstance(model, SplineNetwork) else model
-    if not isinstance(module, nn.Module):
-        raise InputError(
-            f"model must be a torch.nn.Module (or the result of trace or load), got {type(model).__name__}."
-        )
-    check_readable(module)
-    return module if isinstance(module, Picked) else Picked(module)
 
 
 def check_model(model: object) -> nn.Module:

@@ -217,6 +217,8 @@ class _Fixed:
                 self._together = False
         try:
             return torch.stack([one(row) for row in t])
+        except torch.OutOfMemoryError:  # says so itself, and is no fault of the data
+            raise
         except (NotImplementedError, RuntimeError) as error:
             raise InputError(f"the model or its loss failed on this data: {first_line(error)}") from error
 
