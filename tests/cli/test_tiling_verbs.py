@@ -183,11 +183,13 @@ def test_archives_are_opened_only_when_trusted(folder):
 
 def test_archives_of_a_fixed_batch_are_refused_with_the_remedy(folder):
     torch.export.save(torch.export.export(nn.Linear(2, 4), (torch.zeros(1, 2),)), "one.pt2")
-    refuse("tessellate", "one.pt2", *SQUARE, "--trust", match="batches of 1 only: export it with a free batch")
+    (line,) = refuse("tessellate", "one.pt2", *SQUARE, "--trust", match="batches of 1 only")
+    assert "export it with a free batch" in line
 
 
 def test_control_flow_on_data_is_one_line(folder):
-    refuse("tessellate", "nets_for_tests:Branching", *SQUARE, match="control flow depends on the values")
+    (line,) = refuse("tessellate", "nets_for_tests:Branching", *SQUARE, match="control flow depends on the values")
+    assert "Traceback" not in line
 
 
 def test_onnx_files_tell_their_input_shape(folder):
