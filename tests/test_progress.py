@@ -4,6 +4,8 @@ import sys
 import types
 
 import pytest
+import torch
+from torch import nn
 
 import splinescope as ss
 from splinescope import _progress
@@ -103,3 +105,56 @@ def test_the_callers_own_function_is_called_as_it_is(clock, capsys):
 def test_nonsense_is_refused():
     with pytest.raises(ss.InputError, match="True, False, None or a function, got 'yes'"), sharing("yes", "work"):
         pytest.fail("not reached")
+
+
+def test_long_calls_tell_the_caller_how_far_they_are():
+    """The share done rises from 0, part by part; what is not a function or a choice is refused before the work."""
+    from splinescope import meanfield
+
+    x = torch.randn(30, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    view = ss.Slice.axes([0.0, 0.0], (0, 1), -4, 4)
+    net = nn.Sequential(nn.Linear(2, 5), nn.BatchNorm1d(5), nn.ReLU(), nn.Linear(5, 2)).double()
+    net.eval()
+    data = meanfield.Data.of(x, x[:, 0], centre="centre")
+    sampler = ss.PolaritySampler(net, ss.generative.Box(2), pool=32, progress=False)
+    matrix = ss.curvature(net, x, torch.zeros(30, 2))
+
+    def start(m, generator):
+        return meanfield.TwoLayerBN(torch.zeros(m).double(), torch.randn(m, 2, generator=generator).double(), "tanh")
+
+    def timeline(progress):
+        twin = nn.Sequential(nn.Linear(2, 5), nn.ReLU(), nn.Linear(5, 2)).double()
+        states = {step: twin.state_dict() for step in (0, 1)}
+        ss.complexity.timeline(twin, states, view, x={"train": x}, radius=0.1, progress=progress)
+
+    calls = {
+        "timeline": timeline,
+        "study": lambda p: meanfield.convergence_study([2, 4, 8], data, start, time=0.1, progress=p),
+        "normalisations": lambda p: ss.normalization.compare_normalizations(
+            x, view, depth=1, width=4, cells=16, names=("none", "batch"), progress=p
+        ),
+        "steering": lambda p: ss.smooth.steer(
+            net.eval(), x, (x[:, 0] > 0).long(), epsilon=0.1, betas=(0.5, 1), steps=1, queries=1, places=4, progress=p
+        ),
+        "complexity": lambda p: ss.local_complexity(net, x, radius=0.1, chunk_bytes=64, progress=p),
+        "distances": lambda p: ss.local_complexity(net, x, radius=0.1, method="distance", chunk_bytes=64, progress=p),
+        "tiles": lambda p: ss.local_complexity(net, x[:3], radius=0.1, method="exact", progress=p),
+        "attacks": lambda p: ss.complexity.robustness(
+            net, x, net(x).argmax(1), epsilons=0.1, steps=1, queries=1, progress=p
+        ),
+        "jitter": lambda p: ss.normalization.fold_jitter(net, x, 8, draws=3, progress=p),
+        "volumes": lambda p: ss.log_volume(net, x, batch_size=8, progress=p),
+        "walks": lambda p: sampler.sample(3, rho=0.5, method="metropolis", steps=4, progress=p),
+        "factor": lambda p: ss.landscape.spectrum_summary(matrix, progress=p),
+        "spectrum": lambda p: ss.landscape.spectrum_summary(matrix, method="matrix-free", probes=2, progress=p),
+        "boundaries": lambda p: ss.normalization.boundary_jitter(net, x, 8, view, x[:2], draws=2, progress=p),
+    }
+    for name, call in calls.items():
+        shares = []
+        call(lambda share, *_, seen=shares: seen.append(share))
+        assert shares[0] == 0, name
+        assert shares == sorted(shares), name
+        assert len(shares) > 1 or name == "factor", name
+        assert shares[-1] < 1, name
+        with pytest.raises(ss.InputError, match="progress must be"):
+            call("yes")

@@ -84,3 +84,11 @@ def case(name: str) -> tuple[nn.Module, tuple[int, ...]]:
     """A copy of the model, to be changed at will, and the shape of its rows."""
     model, shape = CASES[name]
     return copy.deepcopy(model), shape
+
+
+def normed() -> nn.Sequential:
+    """A network whose running averages are those of a fresh batch norm, far from the data's."""
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Linear(3, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 16), nn.BatchNorm1d(16), nn.ReLU()
+    )
