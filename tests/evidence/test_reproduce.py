@@ -50,6 +50,7 @@ def test_page_shows_every_figure_and_verdict(folder: Path) -> None:
     with open_page(folder / "index.html", allow=(folder.as_uri(),)) as page:
         assert page.locator("section").count() == 2
         assert page.get_by_text("quick size: it works, which judges nothing").count() == 2
+        page.wait_for_function("() => [...document.images].every(image => image.complete)")
         widths = page.eval_on_selector_all("img", "images => images.map(i => i.naturalWidth)")
         assert len(widths) == 2
         assert min(widths) > 100

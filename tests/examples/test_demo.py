@@ -33,6 +33,7 @@ def test_the_demo_writes_a_complete_page(tmp_path, capsys, monkeypatch):
     assert "plain" in said
     assert f"splinescope studio {tmp_path}" in said
     with open_page(tmp_path / "index.html", allow=(tmp_path.as_uri(),)) as page:
+        page.wait_for_function("() => [...document.images].every(image => image.complete)")
         widths = page.eval_on_selector_all("img", "images => images.map(i => i.naturalWidth)")
         assert len(widths) > 3
         assert min(widths) == 8  # the digits; a picture that is missing has none

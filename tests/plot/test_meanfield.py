@@ -29,7 +29,7 @@ from splinescope.meanfield import (  # noqa: E402
     speed_by_direction,
 )
 from splinescope.plot import meanfield as plot  # noqa: E402
-from tests.browser import open_page  # noqa: E402
+from tests.browser import expect, open_page  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -97,11 +97,11 @@ def test_films_are_written(path: Trajectory, tmp_path: Path) -> None:
     assert (edges == 255).all()  # no label is cut off
     with open_page(plot.animate_neurons(path, tmp_path / "film.html")) as page:  # asks for nothing outside
         picture = page.locator("img")
-        assert picture.evaluate("image => image.naturalWidth") > 100
+        page.wait_for_function("() => document.querySelector('img').naturalWidth > 100")
         page.get_by_role("button", name="Last frame").click()
         last = picture.get_attribute("src")
         page.get_by_role("button", name="First frame").click()
-        assert picture.get_attribute("src") != last
+        expect(picture).not_to_have_attribute("src", last)
 
 
 def test_bad_drawings_are_refused(path: Trajectory, tmp_path: Path) -> None:

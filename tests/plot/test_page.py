@@ -11,7 +11,7 @@ from torch import nn
 import splinescope as ss
 from splinescope.plot import frame
 from splinescope.tiling.quantities import QUANTITIES
-from tests.browser import PIXELS
+from tests.browser import PIXELS, becomes, expect, rest
 
 TO_CLIENT = """([x, y]) => { const box = view.overlay.getBoundingClientRect(), at = view.toScreen(x, y)
 return [box.left + at[0], box.top + at[1]] }"""
@@ -27,15 +27,15 @@ def tiling():
     return ss.tessellate(net, ss.Slice.through([-1.0, -1.0], [1.0, -0.8], [0.0, 1.0], pad=0.3))
 
 
+AT_POINTER = """([x, y]) => { const box = view.overlay.getBoundingClientRect(), at = view.pointer
+return at && Math.abs(box.left + at[0] - x) < 1 && Math.abs(box.top + at[1] - y) < 1 }"""
+
+
 def hover(page, point):
-    x, y = page.evaluate(TO_CLIENT, list(map(float, point)))
-    page.mouse.move(x, y)
-    return x, y
-
-
-def settle(page):
-    """Wait until the view has been drawn."""
-    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    rest(page)
+    place = page.evaluate(TO_CLIENT, list(map(float, point)))
+    page.mouse.move(*place)
+    page.wait_for_function(AT_POINTER, arg=place)
 
 
 def shown(page, panel):
@@ -61,7 +61,7 @@ def test_hovering_shows_the_tile_at_every_depth_of_zoom(tiling, tmp_path, open_p
         inner = tiling.walls.ends[tiling.walls.tiles[:, 1] >= 0].ravel().tolist()
         x, y = tiling.vertices[max(set(inner), key=inner.count)]
         page.evaluate("([x, y]) => view.lookAt(x, y, 200 * 1e10)", [float(x), float(y)])
-        settle(page)
+        rest(page)
         seen = set()
         for angle in np.linspace(0, 2 * np.pi, 12, endpoint=False):
             point = np.array([x, y]) + 1e-10 * np.array([np.cos(angle), np.sin(angle)])
@@ -82,7 +82,7 @@ def test_a_long_wall_is_sharp_in_its_middle(tiling, tmp_path, open_page):
     with open_page(tmp_path / "page.html") as page:
         # corners are 1e9 views away here: in float32 the wall would be a picture's width off
         page.evaluate("([x, y]) => view.lookAt(x, y, 100 * 1e9)", middle.tolist())
-        settle(page)
+        rest(page)
         for side in (-1, 1):
             hover(page, middle + side * 1e-9 * normal)
             expected = tiling.locate((middle + side * 1e-6 * normal)[None])[0]
@@ -97,20 +97,19 @@ def test_wheel_keys_drag_and_button_move_the_view(tiling, tmp_path, open_page):
         page.mouse.move(x, y)
         point = page.evaluate(TO_SLICE, [x, y])
         page.mouse.wheel(0, -500)
-        settle(page)
-        assert page.evaluate("view.scale") > 2 * home[2]
+        page.wait_for_function("scale => view.scale > 2 * scale", arg=home[2])
         assert page.evaluate(TO_CLIENT, point) == pytest.approx([x, y], abs=0.01)  # the point stays put
         page.mouse.down()
         page.mouse.move(x + 50, y + 20)
         page.mouse.up()
-        assert page.evaluate(TO_CLIENT, point) == pytest.approx([x + 50, y + 20], abs=0.01)
+        becomes(page, lambda: page.evaluate(TO_CLIENT, point), pytest.approx([x + 50, y + 20], abs=0.01))
         page.keyboard.press("Tab")
         page.locator("#view canvas").last.focus()
         before = page.evaluate("view.x")
         page.keyboard.press("ArrowRight")
-        assert page.evaluate("view.x") > before
+        page.wait_for_function("before => view.x > before", arg=before)
         page.click("#home")
-        assert page.evaluate("[view.x, view.y, view.scale]") == pytest.approx(home)
+        becomes(page, "[view.x, view.y, view.scale]", pytest.approx(home))
 
 
 def test_every_colour_choice_paints_the_tiles_in_its_colours(tiling, tmp_path, open_page):
@@ -121,7 +120,7 @@ def test_every_colour_choice_paints_the_tiles_in_its_colours(tiling, tmp_path, o
         page.uncheck("#boundary")
         for name in page.eval_on_selector_all("#color option", "options => options.map(o => o.value)"):
             page.select_option("#color", name)
-            settle(page)
+            rest(page)
             colours[name] = pixel(page, point)
         assert next(iter(colours)) == "class"
         assert set(colours) == {*QUANTITIES, "folds"}
@@ -150,9 +149,10 @@ def test_a_tap_shows_the_tile_with_all_its_outputs(tiling, tmp_path, open_page):
     tiling.to_html(tmp_path / "page.html")
     tile = int(np.argmax(tiling.inradii()))
     with open_page(tmp_path / "page.html", width=390, height=844, has_touch=True, is_mobile=True) as page:
+        rest(page)
         page.touchscreen.tap(*page.evaluate(TO_CLIENT, tiling.centroids()[tile].tolist()))
+        expect(page.locator("#tile dd").first).to_have_text(str(tile))
         rows = shown(page, "tile")
-        assert rows["tile"] == str(tile)
         outputs = tiling.outputs([[float(part) for part in rows["at"].split(", ")]])[0]
         told = [float(rows[f"output {i} here"]) for i in range(3)]
         assert told == pytest.approx(outputs, abs=1e-3 * np.abs(outputs).max())  # the place is told to 5 digits
@@ -186,11 +186,11 @@ def dense():
 def test_walls_that_are_ticked_are_drawn_on_a_phone(dense, tmp_path, open_page):
     dense.to_html(tmp_path / "page.html", color="class")
     with open_page(tmp_path / "page.html", width=390, height=844) as page:
-        settle(page)
+        rest(page)
         drawn = page.evaluate("() => view.painter.counts[1]")
         with_walls = darkness(page)
         page.uncheck("#folds")
-        settle(page)
+        rest(page)
         assert drawn > 0
         assert with_walls > darkness(page) + 0.03
 
@@ -202,7 +202,7 @@ def test_tiles_below_a_pixel_are_drawn_as_the_mean_of_their_colours(dense, tmp_p
         page.uncheck("#folds")
         page.uncheck("#boundary")
         page.evaluate("view.lookAt(0, 0, 6)")  # the domain is 48 pixels wide: most tiles are dust
-        settle(page)
+        rest(page)
         dust = page.evaluate("view.mesh.dust.length")
         assert dust > 0.5 * dense.count
         middle = page.evaluate("[(view.canvas.width - 40) / 2, (view.canvas.height - 40) / 2]")
@@ -217,7 +217,7 @@ def test_tiles_below_a_pixel_are_drawn_as_the_mean_of_their_colours(dense, tmp_p
         pointed = page.evaluate("view.toSlice(...view.pointer)")
         assert int(shown(page, "tile")["tile"]) == dense.locate([pointed])[0]
         page.evaluate("view.lookAt(0, 0, 4000)")  # and is drawn one by one from near
-        settle(page)
+        rest(page)
         assert page.evaluate("view.mesh.dust.length") < 0.1 * dense.count
 
 
@@ -229,7 +229,7 @@ def test_no_pixel_of_the_domain_is_empty_where_some_tiles_are_dust(dense, tmp_pa
         ground = 255 * np.array(page.evaluate("[...view.ground]"))
         for scale in (12, 25, 50):
             page.evaluate(f"view.lookAt(0, 0, {scale})")
-            settle(page)
+            rest(page)
             assert page.evaluate("view.mesh.dust.length") > 0.05 * dense.count
             side = int(min(dense.view.domain.max(0).min() * scale * 2 - 4, 480))
             middle = page.evaluate(f"[(view.canvas.width - {side}) / 2, (view.canvas.height - {side}) / 2]")
@@ -252,7 +252,7 @@ def test_classes_change_at_the_boundary_not_at_the_tile(tiling, tmp_path, open_p
     along = (segment[1] - segment[0]) / np.linalg.norm(segment[1] - segment[0])
     with open_page(tmp_path / "page.html") as page:
         page.uncheck("#folds")
-        settle(page)
+        rest(page)
         for side in (-1, 1):
             point = segment.mean(0) + side * 4 / page.evaluate("view.scale") * np.array([-along[1], along[0]])
             table = [(0x88, 0xCC, 0xEE), (0xCC, 0x66, 0x77), (0xDD, 0xCC, 0x77)]

@@ -363,4 +363,5 @@ def test_pictures_follow_a_dark_page(classifier, moons, tmp_path):
     with open_browser() as browser:
         for scheme in ("light", "dark"):
             with opened(browser, tmp_path / "r.html", color_scheme=scheme) as page:
+                page.wait_for_function("() => document.querySelector('picture img').complete")
                 assert (page.evaluate(corner) > 200) == (scheme == "light")

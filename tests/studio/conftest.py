@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import onnx
@@ -17,7 +18,10 @@ from torch import nn
 from websockets.sync.client import connect
 
 import splinescope as ss
-from tests.browser import open_browser, opened
+from tests.browser import PATIENCE, open_browser, opened
+
+DRAWN = "() => { const g = studio.pages.playground; return g.drawn > 0 && g.frame?.tag === g.tag }"
+"""JavaScript: whether the playground shows the network that it was asked for."""
 
 
 class Server:
@@ -28,32 +32,41 @@ class Server:
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=folder, env=os.environ
         )
-        self.address = re.search(r"http://[^\s#]+", self.process.stdout.readline())[0]
+        first = self.process.stdout.readline()
+        assert "http://" in first, first + self.process.stdout.read()
+        self.address = re.search(r"http://[^\s#]+", first)[0]
+        self._said = []
+        self._reader = threading.Thread(target=lambda: self._said.extend(self.process.stdout), daemon=True)
+        self._reader.start()  # a pipe that nobody reads stops who writes to it
         self.port = int(re.search(r":(\d+)/", self.address)[1])
         self.token = re.search(r"token=([\w-]+)", self.address)[1]
         self.origin = f"http://127.0.0.1:{self.port}"
 
     def interrupt(self):
-        """Ctrl-C; gives the exit code. What it said last is in `rest`."""
+        """Ctrl-C; gives the exit code. What it said after its address is in `rest`."""
         self.process.send_signal(signal.SIGINT)
-        self.rest, _ = self.process.communicate(timeout=20)
+        self.process.wait(PATIENCE)
+        self.close()
         return self.process.returncode
 
     def close(self):
         """Kill it, if it still runs."""
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.communicate()
+        self.process.kill()
+        self.process.wait()
+        self._reader.join()
+        self.process.stdout.close()
+        self.rest = "".join(self._said)
 
     def line(self):
         """A WebSocket to the server."""
-        return connect(f"ws://127.0.0.1:{self.port}/channel?token={self.token}", max_size=None)
+        address = f"ws://127.0.0.1:{self.port}/channel?token={self.token}"
+        return connect(address, max_size=None, open_timeout=PATIENCE)
 
     def ask(self, line, **message):
         """The answer to one request over a WebSocket; progress is passed over."""
         line.send(json.dumps(message))
         while True:
-            got = line.recv(30)
+            got = line.recv(PATIENCE)
             if isinstance(got, str):
                 answer = json.loads(got)
                 if answer.get("id") == message.get("id") and "progress" not in answer:
@@ -84,6 +97,7 @@ def shelf(tmp_path_factory):
     write_onnx(folder / "second.onnx", (2, 16, 16, 3), seed=1)
     write_onnx(folder / "solid.onnx", (3, 8, 6, 2), seed=0)
     write_onnx(folder / "images.onnx", (16, 6, 2), seed=0)
+    write_onnx(folder / "nine.onnx", (9, 6, 2), seed=0)
     write_onnx(folder / "large.onnx", (16, 320, 320, 320, 2), seed=0)
     tiling = ss.tessellate(ss.load(folder / "first.onnx"), ss.Slice.axes([0.0, 0.0], (0, 1), -1, 1))
     tiling.save(folder / "<img src=x onerror=alert(1)>.tiling")
@@ -130,8 +144,9 @@ def server(shelf):
         line.send(json.dumps({"do": "playground", "order": "make", "recipe": {"width": 4, "depth": 1}}))
         assert isinstance(line.recv(240), bytes)
     yield running
-    assert running.process.poll() is None, running.process.stdout.read()  # nothing took it down
-    running.interrupt()
+    ended = running.process.poll()
+    running.interrupt() if ended is None else running.close()
+    assert ended is None, running.rest  # nothing took it down
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +173,7 @@ class Opened:
 
     def __enter__(self):
         page = self.inner.__enter__()
-        page.wait_for_selector("body[data-ready]", timeout=120_000)
+        page.wait_for_selector("body[data-ready]")
         return page
 
     def __exit__(self, *what):

@@ -3,8 +3,8 @@
 import numpy as np
 
 from tests.browser import PIXELS
+from tests.studio.conftest import DRAWN
 
-READY = "() => studio.pages.playground.drawn > 0"
 BOTH = """async ([zoom, color, walls]) => {
   const {TilingView} = await import("/viewer/viewer.js"), {Painter} = await import("/viewer/painter.js")
   const {SoftwarePainter} = await import("/viewer/software.js"), frame = studio.pages.playground.frame
@@ -32,7 +32,7 @@ BOTH = """async ([zoom, color, walls]) => {
 
 def test_both_painters_draw_the_same_picture(studio):
     with studio("#width=12&depth=2&seed=2&norm=batch") as page:
-        page.wait_for_function(READY, timeout=60_000)
+        page.wait_for_function(DRAWN)
         for zoom, color, walls in (
             (1, "class", False),
             (1, "slope", False),

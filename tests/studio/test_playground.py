@@ -11,10 +11,11 @@ from splinescope.studio.recipe import ACTIVATIONS, INITS, NORMS, SMOOTH, Recipe
 from splinescope.studio.scenes import SCENES, read_scene
 from splinescope.studio.sets import make_set
 from splinescope.studio.trainer import Trainer
+from tests.browser import becomes, expect, rest
+from tests.studio.conftest import DRAWN
 
-READY = "() => studio.pages.playground.drawn > 0"
-STILL = """async () => { const g = studio.pages.playground; let before
-  do { before = g.drawn; await new Promise(done => setTimeout(done, 400)) } while (g.drawn !== before) }"""
+VIEW = "studio.pages.playground.view"
+TOLD = "() => !studio.pages.playground.telling"
 TO_CLIENT = """([x, y]) => { const v = studio.pages.playground.view, box = v.overlay.getBoundingClientRect()
 const at = v.toScreen(x, y)
 return [box.left + at[0], box.top + at[1]] }"""
@@ -24,20 +25,31 @@ return v.overlay.getContext("2d").getImageData(x, y, 1, 1).data[3] }"""
 FRAME = """() => { const f = studio.pages.playground.frame
 return {step: f.step, measures: f.measures, vertices: Array.from(f.vertices),
   points: Array.from(f.points), running: f.running} }"""
+SCENE_SHOWN = """name => { const label = document.getElementById("scene-label").textContent
+return studio.pages.scene?.story?.scene === name && label && label !== "computing…" }"""
+NEXT = """() => { const g = studio.pages.playground
+window.last = g.frame // the server has not answered yet to what was done
+studio.channel.order("color", {color: g.look.color}) }"""
 
 
 def ready(page):
-    page.wait_for_function(READY, timeout=60_000)
-    page.evaluate(STILL)
+    """The frame that is shown, once it is told in words, too, and nothing moves any more."""
+    page.wait_for_function(DRAWN)
+    page.wait_for_function(TOLD)
+    rest(page, VIEW)
     return page.evaluate(FRAME)
 
 
 def drag(page, start, end):
+    rest(page, VIEW)
     page.mouse.move(*page.evaluate(TO_CLIENT, start))
     page.mouse.down()
     page.mouse.move(*page.evaluate(TO_CLIENT, end), steps=4)
     page.mouse.up()
-    page.evaluate(STILL)
+
+
+def in_address(page, *parts):
+    page.wait_for_function("parts => parts.every(part => location.hash.includes(part))", arg=parts)
 
 
 def test_training_moves_the_tiles_and_the_picture_is_that_of_the_recipe(studio):
@@ -56,23 +68,23 @@ def test_training_moves_the_tiles_and_the_picture_is_that_of_the_recipe(studio):
         assert after["measures"]["loss"] == pytest.approx(measured["loss"])
         assert not np.array_equal(after["vertices"][:40], first["vertices"][:40])
         page.click("#play")
-        page.wait_for_function("() => studio.pages.playground.frame.step > 20", timeout=60_000)
+        page.wait_for_function("() => studio.pages.playground.frame.step > 20")
         page.click("#play")
+        page.wait_for_function("() => !studio.pages.playground.frame.running")
         assert ready(page)["measures"]["loss"] < first["measures"]["loss"]
-        assert not ready(page)["running"]
-        assert "tiles" in page.inner_text("#clock")
+        expect(page.locator("#clock")).to_contain_text("tiles")
 
 
 def test_points_folds_and_weights_can_be_dragged(studio):
     with studio("#width=6&depth=2&data=circles&noise=0") as page:
         before = ready(page)
         drag(page, before["points"][:2], [0.1, -0.2])
-        after = ready(page)
-        assert after["points"][:2] == pytest.approx([0.1, -0.2], abs=0.03)  # half a pixel
-        assert after["points"][2:] == before["points"][2:]
+        page.evaluate(NEXT)
+        moved = "(f => f !== last && [...f.points.slice(0, 2)])(studio.pages.playground.frame)"
+        becomes(page, moved, pytest.approx([0.1, -0.2], abs=0.03))  # half a pixel
+        assert ready(page)["points"][2:] == before["points"][2:]
         # a fold: choose a unit by its button, then drag a point of its wall
         page.click("button[data-unit='0,2']")
-        page.evaluate(STILL)
         unit = """() => { const f = studio.pages.playground.frame, v = f.vertices, c = f.corner_cuts.indexOf(2)
         const t = f.offsets.findLastIndex(o => o <= c), n = c + 1 < f.offsets[t + 1] ? c + 1 : f.offsets[t]
         return [0, 1].map(k => (v[2 * f.corners[c] + k] + v[2 * f.corners[n] + k]) / 2) }"""
@@ -82,12 +94,11 @@ def test_points_folds_and_weights_can_be_dragged(studio):
         drag(page, start, end)
         trainer = Trainer(Recipe(width=6, depth=2, data="circles", noise=0.0))
         trainer.move_fold(0, 2, *end)
-        moved = page.evaluate("() => studio.pages.playground.frame.selected")
-        assert moved["offset"] == pytest.approx(trainer.model[0].linear.bias[2].item(), abs=0.05)
+        offset = pytest.approx(trainer.model[0].linear.bias[2].item(), abs=0.05)
+        becomes(page, "studio.pages.playground.frame.selected?.offset", offset)
         # a weight
         page.locator("#weight-0").fill("1.5")
-        page.evaluate(STILL)
-        assert page.evaluate("() => studio.pages.playground.frame.selected.weights[0]") == pytest.approx(1.5)
+        becomes(page, "studio.pages.playground.frame.selected.weights[0]", pytest.approx(1.5))
 
 
 def test_hover_colours_layers_and_keys_show_the_tile(studio):
@@ -96,23 +107,19 @@ def test_hover_colours_layers_and_keys_show_the_tile(studio):
         tiling = Trainer(Recipe(width=8, depth=3)).tile()
         tile = int(np.argmax(tiling.inradii()))
         page.mouse.move(*page.evaluate(TO_CLIENT, tiling.centroids()[tile].tolist()))
+        expect(page.locator("#tile dd").first).to_have_text(str(tile))
         rows = page.locator("#tile > *").all_inner_texts()
         told = dict(zip(rows[::2], rows[1::2], strict=True))
-        assert told["tile"] == str(tile)
         assert float(told["area"]) == pytest.approx(tiling.areas[tile], rel=1e-3)
         assert "output 1 here" in told
         page.select_option("#look-color", "folds")
         page.locator("#look-layers").fill("1")
-        assert page.evaluate("() => studio.pages.playground.view.layers") == 1
-        assert "color=folds" in page.url
-        assert "layers=1" in page.url
+        becomes(page, f"{VIEW}.layers", 1)
+        in_address(page, "color=folds", "layers=1")
         page.reload()
         page.wait_for_selector("body[data-ready]")
         ready(page)
-        assert page.evaluate("() => [studio.pages.playground.view.layers, studio.pages.playground.view.colored]") == [
-            1,
-            "folds",
-        ]
+        assert page.evaluate(f"[{VIEW}.layers, {VIEW}.colored]") == [1, "folds"]
 
 
 def test_own_points_are_set_by_hand_and_kept_in_the_address(studio):
@@ -120,30 +127,32 @@ def test_own_points_are_set_by_hand_and_kept_in_the_address(studio):
         ready(page)
         page.click("button[aria-label='set points of class 1']")
         page.mouse.click(*page.evaluate(TO_CLIENT, [1.2, -0.8]))
-        page.wait_for_function("() => studio.pages.playground.frame.points.length === 6", timeout=30_000)
-        points = re.search(r"points=([^&]*)", page.url)[1].replace("%2C", ",").replace("%3B", ";").split(";")
+        page.wait_for_function("() => studio.pages.playground.frame.points.length === 6")
+        address = page.evaluate("location.hash")
+        points = re.search(r"points=([^&]*)", address)[1].replace("%2C", ",").replace("%3B", ";").split(";")
         assert len(points) == 3
         assert points[2].endswith(",1")
 
 
 def test_own_points_begin_with_words_and_not_with_a_network(studio):
     with studio("#data=own&width=4&depth=1") as page:
-        page.wait_for_function("() => studio.pages.playground.view", timeout=60_000)
-        assert page.is_visible("#own-hint")
-        assert page.inner_text("#clock") == ""
+        page.wait_for_function(f"() => {VIEW}")
+        expect(page.locator("#own-hint")).to_be_visible()
+        expect(page.locator("#clock")).to_have_text("")
         page.wait_for_function(f"() => ({COVERED})() === 255")
+        rest(page, VIEW)
         for label, place in ((0, [-1, -1]), (1, [1, 1])):
             page.click(f"button[aria-label='set points of class {label}']")
             page.mouse.click(*page.evaluate(TO_CLIENT, place))
-        page.wait_for_function("() => studio.pages.playground.frame.points.length === 4", timeout=30_000)
-        assert page.is_hidden("#own-hint")
+        page.wait_for_function("() => studio.pages.playground.frame.points.length === 4")
+        expect(page.locator("#own-hint")).to_be_hidden()
         page.wait_for_function(f"() => ({COVERED})() === 0")  # the tiles are seen
 
 
 def test_a_link_leads_to_the_same_network_seen_from_the_same_place(studio):
     state = "#width=6&depth=2&seed=3&step=120&look=0.5,-0.25,1.5&hide=walls,points"
     with studio(state) as page:
-        page.wait_for_function("() => studio.pages.playground.frame?.step === 120", timeout=60_000)
+        page.wait_for_function("() => studio.pages.playground.frame?.step === 120")
         trainer = Trainer(Recipe(width=6, depth=2, seed=3))
         trainer.train(120)
         trainer.hold_statistics()
@@ -168,19 +177,18 @@ def test_a_story_stays_while_its_suggestions_are_tried(studio):
         tag = page.evaluate("studio.pages.playground.tag")
         page.select_option("#switch-norm", "none")
         page.wait_for_function("tag => studio.pages.playground.frame.tag > tag", arg=tag)
-        assert page.is_visible("#story li >> nth=1")
-        assert page.evaluate("location.hash") == "#story=batch-norm&norm=none"
-        assert page.get_attribute("nav a[data-view=stories]", "aria-current") == "page"
+        expect(page.locator("#story li").nth(1)).to_be_visible()
+        becomes(page, "location.hash", "#story=batch-norm&norm=none")
+        expect(page.locator("nav a[data-view=stories]")).to_have_attribute("aria-current", "page")
         page.click("#story >> text=Close")  # what is seen stays, and is told in full
-        assert "data=star" in page.url
-        assert "color=folds" in page.url
-        assert "story" not in page.url
+        in_address(page, "data=star", "color=folds")
+        assert "story" not in page.evaluate("location.hash")
 
 
 def test_stories_open_by_link_and_say_what_to_try(studio):
     with studio("#view=stories") as page:
         cards = page.locator(".card")
-        assert cards.count() >= 6
+        expect(cards.nth(5)).to_be_visible()
         links = [cards.nth(i).get_attribute("href") for i in range(cards.count())]
         page.wait_for_function("() => [...document.querySelectorAll('.card img')].every(each => each.complete)")
         assert page.evaluate(
@@ -195,10 +203,10 @@ def test_stories_open_by_link_and_say_what_to_try(studio):
             )
             tag = page.evaluate("link => { location.hash = link; return studio.pages.playground.tag }", link)
             if scene:
-                page.wait_for_function("() => studio.pages.scene?.scene", timeout=60_000)
+                page.wait_for_function(SCENE_SHOWN, arg=scene)
                 continue
             shown = "tag => { const g = studio.pages.playground; return g.tag > tag && g.frame?.tag === g.tag }"
-            page.wait_for_function(shown, arg=tag, timeout=60_000)
+            page.wait_for_function(shown, arg=tag)
             assert page.is_hidden("#message"), (link, page.inner_text("#message"))
         page.evaluate("() => { location.hash = '#story=nonsense' }")
         page.wait_for_selector("#story:has-text('no story named “nonsense”')")
@@ -225,11 +233,11 @@ def test_every_scene_tells_its_story_in_numbers(name):
 
 def test_scenes_play_and_their_slider_moves_the_points(studio):
     with studio("#story=odd-point&seed=1") as page:
-        page.wait_for_function("() => studio.pages.scene?.scene", timeout=60_000)
-        assert page.locator("#scene-story li").count() >= 2
+        page.wait_for_function(SCENE_SHOWN, arg="odd")
+        expect(page.locator("#scene-story li").nth(1)).to_be_visible()
         before = page.inner_text("#scene-notes")
         page.locator("#scene-moment").fill("40")
-        assert page.inner_text("#scene-label") == "layer 41"
+        expect(page.locator("#scene-label")).to_have_text("layer 41")
         assert page.inner_text("#scene-notes") != before
         page.click("#scene-play")
         page.wait_for_function("() => studio.pages.scene.at > 41")
@@ -242,16 +250,15 @@ def test_two_tabs_have_networks_of_their_own(studio):
         ready(one)
         ready(two)
         one.click("#play")
-        one.wait_for_function("() => studio.pages.playground.frame.step > 3", timeout=60_000)
+        one.wait_for_function("() => studio.pages.playground.frame.step > 3")
         assert two.evaluate(FRAME)["step"] == 0
-        assert two.locator("button[data-unit]").count() == 7
-        assert one.locator("button[data-unit]").count() == 5
+        expect(two.locator("button[data-unit]")).to_have_count(7)
+        expect(one.locator("button[data-unit]")).to_have_count(5)
 
 
 def test_names_and_addresses_are_text_never_code(studio):
     with studio("#data=<img src=x onerror=alert(1)>&width=<script>&story=<b>") as page:
-        page.wait_for_function("() => !document.getElementById('message').hidden", timeout=30_000)
-        assert "data must be one of" in page.inner_text("#message")
+        expect(page.locator("#message")).to_contain_text("data must be one of")
         assert page.locator("#message img, #message script").count() == 0
 
 

@@ -9,13 +9,12 @@ from PIL import Image
 import splinescope as ss
 from splinescope.studio.recipe import Recipe
 from splinescope.studio.trainer import Trainer
-from tests.browser import opened
-
-READY = "() => studio.pages.playground.drawn > 0"
+from tests.browser import expect, opened
+from tests.studio.conftest import DRAWN
 
 
 def taken(page, name, folder, of="playground"):
-    with page.expect_download(timeout=30_000) as download:
+    with page.expect_download() as download:
         page.click(f"#home-{of} button:has-text('{name}')")
     path = folder / download.value.suggested_filename
     download.value.save_as(path)
@@ -24,7 +23,7 @@ def taken(page, name, folder, of="playground"):
 
 def test_files_hold_the_tiling_that_is_shown(studio, browser, tmp_path):
     with studio("#width=6&depth=2&seed=2&color=slope") as page:
-        page.wait_for_function(READY, timeout=60_000)
+        page.wait_for_function(DRAWN)
         tiling = Trainer(Recipe(width=6, depth=2, seed=2)).tile()
         saved = ss.load_tiling(taken(page, "Tiling file", tmp_path))
         assert np.array_equal(saved.vertices, tiling.vertices)
@@ -50,7 +49,7 @@ def test_files_hold_the_tiling_that_is_shown(studio, browser, tmp_path):
 def test_a_space_is_taken_home_too(studio, shelf, tmp_path):
     space = ss.tessellate(ss.load(shelf / "solid.onnx"), ss.Slice.axes([0.0, 0.0, 0.0], (0, 1, 2), -1, 1))
     with studio("#view=microscope&kind=space&file=solid.onnx") as page:
-        page.wait_for_function("() => studio.pages.microscope?.space.view", timeout=60_000)
+        page.wait_for_function("() => studio.pages.microscope?.space.view")
         saved = ss.load_tiling(taken(page, "Tiling file", tmp_path, of="space"))
         assert np.array_equal(saved.vertices, space.vertices)
         picture = np.asarray(Image.open(taken(page, "PNG", tmp_path, of="space")).convert("RGB"))
@@ -61,27 +60,27 @@ def test_a_space_is_taken_home_too(studio, shelf, tmp_path):
 
 def test_a_lecture_page_shows_the_picture_alone(studio):
     with studio("#story=learn", query="embed&") as page:
-        page.wait_for_function(READY, timeout=60_000)
-        assert page.is_visible("#tiles canvas >> nth=0")
-        assert page.is_visible("#play")
+        page.wait_for_function(DRAWN)
+        for seen in ("#tiles canvas >> nth=0", "#play"):
+            expect(page.locator(seen)).to_be_visible()
         for hidden in (".top", "#switches", "#curves"):
-            assert page.is_hidden(hidden)
+            expect(page.locator(hidden)).to_be_hidden()
 
 
 def test_a_lecture_page_says_so_when_its_story_does_not_exist(studio):
     with studio("#story=nonsense", query="embed&") as page:
-        page.wait_for_function(READY, timeout=60_000)
-        assert page.is_visible("#message")
-        assert "no story named “nonsense”" in page.inner_text("#message")
+        page.wait_for_function(DRAWN)
+        expect(page.locator("#message")).to_be_visible()
+        expect(page.locator("#message")).to_contain_text("no story named “nonsense”")
 
 
 def test_live_pictures_per_second_are_told(studio, record_property):
     """Reports the rate of re-tilings end to end at about a thousand and ten thousand tiles; load decides it."""
     for state, least in (("#width=24&depth=3", 500), ("#width=48&depth=4", 4000)):
         with studio(state) as page:
-            page.wait_for_function(READY, timeout=60_000)
+            page.wait_for_function(DRAWN)
             page.click("#play")
-            page.wait_for_function("() => studio.pages.playground.frame.step > 3", timeout=60_000)
+            page.wait_for_function("() => studio.pages.playground.frame.step > 3")
             rate = page.evaluate(
                 """async () => { const g = studio.pages.playground, n = g.drawn, t = performance.now()
                 while (g.drawn < n + 10) await new Promise(done => setTimeout(done, 20))
@@ -94,7 +93,7 @@ def test_live_pictures_per_second_are_told(studio, record_property):
 
 def test_the_studio_is_named_for_those_who_hear_it(studio):
     with studio("#width=4&depth=1") as page:
-        page.wait_for_function(READY, timeout=60_000)
+        page.wait_for_function(DRAWN)
         nameless = page.evaluate(
             """() => [...document.querySelectorAll("#playground :is(button, input, select, canvas[tabindex])")]
             .filter(each => each.checkVisibility() && !each.ariaLabel && !each.getAttribute("aria-label") && !each.title
@@ -102,9 +101,9 @@ def test_the_studio_is_named_for_those_who_hear_it(studio):
         )
         assert nameless == []
         page.keyboard.press("Tab")
-        assert page.evaluate("document.activeElement.className") == "brand"
+        page.wait_for_function("() => document.activeElement.className === 'brand'")
         page.locator("#tiles canvas").last.focus()
         before = page.evaluate("studio.pages.playground.view.scale")
         page.keyboard.press("+")
-        assert page.evaluate("studio.pages.playground.view.scale") > before
-        assert page.locator("#tile dd").first.inner_text() != "none"  # what is in the middle is told
+        page.wait_for_function("before => studio.pages.playground.view.scale > before", arg=before)
+        expect(page.locator("#tile dd").first).not_to_have_text("none")  # what is in the middle is told
