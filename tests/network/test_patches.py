@@ -11,6 +11,7 @@ from torch import Tensor, nn
 import splinescope as ss
 from splinescope.network._patches import Patches, added, convolved, padded, units
 from splinescope.network._program import Affine
+from splinescope.network._windows import add_windows
 
 CORNERS = np.array([[0, 0], [3, 5], [9, 11], [9, 0], [4, 2]])  # of 10 x 12 images: at each border and inside
 
@@ -66,6 +67,24 @@ def test_margins_move_a_window_and_factors_meet_their_places() -> None:
     torch.testing.assert_close(moved.whole().values, wanted, rtol=0, atol=0)
     factors = torch.randn(4, 10, 12, dtype=torch.float64)
     torch.testing.assert_close(x.times(factors).whole().values, images * factors, rtol=0, atol=0)
+
+
+def test_multiples_of_windows_are_added_where_they_overlap_windows_or_whole_images() -> None:
+    x, images = patches(size=2)
+    factors = np.array([[0.5, -2.0, 0.0, 1.0, 3.0], [0.0, 1.0, 1.0, 0.0, -1.0]])
+    wanted = torch.einsum("nm,mchw->nchw", torch.from_numpy(factors), images)
+    starts = np.array([[2, 1], [8, 10]])  # the second reaches beyond the image
+    large = torch.zeros(2, 4, 5, 6, dtype=torch.float64)
+    add_windows(large.numpy(), starts, x.values.numpy(), CORNERS, factors)
+    for row, (top, left) in enumerate(starts):
+        inside = wanted[row, :, top : top + 5, left : left + 6]
+        height, width = inside.shape[1:]
+        torch.testing.assert_close(large[row, :, :height, :width], inside, rtol=0, atol=1e-15)
+        large[row, :, :height, :width] = 0.0
+    assert not large.any()
+    whole = torch.ones(2, 4, 10, 12, dtype=torch.float64)
+    add_windows(whole.numpy(), np.zeros((2, 2), np.int64), x.values.numpy(), CORNERS, factors)
+    torch.testing.assert_close(whole - 1.0, wanted, rtol=0, atol=1e-15)
 
 
 def test_a_unit_is_a_row_with_one_number() -> None:

@@ -77,16 +77,6 @@ class Patches:
         found = np.take_along_axis(self.values.reshape(len(self), -1).numpy(), flat, 1)
         return np.where(inside, found, 0.0)
 
-    def places(self, row: int) -> tuple[tuple[slice, slice], tuple[slice, slice]]:
-        """Where the window of a row lies in the image, and which part of it that is."""
-        assert self.start is not None
-        image, inner = [], []
-        for a, size, length in zip(self.start[row], self.window, self.shape[-2:], strict=True):
-            low, high = max(int(a), 0), min(int(a) + size, length)
-            image.append(slice(low, max(high, low)))
-            inner.append(slice(low - int(a), max(high, low) - int(a)))
-        return (image[0], image[1]), (inner[0], inner[1])
-
     def times(self, factors: Tensor) -> Patches:
         """Every number times the factor at its place: `[*shape]`, or `[channels, 1, 1]`."""
         if self.start is None or factors.shape[-2:] == (1, 1):
@@ -179,22 +169,12 @@ def _one_by_one(x: Tensor, weight: Tensor, stride: Sequence[int], dilation: Sequ
 def _pasted(values: Tensor, offsets: np.ndarray, size: Sequence[int]) -> Tensor:
     """Each of `[n, C, h, w]` at its own offset in a window of that size, zero elsewhere; what sticks out goes."""
     height, width = (int(length) for length in size)
-    h, w = int(values.shape[2]), int(values.shape[3])
-    if (h, w) == (height, width) and not offsets.any():
+    if values.shape[2:] == (height, width) and not offsets.any():
         return values
+    from ._windows import paste  # compiled code is loaded where it is needed
+
     out = values.new_zeros(len(values), values.shape[1], height, width)
-    places, which = np.unique(offsets, axis=0, return_inverse=True)
-    for number, (y, x) in enumerate(places):
-        y0, y1, x0, x1 = max(int(y), 0), min(int(y) + h, height), max(int(x), 0), min(int(x) + w, width)
-        if y1 <= y0 or x1 <= x0:
-            continue
-        inner = slice(y0 - int(y), y1 - int(y)), slice(x0 - int(x), x1 - int(x))
-        rows = np.flatnonzero(which.reshape(-1) == number)
-        if len(rows) == len(values):
-            out[:, :, y0:y1, x0:x1] = values[:, :, inner[0], inner[1]]
-        else:
-            chosen = torch.from_numpy(rows)
-            out[chosen, :, y0:y1, x0:x1] = values[chosen][:, :, inner[0], inner[1]]
+    paste(values.contiguous().numpy(), offsets, out.numpy())
     return out
 
 

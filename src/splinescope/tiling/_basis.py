@@ -14,6 +14,7 @@ import torch
 
 from ..network._patches import Patches
 from ..network._program import Fold
+from ..network._windows import add_windows
 from . import kernels
 from ._segments import CUTS
 
@@ -186,25 +187,9 @@ def _add(target: Patches, rows: Patches, factors: np.ndarray) -> None:
         flat = target.values.view(len(target), -1)
         flat.addmm_(torch.from_numpy(factors[:, used]), torch.from_numpy(rows.flat()[used]))
         return
-    for j in np.flatnonzero(factors.any(0)):
-        if target.start is None:
-            (image, inner), chosen = rows.places(int(j)), np.flatnonzero(factors[:, j])
-            patch = rows.values[int(j)][:, inner[0], inner[1]]
-            amounts = torch.from_numpy(factors[chosen, j])[:, None, None, None]
-            if len(chosen) == len(target):
-                target.values[:, :, image[0], image[1]] += amounts * patch
-            else:
-                target.values[torch.from_numpy(chosen), :, image[0], image[1]] += amounts * patch
-            continue
-        for i in np.flatnonzero(factors[:, j]):
-            shift = rows.start[j] - target.start[i]
-            low = np.maximum(shift, 0)
-            high = np.minimum(shift + rows.window, target.window)
-            if (high <= low).any():
-                continue
-            there = target.values[int(i), :, low[0] : high[0], low[1] : high[1]]
-            a, b = low - shift, high - shift
-            there += float(factors[i, j]) * rows.values[int(j), :, a[0] : b[0], a[1] : b[1]]
+    starts = np.zeros((len(target), 2), np.int64) if target.start is None else target.start
+    factors = np.ascontiguousarray(factors)  # one kind of array: one compiled kernel
+    add_windows(target.values.numpy(), starts, rows.values.contiguous().numpy(), rows.start, factors)
 
 
 def with_fewer_groups(groups: list[Group]) -> tuple[Group, ...]:
