@@ -61,6 +61,21 @@ def test_the_function_stays_and_the_optimiser_trains_on(bias, kind):
     assert sum(losses[-10:]) < sum(losses[:10])
 
 
+def test_an_optimiser_of_another_model_is_refused_before_anything_changes():
+    net = network()
+    with pytest.raises(ss.InputError, match="none of its parameters"):
+        merge_batchnorm_(net, optimizer=torch.optim.SGD(network().parameters(), 0.1))
+    assert isinstance(net[1], nn.BatchNorm1d)
+
+
+def test_a_layer_that_was_not_trained_stays_so():
+    net = network(bias=False)
+    net[0].requires_grad_(False)
+    merge_batchnorm_(net)
+    assert not net[0].bias.requires_grad
+    assert net[3].bias.requires_grad
+
+
 def test_it_is_merged_with_the_statistics_of_data_if_they_are_given():
     net, x = network(), torch.randn(40, 3)
     with torch.no_grad():
@@ -92,7 +107,7 @@ def test_it_merges_when_local_complexity_plateaus():
         monitor.step(step)
         schedule.step(step)
     assert schedule.merged_at == 4  # at so small a rate the first three records agree
-    wrong = MergeAway(network(), plateau=(monitor, "nothing"))
+    wrong = MergeAway(net, optimizer, plateau=(monitor, "nothing"))
     with pytest.raises(ss.InputError, match="'nothing'; there are"):
         wrong.step(0)
 
@@ -137,7 +152,7 @@ def test_lightning_tells_it(tmp_path: Path):
 def test_hugging_face_tells_it():
     pytest.importorskip("transformers", reason="no transformers", exc_type=ImportError)
     net = network()
-    schedule = MergeAway(net, at=2)
+    schedule = MergeAway(net, lambda: torch.optim.SGD(net.parameters(), 0.1), at=2)
     callback = ss.train.trainer_callback(schedule)
     for step in range(3):
         callback.on_step_end(None, SimpleNamespace(global_step=step, is_world_process_zero=True), None)
@@ -146,8 +161,14 @@ def test_hugging_face_tells_it():
 
 
 def test_what_makes_no_sense_is_refused():
+    net = network()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
     with pytest.raises(ss.InputError, match="either at="):
-        MergeAway(network())
+        MergeAway(net, optimizer)
+    with pytest.raises(ss.InputError, match=r"function that returns it .* got NoneType"):
+        MergeAway(net, None, at=2)
+    with pytest.raises(ss.InputError, match="pair"):
+        MergeAway(net, optimizer, plateau="points")
     with pytest.raises(ss.InputError, match="found none"):
         merge_batchnorm_(nn.Sequential(nn.Linear(2, 2)))
     with pytest.raises(ss.InputError, match="itself"):

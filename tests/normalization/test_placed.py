@@ -150,10 +150,15 @@ def test_the_model_is_left_as_found_and_what_is_missing_is_said():
     assert type(model[1]) is nn.BatchNorm2d
     assert type(made[1]) is PlacedNorm2d
     x = torch.randn(4, 1, 6, 6)
-    with pytest.raises(ss.InputError, match="needs labels"):
+    with pytest.raises(ss.InputError, match=r"needs y: train inside `with placing\(model, y="):
         made(x)
-    with placing(made, y=torch.zeros(3)), pytest.raises(ss.InputError, match="one entry per row"):
-        made(x)
+    for wrong in (torch.zeros(3), torch.zeros(2), torch.zeros(4, 1)):  # 2 divides the 4 rows: no reason to take it
+        with placing(made, y=wrong), pytest.raises(ss.InputError, match=r"y must have one entry per row .* \(4,\)"):
+            made(x)
+    with placing(made, y=[0, 0, 1, 1]):
+        assert made(x).shape == (4, 3)
+    with pytest.raises(ss.InputError, match="width"):
+        boundary_weights(torch.zeros(4, 2), width=0.0)
     assert made[1].labels is None
     with pytest.raises(ss.InputError, match="criterion must be"):
         with_placed_norms(model, "mode")
@@ -161,3 +166,12 @@ def test_the_model_is_left_as_found_and_what_is_missing_is_said():
         with_placed_norms(nn.Linear(2, 2), "median")
     with pytest.raises(ss.InputError, match="levels"):
         placed("quantile", levels=(0.5, 1.0))
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_halves_go_in_and_come_out_as_with_batch_norm(criterion):
+    norm, z = PlacedNorm1d(4, criterion=criterion), torch.randn(64, 4)
+    with placing(norm, y=torch.arange(64) % 3, weights=torch.rand(64)):
+        wanted, found = norm(z), norm.bfloat16()(z.bfloat16())
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found.float(), wanted, atol=0.05, rtol=0.05)

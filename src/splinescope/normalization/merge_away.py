@@ -49,6 +49,8 @@ def merge_batchnorm_(
         raise InputError("model must have batch norm modules, found none: nothing to merge.")
     if "" in norms:
         raise InputError("model must contain its batch norms, got a batch norm itself: it cannot be replaced in place.")
+    if optimizer is not None and not _held(optimizer) & {id(p) for p in module.parameters()}:
+        raise InputError("optimizer must be the one that trains the model, got one that holds none of its parameters.")
     if statistics is not None:
         set_statistics_(module, as_rows(statistics, "statistics"))
     with evaluating(module):
@@ -62,7 +64,7 @@ def merge_batchnorm_(
         for name, value in made.named_parameters(recurse=False):
             mine = getattr(own, name)
             if mine is None:
-                mine = nn.Parameter(torch.zeros_like(value))
+                mine = nn.Parameter(torch.zeros_like(value), requires_grad=own.get_parameter("weight").requires_grad)
                 setattr(own, name, mine)
                 _join(optimizer, mine, beside=own.get_parameter("weight"))
             mine.copy_(value)
@@ -91,6 +93,10 @@ def _join(optimizer: Optimizer | None, parameter: nn.Parameter, beside: nn.Param
     groups = optimizer.param_groups
     group = next((g for g in groups if beside is not None and any(p is beside for p in g["params"])), groups[0])
     group["params"].append(parameter)
+
+
+def _held(optimizer: Optimizer) -> set[int]:
+    return {id(p) for group in optimizer.param_groups for p in group["params"]}
 
 
 def _leave(optimizer: Optimizer | None, parameters: list[nn.Parameter]) -> None:
@@ -141,7 +147,7 @@ class MergeAway(Shown):
     def __init__(
         self,
         model: nn.Module,
-        optimizer: Optimizer | Callable[[], Optimizer] | None = None,
+        optimizer: Optimizer | Callable[[], Optimizer],
         *,
         at: int | None = None,
         plateau: tuple[TrainingMonitor, str] | None = None,
@@ -149,10 +155,17 @@ class MergeAway(Shown):
         tolerance: float = 0.05,
         statistics: Tensor | None = None,
     ) -> None:
+        if not (isinstance(optimizer, Optimizer) or callable(optimizer)):
+            raise InputError(
+                "optimizer must be the torch optimizer that trains the model, or a function that returns it (biases "
+                f"that merging makes have to join it), got {type(optimizer).__name__}."
+            )
         if (at is None) == (plateau is None):
             raise InputError("give either at=, a step, or plateau=, a monitor and the name of one of its numbers.")
         self._model, self._optimizer, self._statistics = model, optimizer, statistics
         self._at = None if at is None else check_whole(at, "at", least=0)
+        if plateau is not None and not (isinstance(plateau, tuple) and len(plateau) == 2):
+            raise InputError(f"plateau must be a pair (monitor, name of a number), got {plateau!r}.")
         self._plateau = plateau
         self._patience = check_whole(patience, "patience", least=2)
         self._tolerance = check_positive(tolerance, "tolerance")
@@ -166,9 +179,7 @@ class MergeAway(Shown):
         """Tell where training is; merges if that is due. Whether it did."""
         if self.merged_at is not None or not self._due(step):
             return False
-        optimizer = (
-            self._optimizer if self._optimizer is None or isinstance(self._optimizer, Optimizer) else self._optimizer()
-        )
+        optimizer = self._optimizer if isinstance(self._optimizer, Optimizer) else self._optimizer()
         merge_batchnorm_(self._model, optimizer=optimizer, statistics=self._statistics)
         self.merged_at = int(step)
         return True

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from .._checks import check_choice
+from .._checks import check_choice, check_positive
 from .._errors import InputError
 
 Criterion = Literal["mean", "median", "quantile", "gap", "weighted"]
@@ -65,6 +65,12 @@ class _Placed(nn.modules.batchnorm._BatchNorm):
                 input, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps
             )
         z = input.movedim(1, -1).reshape(-1, self.num_features)
+        z = z.to(torch.promote_types(z.dtype, torch.float32))  # quantiles and sums of halves
+        for name, given in (("y", self.labels), ("weights", self.weights)):
+            if given is not None and given.shape != input.shape[:1]:
+                raise InputError(
+                    f"{name} must have one entry per row of the batch, shape ({len(input)},), got {tuple(given.shape)}."
+                )
         if len(z) < 2:
             raise InputError(f"a norm in training needs at least 2 values per channel, got {len(z)}.")
         centre, variance = self.centres(z), z.var(0, correction=0)
@@ -73,7 +79,8 @@ class _Placed(nn.modules.batchnorm._BatchNorm):
         scale = scale if self.weight is None else scale * self.weight
         shape = (-1,) + (1,) * (input.dim() - 2)
         output = (input - centre.reshape(shape)) * scale.reshape(shape)
-        return output if self.bias is None else output + self.bias.reshape(shape)
+        output = output if self.bias is None else output + self.bias.reshape(shape)
+        return output.to(input.dtype)
 
     def centres(self, z: Tensor) -> Tensor:
         """`[C]` where the folds go, for values `[n, C]` of the channels; the positions of a point follow each other."""
@@ -87,7 +94,7 @@ class _Placed(nn.modules.batchnorm._BatchNorm):
             share = place - below
             return (1 - share) * order[below, channel] + share * order[below + 1, channel]
         if self.criterion == "gap":
-            return _widest_gap(z, self._per_value(self.labels, z, "labels"))
+            return _widest_gap(z, self._per_value(self.labels, z, "y"))
         if self.criterion == "weighted":
             weights = self._per_value(self.weights, z, "weights").to(z)
             total = weights.sum()
@@ -102,8 +109,6 @@ class _Placed(nn.modules.batchnorm._BatchNorm):
             raise InputError(
                 f"criterion {self.criterion!r} needs {name}: train inside `with placing(model, {name}=...)`."
             )
-        if len(z) % len(given):
-            raise InputError(f"{name} must have one entry per row of the batch, got {len(given)} for {len(z)} values.")
         return given.to(z.device).repeat_interleave(len(z) // len(given))
 
     @torch.no_grad()
@@ -166,6 +171,11 @@ def with_placed_norms(model: nn.Module, criterion: Criterion, **options: Any) ->
         model: With `nn.BatchNorm1d` or `nn.BatchNorm2d` modules; left as found.
         criterion: See `PlacedNorm1d`.
         options: Further options of it (`levels`).
+
+    Example:
+        >>> net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU())
+        >>> with_placed_norms(net, "median")[1].criterion
+        'median'
     """
     made = copy.deepcopy(model)
     kinds: dict[type, type[_Placed]] = {nn.BatchNorm1d: PlacedNorm1d, nn.BatchNorm2d: PlacedNorm2d}
@@ -193,6 +203,11 @@ def with_placed_norms(model: nn.Module, criterion: Criterion, **options: Any) ->
 def placing(model: nn.Module, *, y: Tensor | None = None, weights: Tensor | None = None) -> Iterator[None]:
     """What the norms of a model know of the batch while the context lasts: a label and a weight per row.
 
+    Args:
+        model: With placed norms.
+        y: `[N]` classes of the rows that go through the model, for "gap".
+        weights: `[N]` non-negative numbers, for "weighted".
+
     Example:
         >>> net = with_placed_norms(nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4), nn.ReLU()), "gap")
         >>> with placing(net, y=torch.tensor([0, 0, 1, 1])):
@@ -202,9 +217,10 @@ def placing(model: nn.Module, *, y: Tensor | None = None, weights: Tensor | None
     if not norms:
         raise InputError("model must have placed norms (see with_placed_norms), found none.")
     kept = [(norm.labels, norm.weights) for norm in norms]
+    given = [None if entry is None else torch.as_tensor(entry) for entry in (y, weights)]
     try:
         for norm in norms:
-            norm.labels, norm.weights = y, weights
+            norm.labels, norm.weights = given
         yield
     finally:
         for norm, (old_labels, old_weights) in zip(norms, kept, strict=True):
@@ -217,7 +233,12 @@ def boundary_weights(outputs: Tensor, *, width: float = 1.0) -> Tensor:
 
     `exp(-gap / (width * median gap))`: 1 on the decision boundary. The gap of logits stands for the distance, to which
     it is proportional within a tile.
+
+    Example:
+        >>> boundary_weights(torch.tensor([[1.0, 1.0], [2.0, 0.0], [0.0, 2.0]]))
+        tensor([1.0000, 0.3679, 0.3679])
     """
+    check_positive(width, "width")
     if outputs.dim() != 2 or outputs.shape[1] < 2:
         raise InputError(f"outputs must have shape (N, classes) with at least 2 classes, got {tuple(outputs.shape)}.")
     first, second = outputs.topk(2, dim=1).values.unbind(1)
