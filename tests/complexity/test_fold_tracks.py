@@ -74,6 +74,10 @@ def test_the_pull_is_the_gradient_by_the_pre_activation() -> None:
 def test_what_it_cannot_follow_is_told() -> None:
     with pytest.raises(ss.InputError, match="both y and loss"):
         FoldMonitor(classifier(), points(), torch.zeros(40))
+    with pytest.raises(ss.InputError, match="one row per point of x, 40, got 3"):
+        FoldMonitor(classifier(), points(), torch.zeros(3).long(), loss=nn.functional.cross_entropy)
+    with pytest.raises(ss.InputError, match="what must be one of 'to_data'"):
+        FoldMonitor(classifier(), points()).track("weight")
     with pytest.raises(ss.InputError, match="at least 2"):
         FoldMonitor(classifier(), points(1))
     single = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)).double()

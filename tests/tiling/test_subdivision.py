@@ -111,3 +111,11 @@ def test_the_exponent_is_that_of_the_law_it_was_drawn_from():
         assert level.exponent == pytest.approx(exponent, abs=0.05)  # 4000 tiles: standard error 0.01
     assert np.isnan(Level(1, sizes, 0 * cuts, cuts, cuts, none, none).exponent)
     assert "every tile is cut alike" in subdivision(ss.tessellate(network(2, 5), view(2))).summary()
+
+
+def test_the_sides_of_tiles_are_not_taken_for_cuts():
+    tiling = ss.tessellate(network(2, 6), view(2))
+    with pytest.raises(ss.InputError, match="'1' in both"):
+        cuts_within(tiling, ["1", "3"], ["1"])
+    with pytest.raises(ss.InputError, match="none in by"):
+        cuts_within(tiling, ["1"], [])

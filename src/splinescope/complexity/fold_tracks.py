@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._checks import as_rows, check_whole
+from .._checks import as_rows, check_choice, check_whole
 from .._display import Result
 from .._errors import InputError
 from ..network import site_names
@@ -105,6 +105,8 @@ class FoldMonitor(TrainingMonitor):
         if (loss is None) != (y is None):
             raise InputError("give both y and loss (for the pull on each unit), or neither.")
         self._y = None if y is None else as_rows(y, "y")
+        if self._y is not None and len(self._y) != len(self._x):
+            raise InputError(f"y must have one row per point of x, {len(self._x)}, got {len(self._y)}.")
         self._loss, self._pairs = loss, check_whole(pairs, "pairs", least=0)
         self.tracks: list[FoldPlaces] = []
         self._before: np.ndarray | None = None
@@ -121,6 +123,7 @@ class FoldMonitor(TrainingMonitor):
 
     def track(self, what: str) -> np.ndarray:
         """`[T, U]` one of "to_data", "to_boundary", "speed", "pull" of every unit at every record."""
+        check_choice(what, "what", ("to_data", "to_boundary", "speed", "pull"))
         return np.array([getattr(places, what) for places in self.tracks])
 
     def _measurements(self) -> Record:

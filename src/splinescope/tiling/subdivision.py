@@ -134,7 +134,14 @@ def cuts_within(tiling: Tiling, within: Sequence[str], by: Sequence[str]) -> Lev
     Args:
         tiling: Complete.
         within: Paths of the sites whose tiles are cut (see `tiling.sites`).
-        by: Paths of the sites whose folds cut them.
+        by: Paths of the sites whose folds cut them; none of `within`, whose folds are the tiles' own sides.
+
+    Example:
+        >>> import torch, splinescope as ss
+        >>> net = torch.nn.Sequential(torch.nn.Linear(2, 9), torch.nn.ReLU(), torch.nn.Linear(9, 9), torch.nn.ReLU())
+        >>> tiling = ss.tessellate(net, ss.Slice.axes([0.0, 0.0], (0, 1), -3, 3))
+        >>> bool((ss.tiling.cuts_within(tiling, ["1"], ["3"]).cuts <= 9).all())
+        True
     """
     paths = [site.path for site in tiling.sites]
     unknown = [path for path in (*within, *by) if path not in paths]
@@ -142,6 +149,10 @@ def cuts_within(tiling: Tiling, within: Sequence[str], by: Sequence[str]) -> Lev
         raise InputError(
             f"sites must be paths of the tiling's sites, got {unknown[0]!r}; there are: {', '.join(paths)}."
         )
+    both = [path for path in by if path in within]
+    if both or not by:
+        what = f"{both[0]!r} in both" if both else "none in by"
+        raise InputError(f"within and by must be different sites, at least one of them in by; got {what}.")
     old, new = (np.array([path in chosen for path in paths]) for chosen in (within, by))
     return _level(tiling, old, new, max((s.depth for s in tiling.sites if s.path in within), default=0))
 
