@@ -26,10 +26,12 @@ def names(tmp_path, monkeypatch) -> dict[str, object]:
         "model": nn.Sequential(nn.Linear(2, 6), nn.ReLU(), nn.Linear(6, 3)).eval(),
         "other": nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 3)).eval(),
         "batch_norm_model": with_norm,
+        "optimizer": torch.optim.SGD(with_norm.parameters(), 0.1),
         "generator": nn.Sequential(nn.Linear(2, 6), nn.ReLU(), nn.Linear(6, 3)).eval(),
         "x": torch.randn(30, 2),
         "y": y,
         "one_hot": nn.functional.one_hot(y).float(),
+        "held_out": torch.rand(20, 3) - 0.5,
         "z": torch.randn(5, 2),
         "view": ss.Slice.axes([0.0, 0.0], (0, 1), -1, 1),
     }
