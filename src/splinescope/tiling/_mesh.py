@@ -15,6 +15,7 @@ from ._solids import kind_of
 from ._tiles import OUTSIDE, Tiles
 from .kernels import jit
 
+_NEARLY_ALL = 0.9  # of an array: the rest is not worth a copy
 SAME_PLACE = 1e-6  # of the domain: farther apart, two vertices are not the same
 
 
@@ -114,21 +115,19 @@ def _without_unreal_walls(mesh: Mesh, domain: np.ndarray) -> Mesh:
     marked = np.logical_or.reduceat(tiles.labels < OUTSIDE, tiles.offsets[:-1])
     part = tiles.chosen(marked)
     merged, leaders = _merged(part)
-    n = len(mesh.points)
-    around = np.bincount(tiles.corners, minlength=n) + np.bincount(merged.corners, minlength=n)
-    around -= np.bincount(part.corners, minlength=n)
-    used = (around > 0) & ~_no_corners(around, tiles, mesh.points, domain)
+    used = _corners_left(part, merged, tiles, mesh.points, domain)
     ids = np.where(used, np.cumsum(used, dtype=np.int32) - np.int32(1), np.int32(-1))
     become = np.where(marked, np.int32(-2), np.int32(-1))  # gone, or itself
     become[np.flatnonzero(marked)[leaders]] = np.arange(len(merged), dtype=np.int32)
     size = len(tiles.corners)  # at most
     offsets, corners, labels = np.empty(len(tiles) + 1, np.int64), np.empty(size, np.int32), np.empty(size, np.int32)
     count = kernels.replace_tiles(
-        tiles.offsets, tiles.corners, tiles.labels, become, merged.offsets, merged.corners, merged.labels, ids,
-        offsets, corners, labels,
+        tiles.offsets, tiles.corners, tiles.labels, become, merged.offsets, merged.corners, restored(merged.labels),
+        ids, offsets, corners, labels,
     )  # fmt: skip
     end = offsets[count]
-    rebuilt = Tiles(offsets[: count + 1].copy(), corners[:end].copy(), restored(labels[:end]))
+    arrays = offsets[: count + 1], corners[:end], labels[:end]
+    rebuilt = Tiles(*(array if end > _NEARLY_ALL * size else array.copy() for array in arrays))
     return Mesh(mesh.points[used], None if mesh.values is None else mesh.values[used], rebuilt)
 
 
@@ -152,20 +151,24 @@ def _merged(tiles: Tiles) -> tuple[Tiles, np.ndarray]:
     return Tiles(*outlines), np.sort(leaders)
 
 
-def _no_corners(around: np.ndarray, tiles: Tiles, points: np.ndarray, domain: np.ndarray) -> np.ndarray:
-    """`[V]`: the vertices where only two walls meet, unless they are corners of the domain.
+def _corners_left(part: Tiles, merged: Tiles, tiles: Tiles, points: np.ndarray, domain: np.ndarray) -> np.ndarray:
+    """`[V]`: the vertices that are corners still once the tiles `part` of `tiles` have become `merged`.
 
-    `around` counts the tiles at each vertex; `tiles` say which vertices lie on the boundary.
+    Of those that `part` has, one where only two walls meet is none, unless it is a corner of the domain.
     """
-    at_boundary = np.zeros(len(points), bool)
-    outside = np.flatnonzero(tiles.labels == OUTSIDE)
-    owner = np.searchsorted(tiles.offsets, outside, side="right") - 1
-    following = np.where(outside + 1 < tiles.offsets[owner + 1], outside + 1, tiles.offsets[owner])
-    at_boundary[tiles.corners[outside]] = at_boundary[tiles.corners[following]] = True
-    straight = np.where(at_boundary, around == 1, around == 2)
-    alone = np.flatnonzero(at_boundary & straight)
-    straight[alone] = ~(points[alone, None, :] == domain[None]).all(2).any(1)
-    return straight
+    n = len(points)
+    touched = part.used(n)
+    around, at_boundary = np.zeros(n, np.int32), np.zeros(n, bool)
+    kernels.tiles_around(tiles.offsets, tiles.corners, tiles.labels, touched, around, at_boundary)
+    np.subtract.at(around, part.corners, 1)
+    np.add.at(around, merged.corners, 1)
+    ids = np.flatnonzero(touched)
+    straight = np.where(at_boundary[ids], around[ids] == 1, around[ids] == 2)
+    alone = np.flatnonzero(at_boundary[ids] & straight)
+    straight[alone] = ~(points[ids[alone], None, :] == domain[None]).all(2).any(1)
+    left = np.ones(n, bool)
+    left[ids] = (around[ids] > 0) & ~straight
+    return left
 
 
 def restored(labels: np.ndarray) -> np.ndarray:

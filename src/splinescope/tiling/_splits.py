@@ -1,7 +1,12 @@
-"""A convex domain split into strips by parallel planes: seams, with the same corners on both sides."""
+"""A convex domain split by planes in two directions: seams, with the same corners in all parts that meet there.
+
+Parts are compact: the units that cross a part are what its basis rows cost, and a strip is crossed by nearly as many as
+the whole domain.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,34 +44,47 @@ class Part:
 
 
 def split(domain: np.ndarray, count: int, seam: int) -> list[Part]:
-    """A domain in so many strips across its longest extent."""
+    """A domain in so many parts or a few more (of a domain that is no box, perhaps fewer), the largest first.
+
+    Straight seams through the whole domain, across its two longest extents. Parts differ in size: who takes the last
+    one keeps the others waiting. On a line, from its start to its end.
+    """
     d = domain.shape[1]
     on = hull(domain).on if d > 2 else None
-    longest = int(np.ptp(domain, axis=0).argmax())
-    normal = np.full(d, _TILT if d > 1 else 0.0)
-    normal[longest] = 1.0
-    along = domain @ normal
-    rest = Part(domain, np.full(len(domain) if on is None else on.shape[1], OUTSIDE, np.int32), on)
-    parts = []
-    ends = np.cumsum(np.linspace(1.4, 0.6, count)) / count  # small ones last: who takes the last keeps others waiting
-    for i in range(1, count):
-        share = ends[i - 1] + 0.05 * np.sin(i) / count  # not a simple fraction: symmetric networks have folds there
-        part, rest = _halves(rest, normal, along.min() + share * np.ptp(along), seam)
-        parts.append(part)
-    return [*parts, rest]
+    parts = [Part(domain, np.full(len(domain) if on is None else on.shape[1], OUTSIDE, np.int32), on)]
+    directions = np.argsort(-np.ptp(domain, axis=0), kind="stable")[:2]
+    each = math.ceil(count ** (1.0 / len(directions)) - 1e-9)
+    ends = np.cumsum(np.linspace(1.5, 0.5, each)) / each
+    for number, axis in enumerate(directions):
+        normal = np.full(d, _TILT * (-1) ** number if d > 1 else 0.0)
+        normal[axis] = 1.0
+        along = _heights(domain, normal)
+        for i in range(1, each):
+            share = ends[i - 1] + 0.05 * np.sin(i) / each  # not a simple fraction: symmetric networks have folds there
+            offset = along.min() + share * np.ptp(along)
+            parts = [half for part in parts for half in _halves(part, normal, offset, seam)]
+    return parts if d == 1 else sorted(parts, key=lambda part: -part.tiles().size(part.corners))  # lines stay in order
 
 
-def _halves(part: Part, normal: np.ndarray, offset: float, seam: int) -> tuple[Part, Part]:
-    """The parts below and above a seam, with the same corners on it."""
-    side = part.corners @ normal - offset
+def _heights(corners: np.ndarray, normal: np.ndarray) -> np.ndarray:
+    """`corners @ normal`, whose last bits depend on no other corner: parts must agree on those that they share."""
+    heights: np.ndarray = (corners * normal).sum(1)
+    return heights
+
+
+def _halves(part: Part, normal: np.ndarray, offset: float, seam: int) -> list[Part]:
+    """The parts below and above a seam, with the same corners on it; the part itself if it lies on one side."""
+    side = _heights(part.corners, normal) - offset
+    if (side <= 0).all() or (side >= 0).all():
+        return [part]
     if part.on is not None:
         return _solid_halves(part, part.on, side, seam)
     if part.corners.shape[1] == 1:
         middle = np.array([offset])
-        return (
+        return [
             Part(np.stack([part.corners[0], middle]), np.array([part.labels[0], seam], np.int32)),
             Part(np.stack([middle, part.corners[1]]), np.array([seam, part.labels[1]], np.int32)),
-        )
+        ]
     below: list[tuple[np.ndarray, int]] = []
     above: list[tuple[np.ndarray, int]] = []
     n = len(side)
@@ -78,13 +96,13 @@ def _halves(part: Part, normal: np.ndarray, offset: float, seam: int) -> tuple[P
             leaving, entering = (below, above) if side[i] < 0 else (above, below)
             leaving.append((point, seam))  # the wall along the seam follows
             entering.append((point, int(part.labels[i])))
-    return tuple(  # type: ignore[return-value]
+    return [
         Part(np.stack([p for p, _ in half]), np.array([label for _, label in half], np.int32))
         for half in (below, above)
-    )
+    ]
 
 
-def _solid_halves(part: Part, on: np.ndarray, side: np.ndarray, seam: int) -> tuple[Part, Part]:
+def _solid_halves(part: Part, on: np.ndarray, side: np.ndarray, seam: int) -> list[Part]:
     """`_halves` from three dimensions on: corners are joined as in `kernels.cells`."""
     d = part.corners.shape[1]
     points, rows = [], []
@@ -102,11 +120,13 @@ def _solid_halves(part: Part, on: np.ndarray, side: np.ndarray, seam: int) -> tu
         facets = table.sum(0) >= d
         labels = np.append(part.labels[facets], np.int32(seam)).astype(np.int32)
         halves.append(Part(corners, labels, np.column_stack([table[:, facets], at_seam])))
-    return halves[0], halves[1]
+    return halves
 
 
 def _crossing(corners: np.ndarray, side: np.ndarray, i: int, j: int) -> np.ndarray:
-    """Where the edge between two corners meets the seam."""
+    """Where the edge between two corners meets the seam; the same bits from both its sides."""
+    if tuple(corners[i]) > tuple(corners[j]):
+        i, j = j, i
     s = side[i] / (side[i] - side[j])
     point: np.ndarray = corners[i] + s * (corners[j] - corners[i])
     return point

@@ -46,9 +46,11 @@ class Tiles:
 
     def chosen(self, mask: np.ndarray) -> Tiles:
         """The tiles with a True."""
-        sizes = np.diff(self.offsets)
-        inside = np.repeat(mask, sizes)
-        return Tiles(_ends(sizes[mask]), self.corners[inside], self.labels[inside])
+        tiles = np.flatnonzero(mask)
+        starts = self.offsets[tiles]
+        offsets = _ends(self.offsets[tiles + 1] - starts)
+        inside = np.repeat(starts - offsets[:-1], np.diff(offsets)) + np.arange(offsets[-1])
+        return Tiles(offsets, self.corners[inside], self.labels[inside])
 
     def renumbered(self, ids: np.ndarray) -> Tiles:
         """The same tiles with vertex v called ids[v]."""

@@ -53,4 +53,5 @@ from .mesh import mark_lost_walls as mark_lost_walls
 from .mesh import number_vertices as number_vertices
 from .mesh import polygon_areas as polygon_areas
 from .mesh import replace_tiles as replace_tiles
+from .mesh import tiles_around as tiles_around
 from .polygons import split_polygons as split_polygons

@@ -131,6 +131,19 @@ def replace_tiles(
 
 
 @jit
+def tiles_around(offsets, corners, labels, chosen, around, at_boundary):
+    """For each chosen vertex, count the tiles that have it as a corner, and say whether a wall without a label has."""
+    for i in range(offsets.shape[0] - 1):
+        last = offsets[i + 1] - 1
+        for c in range(offsets[i], offsets[i + 1]):
+            if chosen[corners[c]]:
+                around[corners[c]] += 1
+                before = last if c == offsets[i] else c - 1
+                if labels[c] == -1 or labels[before] == -1:
+                    at_boundary[corners[c]] = True
+
+
+@jit
 def enter_again(keys, values, larger_keys, larger_values):
     """Enter what a table of `number_vertices` holds into a larger, empty one."""
     mask = np.uint64(larger_keys.shape[0] - 1)
