@@ -108,8 +108,9 @@ def _law(laws: dict[str, Any], sizes: tuple[int, ...], rows: int) -> Claim:
     return judged(
         "The tiling under minibatch statistics differs from that under the data's as 1/sqrt(B), in every layer (essay, "
         "fidelity of adaptation; ours as a law).",
-        f"exponent of the share of signs that change, layers 1 to {LAYERS}, with 95% intervals: {words}; share in the "
-        f"last layer over that in the first at B = {sizes[1]}: {growth}",
+        f"exponent of the share of signs that change, layers 1 to {LAYERS}, with 95% intervals over "
+        f"{len(laws['trained'])} networks: {words}; share in the last layer over that in the first at B = {sizes[1]}: "
+        f"{growth}",
         holds=[Check("exponent plus 1/2, largest over layers", far, "<", 0.1,
                      "terms of order 1/B, and the draws")],
     )  # fmt: skip

@@ -37,8 +37,8 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
         (
             judged(
                 "Other normalisations move the folds to the data as batch norm does.",
-                f"star off the origin, layer {depth}, near over far: "
-                + ", ".join(f"{name} {value:.2f}" for name, value in moved.items()),
+                f"star off the origin, layer {depth}, near over far, mean of {seeds} networks (least to largest): "
+                + ", ".join(_told(name, values) for name, values in ratios["moved"].items()),
                 holds=[
                     Check(
                         "best of layer, instance, group, RMS over batch norm",
@@ -51,7 +51,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             ),
             judged(
                 "With any of them the network still has linear regions.",
-                "second difference inside one activation pattern: "
+                "second difference inside one activation pattern, one layer of 16 units: "
                 + ", ".join(f"{name} {value:.1e}" for name, value in bend.items()),
                 holds=[
                     Check(
@@ -65,6 +65,12 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             ),
         ),
     )
+
+
+def _told(name: str, values: list[float]) -> str:
+    if not np.isfinite(values).all():
+        return f"{name} has no folds in the window"
+    return f"{name} {np.mean(values):.2f} ({min(values):.2f} to {max(values):.2f})"
 
 
 def _second_difference(seed: int) -> dict[str, float]:

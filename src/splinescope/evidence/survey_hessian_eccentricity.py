@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from ..landscape import curvature_factor
 from ._decomposed import subplots
 from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
+from ._intervals import interval
 
 SCALES = (0.5, 1.0, 2**0.5)
 PRIMARY = 2**0.5
@@ -61,11 +62,9 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             table[scale].append(pair)  # type: ignore[arg-type]
     logs = {scale: np.log10([a / b for a, b in pairs]) for scale, pairs in table.items()}
     mean = {scale: float(v.mean()) for scale, v in logs.items()}
-    half = {scale: float(1.96 * v.std(ddof=1) / np.sqrt(seeds)) for scale, v in logs.items()}
+    ends = {scale: interval(v) for scale, v in logs.items()}
     text = ", ".join(
-        f"{10 ** mean[s]:.3g} (95%: {10 ** (mean[s] - half[s]):.3g} to {10 ** (mean[s] + half[s]):.3g}) at scale "
-        f"{s:.3g}"
-        for s in SCALES
+        f"{10 ** mean[s]:.3g} (95%: {10 ** ends[s][0]:.3g} to {10 ** ends[s][1]:.3g}) at scale {s:.3g}" for s in SCALES
     )
     claims = (
         judged(
@@ -73,9 +72,9 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             "first of "
             f"{depth} layers of {width} units, the same weights with and without identity skips, at He's scale.",
             f"eccentricity without over with skips, geometric mean of {seeds} draws: {text}",
-            holds=[Check("lower end of the 95% interval of log10 of the ratio", mean[PRIMARY] - half[PRIMARY], ">", 0.0,
+            holds=[Check("lower end of the 95% interval of log10 of the ratio", ends[PRIMARY][0], ">", 0.0,
                          "below one the plain network is the less eccentric")],
-            fails=[Check("upper end of that interval", mean[PRIMARY] + half[PRIMARY], "<", 0.0, "the other way round")],
+            fails=[Check("upper end of that interval", ends[PRIMARY][1], "<", 0.0, "the other way round")],
         ),
     )  # fmt: skip
     return Outcome({"scales": SCALES, "pairs": [table[s] for s in SCALES]}, claims)

@@ -180,7 +180,13 @@ def _of_one(name: str, kept: int | None, v: dict[str, Any] | None) -> Claim:
         if v is None
         else f"rho {v['rho']:.2f} ({v['low']:.2f} to {v['high']:.2f}), p value {v['model']:.3g}; median distance to "
         f"the manifold {v['distance']:.2f}, where the data spread by {v['scale']:.2f}",
-        holds=[Check("p value of the model's law", float("nan") if v is None else v["model"], ">", 0.01,
+        holds=[
+            Check("p value of the model's law", float("nan") if v is None else v["model"], ">", 0.01,
+                  "one model, strictly"),
+            Check("width of the interval of rho", float("nan") if v is None else v["high"] - v["low"], "<", 1.0,
+                  "not to refuse is not to confirm: the interval must not hold the uniform law beside the model's"),
+        ],
+        fails=[Check("p value of the model's law", float("nan") if v is None else v["model"], "<", 0.01,
                      "one model, strictly")],
         needs=[Check("networks measured", float(v is not None), ">", 0.5, "it must be at hand")],
     )  # fmt: skip

@@ -50,7 +50,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
     }
     report("stacks")
     adverse = {
-        e: float(layer_conditioning(np.diag([-(1 - e), *[0.0] * 7]), np.ones(8), skip=True).condition)
+        e: float(layer_conditioning(np.diag([-(1 + e), *[0.0] * 7]), np.ones(8), skip=True).condition)
         for e in (1e-1, 1e-3, 1e-6)
     }
     small = [np.array(v["norm"]) < 1 for v in skip.values()]
@@ -72,7 +72,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             f"exceed it; relu, scale 0.45: median {np.median(quiet):.2f}, largest {quiet.max():.2f}",
             holds=[
                 Check(
-                    "largest condition number of a layer with |DW| >= 1",
+                    "condition number of a layer with |DW| = 1 + 1e-6",
                     adverse[1e-6],
                     "<",
                     1e5,
@@ -86,7 +86,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
         ),
         judged(
             "Without |DW| < 1 the condition number of a ResNet layer is bounded as well.",
-            f"W = diag(-(1 - e), 0, ...) gives {', '.join(f'{v:.3g}' for v in adverse.values())} for e = "
+            f"W = diag(-(1 + e), 0, ...) gives {', '.join(f'{v:.3g}' for v in adverse.values())} for e = "
             f"{', '.join(f'{e:g}' for e in adverse)}; at He scale (random W) median {np.median(he):.0f}, largest "
             f"{he.max():.1e}",
             holds=[

@@ -125,7 +125,7 @@ def _claim(kind: str, rows: list[dict[str, Any]]) -> Claim:
                          enumerate(zip(exponents.mean(0), unrelated.mean(0), strict=True)))  # fmt: skip
     return judged(
         f"Tilings are self-similar: a tile is cut by the next layer alike, whatever its size ({kind}; survey, an open "
-        "question. Corrected: larger tiles are cut more, but less so than by the folds of an unrelated network).",
+        "question; with correction if larger tiles are cut more, but less so than by an unrelated network's folds).",
         f"exponent of the number of cuts in the size of a tile, {len(rows)} networks: mean over depths "
         f"{means.mean():.3f}, 95% interval {low:.3f} to {high:.3f}; minus that of an unrelated network's folds "
         f"{less:.3f} to {more:.3f}; by depth (unrelated) {by_depth}",
