@@ -51,8 +51,9 @@ bench: $(VENV)/.bench  ## measure speed and memory; rewrites docs/benchmarks/*.m
 		$(BIN)/python -m benchmarks.$$part || exit 1; done
 
 JOBS ?= 2
-evidence: $(VENV)/.base  ## run every experiment at full size (JOBS=2 processes; goes on where it stopped); rewrites docs/evidence.md
-	$(BIN)/splinescope reproduce --all --jobs $(JOBS) --out out/evidence
+KNOWN ?= docs/evidence.json
+evidence: $(VENV)/.base  ## run at full size every experiment that has changed (KNOWN= runs all, in hours); rewrites docs/evidence.md
+	$(BIN)/splinescope reproduce --all --jobs $(JOBS) $(if $(KNOWN),--known $(KNOWN)) --out out/evidence
 	cp out/evidence/summary.md docs/evidence.md
 	cp out/evidence/records.json docs/evidence.json
 

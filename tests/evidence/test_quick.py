@@ -8,12 +8,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from splinescope.evidence import Verdict, find, ids
+from splinescope.evidence._pieces import LONG, _read, keeping
 from splinescope.evidence._reproduce import _plain
 
 pytest.importorskip("matplotlib").use("Agg")
@@ -351,12 +353,16 @@ LAWS: dict[str, Callable[[Numbers], None]] = {
 
 
 @pytest.mark.parametrize("experiment_id", ids())
-def test_it_works_and_keeps_its_laws(experiment_id: str) -> None:
+def test_it_works_and_keeps_its_laws(experiment_id: str, tmp_path: Path) -> None:
     from matplotlib import pyplot
 
     experiment = find(experiment_id)
     shares_done: list[float] = []
-    outcome = experiment.measure("quick", 0, lambda share, what: shares_done.append(share))
+    with keeping(tmp_path, experiment_id, "source", "quick", 0) as pieces:
+        outcome = experiment.measure("quick", 0, lambda share, what: shares_done.append(share))
+    written = list(pieces.place.glob("*"))
+    assert (len(written) > 1) == (experiment_id in LONG)  # a long one can be interrupted inside
+    assert all(_read(path) is not None for path in written)
     assert all(0 <= share <= 1 for share in shares_done)
     assert outcome.claims
     for claim in outcome.claims:

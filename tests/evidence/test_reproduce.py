@@ -1,6 +1,7 @@
 """`reproduce`: what it writes, that runs add up, go on where they stopped and share the work, and who is judged."""
 
 import json
+import re
 from pathlib import Path
 
 import joblib
@@ -72,6 +73,50 @@ def test_a_second_run_goes_on_where_the_first_stopped(folder: Path, monkeypatch:
     assert again(seed=1) == ["kept"]
     monkeypatch.setattr("splinescope.evidence._reproduce.source_of", lambda _: "another")
     assert again(seed=1) == ["done"]
+
+
+def test_known_results_are_not_made_again_and_stand_in_the_tables(tmp_path: Path) -> None:
+    """What the same source made stays, what an older one made is run, or marked as older if it is not asked for."""
+    quick = {"size": "quick", "out": tmp_path / "a"}
+    reproduce(["decomposed-sec2", "decomposed-thm14", "meanfield-prop1"], **quick)  # type: ignore[arg-type]
+    records = json.loads((tmp_path / "a" / "records.json").read_text())
+    table = (tmp_path / "a" / "summary.md").read_text()
+    for record in records:
+        if record["id"] != "decomposed-sec2":
+            record["source"] = "older"
+    known = tmp_path / "known.json"
+    known.write_text(json.dumps(records))
+    seen: list[str] = []
+    found = reproduce(
+        ["decomposed-sec2", "decomposed-thm14"],
+        out=tmp_path / "b",
+        size="quick",
+        known=known,
+        progress=lambda share, what: seen.append(what),
+    )
+    assert [what for what in seen if what.endswith(("kept", "done"))] == [
+        "decomposed-sec2: kept",
+        "decomposed-thm14: done",
+    ]
+    assert found["decomposed-sec2"].numbers == {}
+    assert found["decomposed-thm14"].numbers
+    assert sorted(path.name for path in (tmp_path / "b").glob("*-*.json")) == ["decomposed-thm14.json"]
+    merged = (tmp_path / "b" / "summary.md").read_text()
+    assert "`meanfield-prop1` †" in merged
+    assert "`decomposed-thm14`, quick" in merged  # anew, so not marked
+
+    def rows(text: str) -> list[str]:
+        """Without marks, times and sources."""
+        lines = (re.sub(r", \d+ s, source `\w+`", "", line) for line in text.splitlines() if line.startswith("| "))
+        return [line.replace("` †", "`") for line in lines]
+
+    assert rows(merged) == rows(table)
+    assert len(json.loads((tmp_path / "b" / "records.json").read_text())) == 3
+    assert "id='decomposed-sec2'" not in (tmp_path / "b" / "index.html").read_text()  # it has no figure there
+    for text in ("not JSON", "{}", '[{"id": 1}]'):
+        known.write_text(text)
+        with pytest.raises(ss.FileFormatError, match=r"known\.json"):
+            reproduce(["decomposed-sec2"], out=tmp_path / "c", size="quick", known=known)
 
 
 def test_jobs_share_the_work_and_write_the_same(tmp_path: Path) -> None:

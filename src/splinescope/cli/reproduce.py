@@ -18,19 +18,35 @@ def _known_ids(context: click.Context, parameter: click.Parameter, incomplete: s
 @click.option("--quick", is_flag=True, help="Small sizes, seconds each: a look at whether it works, without verdicts.")
 @click.option("--seed", default=0, show_default=True, help="Of every run; results of two seeds are independent.")
 @click.option("--jobs", default=1, show_default=True, help="Processes to share the experiments.")
-@click.option("--fresh", is_flag=True, help="Run again what --out already holds by the same source, size and seed.")
+@click.option("--fresh", is_flag=True, help="Run again what is there already, from the beginning.")
+@click.option(
+    "--known",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Records of earlier runs, such as docs/evidence.json: what the same source made is not run again.",
+)
 @click.option("--out", type=click.Path(file_okay=False), default="evidence", show_default=True, help="Folder to write.")
 def command(
-    experiment_ids: tuple[str, ...], list_: bool, all_: bool, quick: bool, seed: int, jobs: int, fresh: bool, out: str
+    experiment_ids: tuple[str, ...],
+    list_: bool,
+    all_: bool,
+    quick: bool,
+    seed: int,
+    jobs: int,
+    fresh: bool,
+    known: str | None,
+    out: str,
 ) -> None:
     """Reproduce figures and theorems of the four documents; writes JSON, PNG and a page.
 
-    An interrupted run goes on where it stopped: results in --out that the same source made are kept.
+    An interrupted run goes on where it stopped: results in --out that the same source made are kept, and of an
+    experiment of several minutes its finished parts, in --out/pieces, until its result is there. Parts are pickles: go
+    on from folders that you trust.
 
     \b
     Examples:
       splinescope reproduce survey-fig8 --quick --out evidence
       splinescope reproduce --all --jobs 2 --out evidence
+      splinescope reproduce --all --known docs/evidence.json --out evidence  # what has changed since
     """
     if list_:
         for experiment_id in evidence.ids():
@@ -45,6 +61,7 @@ def command(
         seed=seed,
         jobs=jobs,
         fresh=fresh,
+        known=known,
         progress=lambda share, now: click.echo(f"{share:4.0%} {now}", err=True),
     )
     for name, outcome in outcomes.items():

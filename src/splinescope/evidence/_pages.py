@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -29,8 +30,28 @@ def read_record(path: Path) -> Record:
 def read_records(folder: Path) -> list[Record]:
     """The results in a folder, by document and id."""
     found = [read_record(path) for path in sorted(folder.glob("*.json"))]
+    return in_order(record for record in found if is_record(record))
+
+
+def read_known(path: Path) -> list[Record]:
+    """The results in one file, as `records.json` has them: without their numbers."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise FileFormatError(f"{path} cannot be read as records of experiments: {error}") from error
+    if not isinstance(found, list) or not all(map(is_record, found)):
+        raise FileFormatError(f"{path} does not hold a list of records of experiments, as records.json does.")
+    return in_order(found)
+
+
+def is_record(found: Any) -> bool:
+    """Whether this is the result of an experiment, and not another JSON file."""
+    return isinstance(found, dict) and {"id", "document", "claims"} <= found.keys() and found["document"] in DOCUMENTS
+
+
+def in_order(records: Iterable[Record]) -> list[Record]:
+    """By document and id."""
     order = list(DOCUMENTS)
-    records = [record for record in found if isinstance(record, dict) and {"id", "document", "claims"} <= record.keys()]
     return sorted(records, key=lambda r: (order.index(r["document"]), r["id"]))
 
 

@@ -15,7 +15,13 @@ from .._errors import InputError
 from ._experiment import Experiment
 
 _FOLDER = Path(__file__).parent
-_FRAMEWORK = {"_experiment", "_registry", "_reproduce", "_pages"}  # run and show experiments; they measure nothing
+_FRAMEWORK = {
+    "_experiment",
+    "_registry",
+    "_reproduce",
+    "_pieces",
+    "_pages",
+}  # run and show experiments; they measure nothing
 
 
 def ids() -> list[str]:

@@ -1,7 +1,8 @@
 """Runs experiments and writes, for each, numbers (JSON), a figure (PNG), and one page and table over all of them.
 
 Each result is written the moment it is there and by atomic replacement, so an interrupted run keeps what it had, and a
-second one goes on from there; page and table are rebuilt from the JSON files in the folder, so that runs add up.
+second one goes on from there (inside the long ones too: `_pieces`); page and table are rebuilt from the JSON files in
+the folder, so that runs add up.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from .._files import replacing
 from .._parallel import share
 from .._progress import Progress
 from ._experiment import Check, Claim, Outcome, Size, Verdict
-from ._pages import Record, page, read_record, read_records, summary, without_numbers
+from ._pages import Record, in_order, page, read_known, read_record, read_records, summary, without_numbers
+from ._pieces import keeping
 from ._registry import find, ids, source_of
 
 
@@ -31,6 +33,7 @@ def reproduce(
     seed: int = 0,
     jobs: int = 1,
     fresh: bool = False,
+    known: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Outcome]:
     """Run experiments; write `ID.json`, `ID.png`, `index.html`, `summary.md` and `records.json` into `out`.
@@ -38,16 +41,22 @@ def reproduce(
     Args:
         experiment_ids: Which ones; all if None.
         out: Folder, created if needed. A result that is there already, made by the same source, at the same size and
-            with the same seed, is kept: an interrupted run goes on where it stopped.
+            with the same seed, is kept: an interrupted run goes on where it stopped. While an experiment of several
+            minutes runs, its parts (a network each, about) are kept in `out/pieces`, and found there if it was
+            interrupted; they are pickles, so go on from folders that you trust. Times of kept parts count.
         size: "quick" (seconds each, a look at whether it works) or "full" (the verdicts).
         seed: Of every run; two seeds share no draws, so results of several are independent.
         jobs: Processes to share the experiments (by joblib, whose `parallel_config` may send them elsewhere).
-        fresh: Run again what is there.
+        fresh: Run again what is there, from the beginning.
+        known: File with records of earlier runs (`records.json` of a folder, docs/evidence.json). What the same source
+            made there, at this size and with this seed, is not run again; in the tables its rows stand beside those of
+            `out`, where they are not there anew, also rows that an older source made, marked so. It has no numbers, so
+            no figure and no place on the page.
         progress: Called with (share done of an experiment, its id and what is being done); with several jobs, when one
             is done.
 
     Returns:
-        The outcomes by id; of a result that was kept, as it was read.
+        The outcomes by id; of a result that was kept, as it was read; of a known one without numbers.
     """
     check_choice(size, "size", ("quick", "full"))
     check_whole(jobs, "jobs")
@@ -55,33 +64,37 @@ def reproduce(
     require("matplotlib.pyplot", "plot")
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
-    due = [name for name in chosen if fresh or not _is_there(folder, name, size, seed)]
-    outcomes = {name: _outcome(read_record(folder / f"{name}.json")) for name in chosen if name not in due}
+    before = [] if known is None else read_known(Path(known))
+    kept = [] if fresh else [r for r in (*before, *read_records(folder)) if _is_this(r, size, seed)]
+    outcomes = {record["id"]: _outcome(record) for record in kept if record["id"] in chosen}
+    due = [name for name in chosen if name not in outcomes]
     for name in outcomes:
         if progress is not None:
             progress(1.0, f"{name}: kept")
-    for name in _run(due, folder, size, seed, jobs, progress):
+    for name in _run(due, folder, size, seed, jobs, fresh, progress):
         outcomes[name] = _outcome(read_record(folder / f"{name}.json"))
-        _rebuild(folder)
-    _rebuild(folder)
+        _rebuild(folder, before, size, seed)
+    _rebuild(folder, before, size, seed)
     return {name: outcomes[name] for name in chosen}
 
 
-def _run(due: list[str], folder: Path, size: Size, seed: int, jobs: int, progress: Progress | None) -> Iterable[str]:
+def _run(
+    due: list[str], folder: Path, size: Size, seed: int, jobs: int, fresh: bool, progress: Progress | None
+) -> Iterable[str]:
     """Make results, one after the other or in processes; yields each id once its files are there."""
     if jobs == 1 or len(due) < 2:
         for name in due:
-            _make(name, folder, size, seed, progress)
+            _make(name, folder, size, seed, fresh, progress)
             yield name
         return
-    items = [(name, folder, size, seed, None) for name in due]
+    items = [(name, folder, size, seed, fresh, None) for name in due]
     for _, name in share(_make, items, due, workers=jobs):
         if progress is not None:
             progress(1.0, f"{name}: done")
         yield name
 
 
-def _make(name: str, folder: Path, size: Size, seed: int, progress: Progress | None) -> str:
+def _make(name: str, folder: Path, size: Size, seed: int, fresh: bool, progress: Progress | None) -> str:
     """Run one experiment and write its numbers and its figure."""
     pyplot = require("matplotlib.pyplot", "plot")
 
@@ -91,7 +104,10 @@ def _make(name: str, folder: Path, size: Size, seed: int, progress: Progress | N
 
     experiment, source = find(name), source_of(name)
     start, busy = time.perf_counter(), time.process_time()
-    outcome = experiment.measure(size=size, seed=seed, progress=report)
+    with keeping(folder, name, source, size, seed) as pieces:
+        if fresh:
+            pieces.remove()
+        outcome = experiment.measure(size=size, seed=seed, progress=report)
     record = {
         "id": name,
         "document": experiment.document,
@@ -99,8 +115,8 @@ def _make(name: str, folder: Path, size: Size, seed: int, progress: Progress | N
         "size": size,
         "seed": seed,
         "source": source,
-        "seconds": round(time.perf_counter() - start, 2),
-        "cpu_seconds": round(time.process_time() - busy, 2),
+        "seconds": round(time.perf_counter() - start + pieces.seconds, 2),
+        "cpu_seconds": round(time.process_time() - busy + pieces.cpu_seconds, 2),
         "claims": [asdict(claim) for claim in outcome.claims],
         "numbers": outcome.numbers,
     }
@@ -109,21 +125,24 @@ def _make(name: str, folder: Path, size: Size, seed: int, progress: Progress | N
         figure.savefig(partial, dpi=150, bbox_inches="tight", format="png")
     pyplot.close(figure)
     _write(folder / f"{name}.json", json.dumps(record, indent=1, default=_plain))
+    pieces.remove()
     report(1.0, "done")
     return name
 
 
-def _is_there(folder: Path, name: str, size: Size, seed: int) -> bool:
-    path = folder / f"{name}.json"
-    if not path.is_file():
-        return False
-    record = read_record(path)
-    return (record.get("source"), record["size"], record["seed"]) == (source_of(name), size, seed)
+def _is_this(record: Record, size: Size, seed: int) -> bool:
+    """Whether the present source made this result, at this size and with this seed."""
+    name = record["id"]
+    made = (record.get("source"), record["size"], record["seed"])
+    return name in ids() and made == (source_of(name), size, seed)
 
 
-def _rebuild(folder: Path) -> None:
-    records = read_records(folder)
-    _write(folder / "index.html", page(records))
+def _rebuild(folder: Path, before: list[Record], size: Size, seed: int) -> None:
+    """Of a known result and the folder's, the tables have the one that was asked for: the folder's if both were."""
+    own = read_records(folder)
+    asked = [r for r in (*before, *own) if _is_this(r, size, seed)]
+    records = in_order({r["id"]: r for r in (*own, *before, *asked)}.values())
+    _write(folder / "index.html", page(own))
     _write(folder / "summary.md", summary(records))
     _write(folder / "records.json", json.dumps([without_numbers(r) for r in records], indent=1) + "\n")
 
@@ -133,7 +152,7 @@ def _outcome(record: Record) -> Outcome:
         Claim(**{**c, "verdict": Verdict(c["verdict"]), "checks": tuple(Check(**k) for k in c.get("checks", ()))})
         for c in record["claims"]
     )
-    return Outcome(record["numbers"], tuple(claims))
+    return Outcome(record.get("numbers", {}), tuple(claims))
 
 
 def _plain(value: Any) -> Any:
