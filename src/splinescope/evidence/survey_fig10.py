@@ -38,7 +38,7 @@ def jumps(generator: nn.Module, tiling: Tiling) -> float:
     Each facet by its own affine map, against the generator at the corner, which has one value there.
     """
     with torch.no_grad():
-        values = generator(torch.from_numpy(tiling.vertices)).numpy()
+        values = generator(torch.tensor(tiling.vertices)).numpy()
     slopes, offsets = tiling.slopes(), tiling.offsets()
     worst = max(
         float(np.abs(tiling.tile(i) @ slopes[i].T + offsets[i] - values[tiling.tiles[i]]).max())

@@ -1,0 +1,56 @@
+"""Numbers of experiments that pages of the documentation quote are those of docs/evidence.json."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+QUOTED = {
+    ("normalization.md", "survey-bn-tls"): ("113", "630", "300 random"),
+    ("normalization.md", "essay-margin"): ("-0.0675", "-0.0893", "-0.0458"),
+    ("normalization.md", "essay-batch-size"): (
+        *("-0.1649", "-0.2494", "-0.0803", "+0.0522", "+0.0299", "+0.0746", "+0.0530", "-0.0049", "+0.0175"),
+        *("-0.0878", "-0.0548"),
+    ),
+    ("normalization.md", "essay-normalizations"): ("25.03", "1.36", "1.27", "1.24", "1.22", "1.18", "1.17"),
+    ("normalization.md", "survey-fig8"): ("7.2", "13.7", "19.1", "8.4", "16.5", "23.5", "2.0", "3.9", "3.7"),
+    ("generative.md", "survey-eq10"): ("2.4e-11", "3.6e-15", "126"),
+    ("generative.md", "survey-fig10"): ("264", "341", "1.2e-12", "1.2e-15", "-1.0049", "-1.0159", "-0.9939"),
+    ("generative.md", "survey-magnet"): ("0.841", "1.16", "0.044", "2.25", "4.22", "288", "951", "0.816", "123", "203"),
+    ("generative.md", "survey-fig12"): ("0.73", "0.54", "0.32", "0.10", "0.84", "0.81"),
+    ("generative.md", "survey-fig11-mini"): ("1.752", "2.037", "49.2%", "33.7%", "1.972", "2.233", "10.3%", "2.254"),
+    ("landscape.md", "survey-piecewise-quadratic"): ("4.4e-15", "1.5e-07", "4.7e+07"),
+    ("landscape.md", "survey-resnet-conditioning"): ("2.70", "3.28"),
+    ("representation.md", "decomposed-thm3"): ("3.81", "5.41", "7.36", "11.94", "17.39", "26.86"),
+    ("representation.md", "decomposed-fig2"): (
+        *("113 to 116", "14 to 22", "11 to 22", "11 to 19", "1 to 1", "0.998", "0.104", "0.101"),
+    ),
+    ("representation.md", "decomposed-init"): ("29 steps against 26", "-11.1", "+5.5"),
+    ("representation.md", "decomposed-fig1"): ("0.935",),
+    ("meanfield.md", "meanfield-fig2"): ("21.4", "13.9", "26", "10.2", "4.06", "17.1"),
+    ("complexity.md", "survey-lc-phases"): ("0.65", "1.58", "0.46", "0.98", "0.50", "0.35", "0.33"),
+    ("complexity.md", "survey-lc-proxy"): ("0.999", "0.911", "0.872"),
+    ("open_questions/manifold.md", "survey-manifold-law"): ("0.56", "1.49", "0.031"),
+    ("open_questions/self_similarity.md", "survey-self-similarity"): ("0.48", "0.45", "0.43", "0.21", "0.29"),
+    ("open_questions/batch_size.md", "essay-fidelity"): ("-0.758", "-0.789", "-0.726"),
+    ("open_questions/depth.md", "essay-depth-curvature"): ("+0.34", "+0.05", "+0.62", "-0.28", "-0.52", "-0.05"),
+    ("open_questions/migration.md", "survey-migration"): ("0.97", "1.02", "0.47", "3.22"),
+    ("open_questions/initialization.md", "essay-initialization-deep"): ("0.41 to 0.68", "2.00 to 3.70", "0.95 to 1.13"),
+}
+"""Page and experiment: what the page quotes of it."""
+
+
+@pytest.fixture(scope="module")
+def measured() -> dict[str, str]:
+    records = json.loads((DOCS / "evidence.json").read_text(encoding="utf-8"))
+    return {record["id"]: "; ".join(claim["measured"] for claim in record["claims"]) for record in records}
+
+
+@pytest.mark.parametrize(("page", "experiment_id"), QUOTED)
+def test_a_page_quotes_what_was_measured(page: str, experiment_id: str, measured: dict[str, str]) -> None:
+    text = (DOCS / page).read_text(encoding="utf-8")
+    for number in QUOTED[page, experiment_id]:
+        assert number in text, f"{page} no longer says {number}"
+        assert number in measured[experiment_id], f"{page} says {number}, which {experiment_id} does not"
