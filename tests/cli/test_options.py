@@ -68,6 +68,9 @@ def test_each_option_of_a_slice_reaches_it(tmp_path):
         ("through", "--pad", "0.5"): ss.Slice.through(*points[:3], pad=0.5),
         ("through", "--outline", "triangle"): ss.Slice.through(*points[:3], shape="triangle"),
         ("through", "--rows", "3,1,0"): ss.Slice.through(*points[[3, 1, 0]]),
+        ("through", "--rows", "0,1,2,3"): ss.Slice.through(*points),
+        ("through", "--rows", "0,1,2,3", "--outline", "simplex"): ss.Slice.through(*points, shape="simplex"),
+        ("box", "--directions", "3"): ss.Slice.box(points[0], 3, generator=torch.Generator().manual_seed(0)),
         ("segment", "--pad", "0.25"): ss.Slice.segment(*points[:2], pad=0.25),
         ("box", "--seed", "3", "--half-width", "0.5"): ss.Slice.box(
             points[0], half_width=0.5, generator=torch.Generator().manual_seed(3)
@@ -77,6 +80,10 @@ def test_each_option_of_a_slice_reaches_it(tmp_path):
         view = tiled(tmp_path, *given, *options).view
         for name in ("origin", "basis", "domain"):
             np.testing.assert_allclose(getattr(view, name), getattr(expected, name), atol=1e-12, err_msg=str(options))
+
+
+def test_axes_alone_are_a_slice(tmp_path):
+    assert tiled(tmp_path, "--axes", "0,1,2", "--shape", "3").dimension == 3
 
 
 def test_the_tolerance_for_zeros_reaches_the_tiling(tmp_path):

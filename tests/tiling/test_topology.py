@@ -93,5 +93,8 @@ def test_topology_says_what_it_needs() -> None:
     line = ss.tessellate(plain_mlp(4, 5, 2), ss.Slice.segment(np.zeros(4), np.ones(4)))
     with pytest.raises(ss.InputError, match="2-D or 3-D"):
         line.topology()
+    for level, refusal in (("high", "must be numbers"), (np.nan, "finite"), ([0.0, 1.0], "one number")):
+        with pytest.raises(ss.InputError, match=refusal):
+            space(shapes3d.Octahedron()).topology(level)  # type: ignore[arg-type]
     with pytest.raises(KeyError, match="below, above"):
         space(shapes3d.Octahedron()).topology()["inside"]

@@ -20,17 +20,20 @@ if TYPE_CHECKING:
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 _OPTIONS = [
-    click.option("--slice", "kind", type=click.Choice(["through", "segment", "box", "axes"]), required=True,
-                 help="through: the plane of 3 points; segment: the line of 2; box: a random plane about 1; "
-                      "axes: along coordinate axes."),
+    click.option("--slice", "kind", type=click.Choice(["through", "segment", "box", "axes"]), default="axes",
+                 show_default=True,
+                 help="through: the plane of 3 points, the space of 4...; segment: the line of 2; box: random "
+                      "directions about 1; axes: along coordinate axes."),
     click.option("--points", help="Points, one per row: .npy, .npz (FILE.npz:name), .csv or .pt."),
-    click.option("--rows", help="Which rows of --points, e.g. 3,14,15; the first ones by default."),
+    click.option("--rows", help="Which rows of --points, e.g. 3,14,15; the first ones by default "
+                                "(three of them for through)."),
     shape_option,
     click.option("--pad", default=0.0, show_default=True, help="through, segment: margin as a fraction of the size."),
-    click.option("--outline", type=click.Choice(["square", "triangle"]), default="square", show_default=True,
-                 help="through: what is tiled of the plane."),
+    click.option("--outline", type=click.Choice(["square", "triangle", "box", "simplex"]), default="square",
+                 show_default=True, help="through: a box about the points (a square), or what they span (a triangle)."),
     click.option("--half-width", default=1.0, show_default=True, help="box: half the side."),
-    click.option("--seed", default=0, show_default=True, help="box: seed of the random plane."),
+    click.option("--directions", default=2, show_default=True, help="box: how many random directions."),
+    click.option("--seed", default=0, show_default=True, help="box: seed of the random directions."),
     click.option("--axes", default="0,1", show_default=True, help="axes: one or more indices into the flat input."),
     click.option("--low", default="-1", show_default=True, help="axes: lower ends, one number or one per axis."),
     click.option("--high", default="1", show_default=True, help="axes: upper ends."),
@@ -46,8 +49,8 @@ def slice_options(command: _F) -> _F:
 
 def make_slice(
     model: nn.Module | SplineNetwork, *, kind: str, points: str | None, rows: str | None,
-    shape: tuple[int, ...] | None, pad: float, outline: Any, half_width: float, seed: int, axes: str, low: str,
-    high: str,
+    shape: tuple[int, ...] | None, pad: float, outline: Any, half_width: float, directions: int, seed: int,
+    axes: str, low: str, high: str,
 ) -> Slice:  # fmt: skip
     """The slice that the options describe; inputs have the shape given, or the one the model tells."""
     import torch
@@ -56,13 +59,15 @@ def make_slice(
 
     shape = shape or getattr(model, "input_shape", None)
     needed = {"through": 3, "segment": 2}.get(kind, 1)
+    if kind == "through" and rows is not None:
+        needed = len(_whole_numbers(rows, "--rows"))  # any number of points spans a slice; Slice.through says how many
     chosen = _chosen_points(points, rows, needed, shape, optional=kind == "axes")
     if kind == "through":
         return Slice.through(*chosen, pad=pad, shape=outline)
     if kind == "segment":
         return Slice.segment(*chosen, pad=pad)
     if kind == "box":
-        return Slice.box(chosen[0], half_width=half_width, generator=torch.Generator().manual_seed(seed))
+        return Slice.box(chosen[0], directions, half_width, generator=torch.Generator().manual_seed(seed))
     numbers = _whole_numbers(axes, "--axes")
     ends = [numbers_per_axis(text, name, len(numbers)) for text, name in ((low, "--low"), (high, "--high"))]
     return Slice.axes(chosen[0], numbers, *ends)

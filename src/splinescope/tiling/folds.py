@@ -45,11 +45,16 @@ class Folds(OfTiling):
         return len(self.walls)
 
     def __repr__(self) -> str:
-        return f"Folds({len(self)} walls of {len(self.by_layer())} layers, length {self.lengths.sum():.6g})"
+        return f"Folds({len(self)} walls of {len(self.by_layer())} layers, {self.measure} {self.lengths.sum():.6g})"
+
+    @property
+    def measure(self) -> str:
+        """What `lengths` are in this dimension, in a word."""
+        return {1: "length", 2: "length", 3: "area"}.get(self.tiling.dimension, "volume")
 
     def summary(self) -> str:
         """Walls, folding units and length, per layer."""
-        rows, lengths = [("layer", "walls", "units", "length")], self.lengths_by_layer()
+        rows, lengths = [("layer", "walls", "units", self.measure)], self.lengths_by_layer()
         for depth, length in list(lengths.items())[:30]:
             own = self.depths == depth
             units = len(np.unique(np.stack([self.sites[own], self.units[own]], 1), axis=0))

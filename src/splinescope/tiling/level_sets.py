@@ -91,11 +91,11 @@ def level_set(
     return level_surface(tiling, float(height), np.zeros(0) if tiling.values is None else tiling.values[:, output])
 
 
-def _as_space(box: Any) -> Slice:
-    if isinstance(box, Slice):
-        if box.dimension != 3:
-            raise InputError(f"box must be a 3-D slice, got a {box.dimension}-D one.")
-        return box
-    if not isinstance(box, (tuple, list)) or len(box) != 2:
-        raise InputError("box must be a pair (low, high) of corners, or a 3-D Slice.")
-    return Slice.axes(np.zeros(3), (0, 1, 2), *box)
+def _as_space(view: Any) -> Slice:
+    if isinstance(view, Slice):
+        if view.dimension != 3:
+            raise InputError(f"view must be a 3-D slice, got a {view.dimension}-D one.")
+        return view
+    if not isinstance(view, (tuple, list)) or len(view) != 2:
+        raise InputError("view must be a pair (low, high) of corners, or a 3-D Slice.")
+    return Slice.axes(np.zeros(3), (0, 1, 2), *view)

@@ -89,7 +89,8 @@ def quantity(
 
 def tile_quantity(tiling: Tiling, name: str, *, output: int = 0) -> Quantity:
     """See `Tiling.quantity`."""
-    check_choice(name, "a quantity of tiles", tuple(QUANTITIES))
+    if name not in QUANTITIES:  # one that needs a plane, or outputs, says so itself
+        check_choice(name, "a quantity of these tiles", tuple(available(tiling)))
     return replace(QUANTITIES[name].make(tiling, output), certainty=tiling.certainty)
 
 

@@ -13,7 +13,7 @@ from ._tiles import OUTSIDE
 from .cells import Cells
 from .maps import vertex_values
 from .slice import Slice
-from .surfaces import need_space, shared_vertices, trace, without_repeats
+from .surfaces import backward, need_space, shared_vertices, trace, without_repeats
 
 if TYPE_CHECKING:
     from .tiling import Tiling
@@ -37,10 +37,13 @@ def section(tiling: Tiling, plane: Any, through: Any = None) -> Tiling:
     values = np.stack([np.zeros(len(heights)), heights], 1)
     extra = np.zeros((len(heights), 0)) if outputs is None else outputs
     points, offsets, tiles, _ = trace(tiling, values, tolerance, extra)
+    if not len(tiles):  # on the domain's upper face: tiles lie below it alone
+        points, offsets, tiles, _ = trace(tiling, -values, tolerance, extra)
+        points = points[backward(offsets)]
     rows, corners = shared_vertices(points)
     offsets, corners, kept = without_repeats(offsets, corners)
     if not len(kept):
-        raise InputError("the plane must meet the inside of the slice's domain; it does not.")
+        raise InputError("the plane must meet the slice's domain in an area; it does not.")
     used, ids = np.unique(corners, return_inverse=True)
     corners, rows, tiles = ids.reshape(-1).astype(np.int32), rows[used], tiles[kept]
     labels = _labels(tiling, offsets, corners, tiles)

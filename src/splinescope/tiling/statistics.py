@@ -211,8 +211,8 @@ def summary(tiling: Tiling) -> Summary:
         if tiling.values is not None or tiling.frozen is not None:
             rows += _spread("slope", maps.slope_norms(tiling), areas)
     if tiling.dimension > 1:
-        kind = "length" if plane else "area" if tiling.dimension == 3 else "volume"
-        rows += [(f"fold {kind}, layer {d}", x) for d, x in folds(tiling).lengths_by_layer().items()]
+        walls = folds(tiling)
+        rows += [(f"fold {walls.measure}, layer {d}", x) for d, x in walls.lengths_by_layer().items()]
     rows.append(("folds met per unit length of a line", growth(tiling).folds_per_length))
     return Summary(tuple(rows), certainty=tiling.certainty)
 

@@ -68,11 +68,8 @@ class SurfaceMesh(OfTiling):
     def around(self, c: int) -> SurfaceMesh:
         """The faces between one class and all others, with normals out of its region."""
         mesh = self._chosen((self.classes == c).any(1))
-        inward = mesh.classes[:, 1] == c
-        sizes = np.diff(mesh.offsets)
-        places = np.arange(len(mesh.corners)) - np.repeat(mesh.offsets[:-1], sizes)
-        backward = np.repeat(mesh.offsets[1:] - 1, sizes) - places
-        order = np.where(np.repeat(inward, sizes), backward, np.arange(len(mesh.corners)))
+        inward = np.repeat(mesh.classes[:, 1] == c, np.diff(mesh.offsets))
+        order = np.where(inward, backward(mesh.offsets), np.arange(len(mesh.corners)))
         return replace(mesh, corners=mesh.corners[order])
 
     def _chosen(self, faces: np.ndarray) -> SurfaceMesh:
@@ -176,9 +173,13 @@ class SurfaceMesh(OfTiling):
         return mesh
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the mesh as PLY, OBJ, STL or binary glTF, by the ending of the name (extra "mesh")."""
+        """Write the mesh as PLY, OBJ, STL or binary glTF, by the ending of the name (extra "mesh").
+
+        OBJ has every digit; the others hold single precision, 1e-7 of the size.
+        """
         ending = check_choice(Path(path).suffix.lower(), "the file's ending", FORMATS)
-        content = self.to_trimesh().export(file_type=ending[1:])
+        digits = {"digits": 17} if ending == ".obj" else {}
+        content = self.to_trimesh().export(file_type=ending[1:], **digits)
         with replacing(path) as partial:
             Path(partial).write_bytes(content.encode() if isinstance(content, str) else content)
 
@@ -273,6 +274,12 @@ def _welded(points: np.ndarray, extent: float) -> np.ndarray:
     _, group = connected_components(graph, directed=False)
     _, first = np.unique(group, return_index=True)
     return first[group]
+
+
+def backward(offsets: np.ndarray) -> np.ndarray:
+    """Places of the corners of polygons, each polygon the other way around."""
+    sizes = np.diff(offsets)
+    return np.repeat(offsets[1:] - 1 + offsets[:-1], sizes) - np.arange(offsets[-1])
 
 
 def without_repeats(offsets: np.ndarray, corners: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from .._checks import check_index, require
+from .._checks import as_float64_array, check_index, require
 from .._display import table
 from .._errors import InputError
 from . import kernels, maps
@@ -74,7 +74,10 @@ def topology(tiling: Tiling, level: float | None = None, output: int = 0) -> Top
     values = maps.vertex_values(tiling, np.arange(len(tiling.vertices)))
     if level is not None or values.shape[1] == 1:
         check_index(output, "output", values.shape[1])
-        heights = values[:, output] - (0.0 if level is None else float(level))
+        height = as_float64_array(0.0 if level is None else level, "level")
+        if height.ndim:
+            raise InputError(f"level must be one number, got shape {height.shape}.")
+        heights = values[:, output] - height
         values = np.stack([np.zeros(len(heights)), heights], 1)
         names: tuple[str, ...] = ("below", "above")
     else:
