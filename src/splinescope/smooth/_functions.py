@@ -62,6 +62,12 @@ SMOOTH = _names(
 
 ACTIVATIONS = PIECEWISE | SMOOTH
 
+ELEMENTWISE = ACTIVATIONS | _names(
+    """add radd sub rsub neg mul rmul multiply div rdiv divide true_divide truediv pow rpow square sqrt rsqrt reciprocal
+    exp expm1 log log1p sin cos"""
+)
+"""What acts on each number by itself: of one value and plain numbers they make an activation, written out."""
+
 SCALARS = frozenset(("item", "tolist", "numpy", "bool", "int", "index", "equal", "allclose", "array"))
 """What leaves torch: kept, so that the model takes the same way each time."""
 

@@ -21,6 +21,7 @@ from . import _functions as table
 
 _KIND = "_splinescope_kind"
 _ORIGIN = "_splinescope_origin"
+_SOURCE = "_splinescope_source"
 LIVE, GATED, FACTOR = "live", "gated", "factor"
 
 
@@ -81,9 +82,12 @@ class Holding(TorchFunctionMode):
         result = self._apply(func, name, args, kwargs, [k for k in kinds if k])
         if isinstance(result, Tensor) and kind_of(result) != FACTOR and is_coarser(result.dtype, self._precision):
             raise UnsupportedModelError(f"{self._where(name)}: {name} {COARSE.format(result.dtype)}")
+        if name in table.ELEMENTWISE and isinstance(result, Tensor):
+            _follow(result, given)
         if table.writes(func, kwargs) and isinstance(args[0], Tensor) and result is not args[0]:
             args[0].copy_(result)
             _mark(args[0], kind_of(result), origin_of(result))
+            setattr(args[0], _SOURCE, getattr(result, _SOURCE, None))
             return args[0]
         if name == "setitem":
             kind = FACTOR if FACTOR in kinds and kind_of(args[0]) != LIVE else LIVE
@@ -263,7 +267,29 @@ def _mark(value: Any, kind: str | None, origins: tuple[str, ...] = ()) -> Any:
         if isinstance(leaf, Tensor):
             setattr(leaf, _KIND, kind)
             setattr(leaf, _ORIGIN, origins)
+            setattr(leaf, _SOURCE, None)
     return value
+
+
+def _follow(result: Tensor, given: list[Tensor]) -> None:
+    """Note an elementwise function of one value as such: it is an activation, written out.
+
+    `0.5 * z * (1 + torch.tanh(...))` comes out of an activation as `F.gelu(z)` does, so that it can be the gate of a
+    product.
+    """
+    if any(kind_of(leaf) is None and leaf.numel() > 1 for leaf in given):
+        return
+    depending = [leaf for leaf in given if kind_of(leaf)]
+    for leaf in depending:
+        if getattr(leaf, _SOURCE, None) is None:
+            setattr(leaf, _SOURCE, object())
+    sources = [getattr(leaf, _SOURCE) for leaf in depending]
+    if any(source is not sources[0] for source in sources):
+        return
+    bent = any(kind_of(leaf) in (GATED, FACTOR) for leaf in depending)
+    if bent and kind_of(result) == LIVE:
+        setattr(result, _KIND, GATED)
+    setattr(result, _SOURCE, sources[0])
 
 
 def _forget(value: Any) -> None:

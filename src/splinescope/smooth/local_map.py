@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
@@ -19,6 +20,7 @@ from ..complexity._watch import module_paths, uncompiled
 from ..network._export import check_mode, check_statistics, unwrap
 from ..network._outputs import one_tensor
 from ..network._twin import hooks_detached
+from ._uncast import Uncast, follow
 from .capture import Forward, PartCall, capture, main_tensor, part_paths, plain_call
 from .held import FACTOR, Holding, Record, kind_of, mark_live, origin_of
 from .map_part import MapPart
@@ -92,6 +94,8 @@ class LocalMap(Result):
         constant: c_x, in the shape of f(x): the held network at 0.
         shape: (numbers in f(x), numbers in x).
         gap: `||A x + c - f(x)|| / ||f(x)||`, measured: rounding.
+        rounding: How far the model's own output is from f(x), relative to it, where a model of float64 casts to float32
+            on its way (the norms of `transformers` do). f is the model without these casts, which round; else 0.
     """
 
     certainty = "exact"  # at the point; `validity` tells how far
@@ -102,7 +106,9 @@ class LocalMap(Result):
         self.path, self.point, self._model, self._function, self._layers = path, point, model, function, layers
         with torch.no_grad():
             with running_on(point):
-                self.value = self.evaluate(point)
+                self.value, casts = self._real(point)
+            own = self._real(point, as_written=True)[0] if casts else self.value
+            self.rounding = _relative(own - self.value, self.value)
             self._record = self._run(point, None)[1]
         self._zero = torch.zeros_like(point).requires_grad_()
         with torch.enable_grad():
@@ -138,6 +144,8 @@ class LocalMap(Result):
             ("held factors", str(len(self._record))),
             ("gap", f"{self.gap:.1e}"),
         ]
+        if self.rounding:
+            rows.append(("casts to float32", f"left out; they move f(x) by {self.rounding:.1e}"))
         return f"{table(rows)}\nExact at its point, up to rounding; an estimate elsewhere (see validity)."
 
     def __call__(self, u: Tensor) -> Tensor:
@@ -147,19 +155,17 @@ class LocalMap(Result):
 
     def evaluate(self, u: Tensor) -> Tensor:
         """f(u): the real network (or layer), nothing held."""
-        with hooks_detached(self._model), uncompiled(self._model), torch.no_grad():
-            return self._tensor(self._function(self._like(u))).detach()
+        return self._real(u)[0]
 
-    def _first(self, point: Tensor) -> Tensor:
-        """f(x), or an error that says how the model was called."""
-        try:
-            return self.evaluate(point)
-        except (TypeError, RuntimeError, IndexError) as error:
-            text = str(error).splitlines()[0] if str(error) else ""
-            raise InputError(
-                f"the model must run on x of shape {tuple(point.shape)} and dtype {point.dtype} (give forward= if it "
-                f"is called otherwise); {type(error).__name__}: {text}"
-            ) from error
+    def _real(self, u: Tensor, as_written: bool = False) -> tuple[Tensor, int]:
+        """(f(u), number of casts to float32 that were left out, as they are unless `as_written`)."""
+        with hooks_detached(self._model), uncompiled(self._model), torch.no_grad():
+            if as_written or self.point.dtype != torch.float64:
+                return self._tensor(self._function(self._like(u))).detach(), 0
+            entering = follow(self._like(u) * 1.0)
+            with Uncast() as uncast:
+                output = self._tensor(self._function(entering)).detach()
+            return output, uncast.count
 
     def apply(self, v: Tensor) -> Tensor:
         """A v, for v of x's shape."""
@@ -255,15 +261,16 @@ class LocalMap(Result):
     def _run(self, u: Tensor, record: Record | None) -> tuple[Tensor, Record]:
         """The held network on u; (output, record). With no record, one is made at u."""
         with hooks_detached(self._model), uncompiled(self._model), module_paths(self._model) as paths:
-            entering = mark_live(u * 1.0)
-            with Holding(paths, u.dtype, record) as holding:
+            entering = follow(mark_live(u * 1.0))
+            casts = Uncast() if u.dtype == torch.float64 else contextlib.nullcontext()
+            with Holding(paths, u.dtype, record) as holding, casts:
                 output = self._tensor(self._function(entering))
         if record is None and kind_of(output) == FACTOR:
             lines = "\n".join(f"  - {line}" for line in origin_of(output))
             raise UnsupportedModelError(
                 f"The model's output depends on its input in a way that no held factor makes affine:\n{lines}\n"
-                "Activations, softmax, norms and gates are held by themselves; in any other product, mark the factor "
-                "to hold with .detach()."
+                "Activations, attention, norms and gates are held by themselves; of a model that ends in a softmax "
+                "give the scores before it; in any other product, mark the factor to hold with .detach()."
             )
         return output, holding.record
 
