@@ -27,3 +27,9 @@ def test_a_page_has_every_part_and_the_time_its_run_took(page: Path) -> None:
     assert [int(number.replace(",", "")) for number in told] == [round(row["cpu_seconds"])]
     assert f"]({page.name})" in INDEX
     assert f"`{experiment[1]}`" in INDEX
+
+
+def test_every_question_has_an_example() -> None:
+    named = re.findall(r"\]\((\.\./\.\./examples/[a-z_/]+\.py)\)", INDEX)
+    assert len(set(named)) == len(PAGES)
+    assert all((DOCS / "open_questions" / name).is_file() for name in named)

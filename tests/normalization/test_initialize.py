@@ -262,6 +262,8 @@ def test_bad_input_is_told_and_nothing_is_changed():
         initialize_(nn.Sequential(nn.Linear(2, 3), nn.RMSNorm(3), nn.ReLU()).double(), x)
     with pytest.raises(ss.InputError, match="branch must be"):
         initialize_(mlp(2, 9, 3), x, branch=0)
+    with pytest.raises(ss.InputError, match="branch must be 1 for method 'mean'"):
+        initialize_(mlp(2, 9, 3), x, method="mean", branch=0.5)
     shared = nn.Linear(2, 2)
     with pytest.raises(ss.InputError, match="more than once"):
         initialize_(nn.Sequential(shared, nn.ReLU(), shared, nn.ReLU()).double(), x)

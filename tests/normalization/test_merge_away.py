@@ -155,7 +155,8 @@ def test_hugging_face_tells_it():
     schedule = MergeAway(net, lambda: torch.optim.SGD(net.parameters(), 0.1), at=2)
     callback = ss.train.trainer_callback(schedule)
     for step in range(3):
-        callback.on_step_end(None, SimpleNamespace(global_step=step, is_world_process_zero=True), None)
+        state = SimpleNamespace(global_step=step, is_world_process_zero=False)  # it is told on every process
+        callback.on_step_end(None, state, None)
     callback.on_train_end(None, None, None)
     assert schedule.merged_at == 2
 

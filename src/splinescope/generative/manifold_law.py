@@ -208,6 +208,25 @@ def project(
 
     Each step solves `(J^T J + m I) dz = J^T (x - G(z))` at every point; one that does not come nearer, or leaves the
     domain, is undone and damped more. On a piecewise-affine generator the last steps are exact within a tile.
+
+    Args:
+        model: As for `manifold_law`.
+        x: `[n, ...]` points, of the shape of its outputs.
+        domain: Its latents; projections stay inside.
+        latents: `[N, d]` where projections may begin.
+        starts: How many of them, nearest in output, each point begins from; the nearest end counts.
+        steps: At most.
+
+    Returns:
+        `Projection`; a bound: what is found is on the manifold, and there may be something nearer.
+
+    Example:
+        >>> from splinescope.generative import Box
+        >>> plane, square = nn.Linear(2, 3).double().eval(), Box(2)
+        >>> z = square.draw(100, torch.Generator().manual_seed(0))
+        >>> found = project(plane, plane(0.5 * z[:5]).detach(), square, z)
+        >>> bool((found.latents - 0.5 * z[:5]).abs().max() < 1e-6)
+        True
     """
     model = module_of(model)
     rows = as_rows(x, "x")

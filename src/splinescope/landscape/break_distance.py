@@ -65,6 +65,13 @@ def break_distance(model: Model, x: Any, layer: str) -> BreakDistance:
         layer: Path of an `nn.Linear` that is called once.
 
     Cost: a Jacobian of all units after the layer with respect to its output, at every point.
+
+    Example:
+        >>> net = nn.Sequential(nn.Linear(1, 1), nn.ReLU()).double().eval()
+        >>> net.load_state_dict({"0.weight": torch.tensor([[1.0]]), "0.bias": torch.tensor([0.0])})
+        <All keys matched successfully>
+        >>> break_distance(net, torch.tensor([[3.0]]).double(), "0").radius  # 3 over the norm of (3, 1)
+        0.9486832980505138
     """
     rows = as_rows(x, "x")
     inputs, _ = check_data(rows, torch.zeros(len(rows)), torch.float64)
@@ -124,6 +131,6 @@ def linear_layer(model: nn.Module, path: str) -> nn.Linear:
     if not isinstance(layer, nn.Linear):
         raise InputError(
             f"the distance to the nearest break is known for nn.Linear layers, got {path!r}, a {type(layer).__name__}; "
-            "region='line' takes any layer."
+            "LayerwiseDescent's region='line' takes any layer."
         )
     return layer

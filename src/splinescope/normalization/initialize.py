@@ -123,6 +123,8 @@ def initialize_(
     if not eps >= 0:
         raise InputError(f"eps must be a number >= 0, got {eps!r}.")
     check_positive(branch, "branch")
+    if method == "mean" and branch != 1:
+        raise InputError(f"branch must be 1 for method 'mean', which sets no deviations, got {branch}.")
     model = unwrap(model)
     targets, owned = _targets(model, x, method)
     parameters = [p for layer in targets.values() for p in (layer.weight, layer.bias)]

@@ -19,9 +19,10 @@ class Told(Protocol):
 
 
 def lightning_callback(monitor: Told) -> Any:
-    """A `lightning.pytorch.Callback` that tells the monitor each global step (on the main process only).
+    """A `lightning.pytorch.Callback` that tells the monitor each global step.
 
-    What it measures goes to the trainer's own loggers.
+    Monitors measure on the main process only, and what they measure goes to the trainer's own loggers; a schedule that
+    changes the model (`MergeAway`) is told on every process.
 
     Example:
         >>> trainer = Trainer(callbacks=[lightning_callback(monitor)])    # doctest: +SKIP
@@ -39,7 +40,7 @@ def lightning_callback(monitor: Told) -> Any:
             monitor.close()
 
     def _tell(trainer: Any) -> None:
-        if not trainer.is_global_zero:
+        if isinstance(monitor, TrainingMonitor) and not trainer.is_global_zero:
             return
         record = monitor.step(trainer.global_step)
         if isinstance(monitor, TrainingMonitor) and record is not None:
@@ -50,10 +51,10 @@ def lightning_callback(monitor: Told) -> Any:
 
 
 def trainer_callback(monitor: Told, trainer: Any = None) -> Any:
-    """A `transformers.TrainerCallback` that tells the monitor each global step (on the main process only).
+    """A `transformers.TrainerCallback` that tells the monitor each global step.
 
     Args:
-        monitor: What is told.
+        monitor: What is told: a monitor on the main process only, a schedule that changes the model on every one.
         trainer: The trainer, if what is measured is to go into its own log and to what it reports to.
 
     Example:
@@ -67,7 +68,7 @@ def trainer_callback(monitor: Told, trainer: Any = None) -> Any:
             self.on_step_end(args, state, control)
 
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            if not state.is_world_process_zero:
+            if isinstance(monitor, TrainingMonitor) and not state.is_world_process_zero:
                 return
             record = monitor.step(state.global_step)
             if isinstance(monitor, TrainingMonitor) and trainer is not None and record is not None:
