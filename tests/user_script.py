@@ -359,6 +359,7 @@ NAMES = (
     ss.tiling.serra,
     ss.tiling.subdivision,
     ss.tiling.tessellate,
+    ss.tiling.tessellate_each,
     ss.tiling.tile_quantity,
     ss.tiling.zaslavsky,
     ss.train.At,

@@ -13,6 +13,7 @@ from .pieces import Pieces
 from .polytopes import Facets, Polytopes
 from .quantities import Quantity, tile_quantity
 from .retile import Retiler
+from .several import tessellate_each
 from .slice import Slice
 from .statistics import Summary, TilingComparison, compare_tilings
 from .storage import load_tiling
@@ -55,6 +56,7 @@ __all__ = [
     "serra",
     "subdivision",
     "tessellate",
+    "tessellate_each",
     "tile_quantity",
     "zaslavsky",
 ]

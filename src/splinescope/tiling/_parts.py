@@ -43,7 +43,7 @@ def leaves_by_parts(
     """The finished tiles of all parts, for `assemble` to join; and which limit stopped the work, if one did."""
     seam = -2 - sum(fold.site.units for fold in program.folds)
     parts = split(view.domain, _PARTS_PER_WORKER * workers, seam)
-    model = _packed(network)
+    model = packed_network(network)
     about = (view.origin, view.basis, view.domain, rtol, rows, chunk_bytes, program.fingerprint)
     digest = hashlib.sha256(repr((about[3:], len(parts))).encode())
     for array in about[:3]:
@@ -81,7 +81,7 @@ def closed_seams(mesh: Mesh, program: Program, complete: bool) -> Mesh:
     return replace(mesh, tiles=replace(mesh.tiles, labels=np.where(left, np.int32(OUTSIDE), mesh.tiles.labels)))
 
 
-def _packed(network: SplineNetwork) -> np.ndarray:
+def packed_network(network: SplineNetwork) -> np.ndarray:
     """The module as bytes, and how it is read: programs are closures and stay where they are made."""
     if getattr(network, "_model", None) is None:
         raise InputError("workers need the module that the network was read from; this network has none.")
@@ -91,7 +91,7 @@ def _packed(network: SplineNetwork) -> np.ndarray:
 _READ: dict[bytes, SplineNetwork] = {}
 
 
-def _unpacked(model: np.ndarray, view: Slice) -> SplineNetwork:
+def unpacked_network(model: np.ndarray, view: Slice) -> SplineNetwork:
     """The network read from the module's bytes; the last one is kept, for the next part."""
     key = hashlib.sha256(model.tobytes()).digest()
     if key not in _READ:
@@ -113,7 +113,7 @@ def _tile_part(
 
     origin, basis, domain, rtol, rows, chunk_bytes, fingerprint = about
     view = Slice(origin, basis, domain)
-    program = _unpacked(model, view).program()
+    program = unpacked_network(model, view).program()
     if program.fingerprint != fingerprint:
         raise SplinescopeError("the module sent to a worker is read differently there than here.")
     with one_torch_thread(), torch.no_grad():

@@ -306,7 +306,10 @@ def check_arguments(
 
 def _check_slice(view: object) -> None:
     if not isinstance(view, Slice):
-        raise InputError(f"view must be a Slice, got {type(view).__name__}; see Slice.through, .box, .axes, .segment.")
+        raise InputError(
+            f"view must be a Slice, got {type(view).__name__}; see Slice.through, .box, .axes, .segment, "
+            "and tessellate_each for a list of them."
+        )
 
 
 @contextmanager

@@ -1,0 +1,158 @@
+"""`tessellate_each`: the tilings of one network on a list of slices, in this process or by several."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from .._checks import check_whole
+from .._errors import InputError, LimitReached, SplinescopeError
+from .._parallel import Arrays, packed, share, unpacked
+from .._progress import Progress, check_progress, telling
+from ..network import SplineNetwork, trace
+from ._parts import packed_network, unpacked_network
+from .slice import Slice
+from .storage import mesh_arrays, read_tiling, tiling_header
+from .tessellate import tessellate, traced
+from .tiling import Tiling
+
+_OF_ONE = {"out", "workers", "folder", "progress"}
+
+
+def tessellate_each(
+    model: nn.Module | SplineNetwork,
+    views: Sequence[Slice],
+    *,
+    workers: int | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    progress: Progress | bool | None = None,
+    **options: Any,
+) -> list[Tiling]:
+    """The tilings of a network on several slices, each bit for bit as `tessellate(model, view, **options)` gives it.
+
+    Args:
+        model: As for `tessellate`; it is read once.
+        views: Slices of its input space, of any dimensions; the same one may come twice.
+        workers: Share the slices between so many processes (by joblib, whose `parallel_config` may send them to dask
+            or ray), each of one thread; None: one after the other, here. To share the work on one large slice, give
+            `workers` to `tessellate`.
+        folder: With workers, where finished tilings are kept: the same call, made again, goes on from there.
+        progress: As for `tessellate`, of the slices that are done.
+        options: What else `tessellate` takes, but for `out`: `tolerance`, `rtol`, `threads`, `output`, ...; limits are
+            for each slice by itself.
+
+    Raises:
+        LimitReached: A slice met a limit; the message says which, `.partial` is what was found on that one.
+        SplinescopeError: What `tessellate` raises, with the number of the slice, from 1.
+
+    Example:
+        >>> import torch, splinescope as ss
+        >>> net = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
+        >>> lines = [ss.Slice.segment([-1.0, y], [1.0, y]) for y in (0.0, 0.5)]
+        >>> [tiling.dimension for tiling in ss.tiling.tessellate_each(net, lines)]
+        [1, 1]
+    """
+    views = _checked(views)
+    check_progress(progress)
+    if unknown := _OF_ONE.intersection(options):
+        raise InputError(f"{', '.join(sorted(unknown))} belongs to one slice: give it to tessellate.")
+    if folder is not None and workers is None:
+        raise InputError("folder keeps what workers have finished: it needs workers=.")
+    output = options.pop("output", None)
+    if isinstance(model, SplineNetwork):
+        network = trace(model, None, output=output)
+    else:
+        network = traced(model, views[0], output, smooth=options.get("tolerance") is not None)
+    with telling(progress, "slices") as report:
+        if workers is None:
+            found = {}
+            for i, view in enumerate(views):
+                found[i] = _one(network, view, f"slice {i + 1} of {len(views)}", options)
+                report(len(found) / len(views), f"{len(found)} of {len(views)} slices")
+        else:
+            found = _by_workers(network, views, options, check_whole(workers, "workers"), folder, report)
+    return [found[i] for i in range(len(views))]
+
+
+def _checked(views: Any) -> list[Slice]:
+    if isinstance(views, Slice) or not isinstance(views, Sequence) or not views:
+        raise InputError(f"views must be a list of at least one Slice, got {type(views).__name__}.")
+    for i, view in enumerate(views):
+        if not isinstance(view, Slice):
+            raise InputError(f"views must be Slices, got {type(view).__name__} as number {i + 1}.")
+        if view.input_shape != views[0].input_shape:
+            raise InputError(
+                f"views must lie in one input space: number 1 has inputs of shape {views[0].input_shape}, "
+                f"number {i + 1} of {view.input_shape}."
+            )
+    return list(views)
+
+
+def _one(network: SplineNetwork, view: Slice, name: str, options: dict[str, Any]) -> Tiling:
+    """One slice, with its name in errors."""
+    try:
+        return tessellate(network, view, progress=False, **options)
+    except LimitReached as error:
+        raise LimitReached(f"{name}: {error}", error.partial) from error
+    except SplinescopeError as error:
+        raise type(error)(f"{name}: {error}") from error
+
+
+def _by_workers(
+    network: SplineNetwork, views: list[Slice], options: dict[str, Any], workers: int,
+    folder: str | os.PathLike[str] | None, report: Progress,
+) -> dict[int, Tiling]:  # fmt: skip
+    model = packed_network(network)
+    options = {"threads": 1, **options}
+    about = hashlib.sha256(repr((network.fingerprint(), sorted(options.items()))).encode())
+    names, items = [], []
+    for i, view in enumerate(views):
+        digest = about.copy()
+        for array in (view.origin, view.basis, view.domain):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        names.append(f"slice{i + 1}of{len(views)}-{digest.hexdigest()[:24]}")
+        items.append((model, view, f"slice {i + 1} of {len(views)}", options))
+    found: dict[int, Tiling] = {}
+    results = share(
+        _arrays_of_one, items, names, workers=workers, folder=folder,
+        is_finished=lambda arrays: not arrays["stopped"].size,
+    )  # fmt: skip
+    with closing(results):
+        for i, arrays in results:
+            tiling = _read(network, views[i], names[i], arrays)
+            if arrays["stopped"].size:
+                raise LimitReached(arrays["stopped"].tobytes().decode(), tiling)
+            found[i] = tiling
+            report(len(found) / len(views), f"{len(found)} of {len(views)} slices")
+    return found
+
+
+def _arrays_of_one(model: np.ndarray, view: Slice, name: str, options: dict[str, Any]) -> Arrays:
+    """`_one` in a process of its own: the arrays of a file of that tiling, and what stopped the work, if anything."""
+    stopped = ""
+    try:
+        tiling = _one(unpacked_network(model, view), view, name, options)
+    except LimitReached as error:
+        tiling, stopped = error.partial, str(error)  # type: ignore[assignment]
+    derived = None if tiling.network is None else tiling.network.derived
+    return mesh_arrays(tiling) | {
+        "header": np.frombuffer(json.dumps(tiling_header(tiling)).encode(), np.uint8),
+        "stopped": np.frombuffer(stopped.encode(), np.uint8),
+        "derived": np.zeros(0, np.uint8) if derived is None else packed(derived),
+    }
+
+
+def _read(network: SplineNetwork, view: Slice, name: str, arrays: Arrays) -> Tiling:
+    """The tiling that a worker made, of this process's network (or of what the worker derived from it)."""
+    if arrays["derived"].size:
+        network = unpacked(arrays["derived"])(network)
+    tiling = read_tiling(name, arrays, view, json.loads(arrays["header"].tobytes()))
+    return replace(tiling, network=network, frozen=network.program())
