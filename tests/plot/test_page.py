@@ -11,7 +11,7 @@ from torch import nn
 import splinescope as ss
 from splinescope.plot import frame
 from splinescope.tiling.quantities import QUANTITIES
-from tests.browser import PIXELS, becomes, expect, rest
+from tests.browser import PIXELS, becomes, colours, expect, rest
 
 TO_CLIENT = """([x, y]) => { const box = view.overlay.getBoundingClientRect(), at = view.toScreen(x, y)
 return [box.left + at[0], box.top + at[1]] }"""
@@ -167,7 +167,7 @@ def pixel(page, point):
 def pixels(page, x, y, width, height):
     """`[pixels, 3]` colours of a part of the picture."""
     drawn = page.evaluate(f"box => ({PIXELS})(view.canvas, box)", [x, y, width, height])
-    return np.array(drawn).reshape(-1, 4)[:, :3]
+    return colours(drawn)[:, :3]
 
 
 def darkness(page):

@@ -185,6 +185,28 @@ def test_the_page_fits_a_phone_and_takes_the_dark(file, open_page):
         assert max(page.evaluate(PIXEL, [3, 3])) < 40
 
 
+LABELS = """(turn, tilt) => { // left, top, right, bottom of the words at the axes, seen from one side
+  const pen = view.overlay.getContext("2d"), boxes = [], half = words => pen.measureText(words).width / 2
+  const fillText = (words, x, y) => boxes.push([x - half(words), y - 10, x + half(words), y + 2])
+  Object.assign(view.camera, {turn, tilt})
+  view.drawAxes({set font(name) { pen.font = name }, measureText: words => pen.measureText(words), fillText})
+  return boxes }"""
+
+
+def test_no_two_labels_of_the_axes_lie_on_each_other_from_any_side(tmp_path, open_page):
+    net = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+    ss.tessellate(net, ss.Slice.axes(np.zeros(3), (0, 1, 2), -1.25e-3, 1.25e-3)).to_html(tmp_path / "page.html")
+    with open_page(tmp_path / "page.html", width=390, height=844) as page:
+        rest(page)
+        turns, tilts = np.arange(0, 6.28, 0.17), (-1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5)
+        sides = [[turn, tilt] for turn in turns.tolist() for tilt in tilts]
+        for boxes in np.array(page.evaluate(f"sides => sides.map(side => ({LABELS})(...side))", sides)):
+            assert boxes.shape == (9, 4)  # a name and two ends for each axis
+            low, high = np.split(boxes, 2, axis=1)
+            meet = (low[:, None] < high).all(-1) & (low < high[:, None]).all(-1)
+            assert np.array_equal(meet, np.eye(9))
+
+
 def test_of_too_many_cells_the_largest_are_sent_and_the_page_says_so(tiling, tmp_path, open_page, monkeypatch):
     everything, some = space_frame(tiling), space_frame(tiling, most=30)
     assert everything["numbers"] is None

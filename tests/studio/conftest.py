@@ -60,7 +60,7 @@ class Server:
     def line(self):
         """A WebSocket to the server."""
         address = f"ws://127.0.0.1:{self.port}/channel?token={self.token}"
-        return connect(address, max_size=None, open_timeout=PATIENCE)
+        return connect(address, max_size=None, open_timeout=PATIENCE, ping_interval=None)
 
     def ask(self, line, **message):
         """The answer to one request over a WebSocket; progress is passed over."""

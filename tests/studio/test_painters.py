@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.browser import PIXELS
+from tests.browser import PIXELS, colours
 from tests.studio.conftest import DRAWN
 
 BOTH = """async ([zoom, color, walls]) => {
@@ -41,7 +41,8 @@ def test_both_painters_draw_the_same_picture(studio):
             (1, "folds", True),
             (1, "slope", True),
         ):
-            card, software = np.array(page.evaluate(BOTH, [zoom, color, walls])).reshape(2, 240, 300, 4)
+            both = page.evaluate(BOTH, [zoom, color, walls])
+            card, software = (colours(text).reshape(240, 300, 4) for text in both)
             assert len(np.unique(card.reshape(-1, 4), axis=0)) >= 2, (zoom, color)
             differ = (np.abs(card - software) > 3).any(-1)
             if not walls:

@@ -1,6 +1,7 @@
 """The server refuses strangers, survives what is thrown at it, and ends when told."""
 
 import concurrent.futures
+import contextlib
 import http.client
 import json
 import os
@@ -161,17 +162,36 @@ def test_a_page_goes_on_when_its_server_was_killed_and_started_again(browser):
             expect(page.locator("#message")).to_be_hidden()
 
 
-def test_an_upload_that_breaks_off_leaves_nothing_and_says_nothing(shelf):
+def test_requests_that_break_off_or_are_malformed_leave_nothing_and_say_nothing(shelf):
     running = Server(shelf)
+
+    def asked(path, header, *parts):
+        """What is answered to a POST whose body comes in parts, each after an answer to those before."""
+        told = b""
+        address = ("127.0.0.1", running.port)
+        with socket.create_connection(address, timeout=PATIENCE) as line, contextlib.suppress(ConnectionError):
+            head = f"POST {path}token={running.token} HTTP/1.1\r\nHost: 127.0.0.1:{running.port}\r\n{header}\r\n\r\n"
+            line.sendall(head.encode() + parts[0])
+            for part in parts[1:]:
+                told += line.recv(4096)
+                line.sendall(part)
+            line.shutdown(socket.SHUT_WR)
+            while more := line.recv(4096):
+                told += more
+        return told
+
+    upload, chunked = "/upload?name=half.onnx&", "Transfer-Encoding: chunked"
     try:
-        with socket.create_connection(("127.0.0.1", running.port), timeout=PATIENCE) as line:
-            head = f"POST /upload?token={running.token}&name=half.onnx HTTP/1.1\r\nHost: 127.0.0.1:{running.port}\r\n"
-            line.sendall(head.encode() + b"Content-Length: 1000\r\n\r\nhalf")
-        with running.line() as line:  # asked after it: the server has seen it go
+        asked(upload, "Content-Length: 1000", b"half")
+        assert asked(upload, chunked, b"no number\r\n").startswith(b"HTTP/1.1 400")
+        assert asked(upload, chunked, b"4\r\nhalf\r\nno number\r\n").startswith(b"HTTP/1.1 400")
+        asked("/?", chunked, b"no number\r\n")  # to what answers without reading
+        asked("/?", chunked, b"", b"no number\r\n")  # and has answered before it comes
+        with running.line() as line:  # asked after all of them: the server goes on
             names = [entry["name"] for entry in running.ask(line, id=1, do="entries")["answer"]["entries"]]
         assert "upload/half.onnx" not in names
         assert running.interrupt() == 0
-        assert "Traceback" not in running.rest
+        assert running.rest == "Ctrl-C ends it.\n"  # which it says when it starts
     finally:
         running.close()
 

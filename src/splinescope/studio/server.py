@@ -30,10 +30,11 @@ class Studio:
     def __init__(self, given: Path | None = None, factory: str | None = None) -> None:
         from .library import Library
         from .microscope import Microscope
+        from .scratch import Scratch
         from .workers import Pool
 
-        self._folder = tempfile.TemporaryDirectory(prefix="splinescope-")
-        self.library = Library(given, Path(self._folder.name), factory)
+        self._scratch = Scratch()
+        self.library = Library(given, self._scratch.uploads, factory)
         self.pool = Pool()
         self.channels: set[Any] = set()
         self.most_pages = 16
@@ -48,7 +49,7 @@ class Studio:
         for each in list(self.channels):
             each.close()
         self.pool.close()
-        self._folder.cleanup()
+        self._scratch.close()
 
 
 def make_app(*, token: str, hosts: frozenset[str], given: Path | None = None, factory: str | None = None) -> Any:
@@ -154,6 +155,8 @@ def serve(
     """
     uvicorn = require("uvicorn", "studio")
     require("websockets", "studio")
+    from .protocol import Protocol
+
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -167,8 +170,9 @@ def serve(
     hosts = frozenset(f"{name}:{bound}" for name in (ADDRESS, "localhost"))
     app = make_app(token=token, hosts=hosts, given=None if given is None else Path(given), factory=factory)
     config = uvicorn.Config(
-        app, log_level="error", ws="websockets-sansio", ws_max_size=1 << 20,
+        app, log_level="error", http=Protocol, ws="websockets-sansio", ws_max_size=1 << 20,
         ws_per_message_deflate=False,  # on one machine, packing a picture takes longer than sending it
+        ws_ping_interval=None,  # and a page that is gone hangs up: one that is silent is busy, and not to be cut off
         timeout_graceful_shutdown=1, lifespan="on", server_header=False, h11_max_incomplete_event_size=1 << 16,
     )  # fmt: skip
     address = f"http://{ADDRESS}:{bound}/?token={token}" + (f"#{at}" if at else "")

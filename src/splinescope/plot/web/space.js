@@ -278,7 +278,7 @@ export class SpaceView {
     pen.font = "13px system-ui, sans-serif"
     pen.textAlign = "center"
     pen.fillStyle = this.quantity || !this.show.cells ? getComputedStyle(this.overlay).color : "#ccc"
-    const middle = this.camera.toScreen([0, 0, 0])
+    const middle = this.camera.toScreen([0, 0, 0]), placed = []
     for (let k = 0; k < 3; k++) {
       const others = [0, 1, 2].filter(i => i !== k)
       let chosen = null
@@ -295,8 +295,13 @@ export class SpaceView {
       if (!chosen) continue
       const put = (s, words) => {
         const x = chosen.p[0] + s * (chosen.q[0] - chosen.p[0]), y = chosen.p[1] + s * (chosen.q[1] - chosen.p[1])
-        const dx = x - middle[0], dy = y - middle[1], away = 16 / (Math.hypot(dx, dy) || 1)
-        pen.fillText(words, x + away * dx, y + away * dy + 5)
+        const dx = x - middle[0], dy = y - middle[1], away = 1 / (Math.hypot(dx, dy) || 1), half = pen.measureText(words).width / 2 + 2
+        const label = step => ({x: x + away * step * dx, y: y + away * step * dy + 5, half})
+        const hits = a => placed.some(b => Math.abs(a.x - b.x) < a.half + b.half && Math.abs(a.y - b.y) < 14)
+        let step = 16
+        while (hits(label(step)) && step < 160) step += 4 // where two axes end at one corner
+        placed.push(label(step))
+        pen.fillText(words, placed.at(-1).x, placed.at(-1).y)
       }
       put(.5, `t${"₁₂₃"[k]}`); put(.1, text(low[k])); put(.9, text(high[k]))
     }
