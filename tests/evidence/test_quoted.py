@@ -29,6 +29,7 @@ QUOTED = {
     ),
     ("representation.md", "decomposed-init"): ("29 steps against 26", "-11.1", "+5.5"),
     ("representation.md", "decomposed-fig1"): ("0.935",),
+    ("representation.md", "decomposed-mean-width"): ("20 ", "0.711 to 0.862", "0.606 to 0.662"),
     ("meanfield.md", "meanfield-fig2"): ("21.4", "13.9", "26", "10.2", "4.06", "17.1"),
     ("complexity.md", "survey-lc-phases"): ("0.65", "1.58", "0.46", "0.98", "0.50", "0.35", "0.33"),
     ("complexity.md", "survey-lc-proxy"): ("0.999", "0.911", "0.872"),

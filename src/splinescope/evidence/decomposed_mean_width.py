@@ -112,7 +112,7 @@ def draw(numbers: dict[str, Any]) -> Any:
         line = right.plot(place, [row[name] for row in rows], marker, label=name)[0]
         right.axhline(least, color=line.get_color(), linestyle=":", linewidth=1)
     right.axhline(1, color="0.6", linewidth=1)
-    right.set(xlabel="layer", ylabel="with ReLU over linear part", ylim=(0.4, 1.1))
+    right.set(xlabel="layer", ylabel="with ReLU over linear part", ylim=(0.4, 1.25))
     right.legend(frameon=False)
     return figure
 
