@@ -32,4 +32,4 @@ found.plot("attention", tokens=list(text), ax=axes[1])
 
 at = ss.local_map(model.double(), model.letters(ids).detach(), forward=lambda m, e: m(embeddings=e))
 print(at.summary())
-ax = ss.plot.plot_validity(at.validity([0.01, 0.1, 1.0, 10.0], directions=2))
+ax = at.validity([0.01, 0.1, 1.0, 10.0], directions=2).plot()

@@ -298,6 +298,16 @@ def test_validity_is_the_share_of_the_change_that_the_map_gets_wrong(radius):
     assert min(abs(found - error) for error in either) < 1e-12
 
 
+def test_validity_draws_a_curve_per_map():
+    from matplotlib import pyplot
+
+    at = ss.local_map(nn.Sequential(nn.Linear(2, 3), nn.SiLU()), torch.ones(1, 2))
+    ax = at.validity([0.1, 1.0], directions=1).plot()
+    assert [line.get_label() for line in ax.get_lines()] == ["whole network", "0", "1"]
+    assert ax.get_xlabel() == "distance from the point"
+    pyplot.close("all")
+
+
 def test_a_random_model_has_no_map():
     class Noisy(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

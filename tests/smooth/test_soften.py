@@ -146,6 +146,15 @@ def test_the_posterior_is_that_of_independent_units():
     assert found.paths == ("1", "3")
 
 
+@pytest.mark.parametrize("beta", [np.float32(0.75), np.float64(0.75), np.array(0.75), torch.tensor(0.75)])
+def test_any_number_is_a_beta(beta, net, x):
+    assert torch.equal(ss.soften(net, beta)(x), ss.soften(net, 0.75)(x))
+    found = ss.smooth.region_posterior(net, x, beta=beta)
+    assert np.array_equal(found.entropy, ss.smooth.region_posterior(net, x, beta=0.75).entropy)
+    with pytest.raises(InputError, match=r"\[0, 1\], got"):
+        ss.soften(net, np.array([0.5, 0.6]))
+
+
 def test_bad_input_is_named(net, x):
     with pytest.raises(InputError, match=r"\[0, 1\], got 1.5"):
         ss.soften(net, 1.5)

@@ -150,6 +150,45 @@ def test_streams_and_windows_are_their_pieces(ids):
     assert np.allclose(cut.nearest[:, :, 4:8], ss.token_geometry(model, ids[:, 4:8]).nearest)
 
 
+def test_a_mapping_is_cut_as_its_ids_are(ids):
+    model = model_of(GPT2Block)
+    mask = torch.ones_like(ids)
+    mask[1, :3] = 0
+    cut = ss.token_geometry(model, {"input_ids": ids, "attention_mask": mask}, window=4)
+    piece = ss.token_geometry(model, {"input_ids": ids[:, 4:8], "attention_mask": mask[:, 4:8]})
+    assert np.array_equal(cut.mask, mask.numpy().astype(bool))
+    assert np.allclose(cut.nearest[:, :, 4:8], piece.nearest)
+    with pytest.raises(InputError, match=r"'labels' has shape \(3,\)"):
+        ss.token_geometry(model, {"input_ids": ids, "labels": torch.zeros(3)}, window=4)
+
+
+def same(one, other):
+    return np.array_equal(one.nearest, other.nearest, equal_nan=True) and np.array_equal(
+        one.attention[0], other.attention[0], equal_nan=True
+    )
+
+
+def test_a_mask_reaches_the_model(ids):
+    model = model_of(GPT2Block)
+    mask = torch.ones_like(ids)
+    mask[1, :4] = 0  # on the left, where causal tokens would see it
+    expected = ss.token_geometry(model, {"input_ids": ids, "attention_mask": mask})
+    assert same(ss.token_geometry(model, ids, mask=mask), expected)
+    assert same(ss.token_geometry(model, {"input_ids": ids}, mask=mask.bool()), expected)
+    by_hand = ss.token_geometry(model, ids, mask=mask, forward=lambda m, b: m(b))
+    assert not np.allclose(by_hand.nearest[:, 1, 4:], expected.nearest[:, 1, 4:])
+
+
+def test_a_mask_reaches_a_torch_encoder_turned_round():
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    model = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
+    x, mask = torch.randn(2, 5, 8), torch.tensor([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]])
+    found = ss.token_geometry(model, x, mask=mask)
+    alone = ss.token_geometry(model, x[:1, :3])
+    assert np.allclose(found.nearest[:, :1, :3], alone.nearest, atol=1e-6)
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_stays_finite_and_near(dtype, ids):
     model = model_of(LlamaBlock)
@@ -200,6 +239,10 @@ def test_nothing_is_left_behind(ids):
     (lambda m, ids: ss.token_geometry(m.train(), ids), UnsupportedModelError, "eval"),
     (lambda m, ids: ss.token_geometry(m, ids, mask=torch.zeros(3, 9)), InputError, "at least one token in every row"),
     (lambda m, ids: ss.token_geometry(m, ids, mask=torch.ones(3, 8)), InputError, r"shape \(3, 9\)"),
+    (lambda m, ids: ss.token_geometry(m, ids, mask=[torch.ones(3, 9)]), InputError, "mask must be an array"),
+    (lambda m, ids: ss.token_geometry(m, {"input_ids": ids, "attention_mask": ids > -1}, mask=ids > -1), InputError,
+     "give one of them"),
+    (lambda m, ids: ss.token_geometry(m, {}), InputError, "non-empty tensors"),
     (lambda m, ids: ss.token_geometry(m, []), InputError, "at least one batch"),
     (lambda m, ids: ss.token_geometry(m, ids, gates=["h.0.mlp.fc"]), InputError, "h.0.mlp.c_fc"),
     (lambda m, ids: ss.token_geometry(m, ids.float()), InputError, "must run on x"),
@@ -240,7 +283,12 @@ def test_the_verb_prints_writes_and_draws(tmp_path, monkeypatch):
         "import torch\nfrom tests.smooth.models import GPT2Block, LanguageModel\n"
         "def build():\n    torch.manual_seed(0)\n    return LanguageModel(GPT2Block, vocabulary=256)\n"
         "def encode(text):\n    return [ord(c) % 256 for c in text]\n"
+        "def words(text):\n    return text.split()\n"
+        "def far(text):\n    return [999]\n"
+        "def short():\n    model = build()\n    model.config = Config()\n    return model\n"
+        "class Config:\n    vocab_size, max_position_embeddings = 256, 8\n"
     )
+    (tmp_path / "noise.txt").write_bytes(b"\xff\xfe\xb3")
     (tmp_path / "text.txt").write_text("To be, or not to be")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
@@ -259,9 +307,18 @@ def test_the_verb_prints_writes_and_draws(tmp_path, monkeypatch):
     assert "h.1.mlp.c_fc" in again.stdout
     for wrong, words in (
         (["--encode", "gpt_for_tests:none"], "package.module:function"),
+        (["--encode", "gpt_for_tests:words"], "whole numbers, one per token, got ['To', 'be,'"),
         (["--plot", "t.txt"], ".png"),
+        (["--out", "t.txt"], ".npz"),
+        (["--limit", "-3"], "--limit must be a whole number >= 1, got -3"),
+        (["--text", "noise.txt"], "noise.txt must be UTF-8"),
+        (
+            ["tokens", "gpt_for_tests:short", "--text", "text.txt"],
+            "at most 8 tokens at once, and there are 19: give --window 8",
+        ),
+        (["tokens", "gpt_for_tests:short", "--text", "text.txt", "--encode", "gpt_for_tests:far"], "0 to 255"),
     ):
-        failed = CliRunner().invoke(main, [*call, *wrong])
+        failed = CliRunner().invoke(main, wrong if wrong[0] == "tokens" else [*call, *wrong])
         assert failed.exit_code == 2
         assert words in failed.stderr
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import click
 
+from .._checks import check_whole
 from .._errors import InputError
 from ._inputs import model_arguments, read_model
-from ._outputs import check_outputs, echo_json, note
+from ._outputs import check_outputs, echo_json, note, write_figure
 
 
 @click.command("tokens", epilog="MODEL is package.module:factory, with --weights for trained ones.")
@@ -43,19 +44,28 @@ def command(
     from ..smooth import token_geometry
 
     check_outputs(out, plot=plot)
+    if out is not None and Path(out).suffix != ".npz":
+        raise InputError(f"--out must end in .npz, got {out!r}.")
+    if limit is not None:
+        check_whole(limit, "--limit")
     network = read_model(model, weights, trust=trust)
     if not isinstance(network, nn.Module):
         raise InputError(f"MODEL must be package.module:factory of a model on token ids, got {model!r}.")
-    content = Path(text).read_text(encoding="utf-8")
-    ids = list(content.encode()) if encode is None else _encoder(encode)(content)
-    ids = torch.as_tensor(ids, dtype=torch.long).reshape(1, -1)[:, :limit]
+    try:
+        content = Path(text).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"--text {text} must be UTF-8: {error}.") from error
+    ids = torch.tensor(list(content.encode()) if encode is None else _encoded(encode, content), dtype=torch.long)
+    ids = ids[None, :limit]
     if not ids.numel():
         raise InputError(f"--text {text} must hold at least one token, got an empty one.")
+    _check_fits(network, ids, window)
     found = token_geometry(network, ids, radius=radius, window=window)
     if out is not None:
         _write(found, out)
     if plot is not None:
-        _draw(found, quantity, plot, content, encode is None)
+        labels = list(content[: ids.numel()]) if encode is None and content.isascii() else None
+        write_figure(lambda: found.plot(quantity, tokens=labels), plot)
     if not as_json:
         click.echo(found.summary())
         return
@@ -68,7 +78,8 @@ def command(
                "features": found.features()[0].tolist(), "what": found.assurance})  # fmt: skip
 
 
-def _encoder(name: str) -> Any:
+def _encoded(name: str, content: str) -> list[int]:
+    """Token ids by the user's function."""
     module, _, function = name.partition(":")
     sys.path.insert(0, "")
     try:
@@ -77,7 +88,34 @@ def _encoder(name: str) -> Any:
         raise InputError(f"--encode {name!r} must be package.module:function: {error}.") from error
     finally:
         sys.path.remove("")
-    return made
+    ids = made(content)
+    ids = ids.tolist() if hasattr(ids, "tolist") else ids
+    ids = ids[0] if isinstance(ids, list) and len(ids) == 1 and isinstance(ids[0], list) else ids  # a batch of one
+    if not isinstance(ids, (list, tuple)) or not all(type(number) is int for number in ids):
+        raise InputError(f"--encode {name} must give whole numbers, one per token, got {_shortened(ids)}.")
+    return list(ids)
+
+
+def _check_fits(model: Any, ids: Any, window: int | None) -> None:
+    """Refuse, in words of this verb, what a model of `transformers` says of itself that it cannot take."""
+    config = getattr(model, "config", None)
+    longest, vocabulary = getattr(config, "max_position_embeddings", None), getattr(config, "vocab_size", None)
+    length = min(ids.shape[1], window or ids.shape[1])
+    if isinstance(longest, int) and length > longest:
+        raise InputError(
+            f"the model takes at most {longest} tokens at once, and there are {length}: give --window {longest} (or "
+            f"less), or --limit {longest}."
+        )
+    if isinstance(vocabulary, int) and (int(ids.max()) >= vocabulary or int(ids.min()) < 0):
+        raise InputError(
+            f"token ids must be 0 to {vocabulary - 1} for this model, got {int(ids.min())} to {int(ids.max())}: "
+            "--encode names the function that makes its tokens of a text (its bytes if not given)."
+        )
+
+
+def _shortened(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."
 
 
 def _write(found: Any, path: str) -> None:
@@ -92,20 +130,4 @@ def _write(found: Any, path: str) -> None:
     arrays["features"] = found.features()
     with replacing(path) as partial, partial.open("wb") as file:
         np.savez_compressed(file, **arrays)
-    note(f"wrote {path}")
-
-
-def _draw(found: Any, quantity: str, path: str, content: str, by_bytes: bool) -> None:
-    from .._checks import require
-    from .._files import replacing
-
-    require("matplotlib", "plot").use("Agg")
-    from matplotlib import pyplot
-
-    count = int(found.mask.sum())
-    labels = list(content[:count]) if by_bytes and content.isascii() else None
-    ax = found.plot(quantity, tokens=labels)
-    with replacing(path) as partial:
-        pyplot.figure(ax.get_figure(root=True)).savefig(partial, dpi=200)
-    pyplot.close()
     note(f"wrote {path}")

@@ -17,7 +17,7 @@ from ..tiling import Slice
 from ..train import evaluating
 from ._replacing import Replacing
 from .capture import Forward, plain_call, undisturbed
-from .soften import soften, softened_relu
+from .soften import checked_beta, soften, softened_relu
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -73,8 +73,9 @@ def region_posterior(
 
     Reference: Balestriero and Baraniuk, "From Hard to Soft".
     """
-    if not 0 <= beta < 1:
-        raise InputError(f"beta must lie in [0, 1): at 1 the code is certain; got {beta!r}.")
+    beta = checked_beta(beta)
+    if beta == 1:
+        raise InputError("beta must lie in [0, 1): at 1 the code is certain; got 1.")
     soft = soften(model, beta, mix=mix)
     points = as_rows(x, "x")
     if points.is_floating_point():

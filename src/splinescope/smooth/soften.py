@@ -6,6 +6,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -16,6 +17,15 @@ from ._replacing import Replacing
 
 _MOST = 0.9999  # of a beta that training has moved beyond 1
 _SOFT = frozenset(("gelu", "silu", "mish", "softplus", "elu", "celu", "softened_relu"))
+
+
+def checked_beta(value: Any, where: str = "") -> float:
+    """A beta as a float, of any kind of number."""
+    array = isinstance(value, (Tensor, np.generic, np.ndarray))
+    number = value.item() if array and int(np.prod(value.shape)) == 1 else value
+    if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 <= number <= 1:
+        raise InputError(f"beta must be a number in [0, 1], got {value!r}{where}.")
+    return float(number)
 
 
 def softened_relu(x: Tensor, beta: Tensor | float, mix: float = 0.5) -> Tensor:
@@ -70,10 +80,8 @@ def soften(
     Quantization and Statistical Inference"; Hu, Gamba, Balestriero, "Curvature Tuning: Provable Training-free Model
     Steering From a Single Parameter".
     """
-    betas = dict(beta) if isinstance(beta, Mapping) else {"": beta}
-    for path, value in betas.items():
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
-            raise InputError(f"beta must be a number in [0, 1], got {value!r}{f' for {path!r}' if path else ''}.")
+    given = dict(beta) if isinstance(beta, Mapping) else {"": beta}
+    betas = {path: checked_beta(value, f" for {path!r}" if path else "") for path, value in given.items()}
     if not 0 <= mix <= 1:
         raise InputError(f"mix must lie in [0, 1], got {mix!r}.")
     check_readable(unwrap(model), quantised=True)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from torch import Tensor, nn
-from torch.utils.data import Dataset
 
-from .._checks import as_rows, check_choice, check_positive, check_whole, running_on
+from .._checks import check_choice, check_positive, check_whole, running_on
 from .._display import Result, table
 from .._errors import InputError
 from ..network._export import check_mode, unwrap
+from ._batches import call_masked, inputs_of, pieces_of
 from ._reader import STATISTICS, Reader, Reading, tokens_seen
-from .capture import Forward, plain_call, undisturbed
+from .capture import Forward, undisturbed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,9 +57,12 @@ def token_geometry(
             and only the statistics stay.
         radius: Folds nearer than this are counted.
         mask: `[B, T]`, true for tokens and false for padding, left or right; for one batch. Every row needs a token.
+            It is handed to the model as `attention_mask`, or as `src_key_padding_mask` (turned round), if it takes one
+            of them; else, and with `forward`, it only leaves padding out of the statistics.
         forward: How to call the model, `(model, batch) -> anything`.
         gates: Paths of the linear layers that make the pre-activations, if they are not to be looked for.
-        window: Cut longer sequences into pieces of this many tokens, each run by itself (token ids or embeddings).
+        window: Cut longer sequences into pieces of this many tokens, each run by itself; of a mapping every entry, which
+            must be `[B, T, ...]`.
         attention: Read attention too; fused attention is then computed with its weights written out.
 
     Returns:
@@ -91,10 +93,10 @@ def token_geometry(
     if mask is not None and not single:
         raise InputError("mask belongs to one batch; give batches as mappings with an 'attention_mask'.")
     parts = []
-    for batch in [x] if single else _inputs_of(x):
+    for batch in [x] if single else inputs_of(x):
         pieces = [
             _read(model, piece, given, radius, forward, gates, attention)
-            for piece, given in _pieces(batch, mask, window)
+            for piece, given in pieces_of(batch, mask, window)
         ]
         parts.append(_joined(pieces, radius, axis=1))
     if not parts:
@@ -197,51 +199,21 @@ class TokenGeometry(Result):
         return f"{table(rows)}\n{self.assurance}"
 
 
-def _inputs_of(batches: Any) -> Iterator[Any]:
-    """The batches of a loader or list, without the labels that may follow them."""
-    if isinstance(batches, Dataset) or not isinstance(batches, Iterable):
-        yield as_rows(batches, "inputs")  # refused: its items are rows, not batches
-        return
-    for batch in batches:
-        labelled = isinstance(batch, (tuple, list)) and len(batch) > 0 and isinstance(batch[0], Tensor)
-        yield batch[0] if labelled else batch
-
-
-def _pieces(batch: Any, mask: Any, window: int | None) -> Iterator[tuple[Any, np.ndarray | None]]:
-    """(inputs, mask) of the pieces of one batch."""
-    if hasattr(batch, "keys"):
-        given = batch.get("attention_mask") if mask is None else mask
-    else:
-        batch, given = as_rows(batch, "batch"), mask
-    seen = None if given is None else np.asarray(torch.as_tensor(given).cpu()).astype(bool)
-    if seen is not None:
-        if seen.ndim != 2:
-            raise InputError(f"mask must have shape (batch, tokens), got {seen.shape}.")
-        if not seen.any(1).all():
-            empty = np.flatnonzero(~seen.any(1))[:5].tolist()
-            raise InputError(f"mask must leave at least one token in every row; rows {empty} have none.")
-    tokens = None if hasattr(batch, "keys") else batch.shape[1] if batch.dim() > 1 else None
-    if window is None or tokens is None or tokens <= window:
-        if window is not None and hasattr(batch, "keys"):
-            raise InputError("window cuts token ids or embeddings; cut mappings yourself and give them one by one.")
-        yield batch, seen
-        return
-    for start in range(0, tokens, window):
-        yield batch[:, start : start + window], None if seen is None else seen[:, start : start + window]
-
-
 def _read(
     model: nn.Module, batch: Any, seen: np.ndarray | None, radius: float, forward: Forward | None,
     gates: Sequence[str] | None, attention: bool,
 ) -> TokenGeometry:  # fmt: skip
     """One forward pass."""
-    first = next(iter(batch.values())) if hasattr(batch, "keys") else batch
+    first = next(iter(batch.values()), None) if hasattr(batch, "keys") else batch
     if not isinstance(first, Tensor) or first.dim() == 0 or not first.numel():
         raise InputError(f"inputs must be non-empty tensors with the batch axis first, got {type(first).__name__}.")
     rows = len(first)
     reader = Reader(model, rows, radius, gates, attention)
     with undisturbed(model), reader.hooked() as reading, running_on(first):
-        (forward or plain_call)(model, batch)
+        if forward is not None:
+            forward(model, batch)
+        else:
+            call_masked(model, batch, seen)
     tokens = tokens_seen(reading)
     seen = np.ones((rows, tokens), bool) if seen is None else seen
     if seen.shape != (rows, tokens):

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .._display import Result
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -30,3 +34,9 @@ class Validity(Result):
         """`[M]` the largest of the radii up to which the error stays within `error`; 0 where none does."""
         within = np.logical_and.accumulate(self.error <= error, axis=1).sum(1)
         return np.where(within > 0, self.radii[np.maximum(within - 1, 0)], 0.0)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the error against the distance, a curve per map (extra "plot")."""
+        from ..plot import plot_validity
+
+        return plot_validity(self, ax=ax)
