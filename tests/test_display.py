@@ -176,7 +176,7 @@ def test_a_result_is_one_line_in_a_prompt_and_a_page_in_a_notebook(made):
         assert len(words.splitlines()) < 40, name
         assert result.certainty in CERTAINTIES, name
         assert f"({result.certainty})" in result._repr_html_(), name
-        assert "<pre>" in result._repr_html_(), name
+        assert "<pre style='font-family:monospace" in result._repr_html_(), name
 
 
 def bare(summary: str) -> bool:
@@ -252,7 +252,7 @@ def test_what_is_no_result_prints_in_one_line_too(tmp_path):
         words = held[name].summary()
         assert max(map(len, words.splitlines())) < 260, name
         assert len(words.splitlines()) < 40, name
-        assert "<pre>" in held[name]._repr_html_(), name
+        assert "<pre style='font-family:monospace" in held[name]._repr_html_(), name
     assert "1 records, steps 0 to 0" in repr(held["monitor"])
 
 

@@ -41,7 +41,7 @@ class Shown:
 
     def _repr_html_(self) -> str:
         """For notebooks."""
-        return f"<div><b>{html.escape(type(self).__name__)}</b><pre>{html.escape(self.summary())}</pre></div>"
+        return box(f"<b>{html.escape(type(self).__name__)}</b>", self.summary())
 
 
 class Result(Shown):
@@ -83,7 +83,17 @@ class Result(Shown):
     def _repr_html_(self) -> str:
         """For notebooks."""
         head = f"<b>{html.escape(type(self).__name__)}</b> <i>({html.escape(self.certainty)})</i>"
-        return f"<div>{head}<pre>{html.escape(self.summary())}</pre></div>"
+        return box(head, self.summary())
+
+
+def box(head: str, text: str, tail: str = "") -> str:
+    """A result in a notebook: a head in HTML, text in columns, and more HTML.
+
+    The columns are aligned by spaces, and pages made of notebooks give `pre` inside a result the font of prose: the
+    font is said here.
+    """
+    pre = f"<pre style='font-family:monospace;white-space:pre-wrap'>{html.escape(text)}</pre>"
+    return f"<div>{head}{pre}{tail}</div>"
 
 
 def _fields(result: Any) -> list[tuple[str, Any]]:

@@ -46,6 +46,23 @@ def test_the_span_and_the_limit_of_a_section_of_the_loss_hold(data):
     assert "max_tiles=1" in limited.output
 
 
+def test_the_landscape_takes_inputs_and_labels_from_two_files_as_the_report_does(data, tmp_path):
+    with np.load(data) as file:
+        np.save(tmp_path / "x.npy", file["x"])
+        np.save(tmp_path / "y.npy", file["y"])
+    ask = ["landscape", "tests.cli.test_options:build", "--json", "--points", "3", "--data"]
+    one = CliRunner().invoke(main, [*ask, data])
+    two = CliRunner().invoke(main, [*ask, str(tmp_path / "x.npy"), "--labels", str(tmp_path / "y.npy")])
+    assert one.exit_code == two.exit_code == 0, one.output + two.output
+    assert json.loads(one.stdout) == json.loads(two.stdout)
+    np.savetxt(tmp_path / "flat.csv", np.load(tmp_path / "y.npy")[:, 0])  # one number a row is one output a row
+    flat = CliRunner().invoke(main, [*ask, str(tmp_path / "x.npy"), "--labels", str(tmp_path / "flat.csv")])
+    assert json.loads(flat.stdout) == json.loads(one.stdout), flat.output
+    without = CliRunner().invoke(main, [*ask, str(tmp_path / "x.npy")])
+    assert without.exit_code == 2
+    assert "--labels FILE" in without.output
+
+
 def tiled(folder, *options):
     """The tiling that the verb writes for a small network with these options."""
     run = CliRunner().invoke(

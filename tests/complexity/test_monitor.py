@@ -326,10 +326,10 @@ def test_callback_of_transformers(tmp_path: Path) -> None:
     )  # fmt: skip
     callback = trainer_callback(monitor)
     transformers.Trainer(model, options, train_dataset=rows, callbacks=[callback]).train()
-    assert [r["step"] for r in monitor.records] == [0, 2, 4]
+    assert [r["step"] for r in monitor.records] == [0, 2, 4, 5]  # and the last state
     assert model.training
     callback.on_step_end(None, SimpleNamespace(global_step=9, is_world_process_zero=False), None)
-    assert len(monitor.records) == 3  # the main process alone measures
+    assert len(monitor.records) == 4  # the main process alone measures
 
 
 @pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")  # lightning's own use of torch
@@ -359,4 +359,4 @@ def test_callback_of_lightning(tmp_path: Path) -> None:
         accelerator="cpu", callbacks=[lightning_callback(monitor)], default_root_dir=tmp_path,
     )  # fmt: skip
     trainer.fit(module, loader)
-    assert [r["step"] for r in monitor.records] == [0, 2, 4]
+    assert [r["step"] for r in monitor.records] == [0, 2, 4, 5]  # and the last state

@@ -35,6 +35,10 @@ def test_runs_of_single_experiments_add_up_to_one_table(folder: Path) -> None:
     assert len(rows) == len(claims) > 2
 
 
+def test_one_id_by_itself_is_that_experiment(folder: Path) -> None:
+    assert list(reproduce("meanfield-prop1", out=folder, size="quick")) == ["meanfield-prop1"]
+
+
 def test_a_quick_run_judges_nothing(folder: Path) -> None:
     claims = [claim for record in read_records(folder) for claim in record["claims"]]
     assert {claim["verdict"] for claim in claims} == {"not judged"}

@@ -56,6 +56,10 @@ def gpt() -> dict[str, Any]:
             "text": "a text of length", "ss": ss}  # fmt: skip
 
 
+def gpt_texts() -> dict[str, Any]:
+    return {**gpt(), "ids": torch.randint(50, (4, 16))}
+
+
 def complexity() -> dict[str, Any]:
     class Embedded(nn.Module):
         def __init__(self) -> None:
@@ -106,7 +110,7 @@ GIVEN: dict[str, Names | list[Names]] = {
     "docs/generative.md": generator,
     "docs/normalization.md": normalization,
     "docs/representation.md": lambda: {"model": classifier(), "batch": torch.randn(10, 2)},
-    "docs/smooth.md": [soft, gpt, gpt, steered, gpt],
+    "docs/smooth.md": [soft, gpt_texts, gpt, gpt, steered, gpt],
     "docs/solid.md": [solid_first, solid, solid],
 }
 """What a page's blocks take for granted: one set of names for all of a page's blocks, or one for each of them."""

@@ -70,6 +70,14 @@ def test_surfaces_spectra_and_conditioning_are_drawn():
         for name, skip in (("DW", False), ("I + DW", True))
     }
     assert [t.get_text() for t in plot.plot_conditioning(kinds).get_xticklabels()] == ["DW", "I + DW"]
+    pair = ss.landscape.BlockConditioning(
+        ss.landscape.Skip("b", "b", True, "add", "s", "f"), kinds["I + DW"], kinds["DW"]
+    )
+    blocks = plot.plot_conditioning(ss.landscape.SkipConditioning((pair,), 9))
+    assert [t.get_text() for t in blocks.get_xticklabels()] == ["b\nwith", "b\nwithout"]
+    assert set(kinds["I + DW"].condition) <= {float(v) for line in blocks.get_lines()[:1] for v in line.get_ydata()}
+    with pytest.raises(ss.InputError, match="no skip connections"):
+        plot.plot_conditioning(ss.landscape.SkipConditioning((), 9))
     with pytest.raises(ss.InputError, match="log=False"):
         plot.plot_loss_surface(ss.landscape.LossSurface(bowl().axes, bowl().losses - 1))
 
@@ -391,6 +399,9 @@ def test_the_monitor_follows_the_dense_curvature_and_leaves_training_alone(tmp_p
         values = np.linalg.eigvalsh(ss.curvature(same, x, y, layer=layer).dense())
         assert record[f"{name}/largest"] == pytest.approx(values[-1], rel=1e-8)
         assert record[f"{name}/trace"] == pytest.approx(values.sum(), rel=1.0)  # 8 probes: the order of magnitude
+    curves = monitor.plot()
+    assert {line.get_label() for line in curves.get_lines()} == {"all/largest", "all/trace", "0/largest", "0/trace"}
+    assert curves.get_ylabel() == "curvature"
     lines = (tmp_path / "curvature.jsonl").read_text().splitlines()
     assert json.loads(lines[0])["format"] == "splinescope.curvature"
     assert len(lines) == 4

@@ -127,6 +127,8 @@ def test_units_that_never_vary_are_centred_and_named():
     model, x = cases.model("dead units"), data("dead units")
     done = initialize_(model, x)
     assert done.constant == {"0": (3,), "2": (2,)}
+    assert repr(done) == "Initialization('standard', 2 layers, exact)"
+    assert [line.split() for line in done.summary().splitlines()[2:4]] == [["0", "1", "-"], ["2", "1", "-"]]
     assert all(p.isfinite().all() for p in model.parameters())
 
 

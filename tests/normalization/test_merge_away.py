@@ -157,7 +157,7 @@ def test_hugging_face_tells_it():
     for step in range(3):
         state = SimpleNamespace(global_step=step, is_world_process_zero=False)  # it is told on every process
         callback.on_step_end(None, state, None)
-    callback.on_train_end(None, None, None)
+    callback.on_train_end(None, state, None)
     assert schedule.merged_at == 2
 
 

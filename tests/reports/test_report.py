@@ -180,6 +180,57 @@ def test_a_smooth_network_is_tiled_within_a_tolerance_that_is_stated(moons):
     assert "1 (tanh)" in again["folds"].reason
 
 
+def test_parts_in_the_way_for_one_reason_are_told_in_one_line(moons):
+    norms = nn.Sequential(nn.Linear(2, 4), nn.LayerNorm(4), nn.ReLU(), nn.LayerNorm(4), nn.Linear(4, 3)).eval()
+    lines = quiet(norms, *moons, include=["tiles"])["tiles"].reason.splitlines()
+    (told,) = (line for line in lines if "layer_norm" in line)
+    assert told.startswith("  - 1, 3 (LayerNorm): ")
+
+
+def test_sequences_have_a_loss_at_every_place():
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 3)).eval()
+    x, y = torch.randn(5, 7, 2), torch.arange(35).reshape(5, 7) % 3
+    found = quiet(net, x, y, include=["surface", "curvature"])
+    assert found["surface"].numbers["loss"] == found["curvature"].numbers["loss"] == "cross-entropy per place"
+    with torch.no_grad():
+        expected = nn.functional.cross_entropy(net(x).reshape(35, 3), y.reshape(35))
+    assert found["surface"].numbers["middle"] == pytest.approx(float(expected), rel=1e-4)
+    flat = ss.curvature(net, x.reshape(35, 2), y.reshape(35), loss="cross_entropy")
+    largest = float(ss.landscape.extreme_eigenvalues(flat)[0])
+    assert found["curvature"].numbers["largest eigenvalue"] == pytest.approx(largest)
+
+
+def test_token_ids_are_told_where_to_go():
+    with pytest.raises(ss.InputError, match=r"embeddings.*token_geometry"):
+        quiet(nn.Embedding(9, 2), torch.zeros(4, 3, dtype=torch.long))
+
+
+def test_modes_matter_where_layers_act_differently_in_training(classifier, moons):
+    plain = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 3)).train()
+    assert quiet(plain, *moons, include=["network"])["network"].numbers["units"] == 4
+    assert plain.training
+    with pytest.raises(ss.UnsupportedModelError, match=r"BatchNorm1d.*model\.eval\(\)"):
+        quiet(copy.deepcopy(classifier).train(), *moons)
+
+
+def test_a_window_of_one_class_has_no_boundary(moons):
+    constant = nn.Sequential(nn.Linear(2, 6), nn.ReLU(), nn.Linear(6, 2)).eval()
+    with torch.no_grad():
+        constant[2].bias += torch.tensor([100.0, 0.0])
+    assert "one class, so no boundary" in quiet(constant, *moons, include=["tiles"])["tiles"].headline
+
+
+def test_a_notebook_shows_words_and_pictures_and_where_the_page_is(classifier, moons, tmp_path):
+    shown = ss.report(classifier, *moons, out=tmp_path / "r.html", include=["network", "volume"], progress=False)
+    assert str(tmp_path / "r.html") in repr(shown)
+    assert "page" not in repr(quiet(classifier, *moons, include=["network"]))
+    box = shown._repr_html_()
+    assert box.count("<img") == box.count("data:image/png;base64,") == 1
+    assert shown["network"].headline in box
+    assert "at least twice as many" in box
+
+
 def test_an_error_inside_a_block_is_shown_and_the_others_are_measured(classifier, moons, monkeypatch):
     def broken(_subject):
         raise RuntimeError("out of luck")
@@ -290,11 +341,6 @@ def test_bad_input_is_told(classifier, moons, change, told):
     given = {"model": classifier, "x": moons[0], "y": moons[1], "out": None, "progress": False, **change}
     with pytest.raises(ss.InputError, match=told):
         ss.report(given.pop("model"), given.pop("x"), given.pop("y"), **given)
-
-
-def test_train_mode_is_refused(moons):
-    with pytest.raises(ss.InputError, match="eval"):
-        quiet(nn.Linear(2, 2).train(), *moons)
 
 
 def test_one_network_is_no_comparison(classifier, moons):

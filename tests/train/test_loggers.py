@@ -125,6 +125,43 @@ def test_the_log_of_a_hugging_face_trainer_gets_them() -> None:
     assert len(trainer.seen) == 3
 
 
+def test_the_state_that_training_ends_in_is_measured_and_logged() -> None:
+    seen: list[int] = []
+    watch = monitor(logger=lambda _numbers, step: seen.append(step))
+    for step in range(4):
+        watch.step(step)
+    record = watch.finish(7)
+    assert record is not None
+    assert (record["step"], record["late"], record["skipped"]) == (7, 3, 1)  # due at 4 and 6
+    assert [one["step"] for one in watch.records] == seen == [0, 2, 7]
+    assert watch.finish() is watch.finish(7) is None  # once is enough
+    assert monitor().finish() is None  # nothing was told, so there is no step to write it under
+    put_off = monitor(budget=1e-9)
+    for step in range(30):
+        put_off.step(step)
+    last = put_off.finish()
+    assert last is not None, "the budget does not hold for the last state"
+    assert last["step"] == 29
+
+
+def test_trainers_have_the_last_state_measured() -> None:
+    pytest.importorskip("transformers", reason="the transformers extra is not installed")
+
+    class State:
+        is_world_process_zero, global_step = True, 3
+
+    watch = monitor()
+    callback = trainer_callback(watch)
+    callback.on_train_begin(None, State(), None)
+    State.global_step = 4
+    State.is_world_process_zero = False
+    callback.on_train_end(None, State(), None)
+    assert [record["step"] for record in watch.records] == []  # due at 4, on the main process alone
+    State.is_world_process_zero = True
+    callback.on_train_end(None, State(), None)
+    assert [record["step"] for record in watch.records] == [4]
+
+
 def test_csv_is_written_beside_whatever_logger(tmp_path: Path) -> None:
     watch = told(out=tmp_path)
     with (tmp_path / "complexity.csv").open() as file:
@@ -140,6 +177,7 @@ def test_a_monitor_draws_its_records() -> None:
     assert list(lines["train"].get_xdata()) == [0, 2, 4]
     assert list(lines["train"].get_ydata()) == [record["train"] for record in watch.records]
     assert ax.get_xlabel() == "training step"
+    assert ax.get_ylabel() == "mean folds near a point"
     with pytest.raises(ss.InputError, match="among train"):
         watch.plot(["nothing"])
     with pytest.raises(ss.InputError, match="no records"):

@@ -264,6 +264,16 @@ def read_array(path: str, shape: tuple[int, ...] | None = None) -> np.ndarray:
     return array.reshape(len(array), *shape)
 
 
+def read_labels(path: str) -> torch.Tensor:
+    """Class numbers, if the file holds one whole number for each row, or targets."""
+    import torch
+
+    values = read_array(path)
+    flat = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+    whole = flat.ndim == 1 and bool((flat == flat.round()).all())
+    return torch.from_numpy(flat).long() if whole else torch.from_numpy(values).float()
+
+
 def _split_name(path: str) -> tuple[str, str | None]:
     file, colon, name = path.rpartition(":")
     return (file, name) if colon and file.endswith(".npz") else (path, None)

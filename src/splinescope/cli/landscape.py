@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from .._checks import check_rows_of
+from .._checks import check_file, check_rows_of
 from .._errors import InputError
-from ._inputs import MODEL_HELP, model_arguments, read_model
+from ._inputs import MODEL_HELP, model_arguments, read_array, read_labels, read_model
 from ._outputs import check_outputs, echo_json, note
 
 if TYPE_CHECKING:
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 @click.option(
     "--data",
     required=True,
-    type=click.Path(exists=True, dir_okay=False),
-    help='Inputs and targets: a .npz file with arrays "x" and "y" (y: class numbers, or one row of outputs each).',
+    help='Inputs, one per row: .npy, .npz (FILE.npz:name), .csv or .pt; or a .npz with both, arrays "x" and "y".',
 )
+@click.option("--labels", help="Class numbers, or one row of outputs each, in a file of the same kinds.")
 @click.option(
     "--loss",
     type=click.Choice(["squared", "cross_entropy"]),
@@ -58,9 +58,9 @@ if TYPE_CHECKING:
 @click.option("--html", type=click.Path(dir_okay=False), help="Write a page to turn the sampled 2-D surface.")
 @click.option("--json", "as_json", is_flag=True, help="Print the numbers as JSON.")
 def command(
-    model: str, weights: str | None, trust: bool, data: str, loss: str, layer: str | None, exact: bool, certified: bool,
-    dimensions: int, span: float, points: int, batch_norm: str, curvature: bool, seed: int, max_tiles: int,
-    plot: str | None, html: str | None, as_json: bool,
+    model: str, weights: str | None, trust: bool, data: str, labels: str | None, loss: str, layer: str | None,
+    exact: bool, certified: bool, dimensions: int, span: float, points: int, batch_norm: str, curvature: bool,
+    seed: int, max_tiles: int, plot: str | None, html: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """The loss around MODEL's parameters: a sampled or certified surface, or exact pieces.
 
@@ -68,6 +68,7 @@ def command(
     Examples:
       splinescope landscape my_models:net --weights net.safetensors --data train.npz --loss cross_entropy \\
           --plot surface.png --html surface.html
+      splinescope landscape net.onnx --data x.npy --labels y.npy --loss cross_entropy --curvature
       splinescope landscape my_models:net --data train.npz --exact --layer 2 --dimensions 1 --plot line.png
       splinescope landscape my_models:net --data train.npz --certified --span 0.2 --points 16 --html surface.html
       splinescope landscape my_models:net --data train.npz --layer 2 --curvature --json | jq .curvature
@@ -86,7 +87,7 @@ def command(
     if (exact or certified) and batch_norm != "fixed":
         raise InputError("--batch-norm reestimate goes with sampled surfaces: leave out --exact and --certified.")
     network = read_model(model, weights, trust=trust)
-    x, y = _load_data(data, loss, network)
+    x, y = _fitting(*_load_data(data, labels), loss, network)
     generator = torch.Generator().manual_seed(seed)
     moves = landscape.random_directions(network, dimensions, layer=layer, generator=generator)
     summary: dict[str, Any] = {"points": len(x), "loss": loss, "dimensions": dimensions, "exact": exact,
@@ -126,24 +127,36 @@ def command(
         click.echo(f"{name:24} {value}")
 
 
-def _load_data(path: str, loss: str, model: nn.Module | SplineNetwork) -> tuple[Tensor, Tensor]:
+def _load_data(path: str, labels: str | None) -> tuple[Tensor, Tensor]:
+    """Inputs and targets: from two files, or from one that holds both."""
     import torch
 
-    from ..landscape._losses import fitting_inputs
-    from ..landscape._parameters import check_model, precision_of
-
+    if labels is not None:
+        return torch.from_numpy(read_array(path)), read_labels(labels)
     if Path(path).suffix.lower() != ".npz":
-        raise InputError(f'--data must be a .npz file with arrays "x" and "y", got {Path(path).name!r}.')
+        raise InputError(
+            f'a loss needs targets: give --labels FILE beside --data {Path(path).name}, or a .npz with "x" and "y".'
+        )
+    check_file(path)
     try:
         with np.load(path, allow_pickle=False) as file:
             missing = {"x", "y"} - set(file.files)
             if missing:
                 raise InputError(f'--data {path} must hold "x" and "y", got {", ".join(file.files) or "nothing"}.')
-            x, y = torch.from_numpy(file["x"]), torch.from_numpy(file["y"])
+            return torch.from_numpy(file["x"]), torch.from_numpy(file["y"])
     except (ValueError, EOFError, TypeError, zipfile.BadZipFile) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"--data {path} cannot be read: {str(error).splitlines()[0]}") from error
+
+
+def _fitting(x: Tensor, y: Tensor, loss: str, model: nn.Module | SplineNetwork) -> tuple[Tensor, Tensor]:
+    """The data as the network takes them; class numbers as rows of outputs where the loss compares these."""
+    import torch
+
+    from ..landscape._losses import fitting_inputs
+    from ..landscape._parameters import check_model, precision_of
+
     module = check_model(model)
     dtype = precision_of(module)
     if len(x) == 0:
@@ -151,8 +164,10 @@ def _load_data(path: str, loss: str, model: nn.Module | SplineNetwork) -> tuple[
     if (shape := getattr(model, "input_shape", None)) is not None:
         x = check_rows_of(x, shape, "x")
     x, outputs = fitting_inputs(module, x.to(dtype) if x.is_floating_point() else x, dtype)
-    if y.is_floating_point() or loss != "squared":
-        return x, y.to(dtype) if y.is_floating_point() else y.long()
+    if y.is_floating_point():
+        return x, (y[:, None] if y.dim() == 1 and tuple(outputs) == (1,) else y).to(dtype)
+    if loss != "squared":
+        return x, y.long()
     if not outputs:
         raise InputError("--data: class numbers need a network of several outputs; give y as numbers.")
     classes = outputs[-1]

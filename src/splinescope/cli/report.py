@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ._inputs import MODEL_HELP, model_arguments, read_array, read_model, shape_option
+from ._inputs import MODEL_HELP, model_arguments, read_array, read_labels, read_model, shape_option
 from ._outputs import check_outputs, echo_json, note
 
 
@@ -37,12 +37,7 @@ def command(
     check_outputs(out)
     network = read_model(model, weights, trust=trust)
     points = torch.from_numpy(read_array(data, shape or getattr(network, "input_shape", None))).float()
-    targets = None
-    if labels is not None:
-        values = read_array(labels)
-        values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
-        whole = values.ndim == 1 and bool((values == values.round()).all())
-        targets = torch.from_numpy(values).long() if whole else torch.from_numpy(values).float()
+    targets = None if labels is None else read_labels(labels)
     found = report(
         network, points, targets, out=out, seed=seed, title=f"Report on {model}",
         include=None if include is None else [key.strip() for key in include.split(",")],

@@ -63,6 +63,7 @@ class ComplexityMonitor(TrainingMonitor):
     """
 
     name = "complexity"
+    drawn_as = "mean folds near a point"
 
     def __init__(
         self,

@@ -26,7 +26,7 @@ from ._registry import find, ids, source_of
 
 
 def reproduce(
-    experiment_ids: Iterable[str] | None = None,
+    experiment_ids: str | Iterable[str] | None = None,
     *,
     out: str | os.PathLike[str],
     size: Size = "full",
@@ -39,7 +39,7 @@ def reproduce(
     """Run experiments; write `ID.json`, `ID.png`, `index.html`, `summary.md` and `records.json` into `out`.
 
     Args:
-        experiment_ids: Which ones; all if None.
+        experiment_ids: Which one, or which ones; all if None.
         out: Folder, created if needed. A result that is there already, made by the same source, at the same size and
             with the same seed, is kept: an interrupted run goes on where it stopped. While an experiment of several
             minutes runs, its parts (a network each, about) are kept in `out/pieces`, and found there if it was
@@ -57,10 +57,15 @@ def reproduce(
 
     Returns:
         The outcomes by id; of a result that was kept, as it was read; of a known one without numbers.
+
+    Example:
+        >>> found = reproduce("decomposed-fig1", out="evidence", size="quick")    # doctest: +SKIP
+        >>> found["decomposed-fig1"].numbers                                      # doctest: +SKIP
     """
     check_choice(size, "size", ("quick", "full"))
     check_whole(jobs, "jobs")
-    chosen = [find(i).id for i in (ids() if experiment_ids is None else experiment_ids)]
+    asked = [experiment_ids] if isinstance(experiment_ids, str) else experiment_ids
+    chosen = [find(i).id for i in (ids() if asked is None else asked)]
     require("matplotlib.pyplot", "plot")
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)

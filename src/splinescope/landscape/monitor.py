@@ -54,6 +54,7 @@ class CurvatureMonitor(TrainingMonitor):
     """
 
     name = "curvature"
+    drawn_as = "curvature"
 
     def __init__(
         self,

@@ -324,7 +324,7 @@ class Lowering:
         where = module_path(source)
         kind = module_kind(source)
         self.kinds.add(operation(op).kind)
-        self.refusals.append((where, f"{where or 'model'} ({kind}): {op}", reason))
+        self.refusals.append((where, f"({kind}): {op}", reason))
         return self._resumed(node)
 
     def _resumed(self, node: Node) -> Live | Lost:
@@ -338,10 +338,16 @@ class Lowering:
 
 
 def told(refusals: list[tuple[str, str, str]]) -> list[str]:
-    """One line each; how a part handles the batch axis only where nothing else of it is in the way."""
+    """One line for each reason, with all the parts that it holds for.
+
+    How a part handles the batch axis is told only where nothing else of it is in the way.
+    """
     other = {path for path, _, reason in refusals if path and reason not in _BATCH}
-    kept = (f"{what} {reason}" for path, what, reason in refusals if path not in other or reason not in _BATCH)
-    return list(dict.fromkeys(kept))
+    parts: dict[str, dict[str, None]] = {}
+    for path, what, reason in refusals:
+        if path not in other or reason not in _BATCH:
+            parts.setdefault(f"{what} {reason}", {})[path or "model"] = None
+    return [f"{', '.join(paths)} {line}" for line, paths in parts.items()]
 
 
 def unmerged(value: Any) -> Any:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from .._checks import check_choice, check_positive
-from .._display import Result
+from .._display import Result, table
 from .._errors import InputError
 from ..network import Affine, trace
 from ..network._export import unwrap
@@ -47,6 +47,18 @@ class Initialization(Result):
     branches: tuple[str, ...]
     _before: tuple[tuple[Tensor, Tensor], ...] = field(repr=False)
     certainty = "exact"
+
+    def __repr__(self) -> str:
+        return f"Initialization({self.method!r}, {len(self.layers)} layers, {self.certainty})"
+
+    def summary(self) -> str:
+        """What was set, layer by layer, and where it is less than the method promises."""
+        rows = [("layer", "constant units", "residual branch")]
+        for path in self.layers:
+            still = len(self.constant.get(path, ()))
+            rows.append((path or "model", str(still) if still else "-", "yes" if path in self.branches else "-"))
+        sums = f"Sums that were not set as a whole go into: {', '.join(self.sums)}.\n" if self.sums else ""
+        return f"Set by {self.method!r}; undo() puts everything back.\n{table(rows)}\n{sums}{self.assurance}"
 
     @torch.no_grad()
     def undo(self) -> None:

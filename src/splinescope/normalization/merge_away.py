@@ -184,8 +184,8 @@ class MergeAway(Shown):
         self.merged_at = int(step)
         return True
 
-    def close(self) -> None:
-        """Nothing is open; monitors have this too."""
+    def finish(self, step: int) -> None:
+        """Training is over: nothing is merged any more; monitors measure then."""
 
     def _due(self, step: int) -> bool:
         if self._at is not None:

@@ -19,7 +19,14 @@ from ._axes import BOUNDARY_COLOR, RASTER_FROM, new_axes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from ..landscape import Conditioning, LossSection, LossSurface, PolynomialSection, SpectralDensity
+    from ..landscape import (
+        Conditioning,
+        LossSection,
+        LossSurface,
+        PolynomialSection,
+        SkipConditioning,
+        SpectralDensity,
+    )
 
 
 def plot_loss_section(
@@ -141,8 +148,21 @@ def plot_spectral_density(density: SpectralDensity, ax: Axes | None = None, *, w
     return ax
 
 
-def plot_conditioning(found: Mapping[str, Conditioning], ax: Axes | None = None) -> Axes:
-    """Condition numbers of several kinds of layers, one column of points each; singular ones in a band at the top."""
+def plot_conditioning(found: Mapping[str, Conditioning] | SkipConditioning, ax: Axes | None = None) -> Axes:
+    """Condition numbers of several kinds of layers, one column of points each; singular ones in a band at the top.
+
+    What `skip_conditioning` found has two columns for each block: with its skip, and without.
+    """
+    from ..landscape import SkipConditioning
+
+    if isinstance(found, SkipConditioning):
+        found = {
+            f"{block.skip.name}\n{way}": conditioning
+            for block in found
+            for way, conditioning in (("with", block.with_skip), ("without", block.without))
+        }
+    if not found:
+        raise InputError("there is nothing to draw: the network has no skip connections, or no layers were given.")
     ax = new_axes(ax)
     finite = np.concatenate([c.condition[np.isfinite(c.condition)].reshape(-1) for c in found.values()])
     top = 10 ** (np.ceil(np.log10(finite.max() if len(finite) else 10.0)) + 1)

@@ -15,19 +15,25 @@ _NOT_MEASURED = ("step", "seconds", "late")
 
 
 def plot_records(
-    records: Sequence[Mapping[str, Any]], names: Sequence[str] | None = None, ax: Axes | None = None
+    records: Sequence[Mapping[str, Any]],
+    names: Sequence[str] | None = None,
+    ax: Axes | None = None,
+    *,
+    label: str = "measured",
 ) -> Axes:
     """Numbers of a monitor's records over training steps, on an axis that is linear up to 1 and logarithmic beyond.
 
     Args:
         records: `monitor.records`.
-        names: Which numbers; by default those without a slash in their name: one per set of points, and the metrics.
+        names: Which numbers; by default those without a slash in their name: one per set of points, and the metrics;
+            all of them where none is without.
         ax: Where to draw.
+        label: Of the vertical axis.
     """
     if not records:
         raise InputError("there are no records to draw: call monitor.step(step) in the training loop first.")
     known = [name for name, value in records[-1].items() if isinstance(value, float) and name not in _NOT_MEASURED]
-    chosen = [name for name in known if "/" not in name] if names is None else list(names)
+    chosen = ([name for name in known if "/" not in name] or known) if names is None else list(names)
     if unknown := [name for name in chosen if name not in known]:
         raise InputError(f"names must be among {', '.join(known)}, got {', '.join(unknown)}.")
     ax = new_axes(ax)
@@ -37,7 +43,7 @@ def plot_records(
     ax.set_xscale("symlog", linthresh=1)
     ax.set_xlim(left=0)
     ax.set_xlabel("training step")
-    ax.set_ylabel(chosen[0] if len(chosen) == 1 else "measured")
-    if len(chosen) > 1:
+    ax.set_ylabel(label)
+    if chosen:
         ax.legend(frameon=False, fontsize="small")
     return ax

@@ -65,7 +65,7 @@ class ReportBlock(Result):
     @cached_property
     def picture(self) -> bytes | None:
         """The drawing as a PNG file, made once; None where there is nothing to draw (extra "plot")."""
-        return pictures([self])[0]
+        return None if self.draw is None else pictures([self])[0]
 
     def draw_on(self, figure: Figure, colours: tuple[float, float] | None = None) -> None:
         """Fill a figure with the picture, on a colour scale that it shares with others if one is given."""

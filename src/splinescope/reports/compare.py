@@ -36,7 +36,8 @@ class ModelComparison(Result):
         return weakest(found.certainty for found in self.reports.values())
 
     def __repr__(self) -> str:
-        return f"ModelComparison({', '.join(self.reports)})"
+        page = "" if self.page is None else f", page {str(self.page)!r}"
+        return f"ModelComparison({', '.join(self.reports)}{page})"
 
     def __getitem__(self, name: str) -> Report:
         return self.reports[name]

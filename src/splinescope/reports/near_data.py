@@ -86,7 +86,9 @@ def tiles(subject: Subject) -> ReportBlock:
     i, j, k = chosen
     near = "" if tolerance is None else f", tolerance={tolerance:.2g}"
     subject_of = "the network" if tolerance is None else "a network near the smooth one"
-    length = f", boundary of length {boundary.length:.3g}" if boundary is not None else ""
+    length = "" if boundary is None else (
+        f", boundary of length {boundary.length:.3g}" if boundary.length > 0 else ", one class, so no boundary"
+    )  # fmt: skip
     line = "The line is where the predicted class changes: tiles gather" if boundary is not None else "Tiles gather"
     return ReportBlock(
         "tiles",

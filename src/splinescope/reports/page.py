@@ -41,32 +41,50 @@ def side_by_side(title: str, columns: Mapping[str, Iterable[ReportBlock]], subti
     return _shell(title, "".join(parts))
 
 
-def body(blocks: Iterable[ReportBlock], figures: bool = True) -> str:
+def body(blocks: Iterable[ReportBlock]) -> str:
     """A section for each block."""
     return "".join(
-        f"<section id='{b.key}' class='{_class(b)}'><h2>{html.escape(b.title)}</h2>"
-        f"{_inside(b, figures=figures)}</section>"
+        f"<section id='{b.key}' class='{_class(b)}'><h2>{html.escape(b.title)}</h2>{_inside(b)}</section>"
         for b in blocks
     )
 
 
-def _inside(block: ReportBlock, *, reading: bool = True, figures: bool = True, picture: str | None = None) -> str:
+def notebook(head: str, blocks: Iterable[ReportBlock]) -> str:
+    """The blocks for a notebook, which has a style of its own: words, and one picture each."""
+    parts = [f"<p><b>{html.escape(head)}</b></p>"]
+    for block in blocks:
+        parts.append(f"<h3>{html.escape(block.title)}</h3>{_words(block)}")
+        try:
+            picture = block.picture
+        except MissingExtraError as error:
+            picture = None
+            parts.append(f"<p>{html.escape(f'No picture: {error}')}</p>")
+        if picture is not None:
+            parts.append(f"<img style='width:32rem;max-width:100%' alt='{_alt(block)}' src='{_data(picture)}'>")
+    return "".join(parts)
+
+
+def _inside(block: ReportBlock, *, reading: bool = True, picture: str | None = None) -> str:
+    text = _words(block, reading=reading)
+    if block.state != "measured":
+        return text
+    shown = _pictures([block])[0] if picture is None else picture
+    numbers = html.escape(json.dumps(block.numbers, indent=1, default=float))
+    text += f"<details><summary>numbers, {block.seconds:.1f} s</summary><pre>{numbers}</pre></details>"
+    return f"<div class='two'><div>{text}</div><div>{shown}</div></div>"
+
+
+def _words(block: ReportBlock, *, reading: bool = True) -> str:
     if block.state != "measured":
         lines = "<br>".join(html.escape(line) for line in block.reason.splitlines())
         return f"<p class='reason'><b>{block.state}</b>: {lines}</p>"
-    text = [
+    return "".join([
         f"<p class='headline'>{html.escape(block.headline)}</p>",
         f"<p class='certainty'><span class='{block.certainty}'>{block.certainty}</span> {html.escape(block.scope)}</p>",
         f"<p>{html.escape(block.reading)}</p>" if reading else "",
         f"<p class='typical'>{html.escape(block.typical)}</p>" if block.typical else "",
         f"<p class='call'>more: <code>{html.escape(block.call)}</code></p>",
-    ]
-    if not figures:
-        return "".join(text)
-    shown = _pictures([block])[0] if picture is None else picture
-    numbers = html.escape(json.dumps(block.numbers, indent=1, default=float))
-    text.append(f"<details><summary>numbers, {block.seconds:.1f} s</summary><pre>{numbers}</pre></details>")
-    return f"<div class='two'><div>{''.join(text)}</div><div>{shown}</div></div>"
+    ])  # fmt: skip
 
 
 def _class(block: ReportBlock) -> str:
@@ -81,11 +99,15 @@ def _pictures(blocks: list[ReportBlock]) -> list[str]:
         return [f"<p class='meta'>No picture: {html.escape(str(error))}</p>" if block.draw else "" for block in blocks]
     return [
         f"<picture><source media='(prefers-color-scheme: dark)' srcset='{_data(by_night)}'>"
-        f"<img alt='{html.escape(block.title)}: {html.escape(block.headline)}' src='{_data(by_day)}'></picture>"
+        f"<img alt='{_alt(block)}' src='{_data(by_day)}'></picture>"
         if by_day is not None and by_night is not None
         else ""
         for block, by_day, by_night in zip(blocks, light, dark, strict=True)
     ]
+
+
+def _alt(block: ReportBlock) -> str:
+    return html.escape(f"{block.title}: {block.headline}")
 
 
 def _data(picture: bytes) -> str:

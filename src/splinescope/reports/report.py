@@ -57,7 +57,8 @@ class Report(Result):
     def __repr__(self) -> str:
         states = [block.state for block in self.blocks]
         failed = f", {states.count('failed')} failed" if "failed" in states else ""
-        return f"Report({states.count('measured')} of {len(states)} blocks measured on {self.points} points{failed})"
+        page = "" if self.page is None else f", page {str(self.page)!r}"
+        return f"Report({states.count('measured')} of {len(states)} blocks on {self.points} points{failed}{page})"
 
     def __getitem__(self, key: str) -> ReportBlock:
         for block in self.blocks:
@@ -77,9 +78,10 @@ class Report(Result):
         return "\n".join(block.summary() for block in self.blocks)
 
     def _repr_html_(self) -> str:
-        from .page import body
+        """For notebooks: every block with its picture, as far as those can be drawn."""
+        from .page import notebook
 
-        return body(self.blocks, figures=False)
+        return notebook(repr(self), self.blocks)
 
 
 def report(

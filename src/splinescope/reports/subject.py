@@ -14,13 +14,17 @@ from .._checks import as_float64_array, as_rows, check_rows_of, running_on
 from .._errors import InputError, UnsupportedModelError
 from ..complexity import data_spacing
 from ..network import SplineNetwork, trace
-from ..network._export import check_readable
+from ..network._export import check_mode
 from ..network._outputs import one_tensor
 from ..network._program import Smooth
 from .block import NotApplicable
 
 _TOLERANCE = 0.01  # of the outputs' range over the data
 _RANGE_POINTS = 256
+
+_TOKENS = (
+    " For token ids give their embeddings, and a module that takes these; token_geometry takes the ids themselves."
+)
 
 Loss = str | Callable[[Tensor, Tensor], Tensor]
 
@@ -139,6 +143,8 @@ class Subject:
             return "binary cross-entropy", _binary(ending)
         if self.classes is not None:
             return "cross-entropy", _multiclass(ending)
+        if not self.y.is_floating_point() and self.y.shape[1:] == self.output.shape[1:-1]:
+            return "cross-entropy per place", _per_place
         if self.y.numel() != len(self.y) * self.output[0].numel():
             raise NotApplicable(
                 f"the targets have shape {tuple(self.y.shape[1:])}, the outputs {tuple(self.output.shape[1:])}."
@@ -149,6 +155,11 @@ class Subject:
 def _squared(outputs: Tensor, targets: Tensor) -> Tensor:
     """Mean over the rows of the squared distance; a column of targets may come without its axis."""
     return (outputs.flatten(1) - targets.reshape(len(targets), -1).to(outputs.dtype)).square().sum(1).mean()
+
+
+def _per_place(outputs: Tensor, targets: Tensor) -> Tensor:
+    """Mean cross-entropy of sequences: class numbers `[N, T]` against scores `[N, T, classes]`."""
+    return nn.functional.cross_entropy(outputs.flatten(0, -2), targets.flatten())
 
 
 def _multiclass(ending: str) -> Loss:
@@ -170,15 +181,13 @@ def as_subject(model: Any, x: Any, y: Any, seed: int) -> Subject:
     """Checked arguments of a report."""
     if not isinstance(model, nn.Module | SplineNetwork):
         raise InputError(f"model must be a torch.nn.Module or the result of trace or load, got {type(model).__name__}.")
-    if isinstance(model, nn.Module) and model.training:
-        raise InputError("model must be in evaluation mode for a report: call model.eval() first.")
     if isinstance(model, nn.Module):
-        check_readable(model)
+        check_mode(model)
     points = x.detach().cpu() if isinstance(x, Tensor) else torch.from_numpy(as_float64_array(x, "x"))
     if not points.is_floating_point() or points.dim() < 2 or len(points) < 2:
         raise InputError(
             f"x must hold at least 2 floating-point inputs, shape (N, *input shape), got {points.dtype} of shape "
-            f"{tuple(points.shape)}."
+            f"{tuple(points.shape)}.{'' if points.is_floating_point() else _TOKENS}"
         )
     if not bool(points.isfinite().all()):
         raise InputError("x must be finite, got NaN or infinite values.")

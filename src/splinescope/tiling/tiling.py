@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._display import Certainty, table
+from .._display import Certainty, box, table
 from .._errors import InputError
 from ..network import units_of_cuts
 from . import kernels
@@ -105,7 +105,7 @@ class Tiling(Measures):
         around = ", widget() lets you look around" if self.dimension in (2, 3) else ""
         note = f"summary() tells more, plot() draws it{around}."
         head = f"<b>{escape(repr(self))}</b> <i>({self.certainty})</i>"
-        return f"<div>{head}<pre>{escape(table(rows))}\n{note}</pre>{thumbnail(self)}</div>"
+        return box(head, f"{table(rows)}\n{note}", thumbnail(self))
 
     @property
     def count(self) -> int:

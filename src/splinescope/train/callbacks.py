@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from .._checks import require
@@ -14,15 +15,15 @@ class Told(Protocol):
     def step(self, step: int) -> Any:
         """Training is at this step."""
 
-    def close(self) -> None:
-        """Training is over."""
+    def finish(self, step: int) -> Any:
+        """Training is over, at this step."""
 
 
 def lightning_callback(monitor: Told) -> Any:
     """A `lightning.pytorch.Callback` that tells the monitor each global step.
 
-    Monitors measure on the main process only, and what they measure goes to the trainer's own loggers; a schedule that
-    changes the model (`MergeAway`) is told on every process.
+    Monitors measure on the main process only, the last state always, and what they measure goes to the trainer's own
+    loggers; a schedule that changes the model (`MergeAway`) is told on every process.
 
     Example:
         >>> trainer = Trainer(callbacks=[lightning_callback(monitor)])    # doctest: +SKIP
@@ -31,18 +32,18 @@ def lightning_callback(monitor: Told) -> Any:
 
     class TellMonitor(base):
         def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-            _tell(trainer)
+            _tell(trainer, monitor.step)
 
         def on_train_batch_end(self, trainer: Any, pl_module: Any, *_: Any) -> None:
-            _tell(trainer)
+            _tell(trainer, monitor.step)
 
         def on_train_end(self, trainer: Any, pl_module: Any) -> None:
-            monitor.close()
+            _tell(trainer, monitor.finish)
 
-    def _tell(trainer: Any) -> None:
+    def _tell(trainer: Any, told: Callable[[int], Any]) -> None:
         if isinstance(monitor, TrainingMonitor) and not trainer.is_global_zero:
             return
-        record = monitor.step(trainer.global_step)
+        record = told(trainer.global_step)
         if isinstance(monitor, TrainingMonitor) and record is not None:
             for logger in trainer.loggers:
                 logger.log_metrics(monitor.numbers(record), step=trainer.global_step)
@@ -52,6 +53,8 @@ def lightning_callback(monitor: Told) -> Any:
 
 def trainer_callback(monitor: Told, trainer: Any = None) -> Any:
     """A `transformers.TrainerCallback` that tells the monitor each global step.
+
+    The state that training ends in is always measured.
 
     Args:
         monitor: What is told: a monitor on the main process only, a schedule that changes the model on every one.
@@ -65,16 +68,19 @@ def trainer_callback(monitor: Told, trainer: Any = None) -> Any:
 
     class TellMonitor(base):
         def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            self.on_step_end(args, state, control)
+            _tell(state, monitor.step)
 
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            if isinstance(monitor, TrainingMonitor) and not state.is_world_process_zero:
-                return
-            record = monitor.step(state.global_step)
-            if isinstance(monitor, TrainingMonitor) and trainer is not None and record is not None:
-                trainer.log(monitor.numbers(record))
+            _tell(state, monitor.step)
 
         def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            monitor.close()
+            _tell(state, monitor.finish)
+
+    def _tell(state: Any, told: Callable[[int], Any]) -> None:
+        if isinstance(monitor, TrainingMonitor) and not state.is_world_process_zero:
+            return
+        record = told(state.global_step)
+        if isinstance(monitor, TrainingMonitor) and trainer is not None and record is not None:
+            trainer.log(monitor.numbers(record))
 
     return TellMonitor()

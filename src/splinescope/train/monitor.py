@@ -46,6 +46,8 @@ class TrainingMonitor(Shown, ABC):
 
     name: str
     """Names the files and the group in loggers."""
+    drawn_as: str = "measured"
+    """What the numbers are, on the vertical axis of `plot`."""
 
     def __init__(
         self,
@@ -142,9 +144,7 @@ class TrainingMonitor(Shown, ABC):
         self._last = step
         if self._due is None or step < self._due or not self._budget.affordable(time.perf_counter()):
             return None
-        record = self.measure(step, late=step - self._due, skipped=self._passed_over())
-        self._due = self._schedule.next_after(step)
-        return record
+        return self._measured_late(step)
 
     def measure(self, step: int, *, late: int = 0, skipped: int = 0) -> Record:
         """Measure now, due or not; `late` is by how many steps the budget put it off, `skipped` what fell due since."""
@@ -162,6 +162,13 @@ class TrainingMonitor(Shown, ABC):
                 self._journal.snapshot(self.model, step)
         self._loggers.write(record)
         self._budget.spend(time.perf_counter() - start)
+        return record
+
+    def _measured_late(self, step: int) -> Record:
+        """Measure now what was due at this step or before, or nothing that was due at all."""
+        late = 0 if self._due is None else max(0, step - self._due)
+        record = self.measure(step, late=late, skipped=self._passed_over())
+        self._due = self._schedule.next_after(step)
         return record
 
     def _passed_over(self) -> int:
@@ -192,7 +199,22 @@ class TrainingMonitor(Shown, ABC):
         """Draw the records over the steps of training: these numbers (None: one curve for each set or metric)."""
         from ..plot import plot_records
 
-        return plot_records(self.records, names, ax)
+        return plot_records(self.records, names, ax, label="measured" if self._metrics else self.drawn_as)
+
+    def finish(self, step: int | None = None) -> Record | None:
+        """Training is over, at this step (None: the last one told): measure the state that it ended in, and close.
+
+        It is measured whatever schedule and budget say, unless it was already; returns the record if so.
+        """
+        if step is not None and self._last is None:
+            self._begin(step)
+        if step is not None:
+            self._last = step if self._last is None else max(step, self._last)
+        record = None
+        if self._last is not None and not (self._records and self._records[-1]["step"] >= self._last):
+            record = self._measured_late(self._last)
+        self.close()
+        return record
 
     def close(self) -> None:
         """Flush the loggers, and close those that the monitor opened."""
