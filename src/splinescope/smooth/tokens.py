@@ -61,8 +61,8 @@ def token_geometry(
             of them; else, and with `forward`, it only leaves padding out of the statistics.
         forward: How to call the model, `(model, batch) -> anything`.
         gates: Paths of the linear layers that make the pre-activations, if they are not to be looked for.
-        window: Cut longer sequences into pieces of this many tokens, each run by itself; of a mapping every entry, which
-            must be `[B, T, ...]`.
+        window: Cut longer sequences into pieces of this many tokens, each run by itself; of a mapping every entry
+            (they must be `[B, T, ...]`).
         attention: Read attention too; fused attention is then computed with its weights written out.
 
     Returns:
