@@ -13,7 +13,7 @@ from .._errors import InputError
 from ..tiling.quantities import QUANTITIES, Quantity, available, corner_depths, tile_quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from ..tiling import Tiling
 
@@ -29,7 +29,12 @@ def pack(content: Any) -> bytes:
     Layout: uint32 length of the JSON text, the text padded to a multiple of 8, then the arrays, each 8-aligned. In
     the text an array is `{"$": [dtype, first byte after the text, count]}`; its shape is not kept.
     """
-    parts: list[bytes] = []
+    return b"".join(packed_pieces(content))
+
+
+def packed_pieces(content: Any) -> Iterator[bytes | memoryview]:
+    """The bytes of `pack` piece by piece: arrays are looked at where they are, not copied."""
+    arrays: list[np.ndarray] = []
     size = 0
 
     def plain(value: Any) -> Any:
@@ -38,14 +43,16 @@ def pack(content: Any) -> bytes:
             return value.item() if isinstance(value, np.generic) else _not_json(value)
         if value.dtype.name not in _DTYPES:
             raise TypeError(f"arrays of a frame are {', '.join(_DTYPES)}, got {value.dtype}")
-        raw = np.ascontiguousarray(value, value.dtype.newbyteorder("<")).tobytes()
+        arrays.append(np.ascontiguousarray(value, value.dtype.newbyteorder("<")).reshape(-1))
         place = {"$": [value.dtype.name, size, value.size]}
-        parts.extend([raw, b"\0" * (-len(raw) % 8)])
-        size += len(raw) + -len(raw) % 8
+        size += value.nbytes + -value.nbytes % 8
         return place
 
     text = json.dumps(content, default=plain, allow_nan=False).encode()
-    return b"".join([struct.pack("<I", len(text)), text, b"\0" * (-(4 + len(text)) % 8), *parts])
+    yield struct.pack("<I", len(text)) + text + b"\0" * (-(4 + len(text)) % 8)
+    for array in arrays:
+        yield array.view(np.uint8).data
+        yield b"\0" * (-array.nbytes % 8)
 
 
 def tiling_frame(

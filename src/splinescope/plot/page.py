@@ -7,7 +7,7 @@ import html
 import os
 import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from .._errors import InputError
 from .._files import replacing
-from .frame import pack, tiling_frame
+from .frame import packed_pieces, tiling_frame
 from .space_frame import space_frame
 
 if TYPE_CHECKING:
     from ..tiling import Tiling
 
+_BYTES_TOGETHER = 1 << 22
 _SHARED = ("frame.js", "colors.js", "gl.js", "pointer.js", "words.js")
 _PLANE = ("mesh.js", "software.js", "painter.js", "viewer.js", "panel.js")
 _SPACE = ("solid.js", "camera.js", "space_painter.js", "space.js", "space_panel.js")
@@ -69,26 +70,46 @@ def write_page(
     y: Any = None,
 ) -> None:
     """Write a page to explore; see `Tiling.to_html`."""
-    text = render_page(tiling, title=title, color=color, x=x, y=y)
-    with replacing(path) as partial:
-        partial.write_text(text, encoding="utf-8")
+    with replacing(path) as partial, open(partial, "wb") as file:
+        file.writelines(_pieces(tiling, title, color, x, y))
 
 
 def render_page(
     tiling: Tiling, *, title: str = "Tiling", color: str | None = None, x: Any = None, y: Any = None
 ) -> str:
     """The page as text: template, viewer and data (a compressed frame in base64) in one, with no links out."""
+    return b"".join(_pieces(tiling, title, color, x, y)).decode()
+
+
+def _pieces(tiling: Tiling, title: str, color: str | None, x: Any, y: Any) -> Iterator[bytes]:
+    """The page piece by piece: the data of millions of tiles is never there as a whole."""
     viewer = viewer_of(tiling)
-    frame = zlib.compress(pack(viewer.frame(tiling, title=title, color=color, x=x, y=y)), 1)
     parts = {
         "title": html.escape(title),
         "style": web_file("tiling.css"),
         "body": web_file(viewer.body),
-        "data": base64.b64encode(frame).decode("ascii"),
         "script": script_of(viewer),
         "explore": viewer.explore,
     }
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], web_file("tiling.html"))
+    for number, text in enumerate(re.split(r"\{\{(\w+)\}\}", web_file("tiling.html"))):
+        if number % 2 == 0:
+            yield text.encode()
+        elif text != "data":
+            yield parts[text].encode()
+        else:
+            yield from _compressed(packed_pieces(viewer.frame(tiling, title=title, color=color, x=x, y=y)))
+
+
+def _compressed(pieces: Iterable[bytes | memoryview]) -> Iterator[bytes]:
+    """base64 of the compressed bytes of all pieces."""
+    press, left = zlib.compressobj(1), b""
+    for piece in pieces:
+        for start in range(0, len(piece), _BYTES_TOGETHER):
+            left += press.compress(piece[start : start + _BYTES_TOGETHER])
+            whole = len(left) - len(left) % 3
+            yield base64.b64encode(left[:whole])
+            left = left[whole:]
+    yield base64.b64encode(left + press.flush())
 
 
 @cache

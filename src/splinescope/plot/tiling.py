@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -286,29 +285,32 @@ def shading(
 def filled_tiles(tiling: Tiling, quantity: Quantity, cmap: Colormap, norm: Normalize) -> PathCollection:
     """All tiles as one collection with a compound path per colour: the cost per tile is that of its corners only."""
     collections, paths = require("matplotlib.collections", "plot"), require("matplotlib.path", "plot")
-    offsets, corners = tiling.tiles.offsets, tiling.tiles.corners
     shade = np.minimum(np.asarray(norm(quantity.values), float), cmap.N - 1)  # a BoundaryNorm gives the number itself
     if not isinstance(norm, require("matplotlib.colors", "plot").BoundaryNorm):
         shade = np.floor(shade * (cmap.N - 1e-6))
     order = np.argsort(shade, kind="stable")
-    sizes = np.diff(offsets)[order]
-    ends = np.cumsum(sizes + 1)
-    starts = ends - sizes - 1
-    # each tile's corners, then its first one again to close it
-    places = np.arange(ends[-1] if len(ends) else 0) - np.repeat(starts, sizes + 1)
-    places = np.where(places == np.repeat(sizes, sizes + 1), 0, places) + np.repeat(offsets[:-1][order], sizes + 1)
-    points = tiling.vertices[corners[places]]
-    codes = np.full(len(points), paths.Path.LINETO, paths.Path.code_type)
-    codes[starts] = paths.Path.MOVETO
-    codes[ends - 1] = paths.Path.CLOSEPOLY
     shades, first = np.unique(shade[order], return_index=True)
-    cuts = [*starts[first], len(points)]
-    compound = [paths.Path(points[a:b], codes[a:b]) for a, b in itertools.pairwise(cuts)]
+    groups = np.split(order, first[1:]) if len(order) else []
+    compound = [paths.Path(*_outlines(tiling, group, paths.Path)) for group in groups]
     tiles = collections.PathCollection(
         compound, antialiased=False, linewidth=0.0, rasterized=tiling.count >= RASTER_FROM, cmap=cmap, norm=norm
     )
     tiles.set_facecolor(cmap(shades.astype(int)))
     return tiles
+
+
+def _outlines(tiling: Tiling, chosen: np.ndarray, path: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Points `[n, 2]` and codes `[n]` of a path around each of some tiles: its corners, then the first one again."""
+    offsets = tiling.tiles.offsets
+    sizes = offsets[chosen + 1] - offsets[chosen]
+    ends = np.cumsum(sizes + 1)
+    starts = ends - sizes - 1
+    places = np.arange(ends[-1]) - np.repeat(starts - offsets[chosen], sizes + 1)
+    places[ends - 1] = offsets[chosen]
+    codes = np.full(len(places), path.LINETO, path.code_type)
+    codes[starts] = path.MOVETO
+    codes[ends - 1] = path.CLOSEPOLY
+    return tiling.vertices[tiling.tiles.corners[places]], codes
 
 
 def drawn_lines(segments: np.ndarray, colors: Any, which: np.ndarray | None = None, **style: Any) -> PathCollection:

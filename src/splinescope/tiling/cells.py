@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._display import Shown
-from ._mesh import half_edges, pair_half_edges
+from ._walls import walls_of_polygons
 
 if TYPE_CHECKING:
     from .polytopes import Facets
@@ -46,12 +46,8 @@ class Cells(Shown):
         if points.shape[1] == 1:
             ends, units, tiles = _walls_of_intervals(self.corners, labels)
         else:
-            following, tile_of = half_edges(self.offsets, self.corners)
-            first, second = pair_half_edges(self.offsets, self.corners)
-            ends = np.stack([self.corners[first], following[first]], 1)
-            units = labels[first]
-            tiles = np.stack([tile_of[first], np.where(second >= 0, tile_of[second], -1)], 1)
-        return Walls(ends, tiles.astype(np.int32), units, site_of(units))
+            ends, tiles, units = walls_of_polygons(self.offsets, self.corners, labels, len(points))
+        return Walls(ends, tiles.astype(np.int32, copy=False), units, site_of(units))
 
 
 @dataclass(frozen=True, repr=False)

@@ -20,6 +20,8 @@ from .kernels import jit
 if TYPE_CHECKING:
     from .tiling import Tiling
 
+_WALLS_TOGETHER = 1 << 20
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Folds(OfTiling):
@@ -130,6 +132,21 @@ def folds(tiling: Tiling) -> Folds:
     depths = np.array([site.depth for site in tiling.sites], np.int64)
     lengths = tiling.walls.sizes(tiling.vertices)[walls]
     return Folds(tiling, walls, sites, units, depths[sites], lengths, certainty=tiling.certainty)
+
+
+def sizes_by_layer(tiling: Tiling) -> dict[int, float]:
+    """Layer depth -> `Folds.lengths_by_layer` by blocks of walls: a plane has three walls for each tile."""
+    if tiling.dimension != 2:
+        return folds(tiling).lengths_by_layer()
+    depths = np.array([site.depth for site in tiling.sites] + [0])  # sites[-1], outside, is the last
+    totals = np.zeros(depths.max() + 1)
+    walls = tiling.walls
+    for start in range(0, len(walls), _WALLS_TOGETHER):
+        part = slice(start, start + _WALLS_TOGETHER)
+        ends = tiling.vertices[walls.ends[part]]
+        lengths = np.linalg.norm(ends[:, 1] - ends[:, 0], axis=1)
+        totals += np.bincount(depths[walls.sites[part]], lengths, len(totals))
+    return {depth: float(totals[depth]) for depth in sorted({site.depth for site in tiling.sites})}
 
 
 def bends(tiling: Tiling) -> Bends:

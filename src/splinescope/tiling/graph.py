@@ -10,6 +10,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from .._checks import require
+from ._walls import join_tiles
 from .approximation import OfTiling
 
 if TYPE_CHECKING:
@@ -68,9 +69,10 @@ def components(tiling: Tiling, walls: np.ndarray) -> tuple[int, np.ndarray]:
 
 def counts_by_depth(tiling: Tiling) -> dict[int, int]:
     """See `Tiling.counts_by_depth`."""
-    depth_of_site = np.array([site.depth for site in tiling.sites] + [0])
-    depths = depth_of_site[tiling.walls.sites]  # -1, outside, is the last
-    counts = {0: components(tiling, depths > 0)[0]}
-    for depth in sorted({site.depth for site in tiling.sites}):
-        counts[depth] = components(tiling, depths > depth)[0]
-    return counts
+    depths = np.array([site.depth for site in tiling.sites] + [0])  # sites[-1], outside, is the last
+    walls, parents, counts = tiling.walls, np.arange(tiling.count, dtype=np.int32), {}
+    left = tiling.count
+    for depth in sorted({site.depth for site in tiling.sites}, reverse=True):  # joined across all deeper walls so far
+        counts[depth] = left
+        left -= join_tiles(walls.tiles, walls.sites, depths, depth, parents)
+    return dict(sorted({**counts, 0: left}.items()))

@@ -19,6 +19,8 @@ from .approximation import OfTiling
 if TYPE_CHECKING:
     from .tiling import Tiling
 
+_CORNERS_TOGETHER = 1 << 20
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Quantity(OfTiling):
@@ -114,8 +116,12 @@ def corner_depths(tiling: Tiling) -> np.ndarray:
     """`[M]` depth of the fold that leads from each corner to the next (in a space: of each tile's facets); 0 on the
     domain's boundary."""
     ends = np.cumsum([0, *(site.cuts for site in tiling.sites)])
-    depths = np.array([0, *(site.depth for site in tiling.sites)])
-    return depths[np.searchsorted(ends, tiling.corner_labels, side="right")]  # label -1 is before the first site
+    depths = np.array([0, *(site.depth for site in tiling.sites)], np.int32)
+    found = np.empty(len(tiling.corner_labels), np.int32)
+    for start in range(0, len(found), _CORNERS_TOGETHER):
+        part = slice(start, start + _CORNERS_TOGETHER)
+        found[part] = depths[np.searchsorted(ends, tiling.corner_labels[part], side="right")]  # -1: before the first
+    return found
 
 
 def _has_outputs(tiling: Tiling) -> bool:

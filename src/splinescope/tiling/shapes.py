@@ -11,6 +11,8 @@ from .kernels import jit
 if TYPE_CHECKING:
     from .tiling import Tiling
 
+_TILES_TOGETHER = 1 << 18
+
 
 def centroids(tiling: Tiling) -> np.ndarray:
     """See `Tiling.centroids`."""
@@ -18,15 +20,20 @@ def centroids(tiling: Tiling) -> np.ndarray:
         return tiling.vertices[tiling.tiles.corners, 0].reshape(-1, 2).mean(1, keepdims=True)
     if tiling.dimension > 2:
         return tiling.moments[1]
-    return _polygon_moments(tiling)[:, :2]
+    return _polygon_moments(tiling, slice(0, tiling.count))[:, :2]
 
 
 def eccentricities(tiling: Tiling) -> np.ndarray:
     """See `Tiling.eccentricities`."""
-    _, _, xx, xy, yy = _polygon_moments(tiling).T
-    spread = np.hypot((xx - yy) / 2, xy)
-    total = (xx + yy) / 2 + spread
-    return np.sqrt(np.clip(np.divide(2 * spread, total, out=np.ones_like(total), where=total > 0), 0.0, 1.0))
+    found = np.empty(tiling.count)
+    for start in range(0, tiling.count, _TILES_TOGETHER):
+        part = slice(start, min(start + _TILES_TOGETHER, tiling.count))
+        _, _, xx, xy, yy = _polygon_moments(tiling, part).T
+        spread = np.hypot((xx - yy) / 2, xy)
+        total = (xx + yy) / 2 + spread
+        ratio = np.divide(2 * spread, total, out=np.ones_like(total), where=total > 0)
+        found[part] = np.sqrt(np.clip(ratio, 0.0, 1.0))
+    return found
 
 
 def inradii(tiling: Tiling) -> np.ndarray:
@@ -39,10 +46,10 @@ def inradii(tiling: Tiling) -> np.ndarray:
     return radii
 
 
-def _polygon_moments(tiling: Tiling) -> np.ndarray:
-    """`[K, 5]` mean x, mean y and the covariance xx, xy, yy of the uniform distribution on each tile."""
-    moments = np.empty((tiling.count, 5))
-    _moments(tiling.tiles.offsets, tiling.tiles.corners, tiling.vertices, moments)
+def _polygon_moments(tiling: Tiling, part: slice) -> np.ndarray:
+    """`[n, 5]` mean x, mean y and the covariance xx, xy, yy of the uniform distribution on each of some tiles."""
+    moments = np.empty((part.stop - part.start, 5))
+    _moments(tiling.tiles.offsets[part.start : part.stop + 1], tiling.tiles.corners, tiling.vertices, moments)
     return moments
 
 

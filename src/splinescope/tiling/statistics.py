@@ -15,7 +15,7 @@ from . import graph, maps, shapes
 from .approximation import OfTiling
 from .bounds import zaslavsky
 from .crofton import crofton_constant
-from .folds import folds
+from .folds import sizes_by_layer
 from .locate import counts_near
 from .quantities import tile_quantity
 
@@ -91,11 +91,10 @@ def density_near(tiling: Tiling, points: Any, radius: float) -> np.ndarray:
 
 def growth(tiling: Tiling) -> Growth:
     """See `Tiling.growth`."""
-    table = folds(tiling)
     if tiling.dimension == 1:
-        density = len(table) / tiling.view.size
+        density = int(np.count_nonzero(tiling.walls.units >= 0)) / tiling.view.size
     else:
-        density = crofton_constant(tiling.dimension) * float(table.lengths.sum()) / tiling.view.size
+        density = crofton_constant(tiling.dimension) * sum(sizes_by_layer(tiling).values()) / tiling.view.size
     units = sum(site.units for site in tiling.sites)
     return Growth(density, units, density / units if units else 0.0, certainty=tiling.certainty)
 
@@ -211,8 +210,8 @@ def summary(tiling: Tiling) -> Summary:
         if tiling.values is not None or tiling.frozen is not None:
             rows += _spread("slope", maps.slope_norms(tiling), areas)
     if tiling.dimension > 1:
-        walls = folds(tiling)
-        rows += [(f"fold {walls.measure}, layer {d}", x) for d, x in walls.lengths_by_layer().items()]
+        kind = "length" if plane else "area" if tiling.dimension == 3 else "volume"
+        rows += [(f"fold {kind}, layer {d}", x) for d, x in sizes_by_layer(tiling).items()]
     rows.append(("folds met per unit length of a line", growth(tiling).folds_per_length))
     return Summary(tuple(rows), certainty=tiling.certainty)
 

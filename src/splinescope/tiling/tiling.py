@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from ..network import Program, Site, SplineNetwork
     from .approximation import Approximation
 
+_WALLS_TOGETHER = 1 << 20
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Tiling(Measures):
@@ -134,7 +136,11 @@ class Tiling(Measures):
         """Every wall once, with its sides and what made it: `Walls`, or `Facets` in three and more dimensions."""
 
         def site_of(cuts: np.ndarray) -> np.ndarray:
-            return units_of_cuts(self.sites, cuts)[0].astype(np.int32)
+            sites = np.empty(len(cuts), np.int32)
+            for start in range(0, len(cuts), _WALLS_TOGETHER):
+                part = slice(start, start + _WALLS_TOGETHER)
+                sites[part] = units_of_cuts(self.sites, cuts[part])[0]
+            return sites
 
         return self.tiles.walls(self.corner_labels, self.vertices, site_of)
 
