@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import splinescope as ss
-from splinescope.tiling import _plan
+from splinescope.tiling import _factored, _plan
 from splinescope.tiling._factored import touching_units
 from tests import cases
 
@@ -154,3 +154,22 @@ def test_a_sum_that_cancels_to_rounding_noise_counts_as_zero() -> None:
 def test_an_unknown_kind_of_rows_is_refused() -> None:
     with pytest.raises(ss.InputError, match="rows must be"):
         ss.tessellate(cases.model("one layer"), cases.view("one layer"), rows="wide")  # type: ignore[arg-type]
+
+
+def test_products_of_factored_rows_run_on_the_threads_of_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    product = _factored.product
+
+    def watched(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        seen.append(torch.get_num_threads())
+        return product(a, b)
+
+    monkeypatch.setattr(_factored, "product", watched)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        ss.tessellate(cases.model("two layers"), cases.view("two layers"), rows="factored", threads=1)
+    finally:
+        torch.set_num_threads(before)
+    assert seen
+    assert set(seen) == {1}

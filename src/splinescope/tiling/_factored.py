@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+import torch
 
 from . import kernels
 from ._basis import Basis
@@ -70,9 +71,9 @@ class FactoredRows:
         fold, out = segment.next_fold, {}
         for key in segment.keys:
             if key != CUTS or fold is None or fold.at is None:
-                out[key] = self.coefficients @ self.basis.rows(key)
+                out[key] = product(self.coefficients, self.basis.rows(key))
             else:  # `take`, as an index would leave columns side by side, which kernels and matrix products read slowly
-                values = self.coefficients @ self.basis.rows(fold.inputs[0])
+                values = product(self.coefficients, self.basis.rows(fold.inputs[0]))
                 out[key] = values.take(fold.elements, axis=1) - fold.at
         return out
 
@@ -128,7 +129,7 @@ class FactoredRows:
         coefficients[:, 1 : 1 + d] -= shift
         return replace(
             self, coefficients=coefficients, basis=self.basis.merged(through, kept),
-            bends=self.bends[kept] @ through.T, below=as_words(as_booleans(self.below, r)[:, kept]),
+            bends=product(self.bends[kept], through.T), below=as_words(as_booleans(self.below, r)[:, kept]),
             centre=self.centre + shift,
         )  # fmt: skip
 
@@ -179,7 +180,7 @@ def _standing(
     chosen, cuts = [np.zeros(0, np.int64)], [np.empty((len(coefficients), 0))]
     for start in range(0, len(found), _UNITS_TOGETHER):
         block = found[start : start + _UNITS_TOGETHER]
-        z = coefficients @ basis.cuts(fold, block)
+        z = product(coefficients, basis.cuts(fold, block))
         tol = tolerances[start : start + _UNITS_TOGETHER]
         positive[block] = z.max(0) > tol
         both = positive[block] & (z.min(0) < -tol)
@@ -205,6 +206,11 @@ def touching_units(
     centre, reach, error = np.zeros((3, basis.shape[1]))
     kernels.add_rows(basis, mid, rad, size, centre, reach, error)
     return touching(centre, reach, error, tolerances)
+
+
+def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """`a @ b` by torch, which keeps to the threads it is given here; numpy's own would take all cores."""
+    return torch.mm(torch.from_numpy(a), torch.from_numpy(b)).numpy()
 
 
 def box(coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

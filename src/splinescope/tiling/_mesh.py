@@ -112,7 +112,8 @@ def _without_unreal_walls(mesh: Mesh, domain: np.ndarray) -> Mesh:
     Tiles without such a wall stay as they are, but for those vertices.
     """
     tiles = mesh.tiles
-    marked = np.logical_or.reduceat(tiles.labels < OUTSIDE, tiles.offsets[:-1])
+    marked = np.zeros(len(tiles), bool)
+    marked[np.searchsorted(tiles.offsets, np.flatnonzero(tiles.labels < OUTSIDE), side="right") - 1] = True
     part = tiles.chosen(marked)
     merged, leaders = _merged(part)
     used = _corners_left(part, merged, tiles, mesh.points, domain)

@@ -54,7 +54,7 @@ def split(domain: np.ndarray, count: int, seam: int) -> list[Part]:
     parts = [Part(domain, np.full(len(domain) if on is None else on.shape[1], OUTSIDE, np.int32), on)]
     directions = np.argsort(-np.ptp(domain, axis=0), kind="stable")[:2]
     each = math.ceil(count ** (1.0 / len(directions)) - 1e-9)
-    ends = np.cumsum(np.linspace(1.5, 0.5, each)) / each
+    ends = np.cumsum(np.linspace(1.7, 0.3, each)) / each
     for number, axis in enumerate(directions):
         normal = np.full(d, _TILT * (-1) ** number if d > 1 else 0.0)
         normal[axis] = 1.0
