@@ -131,7 +131,8 @@ def _name(record: Record) -> str:
     mark = "" if is_current(record) else " †"
     source = f", source `{record['source']}`" if record.get("source") else ""
     size = "" if record["size"] == "full" else f", {record['size']}"
-    return f"`{record['id']}`{mark}{size}, seed {record['seed']}, {record['seconds']:.0f} s{source}"
+    title = f". {_cell(record['title'])}" if record.get("title") else ""
+    return f"`{record['id']}`{mark}{size}, seed {record['seed']}, {record['seconds']:.0f} s{source}{title}"
 
 
 def _lines_table(records: list[Record]) -> list[str]:

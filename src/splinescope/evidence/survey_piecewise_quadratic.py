@@ -53,7 +53,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
     claims = (
         judged(
             "With the other layers fixed, the squared error over data is a continuous piecewise quadratic of one "
-            "layer's weights and biases.",
+            "layer's weights and biases (survey, geometry of the loss function).",
             f"{len(records['pieces'])} layers, {int(np.sum(records['pieces']))} pieces: largest relative mismatch "
             f"{worst['mismatch']:.1e}, largest relative third difference inside a piece {worst['third']:.1e}",
             holds=[
@@ -62,7 +62,8 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             ],
         ),
         judged(
-            "When all layers move together the pieces are polynomials of degree 2 L, not quadratics.",
+            "It is one of all parameters (survey, geometry of the loss function). Corrected: when all layers move "
+            "together the pieces are polynomials of degree 2 L.",
             f"on the widest piece of {len(records['quadratic'])} lines: degree 2 L misses by at most "
             f"{worst['polynomial']:.1e}, degree 2 by at least {min(records['quadratic']):.1e} and {ratio:.1e} times as "
             "much",

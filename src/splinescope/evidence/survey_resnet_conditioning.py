@@ -66,8 +66,8 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
     heavy = {a: (float(np.median(plain[a])), float(np.max(plain[a]))) for a in ("leaky", "abs")}
     claims = (
         judged(
-            "If the branch has norm |DW| < 1, the ResNet layer I + DW has condition number at most "
-            "(1 + |DW|) / (1 - |DW|), and a stack at most the product.",
+            "The condition number of a ResNet layer I + DW is bounded (survey, equation (7)). Corrected: if the branch "
+            "has norm |DW| < 1, by (1 + |DW|) / (1 - |DW|), and that of a stack by the product.",
             f"{violations} of {below} layers and {deep} of {sum(len(s.condition) for s in stacks.values())} stacks "
             f"exceed it; relu, scale 0.45: median {np.median(quiet):.2f}, largest {quiet.max():.2f}",
             holds=[
@@ -100,7 +100,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             ],
         ),
         judged(
-            "The condition number of a ConvNet layer DW is not bounded.",
+            "The condition number of a ConvNet layer DW is not bounded (survey, equation (7)).",
             f"relu: infinite in {singular:.0%} of the draws (a unit is off); finite with heavy tails for leaky (median "
             f"{heavy['leaky'][0]:.0f}, largest {heavy['leaky'][1]:.1e}) and abs (median {heavy['abs'][0]:.0f}, largest "
             f"{heavy['abs'][1]:.1e})",

@@ -85,9 +85,8 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
     limit = montufar(1, (5, 5, 5))
     claims = (
         judged(
-            "One layer of N units makes sum_{j <= D} C(N, j) tiles (corrected: of a generic arrangement; 2 N "
-            "lines' ends "
-            "through one point, one less for each parallel pair, and never more).",
+            "One layer of N units makes sum_{j <= D} C(N, j) tiles (survey, on Zaslavsky's count). Corrected: a "
+            "generic one does; lines through one point make 2 N, a parallel pair one less, and no layer more.",
             f"N = 5, 7 in the plane: generic {list(arrangements['generic'].values())}, zero bias "
             f"{list(arrangements['zero bias'].values())}, two parallel {list(arrangements['two parallel'].values())}",
             holds=[
