@@ -10,13 +10,14 @@ from torch import nn
 import splinescope as ss
 from splinescope import _progress
 from splinescope._progress import sharing, telling
+from splinescope.tiling import _work
 
 
 @pytest.fixture
 def clock(monkeypatch):
     """A clock that the test moves."""
     now = [0.0]
-    monkeypatch.setattr(_progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(_progress, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
     monkeypatch.delenv("SPLINESCOPE_PROGRESS", raising=False)
     return now
 
@@ -46,12 +47,31 @@ def test_asked_for_it_says_these_lines_where_no_bar_can_be_seen(clock, capsys):
     assert capsys.readouterr().err.splitlines()[1:] == ["tiling: 50%, 500 tiles", "tiling: 90%, 900 tiles"]
 
 
-@pytest.mark.parametrize("silence", ["argument", "environment"])
-def test_it_can_be_silenced(clock, capsys, monkeypatch, silence):
-    if silence == "environment":
-        monkeypatch.setenv("SPLINESCOPE_PROGRESS", "0")
-    work(clock, 40.0, progress=False if silence == "argument" else None)
+@pytest.mark.parametrize(("progress", "environment"), [(False, ""), (None, "0"), (True, "0")])
+def test_it_can_be_silenced(clock, capsys, monkeypatch, progress, environment):
+    monkeypatch.setenv("SPLINESCOPE_PROGRESS", environment)
+    work(clock, 40.0, progress=progress)
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(("environment", "said"), [("", "splinescope: compiling kernels (once)\n"), ("0", "")])
+def test_a_wait_for_kernels_is_told_unless_silenced(capsys, monkeypatch, environment, said):
+    class AtOnce:
+        def __init__(self, seconds, tell):
+            self.start = tell
+
+        def cancel(self):
+            pass
+
+    monkeypatch.setenv("SPLINESCOPE_PROGRESS", environment)
+    monkeypatch.setattr(_work, "threading", types.SimpleNamespace(Timer=AtOnce))
+    nothing_yet = types.SimpleNamespace(overloads={})
+    monkeypatch.setattr(
+        _work, "kernels", types.SimpleNamespace(split_polygons=nothing_yet, split_intervals=nothing_yet)
+    )
+    with _work._announced_compilation():
+        pass
+    assert capsys.readouterr() == ("", said)
 
 
 def test_a_notebook_has_one_line_that_is_rewritten_and_then_goes(clock, capsys, monkeypatch):

@@ -3,7 +3,7 @@
 The function is called with the share done, from 0 to 1, and what the work is at ("1,200 tiles", "seed 3"). None, the
 default, says nothing for the first few seconds; then it shows a bar on a terminal, a line that is rewritten in a
 notebook, or a line now and then where stderr is a file. True shows a bar at once, False nothing. The environment
-variable SPLINESCOPE_PROGRESS=0 silences the default everywhere.
+variable SPLINESCOPE_PROGRESS=0 silences all of it but the caller's own function.
 """
 
 from __future__ import annotations
@@ -37,6 +37,11 @@ def check_progress(progress: Any) -> None:
         raise InputError(f"progress must be True, False, None or a function, got {progress!r}.")
 
 
+def silenced() -> bool:
+    """Whether whoever runs this process wants to hear nothing."""
+    return os.environ.get("SPLINESCOPE_PROGRESS") == "0"
+
+
 @contextmanager
 def telling(progress: Progress | bool | None, what: str) -> Iterator[Progress]:
     """A function to call as the work goes on: the caller's own, a bar's (see this module's text), or a silent one.
@@ -48,7 +53,7 @@ def telling(progress: Progress | bool | None, what: str) -> Iterator[Progress]:
     check_progress(progress)
     if callable(progress):
         yield progress
-    elif progress is False or (progress is None and os.environ.get("SPLINESCOPE_PROGRESS") == "0"):
+    elif progress is False or silenced():
         yield lambda share, now: None
     elif progress is None or _place() != "terminal":  # rich draws no bar into a file or pipe until all is over
         patient = _Patient(what)

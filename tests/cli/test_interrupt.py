@@ -36,13 +36,14 @@ def test_ctrl_c_while_threads_cut_tiles_exits_with_130_and_one_line(tmp_path):
     arguments = ["bignet:build", "--slice", "axes", "--shape", "2", "--low", "-30", "--high", "30", "--threads", "2"]
     process = subprocess.Popen(
         [sys.executable, "-m", "splinescope", "tessellate", *arguments],
-        cwd=tmp_path, stdout=subprocess.PIPE, stderr=theirs, env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
+        cwd=tmp_path, stdout=subprocess.PIPE, stderr=theirs,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "100", "SPLINESCOPE_PROGRESS": "1"},
     )  # fmt: skip
     os.close(theirs)
     shown, sent, started = b"", False, time.monotonic()
     try:
         while process.poll() is None:
-            assert time.monotonic() - started < 120, shown.decode()
+            assert time.monotonic() - started < 240, shown.decode()  # kernels may have to be compiled first
             if select.select([ours], [], [], 0.1)[0]:
                 try:
                     shown += os.read(ours, 4096)
@@ -51,7 +52,7 @@ def test_ctrl_c_while_threads_cut_tiles_exits_with_130_and_one_line(tmp_path):
             if not sent and re.search(rb"[1-9]\d* tiles", shown):  # the bar has seen tiles: threads are at work
                 process.send_signal(signal.SIGINT)
                 sent = True
-        code = process.wait(60)
+        code = process.wait(240)
     finally:
         process.kill()
         output = process.communicate()[0]
@@ -84,21 +85,21 @@ def test_an_interrupted_tiling_leaves_no_thread_at_work(monkeypatch):
 
     monkeypatch.setattr(_work.Work, "_help", slow)
     monkeypatch.setattr(_work, "wait", interrupted)
-    before = threading.active_count()
+    before = threading.enumerate()
     with pytest.raises(KeyboardInterrupt):
         ss.tessellate(network, ss.Slice.axes([0.0, 0.0], (0, 1), -9, 9), threads=2, chunk_bytes=1 << 16)
     assert at_work == []
-    assert threading.active_count() == before
+    assert set(threading.enumerate()) <= set(before)  # of earlier tests some may end meanwhile
 
 
 STRUCK = """
-import atexit, builtins, importlib.util, os, signal, sys, types
+import atexit, builtins, importlib.util, signal, sys, types
 import click
 from splinescope.__main__ import run
 
 
 def strike(*_, **__):
-    os.kill(os.getpid(), signal.SIGINT)
+    signal.raise_signal(signal.SIGINT)
     for _ in range(9):  # Python answers between two steps of its own code
         pass
 

@@ -1,7 +1,6 @@
 """The interval model is the literal tree, at any depth; Theorems 10 and 11 with their corrected constants."""
 
 import math
-import time
 from fractions import Fraction
 
 import numpy as np
@@ -64,10 +63,8 @@ def test_advancing_in_steps_is_advancing_at_once() -> None:
     assert at_once.log_scale + np.log(at_once.norms()) == pytest.approx(in_steps.log_scale + np.log(in_steps.norms()))
 
 
-def test_hundred_thousand_layers_of_a_hundred_points_take_seconds() -> None:
-    start = time.process_time()
+def test_a_hundred_thousand_layers_of_a_hundred_points_stay_finite() -> None:
     tree = tree_representation(np.random.default_rng(0).standard_normal(100), 100_000)
-    assert time.process_time() - start < 20  # about 3 s here
     assert np.isfinite(tree.gram()).all()
     assert tree.log_scale < -500
 

@@ -272,7 +272,7 @@ def test_an_interruption_passes_through_and_leaves_the_global_state_as_it_was(di
         seen.set()
 
     def interrupt() -> None:
-        seen.wait(60)
+        seen.wait(240)
         _thread.interrupt_main()
 
     helper = threading.Thread(target=interrupt)

@@ -186,7 +186,9 @@ def test_a_limit_stops_all_parts_and_gives_what_they_found(
 
 def test_the_same_call_runs_on_dask(network: ss.SplineNetwork) -> None:
     distributed = pytest.importorskip("distributed")
+    dask = pytest.importorskip("dask")
     with (
+        dask.config.set({"distributed.comm.timeouts.connect": "240s"}),  # of a busy machine
         distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
         distributed.Client(cluster),
         joblib.parallel_config(backend="dask"),

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import torch
 
-from .._progress import Progress
+from .._progress import Progress, silenced
 from . import kernels
 from ._chunk import Chunk, Leaf
 from ._engine import Engine
@@ -129,7 +129,7 @@ class Work:
 @contextmanager
 def _announced_compilation() -> Iterator[None]:
     """Say what the wait is for if the first cut of this process takes long: kernels are compiled once per machine."""
-    if kernels.split_polygons.overloads or kernels.split_intervals.overloads:
+    if silenced() or kernels.split_polygons.overloads or kernels.split_intervals.overloads:
         yield
         return
     timer = threading.Timer(2.0, lambda: print("splinescope: compiling kernels (once)", file=sys.stderr, flush=True))
