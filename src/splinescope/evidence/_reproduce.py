@@ -21,7 +21,6 @@ from .._parallel import share
 from .._progress import Progress
 from ._experiment import Check, Claim, Outcome, Size, Verdict
 from ._pages import Record, in_order, page, read_known, read_record, read_records, summary, without_numbers
-from ._pieces import keeping
 from ._registry import find, ids, source_of
 
 
@@ -101,6 +100,8 @@ def _run(
 
 def _make(name: str, folder: Path, size: Size, seed: int, fresh: bool, progress: Progress | None) -> str:
     """Run one experiment and write its numbers and its figure."""
+    from ._pieces import keeping  # loads torch: seconds that `--help`, which reads this module, does not have
+
     pyplot = require("matplotlib.pyplot", "plot")
 
     def report(fraction: float, what: str) -> None:
