@@ -16,7 +16,7 @@ from .._checks import as_float64_array, check_choice
 from .._derivatives import differentiating
 from .._display import Result, table
 from .._errors import InputError
-from ..complexity import local_complexity
+from ..complexity.local_complexity import local_complexity
 from ..complexity.spacing import Radius
 from ..network._export import unwrap
 from ._losses import check_data, check_targets, fitting_inputs
