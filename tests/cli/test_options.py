@@ -63,6 +63,30 @@ def test_the_landscape_takes_inputs_and_labels_from_two_files_as_the_report_does
     assert "--labels FILE" in without.output
 
 
+def wider() -> nn.Module:
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Linear(2, 9), nn.ReLU(), nn.Linear(9, 1))
+
+
+def test_the_comparison_of_the_command_line_is_that_of_the_function(tmp_path):
+    x = np.random.default_rng(0).normal(size=(12, 2)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    ask = ["compare", f"small={__name__}:build", f"{__name__}:wider", "--data", str(tmp_path / "x.npy"), "--include"]
+    run = CliRunner().invoke(main, [*ask, "network, depth", "--out", str(tmp_path / "c.html"), "--json"])
+    assert run.exit_code == 0, run.output
+    models = {"small": build().eval(), f"{__name__}:wider": wider().eval()}
+    expected = ss.compare_models(models, x, out=None, include=["network", "depth"], progress=False)
+    found = json.loads(run.stdout)
+    assert list(found) == list(models)
+    for name, report in expected.reports.items():
+        for block in report:
+            assert found[name]["blocks"][block.key]["numbers"] == json.loads(json.dumps(block.numbers)), name
+    assert (tmp_path / "c.html").exists()
+    twice = CliRunner().invoke(main, ["compare", *[f"{__name__}:build"] * 2, "--data", str(tmp_path / "x.npy")])
+    assert twice.exit_code == 2
+    assert "NAME=MODEL" in twice.output
+
+
 def tiled(folder, *options):
     """The tiling that the verb writes for a small network with these options."""
     run = CliRunner().invoke(

@@ -61,6 +61,7 @@ def test_the_held_network_is_affine_and_its_operator_is_the_matrix(name):
     matrix = at.matrix()
     assert np.allclose(at.operator @ v, matrix @ v, rtol=1e-10, atol=1e-10)
     assert np.allclose(at.operator.rmatvec(w), matrix.T @ w, rtol=1e-10, atol=1e-10)
+    assert np.allclose(at.adjoint(torch.from_numpy(w)).reshape(-1).numpy(), matrix.T @ w, rtol=1e-10, atol=1e-10)
     far = at(torch.from_numpy(5 * v)).reshape(-1).numpy()
     assert np.allclose(far, matrix @ (5 * v) + at.constant.numpy().reshape(-1), rtol=1e-10, atol=1e-9)
 

@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 import splinescope as ss
+from splinescope.tiling.cells import Cells
 from splinescope.tiling.maps import _spanning_corners, vertex_values
 
 from .. import cases
@@ -25,6 +26,16 @@ def autograd_slopes(name: str, tiles: np.ndarray) -> np.ndarray:
         x = torch.from_numpy(tiling.view.inputs(tiling.tile(tile).mean(0, keepdims=True)))
         rows.append(torch.autograd.functional.jacobian(lambda x: net(x).flatten(), x).flatten(1).numpy())
     return np.stack(rows)
+
+
+@pytest.mark.parametrize("name", cases.CASES)
+def test_means_over_corners_are_those_of_the_lists_of_corners(name: str) -> None:
+    tiling = cases.tiling(name)
+    expected = np.stack([tiling.vertices[corners].mean(0) for corners in tiling.tiles])
+    np.testing.assert_allclose(tiling.tiles.corner_means(tiling.vertices), expected, atol=1e-12)
+    np.testing.assert_allclose(tiling.tiles.corner_means(tiling.vertices[:, 0]), expected[:, 0], atol=1e-12)
+    nothing = Cells(np.zeros(1, int), np.zeros(0, int))
+    assert nothing.corner_means(tiling.vertices).shape == (0, tiling.dimension)
 
 
 @pytest.mark.parametrize("name", cases.CASES)

@@ -91,6 +91,11 @@ def model_arguments(command: _F) -> _F:
     return model_argument(weights_option(trust_option(pick_option(command))))
 
 
+def listed(text: str | None) -> list[str] | None:
+    """ "tiles, folds" as ["tiles", "folds"]."""
+    return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
+
+
 def parse_shape(text: str | None) -> tuple[int, ...] | None:
     """ "1,28,28" as (1, 28, 28)."""
     if text is None:

@@ -13,6 +13,7 @@ VERBS: dict[str, str] = {
     "normalization": "splinescope.cli.normalization",
     "representation": "splinescope.cli.representation",
     "meanfield": "splinescope.cli.meanfield",
+    "compare": "splinescope.cli.compare",
     "landscape": "splinescope.cli.landscape",
     "complexity": "splinescope.cli.complexity",
     "report": "splinescope.cli.report",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ._inputs import MODEL_HELP, model_arguments, read_array, read_labels, read_model, shape_option
+from ._inputs import MODEL_HELP, listed, model_arguments, read_array, read_labels, read_model, shape_option
 from ._outputs import check_outputs, echo_json, note
 
 
@@ -14,14 +14,14 @@ from ._outputs import check_outputs, echo_json, note
 @click.option("--labels", help="Class numbers or targets, one per row, in a file of the same kinds.")
 @shape_option
 @click.option("--include", help="Only these blocks, e.g. tiles,complexity.")
-@click.option("--exclude", default="", help="All blocks but these.")
+@click.option("--exclude", help="All blocks but these.")
 @click.option("--seed", default=0, show_default=True, help="Seed of everything random.")
 @click.option("--out", type=click.Path(dir_okay=False), default="report.html", show_default=True,
               help="The page; the numbers go beside it as .json.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the numbers as JSON instead of sentences.")
 def command(
     model: str, weights: str | None, trust: bool, data: str, labels: str | None, shape: tuple[int, ...] | None,
-    include: str | None, exclude: str, seed: int, out: str, as_json: bool,
+    include: str | None, exclude: str | None, seed: int, out: str, as_json: bool,
 ) -> None:  # fmt: skip
     """Measure MODEL on data with everything that applies, and write one page about it.
 
@@ -40,8 +40,7 @@ def command(
     targets = None if labels is None else read_labels(labels)
     found = report(
         network, points, targets, out=out, seed=seed, title=f"Report on {model}",
-        include=None if include is None else [key.strip() for key in include.split(",")],
-        exclude=[key.strip() for key in exclude.split(",") if key.strip()],
+        include=listed(include), exclude=listed(exclude) or (),
     )  # fmt: skip
     note(f"wrote {out} and its numbers as .json")
     if as_json:

@@ -39,6 +39,14 @@ class Cells(Shown):
         tile %= len(self)
         return self.corners[self.offsets[tile] : self.offsets[tile + 1]]
 
+    def corner_means(self, values: np.ndarray) -> np.ndarray:
+        """`[K]` or `[K, C]` mean, over the corners of each tile, of numbers `[V]` or `[V, C]` at the vertices."""
+        if not len(self):
+            return np.zeros((0, *values.shape[1:]))
+        if values.ndim > 1:  # one column after the other: no copy of all of them at every corner
+            return np.stack([self.corner_means(column) for column in values.T], -1)
+        return np.add.reduceat(values[self.corners], self.offsets[:-1]) / np.diff(self.offsets)
+
     def walls(
         self, labels: np.ndarray, points: np.ndarray, site_of: Callable[[np.ndarray], np.ndarray]
     ) -> Walls | Facets:

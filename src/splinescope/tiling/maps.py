@@ -11,6 +11,7 @@ from .._checks import check_choice
 from .._errors import InputError
 from ._differentiate import block_rows, blocks, directional_derivatives, jacobians, outputs
 from ._solid_maps import slopes_from_simplices, spanning_simplices
+from .cells import Cells
 from .kernels import jit
 
 if TYPE_CHECKING:
@@ -62,13 +63,10 @@ def output_count(tiling: Tiling) -> int:
 
 def inner_points(tiling: Tiling, tiles: np.ndarray | None = None) -> np.ndarray:
     """`[k, d]` a point inside each tile: the mean of its corners."""
-    offsets, corners = tiling.tiles.offsets, tiling.tiles.corners
-    numbers = as_tiles(tiling, tiles)
-    if not len(numbers):
-        return np.zeros((0, tiling.dimension))
-    if tiles is not None:
-        offsets, corners = gather_tiles(offsets, corners, numbers)
-    return np.stack([np.add.reduceat(axis[corners], offsets[:-1]) / np.diff(offsets) for axis in tiling.vertices.T], 1)
+    if tiles is None:
+        return tiling.tiles.corner_means(tiling.vertices)
+    some = Cells(*gather_tiles(tiling.tiles.offsets, tiling.tiles.corners, as_tiles(tiling, tiles)))
+    return some.corner_means(tiling.vertices)
 
 
 def gather_tiles(offsets: np.ndarray, corners: np.ndarray, tiles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -106,10 +106,7 @@ def mean_values(tiling: Tiling, output: int) -> np.ndarray:
     if tiling.values is None:
         raise InputError("the tiling stores no outputs (over 64 numbers each): tile a model that returns fewer.")
     check_index(output, "output", tiling.values.shape[1])
-    if not tiling.count:
-        return np.zeros(0)
-    offsets, corners = tiling.tiles.offsets, tiling.tiles.corners
-    return np.add.reduceat(tiling.values[corners, output], offsets[:-1]) / np.diff(offsets)
+    return tiling.tiles.corner_means(tiling.values[:, output])
 
 
 def corner_depths(tiling: Tiling) -> np.ndarray:

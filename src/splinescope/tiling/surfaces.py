@@ -18,6 +18,7 @@ from .._errors import InputError, SplinescopeError
 from .._files import replacing
 from . import maps
 from .approximation import OfTiling
+from .cells import Cells
 from .kernels.surfaces import ROOM, trace_surfaces, triangle_distances
 from .polytopes import Polytopes
 
@@ -109,7 +110,7 @@ class SurfaceMesh(OfTiling):
 
     def centroids(self) -> np.ndarray:
         """`[F, 3]` mean of each face's corners: a point of the face."""
-        return np.add.reduceat(self.vertices[self.corners], self.offsets[:-1]) / np.diff(self.offsets)[:, None]
+        return Cells(self.offsets, self.corners).corner_means(self.vertices)
 
     @cached_property
     def edges(self) -> tuple[np.ndarray, np.ndarray]:
