@@ -46,7 +46,7 @@ def test_a_quick_run_judges_nothing(folder: Path) -> None:
 
 def test_signs_of_markdown_in_a_claim_stay_in_their_cell() -> None:
     claim = {"text": "a | b_1 * `c`", "verdict": "holds", "measured": "$x$ < 1"}
-    record = {"id": "x", "document": "survey", "size": "full", "seed": 3, "seconds": 1.0, "claims": [claim]}
+    record = {"id": "x", "document": "survey", "size": "full", "seed": 3, "cpu_seconds": 1.0, "claims": [claim]}
     row = next(line for line in summary([record]).splitlines() if "**holds**" in line)
     assert row == r"| `x` †, seed 3, 1 s | a \| b\_1 \* \`c\` | **holds** | \$x\$ \< 1 |"
 

@@ -78,7 +78,7 @@ def page(records: list[Record]) -> str:
         parts.append(
             f"<section id='{r['id']}'><h2>{html.escape(r['title'])}</h2>"
             f"<p class='meta'>{html.escape(r['id'])} · {html.escape(DOCUMENTS[r['document']])} · {_SIZES[r['size']]} · "
-            f"seed {r['seed']} · {r['seconds']} s · source {html.escape(_source(r))} · "
+            f"seed {r['seed']} · {r['cpu_seconds']} s of CPU time · source {html.escape(_source(r))} · "
             f"<a href='{r['id']}.json'>numbers</a></p>"
             f"<table><tr><th>claim</th><th>verdict</th><th>measured</th><th>decided by</th></tr>{rows}</table>"
             f"<img src='{r['id']}.png' alt='{html.escape(r['title'])}'></section>"
@@ -106,6 +106,7 @@ def summary(records: list[Record]) -> str:
         "Claims of the four documents that splinescope tests, and how they came out. Written by `make evidence`; a",
         "verdict is that of the full size alone. The second part of this page says, for each verdict, which numbers",
         "decided it, against which line and why that line, and how far off it they were: what would have changed it.",
+        "Times are of the CPU.",
         "",
     ]
     if old:
@@ -132,7 +133,7 @@ def _name(record: Record) -> str:
     source = f", source `{record['source']}`" if record.get("source") else ""
     size = "" if record["size"] == "full" else f", {record['size']}"
     title = f". {_cell(record['title'])}" if record.get("title") else ""
-    return f"`{record['id']}`{mark}{size}, seed {record['seed']}, {record['seconds']:.0f} s{source}{title}"
+    return f"`{record['id']}`{mark}{size}, seed {record['seed']}, {record['cpu_seconds']:.0f} s{source}{title}"
 
 
 def _lines_table(records: list[Record]) -> list[str]:
