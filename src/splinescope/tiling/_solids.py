@@ -160,8 +160,8 @@ class SolidRoom(Room):
         )  # fmt: skip
         stack = (
             np.empty(16 * largest, np.int32), np.empty((16 * largest, words), np.uint64), np.empty(depth, np.int64),
-            np.empty(64 * words * depth, np.int32), np.empty(depth, np.int64), np.empty(depth, np.int64),
-            np.empty(depth, np.uint64),
+            np.empty(depth, np.int64), np.empty(64 * words * depth, np.int32), np.empty(depth, np.int64),
+            np.empty(depth, np.int64), np.empty(depth, np.uint64),
         )  # fmt: skip
         scratch = (
             np.empty(largest, np.int8), np.empty(largest, np.int32), np.empty(largest, np.int32),

@@ -116,7 +116,8 @@ class Work:
             self._keep(result)
             self._tiles += result.count
             if self._report is not None:
-                self._finished += result.size / self._size
+                last = not self._queue and self._busy <= 1  # whose size needs no measuring
+                self._finished = 1.0 if last else self._finished + result.size / self._size
                 self._report(min(self._finished, 1.0), f"{self._tiles:,} tiles")
         if self._max_tiles is not None:
             at_least = self._tiles + sum(chunk.count for chunk in self._queue)

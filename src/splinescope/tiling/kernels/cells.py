@@ -13,7 +13,7 @@ import numpy as np
 
 from splinescope._compile import jit
 
-from .bits import count_bits, inlined, lowest_bit, next_cutting_unit
+from .bits import count_bits, inlined, lowest_bit, range_mask
 from .edges import DONE, STACK_FULL, TABLE_FULL, TILES_FULL, VERTICES_FULL, cut_edge
 
 FACETS_FULL = 5
@@ -82,26 +82,39 @@ def _partners(a, downs, below, below_masks, masks, dimension, partners):
     return found
 
 
+@inlined
+def _tally(start, stop, masks, w, dimension):
+    """The facets of one word on which at least d corners of a cell lie, counted in bit-planes, all 64 at once."""
+    ones = twos = fours = eights = more = np.uint64(0)
+    for c in range(start, stop):
+        carry = masks[c, w]
+        ones, carry = ones ^ carry, ones & carry
+        twos, carry = twos ^ carry, twos & carry
+        fours, carry = fours ^ carry, fours & carry
+        eights, carry = eights ^ carry, eights & carry
+        more |= carry
+    enough, equal = more, ~np.uint64(0)
+    for place, plane in ((3, eights), (2, fours), (1, twos), (0, ones)):
+        if dimension >> place & 1:
+            equal &= plane
+        else:
+            enough |= equal & plane
+            equal &= ~plane
+    return enough | equal
+
+
 @jit
-def _drop_facets(start, stop, masks, facets, fstart, fstop, dimension, tally):
+def _drop_facets(start, stop, masks, facets, fstart, fstop, dimension, places):
     """Take out the facets on which fewer than d corners of a cell lie, in place; returns the end of the list."""
     count = fstop - fstart
-    for f in range(count):
-        tally[f] = 0
-    for c in range(start, stop):
-        for w in range(masks.shape[1]):
-            rest = masks[c, w]
-            while rest != 0:
-                tally[64 * w + lowest_bit(rest)] += 1
-                rest &= rest - np.uint64(1)
     kept = 0
-    for f in range(count):  # from now on the tally tells where a facet goes
-        if tally[f] < dimension:
-            tally[f] = -1
-            continue
-        facets[fstart + kept] = facets[fstart + f]
-        tally[f] = kept
-        kept += 1
+    for w in range((count + 63) // 64):
+        enough = _tally(start, stop, masks, w, dimension)
+        for f in range(64 * w, min(64 * w + 64, count)):
+            facets[fstart + kept] = facets[fstart + f]
+            stays = np.int64((enough >> np.uint64(f % 64)) & np.uint64(1))
+            places[f] = kept if stays else -1
+            kept += stays
     if kept == count:
         return fstop
     for c in range(start, stop):
@@ -109,7 +122,7 @@ def _drop_facets(start, stop, masks, facets, fstart, fstop, dimension, tally):
             rest = masks[c, w]
             masks[c, w] = np.uint64(0)
             while rest != 0:
-                to = tally[64 * w + lowest_bit(rest)]
+                to = places[64 * w + lowest_bit(rest)]
                 rest &= rest - np.uint64(1)
                 if to >= 0:
                     masks[c, to // 64] |= np.uint64(1) << np.uint64(to % 64)
@@ -117,39 +130,71 @@ def _drop_facets(start, stop, masks, facets, fstart, fstop, dimension, tally):
 
 
 @inlined
-def _child(corners, masks, start, stop, signs, side, fresh, fresh_masks, made, facet, top):
-    """Write at `top` the part of a cell on one side of a unit: its corners there or on the fold, and the new ones."""
+def _child(corners, masks, start, stop, signs, other, fresh, fresh_masks, made, facet, top):
+    """Write at `top` the part of a cell that is not on the `other` side of a unit, and the new corners.
+
+    `top` may be `start`: a corner never moves up.
+    """
     w, bit = facet // 64, np.uint64(1) << np.uint64(facet % 64)
-    for c in range(start, stop):  # no branches: nobody can guess the signs
-        sign = signs[c - start]
-        corners[top] = corners[c]
-        for i in range(masks.shape[1]):
-            masks[top, i] = masks[c, i]
-        masks[top, w] |= bit * np.uint64(sign == 0)
-        top += (sign == side) | (sign == 0)
-    for m in range(made):
-        corners[top] = fresh[m]
-        for i in range(masks.shape[1]):
-            masks[top, i] = fresh_masks[m, i]
-        top += 1
-    return top
+    if masks.shape[1] == 1:  # nearly always
+        for c in range(start, stop):  # no branches: nobody can guess the signs
+            sign = signs[c - start]
+            corners[top] = corners[c]
+            masks[top, 0] = masks[c, 0] | bit * np.uint64(sign == 0)
+            top += sign != other
+        for m in range(made):
+            corners[top + m] = fresh[m]
+            masks[top + m, 0] = fresh_masks[m, 0]
+    else:
+        for c in range(start, stop):
+            sign = signs[c - start]
+            corners[top] = corners[c]
+            for i in range(masks.shape[1]):
+                masks[top, i] = masks[c, i]
+            masks[top, w] |= bit * np.uint64(sign == 0)
+            top += sign != other
+        for m in range(made):
+            corners[top + m] = fresh[m]
+            for i in range(masks.shape[1]):
+                masks[top + m, i] = fresh_masks[m, i]
+    return top + made
+
+
+@inlined
+def _cutting(corners, start, stop, pos, neg, w):
+    """The units of one word that take both signs on a cell."""
+    p = n = np.uint64(0)
+    for c in range(start, stop):
+        p |= pos[corners[c], w]
+        n |= neg[corners[c], w]
+    return p & n
 
 
 @inlined
 def _sides(start, stop, corners, masks, k, pos, neg, signs, above, below, below_masks):
-    """Fill the signs of a cell's corners and the lists of those above and below the fold; returns their lengths."""
+    """Fill the signs of a cell's corners and the lists of those above and below the fold.
+
+    Returns the lists' lengths, and which units of the word of k are positive and negative somewhere on the part above
+    the fold and on the part below it.
+    """
     w, shift = k // 64, np.uint64(k % 64)
     ups = downs = 0
+    upper_pos = upper_neg = lower_pos = lower_neg = np.uint64(0)
     for c in range(start, stop):
-        up = np.int64((pos[corners[c], w] >> shift) & np.uint64(1))
-        down = np.int64((neg[corners[c], w] >> shift) & np.uint64(1))
-        signs[c - start] = up - down
+        p, n = pos[corners[c], w], neg[corners[c], w]
+        up, down = (p >> shift) & np.uint64(1), (n >> shift) & np.uint64(1)
+        upper, lower = down - np.uint64(1), up - np.uint64(1)  # all bits if the corner belongs to that part
+        upper_pos |= p & upper
+        upper_neg |= n & upper
+        lower_pos |= p & lower
+        lower_neg |= n & lower
+        signs[c - start] = np.int64(up) - np.int64(down)
         above[ups] = c
         below[downs] = c
         below_masks[downs] = masks[c, 0]
-        ups += up
-        downs += down
-    return ups, downs
+        ups += np.int64(up)
+        downs += np.int64(down)
+    return ups, downs, upper_pos, upper_neg, lower_pos, lower_neg
 
 
 @jit
@@ -157,8 +202,8 @@ def split_cells(
     offsets, corners, masks, facet_offsets, facets, first, last, labels, count,
     names, points, parents, weights, pos, neg, cuts, new_cuts, filled, tol, table,
     out_offsets, out_corners, out_masks, out_facet_offsets, out_facets,
-    stack_corners, stack_masks, stack_starts, stack_facets, stack_facet_starts, stack_units, stack_left,
-    signs, above, below, below_masks, partners, fresh, fresh_masks, tally,
+    stack_corners, stack_masks, stack_starts, stack_stops, stack_facets, stack_facet_starts, stack_words, stack_left,
+    signs, above, below, below_masks, partners, fresh, fresh_masks, places,
 ):  # fmt: skip
     """Cut every cell along the folds of units first <= k < last, in ascending order of k.
 
@@ -166,6 +211,7 @@ def split_cells(
     """
     dimension = points.shape[1]
     words = masks.shape[1]
+    before_first, sign_words = first // 64 - 1, (last + 63) // 64
     old = cuts.shape[0]
     cells = 0
     out_offsets[0] = 0
@@ -181,18 +227,21 @@ def split_cells(
                 stack_masks[c, w] = masks[offsets[i] + c, w]
         for f in range(facet_count):
             stack_facets[f] = facets[facet_offsets[i] + f]
-        stack_starts[0], stack_starts[1] = 0, n
+        stack_starts[0], stack_stops[0] = 0, n
         stack_facet_starts[0], stack_facet_starts[1] = 0, facet_count
-        stack_units[0], stack_left[0] = first, ~np.uint64(0)
+        stack_words[0], stack_left[0] = before_first, np.uint64(0)
         depth = 1
         while depth > 0:
-            start, stop = stack_starts[depth - 1], stack_starts[depth]
+            start, stop = stack_starts[depth - 1], stack_stops[depth - 1]
             fstart, fstop = stack_facet_starts[depth - 1], stack_facet_starts[depth]
-            k, left = next_cutting_unit(
-                stack_corners, start, stop, pos, neg, stack_units[depth - 1], last, stack_left[depth - 1]
-            )
+            w_cut, left = stack_words[depth - 1], stack_left[depth - 1]  # units of that word that cut the cell
+            while left == 0 and w_cut + 1 < sign_words:
+                w_cut += 1
+                left = _cutting(stack_corners, start, stop, pos, neg, w_cut) & range_mask(w_cut, first, last)
+            k = 64 * w_cut + lowest_bit(left) if left != 0 else -1
+            left &= left - np.uint64(1)
             if k < 0 or fstop - fstart == 64 * words:
-                fstop = _drop_facets(start, stop, stack_masks, stack_facets, fstart, fstop, dimension, tally)
+                fstop = _drop_facets(start, stop, stack_masks, stack_facets, fstart, fstop, dimension, places)
             if k < 0:
                 at, fat = out_offsets[cells], out_facet_offsets[cells]
                 full = cells + 2 > out_offsets.shape[0] or at + stop - start > out_corners.shape[0]
@@ -214,7 +263,10 @@ def split_cells(
                 return FACETS_FULL, count, cells
             if stop - start > signs.shape[0] or depth + 2 > stack_starts.shape[0]:
                 return STACK_FULL, count, cells
-            ups, downs = _sides(start, stop, stack_corners, stack_masks, k, pos, neg, signs, above, below, below_masks)
+            ups, downs, upper_pos, upper_neg, lower_pos, lower_neg = _sides(
+                start, stop, stack_corners, stack_masks, k, pos, neg, signs, above, below, below_masks
+            )
+            new_pos = new_neg = np.uint64(0)
             made = 0
             for i_up in range(ups):
                 a = above[i_up]
@@ -235,26 +287,25 @@ def split_cells(
                         names, points, parents, weights, pos, neg, cuts, new_cuts, filled, tol, table,
                     )  # fmt: skip
                     count += q == count
+                    new_pos |= pos[q, w_cut]
+                    new_neg |= neg[q, w_cut]
                     fresh[made] = q
                     for w in range(words):
                         fresh_masks[made, w] = stack_masks[a, w] & stack_masks[b, w]
                     fresh_masks[made, facet // 64] |= np.uint64(1) << np.uint64(facet % 64)
                     made += 1
-            n = stop - start
-            if stop + 2 * (n + made) > stack_corners.shape[0] or fstop + facet + 2 > stack_facets.shape[0]:
+            base = stop + made  # the part below goes there, the part above over the cell itself
+            if base + stop - start + made >= stack_corners.shape[0] or fstop + facet + 2 > stack_facets.shape[0]:
                 return STACK_FULL, count, cells
-            middle = _child(stack_corners, stack_masks, start, stop, signs, 1, fresh, fresh_masks, made, facet, stop)
-            top = _child(stack_corners, stack_masks, start, stop, signs, -1, fresh, fresh_masks, made, facet, middle)
-            for c in range(stop, top):  # move both children down over their parent
-                stack_corners[c - n] = stack_corners[c]
-                for w in range(words):
-                    stack_masks[c - n, w] = stack_masks[c, w]
+            top = _child(stack_corners, stack_masks, start, stop, signs, 1, fresh, fresh_masks, made, facet, base)
+            middle = _child(stack_corners, stack_masks, start, stop, signs, -1, fresh, fresh_masks, made, facet, start)
+            stack_stops[depth - 1], stack_starts[depth], stack_stops[depth] = middle, base, top
             stack_facets[fstop] = labels[k]  # both children have the parent's facets, and the new one
             for f in range(facet + 1):
                 stack_facets[fstop + 1 + f] = stack_facets[fstart + f]
-            stack_starts[depth], stack_starts[depth + 1] = middle - n, top - n
             stack_facet_starts[depth], stack_facet_starts[depth + 1] = fstop + 1, fstop + facet + 2
-            stack_units[depth - 1] = stack_units[depth] = k  # which is not among those left
-            stack_left[depth - 1] = stack_left[depth] = left  # a part is cut by no unit that does not cut the whole
+            stack_words[depth - 1] = stack_words[depth] = w_cut
+            stack_left[depth - 1] = left & (upper_pos | new_pos) & (upper_neg | new_neg)
+            stack_left[depth] = left & (lower_pos | new_pos) & (lower_neg | new_neg)
             depth += 1
     return DONE, count, cells
