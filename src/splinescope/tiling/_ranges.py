@@ -17,6 +17,7 @@ from ._rows import PlainRows
 from ._tiles import Tiles
 from .kernels.ranges import chords, tile_ranges
 
+_TOGETHER = 4096  # corners that are bounded at once: their rows stay in the cache, and no fresh memory is touched
 _HINGES = ("relu", "leaky_relu", "prelu", "rrelu", "abs", "absolute")  # slope 1 above, 1 - gain below
 
 
@@ -26,28 +27,43 @@ def output_range(
     """Lower and upper bounds `[K]` of output number `index` on each tile, or None if a fold to come is not a hinge."""
     if not all(_is_hinge(fold) for fold in plan.folds[stage:]):
         return None
+    lows, highs = np.empty(len(tiles)), np.empty(len(tiles))
+    ends = [*np.flatnonzero(np.diff(tiles.offsets[:-1] // _TOGETHER)) + 1, len(tiles)]
+    for start, stop in zip([0, *ends[:-1]], ends, strict=True):
+        part = slice(start, stop)
+        lows[part], highs[part] = _range(plan, stage, rows, tiles.offsets[start : stop + 1], tiles, output, index)
+    return lows, highs
+
+
+def _range(
+    plan: Plan, stage: int, rows: PlainRows, offsets: np.ndarray, tiles: Tiles, output: str, index: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The bounds on the tiles whose corners those offsets tell."""
     segment = plan.segments[stage]
+    corners, offsets = tiles.corners[offsets[0] : offsets[-1]], offsets - offsets[0]
+    count = len(offsets) - 1
     values: dict[str, Tensor] = {}
     errors: dict[str, Tensor] = {}
     for name in segment.kept:
-        row = rows.value(segment, name)[tiles.corners]
+        row = rows.value(segment, name)[corners]
         values[name] = torch.from_numpy(row).reshape(len(row), *segment.shapes[name])
-        errors[name] = torch.zeros(len(tiles), *segment.shapes[name], dtype=torch.float64)
+        errors[name] = torch.zeros(count, *segment.shapes[name], dtype=torch.float64)
     for segment in plan.segments[stage + 1 :]:
         fold = segment.fold
         assert fold is not None
         name = fold.inputs[0]
-        values[fold.output], errors[fold.output] = _chord(fold, values[name], errors[name], tiles.offsets)
+        values[fold.output], errors[fold.output] = _chord(fold, values[name], errors[name], offsets)
         for step in segment.steps:
             values[step.output] = step.run(*(values[i] for i in step.inputs))
             grown = step.magnitude(*(errors[i] for i in step.inputs))
-            errors[step.output] = grown - step.magnitude(*(torch.zeros_like(errors[i]) for i in step.inputs))
+            constant = step.magnitude(*(torch.zeros_like(errors[i][:1]) for i in step.inputs))
+            errors[step.output] = grown - constant
         values = {name: values[name] for name in segment.kept}
         errors = {name: errors[name] for name in segment.kept}
-    heights = values[output].reshape(len(tiles.corners), -1)[:, index].numpy()
-    error = errors[output].reshape(len(tiles), -1)[:, index].numpy()
-    lows, highs = np.empty(len(tiles)), np.empty(len(tiles))
-    tile_ranges(tiles.offsets, heights, lows, highs)
+    heights = values[output].reshape(len(corners), -1)[:, index].numpy()
+    error = errors[output].reshape(count, -1)[:, index].numpy()
+    lows, highs = np.empty(count), np.empty(count)
+    tile_ranges(offsets, heights, lows, highs)
     return lows - error, highs + error
 
 
