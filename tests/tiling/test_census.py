@@ -13,6 +13,7 @@ from torch import nn
 import splinescope as ss
 from splinescope.tiling._lines import LineCounter
 from tests import real
+from tests.tiling.test_workers import in_this_process
 
 
 @cache
@@ -170,3 +171,22 @@ def test_two_numbers_are_a_box_for_all_inputs_where_their_shape_is_known():
             ss.tiling.fold_census(unknown, (-1, 1))
     with pytest.raises(ss.InputError, match="low below high"):
         ss.tiling.fold_census(network, (1, -1))
+
+
+def test_a_census_by_workers_is_the_census_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_this_process(monkeypatch)
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 9), nn.ReLU(), nn.Linear(9, 5), nn.ReLU(), nn.Linear(5, 1))
+    where = torch.randn(3, 4)
+
+    def census(workers: int | None) -> ss.tiling.FoldCensus:
+        random = torch.Generator().manual_seed(0)
+        limits = {"lines": 20, "rtol": 0.05, "max_lines": 50}
+        return ss.tiling.fold_census(model, where, radius=1.0, generator=random, workers=workers, **limits)
+
+    one, shared = census(None), census(2)
+    assert one.lines == shared.lines > 20
+    for name in ("crossings", "errors", "by_point", "by_point_errors"):
+        np.testing.assert_array_equal(getattr(shared, name), getattr(one, name))
+    with pytest.raises(ss.InputError, match="workers"):
+        census(0)

@@ -14,7 +14,7 @@ from ._work import Work
 from .tessellate import CHUNK_BYTES, one_torch_thread
 
 _BATCH_BYTES = 64 << 20  # ends of lines that are tiled together
-_PROBE_LINES = 32
+PROBE_LINES = 32
 
 
 class LineCounter:
@@ -29,8 +29,8 @@ class LineCounter:
 
     def __init__(self, program: Program, starts: np.ndarray, ends: np.ndarray, rtol: float = 1e-12) -> None:
         self._program = program
-        probes = np.concatenate([starts[:_PROBE_LINES], ends[:_PROBE_LINES]])
-        probes = np.concatenate([probes, (starts[:_PROBE_LINES] + ends[:_PROBE_LINES]) / 2])
+        probes = np.concatenate([starts[:PROBE_LINES], ends[:PROBE_LINES]])
+        probes = np.concatenate([probes, (starts[:PROBE_LINES] + ends[:PROBE_LINES]) / 2])
         with one_torch_thread(), torch.no_grad():
             self._plan = make_plan(program, torch.from_numpy(probes), rtol, "plain")
         self._site_starts = np.cumsum([0, *(site.cuts for site in program.sites)])

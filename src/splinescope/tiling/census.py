@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from .._checks import as_float64_array, check_generator, check_positive, check_whole
 from .._display import Certainty, Result, table
 from .._errors import InputError
+from .._parallel import by_rows
 from ..network import Site, SplineNetwork, trace
-from ._lines import LineCounter
+from ._lines import PROBE_LINES, LineCounter
+from ._parts import packed_network, unpacked_network
 from .crofton import crofton_constant
+from .slice import Slice
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -86,6 +91,7 @@ def fold_census(
     rtol: float | None = None,
     max_lines: int = 1 << 16,
     generator: torch.Generator | None = None,
+    workers: int | None = None,
 ) -> FoldCensus:
     """How densely the folds of a network lie in its whole input space, near given points or in a box.
 
@@ -107,6 +113,8 @@ def fold_census(
         rtol: Draw more until the standard error of the total is at most this fraction of it, or `max_lines` are drawn.
         max_lines: The most lines per ball.
         generator: Source of the lines; torch's own by default.
+        workers: Share the lines between so many processes (by joblib, which may send them to a cluster): the same
+            numbers.
 
     Cost: one 1-D tiling per line, tens of microseconds each for small networks; all lines are cut together.
 
@@ -135,15 +143,15 @@ def fold_census(
         )
     program = network.program()
     size = int(np.prod(program.input_shape))
-    counter: LineCounter | None = None
+    count: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
     found: list[np.ndarray] = []
     wanted = lines
     while True:
         drawn = sum(part.shape[1] for part in found)
         starts, ends = region.lines(wanted - drawn, generator)
-        counter = counter or LineCounter(program, starts, ends)
+        count = count or _counting(network, starts, ends, workers)
         lengths = np.linalg.norm((ends - starts).reshape(len(starts), -1), axis=1, keepdims=True)
-        found.append((counter.count(starts, ends) / lengths).reshape(region.count, wanted - drawn, -1))
+        found.append((count(starts, ends) / lengths).reshape(region.count, wanted - drawn, -1))
         rates = np.concatenate(found, 1)  # [points, lines, sites]
         totals = rates.sum(2)
         by_point, spread = totals.mean(1), totals.std(1, ddof=1) / np.sqrt(wanted)
@@ -154,6 +162,30 @@ def fold_census(
     errors = np.sqrt((rates.var(1, ddof=1) / wanted).sum(0)) / region.count
     crossings = rates.mean((0, 1))
     return FoldCensus(program.sites, crossings, errors, by_point, spread, size, wanted, region.words)
+
+
+def _counting(
+    network: SplineNetwork, starts: np.ndarray, ends: np.ndarray, workers: int | None
+) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    """What counts crossings `[n, sites]` of lines from starts to ends: here, or by so many processes."""
+    if workers is None:
+        return LineCounter(network.program(), starts, ends).count
+    check_whole(workers, "workers")
+    work = partial(_counts, packed_network(network), starts[:PROBE_LINES], ends[:PROBE_LINES])
+
+    def count(starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        rows = [torch.from_numpy(starts), torch.from_numpy(ends)]
+        return np.concatenate(by_rows(work, rows, workers=workers, what="lines"))
+
+    return count
+
+
+def _counts(
+    model: np.ndarray, first_starts: np.ndarray, first_ends: np.ndarray, starts: Tensor, ends: Tensor
+) -> np.ndarray:
+    """Crossings of some lines, in a process of its own; the first lines of all set what counts as zero."""
+    network = unpacked_network(model, Slice.segment(first_starts[0], first_ends[0]))
+    return LineCounter(network.program(), first_starts, first_ends).count(starts.numpy(), ends.numpy())
 
 
 def _input_shape(model: object) -> tuple[int, ...] | None:
