@@ -82,7 +82,7 @@ def main() -> None:
         STEPS[options.step](tiling, options.folder)
     print(
         f"{options.step}: {tiling.count:,} tiles, {len(tiling.vertices):,} vertices, {time.process_time() - start:.1f} "
-        f"CPU s, {peak_memory() / 1000:.2f} GB at the most, {before / 1000:.2f} before",
+        f"CPU s, {peak_memory() / 1024:.2f} GB at the most, {before / 1024:.2f} before",
         flush=True,
     )
 

@@ -45,21 +45,38 @@ finding the ranges of units costs an eighth on top. A plane of as many tiles has
 ## Two workers
 
 The row of two workers counts CPU seconds on the longest way: those of the busier worker and of the process that
-splits, receives and joins (joblib's waiting in it grows with the wall time: some fifty polls a second). The
-aim is not reached: 1.58 times with the present code, one and two in the same run; an earlier run, with equal parts
-and a slower joining (2.1 s), gave 1.70. Joining is 1.2 s of 17; the rest is that parts together cost more CPU than one
-process in some runs (30.7 s against 27.3; 29.6 against 30.0 in the earlier one) and that workers do not end together
-(14.7 and 16.0 s). Whether parts that fall in size, as they do now, help the latter is not settled by these runs. At
-144,590 tiles 8 parts cost 6% more than one process, 16 parts 16%, 32 parts 53%: hence four a worker.
+splits, receives and joins. The aim of 1.8 is not reached: 1.72 and 1.71 times in two runs at a load of 9 on two cores,
+where wall times tell nothing; the present code has not been measured on quiet cores. Of 24.5 s by one process, two
+spend 13.1 and 13.3, and the joining one 0.9:
+
+- the parts together cost 8% more than the whole (26.4 s). Why is not settled: each meets the wide first folds anew, and
+  two processes share a cache. Eight strips cost 15% more in one run of 745,400 tiles, four strips nothing in another of
+  all; a strip is crossed by nearly as many units as the whole domain, hence compact parts, which were not run beside
+  strips;
+- 0.9 s here: 0.3 are joblib's polls, which grow with the wall time, 0.2 the bytes that its other threads receive, 0.1
+  the numbering of vertices, 0.1 the walls on seams, the rest copies;
+- the workers end within 0.2 to 0.4 s of each other.
+
+Were the parts to cost nothing more, it would be 1.86. A loop of Python over windows of basis rows was a quarter of the
+time by one process and more in parts; it is compiled now. Chunks of half or a quarter of the size gained nothing that
+two runs could tell; of bases of at most 384 rows instead of 768 one run says the same, and 256 took a fifth more.
 joblib's ray backend gives results at the end only: tried once with ray 2.60 (259 MB installed), 402 tiles of
 a small network, the tiling of one process.
 
 ## Ten million tiles
 
-`tessellate(..., out=)`, one run on a network of 16 layers that fold the plane again and again, 10,153,894 tiles and
-10,160,002 vertices: 30 CPU s, 1.83 GB resident at the most (1.56 of them private; 0.42 before any work), a file of
-0.65 GB. From the mapped file, each in a fresh process: loading 2.7 CPU s, 1.0 GB; `summary()` 52 s, 3.5 GB; a plot
-20 s, 3.1 GB; `to_html` 40 s, 3.4 GB and a page of 333 MB. What they hold has not been looked into.
+`python -m benchmarks.large`, one run on a busy machine, a network of 12 layers that fold the plane again and again:
+9,015,574 tiles, each step in a fresh process. `tessellate(..., out=)` 27.5 CPU s and 2.06 GB at the most; loading 1.4
+s, 0.97 GB; `summary()` 13.0 s, 1.56 GB; a plot 15.0 s, 1.96 GB; `to_html` 30.2 s, 3.21 GB. So the aim of 2 GB holds for
+summaries, for plots just so, for this tiling not quite (another network of 10,153,894 tiles took 1.83 GB), and not for
+pages, although these are written piece by piece: what they hold before that has not been found.
+
+## The engine before factored rows
+
+The cases of tests/cases.py and networks trained by others (MountainCar, ResNet-20, ACAS Xu, HorizontalCAS, MNIST and a
+signed distance in ONNX; 31 in all) were tiled by the last engine with plain rows alone and by this one. Counts, walls,
+the order of tiles and their labels are the same in all; 29 agree in every bit. In two, rows are factored and vertices
+differ: by 4.7e-13 of the domain in a max-pool network on MNIST, by 3.3e-11 in ResNet-20.
 
 ## Moving a window
 
