@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -31,6 +32,16 @@ def test_cells_are_drawn_outside_only_or_all_pulled_apart(tiling: ss.Tiling) -> 
     assert faces == [(walls.units < 0).sum(), tiling.sides.sum()]
     assert pulled.get_xlim()[1] > outside.get_xlim()[1]
     assert pulled.get_zlabel()
+    pyplot.close("all")
+
+
+def test_limits_are_those_of_the_cells_whatever_memory_holds(
+    tiling: ss.Tiling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = ss.plot.plot_cells(tiling, pull=0.5).get_xlim()
+    unset = SimpleNamespace(**{**vars(np), "empty": lambda shape: np.full(shape, 1.7e308)})  # what memory may hold
+    monkeypatch.setattr("mpl_toolkits.mplot3d.art3d.np", unset)
+    assert ss.plot.plot_cells(tiling, pull=0.5).get_xlim() == expected
     pyplot.close("all")
 
 

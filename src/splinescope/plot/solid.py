@@ -69,7 +69,7 @@ def plot_cells(
     collection = require("mpl_toolkits.mplot3d.art3d", "plot").Poly3DCollection(
         polygons, facecolors=shades, edgecolors="black", linewidths=0.2
     )
-    ax.add_collection3d(collection)
+    ax.add_collection3d(collection, autolim=False)  # matplotlib pads shorter faces with memory it has not set
     reach = np.concatenate(polygons) if polygons else tiling.view.domain
     _frame(ax, reach.min(0), reach.max(0), "xyz")
     if colorbar:
