@@ -12,6 +12,8 @@ from torch import Tensor, nn
 
 import splinescope as ss
 from splinescope import InputError, UnsupportedModelError
+from splinescope.complexity import robustness
+from splinescope.complexity._attacks import rows_at_once
 from tests.real import cifar_images, needs_real_networks, resnet20
 
 
@@ -53,6 +55,49 @@ def test_a_sphere_turns_by_one_over_its_radius(size: int, radius: float) -> None
     assert found.lost == 0
     wide = ss.smooth.boundary_curvature(Sphere(radius), x, reach=0.2)
     assert np.allclose(wide.turns, math.atan(0.2 / radius) / 0.2)
+
+
+class Wide(nn.Module):
+    """Keeps `size` numbers per point for its gradient, and notes the most points it was given with gradients on."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size, self.seen = size, 0
+        self.first, self.last = nn.Linear(2, 4), nn.Linear(4, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if torch.is_grad_enabled():
+            self.seen = max(self.seen, len(x))
+        h = torch.relu(self.first(x))
+        return self.last(h) + (h[:, :1] * torch.ones(self.size, dtype=x.dtype)).sin().mean(1, keepdim=True)
+
+
+def test_points_are_taken_as_many_at_a_time_as_their_activations_allow() -> None:
+    torch.manual_seed(1)
+    model, x = Wide(1 << 17), torch.randn(60, 2)  # a MB per point in float64, and some
+    y = model(x).argmax(1)
+    given = []
+    model.register_forward_pre_hook(lambda m, a: given.append(len(a[0])) if torch.is_grad_enabled() else None)
+    ss.smooth.boundary_curvature(model, x, places=40)
+    small = Wide(1).double()
+    small.load_state_dict(model.state_dict())
+    assert rows_at_once(small, x[:1].double()) == 1024
+    assert 16 <= rows_at_once(model.double(), x[:1].double()) <= 64
+    found = robustness(model, x.double(), y, epsilons=0.05, steps=2, restarts=1, queries=2, batch_size=None)
+    assert max(given) <= 64
+    model.seen = 0
+    again = robustness(model, x.double(), y, epsilons=0.05, steps=2, restarts=1, queries=2)
+    assert model.seen == 60
+    assert torch.equal(found.right, again.right)
+
+
+def test_the_bend_does_not_depend_on_how_many_points_are_taken_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = around(3, torch.Generator().manual_seed(0))
+    whole = ss.smooth.boundary_curvature(Sphere(2.0), x, reach=0.1)
+    monkeypatch.setattr("splinescope.smooth.bending.rows_at_once", lambda *_: 7)
+    parts = ss.smooth.boundary_curvature(Sphere(2.0), x, reach=0.1)
+    assert np.allclose(parts.turns, whole.turns, rtol=1e-9)
+    assert np.allclose(parts.points, whole.points, rtol=1e-9)
 
 
 @pytest.mark.parametrize("sides", [5, 7])

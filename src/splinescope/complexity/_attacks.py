@@ -124,6 +124,33 @@ def blocks(count: int, size: int) -> Iterator[slice]:
         yield slice(first, first + size)
 
 
+def rows_at_once(scores: Scores, row: Tensor, most_bytes: int = 1 << 26, most: int = 1024) -> int:
+    """How many rows can be differentiated together, if what autograd keeps of them is to stay below `most_bytes`.
+
+    What a second row adds is counted: weights are kept once.
+
+    Args:
+        scores: The model.
+        row: `[1, *shape]` one input.
+    """
+    one, two = (_bytes_kept(scores, row.expand(count, *row.shape[1:])) for count in (1, 2))
+    return max(1, min(most, most_bytes // max(1, two - one)))
+
+
+def _bytes_kept(scores: Scores, x: Tensor) -> int:
+    """Bytes of all memory that autograd keeps to differentiate the scores."""
+    kept: dict[int, int] = {}
+
+    def count(tensor: Tensor) -> Tensor:
+        kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor):
+        values = scores(x.detach().clone().requires_grad_(True))
+    del values  # what it keeps lives until here, so that no address is met twice
+    return sum(kept.values())
+
+
 def _direction(gradient: Tensor, norm: Norm) -> Tensor:
     return gradient.sign() if norm == "linf" else _to_sphere(gradient, 1.0)
 

@@ -20,7 +20,7 @@ from ..network import SplineNetwork
 from ..network._export import check_readable
 from ..network._outputs import one_tensor
 from ..train import evaluating
-from ._attacks import Loss, Norm, Scores, attack_loss, blocks, margins, pgd, random_search
+from ._attacks import Loss, Norm, Scores, attack_loss, blocks, margins, pgd, random_search, rows_at_once
 from ._sites import Forward
 
 _HIDDEN = 0.1
@@ -106,7 +106,7 @@ def robustness(
     bounds: tuple[float, float] | None = None,
     forward: Forward | None = None,
     generator: torch.Generator | None = None,
-    batch_size: int = 1024,
+    batch_size: int | None = 1024,
     progress: Progress | bool | None = None,
 ) -> Robustness:
     """Accuracy of a classifier under perturbations of given sizes.
@@ -134,7 +134,7 @@ def robustness(
         bounds: (low, high) of valid inputs.
         forward: How to call the model, `(model, x) -> scores`.
         generator: Source of random starts; a fresh one with seed 0 if None.
-        batch_size: Points attacked at once.
+        batch_size: Points attacked at once; None is at most 1024 and as many as keep their activations below 64 MB.
         progress: None: shown once it takes a few seconds; True, False, or a function of (share done, what it is at).
 
     Returns:
@@ -158,10 +158,11 @@ def robustness(
     check_choice(norm, "norm", ("linf", "l2"))
     check_choice(loss, "loss", ("margin", "dlr", "cross_entropy"))
     sizes = [check_positive(e, "epsilons") for e in np.atleast_1d(np.asarray(epsilons)).tolist()]
-    steps, restarts, queries, batch_size = (
-        check_whole(value, name)
-        for value, name in ((steps, "steps"), (restarts, "restarts"), (queries, "queries"), (batch_size, "batch_size"))
+    steps, restarts, queries = (
+        check_whole(value, name) for value, name in ((steps, "steps"), (restarts, "restarts"), (queries, "queries"))
     )
+    if batch_size is not None:
+        check_whole(batch_size, "batch_size")
     if bounds is not None and not bounds[0] < bounds[1]:
         raise InputError(f"bounds must be (low, high) with low < high, got {bounds!r}.")
     order = sorted(range(len(sizes)), key=sizes.__getitem__)
@@ -190,6 +191,8 @@ def robustness(
             if not bool(((points >= bounds[0] - slack) & (points <= bounds[1] + slack)).all()):
                 span = f"{float(points.min()):g} to {float(points.max()):g}"
                 raise InputError(f"x must lie within bounds {bounds!r}, got {span}.")
+        if batch_size is None:
+            batch_size = rows_at_once(scores, points[:1])
         right = torch.cat([margins(scores(points[b]), answers[b]) > 0 for b in blocks(len(points), batch_size)])
         by_gradient = torch.zeros(len(sizes), len(points), dtype=torch.bool, device=points.device)
         by_search, by_transfer = by_gradient.clone(), by_gradient.clone()

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from .._checks import as_rows, check_positive, check_whole
 from .._display import Result
 from .._errors import InputError
+from ..complexity._attacks import Scores, blocks, rows_at_once
 from ..complexity.robustness import class_scores
 from ..network._export import unwrap
 from ..train import evaluating
@@ -93,10 +94,10 @@ def boundary_curvature(
     """
     places, tangents = check_whole(places, "places", least=2), check_whole(tangents, "tangents")
     exact = copy.deepcopy(unwrap(model)).double()
-    scores = class_scores(exact, forward)
     generator = generator or torch.Generator().manual_seed(0)
     points = as_rows(x, "x").double()
     with evaluating(exact), undisturbed(exact):
+        scores = _Scores(class_scores(exact, forward), points[:1])
         a, b = _pairs(scores, points, places, generator)
         away = (b - a).flatten(1).norm(dim=1)
         step = check_positive(reach, "reach") if reach is not None else 0.05 * float(away.median())
@@ -115,11 +116,25 @@ def boundary_curvature(
     return BoundaryCurvature(turns[kept].numpy(), place[kept].numpy(), step, 1 - float(found.double().mean()))
 
 
+class _Scores:
+    """A model's scores, some `rows` at a time so that its activations stay small."""
+
+    def __init__(self, model: Scores, row: Tensor) -> None:
+        self._model, self.rows = model, rows_at_once(model, row)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return torch.cat([self._model(part) for part in x.split(self.rows)])
+
+
 class _Gap:
     """Row by row the difference of two classes' scores."""
 
-    def __init__(self, scores: Callable[[Tensor], Tensor], first: Tensor, second: Tensor) -> None:
+    def __init__(self, scores: _Scores, first: Tensor, second: Tensor) -> None:
         self.scores, self.first, self.second = scores, first, second
+
+    def of(self, rows: slice) -> _Gap:
+        """That of some of the rows."""
+        return _Gap(self.scores, self.first[rows], self.second[rows])
 
     def __call__(self, x: Tensor) -> Tensor:
         values = self.scores(x)
@@ -129,9 +144,7 @@ class _Gap:
         return _Gap(self.scores, self.first.repeat_interleave(times), self.second.repeat_interleave(times))
 
 
-def _pairs(
-    scores: Callable[[Tensor], Tensor], x: Tensor, count: int, generator: torch.Generator
-) -> tuple[Tensor, Tensor]:
+def _pairs(scores: _Scores, x: Tensor, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Points of different classes, in pairs; the same draws for every model of the same points."""
     classes = scores(x).argmax(1)
     if int(classes.unique().numel()) < 2:
@@ -143,7 +156,7 @@ def _pairs(
     return x[drawn[:, 0]], x[drawn[:, 1]]
 
 
-def _crossings(scores: Callable[[Tensor], Tensor], a: Tensor, b: Tensor) -> tuple[Tensor, _Gap]:
+def _crossings(scores: _Scores, a: Tensor, b: Tensor) -> tuple[Tensor, _Gap]:
     """On each segment a place where the class of a ends: by bisection, then by secants on the two scores."""
     first = scores(a).argmax(1)
     low, high = torch.zeros(len(a), dtype=a.dtype), torch.ones(len(a), dtype=a.dtype)
@@ -191,11 +204,15 @@ def _root(f: Callable[[Tensor], Tensor], low: Tensor, high: Tensor) -> Tensor:
 
 def _with_gradient(gap: _Gap, x: Tensor) -> tuple[Tensor, Tensor]:
     """`[N]` values and their gradients, of the shape of x."""
-    with torch.enable_grad():
-        moved = x.detach().requires_grad_(True)
-        values = gap(moved)
-        (gradient,) = torch.autograd.grad(values.sum(), moved)
-    return values.detach(), gradient
+    values, gradients = [], []
+    for rows in blocks(len(x), gap.scores.rows):
+        with torch.enable_grad():
+            moved = x[rows].detach().requires_grad_(True)
+            part = gap.of(rows)(moved)
+            (gradient,) = torch.autograd.grad(part.sum(), moved)
+        values.append(part.detach())
+        gradients.append(gradient)
+    return torch.cat(values), torch.cat(gradients)
 
 
 def _angles(u: Tensor, v: Tensor) -> Tensor:

@@ -118,7 +118,8 @@ def steer(
     Returns:
         Estimates from these points: accuracy of this sample, robustness from above, curvature with its error.
 
-    Cost: per beta that of `robustness` and of `boundary_curvature`.
+    Cost: per beta that of `robustness` and of `boundary_curvature`; points are taken so many at a time that their
+    activations need some 64 MB.
 
     Example:
         >>> import torch, splinescope as ss
@@ -143,7 +144,8 @@ def steer(
             soft = ends.get(beta) or soften(model, beta, mix=mix)
             others = [other for end, other in ends.items() if end != beta]
             found = robustness(soft, points, answers, epsilons=epsilon, norm=norm, steps=steps, restarts=restarts,
-                               queries=queries, transfer_from=others, bounds=bounds, forward=forward)  # fmt: skip
+                               queries=queries, transfer_from=others, bounds=bounds, forward=forward,
+                               batch_size=None)  # fmt: skip
             try:
                 bent = boundary_curvature(soft, points, places=places, reach=reach, forward=forward)
                 reach, turn, error = bent.reach, bent.mean, bent.error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -23,6 +24,7 @@ from .interpolants import Curve, Interpolant, curve_of, interpolant
 _HOPELESS = 10.0  # times the knots that what is measured asks for: the bound is then a hundred times too large
 _ROUNDS = 8
 _PROBES = 2048
+_NUMBERS = 1 << 20  # of one value at all points that are looked at together: 8 MB
 
 
 class Interpolated(SplineNetwork):
@@ -134,14 +136,13 @@ def measured_errors(
 ) -> dict[str, float]:
     """One error for all interpolants with which the network is seen to stay within half the tolerance."""
     points = random_points(corners, _PROBES)
-    target = program.forward(points)
     error = tolerance
     jumps = {curve.jump: curve.name for curve in curves.values() if curve.jump}
     while not jumps or error >= max(jumps) / 10:
         errors = dict.fromkeys(curves, error)
         ranges, _ = reach(program, curves, errors, corners)
         near = interpolated(program, interpolants(curves, errors, ranges), ranges)
-        if float((near.forward(points) - target).abs().max()) <= tolerance / 2:
+        if _difference(program, near, points) <= tolerance / 2:
             return errors
         error /= 3
     raise UnsupportedModelError(
@@ -236,12 +237,18 @@ def measured(real: Program, near: Program, tiling: Tiling, points: int = 20_000)
     chosen = tiling.vertices[some(len(tiling.vertices))]
     middles = inner_points(tiling, some(tiling.count))
     places = np.concatenate([chosen, middles, inside])
-    worst = 0.0
+    return max(
+        _difference(real, near, torch.from_numpy(view.inputs(part)))
+        for part in np.array_split(places, max(1, len(places) // 4096))
+    )
+
+
+def _difference(real: Program, near: Program, x: Tensor) -> float:
+    """Largest difference of two networks at points, so many at a time that a value of all of them takes few MB."""
+    widest = max(math.prod(step.site.shape) for step in real.steps if isinstance(step, Smooth))
+    rows = max(1, _NUMBERS // max(widest, x[0].numel()))
     with torch.no_grad():
-        for part in np.array_split(places, max(1, len(places) // 4096)):
-            x = torch.from_numpy(view.inputs(part))
-            worst = max(worst, float((real.forward(x) - near.forward(x)).abs().max()))
-    return worst
+        return max(float((real.forward(part) - near.forward(part)).abs().max()) for part in x.split(rows))
 
 
 def random_points(corners: Tensor, count: int) -> Tensor:
