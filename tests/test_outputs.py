@@ -82,6 +82,7 @@ def monitored(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
 ONE: dict[str, Callable[[Any], Any]] = {
     "network trace": lambda m: ss.trace(m, X).program().forward(X),
     "tiling tessellate": lambda m: ss.tessellate(m, VIEW).vertices,
+    "tiling tessellate_each": lambda m: ss.tiling.tessellate_each(m, [VIEW])[0].vertices,
     "tiling Retiler": lambda m: tiling.Retiler(m, VIEW).tile().vertices,
     "tiling fold_census": lambda m: tiling.fold_census(m, X, radius=0.1, lines=4, generator=seeded()).summary(),
     "tiling level_set": lambda m: tiling.level_set(m, SOLID, 0.1).vertices,

@@ -37,6 +37,7 @@ def command(
     """
     import torch
 
+    from ..network import SplineNetwork
     from ..reports import compare_models
 
     check_outputs(out)
@@ -47,7 +48,7 @@ def command(
             raise InputError(f"two networks are called {name or path!r}: write NAME=MODEL for one of them.")
         named[name or path] = path
     networks = {name: read_model(path, trust=trust) for name, path in named.items()}
-    known = next((net.input_shape for net in networks.values() if hasattr(net, "input_shape")), None)
+    known = next((net.input_shape for net in networks.values() if isinstance(net, SplineNetwork)), None)
     points = torch.from_numpy(read_array(data, shape or known)).float()
     targets = None if labels is None else read_labels(labels)
     found = compare_models(

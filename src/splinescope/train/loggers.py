@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from .._checks import require
@@ -51,7 +52,7 @@ class Loggers:
             require("tensorboard", "tensorboard")
             from torch.utils.tensorboard import SummaryWriter
 
-            writer = SummaryWriter(str(given))
+            writer = SummaryWriter(str(Path(given).resolve()))  # it writes later, from wherever the process is then
             self._closers.append(writer.close)
             return _scalars(writer)
         if hasattr(given, "add_scalar"):
