@@ -9,6 +9,7 @@ from torch import nn
 
 import splinescope as ss
 from splinescope.generative import Box, Gaussian, manifold_law, project
+from splinescope.generative.manifold_law import _tilt
 
 
 class Hill(nn.Module):
@@ -90,6 +91,17 @@ def test_a_small_reference_is_not_taken_for_the_law_itself(hill):
     assert sum(law.interval[0] <= 0 <= law.interval[1] for law in found) >= 11
 
 
+@pytest.mark.parametrize("rho", [-1.0, 0.0, 0.5, 1.0])
+def test_one_point_that_moved_far_does_not_send_rho_to_infinity(rho):
+    """Far out the family is its extreme points alone; that their projections went elsewhere says nothing of rho."""
+    own = np.random.default_rng(0).normal(size=500)
+    weights, seen = np.exp(rho * own), own.copy()
+    seen[own.argmin()], seen[own.argmax()] = 5.0, -5.0
+    assert _tilt(own, seen, float((weights * seen).sum() / weights.sum())) == pytest.approx(rho, abs=1e-6)
+    assert _tilt(own, own, 9.0) == np.inf
+    assert _tilt(own, own, -9.0) == -np.inf
+
+
 class Stairs(nn.Module):
     """A curve `z -> (z, height)` of flat treads and steep risers; noise throws points from one to another."""
 
@@ -141,5 +153,20 @@ def test_what_cannot_be_told_is_said(hill):
         manifold_law(even, torch.randn(5, 3).double(), Box(2), pool=200, reference=200, draws=100)
     with pytest.raises(ss.InputError, match="3 numbers a point, got 2"):
         manifold_law(hill, torch.randn(5, 2).double(), Box(2), pool=200, reference=200, draws=100)
+    options = {"pool": 200, "reference": 200, "draws": 100}
     x = hill(drawn(hill, 0.0, 20, 1)).detach()
+    holed = x.clone()
+    holed[3, 1] = float("nan")
+    with pytest.raises(ss.InputError, match="x must be finite, got 1 NaN"):
+        manifold_law(hill, holed, Box(2), **options)
+    with pytest.raises(ss.InputError, match=r"does not take latents of shape \(3,\)"):
+        manifold_law(hill, x, Box(3), **options)
+    with pytest.raises(ss.InputError, match="latent domain such as"):
+        manifold_law(hill, x, "square", **options)
+    with pytest.raises(ss.InputError, match="steps"):
+        manifold_law(hill, x, Box(2), steps=0, **options)
+    mixing = nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 3)).double()
+    with pytest.raises(ss.SplinescopeError, match="training mode"):
+        manifold_law(mixing, x, Box(2), **options)
+    assert not mixing[1].running_mean.any()  # nothing was run
     assert np.isnan(manifold_law(hill, x, Gaussian(2), pool=200, reference=200, draws=100).p_uniform)

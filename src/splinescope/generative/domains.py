@@ -44,6 +44,13 @@ class LatentDomain(Protocol):
         """A symmetric random-walk proposal from z; it may leave the support, where the density is zero."""
 
 
+def check_domain(domain: object) -> LatentDomain:
+    """A latent domain, or an error that names some."""
+    if not isinstance(domain, LatentDomain):
+        raise InputError(f"domain must be a latent domain such as Ball(64, 8.0) or Box(2), got {domain!r}.")
+    return domain
+
+
 class _Flat:
     """Domains that fill latent space: the random walk is a Gaussian step."""
 

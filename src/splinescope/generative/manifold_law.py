@@ -20,12 +20,13 @@ from .._derivatives import row_jacobians
 from .._display import Result, table
 from .._errors import InputError
 from ..network._module import module_of
-from ._pushforward import Generator
-from .domains import LatentDomain
+from ._pushforward import Generator, latent_map
+from .domains import LatentDomain, check_domain
 from .resampling import effective_size
 from .volume import log_volume
 
 _FAR = 50.0  # a rho beyond this is reported as infinite
+_PACE = 0.25  # of the search for it
 _DAMPING = 10.0  # a step that fails is damped so much more, one that succeeds so much less
 
 
@@ -137,7 +138,7 @@ def manifold_law(
     check_whole(draws, "draws", least=100)
     model = module_of(model)
     generator = generator or torch.Generator().manual_seed(0)
-    latents = domain.draw(check_whole(pool, "pool", least=100), generator)
+    latents = check_domain(domain).draw(check_whole(pool, "pool", least=100), generator)
     compared = latents[: check_whole(reference, "reference", least=50, most=pool)]
     found = project(model, x, domain, latents, starts=starts, steps=steps)
     off = _off_manifold(model, x, found)
@@ -228,8 +229,12 @@ def project(
         >>> bool((found.latents - 0.5 * z[:5]).abs().max() < 1e-6)
         True
     """
+    check_domain(domain)
     model = module_of(model)
+    latent_map(model, latents)  # refuses what is in training mode, random or of another latent size
     rows = as_rows(x, "x")
+    if not bool(rows.isfinite().all()):
+        raise InputError(f"x must be finite, got {int((~rows.isfinite()).sum())} NaN or infinite values.")
     like = next(model.parameters(), rows)
     target = rows.to(like).flatten(1)
     latents = latents.to(like)
@@ -251,7 +256,7 @@ def project(
         error = wanted - outputs(z)
     damping = torch.full((len(z), 1, 1), 1e-3, dtype=z.dtype)
     unit = torch.eye(z.shape[1], dtype=z.dtype)
-    for _ in range(steps):
+    for _ in range(check_whole(steps, "steps")):
         jacobian = row_jacobians(outputs, z)
         gram = jacobian.mT @ jacobian
         scale = gram.diagonal(dim1=1, dim2=2).mean(1)[:, None, None].clamp_min(torch.finfo(z.dtype).tiny)
@@ -276,14 +281,15 @@ def _surprise(model: nn.Module, z: Tensor, domain: LatentDomain, top_k: int | No
 
 
 def _tilt(own: np.ndarray, seen: np.ndarray, mean: float) -> float:
-    """The rho at which the reference, weighted by exp(rho own), has this mean of what is seen of it."""
+    """The rho nearest to 0 at which the reference, weighted by exp(rho own), has this mean of what is seen of it."""
 
     def gap(rho: float) -> float:
         weights = np.exp(rho * own - (rho * own).max())
         return float((weights * seen).sum() / weights.sum()) - mean
 
-    if gap(-_FAR) > 0:
-        return -float("inf")
-    if gap(_FAR) < 0:
-        return float("inf")
-    return float(brentq(gap, -_FAR, _FAR))
+    # outwards from the model's law: far out the weights are those of one or two points, which may have been moved
+    sign = 1.0 if gap(0.0) < 0 else -1.0
+    for far in np.arange(_PACE, _FAR + _PACE, _PACE):
+        if sign * gap(sign * far) >= 0:
+            return float(brentq(gap, sign * (far - _PACE), sign * far))
+    return sign * float("inf")

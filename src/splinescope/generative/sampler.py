@@ -19,7 +19,7 @@ from ..network import SplineNetwork
 from ..network._outputs import one_tensor
 from ._pushforward import Generator
 from .cache import SHARD, Pool, fingerprint, gather
-from .domains import LatentDomain
+from .domains import LatentDomain, check_domain
 from .metropolis import Chains, metropolis
 from .resampling import effective_size, rejected, resampled
 from .volume import Volumes, log_volume
@@ -146,8 +146,7 @@ class PolaritySampler(Shown):
             model = model.module  # with the ending that its tiling leaves out
         if not isinstance(model, nn.Module):
             raise InputError(f"model must be a torch.nn.Module, got {type(model).__name__}.")
-        if not isinstance(domain, LatentDomain):
-            raise InputError(f"domain must be a latent domain such as Ball(64, 8.0) or Box(2), got {domain!r}.")
+        check_domain(domain)
         pool = check_whole(pool, "pool")
         _check_power(rho)
         if divide_prior and not domain.bounded and rho >= 1:
