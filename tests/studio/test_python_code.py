@@ -60,7 +60,8 @@ def test_the_code_makes_the_tiles_that_are_shown(lens, shelf, tmp_path, monkeypa
     assert (tmp_path / "code.png").stat().st_size > 5_000
 
 
-def test_the_last_checkpoint_is_that_of_the_largest_step(lens, shelf, tmp_path):
+def test_the_last_checkpoint_is_that_of_the_largest_step(shelf, tmp_path, monkeypatch):
+    monkeypatch.chdir(shelf)  # where the factory is
     folder = tmp_path / "run"
     folder.mkdir()
     for step in (9, 10):
