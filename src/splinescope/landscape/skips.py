@@ -21,8 +21,9 @@ from torch.fx import GraphModule, Node
 from .._checks import as_rows
 from .._display import Result, numbered
 from .._errors import InputError
+from ..network._call import op_name
 from ..network._export import as_batch, export
-from ..network._lower import module_path, op_name
+from ..network._source import module_path
 from ._parameters import Model, check_model
 
 _SUMS = {"add", "add_"}
