@@ -91,6 +91,19 @@ def model_arguments(command: _F) -> _F:
     return model_argument(weights_option(trust_option(pick_option(command))))
 
 
+def block_options(command: _F) -> _F:
+    """--data, --labels, --shape, --include and --exclude, for the verbs that measure all that applies."""
+    for option in (
+        click.option("--exclude", help="All blocks but these."),
+        click.option("--include", help="Only these blocks, e.g. tiles,complexity."),
+        shape_option,
+        click.option("--labels", help="Class numbers or targets, one per row, in a file of the same kinds."),
+        click.option("--data", required=True, help="Inputs, one per row: .npy, .npz (FILE.npz:name), .csv or .pt."),
+    ):
+        command = option(command)
+    return command
+
+
 def listed(text: str | None) -> list[str] | None:
     """ "tiles, folds" as ["tiles", "folds"]."""
     return None if text is None else [part.strip() for part in text.split(",") if part.strip()]

@@ -7,19 +7,17 @@ from pathlib import Path
 import click
 
 from .._errors import InputError
-from ._inputs import MODEL_HELP, listed, pick_option, read_array, read_labels, read_model, shape_option, trust_option
+from ._inputs import block_options, listed, pick_option, read_array, read_labels, read_model, trust_option
 from ._outputs import check_outputs, echo_json, note
 
 
-@click.command("compare", epilog=f"MODEL is {MODEL_HELP}.")
+@click.command(
+    "compare", epilog="MODEL is an .onnx or .nnet file, package.module:factory, or a .pt2 archive with --trust."
+)
 @click.argument("models", metavar="[NAME=]MODEL...", nargs=-1, required=True)
 @trust_option
 @pick_option
-@click.option("--data", required=True, help="Inputs, one per row: .npy, .npz (FILE.npz:name), .csv or .pt.")
-@click.option("--labels", help="Class numbers or targets, one per row, in a file of the same kinds.")
-@shape_option
-@click.option("--include", help="Only these blocks, e.g. tiles,complexity.")
-@click.option("--exclude", help="All blocks but these.")
+@block_options
 @click.option("--seed", default=0, show_default=True, help="Seed of everything random, the same for all.")
 @click.option("--out", type=click.Path(dir_okay=False), default="comparison.html", show_default=True,
               help="The page; the numbers go beside it as .json.")  # fmt: skip

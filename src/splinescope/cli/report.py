@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import click
 
-from ._inputs import MODEL_HELP, listed, model_arguments, read_array, read_labels, read_model, shape_option
+from ._inputs import MODEL_HELP, block_options, listed, model_arguments, read_array, read_labels, read_model
 from ._outputs import check_outputs, echo_json, note
 
 
 @click.command("report", epilog=f"MODEL is {MODEL_HELP}.")
 @model_arguments
-@click.option("--data", required=True, help="Inputs, one per row: .npy, .npz (FILE.npz:name), .csv or .pt.")
-@click.option("--labels", help="Class numbers or targets, one per row, in a file of the same kinds.")
-@shape_option
-@click.option("--include", help="Only these blocks, e.g. tiles,complexity.")
-@click.option("--exclude", help="All blocks but these.")
+@block_options
 @click.option("--seed", default=0, show_default=True, help="Seed of everything random.")
 @click.option("--out", type=click.Path(dir_okay=False), default="report.html", show_default=True,
               help="The page; the numbers go beside it as .json.")  # fmt: skip
