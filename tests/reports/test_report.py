@@ -26,20 +26,6 @@ def quiet(model, x, y=None, **options):
 
 
 @pytest.fixture(scope="module")
-def classifier() -> nn.Module:
-    torch.manual_seed(0)
-    return nn.Sequential(
-        nn.Linear(2, 12), nn.BatchNorm1d(12), nn.ReLU(), nn.Linear(12, 12), nn.ReLU(), nn.Linear(12, 3)
-    ).eval()
-
-
-@pytest.fixture(scope="module")
-def moons() -> tuple[torch.Tensor, torch.Tensor]:
-    generator = torch.Generator().manual_seed(1)
-    return torch.randn(60, 2, generator=generator), torch.arange(60) % 3
-
-
-@pytest.fixture(scope="module")
 def found(classifier, moons):
     return quiet(classifier, *moons)
 
@@ -289,27 +275,6 @@ def test_names_in_a_page_are_inert(classifier, moons, tmp_path):
     assert "<script>" not in (tmp_path / "r.html").read_text()
 
 
-def test_networks_side_by_side_give_each_its_own_numbers(classifier, moons, tmp_path):
-    torch.manual_seed(2)
-    other = nn.Sequential(nn.Linear(2, 40), nn.ReLU(), nn.Linear(40, 3)).eval()
-    found = ss.compare_models(
-        {"a <b>": classifier, "wide": other},
-        *moons,
-        out=tmp_path / "c.html",
-        include=["tiles", "network"],
-        progress=False,
-    )
-    alone = quiet(other, *moons, include=["tiles"])["tiles"].numbers
-    assert found["wide"]["tiles"].numbers == alone
-    row = found.main_numbers()[MAIN["tiles"]]
-    assert row["wide"] == alone[MAIN["tiles"]] != row["a <b>"]
-    assert all(name in found.summary() for name in ("a <b>", "wide"))
-    page = (tmp_path / "c.html").read_text()
-    assert "a &lt;b&gt;" in page
-    assert "<b>" not in page.replace("<b>not applicable</b>", "")
-    assert set(json.loads((tmp_path / "c.json").read_text())) == {"a <b>", "wide"}
-
-
 def test_typical_values_name_the_ends_of_the_table():
     assert set(table())
     for row in table().values():
@@ -343,11 +308,6 @@ def test_bad_input_is_told(classifier, moons, change, told):
         ss.report(given.pop("model"), given.pop("x"), given.pop("y"), **given)
 
 
-def test_one_network_is_no_comparison(classifier, moons):
-    with pytest.raises(ss.InputError, match="at least two"):
-        ss.compare_models({"a": classifier}, *moons, out=None)
-
-
 def test_the_verb_writes_the_page_and_tells_the_rest(tmp_path, monkeypatch, moons):
     import numpy as np
 
@@ -368,34 +328,6 @@ def test_the_verb_writes_the_page_and_tells_the_rest(tmp_path, monkeypatch, moon
     wrong = CliRunner().invoke(main, ["report", "reportnet:make", "--data", "x.npy", "--include", "all"])
     assert wrong.exit_code == 2
     assert "among network" in wrong.stderr
-
-
-def test_charts_side_by_side_share_their_scales(classifier, moons):
-    """What is taller in a comparison is more: limits of charts and ends of colour scales are common."""
-    from matplotlib.figure import Figure
-
-    from splinescope.reports.pictures import share_scales
-
-    figures = [Figure(), Figure()]
-    for figure, top in zip(figures, (1.0, 50.0), strict=True):
-        chart, plane = figure.subplots(1, 2)
-        chart.plot([0, top], [0, top])
-        plane.plot([0, top], [0, top])
-        plane.set_aspect("equal")
-    share_scales(figures)
-    (one, small), (other, large) = (figure.axes for figure in figures)
-    assert one.get_ylim() == other.get_ylim()
-    assert one.get_ylim()[1] >= 50
-    assert small.get_ylim() != large.get_ylim()  # a plane keeps its own coordinates
-    wide = nn.Sequential(nn.Linear(2, 30), nn.ReLU(), nn.Linear(30, 2)).eval()
-    found = ss.compare_models({"a": classifier, "b": wide}, *moons, out=None, include=["tiles"], progress=False)
-    seen = []
-    for name in ("a", "b"):
-        block = found[name]["tiles"]
-        figure = Figure()
-        block.draw_on(figure, (1e-3, 1e3))
-        seen.append([ax.get_ylim() for ax in figure.axes if ax.get_label() == "<colorbar>"])
-    assert seen[0] == seen[1] == [pytest.approx((1e-3, 1e3))]
 
 
 def test_pictures_follow_a_dark_page(classifier, moons, tmp_path):
