@@ -11,7 +11,7 @@ from torch import nn
 
 import splinescope as ss
 from splinescope.evidence import _pieces, ids, meanfield_gathering, reproduce
-from splinescope.evidence._pieces import LONG, Pieces, keeping
+from splinescope.evidence._pieces import _ACTIVE, LONG, Pieces, keeping
 
 pytest.importorskip("matplotlib").use("Agg")
 
@@ -142,6 +142,23 @@ def test_networks_and_random_generators_are_left_as_the_call_left_them(tmp_path:
     assert _three_calls(again) == first
     assert again.found == 3
     assert len({*first[:3]}) == 3
+
+
+def test_a_part_of_a_part_is_not_kept(tmp_path: Path) -> None:
+    """Where two experiments share a long function, the second's parts may hold calls of it: they are made inside."""
+    pieces = Pieces(tmp_path, "source-full-0")
+    token = _ACTIVE.set(pieces)
+    try:
+
+        def inner(value: int) -> int:
+            active = _ACTIVE.get()
+            return value if active is None else active.call(inner, (value,), {})
+
+        assert [pieces.call(lambda v: inner(v) + 1, (v,), {}) for v in (1, 2)] == [2, 3]
+        assert _ACTIVE.get() is pieces
+    finally:
+        _ACTIVE.reset(token)
+    assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_the_table_names_functions_that_are_there() -> None:

@@ -282,6 +282,16 @@ def fidelity(n: Numbers) -> None:
     assert all(shares(values) for values in n["accuracy"].values())
 
 
+def fidelity_tells(n: Numbers) -> None:
+    """Networks of a seed are trained with every batch size; a larger one changes fewer signs in each of them."""
+    for nets in n["seeds"]:
+        assert [net["B"] for net in nets] == [8, 8, 32, 32]
+        for net in nets:
+            assert shares([net["accuracy"], *net["signs"], *net["tiles"], *net["classes"]])
+            assert net["signs"][0] > net["signs"][-1]
+            assert min(net["tiles"]) >= min(net["classes"])
+
+
 def deep_initialization(n: Numbers) -> None:
     """Placed by all the data, a convolutional network is the one with batch norm, to batch norm's eps."""
     for depth in n["depths"]:
@@ -331,6 +341,7 @@ LAWS: dict[str, Callable[[Numbers], None]] = {
     "essay-initialization-deep": deep_initialization,
     "essay-instance-norm": instance_norm,
     "essay-fidelity": fidelity,
+    "essay-fidelity-tells": fidelity_tells,
     "essay-jitter": jitter,
     "essay-margin": margins,
     "essay-placement": placement,

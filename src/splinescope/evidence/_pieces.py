@@ -36,6 +36,8 @@ LONG: dict[str, tuple[str, ...]] = {
     "decomposed-fig2-fashion": ("decomposed_fig2_fashion._row",),
     "essay-batch-size": ("essay_batch_size.train_moons",),
     "essay-depth-curvature": ("essay_depth_curvature._train", "essay_depth_curvature.measured"),
+    "essay-fidelity": ("essay_fidelity._train", "essay_fidelity._flips"),
+    "essay-fidelity-tells": ("essay_fidelity_tells.trained",),
     "essay-initialization": ("essay_initialization._train",),
     "essay-initialization-deep": ("essay_initialization_deep._train",),
     "meanfield-gathering": ("meanfield_gathering._shares",),
@@ -49,8 +51,11 @@ LONG: dict[str, tuple[str, ...]] = {
     "survey-merge-away": ("survey_merge_away.train",),
     "survey-migration": ("survey_migration.tracked",),
     "survey-optimizer": ("survey_optimizer._curve",),
+    "survey-placed-norms": ("survey_placed_norms._train", "survey_placed_norms._where"),
+    "survey-self-similarity": ("survey_self_similarity._case", "survey_self_similarity._unrelated"),
 }
-"""Of the experiments of more than three CPU minutes, the functions of this folder whose results are kept."""
+"""Of the experiments of more than three CPU minutes, and of the open questions, the functions of this folder whose
+results are kept."""
 
 _SEAL = 32
 """Bytes of the checksum in front of a piece."""
@@ -88,7 +93,11 @@ class Pieces:
             self.cpu_seconds += kept["cpu_seconds"]
             return kept["result"]
         start, busy = time.perf_counter(), time.process_time()
-        result = function(*args, **options)
+        token = _ACTIVE.set(None)  # a part of a part is not kept: found again, the part would not ask for it
+        try:
+            result = function(*args, **options)
+        finally:
+            _ACTIVE.reset(token)
         piece = {
             "result": result,
             "left": _left((args, options)),
