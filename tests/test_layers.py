@@ -72,6 +72,27 @@ def test_no_part_imports_a_higher_one(path):
     assert not wrong, f"{path.relative_to(ROOT)} imports {sorted(wrong)}"
 
 
+SHARED_UNDER_ITS_OLD_NAME = {("complexity", "_statistics")}
+"""Experiments import it by this name, and their results are kept by the hash of their source."""
+
+
+def private_modules(path: Path) -> set[tuple[str, str]]:
+    """(part, module) of every module with an underscore that a file imports from another part, wherever it does so."""
+    package = path.relative_to(ROOT).parts[:-1]
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = [*package[: len(package) - node.level + 1], *(node.module or "").split(".")]
+            names = [base] if len(base) > 1 else [[*base, alias.name] for alias in node.names]
+            found |= {(name[0], name[1]) for name in names if name[0] in LEVEL and name[0] != part_of(path)}
+    return {(part, name) for part, name in found if name.startswith("_") and (ROOT / part / f"{name}.py").is_file()}
+
+
+def test_a_file_with_an_underscore_is_its_own_parts_alone():
+    wrong = {(str(path.relative_to(ROOT)), *found) for path in FILES for found in private_modules(path)}
+    assert {tuple(found) for _, *found in wrong} == SHARED_UNDER_ITS_OLD_NAME, wrong
+
+
 def test_every_part_has_a_level():
     parts = {part_of(path) for path in ROOT.rglob("*.py")}
     assert parts - LEVEL.keys() <= {"__init__", "__main__"}

@@ -45,7 +45,7 @@ def test_attacks_never_beat_the_exact_distance_and_nearly_reach_it(rings: tuple,
 
 def test_the_dlr_loss_compares_the_margin_with_the_gap_to_the_third_score() -> None:
     """Croce and Hein: -(z_y - max_{i != y} z_i) / (z_1st - z_3rd), whatever the scale and offset of the scores."""
-    from splinescope.complexity._attacks import attack_loss
+    from splinescope.complexity.attacks import attack_loss
 
     scores = torch.randn(200, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     labels = torch.randint(5, (200,), generator=torch.Generator().manual_seed(1))

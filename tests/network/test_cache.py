@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 import splinescope as ss
 from splinescope.network import _network
-from splinescope.network._program import Program
-from splinescope.network._twin import _light_copy
+from splinescope.network.program import Program
+from splinescope.network.twin import _light_copy
 
 
 class Scaled(nn.Module):

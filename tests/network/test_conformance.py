@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 import splinescope as ss
 from splinescope.complexity._sites import sites_of
-from splinescope.network import Fold, Program, Seal, _export
-from splinescope.network._call import op_name
-from splinescope.network._registry import OPERATIONS, fill
+from splinescope.network import Fold, Program, Seal, export
+from splinescope.network.call import op_name
+from splinescope.network.registry import OPERATIONS, fill
 
 from .operations import AFFINE, FOLDS, WRITES
 
@@ -72,7 +72,7 @@ def traced(shape: tuple[int, ...], form: str) -> tuple[Together, ss.SplineNetwor
     model = Together(operations, form == "inside").double().eval()
     x = torch.randn(5, *shape, generator=torch.Generator().manual_seed(3))
     if form == "decomposed":
-        with mock.patch.object(_export, "make_functional", return_value=False):
+        with mock.patch.object(export, "make_functional", return_value=False):
             return model, ss.trace(model, x), x
     return model, ss.trace(model, x), x
 

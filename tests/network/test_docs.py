@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from splinescope.network._registry import _OWN, OPERATIONS, fill
+from splinescope.network.registry import _OWN, OPERATIONS, fill
 
 from . import test_conformance as conformance
 
@@ -39,12 +39,12 @@ def test_the_examples_work_when_pasted_into_a_fresh_interpreter():
     """Before the table is filled, and after: the user's entry is the one that is used."""
     use = """
 import torch, splinescope as ss
-from splinescope.network._registry import operation
+from splinescope.network.registry import operation
 net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Softshrink())
 assert ss.local_complexity(net, torch.randn(2, 2), radius=0.1).sites[0].op == "softshrink"
 assert operation("softshrink").rule.__module__ == operation("movedim").rule.__module__ == "__main__"
 """
-    for order in ([*EXAMPLES, use], ["import splinescope.network._registry as r; r.fill()", *EXAMPLES, use]):
+    for order in ([*EXAMPLES, use], ["import splinescope.network.registry as r; r.fill()", *EXAMPLES, use]):
         run = subprocess.run([sys.executable, "-c", "\n".join(order)], capture_output=True, text=True, check=False)
         assert run.returncode == 0, run.stderr
 

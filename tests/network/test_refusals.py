@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import splinescope as ss
-from splinescope.network._registry import OPERATIONS, fill
+from splinescope.network.registry import OPERATIONS, fill
 from splinescope.smooth.interpolants import curve_of
 
 from .wrapped import Lambda, refusal, small

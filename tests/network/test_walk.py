@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import splinescope as ss
-from splinescope.network._registry import OPERATIONS, fill
+from splinescope.network.registry import OPERATIONS, fill
 
 from .test_docs import EXAMPLES
 

@@ -13,7 +13,7 @@ from torch import nn
 
 from splinescope import FileFormatError, InputError
 from splinescope.cli import main
-from splinescope.cli._inputs import parse_shape, read_array, read_model, read_state_dict
+from splinescope.cli.inputs import parse_shape, read_array, read_model, read_state_dict
 
 SOURCE = """
 from torch import nn

@@ -9,7 +9,7 @@ from torch import nn
 
 from splinescope import InputError, UnsupportedModelError, trace
 from splinescope.representation import random_network, representation_geometry
-from splinescope.representation._measures import measure
+from splinescope.representation.measures import measure
 
 
 def seeded(seed: int = 0) -> torch.Generator:

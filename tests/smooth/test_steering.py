@@ -13,7 +13,7 @@ from torch import Tensor, nn
 import splinescope as ss
 from splinescope import InputError, UnsupportedModelError
 from splinescope.complexity import robustness
-from splinescope.complexity._attacks import rows_at_once
+from splinescope.complexity.attacks import rows_at_once
 from tests.real import cifar_images, needs_real_networks, resnet20
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import splinescope as ss
-from splinescope.tiling import _check, _differentiate, maps
+from splinescope.tiling import _check, differentiate, maps
 from splinescope.tiling._together import Together
 
 from .. import cases
@@ -102,7 +102,7 @@ def test_points_evaluated_together_are_those_evaluated_one_by_one(name):
         expected = tiling.frozen.forward(x).flatten(1).numpy()
         found = together.coefficients @ together.output
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-11 * np.abs(expected).max())
-        for (_, z), pattern in zip(_differentiate.cuts(tiling.frozen, x), together.patterns, strict=True):
+        for (_, z), pattern in zip(differentiate.cuts(tiling.frozen, x), together.patterns, strict=True):
             clear = z.abs().numpy() > 1e-10 * float(z.abs().max())
             np.testing.assert_array_equal(pattern[clear], (z > 0).numpy()[clear])
 
@@ -129,7 +129,7 @@ def test_codes_tell_patterns_apart_in_every_bit():
     width = 130  # two words and a bit
     patterns = np.concatenate([np.zeros((1, width), bool), np.eye(width, dtype=bool), ~np.eye(width, dtype=bool)])
     patterns = np.concatenate([patterns, np.roll(patterns, 64, 1) | patterns])
-    codes = _differentiate._hashed(_differentiate._packed(patterns), 0).sum(1, dtype=np.uint64)
+    codes = differentiate._hashed(differentiate._packed(patterns), 0).sum(1, dtype=np.uint64)
     assert len(np.unique(codes)) == len(np.unique(patterns, axis=0))
-    shifted = _differentiate._hashed(_differentiate._packed(patterns), 3).sum(1, dtype=np.uint64)
+    shifted = differentiate._hashed(differentiate._packed(patterns), 3).sum(1, dtype=np.uint64)
     assert not np.isin(shifted, codes).any()  # the same word at another place is another pattern

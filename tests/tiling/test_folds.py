@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 import splinescope as ss
 from splinescope.network import Seal
-from splinescope.network._program import walked
-from splinescope.tiling._differentiate import cuts
+from splinescope.network.program import walked
+from splinescope.tiling.differentiate import cuts
 
 from .. import cases
 

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 import splinescope as ss
-from splinescope.tiling._differentiate import cuts, unit_distances
+from splinescope.tiling.differentiate import cuts, unit_distances
 
 from .. import cases
 from .test_maps import outputs

@@ -239,7 +239,7 @@ def test_walls_know_their_tiles_units_and_areas() -> None:
 
 
 def _cuts(program, x: np.ndarray):  # type: ignore[no-untyped-def]
-    from splinescope.tiling._differentiate import cuts
+    from splinescope.tiling.differentiate import cuts
 
     return [c for _, c in cuts(program, torch.from_numpy(x))]
 

@@ -65,7 +65,7 @@ class _LazyGroup(click.Group):
 
 def _told(error: Exception) -> str:
     """An error in the words of the command line."""
-    from ..network._outputs import SeveralOutputs  # torch is loaded already where one was raised
+    from ..network.outputs import SeveralOutputs  # torch is loaded already where one was raised
 
     if isinstance(error, SeveralOutputs):
         return str(SeveralOutputs(error.listed, error.first, "--pick {0}"))

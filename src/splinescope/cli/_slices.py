@@ -9,7 +9,7 @@ import click
 import numpy as np
 
 from .._errors import InputError
-from ._inputs import read_array, shape_option
+from .inputs import read_array, shape_option
 
 if TYPE_CHECKING:
     from torch import nn

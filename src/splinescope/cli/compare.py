@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from .._errors import InputError
-from ._inputs import block_options, listed, pick_option, read_array, read_labels, read_model, trust_option
 from ._outputs import check_outputs, echo_json, note
+from .inputs import block_options, listed, pick_option, read_array, read_labels, read_model, trust_option
 
 
 @click.command(

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from ._inputs import MODEL_HELP, model_arguments, radius_option, read_array, read_model, shape_option
 from ._outputs import check_outputs, echo_json, note
+from .inputs import MODEL_HELP, model_arguments, radius_option, read_array, read_model, shape_option
 
 
 @click.command("complexity", epilog=f"MODEL is {MODEL_HELP}.")

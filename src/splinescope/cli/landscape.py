@@ -13,8 +13,8 @@ import numpy as np
 
 from .._checks import check_file, check_rows_of
 from .._errors import InputError
-from ._inputs import MODEL_HELP, model_arguments, read_array, read_labels, read_model
 from ._outputs import check_outputs, echo_json, note
+from .inputs import MODEL_HELP, model_arguments, read_array, read_labels, read_model
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -154,8 +154,8 @@ def _fitting(x: Tensor, y: Tensor, loss: str, model: nn.Module | SplineNetwork) 
     """The data as the network takes them; class numbers as rows of outputs where the loss compares these."""
     import torch
 
-    from ..landscape._losses import fitting_inputs
-    from ..landscape._parameters import check_model, precision_of
+    from ..landscape.losses import fitting_inputs
+    from ..landscape.parameters import check_model, precision_of
 
     module = check_model(model)
     dtype = precision_of(module)

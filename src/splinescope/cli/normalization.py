@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from ._inputs import model_argument, pick_option, read_array, read_model, shape_option, weights_option
+from .inputs import model_argument, pick_option, read_array, read_model, shape_option, weights_option
 
 
 @click.command("normalization")

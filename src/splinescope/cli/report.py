@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from ._inputs import MODEL_HELP, block_options, listed, model_arguments, read_array, read_labels, read_model
 from ._outputs import check_outputs, echo_json, note
+from .inputs import MODEL_HELP, block_options, listed, model_arguments, read_array, read_labels, read_model
 
 
 @click.command("report", epilog=f"MODEL is {MODEL_HELP}.")

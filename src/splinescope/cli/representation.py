@@ -9,8 +9,8 @@ import click
 
 from .._errors import InputError
 from .._files import replacing
-from ._inputs import model_argument, pick_option, read_array, read_model, shape_option, weights_option
 from ._outputs import check_outputs, note
+from .inputs import model_argument, pick_option, read_array, read_model, shape_option, weights_option
 
 
 @click.command("representation")

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import click
 
-from ._inputs import MODEL_HELP, model_arguments, read_model
 from ._latents import (
     check_arrays_path,
     check_images,
@@ -18,6 +17,7 @@ from ._latents import (
     write_grid,
 )
 from ._outputs import check_outputs, echo_json, note
+from .inputs import MODEL_HELP, model_arguments, read_model
 
 
 @click.command("sample", epilog=f"MODEL is {MODEL_HELP}.")

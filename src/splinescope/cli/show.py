@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ._inputs import read_tiling, tiling_path
 from ._outputs import check_outputs, check_page, echo_json, picture_options, write_pictures
+from .inputs import read_tiling, tiling_path
 
 if TYPE_CHECKING:
     from ..tiling import Tiling

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from .._errors import InputError
-from ._inputs import read_tiling, tiling_path
 from ._outputs import echo_json
+from .inputs import read_tiling, tiling_path
 
 
 @click.command("stats")

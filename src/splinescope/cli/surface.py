@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from .._errors import InputError
-from ._inputs import MODEL_HELP, model_arguments, read_model
 from ._outputs import check_outputs, echo_json, note, write_figure
 from ._slices import numbers_per_axis
+from .inputs import MODEL_HELP, model_arguments, read_model
 
 
 @click.command("surface", epilog=f"MODEL is {MODEL_HELP}, with three inputs.")

@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from .._errors import InputError
-from ._inputs import MODEL_HELP, model_arguments, read_model
 from ._outputs import check_outputs, check_page, echo_json, note, picture_options, write_pictures, write_to_stdout
 from ._slices import make_slice, slice_options
+from .inputs import MODEL_HELP, model_arguments, read_model
 
 
 @click.command("tessellate", epilog=f"MODEL is {MODEL_HELP}.")

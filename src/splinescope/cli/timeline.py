@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from ._inputs import pick_option, radius_option, read_array, read_model
 from ._outputs import check_outputs, echo_json, note
 from ._slices import make_slice, slice_options
+from .inputs import pick_option, radius_option, read_array, read_model
 
 
 @click.command("timeline")

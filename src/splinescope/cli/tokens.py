@@ -11,8 +11,8 @@ import click
 
 from .._checks import check_whole
 from .._errors import InputError
-from ._inputs import model_arguments, read_model
 from ._outputs import check_outputs, echo_json, note, write_figure
+from .inputs import model_arguments, read_model
 
 
 @click.command("tokens", epilog="MODEL is package.module:factory, with --weights for trained ones.")

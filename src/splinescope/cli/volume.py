@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from ._inputs import MODEL_HELP, model_arguments, read_array, read_model
 from ._latents import check_arrays_path, latent_options, make_domain, shape_of_latent, write_arrays
 from ._outputs import check_outputs, echo_json, note
+from .inputs import MODEL_HELP, model_arguments, read_array, read_model
 
 
 @click.command("volume", epilog=f"MODEL is {MODEL_HELP}.")

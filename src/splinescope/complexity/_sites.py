@@ -19,14 +19,14 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from .._checks import running_on
 from .._errors import InputError, UnsupportedModelError
 from ..network import Site, SplineNetwork
-from ..network._bend import Bend, Given, called
-from ..network._export import check_readable, check_statistics, state_kept, unwrap
-from ..network._outputs import Picked, leaves_of, one_tensor
-from ..network._recurrent import unrolled
-from ..network._registry import Operation
-from ..network._twin import hooks_detached
+from ..network.bend import Bend, Given, called
+from ..network.export import check_readable, check_statistics, state_kept, unwrap
+from ..network.outputs import Picked, leaves_of, one_tensor
+from ..network.recurrent import unrolled
+from ..network.registry import Operation
+from ..network.twin import hooks_detached
 from ..train import evaluating
-from ._watch import Steps, Watch, constant, module_paths, uncompiled
+from .watch import Steps, Watch, constant, module_paths, uncompiled
 
 Forward = Callable[[Any, Tensor], Any]
 """How to call a model on a batch: `(model, x) -> anything`."""

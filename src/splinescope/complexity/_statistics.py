@@ -12,11 +12,11 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from .._checks import check_choice
 from .._errors import InputError, SplinescopeError
-from ..network._export import state_kept, unwrap
-from ..network._twin import hooks_detached
+from ..network.export import state_kept, unwrap
+from ..network.twin import hooks_detached
 from ..train import evaluating
 from ._sites import Forward
-from ._watch import uncompiled
+from .watch import uncompiled
 
 Statistics = Literal["data", "running"]
 """Where a batch norm's mean and variance come from."""

@@ -16,7 +16,7 @@ from .._checks import as_rows, check_choice, check_whole
 from .._display import Result
 from .._errors import InputError
 from ..network import site_names
-from ..network._outputs import one_tensor
+from ..network.outputs import one_tensor
 from ..train import Metric, Record, Schedule, TrainingMonitor, evaluating
 from ._sites import Sites, sites_of
 from ._statistics import Statistics, choose, measured_with

@@ -17,11 +17,11 @@ from .._display import Result, table
 from .._errors import InputError
 from .._progress import Progress, check_progress, sharing
 from ..network import SplineNetwork
-from ..network._export import check_readable
-from ..network._outputs import one_tensor
+from ..network.export import check_readable
+from ..network.outputs import one_tensor
 from ..train import evaluating
-from ._attacks import Loss, Norm, Scores, attack_loss, blocks, margins, pgd, random_search, rows_at_once
 from ._sites import Forward
+from .attacks import Loss, Norm, Scores, attack_loss, blocks, margins, pgd, random_search, rows_at_once
 
 _HIDDEN = 0.1
 """Share of points beyond which what the gradient attack missed is a sign of masking. Local maxima alone cost it up to

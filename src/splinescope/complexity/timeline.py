@@ -18,7 +18,7 @@ from .._display import Result, table
 from .._errors import FileFormatError, InputError
 from .._parallel import call_each
 from .._progress import Progress, telling
-from ..network._outputs import one_tensor
+from ..network.outputs import one_tensor
 from ..tiling import Slice, Tiling, tessellate
 from ..train import step_of
 from ._statistics import Statistics, choose, set_statistics_

@@ -17,8 +17,8 @@ from .._checks import check_choice, no_batch_axis, refuse_collections
 from .._derivatives import columns, differentiating, first_line, pull_back
 from .._errors import InputError
 from ..network import Program, SplineNetwork
-from ..network._export import check_mode, check_statistics
-from ..network._module import module_of
+from ..network.export import check_mode, check_statistics
+from ..network.module import module_of
 from ._ending import before_ending
 
 _WHAT = "the generator"

@@ -19,7 +19,7 @@ from .._checks import as_rows, check_whole
 from .._derivatives import row_jacobians
 from .._display import Result, table
 from .._errors import InputError
-from ..network._module import module_of
+from ..network.module import module_of
 from ._pushforward import Generator, latent_map
 from .domains import LatentDomain, check_domain
 from .resampling import effective_size

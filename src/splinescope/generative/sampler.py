@@ -16,7 +16,7 @@ from .._display import Result, Shown, table
 from .._errors import InputError
 from .._progress import Progress, check_progress, sharing, telling
 from ..network import SplineNetwork
-from ..network._outputs import one_tensor
+from ..network.outputs import one_tensor
 from ._pushforward import Generator
 from .cache import SHARD, Pool, fingerprint, gather
 from .domains import LatentDomain, check_domain

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from .._derivatives import along
 from ..network import Affine, Fold, Seal
-from ..network._program import live_after
+from ..network.program import live_after
 from ._moved import Mover
 
 _BREAK_RTOL = 1e-12  # breaks closer than this share of the span are one

@@ -18,9 +18,9 @@ from torch import Tensor
 
 from .._errors import InputError
 from ..network import Affine, Fold, Program, Seal, Site, SplineNetwork
-from ..network._merged import by_window, per_point
-from ..network._program import walk
-from ._parameters import parameters_of
+from ..network.merged import by_window, per_point
+from ..network.program import walk
+from .parameters import parameters_of
 
 Direction = Mapping[str, Tensor]
 """Parameter path -> change of that parameter; parameters that are absent stay."""

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from .._checks import check_positive, check_rows_of
 from .._errors import InputError, UnsupportedModelError
 from ..network import SplineNetwork, trace
-from ._losses import check_data, check_targets, fitting_inputs
-from ._parameters import parameters_of
+from .losses import check_data, check_targets, fitting_inputs
+from .parameters import parameters_of
 
 
 def traced_with_data(model: nn.Module | SplineNetwork, x: Any, y: Any) -> tuple[SplineNetwork, Tensor, Tensor]:

@@ -13,9 +13,9 @@ from .._derivatives import row_jacobians
 from .._display import Result, table
 from .._errors import InputError
 from ..network import Fold, Seal, SplineNetwork, trace
-from ..network._program import walk, walked
-from ._losses import check_data
-from ._parameters import Model, check_model, chosen_parameters, submodule
+from ..network.program import walk, walked
+from .losses import check_data
+from .parameters import Model, check_model, chosen_parameters, submodule
 
 _TOUCHED = 1e-9  # of a layer's norm: a break closer than this is where we stand, not one ahead
 

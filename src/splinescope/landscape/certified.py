@@ -24,11 +24,11 @@ from .._display import Certainty
 from .._errors import InputError
 from .._progress import Progress, sharing
 from ..network import Affine, Fold, Program, SplineNetwork
-from ..network._program import walked
+from ..network.program import walked
 from ..tiling import Cells
-from ._losses import batches, check_batch_size, squared
 from ._moved import Direction, Mover
 from ._section_inputs import checked_directions, checked_span, default_batch, traced_with_data
+from .losses import batches, check_batch_size, squared
 from .sections import LossSection
 from .surface import LossSurface
 

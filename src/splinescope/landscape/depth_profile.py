@@ -18,10 +18,10 @@ from .._display import Result, table
 from .._errors import InputError
 from ..complexity.local_complexity import local_complexity
 from ..complexity.spacing import Radius
-from ..network._export import unwrap
-from ._losses import check_data, check_targets, fitting_inputs
-from ._parameters import Model, check_model
+from ..network.export import unwrap
 from .conditioning import singular_conditions
+from .losses import check_data, check_targets, fitting_inputs
+from .parameters import Model, check_model
 
 _LARGEST_GRAM = 4096  # points times outputs: the Gram matrix and its eigenvalues
 _SAME = 1e-9  # what ranks leave after a fit that explains them all

@@ -14,8 +14,8 @@ from .._checks import check_choice, check_whole
 from .._display import Result
 from .._errors import InputError
 from ..network import SplineNetwork
-from ..network._module import module_of
-from ._parameters import Layers, Model, chosen_parameters, parameters_of
+from ..network.module import module_of
+from .parameters import Layers, Model, chosen_parameters, parameters_of
 
 State = Model | Mapping[str, Tensor]
 """A module (or the result of `trace` or `load`), or parameters by path (a state dict)."""

@@ -22,8 +22,8 @@ from .._checks import as_rows, check_choice
 from .._derivatives import along, differentiating, row_jacobians
 from .._display import Shown, table
 from .._errors import InputError
-from ._losses import Loss, batches, check_batch_size, check_data, check_targets, fitting_inputs, summed
-from ._parameters import Layers, Model, check_model, chosen_parameters, device_of, state_in, submodule
+from .losses import Loss, batches, check_batch_size, check_data, check_targets, fitting_inputs, summed
+from .parameters import Layers, Model, check_model, chosen_parameters, device_of, state_in, submodule
 
 DENSE_LIMIT = 4096
 """Most parameters for which a matrix is written down."""

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from ..complexity._statistics import Statistics, choose, measured_with
 from ..train import Record, Schedule, TrainingMonitor, evaluating
-from ._losses import Loss, check_data
 from .hessian import Layers, curvature
+from .losses import Loss, check_data
 from .spectrum import extreme_eigenvalues
 
 

@@ -20,9 +20,9 @@ from .._checks import check_choice, check_positive, check_whole
 from .._derivatives import along, differentiating
 from .._errors import InputError
 from ..network import SplineNetwork
-from ._parameters import check_model, chosen_parameters, state_in
 from ._section_inputs import traced_with_data
 from .break_distance import break_distance, linear_layer
+from .parameters import check_model, chosen_parameters, state_in
 from .sections import loss_section
 
 Vector = dict[str, Tensor]

@@ -22,10 +22,10 @@ from .._display import Result, table
 from .._errors import InputError
 from .._progress import Progress, sharing
 from ..network import Fold, SplineNetwork
-from ._losses import batches, check_batch_size, squared
 from ._minima import Minima
 from ._moved import Direction, Mover
 from ._section_inputs import checked_directions, checked_span, default_batch, traced_with_data
+from .losses import batches, check_batch_size, squared
 
 _CLOSE = 1e-12  # break points closer than this share of the span are one
 _BLOCK_NUMBERS = 4 << 20  # numbers of one block of intervals (32 MB)

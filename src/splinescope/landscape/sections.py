@@ -26,10 +26,10 @@ from .._progress import Progress, telling
 from ..network import SplineNetwork
 from ..tiling import Cells, Slice, Tiling, tessellate
 from ._lines import Pieces, point_pieces, summed
-from ._losses import batches, check_batch_size
 from ._minima import Minima, corner_means, interval_minima, polygon_minima
 from ._moved import Block, Direction, Mover, ParameterNetwork
 from ._section_inputs import checked_directions, checked_span, default_batch, traced_with_data
+from .losses import batches, check_batch_size
 
 MOST_PIECES = 200_000
 """Default limit of a 2-D section: minutes for a small convolutional network."""

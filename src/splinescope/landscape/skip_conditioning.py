@@ -15,9 +15,9 @@ from .._derivatives import differentiating, row_jacobians
 from .._display import Result, table
 from .._errors import InputError
 from .._progress import Progress, sharing
-from ._losses import check_data
-from ._parameters import Model
 from .conditioning import Conditioning, singular_conditions, skip_bound
+from .losses import check_data
+from .parameters import Model
 from .skips import Skip, chosen_skips, graph_module, skips_of, sources
 
 _LARGEST = 8192  # numbers of a value whose Jacobian is written down: 512 MB, and some minutes a point

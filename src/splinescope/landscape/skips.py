@@ -21,10 +21,10 @@ from torch.fx import GraphModule, Node
 from .._checks import as_rows
 from .._display import Result, numbered
 from .._errors import InputError
-from ..network._call import op_name
-from ..network._export import as_batch, export
-from ..network._source import module_path
-from ._parameters import Model, check_model
+from ..network.call import op_name
+from ..network.export import as_batch, export
+from ..network.source import module_path
+from .parameters import Model, check_model
 
 _SUMS = {"add", "add_"}
 _IDLE = {"view", "reshape", "flatten", "permute", "transpose", "contiguous", "clone", "dropout", "alias"}

@@ -17,11 +17,11 @@ from .._derivatives import first_line, plain_kernels
 from .._display import Certainty, Result, table
 from .._errors import InputError
 from .._progress import Progress, sharing
-from ._losses import Loss, batches, check_batch_size, summed
 from ._moved import Direction
-from ._parameters import Model, check_model, precision_of
 from ._section_inputs import checked_span
 from .hessian import prepare
+from .losses import Loss, batches, check_batch_size, summed
+from .parameters import Model, check_model, precision_of
 
 _TOGETHER = 16  # grid points evaluated at once
 

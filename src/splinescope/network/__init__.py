@@ -1,10 +1,10 @@
 """Models in, `SplineNetwork` out: the graph of affine steps and folds."""
 
-from ._freeze import freeze_statistics
 from ._load import load
 from ._network import SplineNetwork, trace
-from ._outputs import pick_output
-from ._program import Affine, Fold, Program, Seal, Site, site_names, units_of_cuts
+from .freeze import freeze_statistics
+from .outputs import pick_output
+from .program import Affine, Fold, Program, Seal, Site, site_names, units_of_cuts
 
 __all__ = [
     "Affine",

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from splinescope._errors import UnsupportedModelError
 
-from ._export import state_kept
-from ._twin import exportable
+from .export import state_kept
+from .twin import exportable
 
 
 class NotPiecewiseAffine(UnsupportedModelError):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
-from ._twin import OF_TORCH
+from .twin import OF_TORCH
 
 if TYPE_CHECKING:
     from ._network import SplineNetwork

@@ -14,11 +14,11 @@ from torch import Tensor, nn
 
 from splinescope._errors import UnsupportedModelError
 
-from ._export import state_kept
-from ._outputs import leaves_of
-from ._program import Program
 from ._turns import Turn
-from ._twin import exportable
+from .export import state_kept
+from .outputs import leaves_of
+from .program import Program
+from .twin import exportable
 
 Finish = Callable[[Tensor], "Tensor | None"]
 """From the program's output to the module's: the ending; None where it is not continuous (argmax)."""

@@ -11,8 +11,8 @@ import operator
 import torch
 from torch.fx import Graph, Node
 
-from ._call import op_name
-from ._registry import UNKNOWN, operation
+from .call import op_name
+from .registry import UNKNOWN, operation
 
 ALLOCATING = frozenset({
     *("linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"),

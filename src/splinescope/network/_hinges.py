@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ._bend import Hinge, Hinges, hinged
-from ._call import Call, Live, Refusal
-from ._registry import fold, refuse
+from .bend import Hinge, Hinges, hinged
+from .call import Call, Live, Refusal
+from .registry import fold, refuse
 
 JUMP = "is not continuous, so its tiles would not describe it; use relu, clamp, maximum or another continuous op."
 

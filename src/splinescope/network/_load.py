@@ -10,7 +10,7 @@ from splinescope._checks import check_file
 from splinescope._errors import FileFormatError
 
 from ._network import SplineNetwork, trace
-from ._outputs import Output, SeveralOutputs
+from .outputs import Output, SeveralOutputs
 
 
 def load(path: str | PathLike[str], *, normalized: bool = False, output: Output = None) -> SplineNetwork:
@@ -38,11 +38,11 @@ def load(path: str | PathLike[str], *, normalized: bool = False, output: Output 
     """
     path = check_file(path)
     if path.suffix.lower() == ".onnx":
-        from ._onnx_file import read_onnx
+        from .onnx_file import read_onnx
 
         model, shape = read_onnx(path)
     elif path.suffix.lower() == ".nnet":
-        from ._nnet_file import read_nnet
+        from .nnet_file import read_nnet
 
         model, shape = read_nnet(path, normalized=normalized)
     else:

@@ -15,12 +15,12 @@ from torch.fx import Node
 from splinescope._errors import UnsupportedModelError
 
 from ._asked import refused
-from ._call import BATCH, Batch, Call, Curved, Live, Refusal, Rows, leaves, op_name, tree_map
-from ._merged import lifted
-from ._program import Program, Seal, Step
-from ._registry import UNKNOWN, operation
-from ._source import Source, has_symbols, is_floating, module_kind, module_path
+from .call import BATCH, Batch, Call, Curved, Live, Refusal, Rows, leaves, op_name, tree_map
+from .merged import lifted
+from .program import Program, Seal, Step
+from .registry import UNKNOWN, operation
 from .shapes import RESHAPES
+from .source import Source, has_symbols, is_floating, module_kind, module_path
 
 BATCH_NUMBER = "uses the batch size as a number; a row must not know how many others there are."
 BATCH_AXIS = "moves, merges or reduces the batch axis; every operation must act on each row by itself."

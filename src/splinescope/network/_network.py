@@ -19,12 +19,12 @@ from splinescope._errors import InputError, UnsupportedModelError
 from ._asked import NotPiecewiseAffine, with_what_works
 from ._cache import traced_before
 from ._compare import batch_sizes, check_agreement, difference
-from ._export import as_batch, check_mode, export, unwrap
 from ._lower import Lowering
-from ._outputs import Output, Picked, choose_output, leaves_of
-from ._program import Program, Seal, Site, site_names
-from ._source import Source
 from ._turns import asks_for_rows, turns_of
+from .export import as_batch, check_mode, export, unwrap
+from .outputs import Output, Picked, choose_output, leaves_of
+from .program import Program, Seal, Site, site_names
+from .source import Source
 
 
 def trace(model: nn.Module | SplineNetwork, x: Any, *, output: Output = None, smooth: bool = False) -> SplineNetwork:

@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 
-from ._bend import Arguments, Hinge, hinged
-from ._call import Call, Live, Refusal
 from ._hinges import JUMP, activation, bend, soft
-from ._registry import fold, refuse
+from .bend import Arguments, Hinge, hinged
+from .call import Call, Live, Refusal
+from .registry import fold, refuse
 
 SMOOTH = (  # of what `tessellate(..., tolerance=)` takes, and of that alone
     "is smooth, not piecewise affine, so it has no exact tiles; tessellate(model, view, tolerance=1e-3) tiles a "

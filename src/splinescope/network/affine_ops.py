@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ._call import Call, Curved, Live, Refusal, Rows, absolute
-from ._patches import Patches, added, convolved
-from ._registry import affine
 from .activations import SMOOTH
+from .call import Call, Curved, Live, Refusal, Rows, absolute
+from .patches import Patches, added, convolved
 from .pooling import per_axis
 from .refused import NORM, TRAINING
+from .registry import affine
 
 POWERS = (
     "is smooth, not piecewise affine, so it has no exact tiles; only x**1 is read as it is, and x**2 and x**3 within a "

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from ._call import Call, Refusal, Rows
-from ._registry import constant
+from .call import Call, Refusal, Rows
+from .registry import constant
 
 FILLS = {
     **dict.fromkeys(("zeros", "zeros_like", "new_zeros", "zero"), 0.0),

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ._bend import Bend, Given
-from ._call import Call, Live, Refusal
 from ._hinges import bend, versus
-from ._registry import fold
+from .bend import Bend, Given
+from .call import Call, Live, Refusal
 from .pooling import Windows, competitors, tournament, windows_behind
+from .registry import fold
 
 SIGNS = {
     **dict.fromkeys(("maximum", "max", "fmax", "amax"), 1.0),

@@ -11,9 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ._bend import Bend, Given, behind
-from ._call import Call, Live
-from ._registry import fold
+from .bend import Bend, Given, behind
+from .call import Call, Live
+from .registry import fold
 
 Windows = np.ndarray
 """`[k, W]` flat input index of each competitor of each window."""

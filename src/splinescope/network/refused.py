@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from ._bend import Bend, Given
 from ._hinges import JUMP, soft
-from ._registry import ending, refuse
 from .activations import CURVED, SMOOTH
+from .bend import Bend, Given
+from .registry import ending, refuse
 
 
 def _gate(given: Given) -> Tensor:

@@ -7,12 +7,12 @@ from typing import Any
 
 from torch import Tensor
 
-from ._bend import COARSE
-from ._call import Call, Live, Refusal, Rows
-from ._patches import padded
-from ._registry import affine
 from .affine_ops import identity
+from .bend import COARSE
+from .call import Call, Live, Refusal, Rows
+from .patches import padded
 from .refused import RANDOM
+from .registry import affine
 
 RESHAPES = ("view", "_unsafe_view", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze")
 IDENTITIES = ("clone", "detach", "contiguous", "positive", "_to_copy", "to", "type_as")

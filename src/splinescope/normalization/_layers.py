@@ -14,8 +14,8 @@ import torch
 from torch import nn
 
 from ..network import Affine, Fold, Program, Seal, SplineNetwork
-from ..network._program import Step, walked
-from ..tiling._differentiate import recording
+from ..network.program import Step, walked
+from ..tiling.differentiate import recording
 
 _BLOCK_NUMBERS = 4 << 20
 

@@ -16,7 +16,7 @@ from .._checks import as_rows, check_choice
 from .._display import Result, table
 from .._errors import InputError
 from .._progress import Progress, sharing
-from ..network._export import check_mode, unwrap
+from ..network.export import check_mode, unwrap
 from ..tiling import Raster, Slice
 from .density import FoldDensity
 from .jitter import with_statistics

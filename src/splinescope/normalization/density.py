@@ -14,7 +14,7 @@ from .._display import Certainty, Result, table
 from .._errors import InputError
 from ..network import SplineNetwork
 from ..tiling import Raster, Slice, tessellate
-from ..tiling._differentiate import cuts
+from ..tiling.differentiate import cuts
 from ._data import row_blocks, traced
 
 

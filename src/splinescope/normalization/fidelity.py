@@ -15,7 +15,7 @@ from .._display import Result, table
 from .._errors import InputError
 from .._progress import Progress, sharing
 from ..network import trace
-from ..tiling._differentiate import cuts
+from ..tiling.differentiate import cuts
 from .jitter import minibatch_networks, with_statistics
 
 

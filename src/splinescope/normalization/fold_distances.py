@@ -17,7 +17,7 @@ from .._display import Result, table
 from .._errors import InputError
 from .._parallel import by_rows
 from ..network import Program, Site, SplineNetwork
-from ..tiling._differentiate import cuts, unit_distances
+from ..tiling.differentiate import cuts, unit_distances
 from ._data import row_blocks, traced
 from ._layers import Layer, layers, value_shapes
 

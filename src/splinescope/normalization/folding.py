@@ -13,9 +13,9 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from .._checks import as_rows
 from .._errors import InputError, UnsupportedModelError
 from ..network import Affine, trace
-from ..network._export import check_mode, unwrap
-from ..network._outputs import Picked
-from ..network._program import Seal
+from ..network.export import check_mode, unwrap
+from ..network.outputs import Picked
+from ..network.program import Seal
 from ._data import first_row
 from ._layers import WEIGHTED, value_shapes
 from ._weights import (

@@ -14,8 +14,8 @@ from .._checks import check_choice, check_positive
 from .._display import Result, table
 from .._errors import InputError
 from ..network import Affine, trace
-from ..network._export import unwrap
-from ..network._freeze import freeze_statistics
+from ..network.export import unwrap
+from ..network.freeze import freeze_statistics
 from ._data import first_row, raw_batches
 from ._layers import NORMS, Owners, owners
 from ._weights import add_to_bias_, channel_rows, scale_outputs_

@@ -17,7 +17,7 @@ from .._errors import InputError
 from .._progress import Progress, Share, check_progress, sharing
 from ..complexity._statistics import batch_norms, set_statistics_
 from ..network import trace
-from ..network._export import unwrap
+from ..network.export import unwrap
 from ..tiling import Slice, tessellate
 from ..tiling.boundary import Boundary
 from ._data import raw_batches

@@ -14,7 +14,7 @@ from .._checks import as_rows, check_positive, check_whole
 from .._display import Shown
 from .._errors import InputError
 from ..complexity._statistics import set_statistics_
-from ..network._export import unwrap
+from ..network.export import unwrap
 from ..train import TrainingMonitor, evaluating
 from .folding import merge_batchnorm
 

@@ -14,7 +14,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from .._display import Result, table
 from .._errors import InputError
 from ..network import SplineNetwork
-from ..network._export import unwrap
+from ..network.export import unwrap
 from ._data import raw_batches, traced
 from .fold_distances import FoldDistances, SiteDistances, fold_distances
 

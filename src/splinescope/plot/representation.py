@@ -82,7 +82,7 @@ def plot_angles(before: LayerGeometry, after: LayerGeometry, ax: Axes | None = N
 
 def plot_angle_histogram(layer: LayerGeometry, ax: Axes | None = None, *, label: str | None = None) -> Axes:
     """Histogram of the pairwise angles of one layer."""
-    from ..representation._measures import ANGLE_BINS
+    from ..representation.measures import ANGLE_BINS
 
     ax = _axes(ax)
     share = layer.angle_counts / max(layer.angle_counts.sum(), 1)

@@ -14,9 +14,9 @@ from .._checks import as_float64_array, as_rows, check_rows_of, running_on
 from .._errors import InputError, UnsupportedModelError
 from ..complexity import data_spacing
 from ..network import SplineNetwork, trace
-from ..network._export import check_mode
-from ..network._outputs import one_tensor
-from ..network._program import Smooth
+from ..network.export import check_mode
+from ..network.outputs import one_tensor
+from ..network.program import Smooth
 from .block import NotApplicable
 
 _TOLERANCE = 0.01  # of the outputs' range over the data

@@ -1,6 +1,5 @@
 """A batch through depth: recentring, rescaling, non-linearity; rank, angles, the odd point; the tree model."""
 
-from ._measures import LayerGeometry, OddPoint, odd_point
 from .full_rank import (
     FullRankWidth,
     expected_width_bound,
@@ -13,6 +12,7 @@ from .geometry import RepresentationGeometry, representation_geometry
 from .gram import arc_cosine, expected_gram, follow_expected_gram
 from .invariant import OddPointStep, invariant_representation, odd_point_step, sample_odd_point_step
 from .layers import BatchStandardize, NormalizedLayer, random_network
+from .measures import LayerGeometry, OddPoint, odd_point
 from .one_unit_per_point import one_unit_per_point_
 from .tree import TreeRepresentation, three_cluster_depth_bound, tree_gram, tree_representation, tree_rows
 

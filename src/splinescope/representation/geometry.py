@@ -15,10 +15,10 @@ from .._checks import as_rows, check_choice, no_batch_axis
 from .._display import Result, table
 from .._errors import InputError, UnsupportedModelError
 from ..network import Fold, Seal, SplineNetwork, trace
-from ..network._export import check_readable
-from ..network._outputs import SeveralOutputs, one_tensor
-from ..network._program import walk
-from ._measures import LayerGeometry, OddPoint, measure
+from ..network.export import check_readable
+from ..network.outputs import SeveralOutputs, one_tensor
+from ..network.program import walk
+from .measures import LayerGeometry, OddPoint, measure
 
 _ODD_QUANTITIES = tuple(field.name for field in fields(OddPoint) if field.name != "index")
 QUANTITIES: tuple[str, ...] = (

@@ -16,7 +16,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 
 from .._errors import InputError, UnsupportedModelError
-from ..complexity._watch import module_paths
+from ..complexity.watch import module_paths
 from . import _functions as table
 from .capture import part_at
 

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from ..complexity._watch import module_paths
+from ..complexity.watch import module_paths
 from . import _functions as table
 
 

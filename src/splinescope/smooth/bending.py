@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from .._checks import as_rows, check_positive, check_whole
 from .._display import Result
 from .._errors import InputError
-from ..complexity._attacks import Scores, blocks, rows_at_once
+from ..complexity.attacks import Scores, blocks, rows_at_once
 from ..complexity.robustness import class_scores
-from ..network._export import unwrap
+from ..network.export import unwrap
 from ..train import evaluating
 from .capture import Forward, undisturbed
 

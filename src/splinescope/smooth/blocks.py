@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_map
 
 from .._checks import refuse_collections
 from .._errors import InputError, UnsupportedModelError
-from ..network._export import check_mode, unwrap
+from ..network.export import check_mode, unwrap
 from .capture import Forward, PartCall, capture, main_tensor
 
 

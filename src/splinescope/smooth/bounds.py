@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..network._program import Affine, Fold, Program, Seal, Smooth, walked
+from ..network.program import Affine, Fold, Program, Seal, Smooth, walked
 from .interpolants import Curve
 
 _FAR = 2.0**40

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
 from .._errors import InputError
-from ..complexity._watch import uncompiled
-from ..network._twin import hooks_detached
+from ..complexity.watch import uncompiled
+from ..network.twin import hooks_detached
 
 Forward = Callable[[Any, Any], Any]
 """How to call a model on its input: `(model, x) -> anything`."""

@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_map
 
 from .._errors import UnsupportedModelError
-from ..network._bend import COARSE, is_coarser
+from ..network.bend import COARSE, is_coarser
 from . import _functions as table
 
 _KIND = "_splinescope_kind"

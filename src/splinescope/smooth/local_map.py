@@ -16,10 +16,10 @@ from torch.utils._pytree import tree_map
 from .._checks import as_float64_array, as_rows, check_generator, check_whole, running_on
 from .._display import Result, table
 from .._errors import InputError, UnsupportedModelError
-from ..complexity._watch import module_paths, uncompiled
-from ..network._export import check_mode, check_statistics, unwrap
-from ..network._outputs import one_tensor
-from ..network._twin import hooks_detached
+from ..complexity.watch import module_paths, uncompiled
+from ..network.export import check_mode, check_statistics, unwrap
+from ..network.outputs import one_tensor
+from ..network.twin import hooks_detached
 from ._uncast import Uncast, follow
 from .capture import Forward, PartCall, capture, main_tensor, part_paths, plain_call
 from .held import FACTOR, Holding, Record, kind_of, mark_live, origin_of

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .._errors import InputError, UnsupportedModelError
-from ..network._export import check_readable, unwrap
+from ..network.export import check_readable, unwrap
 from ._replacing import Replacing
 
 _MOST = 0.9999  # of a beta that training has moved beyond 1

@@ -13,7 +13,7 @@ from .._checks import as_rows, check_choice
 from .._display import Result, table
 from .._errors import InputError
 from .._progress import Progress, sharing
-from ..complexity._attacks import Norm
+from ..complexity.attacks import Norm
 from ..complexity.robustness import robustness
 from .bending import NoBoundary, boundary_curvature
 from .capture import Forward

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from .._checks import check_choice, check_positive, check_whole, running_on
 from .._display import Result, table
 from .._errors import InputError
-from ..network._export import check_mode, unwrap
+from ..network.export import check_mode, unwrap
 from ._batches import call_masked, inputs_of, pieces_of
 from ._reader import STATISTICS, Reader, Reading, tokens_seen
 from .capture import Forward, undisturbed

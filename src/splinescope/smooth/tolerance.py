@@ -14,7 +14,7 @@ from torch import Tensor
 from .._checks import check_positive
 from .._errors import SplinescopeError, UnsupportedModelError
 from ..network import SplineNetwork
-from ..network._program import Affine, Fold, Program, Site, Smooth
+from ..network.program import Affine, Fold, Program, Site, Smooth
 from ..tiling import Slice, Tiling
 from ..tiling.approximation import Approximation
 from ..tiling.maps import inner_points

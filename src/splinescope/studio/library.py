@@ -16,7 +16,7 @@ from .._errors import InputError, SplinescopeError
 from ..complexity import Timeline, load_timeline
 from ..data import digits, fashion_mnist
 from ..network import SplineNetwork, load, trace
-from ..network._nnet_file import nnet_ranges
+from ..network.nnet_file import nnet_ranges
 from ..tiling import Tiling, load_tiling
 from ..train import step_of
 from .workers import TORCH
@@ -182,7 +182,7 @@ class Library:
         raise InputError(f"{name} is no network or tiling.")
 
     def _with_weights(self, name: str, path: Path, kind: str) -> Specimen:
-        from ..cli._inputs import read_model
+        from ..cli.inputs import read_model
 
         assert self.factory is not None
         weights = max(path.glob("*.safetensors"), key=step_of) if kind == "checkpoints" else path
@@ -198,7 +198,7 @@ class Library:
 
     def examples(self, shape: tuple[int, ...]) -> Examples:
         """Data of a file given (`NAME.npy`, its classes in `NAME.labels.npy`), else the digits or Fashion-MNIST."""
-        from ..cli._inputs import read_array
+        from ..cli.inputs import read_array
 
         size = int(np.prod(shape))
         files = [entry["name"] for entry in self.entries() if entry["kind"] == "data"]
@@ -236,7 +236,7 @@ def shown_path(path: Path) -> str:
 
 def _reads(path: Path, name: str) -> str:
     """Python that reads a file of examples."""
-    from ..cli._inputs import has_header
+    from ..cli.inputs import has_header
 
     file = path.name if name.startswith("upload/") else shown_path(path)
     if path.suffix.lower() == ".npy":
@@ -247,7 +247,7 @@ def _reads(path: Path, name: str) -> str:
 
 
 def _labels(path: Path, count: int) -> np.ndarray:
-    from ..cli._inputs import read_array
+    from ..cli.inputs import read_array
 
     labels = read_array(str(path))
     if labels.ndim != 1 or len(labels) < count or (labels != np.round(labels)).any():

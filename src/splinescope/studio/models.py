@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from .._errors import InputError
-from ..network._freeze import statistics
+from ..network.freeze import statistics
 from ..normalization import initialize_
 from ..normalization.initialize import METHODS
 from .recipe import Recipe

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ._differentiate import block_rows, blocks, outputs_and_codes, pattern_codes
 from ._together import Together
 from .approximation import OfTiling
+from .differentiate import block_rows, blocks, outputs_and_codes, pattern_codes
 from .faces import face_counts
 from .maps import gather_tiles, inner_points, vertex_values
 

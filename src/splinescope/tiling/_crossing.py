@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..network._patches import Patches, units
-from ..network._program import Fold
+from ..network.patches import Patches, units
+from ..network.program import Fold
 from . import kernels
 from ._basis import Basis, Group, stacked, with_fewer_groups
 from ._segments import CUTS, Segment

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from ..network._program import Program
+from ..network.program import Program
 from ._chunk import Leaf
 from ._engine import Engine
 from ._mesh import Mesh, assemble

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from ..network._program import Program
+from ..network.program import Program
 from ._engine import Engine
 from ._mesh import assemble
 from ._plan import make_plan

@@ -20,7 +20,7 @@ from .._errors import InputError, SplinescopeError
 from .._parallel import Arrays, packed, share, unpacked
 from .._progress import Progress
 from ..network import SplineNetwork, trace
-from ..network._program import Program
+from ..network.program import Program
 from ._chunk import Leaf
 from ._engine import Engine
 from ._mesh import Mesh

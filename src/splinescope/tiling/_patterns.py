@@ -9,7 +9,7 @@ import torch
 
 from .._checks import check_index
 from . import maps
-from ._differentiate import block_rows, blocks, outputs
+from .differentiate import block_rows, blocks, outputs
 from .locate import as_points
 
 if TYPE_CHECKING:

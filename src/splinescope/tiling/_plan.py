@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ..network._program import Affine, Fold, Program, depends_on_input
+from ..network.program import Affine, Fold, Program, depends_on_input
 from ._segments import Segment, cut_into_segments
 
 _PROBES = 16

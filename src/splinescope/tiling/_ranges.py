@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..network._program import Fold
+from ..network.program import Fold
 from ._plan import Plan
 from ._rows import PlainRows
 from ._tiles import Tiles

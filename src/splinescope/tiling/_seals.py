@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from ..network._program import Seal
+from ..network.program import Seal
 from ._crossing import linear_parts
 from ._factored import FactoredRows, touching_units
 from ._plan import Plan

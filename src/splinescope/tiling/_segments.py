@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..network._program import Affine, Fold, Program, Seal, live_after
+from ..network.program import Affine, Fold, Program, Seal, live_after
 
 CUTS = ""
 """Key of the next fold's pre-activations among a segment's rows (no value has an empty name)."""

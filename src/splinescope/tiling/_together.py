@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import torch
 
-from ..network._program import Fold, Program
+from ..network.program import Fold, Program
 from ._basis import Basis
 from ._crossing import crossed_basis, first_basis
 from ._factored import box, touching

@@ -13,8 +13,8 @@ from .._display import table
 from .._errors import InputError
 from ..network import units_of_cuts
 from . import maps
-from ._differentiate import block_rows, blocks, unit_gradients
 from .approximation import OfTiling
+from .differentiate import block_rows, blocks, unit_gradients
 from .kernels import jit
 
 if TYPE_CHECKING:

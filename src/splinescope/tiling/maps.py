@@ -9,9 +9,9 @@ import numpy as np
 
 from .._checks import check_choice
 from .._errors import InputError
-from ._differentiate import block_rows, blocks, directional_derivatives, jacobians, outputs
 from ._solid_maps import slopes_from_simplices, spanning_simplices
 from .cells import Cells
+from .differentiate import block_rows, blocks, directional_derivatives, jacobians, outputs
 from .kernels import jit
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._display import Certainty, Result, table
-from ..network._program import Program, Seal
-from ._differentiate import block_rows, blocks, jacobians, outputs, unit_distances
+from ..network.program import Program, Seal
+from .differentiate import block_rows, blocks, jacobians, outputs, unit_distances
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -19,7 +19,7 @@ from .._errors import InputError, LimitReached, SplinescopeError, UnsupportedMod
 from .._files import check_writable
 from .._progress import Progress, check_progress, telling
 from ..network import SplineNetwork, trace
-from ..network._program import Program, Smooth
+from ..network.program import Program, Smooth
 from ._engine import Engine, Keep
 from ._mesh import Mesh, assemble
 from ._parts import closed_seams, leaves_by_parts

@@ -24,9 +24,9 @@ from splinescope._checks import as_rows
 from splinescope._errors import InputError, SplinescopeError, UnsupportedModelError
 
 from ._functional import make_functional
-from ._recurrent import rewrite_last_states, unrolled
-from ._twin import exportable
 from ._written_out import rewrite_written_out
+from .recurrent import rewrite_last_states, unrolled
+from .twin import exportable
 
 
 def unwrap(model: nn.Module) -> nn.Module:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ._program import Affine, Seal, Step
+from .program import Affine, Seal, Step
 
 
 def lifted(steps: list[Step], m: int) -> list[Step]:

@@ -9,10 +9,10 @@ from torch import Tensor, nn
 
 from .._errors import InputError, UnsupportedModelError
 from ..network import SplineNetwork
-from ..network._export import check_mode
-from ..network._module import module_of
-from ..network._onnx_file import OnnxNetwork
-from ..network._outputs import Picked
+from ..network.export import check_mode
+from ..network.module import module_of
+from ..network.onnx_file import OnnxNetwork
+from ..network.outputs import Picked
 
 Model = nn.Module | SplineNetwork
 """What every function here takes: a module, or what `trace` and `load` make."""

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from ._bend import Bend
-    from ._call import Call
+    from .bend import Bend
+    from .call import Call
 
 Rule = Callable[["Call"], Any]
 """From one node of the exported graph to what it became: a `Live` value after emitting steps, or a constant."""

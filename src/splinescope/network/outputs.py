@@ -10,8 +10,8 @@ from torch.utils import _pytree
 
 from splinescope._errors import InputError, UnsupportedModelError
 
-from ._export import unwrap
-from ._twin import built_in
+from .export import unwrap
+from .twin import built_in
 
 Output = int | str | None
 """Index of a tensor among a model's outputs, or its name: a key, a field, or a path such as "boxes.0"."""

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ._bend import called, is_coarser
-from ._patches import Patches
-from ._program import Affine, Fold, Seal, Site, Smooth, Step
+from .bend import called, is_coarser
+from .patches import Patches
+from .program import Affine, Fold, Seal, Site, Smooth, Step
 
 
 @dataclass(frozen=True)

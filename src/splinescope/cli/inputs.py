@@ -169,7 +169,7 @@ def _pick() -> int | str | None:
 
 def picked(model: torch.nn.Module) -> torch.nn.Module:
     """The model with the output that --pick names, or as it is."""
-    from ..network._outputs import Picked
+    from ..network.outputs import Picked
 
     output = _pick()
     return model if output is None else Picked(model, output).eval()

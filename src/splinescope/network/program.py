@@ -28,7 +28,7 @@ from torch import Tensor
 
 from splinescope._display import Shown, table
 
-from ._patches import Patches
+from .patches import Patches
 
 _SHOWN = 35  # steps in a summary
 

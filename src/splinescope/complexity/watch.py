@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
 
-from ..network._bend import Given, makes_steps, reading
-from ..network._registry import Operation, operation
+from ..network.bend import Given, makes_steps, reading
+from ..network.registry import Operation, operation
 
 
 @contextlib.contextmanager

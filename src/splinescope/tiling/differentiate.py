@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from .._derivatives import load_forward_mode
-from ..network._program import Fold, Program, walk
+from ..network.program import Fold, Program, walk
 
 BLOCK_BYTES = 64 << 20
 """Rough size of the rows that go through the network together."""

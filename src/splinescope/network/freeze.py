@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from splinescope._checks import as_rows
 from splinescope._errors import InputError
 
-from ._export import unwrap
+from .export import unwrap
 
 Norm = nn.LayerNorm | nn.GroupNorm | nn.RMSNorm | nn.modules.instancenorm._InstanceNorm
 

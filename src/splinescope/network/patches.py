@@ -171,7 +171,7 @@ def _pasted(values: Tensor, offsets: np.ndarray, size: Sequence[int]) -> Tensor:
     height, width = (int(length) for length in size)
     if values.shape[2:] == (height, width) and not offsets.any():
         return values
-    from ._windows import paste  # compiled code is loaded where it is needed
+    from .windows import paste  # compiled code is loaded where it is needed
 
     out = values.new_zeros(len(values), values.shape[1], height, width)
     paste(values.contiguous().numpy(), offsets, out.numpy())

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree
 
-from ._registry import Operation, operation
+from .registry import Operation, operation
 
 Hinge = tuple[Any, Any]
 """(at, gain): where a function bends and by how much its slope grows; numbers, or constants that broadcast to one row.

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.fx import Graph, Node
 
-from ._call import op_name
-from ._registry import operation
+from .call import op_name
+from .registry import operation
 from .shapes import IDENTITIES, RESHAPES
 
 

@@ -6,9 +6,9 @@ from torch import nn
 
 from splinescope._errors import InputError
 
-from ._export import check_readable
 from ._network import SplineNetwork
-from ._outputs import Picked
+from .export import check_readable
+from .outputs import Picked
 
 
 def module_of(model: object) -> nn.Module:
