@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
+from safetensors.torch import save_model
 from torch import nn
 
 import splinescope as ss
@@ -85,6 +86,48 @@ def test_the_comparison_of_the_command_line_is_that_of_the_function(tmp_path):
     twice = CliRunner().invoke(main, ["compare", *[f"{__name__}:build"] * 2, "--data", str(tmp_path / "x.npy")])
     assert twice.exit_code == 2
     assert "NAME=MODEL" in twice.output
+
+
+def test_checkpoints_of_one_factory_stand_side_by_side(tmp_path):
+    x = np.random.default_rng(0).normal(size=(12, 2)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    first, last = build().eval(), build().eval()
+    with torch.no_grad():
+        last[0].weight *= 3
+    early, late = str(tmp_path / "first.safetensors"), str(tmp_path / "last.pt")
+    save_model(first, early)
+    torch.save({"model_state_dict": last.state_dict(), "epoch": 9}, late)
+    expected = ss.compare_models({"early": first, late: last}, x, out=None, include=["depth"], progress=False)
+    numbers = [json.loads(json.dumps(found["depth"].numbers)) for found in expected.reports.values()]
+    assert numbers[0] != numbers[1]
+    ask = ["compare", "--data", str(tmp_path / "x.npy"), "--include", "depth", "--out", str(tmp_path / "c.html")]
+    for models, weights, names in (
+        ([f"{__name__}:build"], [f"early={early}", late], ["early", late]),
+        ([f"a={__name__}:build", f"b={__name__}:build"], [f"b={late}"], ["a", "b"]),  # a as the factory makes it
+    ):
+        options = [part for file in weights for part in ("--weights", file)]
+        run = CliRunner().invoke(main, [*ask, *models, *options, "--json"])
+        assert run.exit_code == 0, run.output
+        found = json.loads(run.stdout)
+        assert list(found) == names
+        assert [one["blocks"]["depth"]["numbers"] for one in found.values()] == numbers
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["a=net:make", "b=net:make", "--weights", "c=w.pt"], "got c, the networks are a, b"),
+        (["net:make", "--weights", "a=w.pt", "--weights", "a=v.pt"], "NAME=FILE"),
+        (["a=net:make", "--weights", "w.pt", "--weights", "v.pt"], "write net:make alone"),
+        ([f"{__name__}:build", "--weights", "a=w.pt", "--weights", "b=v.pt"], "existing file, got 'w.pt'"),
+        ([f"{__name__}:build"], "at least two networks"),
+    ],
+)
+def test_columns_that_cannot_be_told_apart_or_found_are_refused(tmp_path, arguments, told):
+    np.save(tmp_path / "x.npy", np.zeros((3, 2)))
+    run = CliRunner().invoke(main, ["compare", *arguments, "--data", str(tmp_path / "x.npy")])
+    assert run.exit_code == 2
+    assert told in run.output
 
 
 def tiled(folder, *options):

@@ -13,7 +13,7 @@ from torch import nn
 
 from splinescope import FileFormatError, InputError
 from splinescope.cli import main
-from splinescope.cli.inputs import parse_shape, read_array, read_model, read_state_dict
+from splinescope.cli.inputs import parse_shape, read_array, read_model
 
 SOURCE = """
 from torch import nn
@@ -92,7 +92,7 @@ def test_pickles_are_never_run(folder: Path) -> None:
         with pytest.raises(FileFormatError):
             read_array(name)
     with pytest.raises(FileFormatError):
-        read_state_dict("bomb.pt")
+        read_model("toy_nets_for_cli:make", "bomb.pt")
     assert not (folder / "exploded").exists()
 
 

@@ -1,4 +1,4 @@
-"""`splinescope compare`: reports on several networks side by side."""
+"""`splinescope compare`: reports on several networks, or on checkpoints of one, side by side."""
 
 from __future__ import annotations
 
@@ -8,52 +8,74 @@ import click
 
 from .._errors import InputError
 from ._outputs import check_outputs, echo_json, note
-from .inputs import block_options, listed, pick_option, read_array, read_labels, read_model, trust_option
+from .inputs import MODEL_HELP, listed, page_options, pick_option, read_data, read_model, trust_option
 
 
-@click.command(
-    "compare", epilog="MODEL is an .onnx or .nnet file, package.module:factory, or a .pt2 archive with --trust."
-)
+@click.command("compare", epilog=f"MODEL is {MODEL_HELP}.")
 @click.argument("models", metavar="[NAME=]MODEL...", nargs=-1, required=True)
+@click.option(
+    "--weights",
+    multiple=True,
+    metavar="[NAME=]FILE",
+    help="Parameters, as for the other verbs; may be given again. After one MODEL each FILE is a column; after "
+    "several, NAME says whose they are.",
+)
 @trust_option
 @pick_option
-@block_options
-@click.option("--seed", default=0, show_default=True, help="Seed of everything random, the same for all.")
-@click.option("--out", type=click.Path(dir_okay=False), default="comparison.html", show_default=True,
-              help="The page; the numbers go beside it as .json.")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print the numbers as JSON instead of a table.")
+@page_options("comparison.html", "a table")
 def command(
-    models: tuple[str, ...], trust: bool, data: str, labels: str | None, shape: tuple[int, ...] | None,
-    include: str | None, exclude: str | None, seed: int, out: str, as_json: bool,
+    models: tuple[str, ...], weights: tuple[str, ...], trust: bool, data: str, labels: str | None,
+    shape: tuple[int, ...] | None, include: str | None, exclude: str | None, seed: int, out: str, as_json: bool,
 ) -> None:  # fmt: skip
-    """Measure two or more networks on the same data, and write one page with a column for each.
+    """Measure two or more networks, or checkpoints of one, on the same data, and write one page with a column for each.
 
     \b
     Examples:
       splinescope compare plain.onnx normed.onnx --data x.npy --labels y.npy
-      splinescope compare before=run/first.onnx after=run/last.onnx --data x.npy --include complexity,tiles
+      splinescope compare mynet:build --weights early=step-100.safetensors --weights late=step-9000.safetensors \\
+        --data x.npy --labels y.npy
+      splinescope compare plain=mynet:plain normed=mynet:normed --weights plain=p.pt --weights normed=n.pt --data x.npy
     """
-    import torch
-
-    from ..network import SplineNetwork
     from ..reports import compare_models
 
     check_outputs(out)
-    named: dict[str, str] = {}
-    for given in models:
-        name, _, path = ("", "", given) if Path(given).exists() else given.rpartition("=")
-        if (name or path) in named:
-            raise InputError(f"two networks are called {name or path!r}: write NAME=MODEL for one of them.")
-        named[name or path] = path
-    networks = {name: read_model(path, trust=trust) for name, path in named.items()}
-    known = next((net.input_shape for net in networks.values() if isinstance(net, SplineNetwork)), None)
-    points = torch.from_numpy(read_array(data, shape or known)).float()
-    targets = None if labels is None else read_labels(labels)
+    networks = {name: read_model(*source, trust=trust) for name, source in columns(models, weights).items()}
+    x, y = read_data(networks.values(), data, labels, shape)
     found = compare_models(
-        networks, points, targets, out=out, seed=seed, include=listed(include), exclude=listed(exclude) or ()
-    )
+        networks, x, y, out=out, seed=seed, include=listed(include), exclude=listed(exclude) or ()
+    )  # fmt: skip
     note(f"wrote {out} and its numbers as .json")
     if as_json:
         echo_json(found.records())
     else:
         click.echo(found.summary())
+
+
+def columns(models: tuple[str, ...], weights: tuple[str, ...]) -> dict[str, tuple[str, str | None]]:
+    """Name of each column -> MODEL and its file of parameters, from what stands on the command line."""
+    named = _named(models, "MODEL")
+    if len(models) == 1 and weights:
+        ((name, model),) = named.items()
+        if name != model:
+            raise InputError(f"after one MODEL columns are named by --weights NAME=FILE: write {model} alone.")
+        return {name: (model, file) for name, file in _named(weights, "FILE").items()}
+    files = _named(weights, "FILE")
+    if unknown := sorted(set(files) - set(named)):
+        raise InputError(
+            f"after several networks --weights NAME=FILE says whose parameters they are; got {', '.join(unknown)}, "
+            f"the networks are {', '.join(named)}."
+        )
+    return {name: (model, files.get(name)) for name, model in named.items()}
+
+
+def _named(given: tuple[str, ...], what: str) -> dict[str, str]:
+    """NAME=PATH by name; without one, and where such a file exists, a path is its own name."""
+    named: dict[str, str] = {}
+    for text in given:
+        name, equals, path = text.partition("=")
+        if not equals or Path(text).exists():
+            name = path = text
+        if name in named:
+            raise InputError(f"two columns are called {name!r}: write NAME={what} for one of them.")
+        named[name] = path
+    return named

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -91,17 +91,39 @@ def model_arguments(command: _F) -> _F:
     return model_argument(weights_option(trust_option(pick_option(command))))
 
 
-def block_options(command: _F) -> _F:
-    """--data, --labels, --shape, --include and --exclude, for the verbs that measure all that applies."""
-    for option in (
-        click.option("--exclude", help="All blocks but these."),
-        click.option("--include", help="Only these blocks, e.g. tiles,complexity."),
-        shape_option,
-        click.option("--labels", help="Class numbers or targets, one per row, in a file of the same kinds."),
-        click.option("--data", required=True, help="Inputs, one per row: .npy, .npz (FILE.npz:name), .csv or .pt."),
-    ):
-        command = option(command)
-    return command
+def page_options(page: str, otherwise: str) -> Callable[[_F], _F]:
+    """The options of verbs that measure all that applies, and write a page: from --data to --json.
+
+    `page` is where the page goes by default, `otherwise` what is printed without --json.
+    """
+
+    def decorate(command: _F) -> _F:
+        for option in (
+            click.option("--json", "as_json", is_flag=True, help=f"Print the numbers as JSON instead of {otherwise}."),
+            click.option("--out", type=click.Path(dir_okay=False), default=page, show_default=True,
+                         help="The page; the numbers go beside it as .json."),
+            click.option("--seed", default=0, show_default=True, help="Seed of everything random."),
+            click.option("--exclude", help="All blocks but these."),
+            click.option("--include", help="Only these blocks, e.g. tiles,complexity."),
+            shape_option,
+            click.option("--labels", help="Class numbers or targets, one per row, in a file of the same kinds."),
+            click.option("--data", required=True, help="Inputs, one per row: .npy, .npz (FILE.npz:name), .csv or .pt."),
+        ):  # fmt: skip
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def read_data(
+    networks: Iterable[Any], data: str, labels: str | None, shape: tuple[int, ...] | None
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Inputs and, if there is a file of them, targets; flat rows get the given shape, or what a network knows."""
+    import torch
+
+    known = next((net.input_shape for net in networks if getattr(net, "input_shape", None) is not None), None)
+    points = torch.from_numpy(read_array(data, shape or known)).float()
+    return points, None if labels is None else read_labels(labels)
 
 
 def listed(text: str | None) -> list[str] | None:
@@ -154,10 +176,9 @@ def read_model(model: str, weights: str | None = None, *, trust: bool = False) -
     if not isinstance(made, nn.Module):
         raise InputError(f"{model} must give a torch.nn.Module, got {type(made).__name__}.")
     if weights is not None:
-        try:
-            made.load_state_dict(read_state_dict(weights))
-        except RuntimeError as error:
-            raise InputError(f"{weights} does not fit {model}: {' '.join(str(error).split())}") from error
+        from ..train.checkpoints import load_checkpoint
+
+        load_checkpoint(made, check_file(weights))
     return picked(made.eval())
 
 
@@ -229,26 +250,6 @@ def read_tiling(file: str) -> Tiling:
             return load_tiling(copy)
         except FileFormatError as error:
             raise FileFormatError(str(error).replace(str(copy), "standard input")) from error
-
-
-def read_state_dict(path: str) -> dict[str, torch.Tensor]:
-    """A state dict from .safetensors or from torch's format, the latter with `weights_only=True`."""
-    import torch
-
-    if Path(path).suffix == ".safetensors":
-        from safetensors import SafetensorError
-        from safetensors.torch import load_file
-
-        try:
-            return load_file(path)
-        except SafetensorError as error:
-            raise FileFormatError(f"{path} is not a safetensors file: {error}") from error
-    state = _torch_load(path)
-    if isinstance(state, dict) and isinstance(state.get("state_dict"), dict):
-        state = state["state_dict"]  # a common wrapping
-    if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
-        raise FileFormatError(f"{path} must hold a state dict (names to tensors).")
-    return state
 
 
 def read_array(path: str, shape: tuple[int, ...] | None = None) -> np.ndarray:
@@ -337,20 +338,9 @@ def _read_csv(path: str, _name: str | None) -> Any:
 def _read_pt(path: str, _name: str | None) -> Any:
     import torch
 
-    value = _torch_load(path)
+    from ..train.checkpoints import load_tensors
+
+    value = load_tensors(path)
     if not isinstance(value, torch.Tensor):
         raise FileFormatError(f"{path} must hold one tensor, got {type(value).__name__}.")
     return value
-
-
-def _torch_load(path: str) -> Any:
-    import pickle
-
-    import torch
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of unusual pickle protocols: read or refused all the same
-            return torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
-        raise FileFormatError(f"{path} is not a file of plain tensors; nothing in it was run.") from error

@@ -15,17 +15,17 @@ from torch import Tensor, nn
 
 from .._checks import as_rows, check_positive
 from .._display import Result, table
-from .._errors import FileFormatError, InputError
+from .._errors import InputError
 from .._parallel import call_each
 from .._progress import Progress, telling
 from ..network.outputs import one_tensor
 from ..tiling import Slice, Tiling, tessellate
 from ..train import step_of
+from ..train.checkpoints import ENDINGS, load_checkpoint
 from ._statistics import Statistics, choose, set_statistics_
 from .local_complexity import local_complexity
 from .spacing import Radius, as_radius
 
-_ENDINGS = (".safetensors", ".pt", ".pth", ".ckpt")
 _BOUNDARY_SAMPLES = 200
 
 
@@ -172,7 +172,7 @@ class _Moment:
     batch: Tensor | None
 
     def __call__(self, source: Path | Mapping[str, Tensor]) -> tuple[Tiling, dict[str, float]]:
-        _load(self.model, source)
+        load_checkpoint(self.model, source)
         if self.batch is not None:
             measured = copy.deepcopy(self.model)
             set_statistics_(measured, self.batch)
@@ -248,9 +248,9 @@ def _checkpoint_files(folder: str | os.PathLike[str]) -> dict[int, Path]:
     path = Path(folder)
     if not path.is_dir():
         raise InputError(f"checkpoints must be a folder or state dicts by step, got {str(folder)!r}.")
-    files = sorted(file for file in path.iterdir() if file.suffix in _ENDINGS)
+    files = sorted(file for file in path.iterdir() if file.suffix in ENDINGS)
     if not files:
-        raise InputError(f"{path} holds no checkpoints: files ending in {', '.join(_ENDINGS)} are read.")
+        raise InputError(f"{path} holds no checkpoints: files ending in {', '.join(ENDINGS)} are read.")
     steps = _unique(step_of(file) for file in files)
     return dict(zip(steps, files, strict=True))
 
@@ -261,26 +261,3 @@ def _unique(steps: Iterable[int]) -> list[int]:
     if twice:
         raise InputError(f"each checkpoint must have a step of its own in its name; {min(twice)} came twice.")
     return numbers
-
-
-def _load(model: nn.Module, source: Path | Mapping[str, Tensor]) -> None:
-    """Put a checkpoint's parameters into the model."""
-    from pickle import UnpicklingError
-
-    from safetensors import SafetensorError
-    from safetensors.torch import load_model
-
-    try:
-        if isinstance(source, Path) and source.suffix == ".safetensors":
-            load_model(model, source)  # knows about tied parameters, which the file holds once
-            return
-        state: Any = torch.load(source, map_location="cpu", weights_only=True) if isinstance(source, Path) else source
-        for key in ("state_dict", "model_state_dict", "model"):
-            if isinstance(state, Mapping) and isinstance(state.get(key), Mapping):
-                state = state[key]
-        model.load_state_dict(state)
-    except (SafetensorError, UnpicklingError, EOFError) as error:
-        raise FileFormatError(f"{source} is not a readable checkpoint: {str(error).splitlines()[0]}") from error
-    except (RuntimeError, TypeError) as error:
-        name = source if isinstance(source, Path) else "a state dict"
-        raise InputError(f"{name} does not fit the model: {' '.join(str(error).split())}") from error

@@ -1,0 +1,70 @@
+"""Checkpoints: parameters from a file, of which nothing is run, or from a state dict, into a module."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .._errors import FileFormatError, InputError
+
+ENDINGS = (".safetensors", ".pt", ".pth", ".ckpt")
+"""How names of files with parameters end."""
+
+_INSIDE = ("state_dict", "model_state_dict", "model")  # where training loops put the parameters of a checkpoint
+
+
+def load_checkpoint(model: nn.Module, source: str | os.PathLike[str] | Mapping[str, Tensor]) -> None:
+    """Put the parameters of a checkpoint into a module, in place.
+
+    Args:
+        model: Made by the code that the checkpoint was made with.
+        source: A .safetensors file, one of `torch.save` (read with `weights_only=True`: no code in it is run), with
+            the state dict itself or under "state_dict", "model_state_dict" or "model"; or a state dict.
+
+    Raises:
+        FileFormatError: The file is damaged, or of another kind.
+        InputError: Names or shapes are not the model's.
+    """
+    name = "a state dict" if isinstance(source, Mapping) else os.fspath(source)
+    try:
+        if not isinstance(source, Mapping) and Path(source).suffix == ".safetensors":
+            _load_safetensors(model, name)
+            return
+        state = source if isinstance(source, Mapping) else load_tensors(source)
+        for key in _INSIDE:
+            if isinstance(state, Mapping) and isinstance(state.get(key), Mapping):
+                state = state[key]
+        if not isinstance(state, Mapping):
+            raise FileFormatError(f"{name} is not a readable checkpoint: it must hold a state dict, names to tensors.")
+        model.load_state_dict(state)
+    except RuntimeError as error:
+        raise InputError(f"{name} does not fit the model: {' '.join(str(error).split())}") from error
+
+
+def _load_safetensors(model: nn.Module, path: str) -> None:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_model
+
+    try:
+        load_model(model, path)  # knows about tied parameters, which the file holds once
+    except SafetensorError as error:
+        raise FileFormatError(f"{path} is not a readable checkpoint: {str(error).splitlines()[0]}") from error
+
+
+def load_tensors(path: str | os.PathLike[str]) -> Any:
+    """What `torch.save` wrote, with `weights_only=True`: tensors and plain containers; nothing in the file is run."""
+    import pickle
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of unusual pickle protocols: read or refused all the same
+            return torch.load(path, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
+        told = f"{os.fspath(path)} is not a readable checkpoint or tensor"
+        raise FileFormatError(f"{told}: it is no file of plain tensors; nothing in it was run.") from error
