@@ -14,7 +14,7 @@ from torch import nn
 
 import splinescope as ss
 from splinescope.cli import main
-from splinescope.reports import BLOCKS, ReportBlock
+from splinescope.reports import BLOCKS, ReportBlock, near_data
 from splinescope.reports.near_data import input_margin
 from splinescope.reports.typical import MAIN, compared, table
 
@@ -235,6 +235,20 @@ def test_planes_with_too_many_tiles_are_shown_through_a_window(classifier, moons
     assert found.numbers["window"] == 0.25
     assert found.numbers["area"] == pytest.approx(whole["area"] / 16)
     assert "window" in found.scope
+
+
+def test_no_clock_decides_what_a_plane_shows(classifier, moons, monkeypatch):
+    """The more units a network has, the fewer tiles its plane may have; how long that takes is asked nowhere."""
+    asked = []
+    real = near_data.tessellate
+    monkeypatch.setattr(near_data, "tessellate", lambda *args, **given: asked.append(given) or real(*args, **given))
+    numbers = quiet(classifier, *moons, include=["tiles"])["tiles"].numbers
+    assert [(given["max_tiles"], given.get("time_limit")) for given in asked] == [(numbers["most tiles"], None)]
+    assert numbers["most tiles"] == 400_000
+    wide = nn.Sequential(nn.Linear(2, 100_000), nn.ReLU(), nn.Linear(100_000, 2)).eval()
+    assert near_data.most_tiles(ss.trace(wide, moons[0][:2])) == 150_000
+    smooth = nn.Sequential(nn.Linear(2, 100_000), nn.GELU(), nn.Linear(100_000, 2)).eval()
+    assert near_data.most_tiles(ss.trace(smooth, moons[0][:2], smooth=True)) == 12_500
 
 
 def test_page_and_numbers_are_written_and_nothing_else_is_changed(classifier, moons, tmp_path):

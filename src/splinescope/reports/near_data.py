@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -11,6 +11,7 @@ import torch
 from .._errors import InputError, LimitReached
 from ..complexity import local_complexity
 from ..network import SplineNetwork
+from ..network.program import Smooth
 from ..tiling import Slice, Tiling, tessellate, tile_quantity
 from ..tiling.margin import input_margin
 from .block import NotApplicable, ReportBlock, whole_numbers
@@ -19,8 +20,9 @@ from .subject import Subject
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_MOST_TILES = 400_000
-_SECONDS = 60.0
+_MOST_TILES, _FEWEST_TILES = 400_000, 1_000
+_TILING_WORK = 1.5e10  # tiles x units that a plane may have: about a minute of one core
+_KNOTS = 12  # units that a smooth activation becomes, about
 _SMALLER = 0.25  # of the side, if a plane has too many tiles
 _DISTANCE_WORK = 2e9  # inputs x units x points that distances to the tile's edge may cost
 
@@ -70,13 +72,15 @@ def tiles(subject: Subject) -> ReportBlock:
         view = Slice.through(*points, pad=0.15)
     except InputError as error:
         raise NotApplicable(f"no plane through three data points: {error}") from error
-    tiling, window = _tiled(net, view, tolerance)
+    most = most_tiles(net)
+    tiling, window = _tiled(net, view, tolerance, most)
     growth = tiling.growth()
     boundary = tiling.decision_boundary() if tiling.values is not None and subject.classifies else None
     classes = tiling.classes() if tiling.values is not None else np.zeros(tiling.count, int)
     areas = {int(c): float(tiling.areas[classes == c].sum() / tiling.areas.sum()) for c in np.unique(classes)}
     where = "the plane through three data points" if window == 1 else (
-        f"a window of {window:.3g} of the side of the plane through three data points, about the first"
+        f"a window of {window:.3g} of the side of the plane through three data points, about the first (a window four "
+        f"times as wide has over {most:,} tiles)"
     )  # fmt: skip
 
     def draw(figure: Figure, limits: tuple[float, float] | None) -> None:
@@ -101,7 +105,7 @@ def tiles(subject: Subject) -> ReportBlock:
         call=f"splinescope.tessellate(model, splinescope.Slice.through(x[{i}], x[{j}], x[{k}]){near})"
         ".to_html('tiles.html')",
         numbers={
-            "points": chosen, "window": window, "tiles": tiling.count, "area": tiling.view.size,
+            "points": chosen, "window": window, "most tiles": most, "tiles": tiling.count, "area": tiling.view.size,
             "folds per length": growth.folds_per_length,
             "folds per length and spacing": growth.folds_per_length * subject.spacing,
             "boundary length": None if boundary is None else boundary.length,
@@ -137,13 +141,19 @@ def _how_near(tiling: Tiling) -> str:
     return f"{asked}. {tiling.approximation.assurance}"
 
 
-def _tiled(net: SplineNetwork, view: Slice, tolerance: float | None) -> tuple[Tiling, float]:
-    """The tiling of the slice, or of ever smaller windows about its first point until one fits."""
+def most_tiles(net: SplineNetwork) -> int:
+    """How many tiles a plane may have: the more units, the longer each takes. No clock decides what a report shows."""
+    folds = net.program().folds
+    units = sum(fold.site.units * (_KNOTS if isinstance(fold, Smooth) else 1) for fold in folds)
+    return int(np.clip(_TILING_WORK / max(units, 1), _FEWEST_TILES, _MOST_TILES))
+
+
+def _tiled(net: SplineNetwork, view: Slice, tolerance: float | None, most: int) -> tuple[Tiling, float]:
+    """The tiling of the slice, or of ever smaller windows about its first point until one has at most so many tiles."""
     window = 1.0
-    limits: dict[str, Any] = {"max_tiles": _MOST_TILES, "time_limit": _SECONDS, "tolerance": tolerance}
     while True:
         try:
-            return tessellate(net, view, progress=False, **limits), window
+            return tessellate(net, view, tolerance=tolerance, max_tiles=most, progress=False), window
         except LimitReached as error:
             if window < 1e-4:
                 raise NotApplicable(f"even the smallest window has too many tiles: {error}") from error

@@ -19,8 +19,6 @@ from .block import NotApplicable, ReportBlock
 from .subject import Subject, as_subject
 from .typical import compared
 
-"""Called with (blocks done, blocks in all, what comes next)."""
-
 BLOCKS: dict[str, tuple[str, Callable[[Subject], ReportBlock]]] = {
     "network": ("What was read", structure.network),
     "folds": ("Folds and data", structure.folds),
@@ -117,7 +115,8 @@ def report(
     Returns:
         A `Report`: `print(found.summary())`, `found["tiles"].numbers`, `found.records()`.
 
-    Cost: tens of seconds for small networks, minutes for a ResNet-20; sample sizes shrink as networks grow. The page
+    Cost: tens of seconds for small networks, minutes for a ResNet-20; sample sizes shrink as networks grow, by their
+    numbers of units and parameters and by no clock: a report holds the same on every machine. The page
     is written anew after every block, so that an interrupted report keeps what it has.
 
     Example:
