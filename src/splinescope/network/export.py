@@ -142,7 +142,7 @@ def export(model: nn.Module, batch: Tensor) -> Any:
         except SplinescopeError:
             raise  # says already what is meant: several outputs
         except Exception as error:
-            raise UnsupportedModelError(explain(error, batch, model)) from error
+            raise refusal(error, batch, model) from error
 
 
 def _exported(model: nn.Module, batch: Tensor) -> Any:
@@ -231,39 +231,45 @@ def rewrite_softshrink(graph: torch.fx.Graph) -> None:
             graph.erase_node(node)
 
 
-def explain(error: Exception, batch: Tensor, model: nn.Module) -> str:
+class DidNotRun(UnsupportedModelError):
+    """The model raised an error on the example; most likely the example is not of its inputs' shape."""
+
+
+def refusal(error: Exception, batch: Tensor, model: nn.Module) -> UnsupportedModelError:
     """What a failed export means for the user."""
     kind, text = type(error).__name__, str(error).strip()
     first = text.splitlines()[0] if text else kind
     if asks_for_values(error):
-        return (
+        return UnsupportedModelError(
             "The model's control flow depends on the values of its input (an `if` on a tensor, `.item()`, a mask "
             "of unknown size), so there is no one network to read."
         )
     if re.search(r"got s\d+ channels|dimensional input of size \[s\d+", text):
-        return (
+        return UnsupportedModelError(
             f"The batch axis is missing: the first axis was taken for it, so that one input had the shape "
             f"{tuple(batch.shape[1:])}. Give a batch, example[None]; in a file, the input's first axis is the batch."
         )
     if batch.dim() == 1:
-        return "The model does not take rows of single numbers: the example needs a batch axis first, example[None]."
+        return UnsupportedModelError(
+            "The model does not take rows of single numbers: the example needs a batch axis first, example[None]."
+        )
     if fixes_batch(error):
         for path, module in model.named_modules():
             if isinstance(module, nn.RNNBase) and not module.batch_first:
-                return (
+                return UnsupportedModelError(
                     f"{path or 'model'} ({type(module).__name__}) takes the first axis, that of the batch, for time: "
                     "make it with batch_first=True."
                 )
-        return (
+        return UnsupportedModelError(
             "The model's code makes a plain number of the batch size, so that it holds for one size only: a number "
             "written out, or int(...) of it. Use x.shape[0] as it is, or -1."
         )
     if isinstance(error, TypeError) and "argument" in text:
-        return (
+        return UnsupportedModelError(
             f"The model cannot be called with one input: {first.rstrip('.')}. Wrap it in a module that takes one "
             "tensor and fixes the rest."
         )
-    return (
+    return DidNotRun(
         f"The model could not be read with an example of shape {(1, *batch.shape[1:])} (batch "
         f"axis first): {kind}: {first}"
     )

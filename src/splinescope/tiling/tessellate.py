@@ -19,6 +19,7 @@ from .._errors import InputError, LimitReached, SplinescopeError, UnsupportedMod
 from .._files import check_writable
 from .._progress import Progress, check_progress, telling
 from ..network import SplineNetwork, trace
+from ..network.export import DidNotRun
 from ..network.program import Program, Smooth
 from ._engine import Engine, Keep
 from ._mesh import Mesh, assemble
@@ -276,10 +277,7 @@ def traced(model: object, view: Slice, output: int | str | None = None, *, smoot
     example = example.to(parameter.dtype if parameter is not None else torch.get_default_dtype())
     try:
         return trace(model, example, output=output, smooth=smooth)
-    except UnsupportedModelError as error:
-        if "could not be read with an example" not in str(error):
-            raise
-        # the model did not run: most likely the slice is not of its inputs' size
+    except DidNotRun as error:
         raise InputError(f"the model does not take the slice's inputs, of shape {view.input_shape}: {error}") from error
 
 
