@@ -26,7 +26,7 @@ def longest(tiling, site):
     walls = tiling.walls
     ends = tiling.vertices[walls.ends]
     length = np.linalg.norm(ends[:, 1] - ends[:, 0], axis=1) * (walls.sites == site)
-    return int(np.bincount(walls.units.clip(0), weights=length).argmax())
+    return int(np.bincount(walls.cuts.clip(0), weights=length).argmax())
 
 
 figure, axes = plt.subplots(1, 2, figsize=(10, 5), layout="constrained")

@@ -152,7 +152,7 @@ def test_exact_on_a_square_equals_the_tiling() -> None:
     tiling = ss.tessellate(model, ss.Slice.axes([0.0, 0.0], (0, 1), -1, 1))
     assert found.tiles is not None
     assert int(found.tiles) == tiling.count
-    assert int(found.total) == len(np.unique(tiling.walls.units[tiling.walls.units >= 0]))
+    assert int(found.total) == len(np.unique(tiling.walls.cuts[tiling.walls.cuts >= 0]))
 
 
 def test_zaslavsky_bounds_tiles_where_no_fold_bends() -> None:

@@ -29,7 +29,7 @@ def test_cells_are_drawn_outside_only_or_all_pulled_apart(tiling: ss.Tiling) -> 
     pulled = ss.plot.plot_cells(tiling, "slope", pull=0.5)
     walls = tiling.walls
     faces = [len(ax.collections[0].get_facecolor()) for ax in (outside, pulled)]
-    assert faces == [(walls.units < 0).sum(), tiling.sides.sum()]
+    assert faces == [(walls.cuts < 0).sum(), tiling.sides.sum()]
     assert pulled.get_xlim()[1] > outside.get_xlim()[1]
     assert pulled.get_zlabel()
     pyplot.close("all")

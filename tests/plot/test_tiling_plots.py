@@ -107,10 +107,10 @@ def test_the_boundary_is_drawn_in_red_where_classes_tie(tiling):
 
 
 def test_a_highlighted_unit_is_drawn_along_its_fold(tiling):
-    unit = int(np.bincount(tiling.walls.units[tiling.walls.units >= 0]).argmax())
+    unit = int(np.bincount(tiling.walls.cuts[tiling.walls.cuts >= 0]).argmax())
     ax = plot.plot_folds(tiling, highlight=unit, colorbar=False)
     image = drawn(ax)
-    mine = tiling.walls.ends[tiling.walls.units == unit]
+    mine = tiling.walls.ends[tiling.walls.cuts == unit]
     for point in tiling.vertices[mine].mean(1)[:5]:
         assert pixel(ax, image, point)[0] > 200
     for wrong, words in ((20, r"unit must be in \[0, 20\)"), ((2, 0), r"site must be in \[0, 2\)"),

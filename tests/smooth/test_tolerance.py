@@ -103,10 +103,10 @@ def test_the_error_falls_with_the_square_of_the_number_of_knots():
 def test_walls_know_their_unit_and_knot():
     net = two_layers(nn.Tanh(), width=3)
     tiling = ss.tessellate(net, VIEW, tolerance=0.05, threads=1)
-    inner = tiling.walls.units >= 0
+    inner = tiling.walls.cuts >= 0
     middle = tiling.vertices[tiling.walls.ends[inner]].mean(1)
     z = net[0](torch.from_numpy(tiling.view.inputs(middle))).detach().numpy()
-    cuts = tiling.walls.units[inner]
+    cuts = tiling.walls.cuts[inner]
     element, knot = tiling.approximation.elements[cuts], tiling.approximation.knots[cuts]
     assert np.allclose(z[np.arange(len(cuts)), element], knot, atol=1e-9)
     assert len(np.unique(knot)) > 5

@@ -37,7 +37,7 @@ def test_the_unit_that_made_a_wall_is_zero_on_it(name: str) -> None:
     with torch.no_grad():
         first = 0
         for _, z in cuts(program, inputs):
-            cut = tiling.walls.units[table.walls] - first
+            cut = tiling.walls.cuts[table.walls] - first
             rows = np.flatnonzero((cut >= 0) & (cut < z.shape[1]))
             on_fold = z[rows, cut[rows]].abs().numpy()
             assert on_fold.max(initial=0) <= 1e-9 * float(z.abs().max())
@@ -53,7 +53,7 @@ def test_layers_share_out_the_walls_and_their_length(name: str) -> None:
     rows = [r for group in table.by_layer().values() for r in group]
     assert sorted(rows) == list(range(len(table)))
     assert sum(table.lengths_by_layer().values()) == pytest.approx(table.lengths.sum(), rel=1e-12)
-    boundary = tiling.walls.units < 0
+    boundary = tiling.walls.cuts < 0
     assert len(table) + boundary.sum() == len(tiling.walls)
 
 
@@ -80,7 +80,7 @@ def test_bends_follow_the_dihedral_formula(seed: int) -> None:
     first, second = (net[i].weight.detach().numpy() for i in (0, 2))
     lengths = np.linalg.norm(np.diff(tiling.vertices[tiling.walls.ends], axis=1)[:, 0], axis=1)
     for vertex, unit, crossed, angle, walls in zip(
-        bends.vertices, bends.units, bends.crossed, bends.angles, bends.walls, strict=True
+        bends.vertices, bends.cuts, bends.crossed, bends.angles, bends.walls, strict=True
     ):
         assert crossed < 5 <= unit
         active = first @ tiling.vertices[vertex] + net[0].bias.detach().numpy() > 0
@@ -102,7 +102,7 @@ def test_bends_are_where_a_fold_meets_one_of_an_earlier_layer(name: str) -> None
     bends = tiling.bends()
     assert len(bends.vertices) > 0
     firsts = np.cumsum([0, *(site.units for site in tiling.sites)])
-    depth = np.array([tiling.sites[i].depth for i in np.searchsorted(firsts, bends.units, side="right") - 1])
+    depth = np.array([tiling.sites[i].depth for i in np.searchsorted(firsts, bends.cuts, side="right") - 1])
     earlier = np.array([tiling.sites[i].depth for i in np.searchsorted(firsts, bends.crossed, side="right") - 1])
     assert (earlier < depth).all()
     assert (tiling.walls.ends[bends.walls] == bends.vertices[:, None, None]).any(2).all()
@@ -123,7 +123,7 @@ def test_graph_angle_of_a_roof() -> None:
     tiling = ss.tessellate(net, cases.Square)
     angles = tiling.graph_angles()
     np.testing.assert_allclose(angles[~np.isnan(angles)], np.pi / 2, rtol=1e-12)
-    assert np.isnan(angles).sum() == (tiling.walls.units < 0).sum()
+    assert np.isnan(angles).sum() == (tiling.walls.cuts < 0).sum()
     line = ss.tessellate(net, ss.Slice.axes([0.0, 0.0], 0, -1, 1))
     np.testing.assert_allclose(line.graph_angles()[~np.isnan(line.graph_angles())], [np.pi / 2], rtol=1e-12)
 

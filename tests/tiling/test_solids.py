@@ -225,12 +225,12 @@ def test_walls_know_their_tiles_units_and_areas() -> None:
     tiling = structured("plain")
     walls = tiling.walls
     sizes = walls.sizes(tiling.vertices)
-    outer = walls.units < 0
+    outer = walls.cuts < 0
     assert sizes[outer].sum() == pytest.approx(6 * 16.0)  # the cube's surface
     assert ((walls.tiles >= 0).all(1) == ~outer).all()
     program = tiling.program("cuts")
     z = np.concatenate([c.detach().numpy() for c in _cuts(program, tiling.view.inputs(walls.centres))], 1)
-    assert np.abs(z[np.flatnonzero(~outer), walls.units[~outer]]).max() < 1e-12
+    assert np.abs(z[np.flatnonzero(~outer), walls.cuts[~outer]]).max() < 1e-12
     closed = np.zeros((tiling.count, 3))  # the outward areas of a closed surface sum to zero
     np.add.at(closed, walls.tiles[:, 0], walls.vectors)
     np.add.at(closed, walls.tiles[~outer, 1], -walls.vectors[~outer])

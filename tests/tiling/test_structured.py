@@ -199,7 +199,7 @@ def test_a_line_through_the_slice_meets_the_tiles_in_the_same_order(name: str) -
     ends = window.coordinates(np.stack([a, b]))
     plane = tiled(name)
     walls = plane.walls
-    p, q = plane.vertices[walls.ends[walls.units >= 0]].transpose(1, 0, 2)
+    p, q = plane.vertices[walls.ends[walls.cuts >= 0]].transpose(1, 0, 2)
     direction = ends[1] - ends[0]
     normal = np.array([-direction[1], direction[0]])
     side_p, side_q = (p - ends[0]) @ normal, (q - ends[0]) @ normal

@@ -35,7 +35,7 @@ def test_a_section_is_the_tiling_of_its_plane() -> None:
         direct = ss.tessellate(traced, cut.view, threads=1)
         assert (cut.count, len(cut.vertices)) == (direct.count, len(direct.vertices))
         assert np.abs(np.sort(cut.areas) - np.sort(direct.areas)).max() < 1e-13
-        units = [np.bincount(t.walls.units[t.walls.units >= 0], minlength=26) for t in (cut, direct)]
+        units = [np.bincount(t.walls.cuts[t.walls.cuts >= 0], minlength=26) for t in (cut, direct)]
         assert np.array_equal(*units)
     assert cut.check().ok
     assert not cut.check().skipped
@@ -52,7 +52,7 @@ def test_a_section_on_a_slice_is_the_tiling_of_that_slice() -> None:
         assert cut.view is plane
         assert (cut.count, len(cut.vertices)) == (direct.count, len(direct.vertices))
         assert np.abs(np.sort(cut.areas) - np.sort(direct.areas)).max() < 1e-13
-        units = [np.bincount(t.walls.units[t.walls.units >= 0], minlength=26) for t in (cut, direct)]
+        units = [np.bincount(t.walls.cuts[t.walls.cuts >= 0], minlength=26) for t in (cut, direct)]
         assert np.array_equal(*units)
         assert np.allclose(cut.values, tiling.outputs(tiling.view.coordinates(plane.inputs(cut.vertices))), atol=1e-12)
     assert cut.check().ok

@@ -40,7 +40,7 @@ def test_walls_are_the_sorted_sides_of_tiles(name: str) -> None:
     first, second = pair_half_edges(offsets, corners)
     walls = tiling.walls
     np.testing.assert_array_equal(walls.ends, np.stack([corners[first], following[first]], 1))
-    np.testing.assert_array_equal(walls.units, tiling.corner_labels[first])
+    np.testing.assert_array_equal(walls.cuts, tiling.corner_labels[first])
     np.testing.assert_array_equal(walls.tiles[:, 0], tile_of[first])
     np.testing.assert_array_equal(walls.tiles[:, 1], np.where(second >= 0, tile_of[second], -1))
 

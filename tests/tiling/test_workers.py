@@ -56,7 +56,7 @@ def assert_same_tiling(one: ss.Tiling, other: ss.Tiling) -> None:
     a, b = order(one.vertices), order(other.vertices)
     np.testing.assert_allclose(one.vertices[a], other.vertices[b], rtol=0, atol=1e-12 * size)
     np.testing.assert_allclose(np.sort(one.areas), np.sort(other.areas), rtol=0, atol=1e-12 * one.view.size)
-    np.testing.assert_array_equal(np.sort(one.walls.units), np.sort(other.walls.units))
+    np.testing.assert_array_equal(np.sort(one.walls.cuts), np.sort(other.walls.cuts))
     np.testing.assert_array_equal(np.bincount(np.diff(one.tiles.offsets)), np.bincount(np.diff(other.tiles.offsets)))
 
 
@@ -177,7 +177,7 @@ def test_a_limit_stops_all_parts_and_gives_what_they_found(
     partial = reached.value.partial
     assert not partial.complete
     assert 0 < partial.count < one.count
-    assert partial.walls.units.max() < sum(site.cuts for site in network.sites)
+    assert partial.walls.cuts.max() < sum(site.cuts for site in network.sites)
     with pytest.raises(ss.LimitReached, match="time_limit"):
         ss.tessellate(network, SQUARE, workers=2, time_limit=1e-9)
     assert_same_tiling(one, ss.tessellate(network, SQUARE, workers=2, max_tiles=one.count, time_limit=600.0))

@@ -39,12 +39,12 @@ def folds_and_tiles_within(tiling: Tiling, radius: float | None) -> tuple[np.nda
     tiling names the first of them, and one is counted.
     """
     walls = tiling.walls
-    meets = walls.units >= 0
+    meets = walls.cuts >= 0
     tiles = tiling.count
     if radius is not None:
         meets &= _distance_to_origin(tiling.vertices[walls.ends]) < radius
         tiles = len(tiling.tiles_near(np.zeros(2), radius))
-    met = np.unique(np.stack(units_of_cuts(tiling.sites, walls.units[meets])), axis=1)
+    met = np.unique(np.stack(units_of_cuts(tiling.sites, walls.cuts[meets])), axis=1)
     bending = np.unique(np.stack([met[0], _neurons(tiling, *met)]), axis=1)
     folds, neurons = (np.bincount(found[0], minlength=len(tiling.sites)) for found in (met, bending))
     return folds, neurons, int(tiles)

@@ -49,7 +49,7 @@ def _compared(seed: int, units: int) -> tuple[list[float], int]:
     tiling = tessellate(net, Slice.axes([0.0, 0.0], (0, 1), -6, 6), progress=False)
     bends = tiling.bends()
     found, straight = [], 0
-    for vertex, unit, crossed, angle in zip(bends.vertices, bends.units, bends.crossed, bends.angles, strict=True):
+    for vertex, unit, crossed, angle in zip(bends.vertices, bends.cuts, bends.crossed, bends.angles, strict=True):
         if unit < units or crossed >= units:
             continue  # only folds of the second layer across folds of the first
         expected = _formula(net, tiling.vertices[vertex], int(crossed))

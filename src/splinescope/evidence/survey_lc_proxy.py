@@ -38,7 +38,7 @@ def _around(net: nn.Module | SplineNetwork, centre: np.ndarray, radius: float) -
     proxy = local_complexity(net, torch.from_numpy(centre)[None], radius=radius, directions=frame)
     diamond = radius * np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
     tiling = tessellate(net, Slice(centre, np.eye(2), diamond), progress=False)
-    units = tiling.walls.units
+    units = tiling.walls.cuts
     return int(proxy.total[0]), len(np.unique(units[units >= 0])), tiling.count
 
 

@@ -113,7 +113,7 @@ def plot_folds(
     colors, cm = require("matplotlib.colors", "plot"), require("matplotlib.cm", "plot")
     ax = new_axes(ax, figsize=(6, 5))
     walls = tiling.walls
-    inner = walls.units >= 0
+    inner = walls.cuts >= 0
     depth_of_site = np.array([site.depth for site in tiling.sites] or [1])
     depths = depth_of_site[walls.sites[inner]]
     deepest = int(depth_of_site.max())
@@ -122,7 +122,7 @@ def plot_folds(
     ax.add_collection(lines, autolim=False)
     if highlight is not None:
         site, unit = _site_and_unit(tiling, highlight)
-        sites, units = units_of_cuts(tiling.sites, walls.units)
+        sites, units = units_of_cuts(tiling.sites, walls.cuts)
         whole = walls.ends[(sites == site) & (units == unit)]
         chosen = drawn_lines(tiling.vertices[whole], [BOUNDARY_COLOR], linewidth=2.5)
         ax.add_collection(chosen, autolim=False)

@@ -122,7 +122,7 @@ def _check_topology(tiling: Tiling, record, noted: list[str]) -> None:  # type: 
             f"tiles have {degree:.4g} neighbours on average; arrangements have at most 2 d = {2 * tiling.dimension}."
         )
     one_sided = tiling.walls.tiles[:, 1] < 0
-    stray = int((one_sided != (tiling.walls.units == -1)).sum())
+    stray = int((one_sided != (tiling.walls.cuts == -1)).sum())
     sides = np.bincount(tiling.walls.tiles[tiling.walls.tiles >= 0], minlength=f).sum()
     halves = tiling.tiles.side_offsets[-1]
     bad = stray + abs(int(halves - sides))

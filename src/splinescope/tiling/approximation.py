@@ -19,7 +19,7 @@ class Approximation(Result):
         bound: Largest difference that is possible on the slice (proven, but for rounding).
         deviation: Largest difference that was measured: at vertices, in the middle of tiles and at random points.
         basis: Which of them was brought below the tolerance: "bound", or "deviation" where the bound is hopeless.
-        elements: `[cuts]` element of its site's output that each cut bends; cuts as in `Walls.units`.
+        elements: `[cuts]` element of its site's output that each cut bends; cuts as in `Walls.cuts`.
         knots: `[cuts]` the pre-activation at which it bends; NaN where the network folds by itself (ReLU, max).
     """
 

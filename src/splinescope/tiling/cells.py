@@ -50,12 +50,12 @@ class Cells(Shown):
     def walls(
         self, labels: np.ndarray, points: np.ndarray, site_of: Callable[[np.ndarray], np.ndarray]
     ) -> Walls | Facets:
-        """Every wall once, with its sides and what made it; `site_of` finds the site of each unit."""
+        """Every wall once, with its sides and what made it; `site_of` finds the site of each cut."""
         if points.shape[1] == 1:
-            ends, units, tiles = _walls_of_intervals(self.corners, labels)
+            ends, cuts, tiles = _walls_of_intervals(self.corners, labels)
         else:
-            ends, tiles, units = walls_of_polygons(self.offsets, self.corners, labels, len(points))
-        return Walls(ends, tiles.astype(np.int32, copy=False), units, site_of(units))
+            ends, tiles, cuts = walls_of_polygons(self.offsets, self.corners, labels, len(points))
+        return Walls(ends, tiles.astype(np.int32, copy=False), cuts, site_of(cuts))
 
 
 @dataclass(frozen=True, repr=False)
@@ -65,14 +65,14 @@ class Walls(Shown):
     Attributes:
         ends: `[E, 2]` vertex numbers (1-D: the one vertex, twice).
         tiles: `[E, 2]` the tiles on its two sides, -1 for outside the domain.
-        units: `[E]` number of the cut that made it, counted over all sites (`Folds.units` has units); -1 outside.
+        cuts: `[E]` number of the cut that made it, counted over all sites (`Folds.units` has the unit); -1 outside.
             Where several folds coincide, the first in execution order.
         sites: `[E]` index into `Tiling.sites`; -1 for the domain's boundary.
     """
 
     ends: np.ndarray
     tiles: np.ndarray
-    units: np.ndarray
+    cuts: np.ndarray
     sites: np.ndarray
 
     def __len__(self) -> int:
@@ -85,7 +85,7 @@ class Walls(Shown):
 
 
 def _walls_of_intervals(corners: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The end points of intervals as walls: (ends, units, tiles)."""
+    """The end points of intervals as walls: (ends, cuts, tiles)."""
     points, first, inverse = np.unique(corners, return_index=True, return_inverse=True)
     tiles = np.full((len(points), 2), -1, np.int64)
     numbers = np.arange(len(corners)) // 2

@@ -90,15 +90,15 @@ class Bends(OfTiling):
 
     Attributes:
         vertices: `[B]` vertex of the tiling.
-        units: `[B]` the fold that bends, numbered over all sites as in `Walls.units`.
-        crossed: `[B]` a fold of an earlier layer that it crosses there (the first, if several).
+        cuts: `[B]` the cut whose fold bends, numbered over all sites as in `Walls.cuts`.
+        crossed: `[B]` the cut of an earlier layer that it crosses there (the first, if several).
         angles: `[B]` angle between the two sides of the fold in the slice, in radians: pi is unbent. In a plane with
             the pre-activation's gradients n- and n+ on both sides, it is pi - angle(n-, n+).
         walls: `[B, 2]` the two walls of the fold that meet there.
     """
 
     vertices: np.ndarray
-    units: np.ndarray
+    cuts: np.ndarray
     crossed: np.ndarray
     angles: np.ndarray
     walls: np.ndarray
@@ -127,8 +127,8 @@ class Raster(OfTiling):
 
 def folds(tiling: Tiling) -> Folds:
     """See `Tiling.folds`."""
-    walls = np.flatnonzero(tiling.walls.units >= 0)
-    sites, units = units_of_cuts(tiling.sites, tiling.walls.units[walls])
+    walls = np.flatnonzero(tiling.walls.cuts >= 0)
+    sites, units = units_of_cuts(tiling.sites, tiling.walls.cuts[walls])
     depths = np.array([site.depth for site in tiling.sites], np.int64)
     lengths = tiling.walls.sizes(tiling.vertices)[walls]
     return Folds(tiling, walls, sites, units, depths[sites], lengths, certainty=tiling.certainty)
@@ -153,20 +153,20 @@ def bends(tiling: Tiling) -> Bends:
     """See `Tiling.bends`."""
     need_plane(tiling, "bends of folds")
     table = folds(tiling)
-    units = tiling.walls.units[table.walls].astype(np.int64)
-    # every fold at every vertex: (vertex, unit, depth, row of the table)
+    cuts = tiling.walls.cuts[table.walls].astype(np.int64)
+    # every fold at every vertex: (vertex, cut, depth, row of the table)
     vertex = tiling.walls.ends[table.walls].reshape(-1).astype(np.int64)
-    unit, depth, row = np.repeat(units, 2), np.repeat(table.depths, 2), np.repeat(np.arange(len(table)), 2)
-    order = np.lexsort((unit, vertex))
-    vertex, unit, depth, row = vertex[order], unit[order], depth[order], row[order]
-    new = np.flatnonzero(np.diff(vertex, prepend=-1) | np.diff(unit, prepend=-1))
+    cut, depth, row = np.repeat(cuts, 2), np.repeat(table.depths, 2), np.repeat(np.arange(len(table)), 2)
+    order = np.lexsort((cut, vertex))
+    vertex, cut, depth, row = vertex[order], cut[order], depth[order], row[order]
+    new = np.flatnonzero(np.diff(vertex, prepend=-1) | np.diff(cut, prepend=-1))
     size = np.diff(np.append(new, len(vertex)))
-    # a unit's number grows with its site, not always with its depth: the least depth at each vertex decides
+    # a cut's number grows with its site, not always with its depth: the least depth at each vertex decides
     at_vertex = np.flatnonzero(np.diff(vertex, prepend=-1))
     least = np.minimum.reduceat(depth, at_vertex) if len(vertex) else depth
     lowest = np.repeat(least, np.diff(np.append(at_vertex, len(vertex))))
-    by_depth = np.lexsort((unit, depth, vertex))
-    crossed = np.repeat(unit[by_depth][at_vertex], np.diff(np.append(at_vertex, len(vertex))))
+    by_depth = np.lexsort((cut, depth, vertex))
+    crossed = np.repeat(cut[by_depth][at_vertex], np.diff(np.append(at_vertex, len(vertex))))
     chosen = new[(size == 2) & (depth[new] > lowest[new])]
     pair = np.stack([row[chosen], row[chosen + 1]], 1)
     centre = tiling.vertices[vertex[chosen]]
@@ -174,7 +174,7 @@ def bends(tiling: Tiling) -> Bends:
     cross = rays[0][:, 0] * rays[1][:, 1] - rays[0][:, 1] * rays[1][:, 0]
     angles = np.abs(np.arctan2(cross, (rays[0] * rays[1]).sum(1)))
     met = table.walls[pair]
-    return Bends(vertex[chosen], unit[chosen], crossed[chosen], angles, met, certainty=tiling.certainty)
+    return Bends(vertex[chosen], cut[chosen], crossed[chosen], angles, met, certainty=tiling.certainty)
 
 
 def _other_end(tiling: Tiling, table: Folds, rows: np.ndarray, vertices: np.ndarray) -> np.ndarray:
@@ -185,13 +185,13 @@ def _other_end(tiling: Tiling, table: Folds, rows: np.ndarray, vertices: np.ndar
 def input_dihedrals(tiling: Tiling, found: Bends) -> np.ndarray:
     """See `Tiling.input_dihedrals`."""
     program = tiling.program("dihedral angles in the input space")
-    angles = np.empty(len(found.units))
+    angles = np.empty(len(found.cuts))
     for block in blocks(len(angles), block_rows(program)):
         normals = []
         for side in (0, 1):  # both tiles of a fold's wall have the same gradient of its pre-activation
             tile = tiling.walls.tiles[found.walls[block, side], 0].astype(np.int64)
             points = tiling.view.inputs(maps.inner_points(tiling, tile))
-            normals.append(unit_gradients(program, points, found.units[block]))
+            normals.append(unit_gradients(program, points, found.cuts[block]))
         angles[block] = np.pi - _angles(normals[0], normals[1])
     return angles
 

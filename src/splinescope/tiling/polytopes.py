@@ -63,8 +63,8 @@ class Polytopes(Cells):
         vertices = self.corners[places]
         vectors, centres = np.empty((len(first), dimension)), np.empty((len(first), dimension))
         kernels.measure_facets(first, owners, *self.lists, points, vectors, centres)
-        units = labels[first]
-        return Facets(tiles, units, site_of(units), offsets, vertices, vectors, centres, numbers)
+        cuts = labels[first]
+        return Facets(tiles, cuts, site_of(cuts), offsets, vertices, vectors, centres, numbers)
 
     def facet_corners(
         self, slots: np.ndarray, tiles: np.ndarray, sizes: np.ndarray, dimension: int
@@ -91,7 +91,7 @@ class Facets(Shown):
 
     Attributes:
         tiles: `[E, 2]` the tiles on its two sides, -1 for outside the domain.
-        units: `[E]` number of the cut that made it, counted over all sites (`Folds.units` has units); -1 outside.
+        cuts: `[E]` number of the cut that made it, counted over all sites (`Folds.units` has the unit); -1 outside.
         sites: `[E]` index into `Tiling.sites`; -1 for the domain's boundary.
         offsets: `[E + 1]` wall i has the vertices `vertices[offsets[i]:offsets[i + 1]]`; in 3-D they go around it.
         vertices: `[M]` vertex numbers.
@@ -101,7 +101,7 @@ class Facets(Shown):
     """
 
     tiles: np.ndarray
-    units: np.ndarray
+    cuts: np.ndarray
     sites: np.ndarray
     offsets: np.ndarray
     vertices: np.ndarray

@@ -159,12 +159,12 @@ def _labels(tiling: Tiling, offsets: np.ndarray, corners: np.ndarray, tiles: np.
     wanted = pair[:, 0] * tiling.count + pair[:, 1]
     place = np.searchsorted(known[rank], wanted).clip(max=max(len(rank) - 1, 0))
     found = known[rank[place]] == wanted if len(rank) else np.zeros(len(wanted), bool)
-    units = np.zeros(len(wanted), np.int32)
-    units[found] = walls.units[inner[rank[place[found]]]]
+    cuts = np.zeros(len(wanted), np.int32)
+    cuts[found] = walls.cuts[inner[rank[place[found]]]]
     for n in np.flatnonzero(~found):  # the plane passes through an edge in which two tiles meet: a fold through it
         own = tiling.corner_labels[slice(*tiling.tiles.side_offsets[owner[first[n]] : owner[first[n]] + 2])]
-        units[n] = own.max()
-    labels[first] = labels[second] = units
+        cuts[n] = own.max()
+    labels[first] = labels[second] = cuts
     return labels
 
 

@@ -92,7 +92,7 @@ def density_near(tiling: Tiling, points: Any, radius: float) -> np.ndarray:
 def growth(tiling: Tiling) -> Growth:
     """See `Tiling.growth`."""
     if tiling.dimension == 1:
-        density = int(np.count_nonzero(tiling.walls.units >= 0)) / tiling.view.size
+        density = int(np.count_nonzero(tiling.walls.cuts >= 0)) / tiling.view.size
     else:
         density = crofton_constant(tiling.dimension) * sum(sizes_by_layer(tiling).values()) / tiling.view.size
     units = sum(site.units for site in tiling.sites)

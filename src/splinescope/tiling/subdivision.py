@@ -163,16 +163,16 @@ def _level(tiling: Tiling, within: np.ndarray, by: np.ndarray, depth: int) -> Le
         raise InputError("tiling must be complete, got one that a limit stopped: tiles are missing.")
     walls = tiling.walls
     inner = np.flatnonzero(walls.sites >= 0)
-    pairs, units = walls.tiles[inner], walls.units[inner]
+    pairs, numbers = walls.tiles[inner], walls.cuts[inner]
     old, made = within[walls.sites[inner]], by[walls.sites[inner]]
     parent, child = _components(tiling.count, pairs[~old]), _components(tiling.count, pairs[~old & ~made])
     sizes, parts = (np.bincount(which, tiling.areas) for which in (parent, child))
-    cuts = _distinct(parent[pairs[made, 0]], units[made], len(sizes))
+    cuts = _distinct(parent[pairs[made, 0]], numbers[made], len(sizes))
     above = np.zeros(len(parts), np.int64)
     above[child] = parent
     children = np.bincount(above, minlength=len(sizes))
     around = np.concatenate([parent[pairs[old, 0]], parent[pairs[old, 1]]])
-    sides = _distinct(around, np.tile(units[old], 2), len(sizes))
+    sides = _distinct(around, np.tile(numbers[old], 2), len(sizes))
     sides[parent[walls.tiles[walls.sites < 0].max(1)]] = -1
     shares = (parts * children[above] / sizes[above])[children[above] > 1]
     return Level(depth, sizes ** (1 / tiling.dimension), cuts, children, sides, shares, _jumps(tiling, pairs[made]),
@@ -185,9 +185,9 @@ def _components(count: int, pairs: np.ndarray) -> np.ndarray:
     return np.asarray(connected_components(graph, directed=False)[1], np.int64)
 
 
-def _distinct(owner: np.ndarray, units: np.ndarray, count: int) -> np.ndarray:
-    """`[count]` how many different units each owner has."""
-    found = np.unique(np.stack([owner, units], 1), axis=0) if len(owner) else np.zeros((0, 2), np.int64)
+def _distinct(owner: np.ndarray, numbers: np.ndarray, count: int) -> np.ndarray:
+    """`[count]` how many different numbers each owner has."""
+    found = np.unique(np.stack([owner, numbers], 1), axis=0) if len(owner) else np.zeros((0, 2), np.int64)
     return np.bincount(found[:, 0].astype(np.int64), minlength=count)
 
 
