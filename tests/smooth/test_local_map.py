@@ -11,6 +11,7 @@ from torch import nn
 import splinescope as ss
 from splinescope import InputError, UnsupportedModelError
 
+from ..network.operations import AFFINE, FOLDS
 from .models import ConvNextBlock, GPT2Block, LanguageModel, LlamaBlock, convnext, embedded, real_models
 
 
@@ -86,6 +87,88 @@ def test_on_piecewise_affine_networks_it_is_the_map_of_the_tile():
     assert at.gap < 1e-14
     near = at.validity([1e-7, 30.0], layers=False).error[0]
     assert near[0] < 1e-7 < 0.05 < near[1]  # exact inside the tile, wrong far outside
+
+
+class SideBySide(nn.Module):
+    """Functions of one input, flattened, beside each other."""
+
+    def __init__(self, functions) -> None:
+        super().__init__()
+        self.functions = functions
+        self.parts = nn.ModuleList([f for f in functions if isinstance(f, nn.Module)])
+
+    def forward(self, x):
+        return torch.cat([f(x * 1.0).reshape(len(x), -1) for f in self.functions], 1)
+
+
+@pytest.mark.parametrize("shape", sorted({shape for _, shape in {**AFFINE, **FOLDS}.values()}))
+def test_every_operation_that_has_tiles_has_its_map(shape):
+    """All that `trace` reads: what is affine stays, what folds is held on its side, and near the point it is f."""
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)  # constants that functions make on the way
+    try:
+        known = {**AFFINE, **FOLDS}
+        del known["casts"]  # detaches its input, which marks it as held
+        del known["scatter"]  # torch has no gradient of it
+        names = [name for name, (_, own) in known.items() if own == shape]
+        model = SideBySide([known[name][0] for name in names]).eval().double()
+        torch.manual_seed(0)
+        x = torch.randn(2, *shape)
+        at = ss.local_map(model, x)
+        near = x + 1e-7 * torch.randn_like(x)  # in the same tile
+        with torch.no_grad():
+            wrong = (at(near) - model(near)).abs().amax(0)
+            ends = np.cumsum([model.functions[i](x.clone()).reshape(2, -1).shape[1] for i in range(len(names))])
+        assert at.gap < 1e-14
+        bad = {names[int(np.searchsorted(ends, int(place), side="right"))] for place in (wrong > 1e-12).nonzero()}
+        assert not bad
+    finally:
+        torch.set_default_dtype(default)
+
+
+AWKWARD = {
+    "where as a method": lambda a, b, x: b(x).where(a(x) > 0, 0.5),
+    "places by values": lambda a, b, x: torch.zeros(3, 6, dtype=x.dtype).index_add_(0, a(x)[:, :3].argmax(-1), b(x)),
+    "assigned by values": lambda a, b, x: _assigned(b(x), a(x) > 0, 0.5),
+    "assigned factors": lambda a, b, x: b(x) * _assigned(torch.zeros_like(x), a(x) > 0, 3.0),
+    "the largest of all": lambda a, b, x: torch.stack([a(x).max(), b(x).amax((0, 1))]),
+    "the largest few": lambda a, b, x: a(x).topk(2, dim=1).values.sum(1) + b(x).sort(-1, descending=True)[0][:, 1],
+    "mixed by a gate": lambda a, b, x: torch.lerp(a(x), b(x), torch.sigmoid(x)),
+    "divided by name": lambda a, b, x: torch.div(a(x), other=1 + b(x).abs()),
+    "squared ReLU": lambda a, b, x: b(a(x).relu().square() + a(x).relu() ** 3),
+    "SiLU of a clamped value": lambda a, b, x: (lambda z: z * torch.sigmoid(1.7 * z))(a(x).clamp(-1, 1)),
+    "waves": lambda a, b, x: b(torch.sin(3 * a(x)).cos() + torch.exp(-x)),
+    "Fourier": lambda a, b, x: torch.fft.fft(torch.fft.fft(a(x).reshape(3, 2, 3)), dim=1).real,
+    "of experts": lambda a, b, x: torch.zeros_like(x).scatter(1, *_chosen(a(x).softmax(-1))) * b(x),
+}
+
+
+def _assigned(z, mask, value):
+    z = z.clone()
+    z[mask] = value
+    return z
+
+
+def _chosen(shares):
+    best = shares.topk(2)
+    return best.indices, best.values
+
+
+@pytest.mark.parametrize("name", AWKWARD)
+def test_what_models_of_today_do_with_values_is_held(name):
+    class Awkward(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = nn.Linear(6, 6), nn.Linear(6, 6)
+
+        def forward(self, x):
+            return AWKWARD[name](self.a, self.b, x)
+
+    torch.manual_seed(0)
+    at = ss.local_map(Awkward().double().eval(), torch.randn(3, 6, dtype=torch.float64))
+    assert at.gap < 1e-14
+    u, v = (torch.randn(3, 6, dtype=torch.float64) for _ in range(2))
+    assert torch.allclose(at(u) + at(v), at(u + v) + at.constant, atol=1e-12)  # affine
 
 
 def test_layer_norm_holds_its_scale_and_keeps_its_centring():
@@ -176,6 +259,13 @@ class Square(nn.Module):
         return x + (x * x).sum(-1, keepdim=True)
 
 
+class Assigned(nn.Module):
+    def forward(self, x):
+        x = x.clone()
+        x[:, 0] = x[:, 1].log()
+        return x
+
+
 class Marked(nn.Module):
     def forward(self, x):
         return x.sum(-1, keepdim=True).detach() * x
@@ -185,6 +275,9 @@ class Marked(nn.Module):
     (LanguageModel(GPT2Block), torch.zeros(1, 3, dtype=torch.long), InputError, "got torch.int64"),
     (nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.5)).train(), torch.zeros(1, 2), UnsupportedModelError, "model.eval"),
     (Square(), torch.ones(1, 2), UnsupportedModelError, "multiplies values that both depend on the input"),
+    (Assigned(), torch.ones(1, 2), UnsupportedModelError, r"affine:\n  - model \(log\): log is not affine\nAct"),
+    (nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2, track_running_stats=False)), torch.randn(3, 2),
+     UnsupportedModelError, "batch"),
     (nn.Softmax(-1), torch.ones(1, 2), UnsupportedModelError, "softmax is not affine[^$]*the scores before it"),
     (nn.Linear(2, 2), torch.full((1, 2), torch.nan), InputError, "finite"),
     (ConvNextBlock(2), "nothing", InputError, "tensor or array"),

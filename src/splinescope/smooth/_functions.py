@@ -26,7 +26,7 @@ SHAPES = _names(
     contiguous expand expand_as repeat repeat_interleave tile chunk split tensor_split hsplit vsplit dsplit unbind
     getitem select narrow index_select gather take_along_dim flip fliplr flipud roll rot90 to type type_as float double
     half bfloat16 cpu cuda clone alias view_as reshape_as unfold diagonal pixel_shuffle pixel_unshuffle
-    channel_shuffle broadcast_to ravel real requires_grad"""
+    channel_shuffle broadcast_to ravel real imag view_as_complex view_as_real requires_grad"""
 )
 """The same numbers elsewhere: what came out of an activation still counts as such."""
 
@@ -34,9 +34,20 @@ SUMS = _names(
     """add sub subtract rsub radd neg negative positive cat concat concatenate stack hstack vstack dstack column_stack
     sum mean nansum cumsum pad setitem copy index_put index_add index_copy scatter scatter_add tril triu
     avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d
-    interpolate upsample batch_norm diff trace diag diag_embed block_diag fill zero masked_select fold"""
+    interpolate upsample batch_norm diff trace diag diag_embed block_diag fill zero fold constant_pad_nd index_fill
+    masked_select masked_scatter fft_fft fft_ifft fft_rfft fft_irfft fft_fft2 fft_ifft2 fft_rfft2 fft_irfft2 fft_fftn
+    fft_ifftn"""
 )
 """Affine in all their tensors together."""
+
+PLACED = _names("setitem index_put index_add index_copy index_fill scatter scatter_add masked_select masked_scatter")
+"""Those of them that take whole numbers or booleans as places."""
+
+MADE = _names(
+    """zeros_like ones_like full_like empty_like rand_like randn_like randint_like new_zeros new_ones new_full new_empty
+    new_tensor"""
+)
+"""Made of the shape and dtype of a tensor, not of its values."""
 
 PRODUCTS = _names(
     """mul multiply rmul matmul rmatmul bmm mm mv dot inner outer vdot einsum linear conv1d conv2d conv3d
@@ -60,12 +71,16 @@ SMOOTH = _names(
 )
 """Smooth activations phi, held as phi(x) = phi(0) + x gate(x), gate(x) = (phi(x) - phi(0)) / x."""
 
+CURVES = _names("sin cos exp expm1")
+"""Smooth functions held as those are, whose zero is no fold."""
+
 ACTIVATIONS = PIECEWISE | SMOOTH
 
-ELEMENTWISE = ACTIVATIONS | _names(
+_WRITTEN = _names(
     """add radd sub rsub neg mul rmul multiply div rdiv divide true_divide truediv pow rpow square sqrt rsqrt reciprocal
-    exp expm1 log log1p sin cos"""
+    log log1p"""
 )
+ELEMENTWISE = ACTIVATIONS | CURVES | _WRITTEN
 """What acts on each number by itself: of one value and plain numbers they make an activation, written out."""
 
 SCALARS = frozenset(("item", "tolist", "numpy", "bool", "int", "index", "equal", "allclose", "array"))
@@ -209,3 +224,4 @@ POOLS = frozenset(
     for ending in ("", "_with_indices")
 )
 EXTREMES = frozenset(("max", "min", "amax", "amin", "maximum", "minimum", "fmax", "fmin"))
+SORTS = frozenset(("sort", "topk"))

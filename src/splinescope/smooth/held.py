@@ -74,8 +74,10 @@ class Holding(TorchFunctionMode):
             if table.writes(func, kwargs) or name == "setitem":
                 _forget(args[0])
             return result
-        if name in table.READS:
+        if name in table.READS or (name in table.MADE and not any(kinds[1:])):
             return func(*args, **kwargs)
+        if name == "setitem":
+            func = _with_items
         if getattr(func, "__module__", "") == "torch.nn.functional" and name not in _LEAVES:
             with self:
                 return table.opened(func)(*args, **kwargs)
@@ -84,14 +86,12 @@ class Holding(TorchFunctionMode):
             raise UnsupportedModelError(f"{self._where(name)}: {name} {COARSE.format(result.dtype)}")
         if name in table.ELEMENTWISE and isinstance(result, Tensor):
             _follow(result, given)
-        if table.writes(func, kwargs) and isinstance(args[0], Tensor) and result is not args[0]:
+        in_place = name == "setitem" or table.writes(func, kwargs)
+        if in_place and isinstance(args[0], Tensor) and result is not args[0]:
             args[0].copy_(result)
             _mark(args[0], kind_of(result), origin_of(result))
             setattr(args[0], _SOURCE, getattr(result, _SOURCE, None))
             return args[0]
-        if name == "setitem":
-            kind = FACTOR if FACTOR in kinds and kind_of(args[0]) != LIVE else LIVE
-            _mark(args[0], kind, _origins(given))
         return result
 
     def _apply(self, func: Any, name: str, args: Any, kwargs: Any, kinds: list[str]) -> Any:
@@ -102,20 +102,29 @@ class Holding(TorchFunctionMode):
         alone = kind_of(first) in (LIVE, GATED) and len(kinds) == 1
         if name == "iter":
             return iter(_mark(first.unbind(0), kinds[0]))
-        if name in table.SHAPES or "dropout" in name:
+        if name in table.SHAPES or "dropout" in name or (name == "pow" and _by_one(args, kwargs)):
             return _mark(func(*args, **kwargs), kinds[0] if alone else LIVE)
         if name in table.SUMS:
-            if FACTOR in kinds:  # affine plus held: neither
-                return self._factor(func, name, args, kwargs)
+            if _adds_factors(name, args, kwargs):  # affine plus held: neither
+                return self._factor(func, name, args, kwargs, "")
+            if name == "batch_norm" and (args[5] if len(args) > 5 else kwargs.get("training", False)):
+                return self._factor(func, name, args, kwargs, "batch_norm takes the statistics of the batch at hand")
             return _mark(func(*args, **kwargs), LIVE)
         if name in table.PRODUCTS:
             return self._product(func, name, args, kwargs)
-        if name in table.QUOTIENTS and kind_of(first) in (LIVE, GATED):
-            held = self._hold(args[1], "divisor")
-            return _mark(func(first, held, *args[2:], **kwargs), LIVE)
+        if name == "lerp":
+            start, end, weight = (dict(zip(("input", "end", "weight"), args, strict=False)) | kwargs).values()
+            with self:
+                return start + weight * (end - start)
+        if name in table.QUOTIENTS and kind_of(first) in (LIVE, GATED) and not kwargs.get("rounding_mode"):
+            other = args[1] if len(args) > 1 else kwargs["other"]
+            return _mark(func(first, self._hold(other, "divisor")), LIVE)
         if name in table.CHOICES:
             return self._choice(func, name, args, kwargs)
-        if alone and (name in table.PIECEWISE or name in table.SMOOTH):
+        if alone and name in ("square", "pow") and kinds == [GATED]:  # of an activation: one too
+            rest = 1 if name == "square" else (args[1] if len(args) > 1 else kwargs["exponent"]) - 1
+            return _mark(first * self._kept(name, lambda: first.detach() ** rest), GATED)
+        if alone and (name in table.ACTIVATIONS or name in table.CURVES):
             factor, offset = self._kept(name, lambda: table.gate(func, name, first, args[1:], _out_of_place(kwargs)))
             return _mark(factor * first + offset, GATED)
         if alone and name == "glu":
@@ -131,32 +140,35 @@ class Holding(TorchFunctionMode):
             return (_mark(won, GATED), place) if kwargs.get("return_indices") else _mark(won, GATED)
         if name in table.EXTREMES:
             return self._extreme(func, name, args, kwargs)
+        if name in table.SORTS and alone:
+            return self._sort(func, name, args, kwargs)
         return self._factor(func, name, args, kwargs)
 
     # how each kind is held
 
     def _product(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
         """Live times constants or factors is live; of two live factors one that came out of an activation is held."""
-        flat = [leaf for leaf in tree_flatten((args, kwargs))[0] if kind_of(leaf) in (LIVE, GATED)]
-        others = [leaf for leaf in tree_flatten((args, kwargs))[0] if kind_of(leaf) == FACTOR]
-        if name in _ADDED and others and kind_of(args[0]) == FACTOR:
-            return self._factor(func, name, args, kwargs)
+        added, factors = (args[:1], args[1:]) if name in _ADDED else ((), args)
+        leaves = tree_flatten((factors, kwargs))[0]
+        flat = [leaf for leaf in leaves if kind_of(leaf) in (LIVE, GATED)]
         distinct = list({id(leaf): leaf for leaf in flat}.values())
         gated = [leaf for leaf in distinct if kind_of(leaf) == GATED]
-        if len(flat) == 1:
+        if any(kind_of(leaf) == FACTOR for leaf in (added if flat else leaves)):  # affine plus held: neither
+            return self._factor(func, name, args, kwargs, "")
+        if len(flat) <= 1:
             return _mark(func(*args, **kwargs), LIVE)
+        if len(flat) == 2 == len(leaves) and gated == distinct and _one_source(flat) and name in table.ELEMENTWISE:
+            return _mark(func(flat[0], self._hold(flat[1], "gate")), GATED)  # of one activation: one too
         if len(distinct) == 2 == len(flat) and len(gated) == 1:
             held = self._hold(gated[0], "gate")
             swap = lambda leaf: held if leaf is gated[0] else leaf  # noqa: E731
-            return _mark(func(*tree_map(swap, args), **tree_map(swap, kwargs)), LIVE)
-        if name in _ADDED and len(distinct) == 2 and (kind_of(args[1]) is None or kind_of(args[2]) is None):
-            return _mark(func(*args, **kwargs), LIVE)
+            return _mark(func(*added, *tree_map(swap, factors), **tree_map(swap, kwargs)), LIVE)
         return self._factor(func, name, args, kwargs, f"{name} multiplies values that both depend on the input")
 
     def _choice(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
         """`where` and `masked_fill` with their condition held."""
-        given = dict(zip(("condition", "input", "other") if name == "where" else ("input", "mask", "value"), args,
-                         strict=False)) | kwargs  # fmt: skip
+        names = ("input", "condition", "other") if func is Tensor.where else ("condition", "input", "other")
+        given = dict(zip(names if name == "where" else ("input", "mask", "value"), args, strict=False)) | kwargs
         if name == "where" and "input" not in given:
             given["input"] = given.pop("self")
         key = "condition" if name == "where" else "mask"
@@ -173,7 +185,8 @@ class Holding(TorchFunctionMode):
         if name == "instance_norm":
             given = dict(zip(("running_mean", "running_var", "weight", "bias", "use_input_stats"), args, strict=False))
             if not (given | kwargs).get("use_input_stats", True):
-                raise UnsupportedModelError(f"{self._where(name)}: instance_norm with running statistics is not known.")
+                func = torch.nn.functional.instance_norm  # with running statistics, which do not depend on the input
+                return _mark(func(x, *args, **kwargs), LIVE)
         centre, scale, weight, bias = table.statistics(name, x.detach(), args, kwargs)
         y = centre(x) * self._kept(name, lambda: scale)
         y = y if weight is None else y * weight
@@ -205,8 +218,14 @@ class Holding(TorchFunctionMode):
             first = self._kept(name, lambda: (a <= b) if low else (a >= b))
             return _mark(torch.where(first, a, b), GATED)
         keep = args[2] if len(args) > 2 else kwargs.get("keepdim", False)
-        if not isinstance(b, int) or kind_of(a) == FACTOR:
+        if kind_of(a) == FACTOR:
             return self._factor(func, name, args, kwargs)
+        if b is None or isinstance(b, (tuple, list)):  # over several axes: no places come with the values
+            axes = tuple(axis % a.dim() for axis in b or range(a.dim()))
+            rows = a.movedim(axes, tuple(range(-len(axes), 0))).flatten(-len(axes))
+            place = self._kept(name, lambda: (rows.argmin if low else rows.argmax)(-1, keepdim=True))
+            value = rows.gather(-1, place).squeeze(-1)
+            return _mark(_with_axes(value, axes) if keep else value, GATED)
         place = self._kept(name, lambda: (a.argmin if low else a.argmax)(b, keepdim=True))
         value = a.gather(b, place)
         value = value if keep else value.squeeze(b)
@@ -215,13 +234,21 @@ class Holding(TorchFunctionMode):
         kind = torch.return_types.min if low else torch.return_types.max
         return kind((_mark(value, GATED), place if keep else place.squeeze(b)))
 
+    def _sort(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
+        """Sorted values, or the largest few, with their order held."""
+        names = ("input", "dim") if name == "sort" else ("input", "k", "dim")
+        given = dict(zip(names, args, strict=False)) | kwargs
+        place = self._kept(name, lambda: func(*args, **kwargs).indices)
+        value = _mark(given["input"].gather(given.get("dim", -1), place), GATED)
+        return getattr(torch.return_types, name)((value, place))
+
     # holding
 
     def _factor(self, func: Any, name: str, args: Any, kwargs: Any, why: str | None = None) -> Any:
-        """The call's result as it is at the point, held from here on."""
+        """The call's result as it is at the point, held from here on; `why` it must be ("": for what it is given)."""
         given = [leaf for leaf in tree_flatten((args, kwargs))[0] if isinstance(leaf, Tensor)]
         origins = _origins(given)
-        if any(kind_of(leaf) in (LIVE, GATED) for leaf in given):
+        if why != "" and any(kind_of(leaf) in (LIVE, GATED) for leaf in given):
             origins = (*origins, f"{self._where(name)}: {why or f'{name} is not affine'}")
 
         def compute() -> Any:
@@ -256,10 +283,35 @@ class Holding(TorchFunctionMode):
 
 _ADDED = frozenset(("addmm", "addbmm", "baddbmm", "addmv", "addcmul"))  # a sum and a product
 _LEAVES = (
-    table.SHAPES | table.SUMS | table.PRODUCTS | table.PIECEWISE | table.SMOOTH | table.NORMS | table.POOLS
+    table.SHAPES | table.SUMS | table.PRODUCTS | table.ACTIVATIONS | table.NORMS | table.POOLS
     | {"softmax", "log_softmax", "softmin", "glu", "scaled_dot_product_attention", "dropout", "dropout1d", "dropout2d",
        "dropout3d", "alpha_dropout", "feature_alpha_dropout", "embedding", "one_hot"}
 )  # fmt: skip
+
+
+def _with_items(target: Tensor, index: Any, value: Any) -> Tensor:
+    """A copy of `target` after `target[index] = value`."""
+    result = target.clone()
+    result[index] = value
+    return result
+
+
+def _with_axes(value: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """Axes of length 1 where some were taken out."""
+    for axis in sorted(axes):
+        value = value.unsqueeze(axis)
+    return value
+
+
+def _by_one(args: Any, kwargs: Any) -> bool:
+    exponent = args[1] if len(args) > 1 else kwargs.get("exponent")
+    return isinstance(exponent, (int, float)) and exponent == 1
+
+
+def _adds_factors(name: str, args: Any, kwargs: Any) -> bool:
+    """Whether a sum has a held value among its terms; whole numbers and booleans may be places instead."""
+    held = [leaf for leaf in tree_flatten((args, kwargs))[0] if kind_of(leaf) == FACTOR]
+    return any(leaf.is_floating_point() or name not in table.PLACED for leaf in held)
 
 
 def _mark(value: Any, kind: str | None, origins: tuple[str, ...] = ()) -> Any:
@@ -290,6 +342,12 @@ def _follow(result: Tensor, given: list[Tensor]) -> None:
     if bent and kind_of(result) == LIVE:
         setattr(result, _KIND, GATED)
     setattr(result, _SOURCE, sources[0])
+
+
+def _one_source(values: list[Tensor]) -> bool:
+    """Whether all are one value, or elementwise functions of one."""
+    sources = {id(getattr(value, _SOURCE, None) or value) for value in values}
+    return len(sources) == 1
 
 
 def _forget(value: Any) -> None:

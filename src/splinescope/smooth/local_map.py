@@ -19,6 +19,7 @@ from .._errors import InputError, UnsupportedModelError
 from ..complexity.watch import module_paths, uncompiled
 from ..network.export import check_mode, check_statistics, unwrap
 from ..network.outputs import one_tensor
+from ..network.recurrent import unrolled
 from ..network.twin import hooks_detached
 from ._uncast import Uncast, follow
 from .capture import Forward, PartCall, capture, main_tensor, part_paths, plain_call
@@ -260,7 +261,7 @@ class LocalMap(Result):
 
     def _run(self, u: Tensor, record: Record | None) -> tuple[Tensor, Record]:
         """The held network on u; (output, record). With no record, one is made at u."""
-        with hooks_detached(self._model), uncompiled(self._model), module_paths(self._model) as paths:
+        with hooks_detached(self._model), uncompiled(self._model), unrolled(), module_paths(self._model) as paths:
             entering = follow(mark_live(u * 1.0))
             casts = Uncast() if u.dtype == torch.float64 else contextlib.nullcontext()
             with Holding(paths, u.dtype, record) as holding, casts:
