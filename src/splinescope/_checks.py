@@ -43,10 +43,14 @@ def as_rows(value: Any, name: str) -> torch.Tensor:
 
     refuse_collections(value, name)
     try:
-        return torch.as_tensor(value).detach()
+        rows = torch.as_tensor(value).detach()
     except (TypeError, ValueError, RuntimeError) as error:
         got = type(value).__name__ if hasattr(value, "__iter__") else repr(value)
         raise InputError(f"{name} must be a tensor or array of shape (N, ...), got {got}.") from error
+    if rows.dim() == 0 or rows.is_complex():
+        got = f"numbers of {rows.dtype}" if rows.is_complex() else f"the single number {rows.item():g}"
+        raise InputError(f"{name} must be a tensor or array of shape (N, ...) of real numbers, got {got}.")
+    return rows
 
 
 def refuse_collections(value: Any, name: str) -> None:
@@ -128,9 +132,28 @@ def check_file(path: str | os.PathLike[str]) -> Path:
     return file
 
 
+def check_pair(value: Any, name: str, low: float, high: float) -> tuple[float, float]:
+    """`value` as two floats `low <= first <= second <= high`."""
+    try:
+        first, second = (float(v) for v in value)
+    except (TypeError, ValueError, RuntimeError):
+        first, second = np.nan, np.nan
+    if not low <= first <= second <= high:
+        raise InputError(f"{name} must be two numbers {low:g} <= first <= second <= {high:g}, got {value!r}.")
+    return first, second
+
+
+def check_names(value: Any, name: str) -> list[str]:
+    """`value` as a list of strings; one string alone is refused, which would be read letter by letter."""
+    if not (isinstance(value, (list, tuple)) and all(isinstance(v, str) for v in value)):
+        got = f"{value!r}: give [{value!r}]" if isinstance(value, str) else type(value).__name__
+        raise InputError(f"{name} must be a list of names, got {got}.")
+    return list(value)
+
+
 def check_choice(value: str, name: str, choices: tuple[str, ...]) -> str:
     """`value`, refused unless it is one of `choices`."""
-    if value not in choices:
+    if not (isinstance(value, str) and value in choices):
         raise InputError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}.")
     return value
 

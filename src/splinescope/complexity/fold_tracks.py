@@ -100,10 +100,14 @@ class FoldMonitor(TrainingMonitor):
         statistics: Statistics | None = None,
     ) -> None:
         self._x = as_rows(x, "x")
-        if len(self._x) < 2:
-            raise InputError(f"x must hold at least 2 points, got {len(self._x)}.")
+        if len(self._x) < 2 or self._x.dim() < 2:
+            raise InputError(f"x must hold at least 2 points, as rows (N, ...), got shape {tuple(self._x.shape)}.")
+        if not bool(self._x.isfinite().all()):
+            raise InputError(f"x must be finite, got {int((~self._x.isfinite()).sum())} NaN or infinite values.")
         if (loss is None) != (y is None):
             raise InputError("give both y and loss (for the pull on each unit), or neither.")
+        if loss is not None and not callable(loss):
+            raise InputError(f"loss must be a function (outputs, y) -> loss, got {loss!r}.")
         self._y = None if y is None else as_rows(y, "y")
         if self._y is not None and len(self._y) != len(self._x):
             raise InputError(f"y must have one row per point of x, {len(self._x)}, got {len(self._y)}.")

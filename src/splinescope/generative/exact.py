@@ -18,6 +18,7 @@ from .._checks import check_choice, check_whole
 from .._display import Certainty, Result, table
 from .._errors import InputError
 from ..tiling import Tiling
+from ..tiling.folds import need_tiling
 from ..tiling.maps import inner_points, vertex_values
 from ._squashed import COARSE, FINE, FUNCTIONS, Squashed, log_volumes_at, squashed
 from .volume import log_volume
@@ -197,6 +198,7 @@ def tiled_manifold(tiling: Tiling, *, output: Literal["after", "before"] = "afte
     Reference: "On the Geometry of Deep Learning", equation (10) and Figure 10.
     """
     check_choice(output, "output", ("after", "before"))
+    need_tiling(tiling)
     if tiling.dimension != 2:
         raise InputError(f"a manifold needs a 2-D slice of the latent space, got a {tiling.dimension}-D one.")
     ending = tiling.program("the volume of tiles").ending

@@ -15,7 +15,7 @@ import torch
 from scipy.optimize import brentq
 from torch import Tensor, nn
 
-from .._checks import as_rows, check_whole
+from .._checks import as_rows, check_generator, check_whole
 from .._derivatives import row_jacobians
 from .._display import Result, table
 from .._errors import InputError
@@ -137,7 +137,7 @@ def manifold_law(
     """
     check_whole(draws, "draws", least=100)
     model = module_of(model)
-    generator = generator or torch.Generator().manual_seed(0)
+    generator = check_generator(generator) or torch.Generator().manual_seed(0)
     latents = check_domain(domain).draw(check_whole(pool, "pool", least=100), generator)
     compared = latents[: check_whole(reference, "reference", least=50, most=pool)]
     found = project(model, x, domain, latents, starts=starts, steps=steps)
@@ -233,6 +233,10 @@ def project(
     model = module_of(model)
     latent_map(model, latents)  # refuses what is in training mode, random or of another latent size
     rows = as_rows(x, "x")
+    if rows.dim() < 2:
+        raise InputError(
+            f"x must have shape (n, ...), one row per point, got {tuple(rows.shape)}: give x[None] for one."
+        )
     if not bool(rows.isfinite().all()):
         raise InputError(f"x must be finite, got {int((~rows.isfinite()).sum())} NaN or infinite values.")
     like = next(model.parameters(), rows)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._checks import check_whole
 from .._display import Certainty, Result, table
 from .._errors import InputError
 from .._parallel import by_rows
@@ -254,8 +255,8 @@ def _summary(
 
 
 def _check_sizes(directions: int, outputs: int, top_k: int | None, projection: int | None) -> None:
-    if top_k is not None and not 1 <= top_k <= directions:
-        raise InputError(f"top_k must be in [1, {directions}] (the latent size), got {top_k!r}.")
+    if top_k is not None:
+        check_whole(top_k, "top_k", most=directions)  # the latent size
     if projection is not None and top_k is not None:
         raise InputError("projection cannot be combined with top_k: its error is known for the whole volume only.")
     if projection is not None and not directions <= projection:

@@ -21,6 +21,7 @@ from .._checks import as_float64_array, check_positive, check_whole
 from .._display import Certainty, Result, table
 from .._errors import InputError
 from ..tiling import Tiling
+from ..tiling.folds import need_tiling
 from ._minima import corner_means
 from .hessian import downstream_jacobians
 
@@ -249,6 +250,7 @@ def tile_spectra(tiling: Tiling, layer: str) -> TileSpectra:
         tiling: A tiling of the module's input space, with its network attached.
         layer: Module path.
     """
+    need_tiling(tiling)
     network = tiling.require_network("the spectra of its tiles")
     centers = tiling.view.inputs(corner_means(tiling))
     blocks = []

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vjp
 from torch.optim import Optimizer
 
-from .._checks import check_choice, check_positive, check_whole
+from .._checks import check_choice, check_names, check_positive, check_whole
 from .._derivatives import along, differentiating
 from .._errors import InputError
 from ..network import SplineNetwork
@@ -75,7 +75,7 @@ class LayerwiseDescent(Optimizer):
     ) -> None:
         module = check_model(model)
         check_choice(region, "region", ("line", "ball"))
-        paths = list(layers) if layers is not None else _layers_with_parameters(module)[::-1]
+        paths = check_names(layers, "layers") if layers is not None else _layers_with_parameters(module)[::-1]
         if not paths:
             raise InputError("model must have a layer with parameters to move, got one without.")
         named = dict(module.named_parameters())

@@ -59,7 +59,7 @@ def device_of(model: nn.Module) -> torch.device:
 def submodule(model: nn.Module, path: str) -> nn.Module:
     """A module by path; an error lists the possible ones."""
     modules = dict(model.named_modules())
-    if path not in modules:
+    if not isinstance(path, str) or path not in modules:
         raise InputError(f"layer must be a module path, got {path!r}; there are: {', '.join(p for p in modules if p)}.")
     return modules[path]
 

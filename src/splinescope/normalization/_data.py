@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from .._checks import no_batch_axis, refuse_collections
+from .._checks import as_rows, no_batch_axis, refuse_collections
 from .._errors import InputError
 from ..network import Program, SplineNetwork, trace
 
@@ -25,7 +25,7 @@ def raw_batches(data: Any) -> Iterator[Tensor]:
     if isinstance(data, Dataset):
         refuse_collections(data, "data")  # its items are rows, not batches
     if isinstance(data, (Tensor, np.ndarray)):
-        yield _floating(data)
+        yield _floating(as_rows(data, "data"))
         return
     if not isinstance(data, Iterable):
         raise InputError(f"data must be a tensor, an array or an iterable of batches, got {type(data).__name__}.")

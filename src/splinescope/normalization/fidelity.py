@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from .._checks import as_rows, check_whole
+from .._checks import as_rows, check_generator, check_whole
 from .._display import Result, table
 from .._errors import InputError
 from .._progress import Progress, sharing
@@ -97,11 +97,11 @@ def statistics_fidelity(
     Reference: the essay on "Batch Normalization, Explained", which ties the batch size to the fidelity of adaptation.
     """
     given = as_rows(x, "x")
+    if isinstance(batch_sizes, str) or not isinstance(batch_sizes, Sequence | np.ndarray) or not len(batch_sizes):
+        raise InputError(f"batch_sizes must be a list of at least one size, such as (8, 16), got {batch_sizes!r}.")
     sizes = [check_whole(size, "batch_sizes", least=2, most=len(given)) for size in batch_sizes]
-    if not sizes:
-        raise InputError("batch_sizes must hold at least one size, got none.")
     check_whole(draws, "draws")
-    generator = generator or torch.Generator().manual_seed(0)
+    generator = check_generator(generator) or torch.Generator().manual_seed(0)
     current, rows = with_statistics(model, given).double(), given.double()
     network = trace(current, rows[:1])  # follows the statistics that `current` is given below
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from .._checks import check_choice, check_positive
+from .._checks import check_choice, check_generator, check_pair, check_positive
 from .._display import Result, table
 from .._errors import InputError
 from ..network import Affine, trace
@@ -129,11 +129,10 @@ def initialize_(
         True
     """
     check_choice(method, "method", METHODS)
-    low, high = quantiles
-    if not 0 <= low <= high <= 1:
-        raise InputError(f"quantiles must be two numbers 0 <= low <= high <= 1, got {quantiles!r}.")
-    if not eps >= 0:
+    quantiles = check_pair(quantiles, "quantiles", 0.0, 1.0)
+    if not (isinstance(eps, int | float) and eps >= 0):
         raise InputError(f"eps must be a number >= 0, got {eps!r}.")
+    check_generator(generator)
     check_positive(branch, "branch")
     if method == "mean" and branch != 1:
         raise InputError(f"branch must be 1 for method 'mean', which sets no deviations, got {branch}.")

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._checks import as_float64_array, as_rows
+from .._checks import as_float64_array, as_rows, check_generator
 from .._display import Result
 from .._errors import InputError
 from .._progress import Progress, Share, check_progress, sharing
@@ -62,7 +62,7 @@ def minibatch_networks(
         raise InputError(f"batch_size must lie in [2, {len(x)}] (the rows of x), got {batch_size}.")
     if draws < 1:
         raise InputError(f"draws must be at least 1, got {draws}.")
-    generator = generator or torch.Generator().manual_seed(0)
+    generator = check_generator(generator) or torch.Generator().manual_seed(0)
     for _ in range(draws):
         yield with_statistics(model, x[torch.randperm(len(x), generator=generator)[:batch_size]])
 

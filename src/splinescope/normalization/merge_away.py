@@ -16,6 +16,7 @@ from .._errors import InputError
 from ..complexity._statistics import set_statistics_
 from ..network.export import unwrap
 from ..train import TrainingMonitor, evaluating
+from ._data import raw_batches
 from .folding import merge_batchnorm
 
 
@@ -49,10 +50,15 @@ def merge_batchnorm_(
         raise InputError("model must have batch norm modules, found none: nothing to merge.")
     if "" in norms:
         raise InputError("model must contain its batch norms, got a batch norm itself: it cannot be replaced in place.")
+    if optimizer is not None and not isinstance(optimizer, Optimizer):
+        raise InputError(
+            f"optimizer must be the torch optimizer that trains the model, got {type(optimizer).__name__}."
+        )
     if optimizer is not None and not _held(optimizer) & {id(p) for p in module.parameters()}:
         raise InputError("optimizer must be the one that trains the model, got one that holds none of its parameters.")
     if statistics is not None:
-        set_statistics_(module, as_rows(statistics, "statistics"))
+        (rows,) = raw_batches(as_rows(statistics, "statistics"))
+        set_statistics_(module, rows)
     with evaluating(module):
         merged = merge_batchnorm(module, x)
     changed = []
@@ -155,7 +161,7 @@ class MergeAway(Shown):
         tolerance: float = 0.05,
         statistics: Tensor | None = None,
     ) -> None:
-        if not (isinstance(optimizer, Optimizer) or callable(optimizer)):
+        if not isinstance(optimizer, Optimizer) and (not callable(optimizer) or isinstance(optimizer, nn.Module)):
             raise InputError(
                 "optimizer must be the torch optimizer that trains the model, or a function that returns it (biases "
                 f"that merging makes have to join it), got {type(optimizer).__name__}."
@@ -164,8 +170,12 @@ class MergeAway(Shown):
             raise InputError("give either at=, a step, or plateau=, a monitor and the name of one of its numbers.")
         self._model, self._optimizer, self._statistics = model, optimizer, statistics
         self._at = None if at is None else check_whole(at, "at", least=0)
-        if plateau is not None and not (isinstance(plateau, tuple) and len(plateau) == 2):
-            raise InputError(f"plateau must be a pair (monitor, name of a number), got {plateau!r}.")
+        if plateau is not None and not (
+            isinstance(plateau, tuple) and len(plateau) == 2 and isinstance(plateau[0], TrainingMonitor)
+        ):
+            got = ", ".join(type(part).__name__ for part in plateau) if isinstance(plateau, tuple) else repr(plateau)
+            raise InputError(f"plateau must be a pair (monitor, name of a number), got {got}.")
+        unwrap(model)  # refuses what is no module before training begins
         self._plateau = plateau
         self._patience = check_whole(patience, "patience", least=2)
         self._tolerance = check_positive(tolerance, "tolerance")
@@ -177,6 +187,7 @@ class MergeAway(Shown):
 
     def step(self, step: int) -> bool:
         """Tell where training is; merges if that is due. Whether it did."""
+        check_whole(step, "step", least=0)
         if self.merged_at is not None or not self._due(step):
             return False
         optimizer = self._optimizer if isinstance(self._optimizer, Optimizer) else self._optimizer()

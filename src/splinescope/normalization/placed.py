@@ -17,8 +17,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from .._checks import check_choice, check_positive
+from .._checks import as_rows, check_choice, check_pair, check_positive, check_whole
 from .._errors import InputError
+from ..network._export import unwrap
 
 Criterion = Literal["mean", "median", "quantile", "gap", "weighted"]
 CRITERIA: tuple[str, ...] = ("mean", "median", "quantile", "gap", "weighted")
@@ -41,12 +42,13 @@ class _Placed(nn.modules.batchnorm._BatchNorm):
         criterion: Criterion = "median",
         levels: tuple[float, float] = (0.1, 0.9),
     ) -> None:
+        check_whole(num_features, "num_features")
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device=device, dtype=dtype)
-        low, high = levels
+        low, high = check_pair(levels, "levels", 0.0, 1.0)
         if not 0 < low <= high < 1:
-            raise InputError(f"levels must be two numbers 0 < low <= high < 1, got {levels!r}.")
+            raise InputError(f"levels must lie between 0 and 1, which have no values beyond them, got {levels!r}.")
         self.criterion = check_choice(criterion, "criterion", CRITERIA)
-        self.levels = (float(low), float(high))
+        self.levels = (low, high)
         self.labels: Tensor | None = None
         self.weights: Tensor | None = None
         self.frozen = False
@@ -177,7 +179,10 @@ def with_placed_norms(model: nn.Module, criterion: Criterion, **options: Any) ->
         >>> with_placed_norms(net, "median")[1].criterion
         'median'
     """
+    unwrap(model)  # refuses what is no module
     made = copy.deepcopy(model)
+    if options.keys() - {"levels"}:
+        raise InputError(f"options must be those of PlacedNorm1d, levels, got {', '.join(options)}.")
     kinds: dict[type, type[_Placed]] = {nn.BatchNorm1d: PlacedNorm1d, nn.BatchNorm2d: PlacedNorm2d}
     found = {path: norm for path, norm in made.named_modules() if type(norm) in (*kinds, *kinds.values())}
     if not found:
@@ -213,11 +218,11 @@ def placing(model: nn.Module, *, y: Tensor | None = None, weights: Tensor | None
         >>> with placing(net, y=torch.tensor([0, 0, 1, 1])):
         ...     out = net(torch.randn(4, 2))
     """
-    norms = [norm for norm in model.modules() if isinstance(norm, _Placed)]
+    norms = [norm for norm in unwrap(model).modules() if isinstance(norm, _Placed)]
     if not norms:
         raise InputError("model must have placed norms (see with_placed_norms), found none.")
     kept = [(norm.labels, norm.weights) for norm in norms]
-    given = [None if entry is None else torch.as_tensor(entry) for entry in (y, weights)]
+    given = [None if entry is None else as_rows(entry, name) for name, entry in (("y", y), ("weights", weights))]
     try:
         for norm in norms:
             norm.labels, norm.weights = given
@@ -239,8 +244,11 @@ def boundary_weights(outputs: Tensor, *, width: float = 1.0) -> Tensor:
         tensor([1.0000, 0.3679, 0.3679])
     """
     check_positive(width, "width")
-    if outputs.dim() != 2 or outputs.shape[1] < 2:
+    outputs = as_rows(outputs, "outputs")
+    if outputs.dim() != 2 or outputs.shape[1] < 2 or not len(outputs):
         raise InputError(f"outputs must have shape (N, classes) with at least 2 classes, got {tuple(outputs.shape)}.")
+    if not bool(outputs.isfinite().all()):
+        raise InputError("outputs must be finite, got NaN or infinite values.")
     first, second = outputs.topk(2, dim=1).values.unbind(1)
     gap = first - second
     return torch.exp(-gap / (width * gap.median().clamp_min(torch.finfo(gap.dtype).tiny)))

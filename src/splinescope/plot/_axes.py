@@ -8,6 +8,7 @@ import numpy as np
 
 from .._checks import as_float64_array, require
 from .._errors import InputError
+from ..tiling.folds import need_tiling
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -74,6 +75,7 @@ def frame(ax: Axes, view: Slice) -> None:
 
 
 def check_plane(tiling: Tiling, what: str) -> None:
+    need_tiling(tiling)
     if tiling.dimension != 2:
         raise InputError(f"{what} draws 2-D tilings, got a {tiling.dimension}-D one; plot_graph draws those.")
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._errors import InputError
 from .._files import replacing
+from ..tiling.folds import need_tiling
 from .frame import packed_pieces, tiling_frame
 from .space_frame import space_frame
 
@@ -52,6 +53,7 @@ _VIEWERS = {
 
 def viewer_of(tiling: Tiling) -> Viewer:
     """The viewer for a tiling's dimension, refused in words for lines and for four dimensions and more."""
+    need_tiling(tiling)
     if tiling.dimension not in _VIEWERS:
         draws = (
             "tiling.plot() draws it as a graph" if tiling.dimension == 1 else "tile a slice of three directions of it"

@@ -9,6 +9,7 @@ import numpy as np
 from .._checks import check_whole, require
 from .._errors import InputError
 from ..tiling import Facets, SurfaceMesh
+from ..tiling.folds import need_tiling
 from ..tiling.quantities import tile_quantity
 from .tiling import shading
 
@@ -46,6 +47,7 @@ def plot_cells(
         elevation, azimuth: Of the camera, in degrees.
         max_faces: Refuse to draw more: matplotlib sorts and draws them one by one.
     """
+    need_tiling(tiling)
     walls = tiling.walls
     if tiling.dimension != 3 or not isinstance(walls, Facets):
         raise InputError(f"plot_cells draws 3-D tilings, got a {tiling.dimension}-D one.")

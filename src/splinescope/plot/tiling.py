@@ -9,6 +9,7 @@ import numpy as np
 from .._checks import as_float64_array, check_index, require
 from .._errors import InputError
 from ..network import units_of_cuts
+from ..tiling.folds import need_tiling
 from ..tiling.quantities import Quantity, tile_quantity
 from ._axes import (
     BOUNDARY_COLOR,
@@ -181,6 +182,7 @@ def plot_graph(tiling: Tiling, ax: Axes | None = None, *, outputs: Any = None, b
         outputs: Which outputs; all by default.
         boundary: Draw the points of the decision boundary as red lines.
     """
+    need_tiling(tiling)
     if tiling.dimension != 1:
         raise InputError(f"plot_graph draws 1-D tilings, got a {tiling.dimension}-D one; plot_surface draws those.")
     if tiling.values is None:

@@ -269,11 +269,20 @@ def _draw_lengths(segments, low, step, values):  # type: ignore[no-untyped-def]
             share = until
 
 
+def need_tiling(given: object, name: str = "tiling") -> None:
+    from .tiling import Tiling
+
+    if not isinstance(given, Tiling):
+        raise InputError(f"{name} must be a Tiling (see tessellate), got {type(given).__name__}.")
+
+
 def need_plane(tiling: Tiling, what: str) -> None:
+    need_tiling(tiling)
     if tiling.dimension != 2:
         raise InputError(f"{what} need a 2-D tiling, got a {tiling.dimension}-D one.")
 
 
 def need_flat(tiling: Tiling, what: str) -> None:
+    need_tiling(tiling)
     if tiling.dimension > 2:
         raise InputError(f"{what} need a 1-D or 2-D tiling, got a {tiling.dimension}-D one.")

@@ -15,6 +15,7 @@ import numpy as np
 from .._checks import check_choice, check_index
 from .._errors import InputError
 from .approximation import OfTiling
+from .folds import need_tiling
 
 if TYPE_CHECKING:
     from .tiling import Tiling
@@ -91,6 +92,7 @@ def quantity(
 
 def tile_quantity(tiling: Tiling, name: str, *, output: int = 0) -> Quantity:
     """See `Tiling.quantity`."""
+    need_tiling(tiling)
     if name not in QUANTITIES:  # one that needs a plane, or outputs, says so itself
         check_choice(name, "a quantity of these tiles", tuple(available(tiling)))
     return replace(QUANTITIES[name].make(tiling, output), certainty=tiling.certainty)

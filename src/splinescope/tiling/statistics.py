@@ -15,7 +15,7 @@ from . import graph, maps, shapes
 from .approximation import OfTiling
 from .bounds import zaslavsky
 from .crofton import crofton_constant
-from .folds import sizes_by_layer
+from .folds import need_tiling, sizes_by_layer
 from .locate import counts_near
 from .quantities import tile_quantity
 
@@ -225,11 +225,8 @@ def compare_tilings(a: Tiling, b: Tiling) -> TilingComparison:
     Example:
         >>> print(compare_tilings(before, after))    # doctest: +SKIP
     """
-    from .tiling import Tiling
-
-    for name, given in (("a", a), ("b", b)):
-        if not isinstance(given, Tiling):
-            raise InputError(f"{name} must be a Tiling, got {type(given).__name__}.")
+    need_tiling(a, "a")
+    need_tiling(b, "b")
     if a.dimension != b.dimension:
         raise InputError(f"tilings must have one dimension to be compared, got {a.dimension} and {b.dimension}.")
     parts = ("origin", "basis", "domain")

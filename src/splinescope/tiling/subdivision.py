@@ -16,8 +16,10 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from .._checks import check_names
 from .._display import Certainty, Result, table
 from .._errors import InputError
+from .folds import need_tiling
 
 if TYPE_CHECKING:
     from .tiling import Tiling
@@ -120,6 +122,7 @@ def subdivision(tiling: Tiling) -> Subdivision:
     Reference: Balestriero, Humayun, Baraniuk, "On the Geometry of Deep Learning", which asks whether tilings are
     self-similar.
     """
+    need_tiling(tiling)
     depths = np.array([site.depth for site in tiling.sites], np.int64)
     levels = [_level(tiling, depths <= d, depths == d + 1, d) for d in range(int(depths.max(initial=0)))]
     return Subdivision(tuple(levels), tiling.certainty)
@@ -143,7 +146,9 @@ def cuts_within(tiling: Tiling, within: Sequence[str], by: Sequence[str]) -> Lev
         >>> bool((ss.tiling.cuts_within(tiling, ["1"], ["3"]).cuts <= 9).all())
         True
     """
+    need_tiling(tiling)
     paths = [site.path for site in tiling.sites]
+    within, by = check_names(within, "within"), check_names(by, "by")
     unknown = [path for path in (*within, *by) if path not in paths]
     if unknown:
         raise InputError(

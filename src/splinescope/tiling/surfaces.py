@@ -19,6 +19,7 @@ from .._files import replacing
 from . import maps
 from .approximation import OfTiling
 from .cells import Cells
+from .folds import need_tiling
 from .kernels.surfaces import ROOM, trace_surfaces, triangle_distances
 from .polytopes import Polytopes
 
@@ -187,6 +188,7 @@ class SurfaceMesh(OfTiling):
 
 def need_space(tiling: Tiling, what: str) -> Polytopes:
     """The tiles of a 3-D tiling; an error that says what needs one for any other."""
+    need_tiling(tiling)
     if tiling.dimension != 3 or not isinstance(tiling.tiles, Polytopes):
         raise InputError(f"{what} need a 3-D tiling, got a {tiling.dimension}-D one.")
     return tiling.tiles

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from .._checks import require
+from .._errors import InputError
 from .monitor import TrainingMonitor
 
 
@@ -19,6 +20,13 @@ class Told(Protocol):
         """Training is over, at this step."""
 
 
+def _check_told(monitor: Any) -> None:
+    if not all(callable(getattr(monitor, name, None)) for name in ("step", "finish")):
+        raise InputError(
+            f"monitor must be what is told the steps of training (a monitor, MergeAway), got {type(monitor).__name__}."
+        )
+
+
 def lightning_callback(monitor: Told) -> Any:
     """A `lightning.pytorch.Callback` that tells the monitor each global step.
 
@@ -28,6 +36,7 @@ def lightning_callback(monitor: Told) -> Any:
     Example:
         >>> trainer = Trainer(callbacks=[lightning_callback(monitor)])    # doctest: +SKIP
     """
+    _check_told(monitor)
     base: Any = require("lightning.pytorch", "lightning").Callback
 
     class TellMonitor(base):
@@ -64,6 +73,7 @@ def trainer_callback(monitor: Told, trainer: Any = None) -> Any:
         >>> trainer = Trainer(model)                                          # doctest: +SKIP
         >>> trainer.add_callback(trainer_callback(monitor, trainer))          # doctest: +SKIP
     """
+    _check_told(monitor)
     base: Any = require("transformers", "transformers").TrainerCallback
 
     class TellMonitor(base):

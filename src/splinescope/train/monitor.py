@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import torch
 from torch import nn
 
+from .._checks import check_whole
 from .._display import Shown, table
 from .._errors import InputError
 from .budget import Budget
@@ -137,6 +138,7 @@ class TrainingMonitor(Shown, ABC):
 
     def step(self, step: int) -> Record | None:
         """Tell the monitor where training is; measures if that is due (or overdue) and returns the record if so."""
+        check_whole(step, "step", least=0)
         if self._last is None:
             self._begin(step)
         elif step <= self._last:

@@ -1,0 +1,155 @@
+"""What is given by mistake is refused in words that name the argument: tilings everywhere, and all that the tools of
+the open questions take."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import splinescope as ss
+from splinescope import complexity, generative, landscape, normalization, tiling
+
+pytest.importorskip("matplotlib").use("Agg")
+
+NET = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 3)).eval()
+NORMED = nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 3)).eval()
+X, Y, WANTED = torch.randn(12, 2, generator=torch.Generator().manual_seed(0)), torch.arange(12) % 3, torch.zeros(12, 3)
+TILED = ss.tessellate(NET, ss.Slice.axes([0.0, 0.0], (0, 1), -1, 1))
+SQUARE = generative.Box(2)
+LATENTS = SQUARE.draw(60, torch.Generator().manual_seed(0))
+
+
+def taking_tilings() -> list[tuple[Any, str]]:
+    """Public functions of every part whose first argument is a tiling."""
+    found = []
+    for part in ("tiling", "landscape", "generative", "plot"):
+        module = importlib.import_module(f"splinescope.{part}")
+        for name in module.__all__:
+            function = getattr(module, name)
+            if inspect.isfunction(function):
+                first = next(iter(inspect.signature(function).parameters.values()), None)
+                if first is not None and first.annotation == "Tiling":
+                    found.append(pytest.param(function, first.name, id=f"{part}.{name}"))
+    return found
+
+
+@pytest.mark.parametrize(("function", "name"), taking_tilings())
+def test_what_is_no_tiling_is_refused_by_name(function: Callable[..., Any], name: str, tmp_path) -> None:
+    for given in (None, NET, "tiling.npz", ss.trace(NET, X)):
+        others = [
+            tmp_path / "page.html" if p.name == "path" else ["1"]
+            for p in list(inspect.signature(function).parameters.values())[1:]
+            if p.default is inspect.Parameter.empty
+        ]
+        with pytest.raises(ss.InputError, match=rf"^{name} must be a Tiling.*got {type(given).__name__}"):
+            function(given, *others)
+    assert not any(tmp_path.iterdir())
+
+
+def normed() -> nn.Module:
+    return copy.deepcopy(NORMED)
+
+
+def sgd(model: nn.Module = NORMED) -> torch.optim.Optimizer:
+    return torch.optim.SGD(model.parameters(), 0.1)
+
+
+def merging(**options: Any) -> Any:
+    return normalization.MergeAway(normed(), sgd(), **options)
+
+
+def law(x: Any = WANTED, **options: Any) -> Any:
+    return generative.manifold_law(NET, x, SQUARE, pool=100, reference=50, draws=100, **options)
+
+
+def in_place_of(criterion: Any, **given: Any) -> Any:
+    model = normalization.with_placed_norms(NORMED, criterion).train()
+    with normalization.placing(model, **given):
+        return model(X)
+
+
+WRONG: dict[str, tuple[Callable[[Any], Any], list[Any]]] = {
+    "subdivision within": (lambda g: tiling.cuts_within(TILED, g, ["1"]), [None, 3, "1", X, [1]]),
+    "subdivision by": (lambda g: tiling.cuts_within(TILED, [], g), [None, 3, "1", X, [1]]),
+    "MergeAway model": (lambda g: normalization.MergeAway(g, sgd(), at=1), [None, "model", X]),
+    "MergeAway optimizer": (lambda g: normalization.MergeAway(normed(), g, at=1), [None, NET, "adam"]),
+    "MergeAway plateau": (lambda g: merging(plateau=g), ["train", (None, "train"), (NET, "train"), ("a", "b", "c")]),
+    "MergeAway statistics": (
+        lambda g: merging(at=0, statistics=g).step(0),
+        [X * torch.nan, torch.zeros(0, 2), X[0], torch.ones(12, 5), 3, X.to(torch.complex64)],
+    ),
+    "MergeAway step": (lambda g: merging(at=1).step(g), [None, "1", 0.5, X, -1]),
+    "merge_batchnorm_ optimizer": (lambda g: normalization.merge_batchnorm_(normed(), optimizer=g), ["sgd", 0.1, NET]),
+    "PlacedNorm1d num_features": (lambda g: normalization.PlacedNorm1d(g), [None, "4", 0, [4, 4], X]),
+    "PlacedNorm1d levels": (
+        lambda g: normalization.PlacedNorm1d(4, levels=g),
+        [None, 0.5, "ab", X, (0.9, 0.1), (0, 1)],
+    ),
+    "PlacedNorm1d criterion": (lambda g: normalization.PlacedNorm1d(4, criterion=g), [None, 1, np.ones(2), "mode"]),
+    "with_placed_norms model": (lambda g: normalization.with_placed_norms(g, "median"), [None, "model", X]),
+    "with_placed_norms options": (lambda g: normalization.with_placed_norms(NORMED, "median", **g), [{"level": 1}]),
+    "placing model": (lambda g: normalization.placing(g).__enter__(), [None, "model", NET]),
+    "placing y": (lambda g: in_place_of("gap", y=g), ["abc", object(), {"a": 1}, 3, torch.zeros(5)]),
+    "placing weights": (lambda g: in_place_of("weighted", weights=g), ["abc", object(), -torch.ones(12)]),
+    "boundary_weights": (normalization.boundary_weights, [None, [1, 2], X[:, :1], X[:0], X * torch.nan]),
+    "statistics_fidelity sizes": (
+        lambda g: normalization.statistics_fidelity(NORMED, X, g, draws=1),
+        [None, 8, "8", (), (1,), (40,)],
+    ),
+    "statistics_fidelity x": (lambda g: normalization.statistics_fidelity(NORMED, g, (4,), draws=1), [3, None, X * 1j]),
+    "statistics_fidelity generator": (
+        lambda g: normalization.statistics_fidelity(NORMED, X, (4,), draws=1, generator=g),
+        [0, "seed", np.random.default_rng(0)],
+    ),
+    "initialize_ eps": (lambda g: ss.initialize_(copy.deepcopy(NET), X, eps=g), [None, "1", -1.0, X]),
+    "initialize_ quantiles": (
+        lambda g: ss.initialize_(copy.deepcopy(NET), X, method="quantile", quantiles=g),
+        [None, 0.5, (0.9, 0.1), (0.1, 0.5, 0.9)],
+    ),
+    "initialize_ generator": (
+        lambda g: ss.initialize_(copy.deepcopy(NET), X, method="quantile", generator=g),
+        [0, "seed"],
+    ),
+    "initialize_ x": (lambda g: ss.initialize_(copy.deepcopy(NET), g), [np.array(["a", "b"]), 3, X * 1j]),
+    "LayerwiseDescent layers": (lambda g: landscape.LayerwiseDescent(NET, layers=g), ["0", 0, [0], NET, ["9"]]),
+    "break_distance layer": (lambda g: landscape.break_distance(NET, X, g), [None, ["0"], np.ones(2), "1", "9"]),
+    "break_distance x": (lambda g: landscape.break_distance(NET, g, "0"), [3, X * 1j]),
+    "depth_profile loss": (lambda g: landscape.depth_profile(NET, X, WANTED, loss=g), [None, np.ones(2), "hinge"]),
+    "manifold_law x": (law, [3, X[0], WANTED * torch.nan, torch.zeros(5, 4), WANTED * 1j]),
+    "manifold_law top_k": (lambda g: law(top_k=g), ["1", 0, 3, X]),
+    "manifold_law generator": (lambda g: law(generator=g), [0, np.random.default_rng(0)]),
+    "project x": (lambda g: generative.project(NET, g, SQUARE, LATENTS), [3, X[0]]),
+    "FoldMonitor x": (lambda g: complexity.FoldMonitor(NET, g), [3, X[0], X * torch.nan, X[:1]]),
+    "FoldMonitor loss": (lambda g: complexity.FoldMonitor(NET, X, Y, loss=g), ["squared", 3]),
+    "FoldMonitor step": (lambda g: complexity.FoldMonitor(NET, X).step(g), [None, "0", 0.5, X]),
+    "FoldMonitor track": (lambda g: complexity.FoldMonitor(NET, X).track(g), [None, np.ones(2), "place"]),
+    "trainer_callback": (ss.train.trainer_callback, [None, "monitor", NET]),
+    "lightning_callback": (ss.train.lightning_callback, [None, "monitor", NET]),
+}
+"""Tool and argument: a call with what is given, and what it must refuse."""
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_argument_is_refused_in_words(name: str) -> None:
+    call, wrong = WRONG[name]
+    for given in wrong:
+        with pytest.raises(ss.InputError, match=r"\w+ .*got|\bmust\b|give either") as refused:
+            call(given)
+        assert "\n" not in str(refused.value) or isinstance(given, torch.Tensor)
+
+
+def test_statistics_that_are_refused_leave_the_network_as_it_was() -> None:
+    model = normed()
+    before = copy.deepcopy(model.state_dict())
+    with pytest.raises(ss.InputError, match="must be finite"):
+        normalization.merge_batchnorm_(model, statistics=X * torch.nan)
+    assert isinstance(model[1], nn.BatchNorm1d)
+    assert all(torch.equal(model.state_dict()[key], value) for key, value in before.items())
