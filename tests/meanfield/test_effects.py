@@ -93,6 +93,22 @@ def test_theorem_4_measures_converge_as_the_width_grows() -> None:
             assert rate.high < 0, quantity
 
 
+def test_seeds_shared_between_workers_give_the_same_study() -> None:
+    joblib = pytest.importorskip("joblib")
+    data = GaussianInputs(SIGMA / 2).quadrature(lambda x: torch.sin(x[:, 0]), order=6)
+    told: list[float] = []
+    options = {"time": 0.5, "seeds": (3, 1, 2), "rtol": 1e-5}
+    one = convergence_study([4, 8, 16], data, circle_start, **options)
+    with joblib.parallel_config(backend="threading"):  # through the bytes that processes would get
+        shared = convergence_study(
+            [4, 8, 16], data, circle_start, **options, workers=2, progress=lambda share, now: told.append(share)
+        )
+    for quantity in ("start", "end", "lipschitz", "outputs"):
+        np.testing.assert_array_equal(getattr(one, quantity), getattr(shared, quantity))
+    assert len({tuple(row) for row in one.start}) == 3
+    assert told[-1] == 1.0
+
+
 def test_rate_recovers_a_power_law() -> None:
     widths = np.array([8, 16, 32, 64])
     rng = np.random.default_rng(0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from scipy import stats
 from .._checks import check_choice, check_whole
 from .._display import Result
 from .._errors import InputError
+from .._parallel import call_each
 from .._progress import Progress, telling
 from .data import Data
 from .flow import flow
@@ -86,6 +88,7 @@ def convergence_study(
     loss: LossLike = "squared",
     seeds: Sequence[int] = (0,),
     rtol: float = 1e-6,
+    workers: int | None = None,
     progress: Progress | bool | None = None,
 ) -> ConvergenceStudy:
     """Run the flow at each width and compare neighbours: W2(rho_m, rho_2m) for widths m, 2m, 4m, ...
@@ -101,6 +104,8 @@ def convergence_study(
         time: Mean-field time at which to compare.
         seeds: One run each.
         rtol: Of the integrator; keep it far below the distances.
+        workers: Share the seeds between so many processes (by joblib, which may send them to a cluster): the same
+            distances.
         progress: None: shown once it takes a few seconds; True, False, or a function of (share done, what it is at).
     """
     widths = [check_whole(width, "widths") for width in widths]
@@ -109,20 +114,43 @@ def convergence_study(
     sizes = np.array(widths)
     if len(sizes) < 3 or bool((np.diff(sizes) <= 0).any()):
         raise InputError(f"widths must be at least three increasing numbers, got {widths}.")
-    rows: dict[str, list[list[float]]] = {"start": [], "end": [], "lipschitz": [], "outputs": []}
+    one = partial(_of_seed, widths, data, start, time, loss, rtol)
+    found: dict[int, np.ndarray] = {}
     with telling(progress, "convergence study") as tell:
-        for count, seed in enumerate(seeds):
-            generator = torch.Generator().manual_seed(seed)
-            runs = []
-            for number, width in enumerate(widths):
-                tell((count + number / len(sizes)) / len(seeds), f"seed {seed}, width {width}")
-                run = flow(start(width, generator), data, loss, times=[0.0, time], rtol=rtol, atol=rtol * 1e-2)
-                f = outputs(run.a[-1], run.b[-1], data, run.activation)
-                measures = [ParticleMeasure(run.a[i], run.b[i]) for i in (0, -1)]
-                runs.append((measures[0], measures[1], f))
-            pairs = list(itertools.pairwise(runs))
-            rows["start"].append([wasserstein2(p[0], q[0]) for p, q in pairs])
-            rows["end"].append([wasserstein2(p[1], q[1]) for p, q in pairs])
-            rows["lipschitz"].append([bounded_lipschitz(p[1], q[1]) for p, q in pairs])
-            rows["outputs"].append([(data.weights @ (p[2] - q[2]) ** 2).sqrt().item() for p, q in pairs])
-    return ConvergenceStudy(sizes[:-1], *(np.array(rows[k]) for k in ("start", "end", "lipschitz", "outputs")))
+        if workers is None:
+            for count, seed in enumerate(seeds):
+
+                def at(number: int, count: int = count, seed: int = seed) -> None:
+                    tell((count + number / len(sizes)) / len(seeds), f"seed {seed}, width {widths[number]}")
+
+                found[count] = one(seed, at)
+        else:
+            names = [f"seed {seed}" for seed in seeds]
+            for count, row in call_each(one, [(seed,) for seed in seeds], names, workers=workers):
+                found[count] = row
+                tell(len(found) / len(seeds), names[count])
+    rows = np.stack([found[i] for i in range(len(seeds))], 1)
+    return ConvergenceStudy(sizes[:-1], *rows)
+
+
+def _of_seed(
+    widths: Sequence[int], data: Data, start: Start, time: float, loss: LossLike, rtol: float,
+    seed: int, tell: Callable[[int], None] = lambda number: None,
+) -> np.ndarray:  # fmt: skip
+    """`[4, W]` the distances of a `ConvergenceStudy` for one seed; `tell` hears which width is at work."""
+    generator = torch.Generator().manual_seed(seed)
+    runs = []
+    for number, width in enumerate(widths):
+        tell(number)
+        run = flow(start(width, generator), data, loss, times=[0.0, time], rtol=rtol, atol=rtol * 1e-2)
+        f = outputs(run.a[-1], run.b[-1], data, run.activation)
+        runs.append((*(ParticleMeasure(run.a[i], run.b[i]) for i in (0, -1)), f))
+    pairs = list(itertools.pairwise(runs))
+    return np.array(
+        [
+            [wasserstein2(p[0], q[0]) for p, q in pairs],
+            [wasserstein2(p[1], q[1]) for p, q in pairs],
+            [bounded_lipschitz(p[1], q[1]) for p, q in pairs],
+            [(data.weights @ (p[2] - q[2]) ** 2).sqrt().item() for p, q in pairs],
+        ]
+    )
