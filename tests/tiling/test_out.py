@@ -12,6 +12,7 @@ from safetensors.numpy import load_file
 from torch import nn
 
 import splinescope as ss
+from splinescope.tiling import _spool
 from tests import cases
 
 SQUARE = ss.Slice.axes([0.0, 0.0], (0, 1), -3.0, 3.0)
@@ -32,11 +33,15 @@ def assert_equal(one: ss.Tiling, other: ss.Tiling) -> None:
     np.testing.assert_array_equal(one.values, other.values)
 
 
+@pytest.mark.parametrize("rows", ["plain", "factored"])
 @pytest.mark.parametrize("name", ["two layers", "line", "max-pool", "zero bias"])
-def test_it_is_the_tiling_in_memory_bit_for_bit(name: str, tmp_path: Path) -> None:
-    """Also a max-pool's, whose walls between losers are taken out at the end."""
+def test_it_is_the_tiling_in_memory_bit_for_bit(
+    name: str, rows: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also a max-pool's, whose walls between losers are taken out at the end; the table of vertices grows."""
+    monkeypatch.setattr(_spool, "_FIRST_TABLE", 16)
     out = tmp_path / "big.tiling"
-    options = {"chunk_bytes": 1 << 12, "threads": 1}
+    options = {"chunk_bytes": 1 << 12, "threads": 1, "rows": rows}
     mapped = ss.tessellate(cases.model(name), cases.view(name), out=out, **options)
     assert_equal(ss.tessellate(cases.model(name), cases.view(name), **options), mapped)
     assert [path.name for path in tmp_path.iterdir()] == ["big.tiling"]

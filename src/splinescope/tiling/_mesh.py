@@ -17,6 +17,7 @@ from .kernels import jit
 
 _NEARLY_ALL = 0.9  # of an array: the rest is not worth a copy
 SAME_PLACE = 1e-6  # of the domain: farther apart, two vertices are not the same
+SAME_NAME = "two vertices got the same 64-bit name: please report this network and slice."
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def assemble(leaves: list[Leaf], domain: np.ndarray) -> Mesh:
     apart = SAME_PLACE * np.ptp(domain, axis=0).max()  # rows in factored form depend on the chunk in their last bits
     for leaf, part in zip(leaves, parts, strict=True):
         if kernels.farthest(points, part.corners, leaf.points, leaf.tiles.corners) > apart:
-            raise SplinescopeError("two vertices got the same 64-bit name: please report this network and slice.")
+            raise SplinescopeError(SAME_NAME)
     kept = [leaf.values[new] for leaf, new in zip(leaves, firsts, strict=True) if leaf.values is not None]
     values = np.concatenate(kept) if kept else None
     tiles = parts[0] if len(parts) == 1 else type(parts[0]).joined(parts)

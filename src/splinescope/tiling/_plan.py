@@ -24,6 +24,7 @@ _ROWS_TOGETHER = 8
 _BLOCK_NUMBERS = 1 << 22  # in a block of very wide rows: larger temporaries are fresh memory at every step
 _NARROW_BLOCK = 1 << 17  # in a block of narrow rows: what the nearest large cache holds
 _WIDE = 2048  # numbers in a row from which factored rows pay
+_VERTEX_BYTES = 256  # about what a vertex and its share of tiles take while they are cut, whatever their rows
 _KEEP_OUTPUTS_UP_TO = 64  # larger outputs (images) are recomputed from the vertices when asked for
 
 
@@ -107,7 +108,7 @@ def _layout_of(program: Program) -> Layout:
             labels=[np.arange(a, b, dtype=np.int32) for a, b in pairwise(ends)],
             widths=widths,
             rows_per_block=[_block(max(pair)) for pair in zip(entering, widths, strict=True)],
-            row_bytes=[8 * (a + b) for a, b in zip(widths, [*widths[1:], widths[-1]], strict=True)],
+            row_bytes=[_VERTEX_BYTES + 8 * (a + b) for a, b in zip(widths, [*widths[1:], widths[-1]], strict=True)],
             basis_bytes=[8 * segment.basis_width for segment in segments],
         )
     return _LAYOUTS[program]

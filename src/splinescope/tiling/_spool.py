@@ -12,8 +12,13 @@ import numpy as np
 from .._errors import SplinescopeError
 from . import kernels
 from ._chunk import Leaf
-from ._mesh import SAME_PLACE, Mesh, without_unreal
+from ._mesh import SAME_NAME, SAME_PLACE, Mesh, without_unreal
 from ._tiles import OUTSIDE, Tiles
+from .differentiate import blocks
+
+_FIRST_TABLE = 1 << 16  # entries of the table of vertices, which grows with them
+_FULL = 0.75  # of its entries
+_TOGETHER = 1 << 18  # corners whose places are compared in one go
 
 
 @dataclass(frozen=True)
@@ -92,11 +97,11 @@ class Spool:
 
     def _number(self, files: Mapping[str, BinaryIO], apart: float) -> tuple[int, int, bool]:
         """Fill the files; how many vertices and outputs there are, and whether any wall is unreal."""
-        table, numbers = np.empty(1 << 16, np.uint64), np.full(1 << 16, -1, np.int32)
+        table, numbers = np.empty(_FIRST_TABLE, np.uint64), np.full(_FIRST_TABLE, -1, np.int32)
         count, corners, outputs, unreal = 0, 0, 0, False
         files["offsets"].write(np.zeros(1, np.int64).data)
         for leaf in self._leaves():
-            while 2 * (count + len(leaf.names)) > len(table):
+            while count + len(leaf.names) > _FULL * len(table):
                 table, numbers = _larger(table, numbers)
             ids = np.empty(len(leaf.tiles.corners), np.int32)
             firsts = np.empty(len(leaf.names), np.int64)
@@ -109,8 +114,10 @@ class Spool:
                 files["values"].write(leaf.values[new].data)
             count = more
             known = self._mapped("points", np.float64, count, self._dimension)
-            if not np.allclose(known[ids], leaf.points[leaf.tiles.corners], rtol=0.0, atol=apart):
-                raise SplinescopeError("two vertices got the same 64-bit name: please report this network and slice.")
+            for block in blocks(len(ids), _TOGETHER):
+                far = np.abs(known[ids[block]] - leaf.points[leaf.tiles.corners[block]]).max(initial=0.0)
+                if far > apart:
+                    raise SplinescopeError(SAME_NAME)
             files["offsets"].write((leaf.tiles.offsets[1:] + corners).data)
             files["corners"].write(ids.data)
             files["labels"].write(leaf.tiles.labels.data)

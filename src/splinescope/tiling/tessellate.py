@@ -85,7 +85,7 @@ def tessellate(
             ended the first one.
         out: A file to write the tiling to, as `Tiling.save` does; what is returned is mapped from it. Lines and planes
             are written as their parts are finished; memory holds a table of the vertices, and pages of the files that
-            are being read, which the system may take back (ten million tiles: about 2 GB). A max-pool and
+            are being read, which the system may take back (ten million tiles: some 1.2 GB). A max-pool and
             workers need the whole once more, to take out walls that are none. The file is whole or not there at all.
         output: Which tensor is meant where a module returns several: its index or its name (see `trace`).
 
