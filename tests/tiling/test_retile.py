@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
 import splinescope as ss
+from splinescope.tiling import _grid, _plan
 from tests.tiling.test_workers import assert_same_tiling
 
 
@@ -65,6 +68,22 @@ def test_moving_a_window_tiles_no_more_than_what_comes_into_sight_and_leaves_no_
     assert made[-1] == made[-2], "nothing new"
 
 
+def test_a_cover_of_factored_rows_is_the_tiling_and_cells_not_used_for_longest_are_forgotten(
+    net: nn.Sequential, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    retiler = ss.tiling.Retiler(net, SQUARE)
+    first = retiler.cover()
+    monkeypatch.setattr(_plan, "_WIDE", 1)
+    monkeypatch.setattr(_grid, "_MOST_VERTICES", len(first.vertices))  # what one window needs, not quite
+    factored = ss.tiling.Retiler(copy.deepcopy(net), SQUARE)
+    assert_same_tiling(first, factored.cover())
+    for corner in (-2.0, -1.0, 0.0, 1.0, -3.0):
+        moved = factored.cover(ss.Slice(SQUARE.origin, SQUARE.basis, SQUARE.domain + np.array([corner + 3.0, 0.0])))
+        leaves = [leaf for leaves in factored._grid._known.values() for leaf in leaves]
+        assert sum(len(leaf.names) for leaf in leaves) <= len(first.vertices)
+        assert_same_tiling(ss.tessellate(net, moved.view, rows="plain"), moved)
+
+
 def test_windows_of_another_plane_are_refused_and_new_weights_forget_all(net: nn.Sequential) -> None:
     retiler = ss.tiling.Retiler(net, SQUARE)
     before = retiler.cover()
@@ -90,6 +109,20 @@ def test_limits_hold_for_every_tiling(net: nn.Sequential) -> None:
     with pytest.raises(ss.LimitReached) as caught:
         ss.tiling.Retiler(net, SQUARE, max_tiles=3).tile()
     assert not caught.value.partial.complete
+
+
+def test_limits_hold_for_covers_too_and_what_was_finished_is_kept(net: nn.Sequential) -> None:
+    whole = ss.tiling.Retiler(net, SQUARE).cover()
+    for limit in ({"max_tiles": whole.count // 2}, {"time_limit": 1e-9}):
+        retiler = ss.tiling.Retiler(net, SQUARE, **limit)
+        with pytest.raises(ss.LimitReached, match=next(iter(limit))) as caught:
+            retiler.cover()
+        partial = caught.value.partial
+        assert not partial.complete
+        assert partial.count < whole.count
+        assert partial.walls.cuts.max(initial=-1) < sum(site.cuts for site in partial.sites), "no seam is left"
+    roomy = ss.tiling.Retiler(net, SQUARE, max_tiles=whole.count, time_limit=600.0)
+    assert_same_tiling(whole, roomy.cover())  # a tile that seams cut counts once
 
 
 def test_a_slice_of_another_space_is_refused(net: nn.Sequential) -> None:

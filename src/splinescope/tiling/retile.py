@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from .._display import Shown
-from .._errors import InputError
+from .._errors import InputError, LimitReached
 from ..network import SplineNetwork
 from ._grid import Grid
 from ._parts import closed_seams
@@ -25,7 +25,7 @@ class Retiler(Shown):
     not depend on what has changed. The tilings are those of `tessellate`, bit for bit.
 
     Args:
-        network: A torch module (in eval mode if it has batch norm or dropout), or the result of `trace` or `load`.
+        model: A torch module (in eval mode if it has batch norm or dropout), or the result of `trace` or `load`.
         view: The slice that is tiled unless another one is given.
         tolerance, rtol, max_tiles, time_limit, threads: As in `tessellate`; one thread by default, which is best for
             tilings that take a few milliseconds.
@@ -89,6 +89,7 @@ class Retiler(Shown):
 
         Raises:
             InputError: The view is not a window of that plane.
+            LimitReached: With `.partial`; cells that were finished are kept.
         """
         view = self.view if view is None else view
         plane = self.view
@@ -101,7 +102,11 @@ class Retiler(Shown):
         with one_torch_thread(), torch.no_grad():
             if self._grid is None or self._grid.program is not program:
                 self._grid = Grid(program, plane, self._options["rtol"], CHUNK_BYTES)
-            mesh, outline = self._grid.over(view.domain)
+            limits = self._options["max_tiles"], self._options["time_limit"]
+            mesh, outline, stopped = self._grid.over(view.domain, *limits)
         window = Slice(plane.origin, plane.basis, outline, view.anchors)
-        mesh = closed_seams(mesh, program, complete=True)
-        return tiling_of(network, program, window, self._options["rtol"], mesh, complete=True)
+        mesh = closed_seams(mesh, program, complete=stopped is None)
+        tiling = tiling_of(network, program, window, self._options["rtol"], mesh, complete=stopped is None)
+        if stopped is not None:
+            raise LimitReached(f"{stopped}; {tiling.count} tiles were finished.", tiling)
+        return tiling
