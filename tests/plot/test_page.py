@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import splinescope as ss
-from splinescope.plot import frame
+from splinescope.plot import _fewer, frame
 from splinescope.tiling.quantities import QUANTITIES
 from tests.browser import PIXELS, becomes, colours, expect, rest
 
@@ -235,6 +235,48 @@ def test_no_pixel_of_the_domain_is_empty_where_some_tiles_are_dust(dense, tmp_pa
             middle = page.evaluate(f"[(view.canvas.width - {side}) / 2, (view.canvas.height - {side}) / 2]")
             seen = pixels(page, *map(int, middle), side, side)
             assert (np.abs(seen - ground).max(-1) > 3).all(), scale
+
+
+def test_a_page_of_too_many_tiles_has_the_largest_and_says_what_stands_for_the_others(
+    dense, tmp_path, open_page, monkeypatch
+):
+    most, cells = dense.count // 20, 40
+    monkeypatch.setattr(frame, "MOST_TILES", most)
+    monkeypatch.setattr(_fewer, "CELLS", cells)
+    drawn = frame.tiling_frame(dense, color="area")
+    numbers, rest_of = drawn["numbers"], drawn["rest"]
+    reach = np.array([np.ptp(dense.tile(i), axis=0).max() for i in range(dense.count)])
+    left = np.setdiff1d(np.arange(dense.count), numbers)
+    assert most <= len(numbers) <= most + cells**2
+    assert rest_of["count"] == len(left) == dense.count - len(numbers)
+    assert np.sort(reach)[-most:].min() >= reach[left].max()  # whatever reaches further is there
+    # a tile that is left out lies in a cell that has one, which is no smaller
+    cell = np.floor((dense.vertices[dense.tiles.corners] + 4) * cells / 8).astype(int)
+    first, last = (f(cell, dense.tiles.offsets[:-1]) for f in (np.minimum.reduceat, np.maximum.reduceat))
+    within = left[(first[left] == last[left]).all(1)]
+    shown_there = numbers[rest_of["tiles"].reshape(cells, cells)[first[within, 1], first[within, 0]]]
+    assert len(within) > 5000
+    assert (dense.areas[shown_there] >= dense.areas[within]).all()
+    areas = drawn["quantities"][0]["values"]
+    assert areas == pytest.approx(dense.areas[numbers], rel=1e-6)
+    dense.to_html(tmp_path / "page.html", color="class")
+    with open_page(tmp_path / "page.html", width=900, height=700) as page:
+        page.uncheck("#folds")
+        assert shown(page, "notes")["tiles"] == f"{dense.count:,}"
+        assert shown(page, "notes")["shown"].startswith(f"{len(numbers):,} tiles, ")
+        ground = 255 * np.array(page.evaluate("[...view.ground]"))
+        for scale in (25, 400):  # with and without dust among those that are there
+            page.evaluate(f"view.lookAt(0, 0, {scale})")
+            rest(page)
+            side = int(min(8 * scale - 4, 480))
+            middle = page.evaluate(f"[(view.canvas.width - {side}) / 2, (view.canvas.height - {side}) / 2]")
+            assert (np.abs(pixels(page, *map(int, middle), side, side) - ground).max(-1) > 3).all(), scale
+        page.evaluate("view.lookAt(0, 0, 400)")
+        near = np.abs(dense.centroids()).max(1) < 0.4
+        for tiles, words in ((numbers, None), (left, f"one of {len(left):,} that are too small for this page")):
+            tile = max(tiles[near[tiles]], key=lambda i: dense.inradii()[i])
+            hover(page, dense.centroids()[tile])
+            assert shown(page, "tile")["tile"] == (words or str(tile))
 
 
 def test_a_frame_of_many_tiles_leaves_out_what_runs_the_network_on_each(dense, monkeypatch):

@@ -11,6 +11,7 @@ import numpy as np
 from .._checks import as_float64_array
 from .._errors import InputError
 from ..tiling.quantities import QUANTITIES, Quantity, available, corner_depths, tile_quantity
+from ._fewer import shown_tiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 FEW = 20_000
 """Up to this many tiles a frame has quantities that take a pass through the network per tile, too: minutes for a large
 tiling of a convolutional network."""
+MOST_TILES = 2_000_000
+"""A frame of a plane has at most so many (some 75 bytes each), and the largest others of a raster: browsers read no
+text of over 512 MB, and need several times as much to draw it."""
 _DTYPES = ("float64", "float32", "uint32", "int32", "uint16", "uint8")
 
 
@@ -74,15 +78,23 @@ def tiling_frame(
             network on every tile only where there are few tiles, or where `color` asks for them.
         x: `[N, ...]` inputs to mark; by default the slice's anchors.
         y: `[N]` their classes.
+
+    Of over `MOST_TILES` tiles some are left out, and the notes say so: see `_fewer`.
     """
     if tiling.dimension != 2:
         raise InputError(f"tiling_frame needs a 2-D tiling, got a {tiling.dimension}-D one.")
     places, classes = marks(tiling, x, y)
+    notes, shown = notes_of(tiling), shown_tiles(tiling, MOST_TILES)
+    tiling = shown.tiling
+    if shown.note is not None:
+        notes.insert(1, shown.note)
     values = tiling.values
     boundary = np.zeros((0, 2, 2)) if values is None else tiling.decision_boundary().segments
     return {
         "title": title,
-        "notes": notes_of(tiling),
+        "notes": notes,
+        "numbers": shown.numbers,
+        "rest": shown.raster,
         "vertices": tiling.vertices,
         "offsets": tiling.tiles.offsets.astype(np.uint32),
         "corners": tiling.tiles.corners.astype(np.uint32),

@@ -20,11 +20,15 @@ from .._display import table
 from .._errors import InputError
 from . import maps
 from .approximation import OfTiling
+from .differentiate import blocks
 from .kernels.ties import chain, distances, trace_tiles, trace_walls
 from .surfaces import decision_surface, level_surface
 
 if TYPE_CHECKING:
     from .tiling import Tiling
+
+_NUMBERS_TOGETHER = 1 << 22  # outputs that are looked at in one go
+_TOGETHER = 1 << 18  # tiles or walls that are traced in one go
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -110,7 +114,7 @@ def decision_boundary(tiling: Tiling) -> Boundary | Any:
     if maps.output_count(tiling) == 1:
         return level_set(tiling, 0.0)
     tolerance = tiling.rtol * max((float(np.abs(values).max()) for _, values in _value_blocks(tiling)), default=0.0)
-    winners = np.empty(len(tiling.vertices), np.int64)
+    winners = np.empty(len(tiling.vertices), np.int32)
     tied = np.empty(len(tiling.vertices), bool)
     for rows, values in _value_blocks(tiling):
         winners[rows], tied[rows] = _winners(values, tolerance)
@@ -123,7 +127,7 @@ def level_set(tiling: Tiling, value: float, output: int = 0) -> Boundary | Any:
     height = as_float64_array(value, "value")
     if height.ndim:
         raise InputError(f"value must be one number, got shape {height.shape}.")
-    heights = np.concatenate([values[:, output] for _, values in _value_blocks(tiling)] or [np.zeros(0)])
+    heights = np.concatenate([values[:, output].copy() for _, values in _value_blocks(tiling)] or [np.zeros(0)])
     if tiling.dimension > 2:
         return level_surface(tiling, float(height), heights)
     two = np.stack([np.full(len(heights), float(height)), heights], 1)
@@ -134,13 +138,13 @@ def level_set(tiling: Tiling, value: float, output: int = 0) -> Boundary | Any:
 def _winners(values: np.ndarray, tolerance: float) -> tuple[np.ndarray, np.ndarray]:
     """The lowest class within the tolerance of the largest output, and whether there are several."""
     top = values >= values.max(1, keepdims=True) - tolerance
-    return top.argmax(1), top.sum(1) > 1
+    return top.argmax(1).astype(np.int32), top.sum(1) > 1
 
 
 def _value_blocks(tiling: Tiling):  # type: ignore[no-untyped-def]
     """(slice of vertices, their outputs), a block at a time."""
-    size = len(tiling.vertices) if tiling.values is not None else 65536
-    for start in range(0, len(tiling.vertices), max(size, 1)):
+    size = 65536 if tiling.values is None else max(1, _NUMBERS_TOGETHER // max(tiling.values.shape[1], 1))
+    for start in range(0, len(tiling.vertices), size):
         rows = np.arange(start, min(start + size, len(tiling.vertices)))
         yield rows, maps.vertex_values(tiling, rows)
 
@@ -154,29 +158,50 @@ def _trace(
     one end and to another at the other (a class ahead of them at both ends is ahead all along).
     """
     offsets, corners = tiling.tiles.offsets, tiling.tiles.corners
+    nowhere = np.zeros((0, 2, tiling.dimension))
+    nothing = Boundary(nowhere, np.zeros((0, 2), np.int64), np.zeros(0, np.int64), certainty=tiling.certainty)
     if not tiling.count:
-        nowhere = np.zeros((0, 2, tiling.dimension))
-        return Boundary(nowhere, np.zeros((0, 2), np.int64), np.zeros(0, np.int64), certainty=tiling.certainty)
+        return nothing
     at_corner = winners[corners]
     tiles = np.flatnonzero(np.minimum.reduceat(at_corner, offsets[:-1]) != np.maximum.reduceat(at_corner, offsets[:-1]))
     ends = tiling.walls.ends
     worth = tied[ends].any(1) | (winners[ends[:, 0]] != winners[ends[:, 1]])
     walls = np.flatnonzero(worth & (tiling.walls.tiles >= 0).all(1))
-    sides = tiling.walls.tiles[walls].astype(np.int64)
-    lists = [maps.gather_tiles(offsets, corners, chosen) for chosen in (tiles, sides[:, 0], sides[:, 1])]
-    used, ids = np.unique(np.concatenate([ends[walls].reshape(-1), *(c for _, c in lists)]), return_inverse=True)
-    parts = np.split(ids.reshape(-1), np.cumsum([2 * len(walls), *(len(c) for _, c in lists)])[:-1])
-    chosen = np.ascontiguousarray(maps.vertex_values(tiling, used) if values is None else values[used])
-    points = np.ascontiguousarray(tiling.vertices[used])
-    (a, _), (b, _), (c, _) = lists
-    inside = _collect(trace_tiles, (a, parts[1], points, chosen, tolerance), 4 * len(tiles), tiling.dimension)
-    along = _collect(
-        trace_walls, (parts[0].reshape(-1, 2), b, parts[2], c, parts[3], points, chosen, tolerance),
-        len(walls), tiling.dimension,
-    )  # fmt: skip
-    owners = np.concatenate([tiles[inside[2]], sides[along[2], 0]])
-    segments, classes = (np.concatenate([inside[k], along[k]]) for k in (0, 1))
+    found = [_inside(tiling, tiles[block], values, tolerance) for block in blocks(len(tiles), _TOGETHER)]
+    found += [_along(tiling, walls[block], values, tolerance) for block in blocks(len(walls), _TOGETHER)]
+    if not found:
+        return nothing
+    segments, classes, owners = (np.concatenate([part[k] for part in found]) for k in range(3))
     return Boundary(segments, classes, owners, certainty=tiling.certainty)
+
+
+_Traced = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def _inside(tiling: Tiling, tiles: np.ndarray, values: np.ndarray | None, tolerance: float) -> _Traced:
+    """Segments, classes and tiles of the boundary inside some tiles."""
+    starts, corners = maps.gather_tiles(tiling.tiles.offsets, tiling.tiles.corners, tiles)
+    used, ids = np.unique(corners, return_inverse=True)
+    arguments = (starts, ids.reshape(-1), *_at(tiling, used, values), tolerance)
+    segments, classes, owners = _collect(trace_tiles, arguments, 4 * len(tiles), tiling.dimension)
+    return segments, classes, tiles[owners]
+
+
+def _along(tiling: Tiling, walls: np.ndarray, values: np.ndarray | None, tolerance: float) -> _Traced:
+    """The same along some walls, with the tile on their first side."""
+    ends, sides = tiling.walls.ends[walls], tiling.walls.tiles[walls].astype(np.int64)
+    (a, left), (b, right) = (maps.gather_tiles(tiling.tiles.offsets, tiling.tiles.corners, each) for each in sides.T)
+    used, ids = np.unique(np.concatenate([ends.reshape(-1), left, right]), return_inverse=True)
+    at_ends, at_left, at_right = np.split(ids.reshape(-1), [ends.size, ends.size + len(left)])
+    arguments = (at_ends.reshape(-1, 2), a, at_left, b, at_right, *_at(tiling, used, values), tolerance)
+    segments, classes, owners = _collect(trace_walls, arguments, len(walls), tiling.dimension)
+    return segments, classes, sides[owners, 0]
+
+
+def _at(tiling: Tiling, vertices: np.ndarray, values: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Points and outputs (or the `values` that stand for them) at some vertices."""
+    chosen = maps.vertex_values(tiling, vertices) if values is None else values[vertices]
+    return np.ascontiguousarray(tiling.vertices[vertices]), np.ascontiguousarray(chosen)
 
 
 def _collect(kernel: Any, arguments: tuple, room: int, dimension: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -55,7 +55,8 @@ class Quantity(OfTiling):
         if not self.log or self.areas is None:
             return float(values.min()), float(values.max())
         order = np.argsort(values)
-        share = np.cumsum(self.areas[seen][order])
+        share = self.areas[seen][order]
+        np.cumsum(share, out=share)
         low, high = np.searchsorted(share, [0.01 * share[-1], 0.99 * share[-1]])
         return float(values[order[low]]), float(values[order[high]])
 

@@ -217,8 +217,11 @@ class Tiling(Measures):
     ) -> None:
         """Write one self-contained page to explore, of a 2-D or a 3-D tiling; it opens without a network connection.
 
-        On a plane every tile is in the file (some 60 to 100 bytes each), however many there are; those below two pixels
-        are drawn together as the mean of their colours, and one by one as the reader zooms in.
+        On a plane every tile is in the file (some 60 to 100 bytes each); those below two pixels are drawn together as
+        the mean of their colours, and one by one as the reader zooms in. Of over two million tiles, more than
+        browsers hold, those are sent that reach furthest, and of the others the largest in each cell of a raster of
+        1,024 along the longer side, whose colour fills the gaps; the page says how much it shows. To see every tile,
+        tile a smaller window.
 
         In space there is a plane to cut with, whose section is computed from the cells as it is dragged; cells can be
         pulled apart; the decision boundary and a level set are translucent. The file has some 150 bytes a cell. Of over

@@ -1,7 +1,9 @@
 // Geometry of tiles for drawing and looking up, all in float64 until positions are handed to the GPU.
 //
 // A tile of over a pixel or two becomes a polygon; smaller ones are "dust", drawn as the mean of their colours in the
-// cells of a raster: what the exact picture looks like from that far. Nothing is left out at any zoom.
+// cells of a raster: what the exact picture looks like from that far. Nothing is left out at any zoom, unless there are
+// millions of tiles: then `data.rest` is a raster with the number of a tile in each cell, whose colour stands for those
+// that the data does not have.
 
 const FEW = 200_000 // tiles up to which as many as 12 outputs per corner are handed to the GPU
 const DUST = 2 // pixels: side of a raster cell, and extent below which a tile goes into it
@@ -156,11 +158,18 @@ export function dustImage(data, bounds, mesh, table, place) {
     }
   }
   for (let i = 0; i < sums.length; i += 4) {
-    if (!(sums[i + 3] > 0)) continue
-    for (let k = 0; k < 3; k++) pixels[i + k] = sums[i + k] / sums[i + 3]
+    const cell = i / 4, other = sums[i + 3] > 0 ? -1 : restAt(data.rest, x0 + (cell % width + 0.5) / across, y0 + (Math.floor(cell / width) + 0.5) / up)
+    if (!(sums[i + 3] > 0) && other < 0) continue
+    for (let k = 0; k < 3; k++) pixels[i + k] = other < 0 ? sums[i + k] / sums[i + 3] : table[place(other) + k]
     pixels[i + 3] = 255
   }
   return {width, height, pixels, box: [x0 - mesh.x, y0 - mesh.y, x1 - mesh.x, y1 - mesh.y]}
+}
+
+export function restAt(rest, x, y) { // the tile whose colour stands for those that the data does not have; -1: none is missing
+  if (!rest) return -1
+  const [x0, y0, x1, y1] = rest.box, column = Math.floor((x - x0) / (x1 - x0) * rest.width), row = Math.floor((y - y0) / (y1 - y0) * rest.height)
+  return column >= 0 && row >= 0 && column < rest.width && row < rest.height ? rest.tiles[row * rest.width + column] : -1
 }
 
 function dustBox({domain}, {x, y, half}) { // the mesh's box, as far as it lies in the domain

@@ -1,13 +1,15 @@
 // The words beside a tiling of a plane: what is under the pointer, controls. Shared by the page, the widget and the studio.
 
+import {restAt} from "./mesh.js"
 import {TilingView} from "./viewer.js"
 import {fillLegend, fillList, number, shown} from "./words.js"
 
 const MOST_OUTPUTS = 12
 
 export function tileRows(view, tile, x, y) { // what is known of the tile under the pointer, as pairs
+  if (tile < 0 && restAt(view.data.rest, x, y) >= 0) return [["tile", `one of ${view.data.rest.count.toLocaleString("en")} that are too small for this page`]]
   if (tile < 0) return [["tile", "none"]]
-  const outputs = view.outputs(tile, x, y), rows = [["tile", String(tile)]]
+  const outputs = view.outputs(tile, x, y), rows = [["tile", String(view.data.numbers?.[tile] ?? tile)]]
   for (const q of view.data.quantities) if (q.name !== "value" || !outputs.length) rows.push([q.label, shown(q, q.values[tile])])
   const order = outputs.map((value, i) => [`output ${i} here`, number(value), value])
   if (order.length > MOST_OUTPUTS) order.sort((a, b) => b[2] - a[2]).splice(MOST_OUTPUTS)

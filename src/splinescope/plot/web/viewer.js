@@ -5,7 +5,8 @@
 // data: {title, notes, vertices Float64Array[2V], offsets Uint32Array[K+1], corners Uint32Array[M],
 //        depths Uint8Array[M] (depth of the fold from a corner to the next, 0 on the domain's boundary),
 //        domain, anchors (lists of x, y), labels (a class per anchor, or empty), boundary Float64Array[4s] (segments), values Float32Array[V*C] (outputs),
-//        quantities [{name, label, log, low, high, categories, values[K]}]}
+//        quantities [{name, label, log, low, high, categories, values[K]}],
+//        numbers Uint32Array[K] (where tiles were left out, else null), rest (what stands for those, else null: see mesh.js)}
 //
 // The GPU only sees float32. Positions handed to it are relative to a nearby origin, subtracted in float64, and
 // tiles are clipped to a box a few times the view; so the picture stays sharp however deep the zoom.
@@ -135,7 +136,7 @@ export class TilingView {
   build() { // positions for the GPU, made anew only when the view leaves their box or shows much more or less
     const halfX = this.width / 2 / this.scale, halfY = this.height / 2 / this.scale, m = this.mesh
     const near = m && halfX * DEEPEST > m.half && (m.whole || (Math.abs(this.x - m.x) + halfX < m.half && Math.abs(this.y - m.y) + halfY < m.half))
-    const detailed = m && (!m.dust.length || this.scale < 2 * m.scale) && (this.count < MANY || this.scale > m.scale / 2)
+    const detailed = m && (!(m.dust.length || this.data.rest) || this.scale < 2 * m.scale) && (this.count < MANY || this.scale > m.scale / 2)
     if (near && detailed) return
     const half = BOX * Math.max(halfX, halfY), [x0, y0, x1, y1] = extent(this.data.domain)
     const whole = this.x - half <= x0 && this.x + half >= x1 && this.y - half <= y0 && this.y + half >= y1
@@ -146,7 +147,7 @@ export class TilingView {
   }
 
   dust() { // tiles too small to draw, as the mean of their colours
-    if (!this.mesh.dust.length) return this.painter.setDust(null)
+    if (!this.mesh.dust.length && !this.data.rest) return this.painter.setDust(null)
     const {table, levels, data} = this, {offsets, depths} = data
     const place = t => { // of its colour on the table
       if (this.quantity) return 4 * Math.min(255, Math.floor(levels[t] * 256))
