@@ -282,7 +282,7 @@ def test_comparison_gives_ratios() -> None:
     assert ss.compare_tilings(a, a).same_network
     with pytest.raises(ss.InputError, match="dimension"):
         ss.compare_tilings(a, cases.tiling("line"))
-    with pytest.raises(ss.InputError, match="b must be a Tiling .*got int"):
+    with pytest.raises(ss.InputError, match=r"b must be a Tiling .*got int"):
         ss.compare_tilings(a, 3)  # type: ignore[arg-type]
 
 

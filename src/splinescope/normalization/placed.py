@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from .._checks import as_rows, check_choice, check_pair, check_positive, check_whole
 from .._errors import InputError
-from ..network._export import unwrap
+from ..network.export import unwrap
 
 Criterion = Literal["mean", "median", "quantile", "gap", "weighted"]
 CRITERIA: tuple[str, ...] = ("mean", "median", "quantile", "gap", "weighted")
