@@ -46,6 +46,25 @@ def test_the_mean_is_the_total_least_squares_offset(layer):
         assert (objective(inner.mean(0) + step) > best).all()
 
 
+def test_smooth_activations_have_their_folds_where_their_units_are_zero(layer):
+    linear, x = layer
+    second = nn.Linear(7, 4, dtype=torch.float64)
+    net = nn.Sequential(linear, nn.GELU(), second, nn.SiLU(), nn.Linear(4, 2, dtype=torch.float64))
+    hidden = linear(x)
+    z = hidden, second(nn.functional.gelu(hidden))
+    for found, each, values, own in zip(
+        fold_distances(net, x), point_distances(net, x), z, (linear, second), strict=True
+    ):
+        expected = (values.abs() / own.weight.norm(dim=1)).detach()
+        np.testing.assert_allclose(each, expected, rtol=1e-10)
+        np.testing.assert_allclose(found.nearest, expected.amin(0), rtol=1e-10)
+        np.testing.assert_allclose(found.active, (values > 0).double().mean(0), rtol=1e-12)
+    with pytest.raises(ss.UnsupportedModelError, match="gelu is smooth"):
+        fold_distances(net, x, input_space=True)  # needs tiles
+    with pytest.raises(ss.UnsupportedModelError, match="traced with 1 gelu, 3 silu"):
+        point_distances(ss.trace(net, x, smooth=True), x, space="input")
+
+
 def test_batch_norm_in_train_mode_reaches_the_optimum(layer):
     linear, x = layer
     norm = nn.BatchNorm1d(7, momentum=1.0, dtype=torch.float64)

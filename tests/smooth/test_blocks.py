@@ -108,15 +108,52 @@ class Placed(nn.Module):
         return torch.relu(x + self.places)
 
 
-def test_a_failure_on_single_tokens_is_not_taken_for_mixing():
-    """Mixing is found by changing other tokens; a part that does not, and fails alone, is named with the reason."""
-    ids = torch.tensor([[0, 1, 2], [3, 4, 5]])
-    model = nn.Sequential(nn.Embedding(9, 4), Fixed()).eval()
-    with pytest.raises(UnsupportedModelError, match=r"1 treats each token by itself.*KeyError.*three tokens, please"):
-        ss.smooth.block(model, "1", ids)
-    part = ss.smooth.block(nn.Sequential(nn.Embedding(9, 4), Placed()).eval(), "1", ids)
+@pytest.mark.parametrize("kind", [Fixed, Placed])
+def test_a_part_that_is_another_on_single_tokens_is_one_of_sequences(kind):
+    model = nn.Sequential(nn.Embedding(9, 4), kind()).eval()
+    part = ss.smooth.block(model, "1", torch.tensor([[0, 1, 2], [3, 4, 5]]))
     assert not part.by_token
     assert part.inputs.shape == (2, 3, 4)
+    assert part(part.inputs).shape[:2] == (2, 3)
+
+
+@pytest.mark.parametrize("layer", [nn.BatchNorm1d(3), nn.Conv1d(3, 3, 1, groups=3), nn.GroupNorm(3, 3)], ids=repr)
+def test_channels_are_not_taken_for_tokens(layer):
+    x = torch.randn(4, 3, 5)
+    part = ss.smooth.block(nn.Sequential(nn.Identity(), layer).eval(), "1", x)
+    assert not part.by_token
+    assert torch.equal(part(part.inputs), layer(x))
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_a_method_is_a_part_too(activation):
+    """The MLP of torch's own encoder layer is no module of it, and its fast path calls none."""
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(6, 2, 8, batch_first=True, norm_first=True, activation=activation)
+    model = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
+    x = torch.randn(2, 4, 6)
+    part = ss.smooth.block(model, "layers.1._ff_block", x)
+    assert part.by_token
+    own = model.layers[1]
+    assert "_ff_block" not in vars(own)
+    assert not own._forward_pre_hooks
+    with torch.no_grad():
+        middle = model.layers[0](x)
+        middle = middle + own._sa_block(own.norm1(middle), None, None)
+        assert torch.allclose(part.inputs.reshape(2, 4, 6), own.norm2(middle), atol=1e-6)
+        assert torch.allclose(middle + part(part.inputs).reshape(2, 4, 6), model(x), atol=1e-6)
+    tiling = ss.tessellate(part, ss.Slice.segment(*part.inputs[:2]), tolerance=1e-2)
+    assert tiling.count > 3
+    assert tiling.sites[0].shape == (8,)
+    with pytest.raises(InputError, match=r"layers\.1\.norm2"):
+        ss.smooth.block(model, "layers.1.parameters", x)
+
+
+def test_what_entered_goes_with_the_part(model, ids):
+    for path in ("h.1.mlp", "h.1"):
+        part = ss.smooth.block(model, path, ids).float()
+        assert part.inputs.dtype == torch.float32
+        assert part(part.inputs).dtype == torch.float32
 
 
 @pytest.mark.parametrize("kind", [Mean, Mixer])
@@ -142,7 +179,10 @@ def test_every_tool_takes_a_part(model, ids):
     assert tiling.count > 3
     counts = ss.local_complexity(part, part.inputs, radius=0.3, directions=3).counts
     assert counts.shape == (14, 1)
-    assert ss.normalization.fold_distances(part, part.inputs) is not None
+    distances = ss.normalization.fold_distances(part, part.inputs)[0]
+    z = part.part[0](part.inputs) / part.part[0].weight.norm(dim=1)
+    assert np.allclose(distances.nearest, z.abs().amin(0).detach().numpy())
+    assert np.allclose(ss.token_geometry(part, part.inputs).nearest[0, :, 0], z.abs().amin(1).detach().numpy())
     assert len(ss.representation_geometry(part, part.inputs)) >= 2
     assert ss.local_map(part, part.inputs[:1]).gap < 1e-12
 

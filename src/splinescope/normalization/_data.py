@@ -54,10 +54,10 @@ def first_row(data: Any) -> Tensor:
     raise InputError("data must hold at least one row, got none.")
 
 
-def traced(model: nn.Module | SplineNetwork, data: Any) -> SplineNetwork:
-    """The model as a spline network, its input shape taken from the data."""
+def traced(model: nn.Module | SplineNetwork, data: Any, *, smooth: bool = False) -> SplineNetwork:
+    """The model as a spline network, with smooth activations if they will do, its input shape taken from the data."""
     example = first_row(data)
-    return model if isinstance(model, SplineNetwork) else trace(model, example)
+    return model if isinstance(model, SplineNetwork) else trace(model, example, smooth=smooth)
 
 
 def row_blocks(data: Any, program: Program) -> Iterator[Tensor]:

@@ -14,9 +14,10 @@ from torch import Tensor, nn
 
 from .._checks import check_choice
 from .._display import Result, table
-from .._errors import InputError
+from .._errors import InputError, UnsupportedModelError
 from .._parallel import by_rows
 from ..network import Program, Site, SplineNetwork
+from ..network.program import Smooth
 from ..tiling.differentiate import cuts, unit_distances
 from ._data import row_blocks, traced
 from ._layers import Layer, layers, value_shapes
@@ -193,13 +194,14 @@ def fold_distances(
     least value over the offset is $N\sigma^2/\|w\|^2$, reached where the fold passes through the mean, which is
     where batch norm puts it. The layer's inputs are the outputs of earlier folds that reach the unit (both ends of
     a skip connection); positions of a channel share one statistic. Stages of a max-pool have no offset and are left
-    out.
+    out. The fold of a smooth activation (GELU, SiLU, ...), as everywhere: where its unit is 0.
 
     Args:
         model: A module in evaluation mode, or a traced network. It is left as found.
         x: `[N, ...]`, or a loader of batches (or of tuples that start with one); read block by block.
         input_space: Also measure distances `|z| / ||grad z||` in the network's input space, exact within each
-            point's tile (beyond it, the fold continued straight). Costs min(D, U) passes instead of one.
+            point's tile (beyond it, the fold continued straight), so of piecewise-affine networks alone. Costs
+            min(D, U) passes instead of one.
         workers: Share the rows between so many processes (by joblib, whose `parallel_config` may send them to dask or
             ray); means then agree to rounding, all else exactly. Worth it from some seconds of work.
 
@@ -214,7 +216,7 @@ def fold_distances(
 
     Reference: Balestriero, Humayun, Baraniuk, "On the Geometry of Deep Learning", equation (8).
     """
-    program = traced(model, x).program()
+    program = _program(model, x, input_space)
     if workers is None:
         running = _measured(program, row_blocks(x, program), input_space)
     elif not isinstance(model, nn.Module):
@@ -227,6 +229,16 @@ def fold_distances(
                 statistics.merge(sums)
     shapes = value_shapes(program)
     return FoldDistances(tuple(statistics.result(shapes) for statistics in running))
+
+
+def _program(model: nn.Module | SplineNetwork, x: Any, input_space: bool) -> Program:
+    """What the model does; without smooth activations where distances need tiles."""
+    program = traced(model, x, smooth=not input_space).program()
+    if input_space and (soft := [step.site.label for step in program.steps if isinstance(step, Smooth)]):
+        raise UnsupportedModelError(
+            f"distances in input space need a piecewise-affine network; this one was traced with {', '.join(soft)}."
+        )
+    return program
 
 
 def _measured(program: Program, blocks: Iterable[Tensor], input_space: bool) -> list[_Running]:
@@ -244,7 +256,7 @@ def _measured(program: Program, blocks: Iterable[Tensor], input_space: bool) -> 
 @torch.inference_mode(False)
 def _sums(model: nn.Module, input_space: bool, rows: Tensor) -> list[_Sums]:
     """What one process finds of its rows, layer by layer."""
-    program = traced(model, rows).program()
+    program = _program(model, rows, input_space)
     return [statistics.sums for statistics in _measured(program, row_blocks(rows, program), input_space)]
 
 
@@ -256,10 +268,10 @@ def point_distances(model: nn.Module | SplineNetwork, x: Any, *, space: str = "l
         model: As for `fold_distances`.
         x: `[N, ...]`, or a loader as for `fold_distances`.
         space: "layer" for the layer's input space (exact), "input" for the network's (exact within the point's
-            tile). Infinite where a unit does not depend on the space's points.
+            tile, of piecewise-affine networks). Infinite where a unit does not depend on the space's points.
     """
     check_choice(space, "space", ("layer", "input"))
-    program = traced(model, x).program()
+    program = _program(model, x, space == "input")
     found, shapes = layers(program), value_shapes(program)
     norms = {layer.fold.output: torch.from_numpy(layer.weight_norms(shapes)[layer.groups]) for layer in found}
     parts: dict[str, list[Tensor]] = {name: [] for name in norms}

@@ -20,13 +20,14 @@ def block(model: nn.Module, path: str, x: Any, *, forward: Forward | None = None
     """A part of a network as a network of its own, with what enters it on real inputs.
 
     Every tool of this package then runs on the part: slices of its input space at three real tokens, tilings, distances
-    of the activations to the folds, local complexity, representation geometry. A part that treats each token by itself
-    (an MLP) becomes a network of one token `[N, D]`; another one (attention) of whole sequences `[N, T, D]`. Which it
-    is, is found by running it both ways.
+    of the activations to the folds, local complexity, representation geometry. A part that runs on single tokens and
+    gives them the same as among others (an MLP) becomes a network of one token `[N, D]`; any other (attention) of whole
+    sequences `[N, T, D]`. Which it is, is found by running it both ways.
 
     Args:
         model: A module in eval mode; the part is copied.
-        path: Of the part, e.g. "transformer.h.3.mlp".
+        path: Of the part, e.g. "transformer.h.3.mlp"; or of a method, e.g. "layers.3._ff_block", the MLP of a
+            `nn.TransformerEncoderLayer`.
         x: What the model takes: token ids, embeddings, images, or a mapping.
         forward: How to call the model on them.
         mask: `[B, T]` which tokens are real; the others are left out of `Block.inputs` (of one token each).
@@ -38,9 +39,9 @@ def block(model: nn.Module, path: str, x: Any, *, forward: Forward | None = None
         >>> import torch, splinescope as ss
         >>> layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
         >>> model = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
-        >>> part = ss.smooth.block(model, "layers.1.linear1", torch.randn(2, 5, 8))
+        >>> part = ss.smooth.block(model, "layers.1._ff_block", torch.randn(2, 5, 8))
         >>> part.inputs.shape, part(part.inputs).shape
-        (torch.Size([10, 8]), torch.Size([10, 16]))
+        (torch.Size([10, 8]), torch.Size([10, 8]))
     """
     if not isinstance(model, nn.Module):
         raise InputError(f"model must be a torch.nn.Module, got {type(model).__name__}.")
@@ -64,14 +65,15 @@ def block(model: nn.Module, path: str, x: Any, *, forward: Forward | None = None
         whole = main_tensor(call(call.x))
     if whole is None:
         raise UnsupportedModelError(f"{path} gives no floating-point tensor.")
-    if x.dim() == 3 and _by_token(call, x, whole):
+    form = _form_of_tokens(call, x, whole) if x.dim() == 3 else None
+    if form is not None:
         rows = x.flatten(0, 1)
         if mask is not None:
             kept = torch.as_tensor(mask).bool()
             if tuple(kept.shape) != tuple(x.shape[:2]):
                 raise InputError(f"mask must have shape {tuple(x.shape[:2])}, got {tuple(kept.shape)}.")
             rows = rows[kept.flatten()]
-        return Block(path, copy.deepcopy(call.module), (), {}, rows, by_token=True)
+        return Block(path, copy.deepcopy(call.module), (_Here(form),), {}, rows, by_token=True)
     args, kwargs = tree_map(_mark(call), call.args), tree_map(_mark(call), call.kwargs)
     if any(isinstance(a, Tensor) and a.dim() > 1 and len(a) == len(x) > 1 for a in (*args, *kwargs.values())):
         raise UnsupportedModelError(
@@ -96,14 +98,17 @@ class Block(nn.Module):
         self.train(part.training)
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.by_token:
-            output = main_tensor(self.part(x.unsqueeze(1)))
-            assert output is not None
-            return output.squeeze(1)
-        fill = lambda leaf: x if isinstance(leaf, _Here) else leaf  # noqa: E731
+        fill = lambda leaf: x.unflatten(0, leaf.form) if isinstance(leaf, _Here) else leaf  # noqa: E731
         output = main_tensor(self.part(*tree_map(fill, self._args), **tree_map(fill, self._kwargs)))
         assert output is not None
-        return output
+        return output.flatten(0, 1) if self.by_token and output.dim() > x.dim() else output
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Block:
+        """What entered goes where the weights go: to another dtype or device."""
+        super()._apply(fn, recurse)
+        move = lambda leaf: fn(leaf) if isinstance(leaf, Tensor) else leaf  # noqa: E731
+        self.inputs, self._args, self._kwargs = tree_map(move, (self.inputs, self._args, self._kwargs))
+        return self
 
     def extra_repr(self) -> str:
         what = "tokens" if self.by_token else "inputs"
@@ -111,7 +116,14 @@ class Block(nn.Module):
 
 
 class _Here:
-    """Stands for the input among the arguments of a part; known by its type, as copies of a block copy it too."""
+    """Stands for the input among the arguments of a part; known by its type, as copies of a block copy it too.
+
+    Attributes:
+        form: What its rows become.
+    """
+
+    def __init__(self, form: tuple[int, ...] = (-1,)) -> None:
+        self.form = form
 
 
 def _mark(call: PartCall) -> Any:
@@ -123,41 +135,27 @@ def _mark(call: PartCall) -> Any:
     return swap
 
 
-def _by_token(call: PartCall, x: Tensor, whole: Tensor) -> bool:
-    """Whether the part gives each token the same when it is alone."""
+def _form_of_tokens(call: PartCall, x: Tensor, whole: Tensor) -> tuple[int, ...] | None:
+    """How rows of single tokens enter a part that gives them the same as among others: as they are where it takes them
+    so (its units then have no axis of tokens), or as sequences of one. None where tokens matter to each other.
+    """
     others = [a for a in (*call.args, *call.kwargs.values()) if isinstance(a, Tensor) and a is not call.x]
     if others or whole.shape[:2] != x.shape[:2]:
-        return False
-    try:
-        with torch.no_grad():
-            alone = main_tensor(call.module(x.flatten(0, 1).unsqueeze(1)))
-    except Exception as error:  # a layer over the tokens cannot run on one, and its message may be of any kind
-        if _mixes(call, x, whole):
-            return False
-        raise UnsupportedModelError(
-            f"{call.path} treats each token by itself but fails on single ones ({type(error).__name__}: {error})."
-        ) from error
-    if alone is None or alone.shape != (x.shape[0] * x.shape[1], 1, *whole.shape[2:]):
-        return False
-    return _same(alone.squeeze(1), whole.flatten(0, 1), whole)
-
-
-def _mixes(call: PartCall, x: Tensor, whole: Tensor) -> bool:
-    """Whether what comes out at a token depends on another one. Any two tokens differ in a bit of their numbers: change
-    those that have it, then those that have not, and see whether the rest comes out as before.
-    """
-    noise = torch.randn(x.shape, generator=torch.Generator().manual_seed(0)).to(x) * x.std() + x.mean()
-    numbers = torch.arange(x.shape[1], device=x.device)
-    for bit in range((x.shape[1] - 1).bit_length()):
-        for kept in ((numbers >> bit) & 1 == 1, (numbers >> bit) & 1 == 0):
+        return None
+    rows, found = x.flatten(0, 1), None
+    for form in ((-1, 1), (-1,)):
+        try:
             with torch.no_grad():
-                changed = main_tensor(call(torch.where(kept[:, None], x, noise)))
-            if changed is None or not _same(changed[:, kept], whole[:, kept], whole):
-                return True
-    return False
+                alone = main_tensor(call.module(rows.unflatten(0, form)))
+        except Exception:  # a layer over tokens or channels cannot run on one, and its message may be of any kind
+            return found
+        if alone is None or alone.numel() != whole.numel() or not _same(alone.reshape(whole.shape), whole):
+            return found
+        found = form
+    return found
 
 
-def _same(a: Tensor, b: Tensor, scale: Tensor) -> bool:
-    """Equal up to rounding of numbers as large as those of `scale`."""
-    largest = float(scale.abs().max()) if scale.numel() else 1.0
-    return bool(((a - b).abs() <= 64 * torch.finfo(scale.dtype).eps ** 0.75 * largest).all())
+def _same(a: Tensor, b: Tensor) -> bool:
+    """Equal up to rounding."""
+    largest = float(b.abs().max()) if b.numel() else 1.0
+    return bool(((a - b).abs() <= 64 * torch.finfo(b.dtype).eps ** 0.75 * largest).all())

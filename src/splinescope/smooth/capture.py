@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import Tensor, nn
@@ -79,30 +81,68 @@ def capture(
     parts = {path: part_at(model, path) for path in paths}
     calls: dict[str, list[PartCall]] = {path: [] for path in paths}
 
-    def watch(path: str) -> Any:
-        def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def seeing(path: str) -> Any:
+        def see(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             args, kwargs = tree_map(_without_caches, args), {k: _without_caches(v) for k, v in kwargs.items()}
             tensors = [a for a in (*args, *kwargs.values()) if isinstance(a, Tensor) and a.is_floating_point()]
             if tensors:
                 calls[path].append(PartCall(path, module, tensors[0], args, kwargs))
 
-        return hook
+        return see
 
-    with undisturbed(model):
-        handles = [part.register_forward_pre_hook(watch(path), with_kwargs=True) for path, part in parts.items()]
-        try:
-            output = (forward or plain_call)(model, x)
-        finally:
-            for handle in handles:
-                handle.remove()
+    with undisturbed(model), contextlib.ExitStack() as stack:
+        for path, part in parts.items():
+            stack.enter_context(_watching(part, seeing(path)))
+        output = (forward or plain_call)(model, x)
     return output, calls
 
 
+@contextlib.contextmanager
+def _watching(part: nn.Module, see: Callable[..., None]) -> Iterator[None]:
+    """`see(part, args, kwargs)` before every call of a part."""
+    owner = part.owner if isinstance(part, Method) else part
+    handle = owner.register_forward_pre_hook(see if owner is part else _nothing, with_kwargs=True)
+    try:
+        if not isinstance(part, Method):
+            yield
+            return
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            see(part, args, kwargs)
+            return part(*args, **kwargs)
+
+        with mock.patch.object(owner, part.name, call):
+            yield
+    finally:
+        handle.remove()
+
+
+def _nothing(*_: Any) -> None:
+    """A hook on the owner of a method: with one, torch's encoder layers run as they are written."""
+
+
+class Method(nn.Module):
+    """A method of a module as a part of its own: `nn.TransformerEncoderLayer` has its MLP in `_ff_block`."""
+
+    def __init__(self, owner: nn.Module, name: str) -> None:
+        super().__init__()
+        self.owner, self.name = owner, name
+        self.train(owner.training)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return getattr(type(self.owner), self.name)(self.owner, *args, **kwargs)
+
+
 def part_at(model: nn.Module, path: str) -> nn.Module:
-    """The module at a path, or an error that names near ones."""
+    """The module at a path, or the method of a module, or an error that names near ones."""
     try:
         return model.get_submodule(path)
     except AttributeError as error:
+        owner, _, name = path.rpartition(".")
+        found = dict(model.named_modules()).get(owner)
+        if inspect.isfunction(getattr(type(found), name, None)) and not hasattr(nn.Module, name):
+            assert found is not None
+            return Method(found, name)
         import difflib
 
         known = [name for name, _ in model.named_modules() if name]
