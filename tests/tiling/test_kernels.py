@@ -37,3 +37,22 @@ def test_signs_are_those_beyond_the_tolerance():
     pos, neg = (np.full((1, 1), 77, np.uint64) for _ in range(2))
     kernels.sign_bits(cuts, np.full(5, 1e-12), 0, 1, pos, neg)
     assert (int(pos[0, 0]), int(neg[0, 0])) == (0b00001, 0b10000)
+
+
+def test_an_edge_is_cut_once_however_many_meet_in_its_vertex():
+    """Neighbours of a vertex lie side by side in the table up to some number, the others elsewhere in it."""
+    star = 100  # edges from one vertex, where the unit is -1, to others where it is 1
+    old, room = star + 1, 3 * star + 1  # for each edge twice
+    cuts = np.where(np.arange(old) == star, -1.0, 1.0)[:, None]
+    pos, neg = (np.concatenate([plane, np.zeros((2 * star, 1), np.uint64)]) for plane in planes(np.sign(cuts)))
+    names, points = np.arange(1, room + 1, dtype=np.uint64), np.arange(float(room))[:, None]
+    table = np.zeros((512, 2), np.uint64)
+    rest = (np.empty((room, 2), np.int32), np.empty((room, 2)), pos, neg, cuts, np.empty((2 * star, 1)))
+    made = []
+    for vertex in [*range(star), *range(star)]:
+        ends = (vertex, star) if len(made) < star else (star, vertex)
+        count = old + len(set(made))
+        arrays = (names, points, *rest, np.zeros((2 * star, 1), np.bool_), np.full(1, 1e-12), table)
+        made.append(edges.cut_edge(*ends, 0, 0, count, *arrays))
+    assert made == 2 * list(range(old, old + star))
+    np.testing.assert_array_equal(points[old : old + star, 0], (np.arange(star) + star) / 2)

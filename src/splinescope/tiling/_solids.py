@@ -165,8 +165,7 @@ class SolidRoom(Room):
         )  # fmt: skip
         scratch = (
             np.empty(largest, np.int8), np.empty(largest, np.int32), np.empty(largest, np.int32),
-            np.empty(largest, np.uint64), np.empty(largest, np.int32), np.empty(largest, np.int32),
-            np.empty((largest, words), np.uint64), np.empty(64 * words, np.int32),
+            np.empty(largest, np.uint64), np.empty(largest, np.int32), np.empty((largest, words), np.uint64),
         )  # fmt: skip
         status, total, pieces = kernels.split_cells(
             tiles.offsets, tiles.corners, masks, tiles.facet_offsets, tiles.labels, first, last, labels, count,

@@ -7,9 +7,9 @@ import numba.extending
 import numpy as np
 from llvmlite import ir
 
-from splinescope._compile import jit
+from splinescope._compile import in_place
 
-inlined = jit(inline="always")
+inlined = in_place(inline="always")
 """For helpers of inner loops: a call with a dozen arrays costs more than most of them do."""
 
 
@@ -47,7 +47,7 @@ def count_bits(context, word):
     return numba.types.int64(numba.types.uint64), generate
 
 
-@jit
+@in_place
 def sign_bits(cuts, tol, start, stop, pos, neg):
     """Fill the bit-planes of vertices start..stop from their pre-activations."""
     units = cuts.shape[1]
@@ -82,7 +82,7 @@ def range_mask(word_index, first, last):
     return mask
 
 
-@jit
+@in_place
 def count_cutting_units(offsets, corners, pos, neg, first, counts):
     """counts[i] = how many units >= first take both signs on tile i."""
     words = pos.shape[1]
@@ -98,7 +98,7 @@ def count_cutting_units(offsets, corners, pos, neg, first, counts):
         counts[i] = total
 
 
-@jit
+@in_place
 def nth_cutting_unit(offsets, corners, pos, neg, first, nth):
     """The unit just past the nth (from 1) unit >= first that takes both signs on some tile; all if fewer."""
     words = pos.shape[1]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from .bits import jit
+from splinescope._compile import in_place
 
 _TOGETHER = 2048  # elements whose sums stay in the nearest cache
 
 
-@jit
+@in_place
 def add_rows(rows, mid, rad, size, centre, reach, error):
     """Add, per element, mid @ rows to `centre`, rad @ |rows| to `reach` and size @ |rows| to `error`."""
     n, length = rows.shape
@@ -25,7 +25,7 @@ def add_rows(rows, mid, rad, size, centre, reach, error):
                 error[e] += s * abs(value)
 
 
-@jit
+@in_place
 def add_patches(values, starts, mid, rad, size, centre, reach, error):
     """`add_rows` for rows `[n, channels, h, w]` that start at places of an image `[channels, height, width]`."""
     n, channels, h, w = values.shape

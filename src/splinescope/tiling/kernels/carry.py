@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .bits import inlined, jit, lowest_bit
+from splinescope._compile import in_place
+
+from .bits import inlined, lowest_bit
 from .edges import cut_value, fill
 
 
@@ -14,7 +16,7 @@ def conflict_of(a, b, w, pos, neg):
     return (pos[a, w] & neg[b, w]) | (neg[a, w] & pos[b, w])
 
 
-@jit
+@in_place
 def conflicting_units(start, stop, parents, weights, pos, neg, cuts, new_cuts, filled, found):
     """OR into `found` (bit words) the units on which the parents of a new vertex start..stop have opposite signs.
 
@@ -42,14 +44,14 @@ def _combine(q, parents, weights, rows):
         row[i] = s * row_a[i] + t * row_b[i]
 
 
-@jit
+@in_place
 def carry(start, stop, parents, weights, rows):
     """Rows of new vertices for a value on which the fold has no effect: the convex combination of the parents'."""
     for q in range(start, stop):
         _combine(q, parents, weights, rows)
 
 
-@jit
+@in_place
 def carry_bits(start, stop, parents, words):
     """Bits of new vertices that are set where a parent's is."""
     for q in range(start, stop):
@@ -57,7 +59,7 @@ def carry_bits(start, stop, parents, words):
             words[q, w] = words[parents[q, 0], w] | words[parents[q, 1], w]
 
 
-@jit
+@in_place
 def straighten(cuts, slopes, gains, elements, out):
     """Replace in a fold's output the bend of each unit, gain * relu(z), by the line gain * slope * z."""
     for v in range(cuts.shape[0]):
@@ -80,7 +82,7 @@ def _bend(j, q, parents, weights, pos, cuts, new_cuts):
     return z - s * max(za, 0.0) - t * max(zb, 0.0)
 
 
-@jit
+@in_place
 def carry_dense(
     start, stop, parents, weights, pos, neg, cuts, new_cuts, rows, gains, slots, columns
 ):  # fmt: skip
@@ -99,7 +101,7 @@ def carry_dense(
                     row[i] += c * column[i]
 
 
-@jit
+@in_place
 def carry_sparse(
     start, stop, parents, weights, pos, neg, cuts, new_cuts, rows,
     gains, slots, starts, indices, entries,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from splinescope._compile import jit
+from splinescope._compile import in_place
 
 from .bits import count_bits, inlined, lowest_bit, range_mask
 from .edges import DONE, STACK_FULL, TABLE_FULL, TILES_FULL, VERTICES_FULL, cut_edge
@@ -37,7 +37,7 @@ def _shared(a, b, masks):
     return total
 
 
-@jit
+@in_place
 def _alone(a, b, start, stop, masks):
     """Whether no third corner of the cell lies on all facets that two corners share."""
     for c in range(start, stop):
@@ -67,19 +67,18 @@ def joined(a, b, start, stop, masks, dimension):
 
 
 @inlined
-def _partners(a, downs, below, below_masks, masks, dimension, partners):
-    """Fill `partners` with the corners below a fold that share at least d - 1 facets with corner a above it."""
-    found = 0
-    if masks.shape[1] == 1:  # nearly always; no branches: one pair in ten is an edge, and nobody can guess which
+def _near(a, first, last, below, below_masks, masks, dimension):
+    """The corners below[first:last] (64 at most) that share at least d - 1 facets with corner a, as bits."""
+    near = np.uint64(0)
+    if masks.shape[1] == 1:  # nearly always; no branches: the compiler takes several corners at once
         of_a = masks[a, 0]
-        for i in range(downs):
-            partners[found] = below[i]
-            found += count_bits(of_a & below_masks[i]) >= dimension - 1
+        for i in range(first, last):
+            enough = count_bits(of_a & below_masks[i]) >= dimension - 1
+            near |= np.uint64(enough) << np.uint64(i - first)
     else:
-        for i in range(downs):
-            partners[found] = below[i]
-            found += _shared(a, below[i], masks) >= dimension - 1
-    return found
+        for i in range(first, last):
+            near |= np.uint64(_shared(a, below[i], masks) >= dimension - 1) << np.uint64(i - first)
+    return near
 
 
 @inlined
@@ -103,30 +102,52 @@ def _tally(start, stop, masks, w, dimension):
     return enough | equal
 
 
-@jit
-def _drop_facets(start, stop, masks, facets, fstart, fstop, dimension, places):
+@in_place
+def _drop_facets(start, stop, masks, facets, fstart, fstop, dimension):
     """Take out the facets on which fewer than d corners of a cell lie, in place; returns the end of the list."""
     count = fstop - fstart
     kept = 0
     for w in range((count + 63) // 64):
-        enough = _tally(start, stop, masks, w, dimension)
-        for f in range(64 * w, min(64 * w + 64, count)):
-            facets[fstart + kept] = facets[fstart + f]
-            stays = np.int64((enough >> np.uint64(f % 64)) & np.uint64(1))
-            places[f] = kept if stays else -1
-            kept += stays
-    if kept == count:
-        return fstop
-    for c in range(start, stop):
-        for w in range(masks.shape[1]):  # facets only move down, so words before this one are done
-            rest = masks[c, w]
-            masks[c, w] = np.uint64(0)
-            while rest != 0:
-                to = places[64 * w + lowest_bit(rest)]
-                rest &= rest - np.uint64(1)
-                if to >= 0:
-                    masks[c, to // 64] |= np.uint64(1) << np.uint64(to % 64)
+        stay = _tally(start, stop, masks, w, dimension) & range_mask(w, 0, count)
+        place, rest = kept, stay
+        while rest != 0:
+            facets[fstart + kept] = facets[fstart + 64 * w + lowest_bit(rest)]
+            rest &= rest - np.uint64(1)
+            kept += 1
+        _close_gaps(start, stop, masks, w, place, stay)
     return fstart + kept
+
+
+@inlined
+def _close_gaps(start, stop, masks, w, place, stay):
+    """Move the bits `stay` of word w of a cell's masks together, in order, to `place` and on; the others go.
+
+    Bits on their way down by 1, 2, 4, ... places: where an odd number of gaps lies below a bit, it moves by one; of
+    what is left, half, and so on. The same steps for every corner.
+    """
+    gaps = ~stay << np.uint64(1)  # below the bit at hand
+    left = stay
+    for c in range(start, stop):
+        masks[c, w] &= stay
+    for step in range(6):
+        odd = gaps
+        for shift in range(6):
+            odd ^= odd << np.uint64(1 << shift)
+        moving = odd & left
+        if moving != 0:
+            for c in range(start, stop):
+                part = masks[c, w] & moving
+                masks[c, w] = (masks[c, w] ^ part) | (part >> np.uint64(1 << step))
+        left = (left ^ moving) | (moving >> np.uint64(1 << step))
+        gaps &= ~odd
+    if w > 0:  # facets only move down, so words before this one are done
+        to, shift = place // 64, np.uint64(place % 64)
+        for c in range(start, stop):
+            bits = masks[c, w]
+            masks[c, w] = np.uint64(0)
+            masks[c, to] |= bits << shift
+            if shift != 0 and to + 1 <= w:
+                masks[c, to + 1] |= bits >> (np.uint64(64) - shift)
 
 
 @inlined
@@ -197,13 +218,13 @@ def _sides(start, stop, corners, masks, k, pos, neg, signs, above, below, below_
     return ups, downs, upper_pos, upper_neg, lower_pos, lower_neg
 
 
-@jit
+@in_place
 def split_cells(
     offsets, corners, masks, facet_offsets, facets, first, last, labels, count,
     names, points, parents, weights, pos, neg, cuts, new_cuts, filled, tol, table,
     out_offsets, out_corners, out_masks, out_facet_offsets, out_facets,
     stack_corners, stack_masks, stack_starts, stack_stops, stack_facets, stack_facet_starts, stack_words, stack_left,
-    signs, above, below, below_masks, partners, fresh, fresh_masks, places,
+    signs, above, below, below_masks, fresh, fresh_masks,
 ):  # fmt: skip
     """Cut every cell along the folds of units first <= k < last, in ascending order of k.
 
@@ -241,7 +262,7 @@ def split_cells(
             k = 64 * w_cut + lowest_bit(left) if left != 0 else -1
             left &= left - np.uint64(1)
             if k < 0 or fstop - fstart == 64 * words:
-                fstop = _drop_facets(start, stop, stack_masks, stack_facets, fstart, fstop, dimension, places)
+                fstop = _drop_facets(start, stop, stack_masks, stack_facets, fstart, fstop, dimension)
             if k < 0:
                 at, fat = out_offsets[cells], out_facet_offsets[cells]
                 full = cells + 2 > out_offsets.shape[0] or at + stop - start > out_corners.shape[0]
@@ -268,11 +289,14 @@ def split_cells(
             )
             new_pos = new_neg = np.uint64(0)
             made = 0
-            for i_up in range(ups):
-                a = above[i_up]
+            blocks = (downs + 63) // 64
+            for pair in range(ups * blocks):
+                a, block = above[pair // blocks], 64 * (pair % blocks)
+                near = _near(a, block, min(block + 64, downs), below, below_masks, stack_masks, dimension)
                 simple = _facets_of(a, stack_masks) == dimension  # then any d - 1 of its facets meet in an edge
-                for i_down in range(_partners(a, downs, below, below_masks, stack_masks, dimension, partners)):
-                    b = partners[i_down]
+                while near != 0:
+                    b = below[block + lowest_bit(near)]
+                    near &= near - np.uint64(1)
                     simple_end = simple or _facets_of(b, stack_masks) == dimension
                     if not simple_end and not _alone(a, b, start, stop, stack_masks):
                         continue

@@ -6,10 +6,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .bits import inlined, jit, lowest_bit, mix
+from splinescope._compile import in_place
+
+from .bits import inlined, lowest_bit, mix
 
 DONE, VERTICES_FULL, TILES_FULL, STACK_FULL, TABLE_FULL = 0, 1, 2, 3, 4
 """What a cutting kernel returns instead of growing arrays: done, or what was too small; the caller repeats it."""
+
+_CROWDED = 8  # places looked at about an edge's vertex: where many meet, the others are spread over the table
 
 
 class Vertices(NamedTuple):
@@ -29,7 +33,7 @@ class Vertices(NamedTuple):
     filled: np.ndarray
 
 
-@jit
+@in_place
 def fill(vertex, w, parents, weights, pos, neg, cuts, new_cuts, filled):
     """Make word w of a vertex's pre-activations available in `new_cuts`, its ancestors' first.
 
@@ -66,6 +70,13 @@ def fill(vertex, w, parents, weights, pos, neg, cuts, new_cuts, filled):
 
 
 @inlined
+def make_filled(vertex, w, parents, weights, pos, neg, cuts, new_cuts, filled):
+    """`fill` where there is anything to do: a call with nine arrays costs more than finding that there is not."""
+    if vertex >= cuts.shape[0] and not filled[vertex - cuts.shape[0], w]:
+        fill(vertex, w, parents, weights, pos, neg, cuts, new_cuts, filled)
+
+
+@inlined
 def cut_value(vertex, j, cuts, new_cuts):
     """Pre-activation j of a vertex (for a new vertex, its word must have been filled)."""
     old = cuts.shape[0]
@@ -77,20 +88,25 @@ def cut_edge(
     end0, end1, k, label, count, names, points, parents, weights, pos, neg, cuts, new_cuts, filled, tol, table
 ):  # fmt: skip
     """The vertex where unit k is zero on the edge between two others: found in the table, or made at index `count`."""
-    key = (np.uint64(min(end0, end1)) << np.uint64(32)) | np.uint64(max(end0, end1))
+    lower, higher = np.uint64(min(end0, end1)), np.uint64(max(end0, end1))
+    key = (lower << np.uint64(32)) | higher
     mask = np.uint64(table.shape[0] - 1)
-    h = key * np.uint64(0x9E3779B97F4A7C15)
-    slot = (h >> np.uint64(24)) & mask
+    mixed = key * np.uint64(0x9E3779B97F4A7C15)
+    # vertices that are made one after the other lie near each other in the table, as they do in the tiles
+    slot = ((higher << np.uint64(1)) + (mixed >> np.uint64(62))) & mask
+    probes = 0
     while table[slot, 0] != 0:  # no key is 0: the larger of two vertices is at least 1
         if table[slot, 0] == key:
             return np.int64(table[slot, 1])
-        slot = (slot + np.uint64(1)) & mask
+        probes += 1
+        slot = slot + np.uint64(1) if probes != _CROWDED else mixed >> np.uint64(24)
+        slot &= mask
     table[slot, 0] = key
     table[slot, 1] = count
     q = count
     a, b = (end0, end1) if names[end0] < names[end1] else (end1, end0)
-    fill(a, k // 64, parents, weights, pos, neg, cuts, new_cuts, filled)
-    fill(b, k // 64, parents, weights, pos, neg, cuts, new_cuts, filled)
+    make_filled(a, k // 64, parents, weights, pos, neg, cuts, new_cuts, filled)
+    make_filled(b, k // 64, parents, weights, pos, neg, cuts, new_cuts, filled)
     za = cut_value(a, k, cuts, new_cuts)
     zb = cut_value(b, k, cuts, new_cuts)
     s = zb / (zb - za)
@@ -111,8 +127,8 @@ def cut_edge(
         p = (pa | pb) & ~conflict
         n = (na | nb) & ~conflict
         if conflict != 0:
-            fill(a, w, parents, weights, pos, neg, cuts, new_cuts, filled)
-            fill(b, w, parents, weights, pos, neg, cuts, new_cuts, filled)
+            make_filled(a, w, parents, weights, pos, neg, cuts, new_cuts, filled)
+            make_filled(b, w, parents, weights, pos, neg, cuts, new_cuts, filled)
         while conflict != 0:
             low = conflict & (~conflict + np.uint64(1))
             j = w * 64 + lowest_bit(conflict)
@@ -127,7 +143,7 @@ def cut_edge(
     return q
 
 
-@jit
+@in_place
 def keep_ancestors(used, first_new, parents):
     """Mark the parents, within this fold, of every marked vertex (new vertices come after their parents)."""
     for q in range(used.shape[0] - 1, first_new - 1, -1):

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from splinescope._compile import jit
+from splinescope._compile import in_place, jit
 
 from .bits import count_bits, mix
 from .mesh import loses
 
 
-@jit
+@in_place
 def lies_on(c, f, masks):
     return (masks[c, f // 64] >> np.uint64(f % 64)) & np.uint64(1) != 0
 
 
-@jit
+@in_place
 def real_facets(offsets, masks, facet_offsets, dimension, real):
     """Mark the slots that are facets indeed: at least d corners, not all of them on another facet of the cell.
 
@@ -72,7 +72,7 @@ def keep_slots(offsets, masks, facet_offsets, real):
             masks[c] = row
 
 
-@jit
+@in_place
 def facet_keys(offsets, corners, masks, facet_offsets, keys, sizes):
     """A 64-bit key per slot that depends on its set of vertices alone, and how many there are."""
     for i in range(offsets.shape[0] - 1):
@@ -87,7 +87,7 @@ def facet_keys(offsets, corners, masks, facet_offsets, keys, sizes):
             sizes[facet_offsets[i] + f] = size
 
 
-@jit
+@in_place
 def list_facets(slots, cells, offsets, corners, masks, facet_offsets, dimension, starts, places):
     """The corners (places in `corners`) of chosen slots of the given cells as CSR lists; in 3-D around the polygon.
 
@@ -115,7 +115,7 @@ def list_facets(slots, cells, offsets, corners, masks, facet_offsets, dimension,
                         break
 
 
-@jit
+@in_place
 def _subface(level, f, g, needed, count, first, masks, sets, sizes):
     """Fill sets[level + 1] with the corners of the face sets[level] on facet g if that is a facet of the face
     without its apex; returns whether it is."""
@@ -147,7 +147,7 @@ def _subface(level, f, g, needed, count, first, masks, sets, sizes):
     return True
 
 
-@jit
+@in_place
 def _normal(rows, columns, normal):
     """A vector at right angles to the d - 1 rows, as long as the volume of the box they span; rows are used up."""
     d = rows.shape[1]
@@ -288,7 +288,7 @@ def cell_moments(facet_offsets, offsets, corners, points, walls, vectors, centre
             middles[i, x] = inner[x] + (middles[i, x] / total * d / (d + 1) if total > 0.0 else 0.0)
 
 
-@jit
+@in_place
 def _facet_loses(i, f, offsets, corners, masks, j, stage, final, elements, windows, tol):
     """Whether unit j of a stage loses its tournament somewhere on facet f of cell i."""
     for c in range(offsets[i], offsets[i + 1]):
@@ -297,7 +297,7 @@ def _facet_loses(i, f, offsets, corners, masks, j, stage, final, elements, windo
     return False
 
 
-@jit
+@in_place
 def mark_lost_facets(
     offsets, corners, masks, facet_offsets, labels, low, stage, final, elements, windows, tol
 ):  # fmt: skip
@@ -311,7 +311,7 @@ def mark_lost_facets(
                 labels[s] = -2 - labels[s]
 
 
-@jit
+@in_place
 def keep_shared_facets(
     offsets, corners, masks, facet_offsets, labels, low, high, cuts, cut_tol, stage, final, elements, windows, tol
 ):  # fmt: skip

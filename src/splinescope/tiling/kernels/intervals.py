@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from .bits import jit, next_cutting_unit
+from splinescope._compile import in_place
+
+from .bits import next_cutting_unit
 from .edges import DONE, STACK_FULL, TABLE_FULL, TILES_FULL, VERTICES_FULL, cut_edge
 
 
-@jit
+@in_place
 def split_intervals(
     offsets, corners, labels, first, last, unit_labels, count,
     names, points, parents, weights, pos, neg, cuts, new_cuts, filled, tol, table,

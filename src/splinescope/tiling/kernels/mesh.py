@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from .bits import jit
+from splinescope._compile import in_place
 
 
-@jit
+@in_place
 def _wall(c, start, stop, corners):
     """The two ends of the wall that starts at corner c of a tile (in 1-D a wall is a point)."""
     if stop - start == 2:
@@ -15,13 +15,13 @@ def _wall(c, start, stop, corners):
     return corners[c], corners[c + 1 if c + 1 < stop else start]
 
 
-@jit
+@in_place
 def loses(v, j, stage, final, elements, windows, tol):
     """Whether the winner of a stage's unit j is not the winner of its whole window at vertex v."""
     return abs(final[v, windows[j]] - stage[v, elements[j]]) > tol[windows[j]]
 
 
-@jit
+@in_place
 def mark_lost_walls(offsets, corners, labels, low, stage, final, elements, windows, tol):
     """Relabel as -2 - label the walls of one stage of a tournament (labels from `low`) whose winner loses later.
 
@@ -38,7 +38,7 @@ def mark_lost_walls(offsets, corners, labels, low, stage, final, elements, windo
                     labels[c] = -2 - labels[c]
 
 
-@jit
+@in_place
 def keep_shared_walls(offsets, corners, labels, low, high, cuts, cut_tol, stage, final, elements, windows, tol):
     """Give back their labels (low <= label < high) to marked walls that some unit of a stage draws as well and wins.
 
@@ -65,7 +65,7 @@ def keep_shared_walls(offsets, corners, labels, low, high, cuts, cut_tol, stage,
                     break
 
 
-@jit
+@in_place
 def number_vertices(names, corners, keys, values, known, ids, firsts):
     """Number vertices by name in order of first appearance among `corners`; returns how many there are.
 
@@ -88,7 +88,7 @@ def number_vertices(names, corners, keys, values, known, ids, firsts):
     return count
 
 
-@jit
+@in_place
 def farthest(points, ids, others, corners):
     """Largest |points[ids] - others[corners]|."""
     far = 0.0
@@ -98,7 +98,7 @@ def farthest(points, ids, others, corners):
     return far
 
 
-@jit
+@in_place
 def replace_tiles(
     offsets, corners, labels, become, merged_offsets, merged_corners, merged_labels, ids,
     out_offsets, out_corners, out_labels,
@@ -130,7 +130,7 @@ def replace_tiles(
     return tiles
 
 
-@jit
+@in_place
 def tiles_around(offsets, corners, labels, chosen, around, at_boundary):
     """For each chosen vertex, count the tiles that have it as a corner, and say whether a wall without a label has."""
     for i in range(offsets.shape[0] - 1):
@@ -143,7 +143,7 @@ def tiles_around(offsets, corners, labels, chosen, around, at_boundary):
                     at_boundary[corners[c]] = True
 
 
-@jit
+@in_place
 def enter_again(keys, values, larger_keys, larger_values):
     """Enter what a table of `number_vertices` holds into a larger, empty one."""
     mask = np.uint64(larger_keys.shape[0] - 1)
@@ -157,7 +157,7 @@ def enter_again(keys, values, larger_keys, larger_values):
         larger_values[slot] = values[i]
 
 
-@jit
+@in_place
 def polygon_areas(offsets, corners, points, areas):
     """Signed areas by the shoelace formula about the first corner (so that far-away origins cost no digits)."""
     for i in range(offsets.shape[0] - 1):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .bits import inlined, jit, next_cutting_unit, sign_of
+from splinescope._compile import in_place
+
+from .bits import inlined, next_cutting_unit, sign_of
 from .edges import DONE, STACK_FULL, TABLE_FULL, TILES_FULL, VERTICES_FULL, cut_edge
 
 
@@ -28,7 +30,7 @@ def _crossing(corners, start, stop, at, k, side, pos, neg):
             zero = j
 
 
-@jit
+@in_place
 def split_polygons(
     offsets, corners, labels, first, last, unit_labels, count,
     names, points, parents, weights, pos, neg, cuts, new_cuts, filled, tol, table,
@@ -108,7 +110,7 @@ def split_polygons(
     return DONE, count, tiles
 
 
-@jit
+@in_place
 def _child(corners, labels, start, stop, top, first, first_at, last, last_at, label):
     """Write at `top` the part of polygon start..stop from the crossing `first` to the crossing `last`.
 
