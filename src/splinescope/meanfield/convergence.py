@@ -144,7 +144,8 @@ def _of_seed(
         tell(number)
         run = flow(start(width, generator), data, loss, times=[0.0, time], rtol=rtol, atol=rtol * 1e-2)
         f = outputs(run.a[-1], run.b[-1], data, run.activation)
-        runs.append((*(ParticleMeasure(run.a[i], run.b[i]) for i in (0, -1)), f))
+        first, last = (ParticleMeasure(run.a[i], run.b[i]) for i in (0, -1))
+        runs.append((first, last, f))
     pairs = list(itertools.pairwise(runs))
     return np.array(
         [
