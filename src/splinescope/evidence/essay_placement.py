@@ -56,14 +56,15 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
     )
     claims = (
         judged(
-            "Essay, placement: before the non-linearity, batch norm lays every fold of every layer through the data.",
+            "Before the non-linearity, batch norm lays every fold of every layer through the data (essay, placement of "
+            "the normalisation).",
             f"share of units with data on both sides, {seeds} networks {depth} x {width}, {text}",
             holds=[Check("least share over layers and networks", float(values["before"].min()), ">", 1 - 1e-9,
                          "a centred unit that is not constant has both signs")],
         ),
         judged(
-            "Placed after the non-linearity it does so too (corrected: more than no normalisation does, but not for "
-            "all folds, and not for the first layer's).",
+            "Placed after the non-linearity it does so too (essay, placement of the normalisation). Corrected: more "
+            "than no normalisation does, but not for all folds, and not for the first layer's.",
             f"{text}; least difference before - after in the last layer {gain.min():.2f}",
             holds=[Check("least share over layers and networks", float(values["after"].min()), ">", 0.99, "all folds")],
             corrected=[

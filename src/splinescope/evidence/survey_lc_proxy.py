@@ -100,8 +100,9 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                          0.9, "surely not at one radius")],
         ),
         judged(
-            "The vertex test finds every fold (corrected: only where no earlier fold bends inside, that is, for small "
-            "radii; it never counts one that is not there).",
+            "The vertices tell every fold (survey, 'The dynamic geometry of learning', local complexity by a frame). "
+            "Corrected: only where no earlier fold bends inside, that is, for small radii; they never tell one that is "
+            "not there.",
             f"equal to the exact count: {text}; overcounts: {over} of {total}",
             holds=[Check("agreement at the largest radius", agree[RADII[-1]], ">", 0.99, "every fold")],
             corrected=[
@@ -110,9 +111,8 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             ],
         ),
         judged(
-            "N hyperplanes cut a d-dimensional neighbourhood into at most sum_{j <= d} C(N, j) tiles (corrected: "
-            "if none "
-            "of them bends inside).",
+            "N hyperplanes cut a d-dimensional neighbourhood into at most sum_{j <= d} C(N, j) tiles (survey, 'The "
+            "dynamic geometry of learning', on Zaslavsky's bound). Corrected: if none of them bends inside.",
             f"three folds of a sawtooth make {teeth} tiles of the line, where the bound says "
             f"{zaslavsky(folds, 1)}; the random networks exceed it in {beaten} of {total} neighbourhoods of the plane",
             holds=[Check("tiles of the sawtooth", float(teeth), "<", zaslavsky(folds, 1) + 0.5, "the bound itself")],
