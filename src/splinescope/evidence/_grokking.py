@@ -182,14 +182,6 @@ def train_all(settings: list[Setting], progress: Progress | None, share: float =
     return runs
 
 
-def spread(values: list[float]) -> str:
-    """A mean with its range over seeds, as text."""
-    array = np.asarray(values)
-    if len(array) == 1:
-        return f"{array[0]:.2f} (1 seed)"
-    return f"{array.mean():.2f} ({array.min():.2f} to {array.max():.2f}, {len(array)} seeds)"
-
-
 def quick(seed: int, **changes: Any) -> Setting:
     """A small network on few digits at a high rate, for a second."""
     options = {"steps": 400, "width": 32, "train": 100, "rate": 4e-3, "points": 30, "per_decade": 3, **changes}

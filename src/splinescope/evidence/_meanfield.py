@@ -1,20 +1,14 @@
-"""What the mean-field experiments share: random problems, the ring of neurons, a figure."""
+"""What the mean-field experiments share: random problems, the ring of neurons."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from ..meanfield import Data, GaussianInputs, TwoLayerBN
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 
 EXACT = "an identity: what is left is rounding of float64 sums"
 
@@ -59,17 +53,3 @@ def random_neurons(m: int, seed: int, *, length: float = 1.0) -> TwoLayerBN:
     a = torch.randn(m, generator=generator, dtype=torch.float64)
     b = torch.randn(m, 2, generator=generator, dtype=torch.float64)
     return TwoLayerBN(a, length * b / b.norm(dim=1, keepdim=True), "relu")
-
-
-def panels(columns: int, *, height: float = 3.6) -> tuple[Figure, list[Axes]]:
-    """A figure with a row of axes."""
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(1, columns, figsize=(4.6 * columns, height), layout="constrained", squeeze=False)
-    return figure, list(axes[0])
-
-
-def spread(values: Any) -> str:
-    """Mean and range of a few numbers."""
-    array = np.asarray(values, dtype=np.float64)
-    return f"{array.mean():.3g} [{array.min():.3g}, {array.max():.3g}]"

@@ -8,8 +8,9 @@ import numpy as np
 import torch
 
 from ..representation import full_rank_width
-from ._decomposed import circle, subplots
+from ._data import circle
 from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
+from ._figures import subplots
 
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:

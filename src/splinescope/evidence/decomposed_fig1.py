@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from ..representation import random_network, representation_geometry
-from ._decomposed import subplots
 from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
+from ._figures import subplots
 
 KINDS: dict[str, dict[str, Any]] = {
     "linear": {"components": ()},

@@ -9,9 +9,11 @@ import torch
 from torch import nn
 
 from ..representation import random_network, representation_geometry
-from ._decomposed import digits, spread, subplots
+from ._data import digits
 from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
+from ._figures import subplots
 from ._intervals import interval
+from ._words import span
 
 KINDS: dict[str, dict[str, Any]] = {
     "batch norm": {"components": ("rc", "rs", "nl"), "init": "default"},
@@ -54,9 +56,9 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             judged(
                 "At depth, batch norm keeps the rank of a batch; plain ReLU layers lose it (Figure 2).",
                 f"rank of {width} digits at depth {depths[-1]}, tolerance 1e-2, {seeds} networks: "
-                + ", ".join(f"{kind} {spread(r)}" for kind, r in found.items())
+                + ", ".join(f"{kind} {span(r)}" for kind, r in found.items())
                 + "; effective rank: "
-                + ", ".join(f"{kind} {spread(row['effective'])}" for kind, row in deepest.items()),
+                + ", ".join(f"{kind} {span(row['effective'])}" for kind, row in deepest.items()),
                 holds=[Check("least rank with batch norm over largest with He weights", keeps, ">", 3.0,
                              "far above what seeds do to either")],
             ),

@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from ..data.digits import digits
 from ..data.fashion import fashion_mnist
 from ..representation import random_network, representation_geometry
-from ._decomposed import spread, subplots
 from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
+from ._figures import subplots
+from ._words import span
 
 KINDS: dict[str, dict[str, Any]] = {
     "batch norm": {"components": ("rc", "rs", "nl"), "init": "default"},
@@ -42,7 +43,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             judged(
                 "At depth, batch norm keeps the rank of a batch; plain ReLU layers lose it (Figure 2, its own data).",
                 f"rank of {width} images of clothes behind {depths[-1]} layers, tolerance 1e-2, {seeds} networks: "
-                + ", ".join(f"{kind} {spread(values)}" for kind, values in ranks.items()),
+                + ", ".join(f"{kind} {span(values)}" for kind, values in ranks.items()),
                 holds=[Check("least rank with batch norm over largest with He weights",
                              min(ranks["batch norm"]) / max(ranks["He"]), ">", 3.0,
                              "far above what seeds do to either, as for the digits")],

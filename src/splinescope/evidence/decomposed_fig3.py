@@ -9,8 +9,9 @@ import torch
 from torch import nn
 
 from ..representation import LayerGeometry, odd_point, random_network, representation_geometry
-from ._decomposed import spread, subplots
 from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
+from ._figures import subplots
+from ._words import span
 
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
@@ -51,9 +52,9 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             judged(
                 "Through depth the batch becomes a cluster and one odd point, far away and orthogonal.",
                 f"{seeds} networks (n = {n}, width {width}, depth {depth}): odd length over median length "
-                f"{spread(ratio)} (n - 1 = {n - 1}), angle {spread(angle)} degrees, cluster within "
-                f"{spread([r['cluster_angle'] for r in runs])} degrees; at depth 10 its length is only "
-                f"{spread([r['early_isolation'] for r in runs])} times the longest of the others",
+                f"{span(ratio)} (n - 1 = {n - 1}), angle {span(angle)} degrees, cluster within "
+                f"{span([r['cluster_angle'] for r in runs])} degrees; at depth 10 its length is only "
+                f"{span([r['early_isolation'] for r in runs])} times the longest of the others",
                 holds=[
                     Check("odd length over the next longest, least", isolated, ">", 3.0, "no other stands out"),
                     Check("angle to the cluster, least", min(angle), ">", 85.0, "'orthogonal' to 5 degrees"),

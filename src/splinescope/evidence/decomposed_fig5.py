@@ -8,8 +8,9 @@ import numpy as np
 import torch
 
 from ..representation import arc_cosine, random_network, representation_geometry
-from ._decomposed import digits, log_ticks, subplots
+from ._data import digits
 from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
+from ._figures import log_ticks, subplots
 
 KINDS: dict[str, dict[str, Any]] = {
     "RC + RS": {"components": ("rc", "rs", "nl")},

@@ -8,8 +8,9 @@ import numpy as np
 import torch
 
 from ..representation import random_network, representation_geometry
-from ._decomposed import spread, subplots
 from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
+from ._figures import subplots
+from ._words import span
 
 KINDS: dict[str, dict[str, Any]] = {
     "no recentring (rms)": {"components": ("rs", "nl"), "spread": "rms"},
@@ -43,8 +44,8 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
         )
     without, with_rc = ([r for r in numbers["rows"] if r["kind"] == kind] for kind in KINDS)
     text = "; ".join(
-        f"{rows[0]['kind']}: 5% to 95% of units active on {spread([r['low'] for r in rows])} and "
-        f"{spread([r['high'] for r in rows])} of the inputs, {spread([r['often'] for r in rows])} above .8"
+        f"{rows[0]['kind']}: 5% to 95% of units active on {span([r['low'] for r in rows])} and "
+        f"{span([r['high'] for r in rows])} of the inputs, {span([r['often'] for r in rows])} above .8"
         for rows in (without, with_rc)
     )
     half = max(abs(r["zero"] - 0.5) for r in with_rc)
@@ -65,9 +66,9 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             judged(
                 "With recentring a unit is negligible for most inputs: it is exactly 0 on about half, and its energy "
                 "sits on a small share.",
-                f"{spread([r['zero'] for r in with_rc])} of activations are 0; median share of inputs that carry a "
-                f"unit's energy {spread([r['participation'] for r in with_rc])} "
-                f"({spread([r['participation'] for r in without])} without recentring)",
+                f"{span([r['zero'] for r in with_rc])} of activations are 0; median share of inputs that carry a "
+                f"unit's energy {span([r['participation'] for r in with_rc])} "
+                f"({span([r['participation'] for r in without])} without recentring)",
                 holds=[Check("share of zeros, least", min(r["zero"] for r in with_rc), ">", 0.9, "'most', as printed")],
                 corrected=[
                     Check("share of zeros minus a half, largest", half, "<", 0.1, "about half"),

@@ -10,8 +10,9 @@ import torch
 from torch import nn
 
 from ..representation import NormalizedLayer, one_unit_per_point_, random_network
-from ._decomposed import digits, subplots
+from ._data import digits
 from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
+from ._figures import subplots
 from ._intervals import interval
 
 PARTS = ("all layers", "readout only")

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..representation import new_direction_probability, sign_classes
-from ._decomposed import subplots
 from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
+from ._figures import subplots
 
 NONE = "a step of a proof: none may"
 

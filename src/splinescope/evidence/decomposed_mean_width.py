@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ._decomposed import spread, subplots
 from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
+from ._figures import subplots
 from ._intervals import interval
+from ._words import span
 
 READING = "(Ours: our reading of the comparison with Dittmer, King and Maass, 2018.)"
 
@@ -46,14 +47,14 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             judged(
                 f"By the rank of a batch a ReLU makes a random layer richer than its linear part. {READING}",
                 f"rank of {points} points of the plane behind {units} units, {layers} layers: "
-                f"{spread([row['rank'] for row in rows])} with ReLU, {spread([row['linear rank'] for row in rows])} "
+                f"{span([row['rank'] for row in rows])} with ReLU, {span([row['linear rank'] for row in rows])} "
                 "without",
                 holds=[Check("ranks that the ReLU adds, least", float(min(added)), ">", 0.5, "one more is richer")],
             ),
             judged(
                 "By its largest ReLU singular value the same layer is no richer, and poorer by the square root of two "
                 f"at most. {READING}",
-                f"over the largest singular value of the linear part: {spread(largest)}",
+                f"over the largest singular value of the linear part: {span(largest)}",
                 holds=[
                     Check("largest ratio", max(largest), "<", 1 + 1e-9, "a ReLU lengthens nothing: rounding"),
                     Check("least ratio", min(largest), ">", math.sqrt(0.5) - 1e-6,
@@ -62,7 +63,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             ),
             judged(
                 f"By its Gaussian mean width it is poorer, by a half at most. {READING}",
-                f"over the mean width of the linear part, {draws} draws a layer, {layers} layers: {spread(narrower)}, "
+                f"over the mean width of the linear part, {draws} draws a layer, {layers} layers: {span(narrower)}, "
                 f"95% interval {low:.3f} to {high:.3f}",
                 holds=[
                     Check("upper end of the 95% interval", high, "<", 1.0, "1 is as wide"),

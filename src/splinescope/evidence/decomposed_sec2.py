@@ -7,8 +7,8 @@ from typing import Any
 import torch
 
 from ..representation import random_network
-from ._decomposed import subplots
 from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
+from ._figures import subplots
 
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:

@@ -8,8 +8,8 @@ import numpy as np
 
 from ..plot.representation import plot_tree
 from ..representation import three_cluster_depth_bound, tree_representation
-from ._decomposed import subplots
 from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
+from ._figures import subplots
 
 
 def three_cluster_depth(values: np.ndarray) -> int:

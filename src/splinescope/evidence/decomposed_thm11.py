@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..representation import tree_representation
-from ._decomposed import log_ticks, spread, subplots
 from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
+from ._figures import log_ticks, subplots
+from ._words import span
 
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
@@ -56,7 +57,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             judged(
                 "Inner lengths over the odd one's are at most 3/(n-2) in the limit (Theorem 11.3); sharp: "
                 "sqrt(2/((n-1)^2+1)).",
-                f"ratio (n-2) {spread([r['ratio'] * (r['n'] - 2) for r in rows])}; at most {sharp:.4f} of the sharp "
+                f"ratio (n-2) {span([r['ratio'] * (r['n'] - 2) for r in rows])}; at most {sharp:.4f} of the sharp "
                 "bound",
                 holds=[
                     Check("largest ratio times (n-2)", worst, "<", 3.0, "as stated"),

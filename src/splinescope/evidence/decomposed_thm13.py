@@ -9,8 +9,9 @@ import numpy as np
 import torch
 
 from ..representation import invariant_representation, odd_point_step, sample_odd_point_step
-from ._decomposed import spread, subplots
 from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
+from ._figures import subplots
+from ._words import span
 
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
@@ -50,9 +51,9 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                 "One layer of recentring and ReLU leaves the representation unchanged in expectation: true of the "
                 "expected Gram matrix, not of the expected representation.",
                 f"closed form off by {max(r['closed_error'] for r in rows):.0e}; sampled squared lengths (should be "
-                f"1): odd {spread([r['odd_square'] for r in rows])}, cluster "
-                f"{spread([r['cluster_square'] for r in rows])}; the literal mean has squared length "
-                f"{spread([r['literal_square'] for r in rows])} (1/pi = .318) and is parallel to the cluster's "
+                f"1): odd {span([r['odd_square'] for r in rows])}, cluster "
+                f"{span([r['cluster_square'] for r in rows])}; the literal mean has squared length "
+                f"{span([r['literal_square'] for r in rows])} (1/pi = .318) and is parallel to the cluster's "
                 f"(cosine {min(r['literal_cosine'] for r in rows):.3f})",
                 holds=[
                     Check("squared length of the literal mean minus 1, largest", literal, "<", 0.05, "as stated"),

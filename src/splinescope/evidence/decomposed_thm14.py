@@ -9,8 +9,9 @@ import numpy as np
 import torch
 
 from ..representation import invariant_representation, odd_point_step, sample_odd_point_step
-from ._decomposed import spread, subplots
 from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
+from ._figures import subplots
+from ._words import span
 
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
@@ -74,7 +75,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             judged(
                 "Lengths 1 and 1/(n-1) are kept (Theorem 14.1-2): in expected square; expected lengths fall short by "
                 "5/(8 width).",
-                f"expected squares off by at most {off:.0e}; mean length {spread([s['norm'] for s in sampled])} "
+                f"expected squares off by at most {off:.0e}; mean length {span([s['norm'] for s in sampled])} "
                 "at width "
                 f"{width}, predicted {1 - 5 / (8 * width):.4f}",
                 holds=[Check("mean length minus 1, in standard errors, largest", away, "<", 3.0,

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..representation import tree_gram, tree_representation, tree_rows
-from ._decomposed import subplots
 from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
+from ._figures import subplots
 
 
 def _layer(rows: np.ndarray) -> np.ndarray:

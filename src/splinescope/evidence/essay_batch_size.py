@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from ..normalization import with_statistics
-from ._decomposed import log_ticks, subplots
 from ._experiment import Claim, Experiment, Outcome, Progress, Size
+from ._figures import log_ticks, subplots
 from ._intervals import interval
 from ._normalization import measure_margins, moons_network, paired, seeded, train_moons, two_moons
 

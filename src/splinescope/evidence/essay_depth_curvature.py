@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from ..landscape import DepthProfile, depth_profile, partial_rank_correlation
 from ..normalization import with_statistics
-from ._decomposed import digits, log_ticks, subplots
+from ._data import digits
 from ._experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
+from ._figures import log_ticks, subplots
 from ._intervals import interval
 
 KINDS = ("plain", "batch norm", "skip", "both")

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from ..normalization import statistics_fidelity, with_statistics
-from ._decomposed import digits, log_ticks, subplots
+from ._data import digits
 from ._experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
+from ._figures import log_ticks, subplots
 from ._intervals import interval
 from ._normalization import normalised_by, paired, seeded
 

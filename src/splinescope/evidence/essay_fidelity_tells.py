@@ -10,8 +10,9 @@ from torch import Tensor
 
 from ..landscape import partial_rank_correlation
 from ..normalization import statistics_fidelity, with_statistics
-from ._decomposed import digits, log_ticks, subplots
+from ._data import digits
 from ._experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
+from ._figures import log_ticks, subplots
 from ._intervals import interval
 from ._normalization import seeded
 from .essay_fidelity import LARGE, WIDTH, _network, _train

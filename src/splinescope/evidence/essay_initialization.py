@@ -12,8 +12,9 @@ from torch import Tensor, nn
 
 from ..data import fashion
 from ..normalization import initialize_
-from ._decomposed import digits, subplots
+from ._data import digits
 from ._experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
+from ._figures import subplots
 from ._intervals import interval, ratio_interval
 from ._normalization import seeded
 

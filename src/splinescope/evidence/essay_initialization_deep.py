@@ -11,8 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from ..normalization import initialize_
-from ._decomposed import digits, log_ticks, subplots
+from ._data import digits
 from ._experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
+from ._figures import log_ticks, subplots
 from ._intervals import ratio_interval
 
 FAMILIES = ("convolutional", "residual", "layer norm")

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from ..data.digits import digits
 from ..normalization import with_statistics
-from ._decomposed import subplots
 from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
+from ._figures import subplots
 from ._intervals import interval
 
 KINDS: dict[str, Callable[[int], nn.Module | None]] = {

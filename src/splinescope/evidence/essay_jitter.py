@@ -10,10 +10,11 @@ import torch
 from torch import nn
 
 from ..normalization import fold_jitter, minibatch_networks, with_statistics
-from ._decomposed import log_ticks, spread, subplots
 from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
+from ._figures import log_ticks, subplots
 from ._intervals import interval
 from ._normalization import seeded, two_moons
+from ._words import span
 
 SIZES = (8, 16, 32, 64, 128)
 BEHIND_RELU = math.sqrt((1 / 4 - 3 / (4 * math.pi)) / (1 / 2 - 1 / (2 * math.pi)))
@@ -120,7 +121,7 @@ def _behind_relu(size: Size, seed: int, seeds: int) -> tuple[tuple[int, ...], np
 
 
 def _by_size(sizes: tuple[int, ...], values: np.ndarray) -> str:
-    return ", ".join(f"B={b} {column.mean():.3f} ({spread(column)})" for b, column in zip(sizes, values.T, strict=True))
+    return ", ".join(f"B={b} {column.mean():.3f} ({span(column)})" for b, column in zip(sizes, values.T, strict=True))
 
 
 def draw(numbers: dict[str, Any]) -> Any:

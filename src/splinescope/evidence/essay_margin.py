@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from ..normalization import with_statistics
-from ._decomposed import subplots
 from ._experiment import Experiment, Outcome, Progress, Size
+from ._figures import subplots
 from ._normalization import measure_margins, moons_network, paired, seeded, train_moons, two_moons
 
 

@@ -9,8 +9,8 @@ import torch
 
 from ..normalization import NORMALIZATIONS, compare_normalizations, normalized_mlp
 from ..tiling import Slice
-from ._decomposed import subplots
 from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
+from ._figures import subplots
 from ._normalization import star
 
 PLACES = {"at the origin": (0.0, 0.0), "moved": (1.5, 0.5)}

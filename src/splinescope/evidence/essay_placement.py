@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from ..data import star
-from ._decomposed import subplots
 from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
+from ._figures import subplots
 
 PLACES = ("before", "after", "none")
 _EPS = 1e-12

@@ -11,8 +11,10 @@ from ..meanfield import Data, SpeedByDirection, TwoLayer, descend, speed_by_dire
 from ..meanfield.flow import vector_field
 from ..meanfield.functions import as_loss
 from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
+from ._figures import subplots
 from ._intervals import ratio_interval
-from ._meanfield import panels, random_neurons, relu_data, spread
+from ._meanfield import random_neurons, relu_data
+from ._words import spread
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -133,7 +135,7 @@ def _mean_projections(data: Data) -> float:
 def draw(numbers: dict[str, Any]) -> Figure:
     from ..plot.meanfield import BATCH_NORM, PLAIN, plot_speed_by_direction
 
-    figure, (left, right) = panels(2)
+    figure, (left, right) = subplots(2)
     arrays = {k: np.array(numbers[k]) for k in ("angles", "batch_norm", "plain")}
     plot_speed_by_direction(SpeedByDirection(**arrays, axis=numbers["axis"]), ax=left)
     left.set_title("target relu(x1), equal residuals")

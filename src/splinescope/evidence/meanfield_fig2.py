@@ -10,8 +10,10 @@ from torch import Tensor
 
 from ..meanfield import Data, Manifold, Trajectory, TwoLayerBN, descend, speed_by_length
 from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
+from ._figures import subplots
 from ._intervals import ratio_interval
-from ._meanfield import EXACT, panels, random_neurons, random_problem, relu_data, spread
+from ._meanfield import EXACT, random_neurons, random_problem, relu_data
+from ._words import spread
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -100,7 +102,7 @@ def _turns(net: TwoLayerBN, data: Data, iterations: int) -> tuple[Tensor, Tensor
 
 
 def draw(numbers: dict[str, Any]) -> Figure:
-    figure, (left, right) = panels(2)
+    figure, (left, right) = subplots(2)
     c = np.array(numbers["factors"])
     left.loglog(c, 1 / c, color="0.6", lw=3, alpha=0.5, label="1/c")
     for (kind, style), color in zip((("relu", "o"), ("tanh", "s")), ("#0072B2", "#009E73"), strict=True):

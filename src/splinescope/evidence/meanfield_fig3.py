@@ -9,8 +9,10 @@ import numpy as np
 
 from ..meanfield import FirstStep, LearningRateStudy, TwoLayerBN, first_step, learning_rate_study
 from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
+from ._figures import subplots
 from ._intervals import interval
-from ._meanfield import EXACT, panels, random_neurons, relu_data, spread
+from ._meanfield import EXACT, random_neurons, relu_data
+from ._words import spread
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -129,7 +131,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
 def draw(numbers: dict[str, Any]) -> Figure:
     from ..plot.meanfield import plot_first_step, plot_learning_rates
 
-    figure, axes = panels(3)
+    figure, axes = subplots(3)
     plot_first_step(FirstStep(*(np.array(numbers[k]) for k in ("before", "after", "push"))), ax=axes[0])
     for ax, (name, study) in zip(axes[1:], numbers["studies"].items(), strict=True):
         curves = np.array(study["batch_norm"]), np.array(study["plain"])

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from ..meanfield import TwoLayer, descend
-from ._decomposed import subplots
 from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
+from ._figures import subplots
 from ._intervals import interval
 from ._meanfield import random_neurons, relu_data
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from ..meanfield import descend, flow
 from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
-from ._meanfield import EXACT, panels, random_problem
+from ._figures import subplots
+from ._meanfield import EXACT, random_problem
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -72,7 +73,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
 
 
 def draw(numbers: dict[str, Any]) -> Figure:
-    figure, (left, right) = panels(2)
+    figure, (left, right) = subplots(2)
     left.loglog(numbers["tolerances"], numbers["drifts"], "o-", color="#0072B2")
     left.set(xlabel="tolerance of the integrator", ylabel="relative drift of |b|", title="flow")
     for rate, growth in zip(numbers["rates"], numbers["mean_growth"], strict=True):

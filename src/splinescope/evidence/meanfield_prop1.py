@@ -9,7 +9,8 @@ import torch
 
 from ..meanfield import Manifold
 from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
-from ._meanfield import EXACT, panels
+from ._figures import subplots
+from ._meanfield import EXACT
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -97,7 +98,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
 
 
 def draw(numbers: dict[str, Any]) -> Figure:
-    figure, (ax,) = panels(1)
+    figure, (ax,) = subplots(1)
     dimensions = np.array(numbers["dimensions"])
     jitter = np.linspace(-0.2, 0.2, int((dimensions == 2).sum()))
     errors = np.maximum(numbers["isometry_error"], 1e-17)

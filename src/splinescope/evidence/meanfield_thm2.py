@@ -12,7 +12,8 @@ from ..meanfield import Data, Manifold, TwoLayerBN, flow
 from ..meanfield.flow import vector_field
 from ..meanfield.functions import as_loss
 from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
-from ._meanfield import EXACT, panels, random_problem
+from ._figures import subplots
+from ._meanfield import EXACT, random_problem
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -94,7 +95,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
 
 
 def draw(numbers: dict[str, Any]) -> Figure:
-    figure, (left, right) = panels(2)
+    figure, (left, right) = subplots(2)
     names = list(dict.fromkeys(numbers["labels"]))
     place = [names.index(label) for label in numbers["labels"]]
     left.semilogy(place, np.maximum(numbers["field_errors"], 1e-17), ".", color="#0072B2")

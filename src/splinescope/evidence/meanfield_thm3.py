@@ -15,7 +15,8 @@ from ..meanfield.flow import vector_field
 from ..meanfield.functions import as_loss
 from ..meanfield.velocity import outputs
 from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
-from ._meanfield import EXACT, panels
+from ._figures import subplots
+from ._meanfield import EXACT
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -126,7 +127,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
 
 
 def draw(numbers: dict[str, Any]) -> Figure:
-    figure, (left, right) = panels(2)
+    figure, (left, right) = subplots(2)
     half = (numbers["amplitudes"][1] - numbers["amplitudes"][0]) / 2
     extent = (0.0, 360.0, numbers["amplitudes"][0] - half, numbers["amplitudes"][-1] + half)
     image = left.imshow(np.array(numbers["density"]).T, origin="lower", extent=extent, aspect="auto")

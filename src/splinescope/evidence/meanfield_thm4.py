@@ -11,7 +11,8 @@ from ..meanfield import ConvergenceStudy, GaussianInputs, Manifold, TwoLayerBN, 
 from ..meanfield.flow import vector_field
 from ..meanfield.functions import as_loss
 from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
-from ._meanfield import EXACT, even_angles, panels, random_problem, ring
+from ._figures import subplots
+from ._meanfield import EXACT, even_angles, random_problem, ring
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -122,7 +123,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
 def draw(numbers: dict[str, Any]) -> Figure:
     from ..plot.meanfield import plot_convergence
 
-    figure, (ax,) = panels(1, height=4.2)
+    figure, (ax,) = subplots(1, height=4.2)
     arrays = {k: np.array(numbers[k]) for k in ("widths", "start", "end", "lipschitz", "outputs")}
     plot_convergence(ConvergenceStudy(**arrays), ax=ax)
     even = np.array(numbers["even_end"])[0]

@@ -9,7 +9,9 @@ import torch
 
 from ..meanfield import Data, TwoLayerBN, certificate, flow, separates
 from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
-from ._meanfield import even_angles, panels, ring, spread
+from ._figures import subplots
+from ._meanfield import even_angles, ring
+from ._words import spread
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -110,7 +112,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
 
 
 def draw(numbers: dict[str, Any]) -> Figure:
-    figure, (ax,) = panels(1)
+    figure, (ax,) = subplots(1)
     for (name, excess), style in zip(numbers["excess"].items(), ("o-", "s--", "^:"), strict=True):
         word = "separates" if numbers["separates"][name] else "does not separate"
         colour = ax.loglog(numbers["times"][1:], excess[0][1:], style, ms=4, label=f"{name} ({word})")[0].get_color()

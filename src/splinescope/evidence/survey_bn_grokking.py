@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ._experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
-from ._grokking import RADIUS, Setting, draw_curve, quick, spread, train_all
+from ._grokking import RADIUS, Setting, draw_curve, quick, train_all
 from ._intervals import interval, ratio_interval
+from ._words import by_seed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -64,22 +65,24 @@ def _claims(data: dict[str, Any], running: dict[str, Any]) -> tuple[Claim, ...]:
     )  # fmt: skip
     level, kept = interval(data["level"]), interval(data["kept"])
     delay = ratio_interval(data["delay"])
-    ends = f"{spread([d['ratio'] for d in data['without']])} without, {spread([d['ratio'] for d in data['with']])} with"
+    ends = (
+        f"{by_seed([d['ratio'] for d in data['without']])} without, {by_seed([d['ratio'] for d in data['with']])} with"
+    )
     halves = [sorted(round(d["half_step"]) for d in data[kind]) for kind in ("without", "with")]
     return (
         judged(
             "Batch norm raises local complexity around the data (section on batch norm and the dynamic geometry).",
             f"level with batch norm over level without, second half of the records, statistics of the data: "
-            f"{spread(data['level'])}, 95% interval {level[0]:.2f} to {level[1]:.2f}; with running averages "
-            f"{spread(running['level'])}",
+            f"{by_seed(data['level'])}, 95% interval {level[0]:.2f} to {level[1]:.2f}; with running averages "
+            f"{by_seed(running['level'])}",
             holds=[Check("lower end of the 95% interval of the ratio", level[0], ">", 1.0, "1 is no effect")],
             fails=[Check("upper end of the 95% interval of the ratio", level[1], "<", 1.0, "1 is no effect")],
         ),
         judged(
             "Batch norm competes with grokking: the late drop of local complexity is delayed by it.",
             f"step at which half of the drop is gone: {halves[0]} without, {halves[1]} with; ratio "
-            f"{spread(data['delay'])}, 95% interval {delay[0]:.2f} to {delay[1]:.2f}; with running averages "
-            f"{spread(running['delay'])}",
+            f"{by_seed(data['delay'])}, 95% interval {delay[0]:.2f} to {delay[1]:.2f}; with running averages "
+            f"{by_seed(running['delay'])}",
             needs=[there],
             holds=[Check("lower end of the 95% interval of the delay", delay[0], ">", 1.0, "1 is no delay")],
             fails=[Check("upper end of the 95% interval of the delay", delay[1], "<", VISIBLE,
@@ -87,8 +90,8 @@ def _claims(data: dict[str, Any], running: dict[str, Any]) -> tuple[Claim, ...]:
         ),
         judged(
             "Batch norm competes with grokking: the late drop of local complexity is weaker with it.",
-            f"end over maximum {ends}; share of the drop kept {spread(data['kept'])}, 95% interval {kept[0]:.2f} to "
-            f"{kept[1]:.2f}; with running averages {spread(running['kept'])}",
+            f"end over maximum {ends}; share of the drop kept {by_seed(data['kept'])}, 95% interval {kept[0]:.2f} to "
+            f"{kept[1]:.2f}; with running averages {by_seed(running['kept'])}",
             needs=[there],
             holds=[Check("upper end of the 95% interval of the share kept", kept[1], "<", 1.0, "1 is the whole drop")],
             fails=[Check("lower end of the 95% interval of the share kept", kept[0], ">", 0.9,

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from ..normalization import fold_distances, initialize_
-from ._decomposed import subplots
 from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
+from ._figures import subplots
 
 SHIFTS = np.linspace(-2, 2, 81)
 

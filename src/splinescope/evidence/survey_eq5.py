@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from ..tiling import Slice, Tiling, tessellate
-from ._decomposed import subplots
 from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
+from ._figures import subplots
 
 HALF_SIDE = 3.0
 

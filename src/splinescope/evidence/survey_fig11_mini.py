@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._checks import require
+from ..data import digits
 from ..generative import Ball, Gaussian, PolaritySampler, train_vae
 from ..generative.resampling import effective_size
 from ._experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
@@ -28,9 +28,7 @@ OWN = "VAE of skewed digits"
 
 def skewed_digits_vae(seed: int, epochs: int) -> LabelledGenerator:
     """A convolutional VAE trained on digits of which half are ones, and a classifier trained on all digits."""
-    digits = require("sklearn.datasets", "data").load_digits()
-    images = torch.tensor(digits.images / 16.0, dtype=torch.float32)[:, None]
-    labels = torch.tensor(digits.target)
+    images, labels = digits()
     rng = torch.Generator().manual_seed(seed)
     ones, others = (labels == 1).nonzero()[:, 0], (labels != 1).nonzero()[:, 0]
     rest = others[torch.randperm(len(others), generator=rng)[:900]]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from .. import landscape
-from .._checks import require
+from ..data import digits
 from ._experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
 from ._intervals import interval, ratio_interval
 
@@ -48,9 +48,8 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
     runs, depth, steps, points, count, moves = (
         (2, 3, 20, 5, 64, 1) if size == "quick" else (6, _DEPTH, 3000, 13, 256, 5)
     )
-    images, labels = require("sklearn.datasets", "data").load_digits(return_X_y=True)
-    x = torch.tensor(images / 16.0 - 0.5, dtype=torch.float32).reshape(-1, 1, 8, 8)
-    y = torch.tensor(labels)
+    images, y = digits()
+    x = images - 0.5
     records: list[dict[str, Any]] = []
     for number in range(runs):
         for skip in (False, True):

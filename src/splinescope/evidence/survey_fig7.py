@@ -9,8 +9,8 @@ import torch
 
 from ..normalization import fold_density, normalized_mlp, with_statistics
 from ..tiling import Slice, tessellate
-from ._decomposed import subplots
 from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
+from ._figures import subplots
 from ._normalization import star
 
 COLOURS = ("#440154", "#31688e", "#35b779", "#e6a000")

@@ -9,8 +9,8 @@ import torch
 
 from ..normalization import normalized_mlp, sign_changes, with_statistics
 from ..tiling import Slice
-from ._decomposed import subplots
 from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
+from ._figures import subplots
 from ._normalization import KINDS, star
 
 LAYERS = (3, 7, 11)

@@ -10,8 +10,9 @@ import torch
 
 from ..tiling import Slice, Tiling, tessellate
 from ._experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
-from ._grokking import Run, Setting, network, quick, sets, spread, train_all
+from ._grokking import Run, Setting, network, quick, sets, train_all
 from ._intervals import ratio_interval
+from ._words import by_seed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -97,7 +98,7 @@ def _claims(tables: list[list[dict[str, Any]]]) -> tuple[Claim, ...]:
             f"{what}: upper end of the 95% interval of late over interpolation", high, "<", 1.0, "1 is no change"
         )
         up = Check(f"{what}: lower end of the 95% interval of late over interpolation", low, ">", 1.0, "1 is no change")
-        measured = f"{what}, late over at interpolation: {spread(ratios)}, 95% interval {low:.2f} to {high:.2f}"
+        measured = f"{what}, late over at interpolation: {by_seed(ratios)}, 95% interval {low:.2f} to {high:.2f}"
         holds, fails = ([down], [up]) if smaller else ([up], [down])
         return judged(text, measured, holds=holds, fails=fails, needs=[enough])
 

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from ..tiling import Slice, tessellate
-from ._decomposed import subplots
 from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
+from ._figures import subplots
 
 SIGMAS = (0.1, 0.5, 1.0, 2.0, 10.0)
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from ..landscape import curvature_factor
-from ._decomposed import subplots
 from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
+from ._figures import subplots
 from ._intervals import interval
 
 SCALES = (0.5, 1.0, 2**0.5)

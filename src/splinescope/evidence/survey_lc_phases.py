@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ._experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
-from ._grokking import EPSILON, RADIUS, Run, Setting, attacked, draw_curve, quick, spread, train_all
+from ._grokking import EPSILON, RADIUS, Run, Setting, attacked, draw_curve, quick, train_all
 from ._intervals import interval
+from ._words import by_seed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -92,19 +93,19 @@ def _curve_claims(found: list[dict[str, float]]) -> list[Claim]:
     return [
         judged(
             "First descent: local complexity at training points falls early in training.",
-            f"minimum over start {spread(low)}",
+            f"minimum over start {by_seed(low)}",
             **every_seed(
                 "minimum over start", low, "<", 0.85, "a fall of 15%; the start itself varies by 5% over seeds"
             ),
         ),
         judged(
             "Ascent: it rises again while the training set is fitted.",
-            f"later maximum over minimum {spread(high)}",
+            f"later maximum over minimum {by_seed(high)}",
             **every_seed("later maximum over minimum", high, ">", 1.2, "a rise that undoes a fall of 15%"),
         ),
         judged(
             "Second descent: long after interpolation it falls again (squared loss).",
-            f"end over maximum {spread(end)}",
+            f"end over maximum {by_seed(end)}",
             **every_seed("end over maximum", end, "<", 0.7, "twice the first descent: not a ripple of the plateau"),
         ),
     ]
@@ -114,7 +115,7 @@ def _entropy_claim(other: list[dict[str, float]]) -> Claim:
     ratios = [f["end"] / f["high"] for f in other]
     return judged(
         "The second descent also comes with cross-entropy in the same number of steps.",
-        f"end over maximum {spread(ratios)}",
+        f"end over maximum {by_seed(ratios)}",
         holds=[Check("end over maximum, worst seed", max(ratios), "<", 0.7, "the line of the squared loss")],
         fails=[Check("end over maximum, best seed", min(ratios), ">", 0.85, "less than the first descent in no seed")],
     )
@@ -127,22 +128,22 @@ def _robust_claims(back: list[dict[str, float]], attacks: list[list[dict[str, An
     by_gradient = [b["gradient_gain"] for b in back]
     masked = [any(row["masked"] for row in rows) for rows in attacks]
     levels = (
-        f"accuracy under attack at interpolation {spread([b['interpolation'] for b in back])}, at a third of the run "
-        f"{spread([b['dip'] for b in back])}, at the end {spread([b['end'] for b in back])}"
+        f"accuracy under attack at interpolation {by_seed([b['interpolation'] for b in back])}, at a third of the run "
+        f"{by_seed([b['dip'] for b in back])}, at the end {by_seed([b['end'] for b in back])}"
     )
     up, back_up = interval(above), interval(risen)
     zero = "0 is no gain"
     return (
         judged(
             "Delayed robustness: long after interpolation, accuracy under attack is above that at interpolation.",
-            f"{levels}; end minus interpolation {spread(above)}, 95% interval {up[0]:+.2f} to {up[1]:+.2f}",
+            f"{levels}; end minus interpolation {by_seed(above)}, 95% interval {up[0]:+.2f} to {up[1]:+.2f}",
             holds=[Check("lower end of the 95% interval of end minus interpolation", up[0], ">", 0.0, zero)],
             fails=[Check("upper end of the 95% interval of end minus interpolation", up[1], "<", 0.0, zero)],
         ),
         judged(
             "(Ours.) It recovers from a dip in between.",
-            f"end minus a third of the run {spread(risen)}, 95% interval {back_up[0]:+.2f} to {back_up[1]:+.2f}, under "
-            f"the union of attacks; {spread(by_gradient)} under the gradient attack alone; signs of masking in "
+            f"end minus a third of the run {by_seed(risen)}, 95% interval {back_up[0]:+.2f} to {back_up[1]:+.2f}, "
+            f"under the union of attacks; {by_seed(by_gradient)} under the gradient attack alone; signs of masking in "
             f"{sum(masked)} of {len(masked)} runs",
             holds=[Check("lower end of the 95% interval of the recovery", back_up[0], ">", 0.0, zero)],
             fails=[Check("upper end of the 95% interval of the recovery", back_up[1], "<", 0.05,

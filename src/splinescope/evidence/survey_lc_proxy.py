@@ -12,8 +12,8 @@ from torch import nn
 from ..complexity import local_complexity
 from ..network import SplineNetwork, trace
 from ..tiling import Slice, tessellate, zaslavsky
-from ._decomposed import log_ticks, subplots
 from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
+from ._figures import log_ticks, subplots
 from ._intervals import interval
 
 RADII = (0.01, 0.03, 0.1, 0.3, 1.0)

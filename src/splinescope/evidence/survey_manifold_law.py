@@ -11,8 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from ..generative import Box, Gaussian, ManifoldLaw, TruncatedGaussian, log_volume, manifold_law, train_vae
-from ._decomposed import digits, subplots
+from ._data import digits
 from ._experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
+from ._figures import subplots
 from ._generative import GraphSurface, real_generators
 
 RHOS = (0.0, 0.5, 1.0)

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from ..complexity import local_complexity, robustness
 from ..normalization import MergeAway, with_statistics
 from ..train import LogSpaced
-from ._decomposed import subplots
 from ._experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
+from ._figures import subplots
 from ._grokking import EPSILON, RADIUS, Run, Setting, _measure, network, quick, sets
 from ._intervals import interval, ratio_interval
 

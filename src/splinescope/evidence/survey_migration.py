@@ -12,8 +12,9 @@ from torch import Tensor, nn
 from ..complexity import FoldMonitor, local_complexity
 from ..landscape import partial_rank_correlation
 from ..train import LogSpaced
-from ._decomposed import digits, subplots
+from ._data import digits
 from ._experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
+from ._figures import subplots
 from ._intervals import interval, ratio_interval
 
 ARMS: dict[str, dict[str, Any]] = {

@@ -14,8 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from ..landscape import LayerwiseDescent
-from ._decomposed import digits, subplots
+from ._data import digits
 from ._experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
+from ._figures import subplots
 from ._intervals import ratio_interval
 from ._normalization import seeded, two_moons
 

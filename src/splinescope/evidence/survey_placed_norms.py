@@ -12,8 +12,9 @@ from torch import Tensor, nn
 from ..normalization import boundary_weights, placing, with_placed_norms, with_statistics
 from ..normalization.placed import Criterion
 from ..tiling import Slice, tessellate
-from ._decomposed import digits, subplots
+from ._data import digits
 from ._experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
+from ._figures import subplots
 from ._intervals import interval
 from ._normalization import moons_network, seeded, two_moons
 

@@ -10,8 +10,9 @@ from scipy import stats
 from torch import nn
 
 from ..tiling import Slice, Subdivision, cuts_within, subdivision, tessellate
-from ._decomposed import digits, subplots
+from ._data import digits
 from ._experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
+from ._figures import subplots
 from ._intervals import interval
 from ._normalization import seeded, two_moons
 

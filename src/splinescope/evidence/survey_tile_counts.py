@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from ..tiling import Slice, montufar, tessellate, zaslavsky
-from ._decomposed import subplots
 from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
+from ._figures import subplots
 from ._intervals import interval
 
 SHAPES: dict[str, tuple[int, ...]] = {"60": (60,), "30-30": (30, 30), "20-20-20": (20, 20, 20), "12 x 5": (12,) * 5}
