@@ -19,8 +19,9 @@ PICTURES = {
     "meanfield": "meanfield/plot_neurons_on_the_ellipse.py",
     "generative": "generative/plot_manifold.py",
     "smooth": "smooth/plot_within_a_tolerance.py",
+    "blocks": "smooth/plot_block.py",
 }
-"""Guide -> the example whose first figure it shows."""
+"""Picture -> the example whose first figure it is."""
 
 
 def main(parts: list[str]) -> None:

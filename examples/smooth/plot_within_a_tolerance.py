@@ -22,9 +22,10 @@ view = ss.Slice.axes([0.0, 0.0], (0, 1), -3, 3)
 figure, axes = pyplot.subplots(1, 3, figsize=(11, 3.8), layout="constrained")
 for ax, tolerance in zip(axes, (0.3, 0.1, 0.03), strict=True):
     tiling = ss.tessellate(net, view, tolerance=tolerance, progress=False)
-    tiling.plot(color="slope", ax=ax)
+    tiling.plot(color="slope", ax=ax, limits=(0.02, 0.2), colorbar=ax is axes[-1], anchors=False)
     ax.set_title(
-        f"within {tolerance:g}: {tiling.count} tiles\nproven {tiling.bound:.3f}, measured {tiling.deviation:.3f}"
+        f"within {tolerance:g}: {tiling.count} tiles\nproven {tiling.bound:.3f}, measured {tiling.deviation:.3f}",
+        fontsize="medium",
     )
 
 # %%

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,11 +20,12 @@ if TYPE_CHECKING:
 SIZES = {"quick": (32, 2, 2, 32, 60, 60, 1), "full": (64, 4, 3, 64, 1000, 400, 5)}
 """width, heads, layers, context, training steps, pieces per class, seeds"""
 RADIUS = 0.1
-RADII = (0.01, 0.1, 1.0, 3.0)
+RADII = (0.01, 0.1, 1.0, 10.0)
 ACTIVATIONS: dict[str, type[nn.Module]] = {"ReLU": nn.ReLU, "GELU": nn.GELU}
 SEPARATES, CHANCE = 0.9, 0.6
 EXACT = 1e-12
 FALL, RISE = 0.9, 1.1
+TOLD = 0.1
 
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
@@ -97,7 +99,12 @@ def _map(model: CharGPT, ids: Tensor) -> dict[str, Any]:
     gaps = [at.gap, *(at.layer(path).gap for path in at.layers)]
     validity = at.validity(RADII, directions=2)
     model.float()
-    return {"gap": max(gaps), "validity": validity.error.tolist(), "paths": list(validity.paths)}
+    return {
+        "gap": max(gaps),
+        "validity": validity.error.tolist(),
+        "sizes": validity.sizes.tolist(),
+        "paths": list(validity.paths),
+    }
 
 
 def _claims(rows: list[dict[str, Any]]) -> tuple[Claim, ...]:
@@ -111,6 +118,8 @@ def _claims(rows: list[dict[str, Any]]) -> tuple[Claim, ...]:
     both = sum(fall < FALL and rise > RISE for fall, rise in zip(falls, rises, strict=True))
     shuffled, bag = aucs("shuffled", "features"), aucs("shuffled", "bag")
     other = aucs("code", "features")
+    missed = np.array([row["validity"] for row in rows])  # networks, maps, radii
+    kept = np.array([np.array(row["folds"])[-1] / np.array(row["folds"])[0] for row in rows])  # networks, layers
     networks = f"{len(rows)} networks, half with ReLU, half with GELU"
     usable = "nine of ten pairs in the right order: what a detector needs to be of use"
     return (
@@ -119,6 +128,17 @@ def _claims(rows: list[dict[str, Any]]) -> tuple[Claim, ...]:
             "(outlook on transformers).",
             f"largest relative gap of A x + c from f(x), network and layers, {networks}: {gap:.1e}",
             holds=[Check("largest relative gap in float64", gap, "<", EXACT, "rounding of a few thousand operations")],
+        ),
+        judged(
+            "Near its input this map also tells how the output changes.",
+            f"share of the change that the map misses, {networks}: at a distance of {RADII[0]:g} from a point of size "
+            f"{_spread([row['sizes'][0] for row in rows])} {_spread(missed[:, 0, 0])}, of {RADII[-1]:g} "
+            f"{_spread(missed[:, 0, -1])}; each layer at what enters it, at {RADII[0]:g}: "
+            f"{_by_layer(missed[:, 1:, 0])}; at {RADII[-1]:g}: {_by_layer(missed[:, 1:, -1])}",
+            holds=[Check(f"largest share missed at {RADII[0]:g}", float(missed[:, 0, 0].max()), "<", TOLD,
+                         "nine tenths of the change are told")],
+            fails=[Check(f"least share missed at {RADII[0]:g}", float(missed[:, 0, 0].min()), ">", TOLD,
+                         "no network's map tells so much")],
         ),
         judged(
             "Seven spline features per layer tell a text from the same characters shuffled. (After a first quick run "
@@ -140,7 +160,8 @@ def _claims(rows: list[dict[str, Any]]) -> tuple[Claim, ...]:
         judged(
             "Folds near the tokens go through a descent and an ascent while a language model learns.",
             f"folds within {RADIUS} of a token, all layers, least over start {_spread(falls)}, end over least "
-            f"{_spread(rises)}; both phases in {both} of {len(rows)} networks",
+            f"{_spread(rises)}; both phases in {both} of {len(rows)} networks; by layer, end over start: "
+            f"{_by_layer(kept)}",
             holds=[
                 Check("least over start, largest over networks", max(falls), "<", FALL, "a tenth is seen in one run"),
                 Check("end over least, smallest over networks", min(rises), ">", RISE, "a tenth is seen in one run"),
@@ -150,32 +171,32 @@ def _claims(rows: list[dict[str, Any]]) -> tuple[Claim, ...]:
     )  # fmt: skip
 
 
-def _spread(values: list[float]) -> str:
+def _spread(values: Sequence[float] | np.ndarray) -> str:
     return f"{min(values):.2f} to {max(values):.2f}"
+
+
+def _by_layer(values: np.ndarray) -> str:
+    """`[networks, layers]` as a range for each layer."""
+    return ", ".join(f"layer {i} {_spread(column)}" for i, column in enumerate(values.T))
 
 
 def draw(numbers: dict[str, Any]) -> Figure:
     from matplotlib import pyplot
+    from matplotlib.lines import Line2D
 
     figure, axes = pyplot.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
     colors = {"ReLU": "#332288", "GELU": "#cc6677"}
-    for number, row in enumerate(numbers["rows"]):
-        color, first = colors[row["activation"]], number < 2
-        axes[0].plot(np.array(numbers["steps"]) + 1, np.array(row["folds"]).sum(1), "o-", color=color, markersize=3,
-                     label=row["activation"] if first else None)  # fmt: skip
-        for path, error in zip(row["paths"], row["validity"], strict=True):
-            style = "-" if path == "" else ":"
-            axes[2].plot(
-                numbers["radii"],
-                error,
-                style,
-                color=color,
-                label=f"{row['activation']}, {path or 'whole'}" if first else None,
-            )
+    styles = ["-", ":", "--", "-.", (0, (1, 3))]
+    steps = np.array(numbers["steps"]) + 1
+    for row in numbers["rows"]:
+        color = colors[row["activation"]]
+        for layer, folds in enumerate(np.array(row["folds"]).T):
+            axes[0].plot(steps, folds, color=color, linestyle=styles[1 + layer % 4], linewidth=1)
+        for error, style in zip(row["validity"], styles, strict=False):
+            axes[2].plot(numbers["radii"], error, color=color, linestyle=style, linewidth=1)
     axes[0].set_xscale("log")
     axes[0].set_xlabel("training step + 1")
     axes[0].set_ylabel(f"folds within {RADIUS} of a token")
-    axes[0].legend(frameon=False)
     bars = [("shuffled", "features"), ("shuffled", "bag"), ("code", "features"), ("code", "bag")]
     for number, row in enumerate(numbers["rows"]):
         places = np.arange(4) + 0.8 * number / len(numbers["rows"])
@@ -184,11 +205,19 @@ def draw(numbers: dict[str, Any]) -> Figure:
     axes[1].set_xticks(
         np.arange(4) + 0.3, ["shuffled:\nfeatures", "shuffled:\ncharacters", "code:\nfeatures", "code:\ncharacters"]
     )
+    axes[1].set_ylim(0, 1)
     axes[1].set_ylabel("AUC on held-out pieces")
     axes[2].set_xscale("log")
     axes[2].set_xlabel("distance from the point")
-    axes[2].set_ylabel("share of the change missed by the map")
-    axes[2].legend(frameon=False, fontsize=6)
+    axes[2].set_ylabel("share of the change missed")
+    axes[2].set_ylim(bottom=0)
+    paths = numbers["rows"][0]["paths"]
+    key = [Line2D([], [], color=color, label=name) for name, color in colors.items()]
+    key += [
+        Line2D([], [], color="black", linestyle=style, label=path or "whole network")
+        for path, style in zip(paths, styles, strict=False)
+    ]
+    figure.legend(handles=key, loc="outside upper center", ncols=len(key), frameon=False, fontsize="small")
     return figure
 
 
