@@ -54,6 +54,35 @@ def test_any_module_can_be_measured_and_is_left_as_found(name: str, method: str)
     assert all(p.grad is None for p in model.parameters())
 
 
+def test_an_exported_module_is_measured_as_the_one_it_was_made_from() -> None:
+    """It calls overloads of ATen, and refuses eval()."""
+    torch.manual_seed(0)
+    layers = (nn.Conv2d(1, 3, 3), nn.ReLU6(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(12, 4), nn.GELU())
+    model, x = nn.Sequential(*layers, nn.Linear(4, 2)).eval(), torch.randn(6, 1, 6, 6)
+    free = ({0: torch.export.Dim.DYNAMIC},)
+    exported = torch.export.export(model, (x[:2],), dynamic_shapes=free).module()
+    for method in ("frame", "distance"):
+        found, expected = (local_complexity(m, x, radius=0.5, method=method) for m in (exported, model))
+        assert torch.equal(found.counts, expected.counts)
+        assert [site.op for site in found.sites] == [site.op for site in expected.sites]
+
+
+def test_nothing_that_a_model_does_on_eval_is_done_to_it() -> None:
+    class Adapted(nn.Linear):
+        """Merges its adapter when it is put into evaluation, as adapters of transformers do."""
+
+        def train(self, mode: bool = True) -> Adapted:
+            if not mode:
+                self.weight.data += 1
+            return super().train(mode)
+
+    model = nn.Sequential(Adapted(2, 4), nn.ReLU())
+    before = model[0].weight.clone()
+    local_complexity(model, torch.randn(3, 2), radius=0.1)
+    assert torch.equal(model[0].weight, before)
+    assert model.training
+
+
 def test_the_gate_of_a_swiglu_block_is_its_site() -> None:
     found = local_complexity(TinyTransformer(), torch.randn(2, 4, 8), radius=0.5)
     assert [(s.op, s.units) for s in found.sites] == [("silu", 4 * 16)]

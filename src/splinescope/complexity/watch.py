@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
 
-from ..network.bend import Given, makes_steps, reading
+from ..network.bend import Given, function_name, makes_steps, reading
 from ..network.registry import Operation, operation
 
 
@@ -47,8 +47,8 @@ class Watch(TorchFunctionMode):
         kwargs = kwargs or {}
         found = reading(func, args, kwargs)
         if found is None:
-            if self._hides is not None and operation(getattr(func, "__name__", "")).kind == "recurrent":
-                self._hides(func.__name__)
+            if self._hides is not None and operation(function_name(func)).kind == "recurrent":
+                self._hides(function_name(func))
             return func(*args, **kwargs)
         result = self._see(*found)
         if result is None:

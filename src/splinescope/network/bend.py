@@ -111,9 +111,15 @@ class Bend:
     idle: Callable[[Given], float] = lambda given: 0.0
 
 
+def function_name(func: Any) -> str:
+    """What a torch function or method is called; an overload of ATen, which exported modules call, without suffix."""
+    name: str = getattr(func, "__name__", "")
+    return name.partition(".")[0] if isinstance(func, torch._ops.OpOverload) else name
+
+
 def reading(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Operation, Given] | None:
     """What the table knows of a call of a torch function or method, if it bends; None if nothing bends there."""
-    name = getattr(func, "__name__", "")
+    name = function_name(func)
     first = args[0] if args else kwargs.get("input")
     if not isinstance(first, Tensor) or not first.is_floating_point() or first.dim() == 0:
         return None
@@ -142,7 +148,7 @@ def is_coarser(dtype: torch.dtype, precision: torch.dtype) -> bool:
 
 def makes_steps(func: Any, result: Any, precision: torch.dtype) -> bool:
     """Whether a call makes steps of what is continuous: it jumps by the table, or rounds to a coarser dtype."""
-    if operation(getattr(func, "__name__", "")).kind == "jump":
+    if operation(function_name(func)).kind == "jump":
         return True
     return isinstance(result, Tensor) and is_coarser(result.dtype, precision)
 
