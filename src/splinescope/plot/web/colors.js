@@ -21,6 +21,32 @@ export function colorAt(q, level) { // [r, g, b], 0 to 255
   return STOPS[i].map((v, k) => Math.round(v + (at - i) * (STOPS[i + 1][k] - v)))
 }
 
+export function colorTable(q) { // 256 colours from one end of the scale to the other, as the painters take them
+  const table = new Uint8Array(256 * 4)
+  for (let i = 0; i < 256; i++) table.set([...colorAt(q, i / 255), 255], 4 * i)
+  return table
+}
+
+export function levelsOf(q, count) { // of each tile; all 0 without a quantity
+  return q ? Float32Array.from({length: count}, (_, i) => levelOf(q, q.values[i])) : new Float32Array(count)
+}
+
+// GLSL: the level of the class that is ahead. Outputs are affine on a tile, so their mixture of the corners' is exact: so is the class.
+export const CLASS_LEVEL = `float classLevel(vec4 seen[3], int classes) {
+  int best = classes == 1 && seen[0].x > 0. ? 1 : 0;
+  float most = seen[0].x;
+  for (int i = 1; i < classes; i++) {
+    float here = i < 4 ? seen[0][i] : i < 8 ? seen[1][i - 4] : seen[2][i - 8];
+    if (here > most) { most = here; best = i; }
+  }
+  return (float(best) + .5) / ${CLASS_COLORS}.;
+}`
+
+export function themeColor(element, name, otherwise) { // a colour of the page, told by its style as #rrggbb: [r, g, b], 0 to 1
+  const text = getComputedStyle(element).getPropertyValue(name).trim()
+  return /^#[0-9a-f]{6}$/.test(text) ? rgbOf(text) : otherwise
+}
+
 export function foldLevel(depth, deepest) { return FIRST_FOLD + (1 - FIRST_FOLD) * (depth - 1) / Math.max(1, deepest - 1) }
 
 export function colorOf(q, value) { return `rgb(${colorAt(q, levelOf(q, value)).join(",")})` }

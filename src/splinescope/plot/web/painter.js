@@ -1,6 +1,6 @@
 // The GPU's side of the viewer: one program that fills tiles, draws walls, and spreads an image of dust.
 
-import {CLASS_COLORS, FIRST_FOLD} from "./colors.js"
+import {CLASS_LEVEL, FIRST_FOLD} from "./colors.js"
 import {context, drawnBySoftware, link, Textures} from "./gl.js"
 import {SoftwarePainter} from "./software.js"
 
@@ -31,6 +31,7 @@ precision highp float; precision highp int;
 flat in float level; flat in float strength; in vec2 place; in vec4 seen[3];
 uniform int mode, classes; uniform sampler2D colors, dust; uniform float dim; uniform vec3 ink;
 out vec4 color;
+${CLASS_LEVEL}
 void main() { // modes: 0 fill, 1 plain walls, 2 walls by depth, 3 dust
   if (mode == 3) {
     vec4 mean = texture(dust, place);
@@ -39,16 +40,7 @@ void main() { // modes: 0 fill, 1 plain walls, 2 walls by depth, 3 dust
   }
   else if (mode == 1) color = vec4(ink, strength);
   else {
-    float at = level;
-    if (mode == 0 && classes > 0) { // outputs are affine on a tile, so their mixture of the corners' is exact: so is the class
-      int best = classes == 1 && seen[0].x > 0. ? 1 : 0;
-      float most = seen[0].x;
-      for (int i = 1; i < classes; i++) {
-        float here = i < 4 ? seen[0][i] : i < 8 ? seen[1][i - 4] : seen[2][i - 8];
-        if (here > most) { most = here; best = i; }
-      }
-      at = (float(best) + .5) / ${CLASS_COLORS}.;
-    }
+    float at = mode == 0 && classes > 0 ? classLevel(seen, classes) : level;
     color = vec4(texture(colors, vec2(clamp(at, 0., 1.) * (255./256.) + .5/256., .5)).rgb, mode == 2 ? strength : 1.);
   }
 }`

@@ -10,7 +10,7 @@
 // whatever the number of cells. Pulled apart, all walls are seen; from `most` cells on only the largest are drawn.
 
 import {Camera} from "./camera.js"
-import {colorAt, levelOf, pointColor, rgbOf} from "./colors.js"
+import {colorTable, levelsOf, pointColor, rgbOf, themeColor} from "./colors.js"
 import {drawnBySoftware} from "./gl.js"
 import {listenTo} from "./pointer.js"
 import {around, inner, norm, Solid} from "./solid.js"
@@ -202,23 +202,16 @@ export class SpaceView {
   // colours
 
   takeTheme() {
-    const read = name => {
-      const text = getComputedStyle(this.overlay).getPropertyValue(name).trim()
-      return /^#[0-9a-f]{6}$/.test(text) ? [1, 3, 5].map(i => parseInt(text.slice(i, i + 2), 16) / 255) : null
-    }
-    this.ground = read("--ground") ?? [1, 1, 1]
-    this.ink = read("--ink") ?? [0, 0, 0]
+    this.ground = themeColor(this.overlay, "--ground", [1, 1, 1])
+    this.ink = themeColor(this.overlay, "--ink", [0, 0, 0])
     this.changed()
   }
 
   colorBy(name) {
     this.colored = name
     const q = this.quantity = this.data.quantities.find(each => each.name === name) ?? null
-    const table = new Uint8Array(256 * 4)
-    for (let i = 0; i < 256; i++) table.set([...colorAt(q, i / 255), 255], 4 * i)
-    this.levels = new Float32Array(this.count)
-    if (q) for (let i = 0; i < this.count; i++) this.levels[i] = levelOf(q, q.values[i])
-    this.painter.setColors(table)
+    this.levels = levelsOf(q, this.count)
+    this.painter.setColors(colorTable(q))
     this.painter.setLevels(this.levels)
     this.changed()
   }

@@ -1,6 +1,6 @@
 // The GPU's side of the 3-D view: batches of convex polygons, each in a tile, filled, outlined or translucent; points.
 
-import {CLASS_COLORS, FIRST_FOLD} from "./colors.js"
+import {CLASS_LEVEL, FIRST_FOLD} from "./colors.js"
 import {context, link, Textures} from "./gl.js"
 
 export const MOST_CLASSES = 12 // outputs per corner that are handed to the GPU
@@ -31,6 +31,7 @@ precision highp float; precision highp int;
 flat in float level; flat in float strength; in vec3 place; in vec3 home; in vec4 seen[3];
 uniform int mode, classes; uniform sampler2D colors; uniform vec4 plane, ink; uniform float shade; uniform vec3 eye;
 out vec4 color;
+${CLASS_LEVEL}
 void main() {
   if (dot(plane.xyz, home) > plane.w) discard; // cut off
   if (mode == ${POINTS}) {
@@ -47,16 +48,7 @@ void main() {
     color = vec4(ink.rgb * (.65 + .35 * light), clamp(ink.a * (1. + edge), 0., 1.));
     return;
   }
-  float at = level;
-  if (mode == ${FILL} && classes > 0) { // outputs are affine on a tile, so their mixture of the corners' is exact: so is the class
-    int best = classes == 1 && seen[0].x > 0. ? 1 : 0;
-    float most = seen[0].x;
-    for (int i = 1; i < classes; i++) {
-      float here = i < 4 ? seen[0][i] : i < 8 ? seen[1][i - 4] : seen[2][i - 8];
-      if (here > most) { most = here; best = i; }
-    }
-    at = (float(best) + .5) / ${CLASS_COLORS}.;
-  }
+  float at = mode == ${FILL} && classes > 0 ? classLevel(seen, classes) : level;
   vec3 chosen = texture(colors, vec2(clamp(at, 0., 1.) * (255./256.) + .5/256., .5)).rgb;
   color = vec4(chosen * light, mode == ${FOLDS} ? strength : 1.);
 }`

@@ -11,7 +11,7 @@
 // The GPU only sees float32. Positions handed to it are relative to a nearby origin, subtracted in float64, and
 // tiles are clipped to a box a few times the view; so the picture stays sharp however deep the zoom.
 
-import {colorAt, foldLevel, levelOf, pointColor} from "./colors.js"
+import {colorTable, foldLevel, levelsOf, pointColor, themeColor} from "./colors.js"
 import {buildMesh, clipRing, clipSegment, dustImage, extent, locate, outputsAt, ring, shadedOutputs, tileBounds} from "./mesh.js"
 import {painterFor} from "./painter.js"
 import {listenTo} from "./pointer.js"
@@ -111,21 +111,17 @@ export class TilingView {
 
   // colours
 
-  takeTheme() { // the ground beside the tiles is that of the page, told by its style as #rrggbb
-    const ground = getComputedStyle(this.overlay).getPropertyValue("--ground").trim()
-    this.ground = /^#[0-9a-f]{6}$/.test(ground) ? [1, 3, 5].map(i => parseInt(ground.slice(i, i + 2), 16) / 255) : [1, 1, 1]
+  takeTheme() { // the ground beside the tiles is that of the page
+    this.ground = themeColor(this.overlay, "--ground", [1, 1, 1])
     this.changed()
   }
 
   colorBy(name) {
     this.colored = name
     const q = this.quantity = this.data.quantities.find(each => each.name === name) ?? null
-    const table = new Uint8Array(256 * 4)
-    for (let i = 0; i < 256; i++) table.set([...colorAt(q, i / 255), 255], 4 * i)
-    this.table = table
-    this.levels = new Float32Array(this.count)
-    if (q) for (let i = 0; i < this.count; i++) this.levels[i] = levelOf(q, q.values[i])
-    this.painter.setColors(table)
+    this.table = colorTable(q)
+    this.levels = levelsOf(q, this.count)
+    this.painter.setColors(this.table)
     this.painter.setLevels(this.levels)
     if (this.mesh) this.dust()
     this.changed()
