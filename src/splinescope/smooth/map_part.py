@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -82,23 +83,23 @@ class MapPart(Result):
 
     def _back(self, w: Tensor) -> np.ndarray:
         """Rows `[n, rows]` through the transpose: `[n, columns]`."""
-        whole = self._whole
-        found = []
-        for chunk in w.split(_CHUNK):
-            full = whole.value.new_zeros(len(chunk), whole.shape[0])
-            full[:, self._rows] = chunk.to(full)
-            found.append(whole._back(full.reshape(len(chunk), *whole.value.shape)).flatten(1)[:, self._columns])
-        return torch.cat(found).double().cpu().numpy()
+        return _through(self._whole._back, w, self._whole.value, self._rows, self._columns)
 
     def _forth(self, v: Tensor) -> np.ndarray:
         """Rows `[n, columns]` through the map: `[n, rows]`."""
-        whole = self._whole
-        found = []
-        for chunk in v.split(_CHUNK):
-            full = whole.point.new_zeros(len(chunk), whole.shape[1])
-            full[:, self._columns] = chunk.to(full)
-            found.append(whole._forth(full.reshape(len(chunk), *whole.point.shape)).flatten(1)[:, self._rows])
-        return torch.cat(found).double().cpu().numpy()
+        return _through(self._whole._forth, v, self._whole.point, self._columns, self._rows)
+
+
+def _through(
+    apply: Callable[[Tensor], Tensor], rows: Tensor, like: Tensor, given: Tensor, wanted: Tensor
+) -> np.ndarray:
+    """Rows `[n, given]` through a map of tensors like `like`, zero but for the places given: `[n, wanted]`."""
+    found = []
+    for chunk in rows.split(_CHUNK):
+        full = like.new_zeros(len(chunk), like.numel())
+        full[:, given] = chunk.to(full)
+        found.append(apply(full.reshape(len(chunk), *like.shape)).flatten(1)[:, wanted])
+    return torch.cat(found).double().cpu().numpy()
 
 
 def _chosen(shape: torch.Size, index: Any, name: str) -> Tensor:
