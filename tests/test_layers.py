@@ -93,6 +93,16 @@ def test_a_file_with_an_underscore_is_its_own_parts_alone():
     assert {tuple(found) for _, *found in wrong} == SHARED_UNDER_ITS_OLD_NAME, wrong
 
 
+def test_hot_loops_are_compiled_in_one_way_and_stand_in_kernels():
+    """Elsewhere any change beside them would have them compiled anew: see `_compile`."""
+    for path in FILES:
+        text = path.read_text(encoding="utf-8")
+        if path.name != "_compile.py":
+            assert "njit" not in text, path
+            compiled = "@jit" in text or "@in_place" in text
+            assert not compiled or "kernels" in (path.parent.name, path.stem.lstrip("_")), path
+
+
 def test_every_part_has_a_level():
     parts = {part_of(path) for path in ROOT.rglob("*.py")}
     assert parts - LEVEL.keys() <= {"__init__", "__main__"}

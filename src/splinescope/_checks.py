@@ -73,6 +73,16 @@ def check_finite(array: np.ndarray, name: str) -> None:
         raise InputError(f"{name} must be finite, got {array[where]} at index {where} ({int(bad.sum())} such values).")
 
 
+def as_points(points: Any, dimension: int) -> np.ndarray:
+    """Places in a slice's own coordinates as `[N, d]` float64; in 1-D also `[N]`."""
+    array = as_float64_array(points, "points")
+    if dimension == 1 and array.ndim == 1:
+        array = array[:, None]
+    if array.ndim != 2 or array.shape[1] != dimension:
+        raise InputError(f"points must have shape (N, {dimension}), got {array.shape}.")
+    return array
+
+
 def check_positive(value: float, name: str) -> float:
     """`value` as a float, refused unless it is a finite number > 0."""
     try:

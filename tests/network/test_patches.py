@@ -9,9 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import splinescope as ss
+from splinescope.network.kernels.windows import add_windows
 from splinescope.network.patches import Patches, added, convolved, padded, units
 from splinescope.network.program import Affine
-from splinescope.network.windows import add_windows
 
 CORNERS = np.array([[0, 0], [3, 5], [9, 11], [9, 0], [4, 2]])  # of 10 x 12 images: at each border and inside
 

@@ -7,7 +7,8 @@ from torch import nn
 
 import splinescope as ss
 from splinescope.tiling.cells import Cells
-from splinescope.tiling.maps import _spanning_corners, vertex_values
+from splinescope.tiling.kernels.shapes import spanning_triangles
+from splinescope.tiling.maps import vertex_values
 
 from .. import cases
 
@@ -91,7 +92,7 @@ def test_slopes_come_from_corners_that_span_the_tile() -> None:
     """The corner (1, 0) lies on the longest side: of the other two, the one away from it is taken."""
     points = np.array([[0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [1.0, 1.0]])
     chosen, thickness = np.empty((1, 3), np.int64), np.empty(1)
-    _spanning_corners(np.array([0, 4]), np.arange(4, dtype=np.int32), points, np.array([0]), chosen, thickness)
+    spanning_triangles(np.array([0, 4]), np.arange(4, dtype=np.int32), points, np.array([0]), chosen, thickness)
     assert set(chosen[0]) == {0, 2, 3}
     assert thickness[0] == 1.0
 

@@ -249,12 +249,7 @@ def _tile_means(
 
 def _fan(tiling: Tiling) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Triangles that make up the tiles, from the first corner: vertex numbers `[T, 3]`, tile, area `[T]` of each."""
-    offsets, corners = tiling.tiles.offsets, tiling.tiles.corners
-    sizes = np.diff(offsets)
-    tiles = np.repeat(np.arange(tiling.count), sizes - 2)
-    within = np.arange(len(tiles)) - np.repeat(np.cumsum(sizes - 2) - (sizes - 2), sizes - 2)
-    start = offsets[:-1][tiles]
-    numbers = np.stack([corners[start], corners[start + within + 1], corners[start + within + 2]], 1)
+    numbers, tiles = tiling.tiles.fans()
     a, b, c = tiling.vertices[numbers].swapaxes(0, 1)
     u, v = b - a, c - a
     return numbers, tiles, 0.5 * np.abs(u[:, 0] * v[:, 1] - u[:, 1] * v[:, 0])

@@ -28,6 +28,13 @@ Pieces = tuple[np.ndarray, np.ndarray]
 """`[K + 1]` break points, and `[K, 4]` centre, value, gradient, Hessian of the quadratic on each piece."""
 
 
+def interval_of(breaks: np.ndarray, t: np.ndarray) -> np.ndarray:
+    """`[M]` the interval between breaks `[K + 1]` that holds each number of t `[M]`; -1 outside, the end is inside."""
+    found = np.searchsorted(breaks, t, side="right") - 1
+    found[t == breaks[-1]] = len(breaks) - 2
+    return np.where((found < 0) | (found > len(breaks) - 2), -1, found)
+
+
 def point_pieces(mover: Mover, x: Tensor, y: Tensor, low: float, high: float) -> Pieces:
     """The summed squared error of some points `[n, ...]` on [low, high], piece by piece."""
     count = len(x)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._display import Result
-from ..tiling import Cells, Tiling
+from ..tiling.lists import reduced
 
 if TYPE_CHECKING:
     from .sections import LossSection
@@ -43,9 +43,8 @@ def interval_minima(section: LossSection) -> Minima:
 
 def polygon_minima(section: LossSection) -> Minima:
     """Minimum of a convex quadratic on each polygon: at its stationary point if that is inside, else on an edge."""
-    offsets = section.tiles.offsets
-    piece = np.repeat(np.arange(section.count), np.diff(offsets))
-    a, b = polygon_edges(section.vertices, section.tiles)
+    offsets, piece = section.tiles.offsets, section.tiles.owners()
+    a, b = section.vertices[section.tiles.edges()].swapaxes(0, 1)
     edge = b - a
     d = a - section.centers[piece]
     bend = np.einsum("ei,eij,ej->e", edge, section.hessians[piece], edge)
@@ -61,20 +60,7 @@ def polygon_minima(section: LossSection) -> Minima:
     stationary = section.centers.copy()
     stationary[regular] -= np.linalg.solve(section.hessians[regular], section.gradients[regular][:, :, None])[:, :, 0]
     side = edge[:, 0] * (stationary[piece, 1] - a[:, 1]) - edge[:, 1] * (stationary[piece, 0] - a[:, 0])
-    inside = regular & (np.minimum.reduceat(side, offsets[:-1]) > 0)
+    inside = regular & (reduced(np.minimum, side, offsets) > 0)
     points[inside] = stationary[inside]
     values[inside] = section.on_piece(np.arange(section.count), points)[inside]
     return Minima(values, points, inside)
-
-
-def polygon_edges(vertices: np.ndarray, tiles: Cells) -> tuple[np.ndarray, np.ndarray]:
-    """Start and end `[E, 2]` of every polygon's edges, in the order of `tiles.corners`."""
-    following = np.arange(1, len(tiles.corners) + 1)
-    following[tiles.offsets[1:] - 1] = tiles.offsets[:-1]
-    return vertices[tiles.corners], vertices[tiles.corners[following]]
-
-
-def corner_means(tiling: Tiling) -> np.ndarray:
-    """`[K, d]` the mean of each tile's corners: a point inside it."""
-    sums = np.add.reduceat(tiling.vertices[tiling.tiles.corners], tiling.tiles.offsets[:-1], axis=0)
-    return np.asarray(sums / np.diff(tiling.tiles.offsets)[:, None])

@@ -19,13 +19,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._checks import as_float64_array, check_whole
+from .._checks import as_points, check_whole
 from .._display import Certainty
 from .._errors import InputError
 from .._progress import Progress, sharing
 from ..network import Affine, Fold, Program, SplineNetwork
 from ..network.program import walked
 from ..tiling import Cells
+from ..tiling.lists import reduced
 from ._moved import Direction, Mover
 from ._section_inputs import checked_directions, checked_span, default_batch, traced_with_data
 from .losses import batches, check_batch_size, squared
@@ -76,14 +77,13 @@ class CertifiedSurface(LossSurface):
     @cached_property
     def upper(self) -> np.ndarray:
         """`[*grid]` no loss in the cell is above this; proven (a convex quadratic is largest at a corner)."""
-        offsets = self.quadratics.tiles.offsets
-        piece = np.repeat(np.arange(self.quadratics.count), np.diff(offsets))
-        corners = self.quadratics.on_piece(piece, self.quadratics.vertices[self.quadratics.tiles.corners])
-        return np.maximum.reduceat(corners, offsets[:-1]).reshape(self.errors.shape) + self.errors
+        cells = self.quadratics.tiles
+        corners = self.quadratics.on_piece(cells.owners(), self.quadratics.vertices[cells.corners])
+        return reduced(np.maximum, corners, cells.offsets).reshape(self.errors.shape) + self.errors
 
     def bounds(self, points: Any) -> tuple[np.ndarray, np.ndarray]:
         """`[M]` lower and upper bounds of the loss at coordinates `points` `[M, d]`."""
-        points = as_float64_array(points, "points").reshape(-1, len(self.axes))
+        points = as_points(points, len(self.axes))
         place = np.rint((points - [axis[0] for axis in self.axes]) / (2 * self.half)).astype(int)
         place = np.clip(place, 0, len(self.axes[0]) - 1)
         cell = np.ravel_multi_index(tuple(place.T), self.losses.shape)

@@ -22,7 +22,6 @@ from .._display import Certainty, Result, table
 from .._errors import InputError
 from ..tiling import Tiling
 from ..tiling.folds import need_tiling
-from ._minima import corner_means
 from .hessian import downstream_jacobians
 
 SLOPES: dict[str, tuple[float, float]] = {
@@ -252,7 +251,7 @@ def tile_spectra(tiling: Tiling, layer: str) -> TileSpectra:
     """
     need_tiling(tiling)
     network = tiling.require_network("the spectra of its tiles")
-    centers = tiling.view.inputs(corner_means(tiling))
+    centers = tiling.view.inputs(tiling.tiles.corner_means(tiling.vertices))
     blocks = []
     size = 1
     for i in range(0, len(centers), 256):

@@ -17,11 +17,12 @@ import torch
 from numpy.polynomial import chebyshev
 from torch import Tensor, nn
 
-from .._checks import as_float64_array
+from .._checks import as_points
 from .._display import Result, table
 from .._errors import InputError
 from .._progress import Progress, sharing
 from ..network import Fold, SplineNetwork
+from ._lines import interval_of
 from ._minima import Minima
 from ._moved import Direction, Mover
 from ._section_inputs import checked_directions, checked_span, default_batch, traced_with_data
@@ -74,17 +75,14 @@ class PolynomialSection(Result):
 
     def locate(self, points: Any) -> np.ndarray:
         """`[M]` the piece that holds each `points`; -1 outside."""
-        points = as_float64_array(points, "points").reshape(-1)
-        found = np.searchsorted(self.breaks, points, side="right") - 1
-        found[points == self.breaks[-1]] = self.count - 1
-        return np.where((found < 0) | (found >= self.count), -1, found)
+        return interval_of(self.breaks, as_points(points, 1)[:, 0])
 
-    def __call__(self, t: Any) -> np.ndarray:
-        """`[M]` the loss at coordinates `t` `[M]`; an error for points outside."""
-        t = as_float64_array(t, "t").reshape(-1)
+    def __call__(self, points: Any) -> np.ndarray:
+        """`[M]` the loss at coordinates `points` `[M]`; an error for points outside."""
+        t = as_points(points, 1)[:, 0]
         piece = self.locate(t)
         if (piece < 0).any():
-            raise InputError(f"t must lie in the section's domain, got {t[np.argmax(piece < 0)]}.")
+            raise InputError(f"points must lie in the section's domain, got {t[np.argmax(piece < 0)]}.")
         return evaluate(self.coefficients[piece], self.breaks[piece], self.breaks[piece + 1], t)
 
     @cached_property

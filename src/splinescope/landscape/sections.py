@@ -18,15 +18,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._checks import as_float64_array
+from .._checks import as_points
 from .._derivatives import along
 from .._display import Result, table
 from .._errors import InputError
 from .._progress import Progress, telling
 from ..network import SplineNetwork
 from ..tiling import Cells, Slice, Tiling, tessellate
-from ._lines import Pieces, point_pieces, summed
-from ._minima import Minima, corner_means, interval_minima, polygon_minima
+from ._lines import Pieces, interval_of, point_pieces, summed
+from ._minima import Minima, interval_minima, polygon_minima
 from ._moved import Block, Direction, Mover, ParameterNetwork
 from ._section_inputs import checked_directions, checked_span, default_batch, traced_with_data
 from .losses import batches, check_batch_size
@@ -117,22 +117,20 @@ class LossSection(Result):
 
     def locate(self, points: Any) -> np.ndarray:
         """`[M]` the piece that holds each point of `points` `[M, d]`; -1 outside the section."""
-        points = self._coordinates(points)
+        points = as_points(points, self.dimension)
         if self.dimension == 1:
-            found = np.searchsorted(self.breaks, points[:, 0], side="right") - 1
-            found[points[:, 0] == self.breaks[-1]] = self.count - 1
-            return np.where((found < 0) | (found >= self.count), -1, found)
+            return interval_of(self.breaks, points[:, 0])
         if self.tiling is None:
             raise InputError("the quadratics of a certified surface do not locate points; ask its bounds(points).")
         return self.tiling.locate(points)
 
-    def __call__(self, t: Any) -> np.ndarray:
-        """`[M]` the loss at coordinates `t` `[M, d]`; an error for points outside."""
-        t = self._coordinates(t)
-        piece = self.locate(t)
+    def __call__(self, points: Any) -> np.ndarray:
+        """`[M]` the loss at coordinates `points` `[M, d]`; an error for points outside."""
+        points = as_points(points, self.dimension)
+        piece = self.locate(points)
         if (piece < 0).any():
-            raise InputError(f"t must lie in the section's domain, got {t[np.argmax(piece < 0)].tolist()}.")
-        return self.on_piece(piece, t)
+            raise InputError(f"points must lie in the section's domain, got {points[np.argmax(piece < 0)].tolist()}.")
+        return self.on_piece(piece, points)
 
     def on_piece(self, piece: np.ndarray, points: np.ndarray) -> np.ndarray:
         """The quadratics of given pieces `[M]` at coordinates `[M, d]`, inside the piece or not."""
@@ -158,14 +156,6 @@ class LossSection(Result):
         small, large = eigenvalues[:, 0], eigenvalues[:, -1]
         regular = small > 1e-14 * large
         return np.where(regular, large / np.where(regular, small, 1.0), np.inf)
-
-    def _coordinates(self, t: Any) -> np.ndarray:
-        t = as_float64_array(t, "t")
-        if self.dimension == 1 and t.ndim == 1:
-            t = t[:, None]
-        if t.ndim != 2 or t.shape[1] != self.dimension:
-            raise InputError(f"t must have shape (M, {self.dimension}), got {t.shape}.")
-        return t
 
 
 def loss_section(
@@ -271,7 +261,7 @@ def _plane(
     network = ParameterNetwork(mover.network, blocks, 2)
     view = Slice(np.zeros(2), np.eye(2), corners)
     tiling = tessellate(network, view, rtol=rtol, max_tiles=max_tiles, time_limit=time_limit, progress=progress)
-    centers = corner_means(tiling)
+    centers = tiling.tiles.corner_means(tiling.vertices)
     value, gradient, hessian = np.zeros(len(centers)), np.zeros((len(centers), 2)), np.zeros((len(centers), 2, 2))
     for block, (_, targets) in zip(blocks, batches(x, y, size), strict=True):
         for total, part in zip((value, gradient, hessian), block_quadratics(block, targets, centers), strict=True):

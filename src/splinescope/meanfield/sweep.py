@@ -139,16 +139,16 @@ class _SignWorker:
     """
 
     def __init__(self, a: Tensor, b: Tensor, leak: float, rows: int) -> None:
-        from . import _bits  # loads numba, which the other activations do not need
+        from . import _kernels  # loads numba, which the other activations do not need
 
-        self._kernels, self._leak, self._b = _bits, leak, b
+        self._kernels, self._leak, self._b = _kernels, leak, b
         self._amplitudes, self._linear = a.contiguous().numpy(), leak * (a @ b)
         self._z, self._f = b.new_empty(rows, len(b)), b.new_empty(rows)
-        self._codes = torch.empty(_bits.code_rows(rows), len(b), dtype=torch.uint8).numpy()
+        self._codes = torch.empty(_kernels.code_rows(rows), len(b), dtype=torch.uint8).numpy()
         width = b.shape[1]
-        self._columns = [slice(j, min(j + _bits.COLUMNS, width)) for j in range(0, width, _bits.COLUMNS)]
+        self._columns = [slice(j, min(j + _kernels.COLUMNS, width)) for j in range(0, width, _kernels.COLUMNS)]
         self._sums = [b.new_zeros(len(b), c.stop - c.start) for c in self._columns]
-        self._tables = [b.new_empty(_bits.TABLES, 256, s.shape[1]).numpy() for s in self._sums]
+        self._tables = [b.new_empty(_kernels.TABLES, 256, s.shape[1]).numpy() for s in self._sums]
         self._total = b.new_zeros(width)
 
     def outputs(self, x: Tensor) -> Tensor:

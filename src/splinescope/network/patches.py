@@ -158,7 +158,7 @@ def _convolve(
 
 def _one_by_one(x: Tensor, weight: Tensor, stride: Sequence[int], dilation: Sequence[int]) -> Tensor:
     """A convolution of each channel by itself, of images with their margins."""
-    from ._channelwise import convolve_channels  # compiled code is loaded where it is needed
+    from .kernels.channelwise import convolve_channels  # compiled code is loaded where it is needed
 
     sizes = [(int(x.shape[2 + i]) - (int(weight.shape[2 + i]) - 1) * dilation[i] - 1) // stride[i] + 1 for i in (0, 1)]
     out = np.empty((len(x), len(weight), *sizes))
@@ -171,7 +171,7 @@ def _pasted(values: Tensor, offsets: np.ndarray, size: Sequence[int]) -> Tensor:
     height, width = (int(length) for length in size)
     if values.shape[2:] == (height, width) and not offsets.any():
         return values
-    from .windows import paste  # compiled code is loaded where it is needed
+    from .kernels.windows import paste  # compiled code is loaded where it is needed
 
     out = values.new_zeros(len(values), values.shape[1], height, width)
     paste(values.contiguous().numpy(), offsets, out.numpy())

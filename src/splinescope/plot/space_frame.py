@@ -9,6 +9,7 @@ import numpy as np
 
 from .._errors import InputError
 from ..tiling import Facets, SurfaceMesh
+from ..tiling.lists import places_of
 from ..tiling.quantities import tile_quantity
 from .frame import chosen_quantities, marks, notes_of, quantity_frame
 
@@ -54,10 +55,8 @@ def space_frame(
     sides = number[walls.tiles]
     seen = np.flatnonzero((sides >= 0).any(1))
     sides = np.where(sides[seen, :1] < 0, sides[seen, ::-1], sides[seen])  # the first is a tile
-    sizes = np.diff(walls.offsets)[seen]
-    starts = np.repeat(walls.offsets[seen], sizes)
-    inside = np.arange(len(starts)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    used, corners = np.unique(walls.vertices[starts + inside], return_inverse=True)
+    offsets, of_walls = places_of(walls.offsets, seen)
+    used, corners = np.unique(walls.vertices[of_walls], return_inverse=True)
     depths = np.array([*(site.depth for site in tiling.sites), 0])[walls.sites[seen]]
     notes = notes_of(tiling)
     if len(kept) < tiling.count:
@@ -71,7 +70,7 @@ def space_frame(
         "numbers": None if len(kept) == tiling.count else kept.astype(np.uint32),
         "vertices": tiling.vertices[used],
         "walls": {
-            "offsets": np.concatenate([[0], np.cumsum(sizes)]).astype(np.uint32),
+            "offsets": offsets.astype(np.uint32),
             "corners": corners.reshape(-1).astype(np.uint32),
             "tiles": sides.astype(np.int32),
             "depths": np.minimum(depths, 254).astype(np.uint8),
@@ -102,10 +101,10 @@ def _surface(tiling: Tiling, number: np.ndarray) -> dict[str, Any] | None:
     faces = number[mesh.tiles] >= 0
     if not faces.any():
         return None
-    sizes = np.diff(mesh.offsets)
+    kept = mesh.faces.some(np.flatnonzero(faces))
     return {
         "vertices": mesh.vertices,
-        "offsets": np.concatenate([[0], np.cumsum(sizes[faces])]).astype(np.uint32),
-        "corners": mesh.corners[np.repeat(faces, sizes)].astype(np.uint32),
+        "offsets": kept.offsets.astype(np.uint32),
+        "corners": kept.corners.astype(np.uint32),
         "tiles": number[mesh.tiles[faces]].astype(np.uint32),
     }

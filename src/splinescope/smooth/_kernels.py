@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from .._compile import jit
 
-@numba.njit(nogil=True, cache=True, fastmath=True)
+
+@jit(fastmath=True)
 def row_statistics(z: np.ndarray, scale: np.ndarray, radius: float, out: np.ndarray) -> None:
     """Of d = z * scale, per row: share of d > 0, least |d|, number of |d| <= radius, mean and standard deviation.
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
+from ..network.kernels.windows import add_windows
 from ..network.patches import Patches
 from ..network.program import Fold
-from ..network.windows import add_windows
 from . import kernels
 from ._segments import CUTS
 

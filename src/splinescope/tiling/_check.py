@@ -11,7 +11,8 @@ from ._together import Together
 from .approximation import OfTiling
 from .differentiate import block_rows, blocks, outputs_and_codes, pattern_codes
 from .faces import face_counts
-from .maps import gather_tiles, inner_points, vertex_values
+from .lists import CornerLists, means
+from .maps import inner_points, vertex_values
 
 if TYPE_CHECKING:
     from ..network import Program
@@ -142,10 +143,10 @@ def _against_network(tiling: Tiling, program: Program) -> tuple[float, int, int]
     scale, worst, where = float(np.finfo(float).tiny), 0.0, 0
     for block in blocks(tiling.count, _TOGETHER if wide else block_rows(program)):
         tiles = np.arange(block.start, block.stop)
-        starts, ids = gather_tiles(tiling.tiles.offsets, tiling.tiles.corners, tiles)
-        middles = np.add.reduceat(tiling.vertices[ids], starts[:-1]) / np.diff(starts)[:, None]
+        some = tiling.tiles.some(tiles)
+        middles = some.corner_means(tiling.vertices)
         evaluate = _errors_together if wide else _errors
-        errors, codes[block], size = evaluate(tiling, program, starts, ids, middles)
+        errors, codes[block], size = evaluate(tiling, program, some, middles)
         scale = max(scale, size)
         if errors.max() > worst:
             worst, where = float(errors.max()), block.start + int(errors.argmax())
@@ -161,32 +162,32 @@ def _against_network(tiling: Tiling, program: Program) -> tuple[float, int, int]
 
 
 def _errors(
-    tiling: Tiling, program: Program, starts: np.ndarray, ids: np.ndarray, middles: np.ndarray
+    tiling: Tiling, program: Program, some: CornerLists, middles: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """Per tile the error and the code of the pattern; and the largest output."""
-    used, places = np.unique(ids, return_inverse=True)
+    used, places = np.unique(some.corners, return_inverse=True)
     values = vertex_values(tiling, used)
-    expected = np.add.reduceat(values[places.reshape(-1)], starts[:-1]) / np.diff(starts)[:, None]
+    expected = means(values[places.reshape(-1)], some.offsets)
     found, codes = outputs_and_codes(program, tiling.view.inputs(middles))
     return np.abs(found - expected).max(1), codes, float(np.abs(values).max())
 
 
 def _errors_together(
-    tiling: Tiling, program: Program, starts: np.ndarray, ids: np.ndarray, middles: np.ndarray
+    tiling: Tiling, program: Program, some: CornerLists, middles: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """`_errors` for a wide network; the largest output is that at some of the tiles."""
     count = len(middles)
     if tiling.values is not None:
-        used, places = np.unique(ids, return_inverse=True)
+        used, places = np.unique(some.corners, return_inverse=True)
         values = vertex_values(tiling, used)
-        expected = np.add.reduceat(values[places.reshape(-1)], starts[:-1]) / np.diff(starts)[:, None]
+        expected = means(values[places.reshape(-1)], some.offsets)
         together = Together(program, tiling.view, middles)
         errors = np.abs(together.coefficients @ together.output - expected).max(1)
         return errors, pattern_codes(together.patterns, count), float(np.abs(values).max())
-    used, places = np.unique(ids, return_inverse=True)
+    used, places = np.unique(some.corners, return_inverse=True)
     together = Together(program, tiling.view, np.concatenate([middles, tiling.vertices[used]]))
     coefficients = together.coefficients
-    mean = np.add.reduceat(coefficients[count:][places.reshape(-1)], starts[:-1]) / np.diff(starts)[:, None]
+    mean = means(coefficients[count:][places.reshape(-1)], some.offsets)
     output = together.output
     errors = np.abs((coefficients[:count] - mean) @ output).max(1)
     size = float(np.abs(coefficients[:count:16] @ output).max())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from .._checks import as_points
 from . import (
     _patterns,
     boundary,
@@ -183,7 +184,7 @@ class Measures:
         Exact for the boundary inside the domain. It is also the distance in the slice's whole plane wherever it is at
         most the distance to the domain's edge. For distances in the input space, never larger, see `input_margin`.
         """
-        return self.decision_boundary().distances(locate.as_points(self._tiling, points))
+        return self.decision_boundary().distances(as_points(points, self._tiling.dimension))
 
     def input_margin(self, points: Any) -> InputMargin:
         """Distances in the full input space from points `[N, d]` of the slice to their tiles' edges and the boundary.
@@ -191,7 +192,7 @@ class Measures:
         See `InputMargin` for which are exact and which are bounds. Cost: min(D, units) passes through the network.
         """
         program = self._tiling.program("distances in the input space")
-        inputs = self._tiling.view.inputs(locate.as_points(self._tiling, points))
+        inputs = self._tiling.view.inputs(as_points(points, self._tiling.dimension))
         return margin.input_margin(program, inputs, exact_network=self._tiling.certainty == "exact")
 
     def section(self, plane: Any, through: Any = None) -> Tiling:

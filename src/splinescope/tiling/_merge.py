@@ -12,6 +12,7 @@ from . import kernels
 from ._mesh import Mesh, restored
 from ._solids import Solids
 from ._tiles import OUTSIDE
+from .lists import owners
 
 _SAME_PLANE = 1e-9  # of the extent: a fold's facets within one tile lie on planes much farther apart, or on one
 
@@ -62,7 +63,7 @@ def _leaders(solids: Solids) -> tuple[np.ndarray, np.ndarray]:
     first, second = first[unreal], second[unreal]
     inner = np.zeros(slots, bool)
     inner[first] = inner[second] = True
-    tile_of = np.repeat(np.arange(len(solids)), np.diff(solids.facet_offsets))
+    tile_of = owners(solids.facet_offsets)
     n = len(solids)
     graph = coo_array((np.ones(len(first), np.int8), (tile_of[first], tile_of[second])), shape=(n, n))
     _, component = connected_components(graph, directed=False)
@@ -73,7 +74,7 @@ def _leaders(solids: Solids) -> tuple[np.ndarray, np.ndarray]:
 def _planes(solids: Solids, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Per slot its area times its outward normal, and a point of it."""
     slots = np.arange(len(solids.labels))
-    tile_of = np.repeat(np.arange(len(solids)), np.diff(solids.facet_offsets))
+    tile_of = owners(solids.facet_offsets)
     vectors, centres = np.empty((len(slots), points.shape[1])), np.empty((len(slots), points.shape[1]))
     lists = (solids.offsets, solids.corners, solids.masks, solids.facet_offsets)
     kernels.measure_facets(slots, tile_of, *lists, points, vectors, centres)

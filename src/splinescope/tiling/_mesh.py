@@ -13,7 +13,7 @@ from . import kernels
 from ._chunk import Leaf
 from ._solids import kind_of
 from ._tiles import OUTSIDE, Tiles
-from .kernels import jit
+from .lists import following, owners
 
 _NEARLY_ALL = 0.9  # of an array: the rest is not worth a copy
 SAME_PLACE = 1e-6  # of the domain: farther apart, two vertices are not the same
@@ -74,10 +74,7 @@ def without_unreal(mesh: Mesh, domain: np.ndarray) -> Mesh:
 
 def half_edges(offsets: np.ndarray, corners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """For each corner, the next corner's vertex and the tile it belongs to."""
-    following = np.arange(1, len(corners) + 1)
-    following[offsets[1:] - 1] = offsets[:-1]
-    tiles = np.repeat(np.arange(len(offsets) - 1, dtype=np.int32), np.diff(offsets))
-    return corners[following], tiles
+    return corners[following(offsets)], owners(offsets, np.int32)
 
 
 def pair_half_edges(offsets: np.ndarray, corners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -147,7 +144,7 @@ def _merged(tiles: Tiles) -> tuple[Tiles, np.ndarray]:
     # members of a component side by side, at the place of its first member
     _, leaders = np.unique(component, return_index=True)
     order = np.lexsort((np.arange(n), leaders[component]))
-    outlines = _chain_boundaries(
+    outlines = kernels.chain_boundaries(
         order, leaders[component][order], tiles.offsets, tiles.corners, tiles.labels, inner
     )  # fmt: skip
     return Tiles(*outlines), np.sort(leaders)
@@ -176,42 +173,3 @@ def _corners_left(part: Tiles, merged: Tiles, tiles: Tiles, points: np.ndarray, 
 def restored(labels: np.ndarray) -> np.ndarray:
     """Labels of walls that looked unreal from one side only."""
     return np.where(labels < OUTSIDE, -2 - labels, labels)
-
-
-@jit
-def _chain_boundaries(order, leaders, offsets, corners, labels, inner):  # type: ignore[no-untyped-def]
-    """The outlines of groups of tiles (equal `leaders`, consecutive in `order`), from their outer half-edges."""
-    out_offsets = np.empty(len(order) + 1, np.int64)
-    out_corners = np.empty(len(corners), np.int32)
-    out_labels = np.empty(len(corners), np.int32)
-    starts = np.empty(len(corners), np.int32)
-    ends = np.empty(len(corners), np.int32)
-    made = np.empty(len(corners), np.int32)
-    out_offsets[0] = 0
-    groups = 0
-    at = 0
-    i = 0
-    while i < len(order):
-        size = 0
-        leader = leaders[i]
-        while i < len(order) and leaders[i] == leader:
-            tile = order[i]
-            for c in range(offsets[tile], offsets[tile + 1]):
-                if not inner[c]:
-                    starts[size] = corners[c]
-                    ends[size] = corners[c + 1 if c + 1 < offsets[tile + 1] else offsets[tile]]
-                    made[size] = labels[c]
-                    size += 1
-            i += 1
-        current = 0
-        for _ in range(size):
-            out_corners[at] = starts[current]
-            out_labels[at] = made[current]
-            at += 1
-            for j in range(size):
-                if starts[j] == ends[current]:
-                    current = j
-                    break
-        groups += 1
-        out_offsets[groups] = at
-    return out_offsets[: groups + 1], out_corners[:at], out_labels[:at]

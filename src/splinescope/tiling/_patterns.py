@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from .._checks import check_index
-from . import maps
+from .._checks import as_points, check_index
+from . import lists, maps
 from .differentiate import block_rows, blocks, outputs
-from .locate import as_points
 
 if TYPE_CHECKING:
     from .tiling import Tiling
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 def outputs_at(tiling: Tiling, points: Any) -> np.ndarray:
     """See `Tiling.outputs`."""
-    points = as_points(tiling, points)
+    points = as_points(points, tiling.dimension)
     program = tiling.program("outputs at points")
     parts = [outputs(program, tiling.view.inputs(points[b])) for b in blocks(len(points), block_rows(program))]
     return np.concatenate(parts) if parts else np.zeros((0, int(np.prod(program.output_shape))))
@@ -33,22 +32,20 @@ def output_ranges(tiling: Tiling, output: int = 0) -> np.ndarray:
         parts.append(values[:, output].copy())
     if not parts:
         return np.zeros((0, 2))
-    at_corner = np.concatenate(parts)[tiling.tiles.corners]
-    starts = tiling.tiles.offsets[:-1]
-    return np.stack([np.minimum.reduceat(at_corner, starts), np.maximum.reduceat(at_corner, starts)], 1)
+    return tiling.tiles.corner_ranges(np.concatenate(parts))
 
 
 def classes(tiling: Tiling) -> np.ndarray:
     """See `Tiling.classes`."""
     winners = np.empty(tiling.count, np.int64)
     for block in blocks(tiling.count, 1 << 14):
-        starts, ids = maps.gather_tiles(tiling.tiles.offsets, tiling.tiles.corners, np.arange(block.start, block.stop))
+        some = tiling.tiles.some(np.arange(block.start, block.stop))
         if tiling.values is not None:
-            values = tiling.values[ids]
+            values = tiling.values[some.corners]
         else:  # the network runs on every vertex, so each only once
-            used, rows = np.unique(ids, return_inverse=True)
+            used, rows = np.unique(some.corners, return_inverse=True)
             values = maps.vertex_values(tiling, used)[rows.reshape(-1)]
-        means = np.add.reduceat(values, starts[:-1]) / np.diff(starts)[:, None]
+        means = lists.means(values, some.offsets)
         winners[block] = means.argmax(1) if means.shape[1] > 1 else means[:, 0] > 0
     return winners
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from . import kernels
 from ._hull import hull
-from ._tiles import OUTSIDE, Room, Tiles, joined_lists, joined_offsets
+from ._tiles import OUTSIDE, Room, Tiles, joined_lists
+from .lists import joined_offsets, offsets_of, owners, places_of
 
 _SAMPLE = 64  # tiles that are measured for progress
 _FEWEST = 512  # pieces there is room for at least: few folds of one large tile make more of them than expected
@@ -55,18 +56,13 @@ class Solids(Tiles):
         )  # fmt: skip
 
     def chosen(self, mask: np.ndarray) -> Solids:
-        sizes, facets = np.diff(self.offsets), np.diff(self.facet_offsets)
-        inside = np.repeat(mask, sizes)
-        return Solids(
-            np.concatenate([[0], np.cumsum(sizes[mask])]), self.corners[inside], self.labels[np.repeat(mask, facets)],
-            self.masks[inside], np.concatenate([[0], np.cumsum(facets[mask])]),
-        )  # fmt: skip
+        return self.taken(np.flatnonzero(mask))
 
     def taken(self, order: np.ndarray) -> Solids:
         """The tiles of those numbers, in that order."""
-        corners, facets = (_places(offsets, order) for offsets in (self.offsets, self.facet_offsets))
-        ends = [np.concatenate([[0], np.cumsum(np.diff(x)[order])]) for x in (self.offsets, self.facet_offsets)]
-        return Solids(ends[0], self.corners[corners], self.labels[facets], self.masks[corners], ends[1])
+        offsets, corners = places_of(self.offsets, order)
+        facet_offsets, facets = places_of(self.facet_offsets, order)
+        return Solids(offsets, self.corners[corners], self.labels[facets], self.masks[corners], facet_offsets)
 
     def renumbered(self, ids: np.ndarray) -> Solids:
         return Solids(self.offsets, ids[self.corners], self.labels, self.masks, self.facet_offsets)
@@ -81,7 +77,7 @@ class Solids(Tiles):
             return self
         masks = self.masks.copy()
         kernels.keep_slots(self.offsets, masks, self.facet_offsets, real)
-        kept = np.concatenate([[0], np.cumsum(real)])
+        kept = offsets_of(real)
         return Solids(self.offsets, self.corners, self.labels[real], masks, kept[self.facet_offsets])
 
     def size(self, points: np.ndarray) -> float:
@@ -91,7 +87,7 @@ class Solids(Tiles):
             chosen[np.linspace(0, len(self) - 1, _SAMPLE).astype(int)] = True
             return self.chosen(chosen).size(points) * len(self) / np.count_nonzero(chosen)
         slots = np.arange(len(self.labels))
-        cells = np.repeat(np.arange(len(self)), np.diff(self.facet_offsets))
+        cells = owners(self.facet_offsets)
         vectors, centres = np.empty((len(slots), points.shape[1])), np.empty((len(slots), points.shape[1]))
         lists = (self.offsets, self.corners, self.masks, self.facet_offsets)
         kernels.measure_facets(slots, cells, *lists, points, vectors, centres)
@@ -194,12 +190,6 @@ def bits_of(on: np.ndarray) -> np.ndarray:
     for f in range(facets):
         masks[on[:, f], f // 64] |= np.uint64(1) << np.uint64(f % 64)
     return masks
-
-
-def _places(offsets: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """Where the entries of some CSR lists stand, list after list."""
-    sizes = np.diff(offsets)[order]
-    return np.arange(sizes.sum()) + np.repeat(offsets[:-1][order] - (np.cumsum(sizes) - sizes), sizes)
 
 
 def _widened(masks: np.ndarray, words: int) -> np.ndarray:

@@ -8,6 +8,7 @@ import numpy as np
 
 from .._errors import FileFormatError
 from . import kernels
+from .lists import CornerLists
 from .slice import Slice
 
 _TOGETHER = 1 << 20  # vertices or tiles that are checked at a time
@@ -66,12 +67,7 @@ def _check_sizes(name: str, arrays: Mapping[str, np.ndarray], view: Slice, compl
     least, total = np.inf, 0.0
     for start in range(0, len(offsets) - 1, _TOGETHER):
         these = offsets[start : start + _TOGETHER + 1]
-        if view.dimension == 1:
-            ends = vertices[corners[these[0] : these[-1]], 0].reshape(-1, 2)
-            sizes = ends[:, 1] - ends[:, 0]
-        else:
-            sizes = np.empty(len(these) - 1)
-            kernels.polygon_areas(these, corners, vertices, sizes)
+        sizes = CornerLists(these - these[0], corners[these[0] : these[-1]]).sizes(vertices)
         least, total = min(least, float(sizes.min())), total + float(sizes.sum())
     if least < -_NO_AREA * view.size:
         raise FileFormatError(f"{name} is damaged: a tile's corners must go around it counter-clockwise.")

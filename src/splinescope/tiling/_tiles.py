@@ -9,24 +9,20 @@ from math import factorial
 import numpy as np
 
 from . import kernels
+from .lists import CornerLists, joined_offsets, places_of
 
 OUTSIDE = -1
 """Label of a wall that is the boundary of the domain."""
 
 
 @dataclass(frozen=True)
-class Tiles:
+class Tiles(CornerLists):
     """Intervals or convex polygons as CSR lists of corners, counter-clockwise (1-D: left, right).
 
     `labels[i]` names what made the wall from corner i to the next (1-D: what made corner i).
     """
 
-    offsets: np.ndarray
-    corners: np.ndarray
     labels: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
 
     @classmethod
     def whole(cls, domain: np.ndarray) -> Tiles:
@@ -46,11 +42,8 @@ class Tiles:
 
     def chosen(self, mask: np.ndarray) -> Tiles:
         """The tiles with a True."""
-        tiles = np.flatnonzero(mask)
-        starts = self.offsets[tiles]
-        offsets = _ends(self.offsets[tiles + 1] - starts)
-        inside = np.repeat(starts - offsets[:-1], np.diff(offsets)) + np.arange(offsets[-1])
-        return Tiles(offsets, self.corners[inside], self.labels[inside])
+        offsets, places = places_of(self.offsets, np.flatnonzero(mask))
+        return Tiles(offsets, self.corners[places], self.labels[places])
 
     def renumbered(self, ids: np.ndarray) -> Tiles:
         """The same tiles with vertex v called ids[v]."""
@@ -68,12 +61,7 @@ class Tiles:
 
     def size(self, points: np.ndarray) -> float:
         """Length or area of all tiles together."""
-        if points.shape[1] == 1:
-            ends = points[self.corners, 0].reshape(-1, 2)
-            return float((ends[:, 1] - ends[:, 0]).sum())
-        areas = np.empty(len(self))
-        kernels.polygon_areas(self.offsets, self.corners, points, areas)
-        return float(areas.sum())
+        return float(self.sizes(points).sum())
 
     def cutting(self, pos: np.ndarray, neg: np.ndarray, first: int) -> np.ndarray:
         """Per tile, how many units >= first take both signs on it."""
@@ -100,18 +88,9 @@ class Tiles:
         return Room(vertices, self, units, pieces)
 
 
-def _ends(sizes: np.ndarray) -> np.ndarray:
-    return np.concatenate([[0], np.cumsum(sizes)])
-
-
 def joined_lists(parts: Sequence[Tiles]) -> tuple[np.ndarray, np.ndarray]:
     """Offsets and corners of all parts."""
     return joined_offsets([part.offsets for part in parts]), np.concatenate([part.corners for part in parts])
-
-
-def joined_offsets(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """The offsets of CSR lists that stand one after the other."""
-    return np.concatenate([[0], np.cumsum(np.concatenate([np.diff(part) for part in parts]))])
 
 
 def expected_pieces(folds: np.ndarray, dimension: int) -> np.ndarray:

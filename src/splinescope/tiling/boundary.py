@@ -157,13 +157,12 @@ def _trace(
     Two classes that tie all along a wall either win at one of its ends, which is a tie there, or lose to one class at
     one end and to another at the other (a class ahead of them at both ends is ahead all along).
     """
-    offsets, corners = tiling.tiles.offsets, tiling.tiles.corners
     nowhere = np.zeros((0, 2, tiling.dimension))
     nothing = Boundary(nowhere, np.zeros((0, 2), np.int64), np.zeros(0, np.int64), certainty=tiling.certainty)
     if not tiling.count:
         return nothing
-    at_corner = winners[corners]
-    tiles = np.flatnonzero(np.minimum.reduceat(at_corner, offsets[:-1]) != np.maximum.reduceat(at_corner, offsets[:-1]))
+    least, most = tiling.tiles.corner_ranges(winners).T
+    tiles = np.flatnonzero(least != most)
     ends = tiling.walls.ends
     worth = tied[ends].any(1) | (winners[ends[:, 0]] != winners[ends[:, 1]])
     walls = np.flatnonzero(worth & (tiling.walls.tiles >= 0).all(1))
@@ -180,9 +179,9 @@ _Traced = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 def _inside(tiling: Tiling, tiles: np.ndarray, values: np.ndarray | None, tolerance: float) -> _Traced:
     """Segments, classes and tiles of the boundary inside some tiles."""
-    starts, corners = maps.gather_tiles(tiling.tiles.offsets, tiling.tiles.corners, tiles)
-    used, ids = np.unique(corners, return_inverse=True)
-    arguments = (starts, ids.reshape(-1), *_at(tiling, used, values), tolerance)
+    cells = tiling.tiles.some(tiles)
+    used, ids = np.unique(cells.corners, return_inverse=True)
+    arguments = (cells.offsets, ids.reshape(-1), *_at(tiling, used, values), tolerance)
     segments, classes, owners = _collect(trace_tiles, arguments, 4 * len(tiles), tiling.dimension)
     return segments, classes, tiles[owners]
 
@@ -190,10 +189,11 @@ def _inside(tiling: Tiling, tiles: np.ndarray, values: np.ndarray | None, tolera
 def _along(tiling: Tiling, walls: np.ndarray, values: np.ndarray | None, tolerance: float) -> _Traced:
     """The same along some walls, with the tile on their first side."""
     ends, sides = tiling.walls.ends[walls], tiling.walls.tiles[walls].astype(np.int64)
-    (a, left), (b, right) = (maps.gather_tiles(tiling.tiles.offsets, tiling.tiles.corners, each) for each in sides.T)
-    used, ids = np.unique(np.concatenate([ends.reshape(-1), left, right]), return_inverse=True)
-    at_ends, at_left, at_right = np.split(ids.reshape(-1), [ends.size, ends.size + len(left)])
-    arguments = (at_ends.reshape(-1, 2), a, at_left, b, at_right, *_at(tiling, used, values), tolerance)
+    left, right = (tiling.tiles.some(each) for each in sides.T)
+    used, ids = np.unique(np.concatenate([ends.reshape(-1), left.corners, right.corners]), return_inverse=True)
+    at_ends, at_left, at_right = np.split(ids.reshape(-1), [ends.size, ends.size + len(left.corners)])
+    sides_of = (left.offsets, at_left, right.offsets, at_right)
+    arguments = (at_ends.reshape(-1, 2), *sides_of, *_at(tiling, used, values), tolerance)
     segments, classes, owners = _collect(trace_walls, arguments, len(walls), tiling.dimension)
     return segments, classes, sides[owners, 0]
 

@@ -10,23 +10,18 @@ import numpy as np
 
 from .._display import Shown
 from ._walls import walls_of_polygons
+from .lists import CornerLists
 
 if TYPE_CHECKING:
     from .polytopes import Facets
 
 
 @dataclass(frozen=True, repr=False)
-class Cells(Shown):
+class Cells(CornerLists, Shown):
     """Tiles as lists of vertex numbers, counter-clockwise (1-D: left, right), in CSR form.
 
     Tile i has the corners `corners[offsets[i]:offsets[i + 1]]`, which is also `cells[i]`.
     """
-
-    offsets: np.ndarray
-    corners: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
 
     @property
     def side_offsets(self) -> np.ndarray:
@@ -38,14 +33,6 @@ class Cells(Shown):
             raise IndexError(f"tile must be in [0, {len(self)}), got {tile}")
         tile %= len(self)
         return self.corners[self.offsets[tile] : self.offsets[tile + 1]]
-
-    def corner_means(self, values: np.ndarray) -> np.ndarray:
-        """`[K]` or `[K, C]` mean, over the corners of each tile, of numbers `[V]` or `[V, C]` at the vertices."""
-        if not len(self):
-            return np.zeros((0, *values.shape[1:]))
-        if values.ndim > 1:  # one column after the other: no copy of all of them at every corner
-            return np.stack([self.corner_means(column) for column in values.T], -1)
-        return np.add.reduceat(values[self.corners], self.offsets[:-1]) / np.diff(self.offsets)
 
     def walls(
         self, labels: np.ndarray, points: np.ndarray, site_of: Callable[[np.ndarray], np.ndarray]

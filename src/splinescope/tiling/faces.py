@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .kernels.spans import subfaces
+from .lists import offsets_of
 from .polytopes import Facets, Polytopes
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def facets_of(tiling: Tiling, faces: Faces, dimension: int) -> Faces:
     sizes = sizes[:count]
     first = (np.cumsum(sizes) - sizes)[chosen]
     sizes = sizes[chosen]
-    starts = np.concatenate([[0], np.cumsum(sizes)])
+    starts = offsets_of(sizes)
     places = out[np.arange(starts[-1]) + np.repeat(first - starts[:-1], sizes)]
     owners = np.searchsorted(tiles.offsets, places[starts[:-1]], side="right") - 1
     return Faces(owners, starts, places)

@@ -15,7 +15,7 @@ from ..network import units_of_cuts
 from . import maps
 from .approximation import OfTiling
 from .differentiate import block_rows, blocks, unit_gradients
-from .kernels import jit
+from .kernels.grids import draw_lengths
 
 if TYPE_CHECKING:
     from .tiling import Tiling
@@ -234,39 +234,8 @@ def fold_raster(tiling: Tiling, cells: int = 256, depth: int | None = None) -> R
         counts = np.histogram(segments[:, 0, 0], edges[0])[0].astype(float)
         return Raster(counts, edges[0], None, certainty=tiling.certainty)
     values = np.zeros((shape[1], shape[0]))
-    _draw_lengths(segments, low, (high - low) / shape, values)
+    draw_lengths(segments, low, (high - low) / shape, values)
     return Raster(values, edges[0], edges[1], certainty=tiling.certainty)
-
-
-@jit
-def _draw_lengths(segments, low, step, values):  # type: ignore[no-untyped-def]
-    """Add to each cell the length of every segment within it, walking from grid line to grid line."""
-    rows, columns = values.shape
-    for n in range(len(segments)):
-        x, y = (segments[n, 0, 0] - low[0]) / step[0], (segments[n, 0, 1] - low[1]) / step[1]
-        dx, dy = (segments[n, 1, 0] - low[0]) / step[0] - x, (segments[n, 1, 1] - low[1]) / step[1] - y
-        length = np.hypot(dx * step[0], dy * step[1])
-        share = 0.0
-        next_x, next_y = np.inf, np.inf  # shares at which the next grid line is reached
-        line_x = np.floor(x) + 1.0 if dx > 0 else np.ceil(x) - 1.0
-        line_y = np.floor(y) + 1.0 if dy > 0 else np.ceil(y) - 1.0
-        if dx != 0.0:
-            next_x = (line_x - x) / dx
-        if dy != 0.0:
-            next_y = (line_y - y) / dy
-        while share < 1.0:
-            until = min(next_x, next_y, 1.0)
-            middle = 0.5 * (share + until)
-            column = min(max(int(np.floor(x + middle * dx)), 0), columns - 1)
-            row = min(max(int(np.floor(y + middle * dy)), 0), rows - 1)
-            values[row, column] += (until - share) * length
-            if next_x <= until:
-                line_x += 1.0 if dx > 0 else -1.0
-                next_x = (line_x - x) / dx
-            if next_y <= until:
-                line_y += 1.0 if dy > 0 else -1.0
-                next_y = (line_y - y) / dy
-            share = until
 
 
 def need_tiling(given: object, name: str = "tiling") -> None:

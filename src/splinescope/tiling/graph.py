@@ -10,8 +10,8 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from .._checks import require
-from ._walls import join_tiles
 from .approximation import OfTiling
+from .kernels.walls import join_tiles
 
 if TYPE_CHECKING:
     from .tiling import Tiling

@@ -10,9 +10,8 @@ import numpy as np
 from .._checks import check_choice
 from .._errors import InputError
 from ._solid_maps import slopes_from_simplices, spanning_simplices
-from .cells import Cells
 from .differentiate import block_rows, blocks, directional_derivatives, jacobians, outputs
-from .kernels import jit
+from .kernels.shapes import spanning_triangles
 
 if TYPE_CHECKING:
     from .tiling import Tiling
@@ -65,16 +64,7 @@ def inner_points(tiling: Tiling, tiles: np.ndarray | None = None) -> np.ndarray:
     """`[k, d]` a point inside each tile: the mean of its corners."""
     if tiles is None:
         return tiling.tiles.corner_means(tiling.vertices)
-    some = Cells(*gather_tiles(tiling.tiles.offsets, tiling.tiles.corners, as_tiles(tiling, tiles)))
-    return some.corner_means(tiling.vertices)
-
-
-def gather_tiles(offsets: np.ndarray, corners: np.ndarray, tiles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The CSR lists (offsets, corners) of some tiles."""
-    sizes = offsets[tiles + 1] - offsets[tiles]
-    starts = np.concatenate([[0], np.cumsum(sizes)])
-    places = np.arange(starts[-1]) + np.repeat(offsets[tiles] - starts[:-1], sizes)
-    return starts, corners[places]
+    return tiling.tiles.some(as_tiles(tiling, tiles)).corner_means(tiling.vertices)
 
 
 def slopes(tiling: Tiling, tiles: Any = None) -> np.ndarray:
@@ -138,7 +128,7 @@ def _maps(tiling: Tiling, tiles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     else:
         ends = np.empty((len(tiles), 3), np.int64)
         thickness = np.empty(len(tiles))
-        _spanning_corners(tiling.tiles.offsets, tiling.tiles.corners, tiling.vertices, tiles, ends, thickness)
+        spanning_triangles(tiling.tiles.offsets, tiling.tiles.corners, tiling.vertices, tiles, ends, thickness)
     used, rows = np.unique(ends, return_inverse=True)
     values = vertex_values(tiling, used)[rows.reshape(ends.shape)]
     points = tiling.vertices[ends]
@@ -213,31 +203,3 @@ def input_singular_values(tiling: Tiling, tiles: Any = None) -> np.ndarray:
     """See `Tiling.input_singular_values`."""
     parts = [np.linalg.svd(a, compute_uv=False) for _, a in iterate_input_slopes(tiling, tiles)]
     return np.concatenate(parts) if parts else np.zeros((0, 0))
-
-
-@jit
-def _spanning_corners(offsets, corners, points, tiles, chosen, thickness):  # type: ignore[no-untyped-def]
-    """Per tile the two corners farthest apart and the one farthest from their line; and that distance."""
-    for i in range(len(tiles)):
-        start, stop = offsets[tiles[i]], offsets[tiles[i] + 1]
-        longest = -1.0
-        a = b = c = corners[start]
-        for p in range(start, stop):
-            for q in range(p + 1, stop):
-                x = points[corners[q], 0] - points[corners[p], 0]
-                y = points[corners[q], 1] - points[corners[p], 1]
-                if x * x + y * y > longest:
-                    longest = x * x + y * y
-                    a, b = corners[p], corners[q]
-        ux, uy = points[b, 0] - points[a, 0], points[b, 1] - points[a, 1]
-        widest = -1.0
-        for p in range(start, stop):
-            if corners[p] == a or corners[p] == b:
-                continue
-            x, y = points[corners[p], 0] - points[a, 0], points[corners[p], 1] - points[a, 1]
-            height = abs(ux * y - uy * x)
-            if height > widest:
-                widest = height
-                c = corners[p]
-        chosen[i, 0], chosen[i, 1], chosen[i, 2] = a, b, c
-        thickness[i] = widest / np.sqrt(longest) if longest > 0.0 else 0.0

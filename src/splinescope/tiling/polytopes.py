@@ -13,6 +13,8 @@ from . import kernels
 from ._solids import Solids
 from ._tiles import Tiles
 from .cells import Cells
+from .lists import offsets_of
+from .lists import owners as owners_of
 
 
 @dataclass(frozen=True, repr=False)
@@ -55,7 +57,7 @@ class Polytopes(Cells):
         numbers = np.empty(slots, np.int32)
         numbers[first] = np.arange(len(first))
         numbers[second[second >= 0]] = np.flatnonzero(second >= 0)
-        tile_of = np.repeat(np.arange(len(self), dtype=np.int32), np.diff(self.facet_offsets))
+        tile_of = owners_of(self.facet_offsets, np.int32)
         tiles = np.stack([tile_of[first], np.where(second >= 0, tile_of[second], -1)], 1).astype(np.int32)
         dimension = points.shape[1]
         owners = tiles[:, 0]
@@ -70,7 +72,7 @@ class Polytopes(Cells):
         self, slots: np.ndarray, tiles: np.ndarray, sizes: np.ndarray, dimension: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """CSR lists of places in `corners` for some facets."""
-        offsets = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+        offsets = offsets_of(sizes.astype(np.int64))
         places = np.empty(offsets[-1], np.int64)
         kernels.list_facets(slots, tiles, *self.lists, dimension, offsets[:-1], places)
         return offsets, places

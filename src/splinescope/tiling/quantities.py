@@ -16,6 +16,7 @@ from .._checks import check_choice, check_index
 from .._errors import InputError
 from .approximation import OfTiling
 from .folds import need_tiling
+from .lists import reduced
 
 if TYPE_CHECKING:
     from .tiling import Tiling
@@ -141,8 +142,7 @@ def _area(tiling: Tiling, output: int) -> Quantity:
 
 @quantity("depth")
 def _depth(tiling: Tiling, output: int) -> Quantity:
-    starts = tiling.tiles.side_offsets[:-1]
-    deepest = np.maximum.reduceat(corner_depths(tiling), starts) if tiling.count else np.zeros(0, int)
+    deepest = reduced(np.maximum, corner_depths(tiling), tiling.tiles.side_offsets)
     return Quantity("depth", "depth of deepest wall", deepest, steps=True)
 
 

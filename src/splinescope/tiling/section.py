@@ -11,9 +11,10 @@ from .._checks import as_float64_array
 from .._errors import InputError
 from ._tiles import OUTSIDE
 from .cells import Cells
+from .lists import CornerLists, backward, following, offsets_of, owners, reduced
 from .maps import vertex_values
 from .slice import Slice
-from .surfaces import backward, need_space, shared_vertices, trace, without_repeats
+from .surfaces import need_space, shared_vertices, trace, without_repeats
 
 if TYPE_CHECKING:
     from .tiling import Tiling
@@ -112,9 +113,7 @@ def clipped(
         inward = np.array([start[1] - end[1], end[0] - start[0]])
         room = (table[:, :2] - start) @ (inward / np.linalg.norm(inward))
         room[np.abs(room) <= 1e-12 * float(np.ptp(domain, axis=0).max())] = 0.0
-        following = np.arange(1, len(corners) + 1)
-        following[offsets[1:] - 1] = offsets[:-1]
-        a, b = corners, corners[following]
+        a, b = corners, corners[following(offsets)]
         stays, leaves, enters = room[a] >= 0, (room[a] > 0) & (room[b] < 0), (room[a] < 0) & (room[b] > 0)
         crossing = np.flatnonzero(leaves | enters)
         ends = np.sort(np.stack([a[crossing], b[crossing]], 1), 1)
@@ -128,12 +127,12 @@ def clipped(
         order = np.argsort(np.concatenate([2 * places[: stays.sum()], 2 * places[stays.sum() :] + 1]), kind="stable")
         ids = np.concatenate([a[stays], number[leaves], number[enters]])[order]
         sides = np.concatenate([along[stays], np.full(leaves.sum(), OUTSIDE), labels[enters]])[order]
-        owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))[places[order]]
+        owner = owners(offsets)[places[order]]
         sizes = np.bincount(owner, minlength=len(offsets) - 1)
-        positive = np.maximum.reduceat(room[corners], offsets[:-1]) > 0
+        positive = reduced(np.maximum, room[corners], offsets) > 0
         good = (sizes >= 3) & positive
         keep = good[owner]
-        table, offsets = np.concatenate([table, made]), np.concatenate([[0], np.cumsum(sizes[good])])
+        table, offsets = np.concatenate([table, made]), offsets_of(sizes[good])
         corners, labels = ids[keep], sides[keep].astype(np.int32)
     used, ids = np.unique(corners, return_inverse=True)
     return table[used], offsets, ids.reshape(-1).astype(np.int32), labels
@@ -141,9 +140,7 @@ def clipped(
 
 def _labels(tiling: Tiling, offsets: np.ndarray, corners: np.ndarray, tiles: np.ndarray) -> np.ndarray:
     """The unit of each side: that of the wall between the two tiles whose sections meet there."""
-    following = np.arange(1, len(corners) + 1)
-    following[offsets[1:] - 1] = offsets[:-1]
-    ends = np.sort(np.stack([corners, corners[following]], 1), 1).astype(np.int64)
+    ends = np.sort(CornerLists(offsets, corners).edges(), 1).astype(np.int64)
     keys = ends[:, 0] * (int(corners.max()) + 1) + ends[:, 1]
     order = np.argsort(keys, kind="stable")
     twin = np.flatnonzero(keys[order][1:] == keys[order][:-1])

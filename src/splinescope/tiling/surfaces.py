@@ -18,9 +18,9 @@ from .._errors import InputError, SplinescopeError
 from .._files import replacing
 from . import maps
 from .approximation import OfTiling
-from .cells import Cells
 from .folds import need_tiling
 from .kernels.surfaces import ROOM, trace_surfaces, triangle_distances
+from .lists import CornerLists, backward, offsets_of, owners, reduced
 from .polytopes import Polytopes
 
 if TYPE_CHECKING:
@@ -70,27 +70,27 @@ class SurfaceMesh(OfTiling):
     def around(self, c: int) -> SurfaceMesh:
         """The faces between one class and all others, with normals out of its region."""
         mesh = self._chosen((self.classes == c).any(1))
-        inward = np.repeat(mesh.classes[:, 1] == c, np.diff(mesh.offsets))
+        inward = (mesh.classes[:, 1] == c)[owners(mesh.offsets)]
         order = np.where(inward, backward(mesh.offsets), np.arange(len(mesh.corners)))
         return replace(mesh, corners=mesh.corners[order])
 
+    @property
+    def faces(self) -> CornerLists:
+        """The faces as lists of vertex numbers."""
+        return CornerLists(self.offsets, self.corners)
+
     def _chosen(self, faces: np.ndarray) -> SurfaceMesh:
-        sizes = np.diff(self.offsets)
-        used, ids = np.unique(self.corners[np.repeat(faces, sizes)], return_inverse=True)
-        offsets = np.concatenate([[0], np.cumsum(sizes[faces])])
+        kept = self.faces.some(np.flatnonzero(faces))
+        used, ids = np.unique(kept.corners, return_inverse=True)
         return replace(
-            self, vertices=self.vertices[used], offsets=offsets, corners=ids.reshape(-1), tiles=self.tiles[faces],
+            self, vertices=self.vertices[used], offsets=kept.offsets, corners=ids.reshape(-1), tiles=self.tiles[faces],
             classes=self.classes[faces],
         )  # fmt: skip
 
     @cached_property
     def triangles(self) -> tuple[np.ndarray, np.ndarray]:
         """Corners `[T, 3]` of fans that fill the faces, and the face `[T]` of each."""
-        sizes = np.diff(self.offsets)
-        faces = np.repeat(np.arange(len(self)), sizes - 2)
-        step = np.arange(len(faces)) - np.repeat(np.cumsum(sizes - 2) - (sizes - 2), sizes - 2) + 1
-        first = self.offsets[:-1][faces]
-        return np.stack([self.corners[first], self.corners[first + step], self.corners[first + step + 1]], 1), faces
+        return self.faces.fans()
 
     @cached_property
     def vectors(self) -> np.ndarray:
@@ -111,16 +111,12 @@ class SurfaceMesh(OfTiling):
 
     def centroids(self) -> np.ndarray:
         """`[F, 3]` mean of each face's corners: a point of the face."""
-        return Cells(self.offsets, self.corners).corner_means(self.vertices)
+        return self.faces.corner_means(self.vertices)
 
     @cached_property
     def edges(self) -> tuple[np.ndarray, np.ndarray]:
         """Every edge once, `[m, 2]` vertex numbers, and how many faces meet there `[m]`."""
-        following = np.arange(1, len(self.corners) + 1)
-        if len(self):
-            following[self.offsets[1:] - 1] = self.offsets[:-1]
-        ends = np.sort(np.stack([self.corners, self.corners[following]], 1) if len(self) else np.zeros((0, 2), int), 1)
-        return np.unique(ends, axis=0, return_counts=True)
+        return np.unique(np.sort(self.faces.edges(), 1), axis=0, return_counts=True)
 
     @property
     def closed(self) -> bool:
@@ -254,12 +250,11 @@ def _mixed_tiles(tiling: Tiling, values: np.ndarray, tolerance: float) -> np.nda
     if not tiling.count:
         return np.zeros(0, np.int64)
     top = values.max(1)
-    starts = tiling.tiles.offsets[:-1]
     sure = np.zeros(tiling.count, bool)
     for c in range(values.shape[1]):
         others = np.delete(values, c, 1).max(1)
         lead = np.where(values[:, c] >= top, values[:, c] - others, -1.0)
-        sure |= np.minimum.reduceat(lead[tiling.tiles.corners], starts) > tolerance
+        sure |= reduced(np.minimum, lead[tiling.tiles.corners], tiling.tiles.offsets) > tolerance
     return np.flatnonzero(~sure)
 
 
@@ -279,19 +274,13 @@ def _welded(points: np.ndarray, extent: float) -> np.ndarray:
     return first[group]
 
 
-def backward(offsets: np.ndarray) -> np.ndarray:
-    """Places of the corners of polygons, each polygon the other way around."""
-    sizes = np.diff(offsets)
-    return np.repeat(offsets[1:] - 1 + offsets[:-1], sizes) - np.arange(offsets[-1])
-
-
 def without_repeats(offsets: np.ndarray, corners: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Polygons without corners that equal the one before, and only those that have three left (their numbers)."""
     previous = np.arange(-1, len(corners) - 1)
     if len(offsets) > 1:
         previous[offsets[:-1]] = offsets[1:] - 1
     keep = corners != corners[previous]
-    sizes = np.add.reduceat(keep.astype(np.int64), offsets[:-1]) if len(offsets) > 1 else np.zeros(0, np.int64)
+    sizes = reduced(np.add, keep.astype(np.int64), offsets)
     good = sizes >= 3
-    keep &= np.repeat(good, np.diff(offsets))
-    return np.concatenate([[0], np.cumsum(sizes[good])]), corners[keep], np.flatnonzero(good)
+    keep &= good[owners(offsets)]
+    return offsets_of(sizes[good]), corners[keep], np.flatnonzero(good)

@@ -14,7 +14,6 @@ import numpy as np
 from .._display import Certainty, box, table
 from .._errors import InputError
 from ..network import units_of_cuts
-from . import kernels
 from ._check import Report, check_tiling
 from ._measures import Measures
 from .cells import Cells, Walls
@@ -124,12 +123,7 @@ class Tiling(Measures):
         """`[K]` areas (of a line lengths, from 3-D on volumes) of the tiles in slice coordinates; exact to rounding."""
         if self.dimension > 2:
             return self.moments[0]
-        if self.dimension == 1:
-            ends = self.vertices[self.tiles.corners, 0].reshape(-1, 2)
-            return ends[:, 1] - ends[:, 0]
-        areas = np.empty(self.count)
-        kernels.polygon_areas(self.tiles.offsets, self.tiles.corners, self.vertices, areas)
-        return areas
+        return self.tiles.sizes(self.vertices)
 
     @cached_property
     def walls(self) -> Walls | Facets:

@@ -23,6 +23,7 @@ from ._solids import Solids
 from ._tiles import Tiles
 from .approximation import OfTiling
 from .faces import Faces, facets_of, walls_as_faces
+from .lists import CornerLists, owners, places_of, reduced
 from .polytopes import Facets, Polytopes, cells_of
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def topology(tiling: Tiling, level: float | None = None, output: int = 0) -> Top
         names = tuple(map(str, range(values.shape[1])))
     cells = refined(tiling, values)
     assert cells.values is not None
-    means = np.add.reduceat(cells.values[cells.tiles.corners], cells.tiles.offsets[:-1], axis=0)
+    means = cells.tiles.corner_means(cells.values)
     owner = means.argmax(1)  # the lowest of those that tie: sums are over the same corners
     numbers = np.array([_betti(cells, owner == c) for c in range(len(names))])
     sizes = np.bincount(owner, cells.areas, minlength=len(names))
@@ -144,7 +145,7 @@ def _betti(cells: Tiling, inside: np.ndarray) -> tuple[int, ...]:
 
 def _components_by_corners(cells: Tiling, inside: np.ndarray) -> int:
     """Parts of a closed union: cells that share a corner belong together."""
-    tile = np.repeat(np.arange(cells.count), np.diff(cells.tiles.offsets))
+    tile = cells.tiles.owners()
     chosen = inside[tile]
     n = cells.count + len(cells.vertices)
     ends = (tile[chosen], cells.count + cells.tiles.corners[chosen].astype(np.int64))
@@ -169,9 +170,8 @@ def _euler(cells: Tiling, inside: np.ndarray) -> int:
     sides = cells.walls.tiles
     walls = np.flatnonzero((inside[sides] & (sides >= 0)).any(1))
     faces = walls_as_faces(cells)
-    sizes = np.diff(faces.starts)[walls]
-    starts = np.concatenate([[0], np.cumsum(sizes)])
-    places = faces.places[np.arange(starts[-1]) + np.repeat(faces.starts[walls] - starts[:-1], sizes)]
+    starts, inside_faces = places_of(faces.starts, walls)
+    places = faces.places[inside_faces]
     edges = facets_of(cells, Faces(faces.owners[walls], starts, places), 1)
     vertices = np.unique(cells.tiles.corners[places])
     return len(vertices) - len(edges) + len(walls) - int(inside.sum())
@@ -197,30 +197,24 @@ def persistence(tiling: Tiling, output: int = 0) -> list[tuple[int, float, float
 def _simplices(tiling: Tiling) -> np.ndarray:
     """`[n, d + 1]` simplices that fill the tiles without new vertices: each face is a fan from its lowest vertex."""
     if tiling.dimension == 2:
-        return _fans(tiling.tiles.offsets, tiling.tiles.corners)[0]
+        return _fans(tiling.tiles)[0]
     walls = tiling.walls
     assert isinstance(walls, Facets)
-    triangles, wall_of = _fans(walls.offsets, walls.vertices)
-    lowest = np.minimum.reduceat(tiling.tiles.corners, tiling.tiles.offsets[:-1])
+    triangles, wall_of = _fans(CornerLists(walls.offsets, walls.vertices))
+    lowest = reduced(np.minimum, tiling.tiles.corners, tiling.tiles.offsets)
+    of_wall = owners(walls.offsets)
     parts = []
     for side in (0, 1):
         tile = walls.tiles[wall_of, side]
         apex = lowest[tile]
         good = (tile >= 0) & (triangles != apex[:, None]).all(1)
         touching = np.zeros(len(walls), bool)  # a wall that contains the apex is in no simplex
-        has = walls.vertices == np.repeat(lowest[walls.tiles[:, side]], np.diff(walls.offsets))
-        np.logical_or.at(touching, np.repeat(np.arange(len(walls)), np.diff(walls.offsets))[has], True)
+        touching[of_wall[walls.vertices == lowest[walls.tiles[of_wall, side]]]] = True
         good &= ~touching[wall_of]
         parts.append(np.concatenate([apex[good][:, None], triangles[good]], 1))
     return np.concatenate(parts)
 
 
-def _fans(offsets: np.ndarray, corners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _fans(cells: CornerLists) -> tuple[np.ndarray, np.ndarray]:
     """Triangles `[T, 3]` of polygons, each a fan from its lowest vertex, and the polygon of each."""
-    sizes = np.diff(offsets)
-    lowest = np.minimum.reduceat(corners, offsets[:-1])
-    polygon = np.repeat(np.arange(len(sizes)), sizes)
-    following = np.arange(1, len(corners) + 1)
-    following[offsets[1:] - 1] = offsets[:-1]
-    good = (corners != lowest[polygon]) & (corners[following] != lowest[polygon])
-    return np.stack([lowest[polygon], corners, corners[following]], 1)[good], polygon[good]
+    return cells.fans(reduced(np.minimum, cells.corners, cells.offsets))

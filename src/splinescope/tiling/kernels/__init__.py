@@ -14,8 +14,6 @@ Tiles are CSR lists of corners; `labels[i]` names what made the wall from corner
 corner i).
 """
 
-from splinescope._compile import jit as jit
-
 from .bits import count_cutting_units as count_cutting_units
 from .bits import mix as mix
 from .bits import nth_cutting_unit as nth_cutting_unit
@@ -46,6 +44,7 @@ from .facets import mark_lost_facets as mark_lost_facets
 from .facets import measure_facets as measure_facets
 from .facets import real_facets as real_facets
 from .intervals import split_intervals as split_intervals
+from .mesh import chain_boundaries as chain_boundaries
 from .mesh import enter_again as enter_again
 from .mesh import farthest as farthest
 from .mesh import keep_shared_walls as keep_shared_walls

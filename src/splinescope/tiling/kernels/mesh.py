@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from splinescope._compile import in_place
+from splinescope._compile import in_place, jit
 
 
 @in_place
@@ -172,3 +172,42 @@ def polygon_areas(offsets, corners, points, areas):
             vy = points[corners[c + 1], 1] - y0
             total += ux * vy - uy * vx
         areas[i] = 0.5 * total
+
+
+@jit
+def chain_boundaries(order, leaders, offsets, corners, labels, inner):
+    """The outlines of groups of tiles (equal `leaders`, consecutive in `order`), from their outer half-edges."""
+    out_offsets = np.empty(len(order) + 1, np.int64)
+    out_corners = np.empty(len(corners), np.int32)
+    out_labels = np.empty(len(corners), np.int32)
+    starts = np.empty(len(corners), np.int32)
+    ends = np.empty(len(corners), np.int32)
+    made = np.empty(len(corners), np.int32)
+    out_offsets[0] = 0
+    groups = 0
+    at = 0
+    i = 0
+    while i < len(order):
+        size = 0
+        leader = leaders[i]
+        while i < len(order) and leaders[i] == leader:
+            tile = order[i]
+            for c in range(offsets[tile], offsets[tile + 1]):
+                if not inner[c]:
+                    starts[size] = corners[c]
+                    ends[size] = corners[c + 1 if c + 1 < offsets[tile + 1] else offsets[tile]]
+                    made[size] = labels[c]
+                    size += 1
+            i += 1
+        current = 0
+        for _ in range(size):
+            out_corners[at] = starts[current]
+            out_labels[at] = made[current]
+            at += 1
+            for j in range(size):
+                if starts[j] == ends[current]:
+                    current = j
+                    break
+        groups += 1
+        out_offsets[groups] = at
+    return out_offsets[: groups + 1], out_corners[:at], out_labels[:at]

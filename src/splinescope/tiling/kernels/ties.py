@@ -108,11 +108,7 @@ def trace_tiles(offsets, corners, points, values, tolerance, segments, classes, 
                 elif hits < 2:
                     continue
                 low, high = _free_part(i, j, at_end, ahead, behind, values, kept, tolerance)
-                if low >= high:
-                    continue
-                if found < len(segments):
-                    _write(found, i, j, tile, end, low, high, segments, classes, owners)
-                found += 1
+                found = _enter(found, i, j, tile, end, low, high, segments, classes, owners)
     return found
 
 
@@ -147,11 +143,7 @@ def trace_walls(ends, offsets0, corners0, offsets1, corners1, points, values, to
                 ahead = _farthest(right if left_is_j else left, ends[wall], points)
                 behind = _farthest(left if left_is_j else right, ends[wall], points)
                 low, high = _free_part(i, j, at_end, ahead, behind, values, kept, tolerance)
-                if low >= high:
-                    continue
-                if found < len(segments):
-                    _write(found, i, j, wall, end, low, high, segments, classes, owners)
-                found += 1
+                found = _enter(found, i, j, wall, end, low, high, segments, classes, owners)
     return found
 
 
@@ -171,13 +163,19 @@ def _farthest(ids, ends, points):  # type: ignore[no-untyped-def]
 
 
 @jit
-def _write(row, i, j, owner, end, low, high, segments, classes, owners):  # type: ignore[no-untyped-def]
+def _enter(row, i, j, owner, end, low, high, segments, classes, owners):  # type: ignore[no-untyped-def]
+    """Write the part from low to high of a tie, if there is one and a row for it; how many ties there are then."""
+    if low >= high:
+        return row
+    if row >= len(segments):
+        return row + 1
     for x in range(end.shape[1]):
         span = end[1, x] - end[0, x]
         segments[row, 0, x] = end[0, x] + low * span
         segments[row, 1, x] = end[0, x] + high * span if high < 1.0 else end[1, x]
     classes[row, 0], classes[row, 1] = i, j
     owners[row] = owner
+    return row + 1
 
 
 @jit

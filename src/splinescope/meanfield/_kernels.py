@@ -8,9 +8,10 @@ bit each instead of a float.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from .._compile import jit
 
 POINTS = 8
 """Points that share a table: one bit each of a byte."""
@@ -28,7 +29,7 @@ def code_rows(points: int) -> int:
     return -(-points // (POINTS * TABLES)) * TABLES
 
 
-@numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})  # not a number must stay one
+@jit(fastmath={"reassoc", "contract", "nsz"})  # not a number must stay one
 def pack_signs(z: Floats, a: Floats, f: Floats, codes: Bytes) -> None:
     """`f[n] = sum_k a_k max(z_nk, 0)`, and bit `n % 8` of `codes[n // 8, k]` says whether `z_nk > 0`.
 
@@ -45,7 +46,7 @@ def pack_signs(z: Floats, a: Floats, f: Floats, codes: Bytes) -> None:
         f[n] = total
 
 
-@numba.njit(nogil=True, cache=True)
+@jit
 def add_sums(vectors: Floats, codes: Bytes, tables: Floats, sums: Floats) -> None:
     """Add to `sums[k]` the vectors whose bits are set in `codes[:, k]`; `tables` is memory to work in."""
     for first in range(0, len(codes), TABLES):
@@ -59,7 +60,7 @@ def add_sums(vectors: Floats, codes: Bytes, tables: Floats, sums: Floats) -> Non
                 own[j] += (s[j] + t[j]) + (u[j] + v[j])
 
 
-@numba.njit(nogil=True, cache=True)
+@jit
 def _tabulate(vectors: Floats, tables: Floats) -> None:
     """`tables[q, c]`: the sum of the vectors of the q-th eight whose bits are set in `c`."""
     for q in range(len(tables)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._compile import jit
+from splinescope._compile import jit
 
 
 @jit

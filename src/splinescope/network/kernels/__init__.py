@@ -1,0 +1,1 @@
+"""The hot loops of single operations: windows of images, and convolutions that torch has no kernel for."""
