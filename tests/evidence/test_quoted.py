@@ -47,6 +47,20 @@ QUOTED = {
     ("open_questions/manifold.md", "survey-manifold-law"): ("0.56", "1.49", "0.031"),
     ("open_questions/self_similarity.md", "survey-self-similarity"): ("0.48", "0.45", "0.43", "0.21", "0.29"),
     ("open_questions/batch_size.md", "essay-fidelity"): ("-0.758", "-0.789", "-0.726"),
+    ("open_questions/batch_size.md", "essay-fidelity-tells"): (
+        *("-0.51", "-0.69", "-0.33", "0.944", "-0.10", "-0.59", "+0.38", "-0.37", "+0.33", "-0.36", "-0.76", "+0.05"),
+    ),
+    ("open_questions/batch_size.md", "essay-jitter"): ("-0.72",),
+    ("open_questions/optimizer.md", "survey-optimizer"): ("0.0026", "0.32", "0.58", "0.999", "0.67"),
+    ("open_questions/normalizations.md", "survey-placed-norms"): (
+        "0.890",
+        "1.003",
+        "0.0016",
+        "0.0133",
+        "0.0277",
+        "0.3921",
+        "0.0083",
+    ),
     ("open_questions/depth.md", "essay-depth-curvature"): ("+0.34", "+0.05", "+0.62", "-0.28", "-0.52", "-0.05"),
     ("open_questions/batch_norm_early.md", "survey-merge-away"): (
         *("147 to", "18.4", "17.4 to 19.4", "1.41 to 1.71", "2.86 to 4.18", "11.9", "0.989", "0.991", "0.986"),

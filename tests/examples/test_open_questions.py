@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
+
+from tests.answers import FIGURES
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 INDEX = (DOCS / "open_questions" / "index.md").read_text(encoding="utf-8")
@@ -28,6 +31,39 @@ def test_a_page_has_every_part_and_the_time_its_run_took(page: Path) -> None:
     assert 1 / 1.5 < float(told[1].replace(",", "")) / row["cpu_seconds"] < 1.5  # a run made again takes about as long
     assert f"]({page.name})" in INDEX
     assert f"`{experiment[1]}`" in INDEX
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_shows_its_answer_and_says_how_to_read_it(page: Path) -> None:
+    figures = re.findall(
+        r"!\[([^\]]+)\]\(\.\./images/(answer-[\w-]+\.png)\)\n\n\*\*How to read it\.\*\* ", page.read_text("utf-8")
+    )
+    assert figures[0][1] == f"answer-{page.stem}.png"
+    for told, name in figures:
+        assert len(told) > 60  # for those who do not see it
+        assert 5_000 < (DOCS / "images" / name).stat().st_size < 80_000
+
+
+def test_every_figure_of_an_answer_is_drawn_and_shown() -> None:
+    drawn = {path.name for path in (DOCS / "images").glob("answer-*.png")}
+    assert drawn == {f"answer-{name}.png" for name in FIGURES}
+    assert drawn == {name for page in PAGES for name in re.findall(r"answer-[\w-]+\.png", page.read_text("utf-8"))}
+
+
+def test_criteria_were_committed_before_the_first_row() -> None:
+    rows = re.findall(r"^\| `([a-z-]+)` \| ([0-9a-f]{7}) \| ([0-9a-f]{7}) \|", INDEX, flags=re.MULTILINE)
+    asked = set(re.findall(r"`((?:survey|essay)-[a-z-]+)`", INDEX))
+    assert asked == {name for name, _, _ in rows}
+    if not (DOCS.parent / ".git").exists() or git("rev-parse", "--is-shallow-repository") != "false":
+        pytest.skip("the history is not here")
+    for name, criteria, first in rows:
+        assert git("merge-base", criteria, first) == git("rev-parse", criteria) != git("rev-parse", first)
+        assert f'"{name}"' in git("show", f"{first}:docs/evidence.json")
+        assert f'"{name}"' not in git("show", f"{first}~1:docs/evidence.json")
+
+
+def git(*words: str) -> str:
+    return subprocess.run(["git", *words], cwd=DOCS, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def test_every_question_has_an_example() -> None:

@@ -1,0 +1,233 @@
+"""Figures of the answers to the survey's open questions, each from the numbers of a full-size run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from _answer_parts import COLORS, Row, band, effects, legend, panels, seeds_and_mean, titled
+from matplotlib.figure import Figure
+
+from splinescope.evidence._intervals import interval, ratio_interval
+from splinescope.evidence.survey_migration import half_way, peak_and_onset
+from splinescope.evidence.survey_optimizer import _at
+from splinescope.evidence.survey_placed_norms import LEVEL, SCHEMES
+
+Numbers = dict[str, Any]
+
+
+def batch_norm_early(numbers: Numbers) -> Figure:
+    """Folds at training points and training accuracy over the steps; accuracy under attack at the end."""
+    figure, (folds, learning, attacked) = panels(3)
+    colors = {"plain": COLORS[1], "batch norm": COLORS[2], "merged away": COLORS[0]}
+    names = {"plain": "no batch norm", "batch norm": "batch norm kept", "merged away": "merged away at the dotted line"}
+    merge = numbers["merge_at"]
+    for arm, runs in numbers["arms"].items():
+        steps = np.maximum(runs[0]["steps"], 0.5)
+        first = max(i for i, step in enumerate(runs[0]["steps"]) if step <= merge) if arm == "merged away" else 0
+        for ax, what in ((folds, "lc_train"), (learning, "train_accuracy")):
+            band(ax, steps[first:], [run[what][first:] for run in runs], colors[arm], names[arm])
+    for ax in (folds, learning):
+        ax.axvline(merge, ymax=0.76, color="0.4", lw=1, ls=":")
+        ax.set(xscale="log", xlabel="training step (0 drawn at 0.5)")
+    folds.set(ylabel=f"folds near a training point (r = {numbers['radius']:g})", ylim=(0, 39))
+    legend(folds, loc="upper right")
+    titled(folds, "Late: most folds stay where it was merged away")
+    learning.set(ylabel="training accuracy", ylim=(0, 1.05))
+    titled(learning, "Early: batch norm learns first")
+    for place, (arm, runs) in enumerate(numbers["arms"].items()):
+        robust = [run["robust"] for run in runs]
+        seeds_and_mean(attacked, place, robust, interval(robust), colors[arm])
+    attacked.set_xticks(np.arange(3) + 0.1, ["none", "kept", "merged away"])
+    attacked.set(ylabel="test accuracy under attack (0.1)", xlim=(-0.4, 2.7), ylim=(0.2, 0.5))
+    titled(attacked, "At the end: it is the least robust")
+    return figure
+
+
+def normalizations(numbers: Numbers) -> Figure:
+    """Each placement against batch norm's own: where folds are, training loss, test accuracy."""
+    figure, (places, loss, accuracy) = panels(3, height=3.0)
+    rows: list[Row | None] = []
+    for scheme in SCHEMES:
+        for what, color in (("data", COLORS[0]), ("boundary", COLORS[1])):
+            ratios = np.array(numbers["places"][scheme][what]) / np.array(numbers["places"]["mean"][what])
+            rows.append((scheme if what == "data" else "", _middle(ratios), ratio_interval(ratios), color))
+        rows.append(None)
+    effects(places, rows[:-1], 1.0)
+    for name, color in (("near the data", COLORS[0]), ("near the boundary", COLORS[1])):
+        places.plot([], [], "o-", color=color, ms=4.5, label=name)
+    places.set(xlabel="density of folds over that with batch norm", xlim=(0.6, 1.35))
+    legend(places, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
+    titled(places, "Where folds are (two moons)")
+
+    def gains(batch: str, scheme: str, what: str, sign: int) -> np.ndarray:
+        own, base = ([run[what] for run in numbers["runs"][batch][kind]] for kind in (scheme, "mean"))
+        return sign * (np.array(own) - np.array(base))
+
+    found = {scheme: gains("B = 128", scheme, "loss", -1) for scheme in SCHEMES}
+    effects(loss, [(s, float(g.mean()), interval(g, LEVEL), COLORS[2]) for s, g in found.items()], 0.0)
+    loss.set_xscale("symlog", linthresh=0.01, linscale=0.6)
+    loss.set(xlabel="training loss of batch norm minus its own", xlim=(-1, 0.03))
+    loss.set_xticks([-0.5, -0.1, -0.03, -0.01, 0, 0.01], ["-0.5", "-0.1", "-0.03", "-0.01", "0", ""])
+    loss.minorticks_off()
+    titled(loss, "Speed: all train slower (digits)")
+    rows = []
+    for scheme in SCHEMES:
+        for batch, color in (("B = 128", COLORS[2]), ("B = 8", COLORS[3])):
+            gain = gains(batch, scheme, "accuracy", 1)
+            rows.append((scheme if color == COLORS[2] else "", float(gain.mean()), interval(gain, LEVEL), color))
+        rows.append(None)
+    effects(accuracy, rows[:-1], 0.0)
+    for name, color in (("batches of 128", COLORS[2]), ("batches of 8", COLORS[3])):
+        accuracy.plot([], [], "o-", color=color, ms=4.5, label=name)
+    accuracy.set(xlabel="test accuracy minus that with batch norm", xlim=(-0.03, 0.03))
+    legend(accuracy, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
+    titled(accuracy, "Accuracy: no sure gain (digits)")
+    return figure
+
+
+def optimizer(numbers: Numbers) -> Figure:
+    """Loss of descent by pieces over that of others at equal steps and equal time, and one task over time."""
+    figure, (steps, seconds, curves) = panels(3, height=3.4)
+    colors = {"SGD": COLORS[1], "Adam": COLORS[4], "L-BFGS": COLORS[2], "line": COLORS[0], "ball": COLORS[5]}
+    for ax, budget, unit in ((steps, numbers["steps"], "step"), (seconds, numbers["seconds"], "second")):
+        rows: list[Row | None] = []
+        for task, of_task in numbers["curves"].items():
+            own = np.array([_at(curve, budget, unit) for curve in of_task["line"]])
+            for other in ("SGD", "Adam", "L-BFGS"):
+                ratios = own / np.array([_at(curve, budget, unit) for curve in of_task[other]])
+                rows.append((f"{task}, {other}", _middle(ratios), ratio_interval(ratios), colors[other]))
+            rows.append(None)
+        effects(ax, rows[:-1], 1.0, labels=ax is steps)
+        ax.set(xscale="log", xlabel="loss of descent by pieces over theirs")
+    titled(steps, f"After {numbers['steps']} steps: it wins in every task")
+    titled(seconds, f"After {numbers['seconds']:g} s: it wins in none")
+    for name, runs in numbers["curves"]["digits"].items():
+        grid = np.geomspace(2e-3, numbers["seconds"], 60)
+        losses = [[_at(curve, float(second), "second") for second in grid] for curve in runs]
+        label = {"line": "by pieces, line", "ball": "by pieces, ball"}.get(name, name)
+        curves.plot(grid, np.exp(np.log(losses).mean(0)), color=colors[name], lw=1.5, label=label)
+    curves.set(xscale="log", yscale="log", xlabel="CPU seconds", ylabel="mean squared error")
+    legend(curves, loc="lower left")
+    titled(curves, "Digits: the loss over time")
+    return figure
+
+
+def manifold(numbers: Numbers) -> Figure:
+    """rho where the truth is known, and of held-out data; what no rho of the family reaches is an arrow."""
+    figure, (known, asked) = panels(2, height=3.6)
+    for row in numbers["toys"]:
+        known.plot(
+            [row["truth"] + 0.05 * (row["surface"] - 2)], [row["rho"]], "o", ms=3, color=COLORS[0], alpha=0.45, mew=0
+        )
+    truths = sorted({row["truth"] for row in numbers["toys"]})
+    for truth in truths:
+        known.plot([truth - 0.16, truth + 0.16], [truth, truth], color="0.3", lw=1.2, ls="--")
+        found = [row["rho"] for row in numbers["toys"] if row["truth"] == truth]
+        known.plot([truth], [np.mean(found)], "D", ms=6, color=COLORS[1], label="mean" if truth == truths[0] else None)
+    known.plot([], [], color="0.3", lw=1.2, ls="--", label="truth")
+    known.set_xticks(truths, [f"{truth:g}" for truth in truths])
+    known.set(xlabel=r"$\rho$ of the data", ylabel=r"$\rho$ found")
+    legend(known, loc="upper left")
+    titled(known, "Toys: five surfaces, 12 sets each")
+    kinds = [(f"digits, autoencoder {i + 1}", v) for i, v in enumerate(numbers["digits"])]
+    kinds += [(f"MNIST, {name}", v) for name, v in numbers["published"].items()]
+    far, rows = 3.0, []
+    for place, (name, v) in enumerate(kinds):
+        if np.isfinite(v["rho"]):
+            rows.append((name, v["rho"], (v["low"], min(v["high"], far)), COLORS[0]))
+            continue
+        rows.append((name, np.nan, (np.nan, np.nan), COLORS[0]))
+        asked.annotate("", (far, place), (far - 0.5, place), arrowprops={"arrowstyle": "->", "color": COLORS[1]})
+        asked.text(far - 0.58, place, r"$\rho = \infty$", ha="right", va="center", fontsize=8, color=COLORS[1])
+    effects(asked, rows, 0.0)
+    asked.axvline(1, color="0.5", lw=1, ls=":")
+    asked.set(xlim=(-0.5, far), xlabel=r"$\rho$ of held-out data, 95% intervals")
+    for place, text in ((0, "as the model says"), (1, "evenly")):
+        asked.text(place + 0.03, len(rows) - 0.42, text, fontsize=7.5, color="0.35", va="bottom")
+    asked.set_ylim(len(rows) - 0.3, -0.6)
+    titled(asked, "Held-out images")
+    return figure
+
+
+def self_similarity(numbers: Numbers) -> Figure:
+    """Exponents by depth beside those of unrelated folds; rescaled areas; sides; map differences."""
+    figure, (exponents, areas, sides, jumps) = panels(2, 2, height=3.1)
+    kinds = dict(zip(numbers["rows"], COLORS, strict=False))
+    for k, (kind, rows) in enumerate(numbers["rows"].items()):
+        for name, style in (("exponent", "o"), ("unrelated", "D")):
+            values = np.array([row[name][-3:] for row in rows])
+            shift = 0.07 * (k - 1.5) + (0.03 if name == "unrelated" else 0)
+            for depth in range(3):
+                ends = interval(values[:, depth])
+                exponents.plot([depth + 1 + shift] * 2, ends, color=kinds[kind], lw=1.3)
+                fill = kinds[kind] if name == "exponent" else "white"
+                label = kind if name == "exponent" and depth == 0 else None
+                exponents.plot([depth + 1 + shift], [values[:, depth].mean()], style, ms=5, color=kinds[kind], mfc=fill,
+                               ls="none", label=label)  # fmt: skip
+        for ax, name in ((sides, "sides"), (jumps, "jump")):
+            table = np.array([[np.nan if v is None else v for v in row[name]] for row in rows], float)
+            depths = [d for d in range(table.shape[1]) if np.isfinite(table[:, d]).all()]
+            band(ax, depths, table[:, depths], kinds[kind], kind, marker="o", ms=3)
+    exponents.plot([], [], "D", color="0.4", mfc="white", ls="none", label="an unrelated network's folds")
+    exponents.axhline(0, color="0.5", lw=1, ls="--")
+    exponents.text(3.45, 0.02, "self-similar", fontsize=7.5, color="0.35", ha="right", va="bottom")
+    exponents.set(ylabel="exponent of cuts in a tile's size", ylim=(-0.08, 1.5), xlim=(0.6, 3.5))
+    legend(exponents, loc="upper center", ncols=2)
+    titled(exponents, "Larger tiles are cut more, as by any folds")
+    tints = ("#440154", "#31688e", "#35b779", "#e69f00")
+    for depth, shares in enumerate(numbers["shapes"]["random, 2-D"]):
+        name = "of the domain" if depth == 0 else f"of tiles of {depth} layer{'s' if depth > 1 else ''}"
+        areas.plot(np.maximum(shares, 1e-4), np.linspace(0, 1, len(shares)), color=tints[depth], lw=1.5, label=name)
+    areas.set(xscale="log", xlabel="area of a part over the mean of its siblings", ylabel="share of parts below")
+    legend(areas, loc="upper left")
+    titled(areas, "Parts of a tile are not like those of the domain (random, 2-D)")
+    sides.set(ylabel="sides of an inner tile, mean", xlim=(-0.15, 3.15))
+    titled(sides, "Sides of tiles")
+    jumps.set(ylabel=r"$|A - A'|$ over their mean size, median", ylim=(0, None))
+    titled(jumps, "Difference of maps at the walls that the next layer makes")
+    for ax in (exponents, sides, jumps):
+        ax.set_xlabel("layers before")
+        ax.set_xticks(range(1 if ax is exponents else 0, 4))
+    return figure
+
+
+def migration(numbers: Numbers) -> Figure:
+    """Folds near training points by arm; with the squared loss, distance, speed and pull of folds by layer."""
+    figure, (folds, away, speed, pull) = panels(2, 2, height=3.0)
+    arms = dict(zip(numbers["runs"], (COLORS[1], COLORS[4], COLORS[3], COLORS[0]), strict=True))
+    names = {"squared": "squared loss", "weights x2": "weights twice as large", "targets x4": "targets four times",
+             "cross-entropy": "cross-entropy"}  # fmt: skip
+    for arm, runs in numbers["runs"].items():
+        band(folds, np.maximum(runs[0]["steps"], 0.5), [run["lc"] for run in runs], arms[arm], names[arm])
+    base = numbers["runs"]["squared"]
+    learnt = [run["steps"][peak_and_onset(run)[0]] for run in base]
+    folds.axvspan(min(learnt), max(learnt), ymax=0.8, color="0.85", lw=0, zorder=0)
+    folds.text(max(learnt) * 1.1, 0.2, "learnt", fontsize=7.5, color="0.35", va="bottom")
+    folds.set(ylabel=f"folds near a training point (r = {numbers['radius']:g})", ylim=(0, 12.5))
+    legend(folds, loc="upper left", ncols=2)
+    titled(folds, "With the squared loss folds leave after step 10,000")
+    tints = ("#440154", "#21918c", "#e69f00")
+    wanted = (("to_data", away, "distance to the data"), ("speed", speed, "speed, per step"),
+              ("pull", pull, "pull of the loss"))  # fmt: skip
+    for what, ax, label in wanted:
+        for layer, tint in enumerate(tints):
+            values = [np.maximum(np.array(run[what], float)[:, layer], 1e-12) for run in base]
+            mean = np.exp(np.log(values).mean(0))
+            ax.plot(np.maximum(base[0]["steps"], 0.5), mean, color=tint, lw=1.5, label=f"layer {layer + 1}")
+        ax.set(yscale="log", ylabel=f"{label} (median unit)")
+    for layer, tint in enumerate(tints):
+        half = float(np.exp(np.mean(np.log([half_way(run, layer) for run in base]))))
+        away.axvline(half, color=tint, lw=1, ls=":")
+    legend(away, loc="upper right", bbox_to_anchor=(0.8, 1.0))
+    titled(away, "Deeper layers first (dotted: half of the way)")
+    titled(speed, "Folds slow down, then move at a steady pace")
+    titled(pull, "The pull on them goes on falling")
+    for ax in (folds, away, speed, pull):
+        ax.set(xscale="log", xlabel="training step (0 drawn at 0.5)")
+    return figure
+
+
+def _middle(ratios: np.ndarray) -> float:
+    """Geometric mean."""
+    return float(np.exp(np.log(ratios).mean()))
