@@ -186,7 +186,7 @@ def draw(numbers: dict[str, Any]) -> Figure:
 
     figure, axes = pyplot.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
     colors = {"ReLU": "#332288", "GELU": "#cc6677"}
-    styles = ["-", ":", "--", "-.", (0, (1, 3))]
+    styles: list[Any] = ["-", ":", "--", "-.", (0, (1, 3))]
     steps = np.array(numbers["steps"]) + 1
     for row in numbers["rows"]:
         color = colors[row["activation"]]
