@@ -41,6 +41,7 @@ for ax, rho in zip(axes, (0.0, 1.0, -2.0), strict=True):
     low, high = found.interval
     ax.set_title(f"drawn with rho {rho:g}: found {found.rho:.2f} ({low:.2f} to {high:.2f})", fontsize="medium")
     ax.set(xlabel="$x_1$", ylabel="$x_2$", zlabel="$x_3$")
+    ax.set_box_aspect(None, zoom=0.85)  # room for the label of the height
 plt.show()
 
 # %%

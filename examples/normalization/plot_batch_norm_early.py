@@ -2,7 +2,7 @@
 Batch norm early, none late
 ===========================
 
-A network is trained with batch norm, which is folded into the layers at step 300 while training goes on. Just then the
+A network is trained with batch norm, which is merged into the layers at step 300 while training goes on. Just then the
 function does not change; after it, nothing pulls the folds to the batch any more.
 """
 
@@ -42,7 +42,7 @@ def train(merge_at):
 # Local complexity at the training points: how many folds pass within 0.1 of them.
 figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
 for name, merge_at, color in (("batch norm", None, "#009e73"), ("merged away at 300", 300, "#0072b2")):
-    records = train(merge_at)
+    records = [r for r in train(merge_at) if r["step"] >= (merge_at or 0)]  # until then the two are one
     ax.plot([max(r["step"], 0.5) for r in records], [r["points"] for r in records], color=color, label=name)
 ax.axvline(300, color="0.6", lw=1, ls=":")
 ax.set(xscale="log", xlabel="training step (0 drawn at 0.5)", ylabel="folds near a training point", ylim=(0, None))

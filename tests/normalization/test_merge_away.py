@@ -161,6 +161,37 @@ def test_hugging_face_tells_it():
     assert schedule.merged_at == 2
 
 
+class Told(nn.Module):
+    """A network with its loss, as the trainer of Hugging Face wants it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = network(bias=False)
+
+    def forward(self, x: torch.Tensor, labels: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"loss": (self.net(x) - labels).square().mean()}
+
+
+def test_the_trainer_of_hugging_face_trains_on_without_it(tmp_path: Path):
+    transformers = pytest.importorskip("transformers", reason="no transformers", exc_type=ImportError)
+    pytest.importorskip("accelerate", reason="no accelerate, which the trainer needs", exc_type=ImportError)
+    model = Told()
+    rows = [{"x": x, "labels": x[:2].abs()} for x in torch.randn(16, 3)]
+    options = transformers.TrainingArguments(
+        output_dir=str(tmp_path), max_steps=6, per_device_train_batch_size=8, report_to=[], save_strategy="no",
+        disable_tqdm=True, use_cpu=True,
+    )  # fmt: skip
+    trainer = transformers.Trainer(model, options, train_dataset=rows)
+    schedule = MergeAway(model.net, lambda: trainer.optimizer, at=3)
+    trainer.add_callback(ss.train.trainer_callback(schedule))
+    trainer.train()
+    assert schedule.merged_at == 3
+    assert not any(isinstance(m, nn.BatchNorm1d) for m in model.modules())
+    held = {id(p) for group in trainer.optimizer.param_groups for p in group["params"]}
+    assert held == {id(p) for p in model.parameters()}  # the bias that merging made among them
+    assert trainer.optimizer.state[model.net[0].bias]["step"] == 3  # it was trained from there on
+
+
 def test_what_makes_no_sense_is_refused():
     net = network()
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
