@@ -13,7 +13,7 @@ from ._tiles import OUTSIDE, Room, Tiles, joined_lists
 from .lists import joined_offsets, offsets_of, owners, places_of
 
 _SAMPLE = 64  # tiles that are measured for progress
-_FEWEST = 512  # pieces there is room for at least: few folds of one large tile make more of them than expected
+_FEWEST = 4096  # pieces there is room for at least: folds of one large tile make up to ten times those expected
 
 
 @dataclass(frozen=True)
@@ -122,19 +122,18 @@ class SolidRoom(Room):
         self._words = tiles.masks.shape[1]
         self._more = max(self._more, _FEWEST)
         self._stack = self._vertices = self._results = 4
-        self._tables = 1
 
     def enlarge(self, status: int) -> None:
         if status == kernels.FACETS_FULL:
             self._words += 1
-        elif status == kernels.TABLE_FULL:
-            self._tables *= 2
-        else:
-            super().enlarge(status)
+        elif status == kernels.STACK_FULL:
+            self._stack *= 2
+        else:  # more pieces than expected, so of all that belongs to them
+            self._more *= 4
 
     def _table(self) -> np.ndarray:
         """No larger than it must be: it is looked into at random, and a small one stays in the cache."""
-        new = (self._more + 4) * self._tables << (self._dimension - 2)  # there are about as many vertices as 3-D tiles
+        new = (self._more + 4) << (self._dimension - 2)  # there are about as many vertices as 3-D tiles
         size = 1 << int(np.ceil(np.log2(2 * new + 16)))
         return np.zeros((size, 2), np.uint64)
 
