@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -39,21 +39,22 @@ def assemble(leaves: list[Leaf], domain: np.ndarray) -> Mesh:
         return Mesh(np.zeros((0, domain.shape[1])), None, kind_of(domain).whole(domain).part(0, 0))
     leaves = sorted(leaves, key=lambda leaf: leaf.path)
     size = 1 << int(np.ceil(np.log2(2 * sum(len(leaf.names) for leaf in leaves) + 16)))
-    table, numbers = np.empty(size, np.uint64), np.full(size, -1, np.int32)
+    table, known = np.empty(size, np.uint64), np.full(size, -1, np.int32)
+    numbers: list[np.ndarray] = []  # per leaf, those of its vertices
     firsts: list[np.ndarray] = []  # per leaf, the vertices that no leaf before it has
-    parts: list[Tiles] = []
     count = 0
     for leaf in leaves:
-        ids, new = np.empty(len(leaf.tiles.corners), np.int32), np.empty(len(leaf.names), np.int64)
-        more = kernels.number_vertices(leaf.names, leaf.tiles.corners, table, numbers, count, ids, new)
+        own, new = np.full(len(leaf.names), -1, np.int32), np.empty(len(leaf.names), np.int64)
+        more = kernels.number_vertices(leaf.names, leaf.tiles.corners, table, known, count, own, new)
+        numbers.append(own)
         firsts.append(new[: more - count])
-        parts.append(replace(leaf.tiles, corners=ids))
         count = more
     points = np.concatenate([leaf.points[new] for leaf, new in zip(leaves, firsts, strict=True)])
     apart = SAME_PLACE * np.ptp(domain, axis=0).max()  # rows in factored form depend on the chunk in their last bits
-    for leaf, part in zip(leaves, parts, strict=True):
-        if kernels.farthest(points, part.corners, leaf.points, leaf.tiles.corners) > apart:
+    for leaf, own in zip(leaves, numbers, strict=True):
+        if kernels.farthest(points, own, leaf.points) > apart:
             raise SplinescopeError(SAME_NAME)
+    parts = [leaf.tiles.renumbered(own) for leaf, own in zip(leaves, numbers, strict=True)]
     kept = [leaf.values[new] for leaf, new in zip(leaves, firsts, strict=True) if leaf.values is not None]
     values = np.concatenate(kept) if kept else None
     tiles = parts[0] if len(parts) == 1 else type(parts[0]).joined(parts)

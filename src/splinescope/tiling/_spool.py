@@ -14,11 +14,9 @@ from . import kernels
 from ._chunk import Leaf
 from ._mesh import SAME_NAME, SAME_PLACE, Mesh, without_unreal
 from ._tiles import OUTSIDE, Tiles
-from .differentiate import blocks
 
 _FIRST_TABLE = 1 << 16  # entries of the table of vertices, which grows with them
 _FULL = 0.75  # of its entries
-_TOGETHER = 1 << 18  # corners whose places are compared in one go
 
 
 @dataclass(frozen=True)
@@ -97,15 +95,14 @@ class Spool:
 
     def _number(self, files: Mapping[str, BinaryIO], apart: float) -> tuple[int, int, bool]:
         """Fill the files; how many vertices and outputs there are, and whether any wall is unreal."""
-        table, numbers = np.empty(_FIRST_TABLE, np.uint64), np.full(_FIRST_TABLE, -1, np.int32)
+        table, entries = np.empty(_FIRST_TABLE, np.uint64), np.full(_FIRST_TABLE, -1, np.int32)
         count, corners, outputs, unreal = 0, 0, 0, False
         files["offsets"].write(np.zeros(1, np.int64).data)
         for leaf in self._leaves():
             while count + len(leaf.names) > _FULL * len(table):
-                table, numbers = _larger(table, numbers)
-            ids = np.empty(len(leaf.tiles.corners), np.int32)
-            firsts = np.empty(len(leaf.names), np.int64)
-            more = kernels.number_vertices(leaf.names, leaf.tiles.corners, table, numbers, count, ids, firsts)
+                table, entries = _larger(table, entries)
+            numbers, firsts = np.full(len(leaf.names), -1, np.int32), np.empty(len(leaf.names), np.int64)
+            more = kernels.number_vertices(leaf.names, leaf.tiles.corners, table, entries, count, numbers, firsts)
             new = firsts[: more - count]
             files["points"].write(leaf.points[new].data)
             files["points"].flush()
@@ -114,14 +111,12 @@ class Spool:
                 files["values"].write(leaf.values[new].data)
             count = more
             known = self._mapped("points", np.float64, count, self._dimension)
-            for block in blocks(len(ids), _TOGETHER):
-                far = np.abs(known[ids[block]] - leaf.points[leaf.tiles.corners[block]]).max(initial=0.0)
-                if far > apart:
-                    raise SplinescopeError(SAME_NAME)
+            if kernels.farthest(known, numbers, leaf.points) > apart:
+                raise SplinescopeError(SAME_NAME)
             files["offsets"].write((leaf.tiles.offsets[1:] + corners).data)
-            files["corners"].write(ids.data)
+            files["corners"].write(numbers[leaf.tiles.corners].data)
             files["labels"].write(leaf.tiles.labels.data)
-            corners += len(ids)
+            corners += len(leaf.tiles.corners)
             unreal = unreal or bool((leaf.tiles.labels < OUTSIDE).any())
         return count, outputs, unreal
 

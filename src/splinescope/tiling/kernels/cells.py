@@ -114,12 +114,12 @@ def _drop_facets(start, stop, masks, facets, fstart, fstop, dimension):
             facets[fstart + kept] = facets[fstart + 64 * w + lowest_bit(rest)]
             rest &= rest - np.uint64(1)
             kept += 1
-        _close_gaps(start, stop, masks, w, place, stay)
+        _close_gaps(start, stop, masks, w, place, stay, min(64, count - 64 * w) - kept + place)
     return fstart + kept
 
 
 @inlined
-def _close_gaps(start, stop, masks, w, place, stay):
+def _close_gaps(start, stop, masks, w, place, stay, dropped):
     """Move the bits `stay` of word w of a cell's masks together, in order, to `place` and on; the others go.
 
     Bits on their way down by 1, 2, 4, ... places: where an odd number of gaps lies below a bit, it moves by one; of
@@ -129,7 +129,8 @@ def _close_gaps(start, stop, masks, w, place, stay):
     left = stay
     for c in range(start, stop):
         masks[c, w] &= stay
-    for step in range(6):
+    step = 0
+    while 1 << step <= dropped:  # no bit moves farther
         odd = gaps
         for shift in range(6):
             odd ^= odd << np.uint64(1 << shift)
@@ -140,6 +141,7 @@ def _close_gaps(start, stop, masks, w, place, stay):
                 masks[c, w] = (masks[c, w] ^ part) | (part >> np.uint64(1 << step))
         left = (left ^ moving) | (moving >> np.uint64(1 << step))
         gaps &= ~odd
+        step += 1
     if w > 0:  # facets only move down, so words before this one are done
         to, shift = place // 64, np.uint64(place % 64)
         for c in range(start, stop):
@@ -158,11 +160,15 @@ def _child(corners, masks, start, stop, signs, other, fresh, fresh_masks, made, 
     """
     w, bit = facet // 64, np.uint64(1) << np.uint64(facet % 64)
     if masks.shape[1] == 1:  # nearly always
-        for c in range(start, stop):  # no branches: nobody can guess the signs
-            sign = signs[c - start]
-            corners[top] = corners[c]
-            masks[top, 0] = masks[c, 0] | bit * np.uint64(sign == 0)
-            top += sign != other
+        to, to_masks = corners[top:], masks[top:]
+        own, own_masks = corners[start:stop], masks[start:stop]
+        n = 0
+        for i in range(len(own)):  # no branches: nobody can guess the signs
+            sign = signs[i]
+            to[n] = own[i]
+            to_masks[n, 0] = own_masks[i, 0] | bit * np.uint64(sign == 0)
+            n += sign != other
+        top += n
         for m in range(made):
             corners[top + m] = fresh[m]
             masks[top + m, 0] = fresh_masks[m, 0]
@@ -201,18 +207,20 @@ def _sides(start, stop, corners, masks, k, pos, neg, signs, above, below, below_
     w, shift = k // 64, np.uint64(k % 64)
     ups = downs = 0
     upper_pos = upper_neg = lower_pos = lower_neg = np.uint64(0)
-    for c in range(start, stop):
-        p, n = pos[corners[c], w], neg[corners[c], w]
+    own, own_masks = corners[start:stop], masks[start:stop]
+    for i in range(len(own)):
+        v, c = np.uint32(own[i]), start + i
+        p, n = pos[v, w], neg[v, w]
         up, down = (p >> shift) & np.uint64(1), (n >> shift) & np.uint64(1)
         upper, lower = down - np.uint64(1), up - np.uint64(1)  # all bits if the corner belongs to that part
         upper_pos |= p & upper
         upper_neg |= n & upper
         lower_pos |= p & lower
         lower_neg |= n & lower
-        signs[c - start] = np.int64(up) - np.int64(down)
+        signs[i] = np.int64(up) - np.int64(down)
         above[ups] = c
         below[downs] = c
-        below_masks[downs] = masks[c, 0]
+        below_masks[downs] = own_masks[i, 0]
         ups += np.int64(up)
         downs += np.int64(down)
     return ups, downs, upper_pos, upper_neg, lower_pos, lower_neg

@@ -66,35 +66,38 @@ def keep_shared_walls(offsets, corners, labels, low, high, cuts, cut_tol, stage,
 
 
 @in_place
-def number_vertices(names, corners, keys, values, known, ids, firsts):
+def number_vertices(names, corners, keys, values, known, numbers, firsts):
     """Number vertices by name in order of first appearance among `corners`; returns how many there are.
 
-    `known` of them are in the table (`keys`, `values`) already. ids[c] becomes the number of corner c;
-    firsts[n - known] the local index at which vertex n first appeared.
+    `known` of them are in the table (`keys`, `values`) already. numbers[v], -1 before, becomes the number of vertex v
+    if it is a corner; firsts[n - known] the local index at which vertex n first appeared.
     """
     mask = np.uint64(keys.shape[0] - 1)
     count = known
     for c in range(corners.shape[0]):
-        name = names[corners[c]]
-        slot = (name >> np.uint64(20)) & mask
-        while values[slot] >= 0 and keys[slot] != name:
+        v = corners[c]
+        if numbers[v] >= 0:
+            continue
+        slot = (names[v] >> np.uint64(20)) & mask
+        while values[slot] >= 0 and keys[slot] != names[v]:
             slot = (slot + np.uint64(1)) & mask
         if values[slot] < 0:
-            keys[slot] = name
+            keys[slot] = names[v]
             values[slot] = count
-            firsts[count - known] = corners[c]
+            firsts[count - known] = v
             count += 1
-        ids[c] = values[slot]
+        numbers[v] = values[slot]
     return count
 
 
 @in_place
-def farthest(points, ids, others, corners):
-    """Largest |points[ids] - others[corners]|."""
+def farthest(points, numbers, others):
+    """Largest |points[numbers[v]] - others[v]| of vertices that have a number."""
     far = 0.0
-    for c in range(ids.shape[0]):
-        for d in range(points.shape[1]):
-            far = max(far, abs(points[ids[c], d] - others[corners[c], d]))
+    for v in range(numbers.shape[0]):
+        if numbers[v] >= 0:
+            for d in range(points.shape[1]):
+                far = max(far, abs(points[numbers[v], d] - others[v, d]))
     return far
 
 
