@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import splinescope as ss
+from splinescope.network.program import Fold, Program, Seal
 from splinescope.tiling import _factored, _plan
 from splinescope.tiling._factored import touching_units
 from tests import cases
@@ -62,6 +63,38 @@ def assert_same_tiles(one: ss.Tiling, other: ss.Tiling) -> None:
         np.testing.assert_allclose(one.values, other.values, rtol=0, atol=1e-11 * np.abs(one.values).max())
 
 
+def assert_on_their_folds(tiling: ss.Tiling, every: int = 1) -> None:
+    """At every (or each n-th) vertex, pre-activations of folds that meet there are zero to 1e-14 of the sum of terms.
+
+    That is a hundredth of what counts as zero, and forty roundings; how far the vertex itself may be off is this over
+    the fold's slope and the sine of the angle at which the folds meet, whatever form the rows have.
+    """
+    program, view, walls = tiling.program("its folds"), tiling.view, tiling.walls
+    inner = walls.cuts >= 0
+    ends, made = walls.ends[inner].reshape(-1), np.repeat(walls.cuts[inner], 2)
+    with torch.no_grad():
+        probes = torch.from_numpy(view.inputs(_plan.probe_points(program, view.domain)))
+        terms = np.concatenate(_plan.make_plan(program, probes, 1.0).tolerances)
+        chosen = np.arange(0, len(tiling.vertices), every)
+        z = _pre_activations(program, torch.from_numpy(view.inputs(tiling.vertices[chosen])))
+    here = ends % every == 0
+    assert here.any()
+    assert np.abs(z[ends[here] // every, made[here]] / terms[made[here]]).max() < 1e-14
+
+
+def _pre_activations(program: Program, x: Tensor) -> np.ndarray:
+    """`[N, cuts]` of all folds, by a plain pass."""
+    values, cuts = {program.input: x}, []
+    for step in program.steps:
+        if isinstance(step, Seal):
+            continue
+        inputs = [values[name] for name in step.inputs]
+        if isinstance(step, Fold):
+            cuts.append(step.cuts(*inputs).flatten(1))
+        values[step.output] = step.run(*inputs)
+    return torch.cat(cuts, 1).numpy()
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_random_graphs_have_the_same_tiles_in_both_forms(seed: int) -> None:
     model = RandomGraph(seed).double().eval()
@@ -70,9 +103,12 @@ def test_random_graphs_have_the_same_tiles_in_both_forms(seed: int) -> None:
     view = ss.Slice.through(*(0.4 * points), shape="triangle")
     network = ss.trace(model, points)
     plain = ss.tessellate(network, view, rows="plain")
+    factored = ss.tessellate(network, view, rows="factored", threads=2, chunk_bytes=1 << 15)
     assert plain.count > 20
     assert_same_tiles(plain, ss.tessellate(network, view, rows="factored"))
-    assert_same_tiles(plain, ss.tessellate(network, view, rows="factored", threads=2, chunk_bytes=1 << 15))
+    assert_same_tiles(plain, factored)
+    assert_on_their_folds(plain)
+    assert_on_their_folds(factored)
     line = ss.Slice.segment(points[0], points[1])
     assert_same_tiles(
         ss.tessellate(network, line, rows="plain"), ss.tessellate(network, line, rows="factored", chunk_bytes=1 << 12)
@@ -100,8 +136,10 @@ def test_solid_tiles_are_the_same_in_both_forms() -> None:
 )
 def test_degenerate_networks_have_the_same_tiles_in_both_forms(name: str) -> None:
     network, view = ss.trace(cases.model(name), cases.view(name).inputs(cases.view(name).domain)), cases.view(name)
-    assert_same_tiles(cases.tiling(name), ss.tessellate(network, view, rows="factored"))
+    factored = ss.tessellate(network, view, rows="factored")
+    assert_same_tiles(cases.tiling(name), factored)
     assert_same_tiles(cases.tiling(name), ss.tessellate(network, view, rows="factored", chunk_bytes=1 << 11))
+    assert_on_their_folds(factored)
 
 
 def test_wide_networks_are_factored_by_themselves_up_to_their_last_wide_fold() -> None:

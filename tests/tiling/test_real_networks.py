@@ -8,6 +8,7 @@ import torch
 
 import splinescope as ss
 from tests import real
+from tests.tiling.test_factored import assert_on_their_folds
 
 pytestmark = real.needs_real_networks
 
@@ -83,3 +84,4 @@ def test_resnet_20_near_the_plane_through_three_images() -> None:
     assert tiling.count > 50
     assert {site.op for site in tiling.sites} == {"relu"}
     assert len(tiling.sites) == 19
+    assert_on_their_folds(tiling, every=1 + len(tiling.vertices) // 30)
