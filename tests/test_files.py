@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import splinescope as ss
 from splinescope._archive import Kind, forget_pages, read_archive, write_archive
 from splinescope._files import replacing
 
@@ -44,8 +45,12 @@ def test_a_failure_at_any_step_leaves_the_old_file_and_nothing_else(tmp_path, mo
         raise OSError(28, "no space left on device")
 
     monkeypatch.setattr(os, step, fails)
-    with pytest.raises(OSError, match="no space left"), replacing(target) as partial:
-        partial.write_text("new")
+    with (
+        pytest.raises(OSError, match=r"numbers\.txt was not written.*no space left") as caught,
+        replacing(target) as made,
+    ):
+        made.write_text("new")
+    assert isinstance(caught.value, ss.SplinescopeError)
     assert target.read_text() == "old"
     assert [file.name for file in tmp_path.iterdir()] == ["numbers.txt"]
 

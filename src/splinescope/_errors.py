@@ -23,6 +23,10 @@ class FileFormatError(SplinescopeError, ValueError):
     """A file is corrupt, foreign or of an unknown version; nothing in it was executed."""
 
 
+class NotWrittenError(SplinescopeError, OSError):
+    """A file could not be written (a full disk, no permission); nothing is left of it, what was there before stays."""
+
+
 class LimitReached(SplinescopeError):
     """A limit (tiles, time) stopped the work. What was finished is in `partial`, marked incomplete."""
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ._errors import InputError
+from ._errors import InputError, NotWrittenError
 
 
 def check_writable(path: str | os.PathLike[str]) -> Path:
@@ -30,6 +30,9 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     If the block fails or is interrupted, the temporary file is removed and `path` stays as it was.
 
+    Raises:
+        NotWrittenError: The system refused: a full disk, no permission.
+
     Example:
         >>> with replacing("numbers.txt") as partial:    # doctest: +SKIP
         ...     partial.write_text("1 2 3")
@@ -45,5 +48,9 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
             os.fsync(written.fileno())
         partial.chmod(mode & 0o777)  # some writers give files to their owner only
         os.replace(partial, target)
+    except NotWrittenError:  # of a file within the block
+        raise
+    except OSError as error:
+        raise NotWrittenError(f"{target} was not written, nothing is left of it: {error}.") from error
     finally:
         partial.unlink(missing_ok=True)

@@ -179,7 +179,7 @@ def test_a_limit_stops_all_parts_and_gives_what_they_found(
     assert 0 < partial.count < one.count
     assert partial.walls.cuts.max() < sum(site.cuts for site in network.sites)
     with pytest.raises(ss.LimitReached, match="time_limit"):
-        ss.tessellate(network, SQUARE, workers=2, time_limit=1e-9)
+        ss.tessellate(network, SQUARE, workers=2, time_limit=1e-9, folder=tmp_path)  # parts that were not finished
     assert_same_tiling(one, ss.tessellate(network, SQUARE, workers=2, max_tiles=one.count, time_limit=600.0))
     assert_same_tiling(one, ss.tessellate(network, SQUARE, workers=2, folder=tmp_path))
 

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from .._checks import check_positive, check_whole
-from .._errors import InputError, LimitReached, SplinescopeError, UnsupportedModelError
+from .._errors import InputError, LimitReached, NotWrittenError, UnsupportedModelError
 from .._files import check_writable
 from .._progress import Progress, check_progress, telling
 from ..network import SplineNetwork, trace
@@ -190,8 +190,10 @@ def _tile(
 def _words_for_a_full_disk(out: str | os.PathLike[str]) -> Iterator[None]:
     try:
         yield
+    except NotWrittenError:
+        raise
     except OSError as error:
-        raise SplinescopeError(f"{os.fspath(out)} was not written, nothing is left of it: {error}.") from error
+        raise NotWrittenError(f"{os.fspath(out)} was not written, nothing is left of it: {error}.") from error
 
 
 def _stored(tiling: Tiling, out: str | os.PathLike[str]) -> Tiling:
