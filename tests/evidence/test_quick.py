@@ -44,7 +44,7 @@ def thm3(n: Numbers) -> None:
 
 def thm10(n: Numbers) -> None:
     assert all(t <= b for k in n["depths"] for t, b in zip(n["depths"][k], n["bounds"][k], strict=True))
-    assert n["close_pair_depth"] > n["ordinary_depth"]
+    assert all(late > soon for soon, late in zip(n["ordinary_depth"], n["close_pair_depth"], strict=True))
 
 
 def thm11(n: Numbers) -> None:

@@ -32,8 +32,8 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
         },
         (
             judged(
-                "A recentring layer reaches full rank if no two *centred* points are collinear (the document asks it "
-                "of the points themselves).",
+                "A recentring layer reaches full rank if no two points are collinear (Corollary 4). Corrected: if no "
+                "two centred points are.",
                 f"mean width {shifted.mean:.2f} on the shifted pentagon with recentring, {centred.mean:.2f} on the "
                 f"centred one without (standard error {error:.2f}); four non-collinear points on a line: full rank in "
                 f"{plain.reached:.0%} of draws without recentring, {recentred.reached:.0%} with",

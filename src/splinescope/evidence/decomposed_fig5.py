@@ -45,15 +45,15 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
         {"rows": rows, "histograms": histograms, "depth": depth, "width": width},
         (
             judged(
-                "With recentring, angles approach 75 degrees: precisely arccos J(-1/(n-1)), which is 74.65 for a batch "
-                "of 10 and 71.44 for a large one.",
+                "With recentring, angles approach 75 degrees (Figure 5). Corrected: arccos J(-1/(n-1)), which is 74.65 "
+                "for a batch of 10 and 71.44 for a large one.",
                 "; ".join(f"n={r['n']}: {r['angle']:.2f} (predicted {r['predicted']:.2f})" for r in with_rc),
                 holds=[Check("angle minus 75, largest over n", stated, "<", 1.0, DEGREE)],
                 corrected=[Check("angle minus arccos J(-1/(n-1)), largest", error, "<", 1.0, DEGREE)],
             ),
             judged(
-                "Without recentring, angles approach 60 degrees: if rescaling divides by the root mean square; divided "
-                "by the standard deviation, as the document defines it, they collapse.",
+                "Without recentring, angles approach 60 degrees (Figure 5). Corrected: if rescaling divides by the "
+                "root mean square; by the standard deviation, as in equation (2), they collapse.",
                 f"rms: {', '.join(f'{a:.1f}' for a in rms)}; std: {', '.join(f'{a:.1f}' for a in std)} degrees",
                 holds=[Check("std: angle minus 60, largest", max(abs(a - 60) for a in std), "<", 5.0, FLAT)],
                 corrected=[

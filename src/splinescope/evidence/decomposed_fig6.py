@@ -64,8 +64,8 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                 ],
             ),
             judged(
-                "With recentring a unit is negligible for most inputs: it is exactly 0 on about half, and its energy "
-                "sits on a small share.",
+                "With recentring a unit is negligible for most inputs (on Figure 6). Corrected: it is exactly 0 on "
+                "about half, and its energy sits on a small share.",
                 f"{span([r['zero'] for r in with_rc])} of activations are 0; median share of inputs that carry a "
                 f"unit's energy {span([r['participation'] for r in with_rc])} "
                 f"({span([r['participation'] for r in without])} without recentring)",

@@ -31,12 +31,13 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
         {"ratios": ratios, "shapes": shapes, "other_flips_printed": printed, "other_flips_corrected": corrected},
         (
             judged(
-                "A random row relu(w X) leaves any proper subspace with probability at least gamma(X).",
+                "A random row relu(w X) leaves any proper subspace with probability at least gamma(X) (Lemma 2).",
                 f"{len(ratios)} subspaces (random, or holding whole sign classes): smallest P / gamma {least:.2f}",
                 holds=[Check("smallest P / gamma", least, ">", 1 - 1e-9, "as stated; P and gamma are exact")],
             ),
             judged(
-                "The proof moves w across one wall only: the nearest, by |w x_i| / |x_i| (as printed, without |x_i|).",
+                "The proof of Lemma 2 moves w across one wall only, that of the smallest |w x_i| (equation (18)). "
+                "Corrected: of the smallest |w x_i| / |x_i|.",
                 f"another sign flips in {printed:.1%} of {draws} draws as printed, {corrected:.1%} as corrected",
                 holds=[Check("share of draws in which another sign flips, printed", printed, "<", 1e-9, NONE)],
                 corrected=[Check("share of draws in which another sign flips", corrected, "<", 1e-9, NONE)],

@@ -48,8 +48,8 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
         {"rows": rows, "width": width, "draws": draws},
         (
             judged(
-                "One layer of recentring and ReLU leaves the representation unchanged in expectation: true of the "
-                "expected Gram matrix, not of the expected representation.",
+                "One layer of recentring and ReLU leaves the representation of Definition 12 unchanged in expectation "
+                "(Theorem 13). Corrected: it leaves the expected Gram matrix, not the expected representation.",
                 f"closed form off by {max(r['closed_error'] for r in rows):.0e}; sampled squared lengths (should be "
                 f"1): odd {span([r['odd_square'] for r in rows])}, cluster "
                 f"{span([r['cluster_square'] for r in rows])}; the literal mean has squared length "

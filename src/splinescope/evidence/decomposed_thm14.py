@@ -64,17 +64,23 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
         {"rows": rows, "sampled": sampled},
         (
             judged(
-                "Hypotheses (Theorem 14): an invariant representation with R > n/(n-1). None exists (R = sqrt(1 + "
-                "1/(n-1)^2)); drop 'invariant'.",
-                f"R over n/(n-1) for n = 3, 10, 100: {', '.join(f'{r:.4f}' for r in reach)}",
+                "Hypotheses (Theorem 14): an invariant representation with R > n/(n-1). Corrected: drop 'invariant'; "
+                "none has such an R (it is sqrt(1 + 1/(n-1)^2)), others have and contract.",
+                f"R over n/(n-1) for n = 3, 10, 100: {', '.join(f'{r:.4f}' for r in reach)}; {len(far)} others with "
+                f"R > n/(n-1): largest ratio of squared distances {max(r['ratio'] for r in far):.3f}. (Before, that "
+                "none is invariant was all that the corrected form asked for; the second line is new.)",
                 holds=[Check("largest R of an invariant representation, over n/(n-1)", max(reach), ">", 1.0,
                              "the hypothesis must be met by something")],
-                corrected=[Check("largest R of an invariant representation, over n/(n-1)", max(reach), "<", 1.0,
-                                 "none meets it: without 'invariant' the theorem is about something")],
+                corrected=[
+                    Check("largest R of an invariant representation, over n/(n-1)", max(reach), "<", 1.0,
+                          "none meets it"),
+                    Check("largest ratio of squared distances, other representations with such an R",
+                          max(r["ratio"] for r in far), "<", 1.0, "without 'invariant' the theorem is about something"),
+                ],
             ),
             judged(
-                "Lengths 1 and 1/(n-1) are kept (Theorem 14.1-2): in expected square; expected lengths fall short by "
-                "5/(8 width).",
+                "Lengths 1 and 1/(n-1) are kept in expectation (Theorem 14.1-2). Corrected: in expected square; "
+                "expected lengths fall short by 5/(8 width).",
                 f"expected squares off by at most {off:.0e}; mean length {span([s['norm'] for s in sampled])} "
                 "at width "
                 f"{width}, predicted {1 - 5 / (8 * width):.4f}",

@@ -56,8 +56,8 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
         {"polygons": rows, "tails": tail_rows, "gaussian_10x10": gaussian.mean, "collinear_reached": reached},
         (
             judged(
-                "Example: n points spread evenly on a circle (n odd) have 2n sign classes and gamma = 1/(2n); the "
-                "document says n and 1/n.",
+                "Example of the circle: n points spread evenly on a circle have n sign classes and gamma = 1/n. "
+                "Corrected: for n odd, 2n and 1/(2n).",
                 "; ".join(f"n={r['n']}: {r['classes']} classes, gamma n = {r['gamma'] * r['n']:.4f}" for r in rows),
                 holds=[Check("gamma n minus 1, largest", max(abs(r["gamma"] * r["n"] - 1) for r in rows), "<", 1e-9,
                              "exact arcs: rounding")],
@@ -88,7 +88,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                 holds=[Check("largest tail over (7a)", max(t / a for _, t, a, _ in tail_rows), "<", 1.0, "as stated")],
             ),
             judged(
-                "No two points may be collinear (antipodal counts): such batches never reach full rank.",
+                "No two points may be collinear (Theorem 3; antipodal counts): such batches never reach full rank.",
                 "; ".join(f"{name}: {share:.0%}" for name, share in reached.items()) + " of draws within 2000 units",
                 holds=[Check("largest share of draws that reach full rank", max(reached.values()), "<", 1e-9,
                              "never: none may")],

@@ -36,7 +36,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
         {"ratios": ratios, "splits": splits, "depth": depth, "width": width},
         (
             judged(
-                "Other normalisations move the folds to the data as batch norm does.",
+                "Other normalisations move the folds to the data as batch norm does (essay, other normalisations).",
                 f"star off the origin, layer {depth}, near over far, mean of {seeds} networks (least to largest): "
                 + ", ".join(_told(name, values) for name, values in ratios["moved"].items()),
                 holds=[
@@ -50,16 +50,21 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                 ],
             ),
             judged(
-                "With any of them the network still has linear regions.",
+                "With any of them the network still has linear regions (essay, other normalisations).",
                 "second difference inside one activation pattern, one layer of 16 units: "
                 + ", ".join(f"{name} {value:.1e}" for name, value in bend.items()),
                 holds=[
                     Check(
-                        "second difference inside one pattern, layer and RMS norm, least",
-                        min(bend["layer"], bend["RMS"]),
+                        "second difference inside one pattern, layer and RMS norm, largest",
+                        max(bend["layer"], bend["RMS"]),
                         "<",
                         1e-9,
                         "an affine map has none",
+                    )
+                ],
+                needs=[
+                    Check(
+                        "second difference without a norm", bend["none"], "<", 1e-9, "what is affine must be seen to be"
                     )
                 ],
             ),

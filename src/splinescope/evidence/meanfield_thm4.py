@@ -13,6 +13,7 @@ from ..meanfield.functions import as_loss
 from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
 from ._figures import subplots
 from ._meanfield import EXACT, even_angles, random_problem, ring
+from ._words import span
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -58,7 +59,9 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
     even = convergence_study(widths[:-1], data, even_ring, time=time, rtol=1e-8, progress=part(0.8, 0.2))
     rates = {name: vars(drawn.rate(name)) for name in ("start", "end", "lipschitz", "outputs")}
     even_rate = even.rate("end")
-    slope, riemannian, euclidean = energy(seed)
+    energies = np.array([energy(seed + k) for k in range(2 if size == "quick" else 20)])
+    slope, riemannian, euclidean = energies.T
+    in_metric, in_length = (np.abs(slope / speed - 1) for speed in (riemannian, euclidean))
     numbers = {
         "widths": drawn.widths.tolist(),
         "start": drawn.start.tolist(),
@@ -69,7 +72,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
         "even_widths": even.widths.tolist(),
         "even_end": even.end.tolist(),
         "even_rate": vars(even_rate),
-        "energy": {"dL/dt": slope, "riemannian": riemannian, "euclidean": euclidean},
+        "energy": {"dL/dt": slope.tolist(), "riemannian": riemannian.tolist(), "euclidean": euclidean.tolist()},
     }
     begin, end = drawn.rate("start"), drawn.rate("end")
     return Outcome(
@@ -112,9 +115,13 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                 "The loss falls at the mean squared speed (proof of Theorem 4). Corrected: the speed is measured "
                 "in the "
                 "metric G, not in Euclidean length.",
-                f"dL/dt = {slope:.5f}, minus squared speed: {riemannian:.5f} in G, {euclidean:.5f} Euclidean",
-                holds=[Check("relative difference, Euclidean", abs(slope / euclidean - 1), "<", 1e-9, EXACT)],
-                corrected=[Check("relative difference, in G", abs(slope / riemannian - 1), "<", 1e-9, EXACT)],
+                f"{len(energies)} random networks: dL/dt over minus the squared speed off 1 by at most "
+                f"{in_metric.max():.1e} in G, by {span(in_length)} in Euclidean length (first: dL/dt = {slope[0]:.5f}, "
+                f"{riemannian[0]:.5f} and {euclidean[0]:.5f})",
+                holds=[
+                    Check("relative difference, Euclidean, largest", float(in_length.max()), "<", 1e-9, EXACT),
+                ],
+                corrected=[Check("relative difference, in G, largest", float(in_metric.max()), "<", 1e-9, EXACT)],
             ),
         ),
     )

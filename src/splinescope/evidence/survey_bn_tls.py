@@ -50,15 +50,16 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
         {"shifts": SHIFTS, "curves": curves[:, :10], "least": least, "optima": site.optimum},
         (
             judged(
-                "With the direction held, in the layer's own input space, the offset of least total squared distance "
-                "is the mean, where batch norm puts it (equation (8) reads as if over the whole fold).",
-                f"relative difference of the objective {error:.1e}; better offsets found: {beaten} of {curves.size}; "
+                "Batch norm lays each fold at the least total squared distance to the data (equation (8)). Corrected: "
+                "over the offset, with the direction held, in the layer's own input space.",
+                f"one set of {n} points, {units} units: relative difference of the objective {error:.1e}; better "
+                f"offsets found: {beaten} of {curves.size}; "
                 f"over the whole fold the least is {least / site.optimum.min():.2g} of batch norm's best",
                 holds=[offset, none_better, direction],
                 corrected=[offset, none_better],
             ),
             judged(
-                "Batch norm also finds the direction of least total squared distance.",
+                "Batch norm also finds the direction of least total squared distance (equation (8) read literally).",
                 f"smallest principal direction {least:.3g}; batch norm on {units} random directions "
                 f"{site.optimum.min():.3g} (best), {site.optimum.mean():.3g} (mean)",
                 holds=[direction],

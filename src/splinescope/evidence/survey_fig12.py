@@ -59,7 +59,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
     own = float(log_three_gaussians(data).mean())
     claims = (
         judged(
-            "As rho rises from 0, samples of a planar WGAN leave the modes of the data for its anti-modes.",
+            "As rho rises from 0, samples of a planar WGAN leave the modes of the data for its anti-modes (Figure 12).",
             f"mean log density of the data {_trend(table[:, up, 2])} for rho = 0, 0.5, 1, 2 (of the data themselves "
             f"{own:.2f}); share within two deviations of a mode {_trend(table[:, up, 3])}; {sum(leaves)} of {seeds} "
             "seeds fall throughout",
@@ -67,7 +67,8 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                          f"as stated: throughout (where the effective size is at least {TRUSTED})")],
         ),
         judged(
-            "As rho falls below 0, samples gather at the modes of the model: those of the data where it fits.",
+            "As rho falls below 0, samples gather at the modes of the data (Figure 12). Corrected: at those of the "
+            "model, which are the data's where it fits: in most networks.",
             f"mean log density of the data {_trend(table[:, down, 2])} for rho = -2, -1, -0.5, 0; share near a mode "
             f"{_trend(table[:, down, 3])}; {sum(gathers)} of {seeds} seeds rise throughout; effective sizes at "
             f"rho = -2 from {table[:, 0, 4].min():.0f} of {pool}",

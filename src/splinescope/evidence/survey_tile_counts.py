@@ -97,7 +97,8 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             corrected=[Check("arrangements that differ from their own number", float(wrong), "<", 0.5, "exact counts")],
         ),
         judged(
-            "Depth can make exponentially many tiles of few units: 2^L pieces of L layers of two units (sawtooth).",
+            "Depth can make exponentially many tiles of few units (survey, on the number of tiles): 2^L pieces of L "
+            "layers of two units (sawtooth).",
             f"pieces at depth 1 to {depth}: {list(teeth.values())}",
             holds=[
                 Check("largest |pieces - 2^L|", float(max(abs(v - 2**d) for d, v in teeth.items())), "<", 0.5, "exact")
@@ -109,7 +110,8 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             holds=[Check("most pieces of a random network", float(max(line)), "<", 0.25 * limit, "far: a quarter")],
         ),
         judged(
-            "With the number of units held, depth gives more tiles than width (at PyTorch's default weights).",
+            "With the number of units held, depth gives more tiles than width (survey, on the number of tiles, which "
+            "speaks of the most that weights can make; here at PyTorch's default weights).",
             "tiles over those of one layer of 60, mean of "
             f"{seeds} seeds: " + ", ".join(f"{name} {r.mean():.2f}" for name, r in ratios.items()) + f"; five layers "
             f"{deepest.mean():.2f}, 95% interval {low:.2f} to {high:.2f}",
