@@ -29,8 +29,9 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
         {"difference": difference, "depth": depth, "width": width},
         (
             judged(
-                "Without non-linearity, recentring after every layer is the same as recentring the input once.",
-                f"largest relative difference over {depth} layers {worst:.1e}",
+                "Without non-linearity, recentring after every layer is the same as recentring the input once (section "
+                "II).",
+                f"largest relative difference over {depth} layers of one network {worst:.1e}",
                 holds=[Check("largest relative difference", worst, "<", 1e-12, "an identity: rounding of float64")],
             ),
         ),
