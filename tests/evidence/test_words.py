@@ -1,0 +1,42 @@
+"""What docs/evidence.md says of a correction: what the document has and where, how it is mended, that it was tested."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from splinescope.evidence import Verdict
+
+RECORDS = json.loads((Path(__file__).parents[2] / "docs" / "evidence.json").read_text(encoding="utf-8"))
+CORRECTED = {
+    f"{record['id']} {number}": claim
+    for record in RECORDS
+    for number, claim in enumerate(record["claims"], 1)
+    if claim["verdict"] == Verdict.CORRECTED
+}
+PLACE = re.compile(
+    r"Figures? \d|[Ee]quations? \(\d|[Ss]ection [\dIV]|(Theorem|Lemma|Corollary|Proposition|Definition) \d"
+    r"|Example|[Rr]emark|[Ss]urvey, |[Ee]ssay, "
+)
+
+
+@pytest.mark.parametrize("name", CORRECTED)
+def test_a_correction_is_told_apart_from_what_the_document_says_and_where(name: str) -> None:
+    said, mark, correction = CORRECTED[name]["text"].partition("Corrected: ")
+    assert mark, f"{name}: what is said and what is corrected are one sentence"
+    assert correction.strip()
+    assert PLACE.search(said), f"{name}: no place in the document"
+
+
+@pytest.mark.parametrize("name", CORRECTED)
+def test_a_corrected_form_is_more_than_that_the_stated_one_is_false(name: str) -> None:
+    """A claim that is corrected by the same number on the other side of the same line could not fail."""
+
+    def at(check: dict[str, Any]) -> tuple[str, float]:
+        return check["name"], check["line"]
+
+    checks = CORRECTED[name]["checks"]
+    senses = {at(c): {other["sense"] for other in checks if at(other) == at(c)} for c in checks}
+    assert any(len(found) == 1 for found in senses.values())
