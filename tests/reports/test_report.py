@@ -96,6 +96,29 @@ def test_curvature_is_told_with_and_without_skips(moons):
     assert numbers["largest eigenvalue without skips"] != pytest.approx(numbers["largest eigenvalue"])
 
 
+def test_a_network_from_a_file_has_the_parameters_of_the_one_it_was_written_from(moons, tmp_path):
+    onnx = pytest.importorskip("onnx", reason="the onnx extra is not installed")
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(2, 6), nn.ReLU(), nn.Linear(6, 3)).eval()
+    nodes = [onnx.helper.make_node(op, given, [out], **more) for op, given, out, more in (
+        ("Gemm", ["x", "0.weight", "0.bias"], "z", {"transB": 1}), ("Relu", ["z"], "h", {}),
+        ("Gemm", ["h", "2.weight", "2.bias"], "y", {"transB": 1}),
+    )]  # fmt: skip
+    ends = [
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n", n]) for name, n in (("x", 2), ("y", 3))
+    ]
+    weights = [onnx.numpy_helper.from_array(value.numpy(), name) for name, value in net.state_dict().items()]
+    onnx.save(
+        onnx.helper.make_model(onnx.helper.make_graph(nodes, "net", ends[:1], ends[1:], weights)), tmp_path / "n.onnx"
+    )
+    keys = ["network", "curvature", "surface"]
+    read, made = (quiet(model, *moons, include=keys) for model in (ss.load(tmp_path / "n.onnx"), net))
+    assert [block.state for block in read] == ["measured"] * 3
+    assert read["network"].numbers["parameters"] == made["network"].numbers["parameters"] == 39
+    for key, name in (("curvature", "largest eigenvalue"), ("surface", "middle")):
+        assert read[key].numbers[name] == pytest.approx(made[key].numbers[name], rel=1e-4)
+
+
 def test_losses_follow_the_ending_and_the_targets(moons):
     x, y = moons
     torch.manual_seed(0)

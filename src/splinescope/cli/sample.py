@@ -25,7 +25,7 @@ from .inputs import MODEL_HELP, model_arguments, read_model
 @latent_options
 @click.option("--rho", default=1.0, show_default=True, help="1: uniform on the manifold (MaGNET); 0: the model's own; "
               "below 0: modes; above 1: anti-modes.")  # fmt: skip
-@click.option("-n", "count", default=100, show_default=True, help="How many samples.")
+@click.option("-n", "--count", default=100, show_default=True, help="How many samples.")
 @click.option("--pool", default=4096, show_default=True, help="How many proposals to weight.")
 @click.option("--method", type=click.Choice(["resample", "rejection", "metropolis"]), default="resample",
               show_default=True)  # fmt: skip

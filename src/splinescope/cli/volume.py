@@ -12,7 +12,7 @@ from .inputs import MODEL_HELP, model_arguments, read_array, read_model
 @click.command("volume", epilog=f"MODEL is {MODEL_HELP}.")
 @model_arguments
 @latent_options
-@click.option("-n", "count", default=256, show_default=True, help="How many latents to draw.")
+@click.option("-n", "--count", default=256, show_default=True, help="How many latents to draw.")
 @click.option("--latents", help="Take latents from a file, one per row: .npy, .npz, FILE.npz:name, .csv or .pt.")
 @click.option("--top-k", type=int, help="Only the k largest singular values.")
 @click.option("--output", type=click.Choice(["after", "before"]), default="after", show_default=True,

@@ -19,9 +19,9 @@ _LARGE = 50_000  # parameters from which on fewer points are taken, in single pr
 _GRID = 21
 
 
-def _sample(subject: Subject, module: nn.Module) -> tuple[Tensor, Tensor, torch.dtype]:
+def _sample(subject: Subject) -> tuple[Tensor, Tensor, torch.dtype]:
     """Points, targets and precision that keep the cost of a curvature product within bounds."""
-    large = sum(p.numel() for p in module.parameters()) > _LARGE
+    large = sum(p.numel() for p in subject.parameters.values()) > _LARGE
     points, targets = subject.some(24 if large else 256)
     assert targets is not None
     return points, targets, torch.float32 if large else torch.float64
@@ -41,7 +41,7 @@ def loss_curvature(subject: Subject) -> ReportBlock:
     """Largest curvature of the loss, with its skips and, if there are any, with them switched off."""
     name, loss = subject.loss
     module = subject.module
-    points, targets, dtype = _sample(subject, module)
+    points, targets, dtype = _sample(subject)
     sharp = _largest(module, points, targets, loss, dtype)
     skips = find_skips(module, subject.rows(points[:2]))
     numbers: dict[str, Any] = {"largest eigenvalue": sharp, "loss": name, "points": len(points), "skips": len(skips)}
@@ -70,8 +70,8 @@ def surface(subject: Subject) -> ReportBlock:
     """The loss on a random, filter-normalised plane through the parameters."""
     name, loss = subject.loss
     module = subject.module
-    points, targets, _ = _sample(subject, module)
-    if not any(p.dim() >= 2 for p in module.parameters()):
+    points, targets, _ = _sample(subject)
+    if not any(p.dim() >= 2 for p in subject.parameters.values()):
         raise NotApplicable("no weight matrix to move.")
     generator = torch.Generator().manual_seed(subject.seed)
     directions = random_directions(module, 2, generator=generator)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from torch import nn
 
-from ..network import site_names
+from ..network import SplineNetwork, site_names
 from ..normalization import normalization_report
 from .block import NotApplicable, ReportBlock, whole_numbers
 from .subject import Subject
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 def network(subject: Subject) -> ReportBlock:
     """What was read: sites, units, depth, and what could not be."""
     title = "What was read"
-    module = subject.model.module if not isinstance(subject.model, nn.Module) else subject.model
-    parameters = sum(p.numel() for p in module.parameters())
+    parameters = sum(p.numel() for p in subject.parameters.values())
+    module = subject.model.module if isinstance(subject.model, SplineNetwork) else subject.model
     kind = type(module).__name__
     if subject.refusal:
         return ReportBlock(

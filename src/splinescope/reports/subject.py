@@ -13,8 +13,10 @@ from torch import Tensor, nn
 from .._checks import as_float64_array, as_rows, check_rows_of, running_on
 from .._errors import InputError, UnsupportedModelError
 from ..complexity import data_spacing
+from ..landscape.parameters import parameters_of
 from ..network import SplineNetwork, trace
 from ..network.export import check_mode
+from ..network.module import module_of
 from ..network.outputs import one_tensor
 from ..network.program import Smooth
 from .block import NotApplicable
@@ -89,10 +91,14 @@ class Subject:
     @property
     def module(self) -> nn.Module:
         """The torch module, for what works on parameters."""
-        module = self.model.module if isinstance(self.model, SplineNetwork) else self.model
-        if not any(p.requires_grad for p in module.parameters()):
-            raise NotApplicable("the network has no parameters that could be trained (it was read from a file).")
-        return module
+        if not self.parameters:
+            raise NotApplicable("the network has no parameters that could be trained.")
+        return module_of(self.model)
+
+    @cached_property
+    def parameters(self) -> dict[str, Tensor]:
+        """What can be trained, by path; of a network read from a file, its constants."""
+        return parameters_of(module_of(self.model))
 
     @cached_property
     def output(self) -> Tensor:

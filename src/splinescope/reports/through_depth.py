@@ -8,6 +8,7 @@ import numpy as np
 from torch import nn
 
 from ..generative import log_volume
+from ..network.module import module_of
 from ..representation import representation_geometry
 from .block import NotApplicable, ReportBlock, whole_numbers
 from .subject import Subject
@@ -64,8 +65,7 @@ def volume(subject: Subject) -> ReportBlock:
             f"{' and y was given' if subject.y is not None else ''}."
         )
     points, _ = subject.some(256)
-    model = subject.model.module if not isinstance(subject.model, nn.Module) else subject.model
-    found = log_volume(model, subject.rows(points), progress=False)
+    found = log_volume(module_of(subject.model), subject.rows(points), progress=False)
     logs = found.log_pseudo.numpy()
     low, high = np.percentile(logs, [5, 95])
 
