@@ -33,6 +33,8 @@ myst_heading_anchors = 3
 
 html_theme = "furo"
 html_title = "splinescope"
+html_static_path = ["static"]
+html_css_files = ["tables.css"]
 
 default_role = "code"
 autodoc_member_order = "bysource"
@@ -53,8 +55,10 @@ sphinx_gallery_conf = {
     "examples_dirs": [str(_EXAMPLES / topic) for topic in _TOPICS],
     "gallery_dirs": [f"gallery/{topic}" for topic in _TOPICS],
     "filename_pattern": r"/plot_",
+    "backreferences_dir": "gallery/backreferences",  # which docs/gallery.md wants, to show all of a topic
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_memory": False,
     "min_reported_time": 1e9,
+    "write_computation_times": False,
 }

@@ -37,9 +37,20 @@ def names(tmp_path, monkeypatch) -> dict[str, object]:
     }
 
 
-def test_the_page_asks_twenty_questions() -> None:
-    rows = PAGE.read_text(encoding="utf-8").count("\n| ") - 1  # without the head
+def test_the_page_asks_twenty_questions_and_most_have_a_picture() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    rows = text.count("\n| ") - 1  # without the head
     assert rows == len(CALLS) >= 20
+    pictures = re.findall(r"\]\((images/gallery/[^)]+)\)", text)
+    assert len(pictures) >= 20
+    assert all((PAGE.parent / picture).is_file() for picture in pictures)
+
+
+def test_the_first_page_shows_the_table() -> None:
+    first = (PAGE.parent / "index.md").read_text(encoding="utf-8")
+    start, end = re.findall(r':(?:start-after|end-before): "(.+)"', first)
+    shown = PAGE.read_text(encoding="utf-8").split(start)[1].split(end)[0]
+    assert shown.count("\n| ") == len(CALLS) + 1
 
 
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: call.split("(")[0])
