@@ -129,6 +129,11 @@ WRONG: dict[str, tuple[Callable[[Any], Any], list[Any]]] = {
     "project x": (lambda g: generative.project(NET, g, SQUARE, LATENTS), [3, X[0]]),
     "FoldMonitor x": (lambda g: complexity.FoldMonitor(NET, g), [3, X[0], X * torch.nan, X[:1]]),
     "FoldMonitor loss": (lambda g: complexity.FoldMonitor(NET, X, Y, loss=g), ["squared", 3]),
+    "FoldMonitor y": (
+        lambda g: complexity.FoldMonitor(NET, X, g, loss=nn.functional.cross_entropy).measure(0),
+        [X, Y[:5], 3, X * torch.nan],
+    ),
+    "FoldMonitor loss of other arguments": (lambda g: complexity.FoldMonitor(NET, X, Y, loss=g).measure(0), [NET]),
     "FoldMonitor step": (lambda g: complexity.FoldMonitor(NET, X).step(g), [None, "0", 0.5, X]),
     "FoldMonitor track": (lambda g: complexity.FoldMonitor(NET, X).track(g), [None, np.ones(2), "place"]),
     "trainer_callback": (ss.train.trainer_callback, [None, "monitor", NET]),
@@ -144,6 +149,11 @@ def test_a_wrong_argument_is_refused_in_words(name: str) -> None:
         with pytest.raises(ss.InputError, match=r"\w+ .*got|\bmust\b|give either") as refused:
             call(given)
         assert "\n" not in str(refused.value) or isinstance(given, torch.Tensor)
+
+
+def test_counts_are_taken_as_the_numbers_they_are() -> None:
+    counts = torch.tensor([[1, 1], [4, 0], [0, 2]])
+    torch.testing.assert_close(normalization.boundary_weights(counts), normalization.boundary_weights(counts.float()))
 
 
 def test_statistics_that_are_refused_leave_the_network_as_it_was() -> None:

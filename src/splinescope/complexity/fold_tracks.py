@@ -142,7 +142,7 @@ class FoldMonitor(TrainingMonitor):
             pulls = None
             if self._loss is not None and self._y is not None:
                 targets, loss = self._y.to(net.device), self._loss
-                every = net.pulls(rows, lambda outputs: loss(outputs, targets))
+                every = net.pulls(rows, lambda outputs: _lost(loss, outputs, targets))
                 parts = [every[i].abs().double().mean(0).flatten() for i in numbers]
                 pulls = torch.cat(parts).cpu().numpy()
         unknown = np.full(distances.shape[1], np.nan)
@@ -159,6 +159,17 @@ class FoldMonitor(TrainingMonitor):
             for what in ("to_data", "to_boundary", "speed", "pull"):
                 record[f"{names[site]}/{what}"] = _median(getattr(places, what)[own])
         return record
+
+
+def _lost(loss: Callable[[Tensor, Tensor], Tensor], outputs: Tensor, y: Tensor) -> Tensor:
+    """The user's loss; what it raises on its own account as one sentence about what it was given."""
+    try:
+        return loss(outputs, y)
+    except (RuntimeError, TypeError, ValueError, IndexError) as error:
+        raise InputError(
+            f"loss must take outputs of shape {tuple(outputs.shape)} and y of shape {tuple(y.shape)}; "
+            f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
+        ) from error
 
 
 def _signed_distances(net: Sites, x: Tensor, numbers: list[int]) -> tuple[np.ndarray, np.ndarray]:

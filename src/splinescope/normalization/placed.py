@@ -247,6 +247,7 @@ def boundary_weights(outputs: Tensor, *, width: float = 1.0) -> Tensor:
     outputs = as_rows(outputs, "outputs")
     if outputs.dim() != 2 or outputs.shape[1] < 2 or not len(outputs):
         raise InputError(f"outputs must have shape (N, classes) with at least 2 classes, got {tuple(outputs.shape)}.")
+    outputs = outputs.to(torch.promote_types(outputs.dtype, torch.get_default_dtype()))  # counts too
     if not bool(outputs.isfinite().all()):
         raise InputError("outputs must be finite, got NaN or infinite values.")
     first, second = outputs.topk(2, dim=1).values.unbind(1)
