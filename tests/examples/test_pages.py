@@ -110,7 +110,7 @@ GIVEN: dict[str, Names | list[Names]] = {
     "docs/generative.md": generator,
     "docs/normalization.md": normalization,
     "docs/representation.md": lambda: {"model": classifier(), "batch": torch.randn(10, 2)},
-    "docs/smooth.md": [soft, gpt_texts, gpt, gpt, steered, gpt],
+    "docs/smooth.md": [soft, gpt_texts, gpt, gpt, gpt, steered, gpt],
     "docs/solid.md": [solid_first, solid, solid],
 }
 """What a page's blocks take for granted: one set of names for all of a page's blocks, or one for each of them."""

@@ -259,12 +259,24 @@ def test_a_monitor_records_the_tokens(ids):
     monitor = ss.ComplexityMonitor(
         model, model.wte(ids).detach(), radius=0.05, directions=2, schedule=At([0]),
         forward=lambda m, e: m(inputs_embeds=e),
-        metrics={"tokens": lambda m: ss.token_geometry(m, ids).means(), "one": lambda m: 1.0},
+        metrics={"tokens": lambda m: ss.token_geometry(m, ids), "one": lambda m: torch.tensor(1.0)},
     )  # fmt: skip
     record = monitor.step(0)
     assert record["one"] == 1.0
     expected = ss.token_geometry(model.eval(), ids).means()
     assert record["tokens/nearest/0 h.0.mlp.c_fc"] == pytest.approx(expected["nearest/0 h.0.mlp.c_fc"])
+    drawn = [line.get_label() for line in monitor.plot(["tokens/nearest", "one"]).get_lines()]
+    assert drawn == ["tokens/nearest/0 h.0.mlp.c_fc", "tokens/nearest/1 h.1.mlp.c_fc", "one"]
+    with pytest.raises(InputError, match="got tokens/near"):
+        monitor.plot(["tokens/near"])
+
+
+@pytest.mark.parametrize("wrong", [torch.ones(3), "much", None, {"a": [1.0]}])
+def test_a_metric_that_gives_no_numbers_is_named(wrong):
+    net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU())
+    monitor = ss.ComplexityMonitor(net, torch.randn(4, 2), metrics={"mine": lambda m: wrong})
+    with pytest.raises(InputError, match=r"numbers by name, and 'mine' gave"):
+        monitor.step(0)
 
 
 def test_the_heat_map_is_labelled(ids):
@@ -273,6 +285,9 @@ def test_the_heat_map_is_labelled(ids):
     ax = ss.token_geometry(model_of(GPT2Block), ids).plot("folds", row=1, tokens=list("abcdef ij"))
     assert [label.get_text() for label in ax.get_xticklabels()] == list("abcdef␣ij")
     assert ax.get_ylabel() == "layer"
+    long = ss.token_geometry(model_of(GPT2Block), ids[:1].repeat(1, 12)).plot(tokens=list("abcdefghi" * 12))
+    assert long.get_xlabel() == "token"
+    assert all(not label.get_text().isalpha() for label in long.get_xticklabels())
     with pytest.raises(InputError, match="9 labels"):
         ss.token_geometry(model_of(GPT2Block), ids).plot(tokens=["a"])
     pyplot.close("all")
@@ -285,11 +300,14 @@ def test_the_verb_prints_writes_and_draws(tmp_path, monkeypatch):
         "def encode(text):\n    return [ord(c) % 256 for c in text]\n"
         "def words(text):\n    return text.split()\n"
         "def far(text):\n    return [999]\n"
+        "def small():\n    return LanguageModel(GPT2Block, vocabulary=128)\n"
         "def short():\n    model = build()\n    model.config = Config()\n    return model\n"
         "class Config:\n    vocab_size, max_position_embeddings = 256, 8\n"
     )
     (tmp_path / "noise.txt").write_bytes(b"\xff\xfe\xb3")
     (tmp_path / "text.txt").write_text("To be, or not to be")
+    (tmp_path / "lines.txt").write_bytes(b"\xef\xbb\xbfa\r\nb\r\n")  # as on Windows
+    (tmp_path / "umlaut.txt").write_text("Größe")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     sys.modules.pop("gpt_for_tests", None)
@@ -303,6 +321,8 @@ def test_the_verb_prints_writes_and_draws(tmp_path, monkeypatch):
         assert file["nearest"].shape == (2, 1, 19)
         assert float(np.mean(file["nearest"][0])) == pytest.approx(found["layers"][0]["nearest"], rel=1e-5)
     assert (tmp_path / "t.png").read_bytes().startswith(b"\x89PNG")
+    lines = CliRunner().invoke(main, [*call[:3], "lines.txt", "--json"])
+    assert json.loads(lines.stdout)["tokens"] == 6  # all but the mark at the start
     again = CliRunner().invoke(main, [*call, "--encode", "gpt_for_tests:encode", "--window", "8"])
     assert "h.1.mlp.c_fc" in again.stdout
     for wrong, words in (
@@ -312,6 +332,10 @@ def test_the_verb_prints_writes_and_draws(tmp_path, monkeypatch):
         (["--out", "t.txt"], ".npz"),
         (["--limit", "-3"], "--limit must be a whole number >= 1, got -3"),
         (["--text", "noise.txt"], "noise.txt must be UTF-8"),
+        (
+            ["tokens", "gpt_for_tests:small", "--text", "umlaut.txt"],
+            "MODEL does not run on 7 token ids of 71 to 195 at once (IndexError: index out of range in self): --window",
+        ),
         (
             ["tokens", "gpt_for_tests:short", "--text", "text.txt"],
             "at most 8 tokens at once, and there are 19: give --window 8",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +54,7 @@ def command(
     if not isinstance(network, nn.Module):
         raise InputError(f"MODEL must be package.module:factory of a model on token ids, got {model!r}.")
     try:
-        content = Path(text).read_text(encoding="utf-8")
+        content = Path(text).read_bytes().decode("utf-8-sig")  # line ends as they are
     except UnicodeDecodeError as error:
         raise InputError(f"--text {text} must be UTF-8: {error}.") from error
     ids = torch.tensor(list(content.encode()) if encode is None else _encoded(encode, content), dtype=torch.long)
@@ -60,7 +62,8 @@ def command(
     if not ids.numel():
         raise InputError(f"--text {text} must hold at least one token, got an empty one.")
     _check_fits(network, ids, window)
-    found = token_geometry(network, ids, radius=radius, window=window)
+    with _in_words_of_this_verb(ids, window):
+        found = token_geometry(network, ids, radius=radius, window=window)
     if out is not None:
         _write(found, out)
     if plot is not None:
@@ -111,6 +114,22 @@ def _check_fits(model: Any, ids: Any, window: int | None) -> None:
             f"token ids must be 0 to {vocabulary - 1} for this model, got {int(ids.min())} to {int(ids.max())}: "
             "--encode names the function that makes its tokens of a text (its bytes if not given)."
         )
+
+
+@contextlib.contextmanager
+def _in_words_of_this_verb(ids: Any, window: int | None) -> Iterator[None]:
+    """What a model raises on these tokens, with the options that may help."""
+    try:
+        yield
+    except InputError as error:
+        if error.__cause__ is None:  # not the model's own
+            raise
+        said = str(error.__cause__).strip().splitlines() or [""]
+        raise InputError(
+            f"MODEL does not run on {min(ids.shape[1], window or ids.shape[1])} token ids of {int(ids.min())} to "
+            f"{int(ids.max())} at once ({type(error.__cause__).__name__}: {said[0]}): --window cuts a long text into "
+            "pieces, --encode names the function that makes the model's tokens of a text (its bytes if not given)."
+        ) from error
 
 
 def _shortened(value: Any) -> str:

@@ -30,8 +30,8 @@ class ComplexityMonitor(TrainingMonitor):
         method: "frame" or "distance".
         directions: Number of directions of the frame, or the directions; the same at all steps.
         schedule: When to measure: `LogSpaced(10)` by default; `Every(n)`, `At([...])`.
-        metrics: More numbers by name: functions of the model, called in eval mode without gradients, that give a number
-            or several by name, e.g. `{"tokens": lambda m: token_geometry(m, ids).means()}`.
+        metrics: More numbers by name: functions of the model, called in eval mode without gradients, that give a
+            number, several by name, or a result with `means()`, e.g. `{"tokens": lambda m: token_geometry(m, ids)}`.
         out: Folder for `complexity.jsonl`, `complexity.csv` and snapshots. If it holds records of an interrupted run
             with the same settings, they are continued; after a run was set back to a checkpoint, records at or beyond
             the first step seen now are measured again. A run that starts over is refused (see `overwrite`).

@@ -25,8 +25,8 @@ def plot_records(
 
     Args:
         records: `monitor.records`.
-        names: Which numbers; by default those without a slash in their name: one per set of points, and the metrics;
-            all of them where none is without.
+        names: Which numbers, or groups of them by what their names begin with ("tokens/nearest", "train"); by default
+            those without a slash in their name: one per set of points, and the metrics; all where none is without.
         ax: Where to draw.
         label: Of the vertical axis.
     """
@@ -34,6 +34,7 @@ def plot_records(
         raise InputError("there are no records to draw: call monitor.step(step) in the training loop first.")
     known = [name for name, value in records[-1].items() if isinstance(value, float) and name not in _NOT_MEASURED]
     chosen = ([name for name in known if "/" not in name] or known) if names is None else list(names)
+    chosen = [own for name in chosen for own in ([name] if name in known else _group(name, known))]
     if unknown := [name for name in chosen if name not in known]:
         raise InputError(f"names must be among {', '.join(known)}, got {', '.join(unknown)}.")
     ax = new_axes(ax)
@@ -47,3 +48,8 @@ def plot_records(
     if chosen:
         ax.legend(frameon=False, fontsize="small")
     return ax
+
+
+def _group(name: str, known: list[str]) -> list[str]:
+    """The numbers whose names begin with this one and a slash; itself if there are none, to be named."""
+    return [other for other in known if other.startswith(f"{name}/")] or [name]

@@ -26,6 +26,9 @@ _LABELS = {
 }
 
 
+_LABELLED = 100  # tokens; of more, some labels would read like a text that is not there
+
+
 def plot_tokens(
     geometry: TokenGeometry,
     quantity: str = "nearest",
@@ -40,25 +43,22 @@ def plot_tokens(
         geometry: From `token_geometry`.
         quantity: "active", "nearest", "folds", "mean", "std" or "attention" (mean over heads).
         row: Which sequence.
-        tokens: Labels of the row's tokens (padding not counted); their numbers if None.
+        tokens: Labels of the row's tokens (padding not counted); their numbers if None, or if there are more than 100.
         ax: Where to draw.
     """
     values = geometry.quantity(quantity)[:, check_index(row, "row", len(geometry.mask))][:, geometry.mask[row]]
     if tokens is not None and len(tokens) != values.shape[1]:
         raise InputError(f"tokens must be {values.shape[1]} labels, one per token of the row, got {len(tokens)}.")
     count = values.shape[1]
-    ax = new_axes(ax, figsize=(min(14.0, 2.5 + 0.16 * count), 1.6 + 0.28 * len(values)))
-    image = ax.imshow(values, aspect="auto", origin="lower", interpolation="nearest", cmap="viridis")
+    ax = new_axes(ax, figsize=(min(14.0, 2.5 + 0.16 * count), max(2.8, 1.6 + 0.28 * len(values))))
+    image = ax.imshow(values, aspect="auto", origin="lower", cmap="viridis")
     ax.set_ylabel("layer")
     ax.set_yticks(_few(len(values)))
-    if tokens is None:
+    if tokens is None or count > _LABELLED:
         ax.set_xlabel("token")
     else:
         shown = [{" ": "␣", "\n": "⏎", "\t": "⇥"}.get(token, token) for token in tokens]
-        every = max(1, -(-count // 90))
-        ax.set_xticks(
-            range(0, count, every), shown[::every], rotation=0 if max(map(len, shown)) < 3 else 90, fontsize=7
-        )
+        ax.set_xticks(range(count), shown, rotation=0 if max(map(len, shown)) < 3 else 90, fontsize=7)
     ax.get_figure(root=True).colorbar(  # type: ignore[union-attr]
         image, ax=ax, label=_LABELS[quantity].format(radius=geometry.radius), pad=0.01
     )

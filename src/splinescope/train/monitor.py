@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _SHOWN = 20  # numbers in a summary
-Metric = Callable[[nn.Module], float | Mapping[str, float]]
-"""A number of a model, or several by name."""
+Metric = Callable[[nn.Module], Any]
+"""A number of a model, several by name, or a result whose `means()` are such (a `TokenGeometry`)."""
 
 
 class TrainingMonitor(Shown, ABC):
@@ -35,8 +35,8 @@ class TrainingMonitor(Shown, ABC):
         model: The network in training. It is left as found by every measurement.
         header: What identifies the measurement; records in `out` are continued only if it is the same.
         schedule: When to measure: `LogSpaced(10)` by default; `Every(n)`, `At([...])`.
-        metrics: More numbers by name: functions of the model, called in eval mode without gradients, that give a number
-            or several by name.
+        metrics: More numbers by name: functions of the model, called in eval mode without gradients, that give a
+            number, several by name, or a result whose `means()` are such.
         out: Folder for `NAME.jsonl`, `NAME.csv` and snapshots.
         logger: Where the numbers also go: a folder or `SummaryWriter` (TensorBoard), a Weights & Biases run, the
             `mlflow` module, a logger of Lightning, a function of (numbers, step), or several in a list.
@@ -186,11 +186,7 @@ class TrainingMonitor(Shown, ABC):
         numbers = self._measurements()
         with evaluating(self.model), torch.no_grad():
             for name, metric in self._metrics.items():
-                found = metric(self.model)
-                if isinstance(found, Mapping):
-                    numbers |= {f"{name}/{key}": float(value) for key, value in found.items()}
-                else:
-                    numbers[name] = float(found)
+                numbers |= _numbers_of(name, metric(self.model))
         return numbers
 
     def numbers(self, record: Record) -> dict[str, float]:
@@ -198,7 +194,8 @@ class TrainingMonitor(Shown, ABC):
         return self._loggers.named(record)
 
     def plot(self, names: Sequence[str] | None = None, ax: Axes | None = None) -> Axes:
-        """Draw the records over the steps of training: these numbers (None: one curve for each set or metric)."""
+        """Draw the records over the steps of training: these numbers, or groups of them ("tokens/nearest" for one curve
+        per layer); None is one curve for each set or metric."""
         from ..plot import plot_records
 
         return plot_records(self.records, names, ax, label="measured" if self._metrics else self.drawn_as)
@@ -243,3 +240,16 @@ class TrainingMonitor(Shown, ABC):
         last = self._records[-1]["step"] if self._records else -1
         self._due = self._schedule.next_after(max(last, step - 1))
         self._budget.begin(time.perf_counter(), len(self._records))
+
+
+def _numbers_of(name: str, found: Any) -> Record:
+    """What a metric found, by name."""
+    found = found.means() if hasattr(found, "means") else found
+    try:
+        if isinstance(found, Mapping):
+            return {f"{name}/{key}": float(value) for key, value in found.items()}
+        return {name: float(found)}
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(
+            f"metrics must give a number or numbers by name, and {name!r} gave {type(found).__name__}: {error}."
+        ) from error
