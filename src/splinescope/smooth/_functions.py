@@ -52,7 +52,7 @@ MADE = _names(
 PRODUCTS = _names(
     """mul multiply rmul matmul rmatmul bmm mm mv dot inner outer vdot einsum linear conv1d conv2d conv3d
     conv_transpose1d conv_transpose2d conv_transpose3d addmm addbmm baddbmm addmv addcmul bilinear tensordot kron
-    embedding_bag"""
+    embedding_bag grouped_mm"""
 )
 """Linear in each factor."""
 

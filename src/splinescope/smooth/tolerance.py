@@ -24,7 +24,7 @@ from .interpolants import Curve, Interpolant, curve_of, interpolant
 _HOPELESS = 10.0  # times the knots that what is measured asks for: the bound is then a hundred times too large
 _ROUNDS = 8
 _PROBES = 2048
-_NUMBERS = 1 << 20  # of one value at all points that are looked at together: 8 MB
+_NUMBERS = 1 << 18  # of one value at all points that are looked at together: 2 MB, and some ten such values
 
 
 class Interpolated(SplineNetwork):
@@ -237,18 +237,20 @@ def measured(real: Program, near: Program, tiling: Tiling, points: int = 20_000)
     chosen = tiling.vertices[some(len(tiling.vertices))]
     middles = inner_points(tiling, some(tiling.count))
     places = np.concatenate([chosen, middles, inside])
-    return max(
-        _difference(real, near, torch.from_numpy(view.inputs(part)))
-        for part in np.array_split(places, max(1, len(places) // 4096))
-    )
+    parts = range(0, len(places), rows := _rows_at_once(real))
+    return max(_difference(real, near, torch.from_numpy(view.inputs(places[i : i + rows]))) for i in parts)
 
 
 def _difference(real: Program, near: Program, x: Tensor) -> float:
-    """Largest difference of two networks at points, so many at a time that a value of all of them takes few MB."""
-    widest = max(math.prod(step.site.shape) for step in real.steps if isinstance(step, Smooth))
-    rows = max(1, _NUMBERS // max(widest, x[0].numel()))
+    """Largest difference of two networks at points, a few at a time."""
     with torch.no_grad():
-        return max(float((real.forward(part) - near.forward(part)).abs().max()) for part in x.split(rows))
+        return max(float((real.forward(p) - near.forward(p)).abs().max()) for p in x.split(_rows_at_once(real)))
+
+
+def _rows_at_once(program: Program) -> int:
+    """So many points that a value of all of them takes few MB."""
+    widest = max(math.prod(step.site.shape) for step in program.steps if isinstance(step, Smooth))
+    return max(1, _NUMBERS // max(widest, math.prod(program.input_shape)))
 
 
 def random_points(corners: Tensor, count: int) -> Tensor:
