@@ -62,7 +62,8 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                              "batch norm must draw folds to the data by 5% for a comparison")],
             ),
             judged(
-                "A network with instance norm on its feature maps still has linear regions.",
+                "A network with instance norm on its feature maps still has linear regions (the essay on other "
+                "normalisations).",
                 "second difference inside one activation pattern, first layer: "
                 + ", ".join(f"{kind} {value:.1e}" for kind, value in bend.items()),
                 holds=[Check("second difference with instance norm", bend["instance"], "<", 1e-9,

@@ -35,10 +35,12 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
     return Outcome(
         {"rows": rows, "batch_size": batch_size, "steps": steps},
         (
-            paired("Minibatch statistics in training enlarge the smallest margin of the training points.",
+            paired("Minibatch statistics in training enlarge the smallest margin of the training points (essay, on "
+                   "minibatches: jitter of the boundary enlarges the margin).",
                    f"smallest margin, {COMPARED}", difference["smallest"]),
-            paired("They enlarge the mean margin.", f"mean margin, {COMPARED}", difference["mean"]),
-            paired("They improve test accuracy.", f"test accuracy, {COMPARED}", difference["accuracy"]),
+            paired("They enlarge the mean margin (the same).", f"mean margin, {COMPARED}", difference["mean"]),
+            paired("They improve test accuracy (essay, on minibatches).", f"test accuracy, {COMPARED}",
+                   difference["accuracy"]),
         ),
     )  # fmt: skip
 

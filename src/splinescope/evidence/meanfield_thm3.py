@@ -106,15 +106,16 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
         numbers,
         (
             judged(
-                "The empirical measure of the neurons solves the mean-field equation in the weak sense (in "
+                "The empirical measure of the neurons solves the mean-field equation in the weak sense (Theorem 3; in "
                 "mean-field time, that is m times the time of the parameters).",
-                f"largest residual {worst:.1e} over {len(TESTS)} test functions, relative",
+                f"largest residual {worst:.1e} over {len(TESTS)} test functions, relative; one start of {net.width} "
+                "neurons and one target",
                 holds=[Check("largest residual", worst, "<", 1e-5, "the error of Simpson's rule over 60 intervals")],
             ),
             judged(
-                "The equation for the density itself, solved on a grid, gives the same network.",
-                f"largest output difference to the particles {gaps[0]:.1e} to {gaps[-1]:.1e} for {cells[0]} "
-                f"to {cells[-1]} cells; order of the grid {order:.1f}; mass kept to {mass:.1e}",
+                "The equation for the density itself (Theorem 3), solved on a grid, gives the same network.",
+                f"the same start: largest output difference to the particles {gaps[0]:.1e} to {gaps[-1]:.1e} for "
+                f"{cells[0]} to {cells[-1]} cells; order of the grid {order:.1f}; mass kept to {mass:.1e}",
                 holds=[
                     Check("difference on the finest grid", gaps[-1], "<", 2e-3, "the quantile error of the particles"),
                     Check("difference, finest over coarsest grid", gaps[-1] / gaps[0], "<", 1.0, "it must converge"),

@@ -85,7 +85,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             ],
         ),
         judged(
-            "Without |DW| < 1 the condition number of a ResNet layer is bounded as well.",
+            "Without |DW| < 1 the condition number of a ResNet layer is bounded as well (survey, equation (7)).",
             f"W = diag(-(1 + e), 0, ...) gives {', '.join(f'{v:.3g}' for v in adverse.values())} for e = "
             f"{', '.join(f'{e:g}' for e in adverse)}; at He scale (random W) median {np.median(he):.0f}, largest "
             f"{he.max():.1e}",

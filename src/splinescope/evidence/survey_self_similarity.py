@@ -125,8 +125,9 @@ def _claim(kind: str, rows: list[dict[str, Any]]) -> Claim:
     by_depth = ", ".join(f"{d + 1}: {a:.2f} ({b:.2f})" for d, (a, b) in
                          enumerate(zip(exponents.mean(0), unrelated.mean(0), strict=True)))  # fmt: skip
     return judged(
-        f"Tilings are self-similar: a tile is cut by the next layer alike, whatever its size ({kind}; survey, an open "
-        "question; with correction if larger tiles are cut more, but less so than by an unrelated network's folds).",
+        f"Tilings are self-similar: a tile is cut by the next layer alike, whatever its size ({kind}; survey, on "
+        "Figures 3 and 4: an open question; with correction if larger tiles are cut more, but less so than by an "
+        "unrelated network's folds).",
         f"exponent of the number of cuts in the size of a tile, {len(rows)} networks: mean over depths "
         f"{means.mean():.3f}, 95% interval {low:.3f} to {high:.3f}; minus that of an unrelated network's folds "
         f"{less:.3f} to {more:.3f}; by depth (unrelated) {by_depth}",
@@ -140,8 +141,8 @@ def _shape(rows: dict[str, list[dict[str, Any]]]) -> Claim:
     """Whether areas of children, rescaled by their mean, are distributed as those of the domain's."""
     worst = {kind: np.array([max(row["distance"][1:]) for row in of_kind]) for kind, of_kind in rows.items()}
     return judged(
-        "Rescaled, the parts of a tile are distributed as the parts of the domain (areas over the mean of siblings; "
-        "survey, an open question).",
+        "Rescaled, the parts of a tile are distributed as the parts of the domain, however many folds cut either "
+        "(areas over the mean of siblings; survey, on Figures 3 and 4: an open question).",
         "largest Kolmogorov-Smirnov distance over depths from the first layer's: "
         + "; ".join(f"{kind} {v.mean():.2f} ({v.min():.2f} to {v.max():.2f})" for kind, v in worst.items()),
         holds=[Check("mean of that, largest over kinds", max(float(v.mean()) for v in worst.values()), "<", 0.1,
