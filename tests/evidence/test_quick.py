@@ -325,6 +325,12 @@ def migration(n: Numbers) -> None:
     assert n["runs"]["weights x2"][0]["weight norm"][0] == pytest.approx(2 * n["runs"]["squared"][0]["weight norm"][0])
 
 
+def eccentricity(n: Numbers) -> None:
+    """Zero and non-zero eigenvalues are far apart: what is taken for zero does not set the eccentricity."""
+    assert n["gap"] < 1e-3
+    assert np.array(n["pairs"]).min() >= 1
+
+
 LAWS: dict[str, Callable[[Numbers], None]] = {
     "decomposed-cor4": cor4,
     "decomposed-fig1": rescaling,
@@ -357,6 +363,7 @@ LAWS: dict[str, Callable[[Numbers], None]] = {
     "survey-bn-grokking": grokking,
     "survey-eq5": eq5,
     "survey-folding": folding,
+    "survey-hessian-eccentricity": eccentricity,
     "survey-language-models": language_models,
     "survey-lc-proxy": lc_proxy,
     "survey-steering": steering,
