@@ -38,6 +38,19 @@ def _arrangement(seed: int, lines: int, kind: str) -> int:
     return tessellate(net, Slice.axes([0.0, 0.0], (0, 1), -500, 500), progress=False).count
 
 
+def _at_he_scale(net: nn.Sequential) -> nn.Sequential:
+    """Weights from the default's variance 1 / (3 fan) to 2 / fan; biases stay."""
+    with torch.no_grad():
+        for layer in net:
+            if isinstance(layer, nn.Linear):
+                layer.weight.mul_(6**0.5)
+    return net
+
+
+def _tiles_in_window(net: nn.Sequential) -> int:
+    return tessellate(net, Slice.axes([0.0, 0.0], (0, 1), -3, 3), progress=False).count
+
+
 def _sawtooth(depth: int) -> int:
     """Pieces on [0, 1] of the composition of `depth` tents, each of two units."""
     layers: list[nn.Module] = []
@@ -75,12 +88,13 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
     for i, (name, widths) in enumerate(SHAPES.items()):
         if progress is not None:
             progress(0.3 + 0.7 * i / len(SHAPES), f"60 units as {name}")
-        view = Slice.axes([0.0, 0.0], (0, 1), -3, 3)
-        counts[name] = [tessellate(_mlp(100 * seed + s, 2, widths), view, progress=False).count for s in range(seeds)]
+        counts[name] = [_tiles_in_window(_mlp(100 * seed + s, 2, widths)) for s in range(seeds)]
+    he = {name: np.array([_tiles_in_window(_at_he_scale(_mlp(100 * seed + s, 2, SHAPES[name]))) for s in range(seeds)])
+          for name in ("60", "12 x 5")}  # fmt: skip
     wide = np.array(counts["60"], float)
     ratios = {name: np.array(values) / wide for name, values in counts.items() if name != "60"}
     deepest = ratios["12 x 5"]
-    low, high = interval(deepest)
+    (low, high), (he_low, he_high) = interval(deepest), interval(he["12 x 5"] / he["60"])
     wrong = sum(arrangements[k][n] != expected[k][n] for k in expected for n in expected[k])
     limit = montufar(1, (5, 5, 5))
     claims = (
@@ -111,10 +125,11 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
         ),
         judged(
             "With the number of units held, depth gives more tiles than width (survey, on the number of tiles, which "
-            "speaks of the most that weights can make; here at PyTorch's default weights).",
+            "speaks of the most that weights can make; here at PyTorch's default weights, in a square of side 6).",
             "tiles over those of one layer of 60, mean of "
             f"{seeds} seeds: " + ", ".join(f"{name} {r.mean():.2f}" for name, r in ratios.items()) + f"; five layers "
-            f"{deepest.mean():.2f}, 95% interval {low:.2f} to {high:.2f}",
+            f"{deepest.mean():.2f}, 95% interval {low:.2f} to {high:.2f}; not judged: five layers at He's scale "
+            f"{he_low:.2f} to {he_high:.2f}",
             holds=[Check("lower end of the 95% interval", low, ">", 1.0, "more than width")],
             fails=[Check("upper end of the 95% interval", high, "<", 1.0, "fewer than width")],
         ),
