@@ -23,7 +23,7 @@ ids = encode(text)[None]
 
 found = ss.token_geometry(model, ids)
 print(found.summary())
-figure, axes = pyplot.subplots(2, 1, figsize=(10, 4.4), layout="constrained")
+figure, axes = pyplot.subplots(2, 1, figsize=(10, 5.6), layout="constrained")
 found.plot("nearest", tokens=list(text), ax=axes[0])
 found.plot("attention", tokens=list(text), ax=axes[1])
 

@@ -207,6 +207,8 @@ def test_what_is_no_part_is_named(model, ids):
         ss.smooth.block(model, "h.0.mpl", ids)
     with pytest.raises(InputError, match=r"shape \(2, 7\)"):
         ss.smooth.block(model, "h.0.mlp", ids, mask=torch.ones(3, 3))
+    with pytest.raises(InputError, match="at least one token, got none"):
+        ss.smooth.block(model, "h.0.mlp", ids, mask=torch.zeros(2, 7))
     shared = nn.Sequential(act := nn.ReLU(), nn.Linear(3, 3), act)
     with pytest.raises(UnsupportedModelError, match="called 2 times"):
         ss.smooth.block(shared, "0", torch.randn(2, 3))

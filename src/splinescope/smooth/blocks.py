@@ -72,6 +72,8 @@ def block(model: nn.Module, path: str, x: Any, *, forward: Forward | None = None
             kept = torch.as_tensor(mask).bool()
             if tuple(kept.shape) != tuple(x.shape[:2]):
                 raise InputError(f"mask must have shape {tuple(x.shape[:2])}, got {tuple(kept.shape)}.")
+            if not bool(kept.any()):
+                raise InputError("mask must leave at least one token, got none.")
             rows = rows[kept.flatten()]
         return Block(path, copy.deepcopy(call.module), (_Here(form),), {}, rows, by_token=True)
     args, kwargs = tree_map(_mark(call), call.args), tree_map(_mark(call), call.kwargs)
