@@ -119,6 +119,17 @@ def test_a_network_from_a_file_has_the_parameters_of_the_one_it_was_written_from
         assert read[key].numbers[name] == pytest.approx(made[key].numbers[name], rel=1e-4)
 
 
+def test_an_exported_module_gets_its_report_without_a_warning(classifier, moons):
+    free = ({0: torch.export.Dim.DYNAMIC},)
+    exported = torch.export.export(classifier, (moons[0][:2],), dynamic_shapes=free).module()
+    keys = ["complexity", "curvature"]
+    found, expected = (quiet(model, *moons, include=keys) for model in (exported, classifier))
+    assert [block.state for block in found] == ["measured"] * 2, found.summary()
+    assert found["complexity"].numbers["mean folds"] == expected["complexity"].numbers["mean folds"]
+    sharp, same = (each["curvature"].numbers["largest eigenvalue"] for each in (found, expected))
+    assert sharp == pytest.approx(same)
+
+
 def test_losses_follow_the_ending_and_the_targets(moons):
     x, y = moons
     torch.manual_seed(0)

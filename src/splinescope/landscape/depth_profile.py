@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +18,7 @@ from .._errors import InputError
 from ..complexity.local_complexity import local_complexity
 from ..complexity.spacing import Radius
 from ..network.export import unwrap
+from ..network.twin import copied
 from .conditioning import singular_conditions
 from .losses import check_data, check_targets, fitting_inputs
 from .parameters import Model, check_model
@@ -102,7 +102,7 @@ def depth_profile(model: Model, x: Any, y: Any, *, loss: str = "squared", radius
     check_choice(loss, "loss", ("squared", "cross_entropy"))
     module = check_model(model)
     inputs, targets = check_data(x, y, torch.float64)
-    wide = copy.deepcopy(unwrap(module)).to("cpu", torch.float64)
+    wide = copied(unwrap(module)).to("cpu", torch.float64)
     inputs, shape = fitting_inputs(wide, inputs.cpu(), torch.float64)
     check_targets(loss, shape, targets)
     if len(shape) != 1 or len(inputs) * shape[0] > _LARGEST_GRAM:

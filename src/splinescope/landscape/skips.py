@@ -7,7 +7,6 @@ elementwise function of s, as `x + 0.045 x^3` in the tanh form of GELU, is none.
 
 from __future__ import annotations
 
-import copy
 import operator
 from collections import Counter
 from collections.abc import Sequence
@@ -24,6 +23,7 @@ from .._errors import InputError
 from ..network.call import op_name
 from ..network.export import as_batch, export
 from ..network.source import module_path
+from ..network.twin import copied
 from .parameters import Model, check_model
 
 _SUMS = {"add", "add_"}
@@ -103,7 +103,7 @@ def chosen_skips(found: Sequence[Skip], skips: Sequence[Skip | str] | None) -> l
 
 def graph_module(model: Model, x: Any) -> GraphModule:
     """A traced copy of the model, with its own parameters, whose graph can be edited."""
-    module = copy.deepcopy(check_model(model))
+    module = copied(check_model(model))
     rows = as_rows(x, "x")
     if rows.is_floating_point() or rows.dim() == 0 or len(rows) == 0:
         rows = as_batch(module, rows)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -17,6 +16,7 @@ from .._derivatives import first_line, plain_kernels
 from .._display import Certainty, Result, table
 from .._errors import InputError
 from .._progress import Progress, sharing
+from ..network.twin import copied
 from ._moved import Direction
 from ._section_inputs import checked_span
 from .hessian import prepare
@@ -228,7 +228,7 @@ class _Reestimating:
 
     def __init__(self, model: nn.Module, frozen: dict[str, Tensor]) -> None:
         self._frozen = frozen
-        self._model = copy.deepcopy(model)
+        self._model = copied(model)
         norms = {path: m for path, m in self._model.named_modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)}
         if not norms:
             raise InputError("batch_norm='reestimate' needs a model with batch norm; this one has none: use 'fixed'.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import torch
@@ -12,6 +11,7 @@ from splinescope._checks import as_rows
 from splinescope._errors import InputError
 
 from .export import unwrap
+from .twin import copied
 
 Norm = nn.LayerNorm | nn.GroupNorm | nn.RMSNorm | nn.modules.instancenorm._InstanceNorm
 
@@ -63,7 +63,7 @@ def freeze_statistics(model: nn.Module, x: Any) -> nn.Module:
         True
     """
     rows = as_rows(x, "x")
-    frozen = copy.deepcopy(unwrap(model))
+    frozen = copied(unwrap(model))
     kinds = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, nn.modules.instancenorm._InstanceNorm)
     norms = {path: norm for path, norm in frozen.named_modules() if isinstance(norm, kinds)}
     measured: dict[str, tuple[Tensor, Tensor]] = {}

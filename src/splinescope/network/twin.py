@@ -6,6 +6,7 @@ import contextlib
 import copy
 import functools
 import types
+import warnings
 from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any
@@ -33,12 +34,19 @@ def exportable(model: nn.Module, *, share_buffers: bool = True) -> Iterator[nn.M
         for hooks in hook_tables(module).values():
             memo[id(hooks)] = built_in(hooks)
     try:
-        twin = copy.deepcopy(model, memo)
+        twin = copied(model, memo)
     except Exception:  # anything an attribute's own __deepcopy__ may raise
         with hooks_detached(model):
             yield model
     else:
         yield twin
+
+
+def copied(model: nn.Module, memo: dict[int, Any] | None = None) -> Any:
+    """A deep copy, without torch's own warnings of what exported modules carry."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        return copy.deepcopy(model, memo)
 
 
 def hook_tables(module: nn.Module) -> dict[str, dict[int, Any]]:

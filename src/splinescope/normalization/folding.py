@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any, NamedTuple
 
 import torch
@@ -16,6 +15,7 @@ from ..network import Affine, trace
 from ..network.export import check_mode, unwrap
 from ..network.outputs import Picked
 from ..network.program import Seal
+from ..network.twin import copied
 from ._data import first_row
 from ._layers import WEIGHTED, value_shapes
 from ._weights import (
@@ -74,7 +74,7 @@ def merge_batchnorm(model: nn.Module, x: Any = None) -> nn.Module:
     """
     model = unwrap(model)
     check_mode(model)
-    folded = copy.deepcopy(model)
+    folded = copied(model)
     norms = {path: m for path, m in folded.named_modules() if isinstance(m, _BatchNorm)}
     for path, norm in norms.items():
         if norm.running_mean is None or norm.running_var is None:

@@ -18,6 +18,7 @@ from .._progress import Progress, Share, check_progress, sharing
 from ..complexity._statistics import batch_norms, set_statistics_
 from ..network import trace
 from ..network.export import unwrap
+from ..network.twin import copied
 from ..tiling import Slice, tessellate
 from ..tiling.boundary import Boundary
 from ._data import raw_batches
@@ -43,7 +44,7 @@ def with_statistics(model: nn.Module, x: Any) -> nn.Module:
         True
     """
     (rows,) = raw_batches(as_rows(x, "x"))
-    made = copy.deepcopy(unwrap(model)).eval()
+    made = copied(unwrap(model)).eval()
     if not batch_norms(made):
         raise InputError("model must have batch norm modules, found none: its folds do not depend on the batch.")
     set_statistics_(made, rows)

@@ -9,7 +9,6 @@ merged away and loaded as any other.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -20,6 +19,7 @@ from torch import Tensor, nn
 from .._checks import as_rows, check_choice, check_pair, check_positive, check_whole
 from .._errors import InputError
 from ..network.export import unwrap
+from ..network.twin import copied
 
 Criterion = Literal["mean", "median", "quantile", "gap", "weighted"]
 CRITERIA: tuple[str, ...] = ("mean", "median", "quantile", "gap", "weighted")
@@ -180,7 +180,7 @@ def with_placed_norms(model: nn.Module, criterion: Criterion, **options: Any) ->
         'median'
     """
     unwrap(model)  # refuses what is no module
-    made = copy.deepcopy(model)
+    made = copied(model)
     if options.keys() - {"levels"}:
         raise InputError(f"options must be those of PlacedNorm1d, levels, got {', '.join(options)}.")
     kinds: dict[type, type[_Placed]] = {nn.BatchNorm1d: PlacedNorm1d, nn.BatchNorm2d: PlacedNorm2d}
