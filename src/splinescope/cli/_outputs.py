@@ -18,6 +18,7 @@ from .._errors import InputError
 from .._files import replacing
 
 if TYPE_CHECKING:
+    from ..reports import ModelComparison, Report
     from ..tiling import Tiling
 
 _PICTURES = {".png", ".svg", ".pdf"}
@@ -97,6 +98,15 @@ def write_to_stdout(tiling: Tiling) -> None:
         tiling.save(Path(folder, "tiling"))
         with Path(folder, "tiling").open("rb") as file:
             shutil.copyfileobj(file, sys.stdout.buffer)
+
+
+def tell_page(found: Report | ModelComparison, out: str, as_json: bool) -> None:
+    """What verbs that write a page print: the numbers, or the result in words."""
+    note(f"wrote {out} and its numbers as .json")
+    if as_json:
+        echo_json(found.records())
+    else:
+        click.echo(found.summary())
 
 
 def note(text: str) -> None:

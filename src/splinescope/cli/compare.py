@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from .._errors import InputError
-from ._outputs import check_outputs, echo_json, note
+from ._outputs import check_outputs, tell_page
 from .inputs import MODEL_HELP, listed, page_options, pick_option, read_data, read_model, trust_option
 
 
@@ -44,11 +44,7 @@ def command(
     found = compare_models(
         networks, x, y, out=out, seed=seed, include=listed(include), exclude=listed(exclude) or ()
     )  # fmt: skip
-    note(f"wrote {out} and its numbers as .json")
-    if as_json:
-        echo_json(found.records())
-    else:
-        click.echo(found.summary())
+    tell_page(found, out, as_json)
 
 
 def columns(models: tuple[str, ...], weights: tuple[str, ...]) -> dict[str, tuple[str, str | None]]:

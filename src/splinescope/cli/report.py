@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ._outputs import check_outputs, echo_json, note
+from ._outputs import check_outputs, tell_page
 from .inputs import MODEL_HELP, listed, model_arguments, page_options, read_data, read_model
 
 
@@ -31,8 +31,4 @@ def command(
         network, x, y, out=out, seed=seed, title=f"Report on {model}",
         include=listed(include), exclude=listed(exclude) or (),
     )  # fmt: skip
-    note(f"wrote {out} and its numbers as .json")
-    if as_json:
-        echo_json(found.records())
-    else:
-        click.echo(found.summary())
+    tell_page(found, out, as_json)
