@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
 import splinescope as ss
+from splinescope.tiling.topology import refined
 
 from . import shapes3d
-from .test_solids import cube, plain_mlp
+from .test_solids import SMALL, cube, plain_mlp
 
 
 def space(shape: nn.Module) -> ss.Tiling:
@@ -76,6 +79,59 @@ def test_classes_of_a_random_network_agree_with_a_fine_grid() -> None:
         assert found[c][0] == parts
         assert found.sizes[c] == pytest.approx(64 * np.mean(winners == c), rel=0.1)
     assert "components" in found.summary()
+
+
+def rank(columns: list[int]) -> int:
+    """Rank over GF(2) of columns given as bits."""
+    pivots: dict[int, int] = {}
+    for column in columns:
+        while column:
+            if column.bit_length() not in pivots:
+                pivots[column.bit_length()] = column
+                break
+            column ^= pivots[column.bit_length()]
+    return len(pivots)
+
+
+def ranks_of_boundaries(cells: ss.Tiling, inside: np.ndarray) -> tuple[int, ...]:
+    """b0 to bd of a union of closed cells, from the boundary maps of its faces over GF(2): dim ker - dim im.
+
+    Faces are sets of vertices; an edge is what two facets of a cell share if that is two vertices.
+    """
+    faces: list[dict[frozenset[int], list[frozenset[int]]]] = [{} for _ in range(cells.dimension + 1)]
+    for tile in np.flatnonzero(inside):
+        corners = cells.tiles[tile].tolist()
+        edges = [frozenset(pair) for pair in zip(corners, [*corners[1:], corners[0]], strict=True)]
+        sides = edges
+        if cells.dimension == 3:
+            bits = cells.tiles.facet_bits[cells.tiles.offsets[tile] : cells.tiles.offsets[tile + 1], 0]  # type: ignore[attr-defined]
+            on = (bits[:, None] >> np.arange(64, dtype=np.uint64)) & np.uint64(1) == 1
+            sides = [frozenset(np.array(corners)[column].tolist()) for column in on.T if column.any()]
+            edges = [a & b for a, b in combinations(sides, 2) if len(a & b) == 2]
+            faces[2].update({side: [edge for edge in set(edges) if edge <= side] for side in sides})
+        faces[-1][frozenset(corners)] = sides
+        faces[1].update({edge: [frozenset([v]) for v in edge] for edge in edges})
+        faces[0].update({frozenset([v]): [] for v in corners})
+    numbers = [{face: i for i, face in enumerate(each)} for each in faces]
+    ranks = [0]
+    for number, each in zip(numbers[:-1], faces[1:], strict=True):
+        ranks.append(rank([sum(1 << number[face] for face in below) for below in each.values()]))
+    return tuple(len(each) - a - b for each, a, b in zip(faces, ranks, [*ranks[1:], 0], strict=True))
+
+
+@pytest.mark.parametrize("d", [2, 3])
+@pytest.mark.parametrize("name", ["generic", "zero bias", "whole numbers"])
+def test_betti_numbers_are_ranks_of_boundary_maps(name: str, d: int) -> None:
+    """Also where parts of a region meet in a point or an edge only: there a grid tells another number."""
+    net = SMALL[name](d)
+    tiling = ss.tessellate(net, cube(d, 2.0))
+    heights = tiling.outputs(tiling.vertices)[:, 0]
+    for level in np.quantile(heights, [0.2, 0.5, 0.8]):
+        found = tiling.topology(float(level))
+        cells = refined(tiling, np.stack([np.zeros(len(heights)), heights - level], 1))
+        below = cells.outputs(cells.centroids())[:, 0] <= level + 1e-9  # whole cells may lie at the level
+        for region, inside in (("below", below), ("above", ~below)):
+            assert (*found[region], 0) == ranks_of_boundaries(cells, inside)
 
 
 def test_persistence_finds_what_is_born_below_zero_and_dies_above() -> None:

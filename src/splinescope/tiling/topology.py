@@ -85,11 +85,21 @@ def topology(tiling: Tiling, level: float | None = None, output: int = 0) -> Top
         names = tuple(map(str, range(values.shape[1])))
     cells = refined(tiling, values)
     assert cells.values is not None
-    means = cells.tiles.corner_means(cells.values)
-    owner = means.argmax(1)  # the lowest of those that tie: sums are over the same corners
+    owner = _leaders(cells, tiling.rtol * float(np.abs(values).max(initial=0)))
     numbers = np.array([_betti(cells, owner == c) for c in range(len(names))])
     sizes = np.bincount(owner, cells.areas, minlength=len(names))
     return Topology(names, numbers, sizes, certainty=tiling.certainty)
+
+
+def _leaders(cells: Tiling, tolerance: float) -> np.ndarray:
+    """Per tile of `refined` the lowest output that is behind another one at no corner.
+
+    Where two tie on a whole tile, the lower one has it, and a plateau at a level is below; no rounding decides.
+    """
+    assert cells.values is not None
+    leads = cells.values - cells.values.max(1, keepdims=True)
+    worst = reduced(np.minimum, leads[cells.tiles.corners], cells.tiles.offsets)
+    return np.asarray((worst >= np.minimum(worst.max(1, keepdims=True), -tolerance)).argmax(1))
 
 
 def refined(tiling: Tiling, values: np.ndarray) -> Tiling:
