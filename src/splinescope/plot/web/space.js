@@ -21,6 +21,7 @@ const NO_TILE_HERE = -1
 const GRIP = 14 // pixels about a handle
 const WHILE_MOVING = 1_500 // cells drawn of those pulled apart, where the GPU is only imitated
 const COARSE = 0.5 // of the resolution, likewise
+const FEW_LINES = 10_000 // walls whose outlines are drawn, likewise; more are too fine to be seen in a moving picture
 const REST = 250 // milliseconds after which nothing moves
 const OF_NO_TILE = 0xffffffff
 
@@ -227,7 +228,8 @@ export class SpaceView {
       camera: camera.matrix(), eye: camera.frame().eye, pixels: camera.focus(), pull: this.pull, plane: show.plane ? this.plane : null,
       classes: this.quantity?.name === "class" ? this.classes : 0, deepest: this.deepest, spot: 9 * this.ratio,
       ground: this.quantity || !show.cells ? this.ground : [.06, .08, .11], line: this.quantity ? this.ink : [.7, .7, .7], dark: [.1, .12, .16],
-      walls: show.folds && !(this.moving && this.pull > 0), folds: !this.quantity, quick: this.moving, solids: show.cells ? [this.pull > 0 ? "apart" : "hull"] : [],
+      walls: show.folds && !(this.moving && this.pull > 0), folds: !this.quantity, quick: this.moving,
+      lines: this.moving && this.quantity ? FEW_LINES : Infinity, solids: show.cells ? [this.pull > 0 ? "apart" : "hull"] : [],
       section: show.plane ? "section" : null, points: show.points,
       glass: ["boundary", "level"].filter(name => show[name]).map(name => [name, GLASS_COLORS[name]]),
     })

@@ -128,7 +128,7 @@ export class SpacePainter {
 
   // how: {camera, eye, pixels, pull, plane ({normal, offset} or null), classes, deepest, ground, spot, walls, folds (walls by
   // depth, tiles unfilled where they are seen from outside), solids: [names], section: name or null, glass: [[name, colour]], points,
-  // quick (draw what comes first of each solid)}
+  // quick (draw what comes first of each solid, and glass in one go), lines: the most edges of a solid that are drawn}
   draw(how) {
     const gl = this.gl, {at} = this, plane = how.plane ? [...how.plane.normal, how.plane.offset] : NO_PLANE
     gl.viewport(0, 0, gl.drawingBufferWidth, gl.drawingBufferHeight)
@@ -161,6 +161,7 @@ export class SpacePainter {
     gl.enable(gl.BLEND)
     gl.uniform1f(at.shade, 0)
     if (how.walls || how.folds) for (const [name, cutOff] of opaque) {
+      if (this.batches[name]?.lines[1] > 2 * how.lines) continue
       cut(cutOff)
       ink(0, 0, 0, 1)
       this.pass(name, how.folds ? FOLDS : LINES, "lines")
@@ -172,10 +173,9 @@ export class SpacePainter {
     if (how.points) this.pass("points", POINTS, null)
     gl.enable(gl.BLEND)
     gl.depthMask(false)
-    gl.enable(gl.CULL_FACE)
     gl.uniform1f(at.shade, 1)
-    for (const side of [gl.FRONT, gl.BACK]) { // what is farther first
-      gl.cullFace(side)
+    for (const side of how.quick ? [null] : [gl.FRONT, gl.BACK]) { // what is farther first
+      if (side) { gl.enable(gl.CULL_FACE); gl.cullFace(side) }
       for (const [name, color] of how.glass) { ink(...color); this.pass(name, GLASS, "triangles") }
     }
     gl.disable(gl.CULL_FACE)
