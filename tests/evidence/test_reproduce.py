@@ -202,6 +202,10 @@ def test_the_source_of_an_experiment_is_its_module_and_the_helpers_it_uses(
     assert both()[1] == two
     (tmp_path / "two.py").write_text("# a remark\n\nx = 1  # another\n")
     assert both()[1] == two
+    (tmp_path / "two.py").write_text("x = 1\ndef draw(numbers):\n    y = x\n    return y\n")
+    assert both()[1] == two
+    (tmp_path / "two.py").write_text("x = 1\ndef run(numbers):\n    return x\n")
+    assert both()[1] != two
     (tmp_path / "two.py").write_text("x = '# 1'")
     assert both()[1] != two
     _registry.source_of.cache_clear()

@@ -44,8 +44,8 @@ def find(experiment_id: str) -> Experiment:
 def source_of(experiment_id: str) -> str:
     """12 hexadecimal digits of the hash of an experiment's source: its module and the modules of this folder it uses.
 
-    Comments and empty lines do not count, nor does what it measures with (the rest of the package): its own tests hold
-    that.
+    Comments and empty lines do not count, nor how it is drawn, nor what it measures with (the rest of the package): its
+    own tests hold that.
     """
     seen: set[str] = set()
     stack = [experiment_id.replace("-", "_")]
@@ -59,15 +59,18 @@ def source_of(experiment_id: str) -> str:
         stack += [node.module for node in imports if node.module and node.module not in _FRAMEWORK]
     digest = hashlib.sha256()
     for name in sorted(seen):
-        digest.update(f"{name}\n{_without_comments((_FOLDER / f'{name}.py').read_text(encoding='utf-8'))}".encode())
+        digest.update(f"{name}\n{_measuring((_FOLDER / f'{name}.py').read_text(encoding='utf-8'))}".encode())
     return digest.hexdigest()[:12]
 
 
-def _without_comments(source: str) -> str:
-    """Source as it stands, without comments, empty lines and spaces before them: a remark makes no result stale."""
+def _measuring(source: str) -> str:
+    """Source as it stands, without comments, empty lines and `draw`: a remark or a colour makes no result stale."""
     lines = source.splitlines()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             row, column = token.start
             lines[row - 1] = lines[row - 1][:column]
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef) and node.name == "draw" and node.end_lineno is not None:
+            lines[node.lineno - 1 : node.end_lineno] = [""] * (node.end_lineno - node.lineno + 1)
     return "".join(f"{line.rstrip()}\n" for line in lines if line.strip())

@@ -126,6 +126,8 @@ def draw(numbers: dict[str, Any]) -> Any:
         for layer in range(mean.shape[1]):
             color = ("#440154", "#31688e", "#35b779", "#e6a000")[layer % 4]
             left.plot(sizes, mean[:, layer], style, color=color, label=f"layer {layer + 1}, {when}")
+    scale = np.array(numbers["laws"]["untrained"]).mean((0, 2))[0]
+    left.plot(sizes, scale * (np.array(sizes) / sizes[0]) ** -0.5, ":", color="0.5", label=r"as $1/\sqrt{B}$")
     left.set(yscale="log", xlabel="batch size of the statistics", ylabel="share of signs that change")
     log_ticks(left, sizes)
     left.legend(frameon=False, fontsize=7)

@@ -205,11 +205,12 @@ def draw(numbers: dict[str, Any]) -> Any:
     for i, (_, v) in enumerate(rows):
         low, high = (float(np.clip(v[end], -5, 5)) for end in ("low", "high"))
         right.plot([low, high], [i, i], color="#d55e00")
-        right.plot([float(np.clip(v["rho"], -5, 5))], [i], "o", color="#d55e00")
+        mark = "o" if abs(v["rho"]) < 5 else "<" if v["rho"] < 0 else ">"
+        right.plot([float(np.clip(v["rho"], -5, 5))], [i], mark, color="#d55e00", clip_on=False)
     right.axvline(0, color="0.6", lw=1, ls=":", label="the model's law")
     right.axvline(1, color="0.6", lw=1, ls="--", label="uniform")
     right.set_yticks(range(len(rows)), [name for name, _ in rows])
-    right.set_xlabel("rho of held-out data, 95% intervals")
+    right.set_xlabel("rho of held-out data, 95% intervals\n(triangle: 5 or beyond)")
     right.legend(frameon=False, fontsize=8)
     return figure
 

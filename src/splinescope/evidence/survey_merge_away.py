@@ -173,7 +173,7 @@ def draw(numbers: dict[str, Any]) -> Any:
     """Local complexity, training accuracy and the end of each run."""
     figure, axes = subplots(3)
     colors = dict(zip(ARMS, ("#d55e00", "#009e73", "#0072b2"), strict=True))
-    for ax, name, label in ((axes[0], "lc_train", f"folds in the frame at training points, r = {numbers['radius']}"),
+    for ax, name, label in ((axes[0], "lc_train", f"folds in the frame at training points,\nr = {numbers['radius']}"),
                             (axes[1], "train_accuracy", "training accuracy")):  # fmt: skip
         for arm in ARMS:
             for i, curve in enumerate(numbers["arms"][arm]):
@@ -182,6 +182,7 @@ def draw(numbers: dict[str, Any]) -> Any:
                     curve[name],
                     color=colors[arm],
                     lw=1,
+                    ls="--" if arm == ARMS[-1] else "-",
                     alpha=0.8,
                     label=arm if i == 0 else None,
                 )

@@ -275,7 +275,7 @@ def draw(numbers: dict[str, Any]) -> Any:
     for arm, curves in numbers["runs"].items():
         for i, c in enumerate(curves):
             axes[0].plot(np.maximum(c["steps"], 0.5), c["lc"], color=colours[arm], lw=1, label=None if i else arm)
-    axes[0].set(xscale="log", xlabel="step (0 drawn at 0.5)", ylabel=f"folds near training points, r = {RADIUS}")
+    axes[0].set(xscale="log", xlabel="step (0 drawn at 0.5)", ylabel=f"folds near training points,\nr = {RADIUS}")
     axes[0].legend(frameon=False, fontsize=8)
     base = numbers["runs"]["squared"]
     panels = (("to_data", "distance to the nearest point"), ("speed", "speed, per step"),
@@ -284,7 +284,7 @@ def draw(numbers: dict[str, Any]) -> Any:
         mean = np.exp(np.mean([np.log(np.maximum(np.array(c[what], float), 1e-12)) for c in base], 0))
         for layer, colour in zip(range(HIDDEN), ("#440154", "#21918c", "#e6a000"), strict=True):
             ax.plot(np.maximum(base[0]["steps"], 0.5), mean[:, layer], color=colour, label=f"layer {layer + 1}")
-        ax.set(xscale="log", yscale="log", xlabel="step", ylabel=f"{label} (median of units)")
+        ax.set(xscale="log", yscale="log", xlabel="step", ylabel=f"{label}\n(median of units)")
     axes[1].legend(frameon=False, fontsize=8)
     return figure
 

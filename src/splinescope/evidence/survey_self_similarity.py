@@ -163,10 +163,18 @@ def draw(numbers: dict[str, Any]) -> Any:
                 values = row[name][first:]
                 ax.plot(range(first, first + len(values)), values, "o-", ms=3, lw=0.8, color=colors[kind], alpha=0.6,
                         label=kind if i == 0 else None)  # fmt: skip
-    axes[0].axhline(0, color="0.5", lw=1, ls=":")
-    axes[0].axhline(1, color="0.5", lw=1, ls="--")
+        for row in rows:
+            values = row["unrelated"]
+            axes[0].plot(
+                range(1, 1 + len(values)), values, "D:", ms=3, lw=0.8, mfc="white", color=colors[kind], alpha=0.6
+            )
+    axes[0].plot([], [], "D:", ms=3, lw=0.8, mfc="white", color="0.4", label="an unrelated network's folds")
+    axes[0].axhline(0, color="0.5", lw=1)
     axes[0].set(xlabel="layers before", ylabel="exponent of cuts in size (0: self-similar)")
-    axes[0].legend(frameon=False, fontsize=7)
+    axes[0].set_ylim(-0.05, 1.75)
+    axes[0].legend(frameon=False, fontsize=7, ncols=2, loc="upper center")
+    for ax in axes[:2]:
+        ax.xaxis.get_major_locator().set_params(integer=True)
     axes[1].set(xlabel="layers before", ylabel="folds of the next layer through a tile", yscale="log")
     for depth, shares in enumerate(numbers["shapes"][KINDS[0]]):
         if shares:
