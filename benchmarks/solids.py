@@ -288,10 +288,10 @@ def write() -> None:
         )
     text += [
         "",
-        "The aim was 100 times plain Python: 3-64x2-1 and 5-12x2-1 reach it, 5-16x2-1 nearly, 3-20x3-1 and 4-D "
-        "tilings do not. Two thirds of the time of 4-16x2-1 is the cutting kernel, 1.6 µs for a cut of a cell of "
-        "21 corners: finding edges among 93 pairs of corners, and looking up the 8 vertices that a cut makes, of "
-        "which neighbours have made 6 or 7 before. The last third is Python and mesh around the kernel.",
+        "The aim, 100 times plain Python, is reached by every row (on a busy machine, both in one run). Two thirds of "
+        "the time of 4-16x2-1 is the cutting kernel, 1.0 µs for a cut of a cell of 21 corners: finding edges among 93 "
+        "pairs of corners, and looking up the 8 vertices that a cut makes, of which neighbours have made 6 or 7 "
+        "before. The last third is Python and mesh around the kernel.",
         "",
         "Growth of the time with the number of cells, as an exponent (small networks are mostly the cost of a call):",
     ]
@@ -329,7 +329,8 @@ def _advisory_lines(row: dict[str, Any]) -> list[str]:
     text = ["## HorizontalCAS on its whole 3-D box", ""]
     text.append(
         f"{row['cells']:,} cells in {row['cpu']:.2f} s ({1e6 * row['cpu'] / row['cells']:.1f} µs each), all checks "
-        f"{'passed' if row['ok'] else 'NOT passed'}; the topology of the five regions took {row['topology']:.1f} s."
+        f"{'passed' if row['ok'] else 'NOT passed'}; the topology of the five regions took {row['topology']:.1f} s. "
+        "gudhi finds the same numbers in the simplices that fill each region (up to 2.4 million, 2 to 11 s a region)."
     )
     text += ["", "| advisory | share of the volume | components | holes | voids |", "|---|---|---|---|---|"]
     for i, (share, betti) in enumerate(zip(row["shares"], row["betti"], strict=True)):
