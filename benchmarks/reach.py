@@ -30,9 +30,9 @@ Row = dict[str, Any]
 NOTES = """
 ## Where the time goes
 
-Of 2 ms for the 1,109 tiles of 2-20x3-1 a quarter is the cutting kernel; the rest is Python and calls of torch and numpy
-around it, microseconds each: the probes that set the tolerances (0.3 ms), the torch ops of four segments (0.4), the
-parameters compared with those of the last call (0.15), the mesh (0.1). Of 784-200x4-10 half is torch ops over old
+Of 2 ms for the 1,109 tiles of 2-20x3-1 a quarter is the cutting kernel; the rest is Python and calls of torch and
+numpy around it, microseconds each: the probes that set the tolerances (0.3 ms), the torch ops of four segments (0.4),
+the parameters compared with those of the last call (0.15), the mesh (0.1). Of 784-200x4-10 half is torch ops over old
 vertices, nearly all of them matrix products at 47 Gflop/s, a fifth cutting, a sixth delta propagation. Page faults
 cost: with an allocator that keeps its memory the same calls took 33 instead of 41 ms.
 
@@ -45,14 +45,15 @@ finding the ranges of units costs an eighth on top. A plane of as many tiles has
 ## Two workers
 
 The row of two workers counts CPU seconds on the longest way: those of the busier worker and of the process that
-splits, receives and joins. The aim of 1.8 is not reached: 1.72 and 1.71 times in two runs at a load of 9 on two cores,
-where wall times tell nothing; the present code has not been measured on quiet cores. Of 24.5 s by one process, two
-spend 13.1 and 13.3, and the joining one 0.9:
+splits, receives and joins. All rows above were measured on two quiet cores in one run, and there CPU and wall time
+agree: 1.75 times, so the aim of 1.8 is not quite reached (at a load of 9 it was 1.72). Of 23.0 s by one process, two
+spend 12.1 and 12.2, and the joining one 0.9:
 
-- the parts together cost 8% more than the whole (26.4 s). Why is not settled: each meets the wide first folds anew, and
-  two processes share a cache. Eight strips cost 15% more in one run of 745,400 tiles, four strips nothing in another of
-  all; a strip is crossed by nearly as many units as the whole domain, hence compact parts, which were not run beside
-  strips;
+- the parts together cost 6% more than the whole (24.3 s), a third of it by the split itself. One after the other in
+  one process (busy cores, one run) the nine parts take 2.4% more CPU time than the whole (26.7 s, not 26.0) and 25
+  parts 3.1%; what is left are two processes that share a cache and the way to memory. Of 249,209 tiles nine parts cost
+  9% less than the whole and 25 parts 20% less (three runs): compact parts have smaller bases than chunks of the whole,
+  which are as the tiles come;
 - 0.9 s here: 0.3 are joblib's polls, which grow with the wall time, 0.2 the bytes that its other threads receive, 0.1
   the numbering of vertices, 0.1 the walls on seams, the rest copies;
 - the workers end within 0.2 to 0.4 s of each other.
@@ -60,23 +61,26 @@ spend 13.1 and 13.3, and the joining one 0.9:
 Were the parts to cost nothing more, it would be 1.86. A loop of Python over windows of basis rows was a quarter of the
 time by one process and more in parts; it is compiled now. Chunks of half or a quarter of the size gained nothing that
 two runs could tell; of bases of at most 384 rows instead of 768 one run says the same, and 256 took a fifth more.
-joblib's ray backend gives results at the end only: tried once with ray 2.60 (259 MB installed), 402 tiles of
-a small network, the tiling of one process.
+joblib's ray backend gives results at the end only: tried once with ray 2.60 (259 MB installed), 402 tiles of a small
+network, the tiling of one process.
 
 ## Ten million tiles
 
 `python -m benchmarks.large`, one run on a busy machine, a network of 12 layers that fold the plane again and again:
-9,015,574 tiles, each step in a fresh process. `tessellate(..., out=)` 27.5 CPU s and 2.06 GB at the most; loading 1.4
-s, 0.97 GB; `summary()` 13.0 s, 1.56 GB; a plot 15.0 s, 1.96 GB; `to_html` 30.2 s, 3.21 GB. So the aim of 2 GB holds for
-summaries, for plots just so, for this tiling not quite (another network of 10,153,894 tiles took 1.83 GB), and not for
-pages, although these are written piece by piece: what they hold before that has not been found.
+9,015,574 tiles, each step in a fresh process. `tessellate(..., out=)` 15.2 CPU s and 1.18 GB at the most; loading 1.5
+s, 0.97 GB; `summary()` 10.1 s, 1.52 GB; a plot 14.2 s, 1.91 GB, of which 0.7 are the outlines that matplotlib wants
+and 0.7 pages of the file; `to_html` 16.0 s, 1.48 GB. The page has 2,446,066 tiles, 200 MB, and opens in chromium in a
+minute of a busy machine.
 
 ## The engine before factored rows
 
 The cases of tests/cases.py and networks trained by others (MountainCar, ResNet-20, ACAS Xu, HorizontalCAS, MNIST and a
-signed distance in ONNX; 31 in all) were tiled by the last engine with plain rows alone and by this one. Counts, walls,
-the order of tiles and their labels are the same in all; 29 agree in every bit. In two, rows are factored and vertices
-differ: by 4.7e-13 of the domain in a max-pool network on MNIST, by 3.3e-11 in ResNet-20.
+signed distance in ONNX; 31 in all) were tiled by the last engine with plain rows alone and by the next one, whose rows
+were factored from 2,048 numbers on. Counts, walls, the order of tiles and their labels are the same in all; 29 agree
+in every bit. In two, rows are factored and vertices differ: by 4.7e-13 of the domain in a max-pool network on MNIST,
+by up to 7.5e-11 in ResNet-20, whose window is a thousandth of its distance from the origin; against 80-bit arithmetic
+neither form is exact there, and both keep to the law of [exactness](../exactness.md). Which form is taken where, and
+what it costs: [rows](rows.md).
 
 ## Moving a window
 

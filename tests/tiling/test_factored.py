@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 
 import splinescope as ss
 from splinescope.network.program import Fold, Program, Seal
-from splinescope.tiling import _factored, _plan
+from splinescope.tiling import _cost, _factored, _plan
 from splinescope.tiling._factored import touching_units
 from tests import cases
 
@@ -142,9 +143,28 @@ def test_degenerate_networks_have_the_same_tiles_in_both_forms(name: str) -> Non
     assert_on_their_folds(factored)
 
 
-def test_wide_networks_are_factored_by_themselves_up_to_their_last_wide_fold() -> None:
-    assert _plan._factored_folds([64, 64, 64], "auto") == 0
-    assert _plan._factored_folds([64, 10**6, 64, 4096, 64], "auto") == 4
+@pytest.mark.parametrize(
+    ("widths", "image", "plane", "line"),
+    [
+        ([64, 64, 64], False, 0, 0),
+        ([64, 10**6, 64, 4096, 64], False, 4, 2),
+        ([1024, 1024], False, 0, 0),  # behind the first two folds there are few old vertices
+        ([1024, 1024, 1024, 10], False, 3, 0),
+        ([512] * 8, False, 8, 0),
+        ([256] * 40, False, 0, 0),  # no wider than a basis
+        ([4096, 4096, 4096, 64], True, 3, 3),  # of images, basis rows are windows
+        ([4096, 4096, 64], True, 2, 0),
+    ],
+)
+def test_networks_are_factored_by_themselves_up_to_the_last_fold_where_it_pays(
+    widths: list[int], image: bool, plane: int, line: int
+) -> None:
+    shape = (1, 1, 1) if image else (1,)
+    folds = [SimpleNamespace(site=SimpleNamespace(shape=shape)) for _ in widths]
+    assert _cost.factored_folds(folds, widths, "auto", 2) == plane
+    assert _cost.factored_folds(folds, widths, "auto", 1) == line
+    assert _cost.factored_folds(folds, widths, "plain", 2) == 0
+    assert _cost.factored_folds(folds, widths, "factored", 1) == len(widths)
 
 
 def test_no_bit_depends_on_how_many_rows_run_together_behind_the_hand_over_to_plain_rows(
@@ -153,7 +173,7 @@ def test_no_bit_depends_on_how_many_rows_run_together_behind_the_hand_over_to_pl
     torch.manual_seed(0)
     layers = (nn.Linear(2, 400), nn.ReLU(), nn.Linear(400, 160), nn.ReLU(), nn.Linear(160, 160), nn.ReLU())
     net, view = nn.Sequential(*layers, nn.Linear(160, 3)), ss.Slice.axes([0.0, 0.0], (0, 1), -0.2, 0.2)
-    monkeypatch.setattr(_plan, "_WIDE", 400)
+    monkeypatch.setattr(_cost, "WIDE", 400)
     tilings = []
     for rows in (8, 512):
         monkeypatch.setattr(_plan, "_block", lambda width, rows=rows: rows)

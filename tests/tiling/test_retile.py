@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import splinescope as ss
-from splinescope.tiling import _grid, _plan
+from splinescope.tiling import _cost, _grid
 from tests.tiling.test_workers import assert_same_tiling
 
 
@@ -73,7 +73,7 @@ def test_a_cover_of_factored_rows_is_the_tiling_and_cells_not_used_for_longest_a
 ) -> None:
     retiler = ss.tiling.Retiler(net, SQUARE)
     first = retiler.cover()
-    monkeypatch.setattr(_plan, "_WIDE", 1)
+    monkeypatch.setattr(_cost, "WIDE", 1)
     monkeypatch.setattr(_grid, "_MOST_VERTICES", len(first.vertices))  # what one window needs, not quite
     factored = ss.tiling.Retiler(copy.deepcopy(net), SQUARE)
     assert_same_tiling(first, factored.cover())

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ..tiling import Tiling
 
 _LINES_PER_PATH = 10_000  # the renderer's memory for one path is limited
+_TILES_TOGETHER = 1 << 18  # whose corners are looked up in one go
 
 
 def plot_tiles(
@@ -290,6 +291,7 @@ def filled_tiles(tiling: Tiling, quantity: Quantity, cmap: Colormap, norm: Norma
     shade = np.minimum(np.asarray(norm(quantity.values), float), cmap.N - 1)  # a BoundaryNorm gives the number itself
     if not isinstance(norm, require("matplotlib.colors", "plot").BoundaryNorm):
         shade = np.floor(shade * (cmap.N - 1e-6))
+    shade = shade.astype(np.int16)
     order = np.argsort(shade, kind="stable")
     shades, first = np.unique(shade[order], return_index=True)
     groups = np.split(order, first[1:]) if len(order) else []
@@ -304,15 +306,17 @@ def filled_tiles(tiling: Tiling, quantity: Quantity, cmap: Colormap, norm: Norma
 def _outlines(tiling: Tiling, chosen: np.ndarray, path: Any) -> tuple[np.ndarray, np.ndarray]:
     """Points `[n, 2]` and codes `[n]` of a path around each of some tiles: its corners, then the first one again."""
     offsets = tiling.tiles.offsets
-    sizes = offsets[chosen + 1] - offsets[chosen]
-    ends = np.cumsum(sizes + 1)
-    starts = ends - sizes - 1
-    places = np.arange(ends[-1]) - np.repeat(starts - offsets[chosen], sizes + 1)
-    places[ends - 1] = offsets[chosen]
-    codes = np.full(len(places), path.LINETO, path.code_type)
-    codes[starts] = path.MOVETO
-    codes[ends - 1] = path.CLOSEPOLY
-    return tiling.vertices[tiling.tiles.corners[places]], codes
+    ends = np.concatenate([[0], np.cumsum(offsets[chosen + 1] - offsets[chosen] + 1)])
+    points, codes = np.empty((ends[-1], 2)), np.full(ends[-1], path.LINETO, path.code_type)
+    codes[ends[:-1]] = path.MOVETO
+    codes[ends[1:] - 1] = path.CLOSEPOLY
+    for first in range(0, len(chosen), _TILES_TOGETHER):  # where each corner stands takes more memory than the corners
+        tiles = chosen[first : first + _TILES_TOGETHER]
+        here = ends[first : first + len(tiles) + 1]
+        places = np.arange(here[0], here[-1]) - np.repeat(here[:-1] - offsets[tiles], np.diff(here))
+        places[here[1:] - 1 - here[0]] = offsets[tiles]
+        points[here[0] : here[-1]] = tiling.vertices[tiling.tiles.corners[places]]
+    return points, codes
 
 
 def drawn_lines(segments: np.ndarray, colors: Any, which: np.ndarray | None = None, **style: Any) -> PathCollection:

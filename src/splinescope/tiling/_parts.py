@@ -118,7 +118,7 @@ def _tile_part(
         raise SplinescopeError("the module sent to a worker is read differently there than here.")
     with one_torch_thread(), torch.no_grad():
         probes = torch.from_numpy(view.inputs(probe_points(program, view.domain)))
-        engine = Engine(make_plan(program, probes, rtol, rows), program.output, chunk_bytes)
+        engine = Engine(make_plan(program, probes, rtol, rows, view.dimension), program.output, chunk_bytes)
         first = engine.start_on(view, program.input, part.corners, part.tiles(), names_of(part.corners))
         left = None if deadline is None else max(deadline - time.time(), 0.0)
         work = Work(engine, first, view.size, max_tiles, left, None)

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ..network.program import Affine, Fold, Program, depends_on_input
+from ._cost import WIDE, factored_folds
 from ._segments import Segment, cut_into_segments
 
 _PROBES = 16
@@ -23,7 +24,6 @@ _ROWS_TOGETHER = 8
 # `network.affine_ops.aligned_product` for the length of rows).
 _BLOCK_NUMBERS = 1 << 22  # in a block of very wide rows: larger temporaries are fresh memory at every step
 _NARROW_BLOCK = 1 << 17  # in a block of narrow rows: what the nearest large cache holds
-_WIDE = 2048  # numbers in a row from which factored rows pay
 _VERTEX_BYTES = 256  # about what a vertex and its share of tiles take while they are cut, whatever their rows
 _KEEP_OUTPUTS_UP_TO = 64  # larger outputs (images) are recomputed from the vertices when asked for
 
@@ -61,7 +61,7 @@ class Plan:
         layout: What the program fixes.
         tolerances: Per fold, `[U]`: a pre-activation of at most this size is zero.
         seal_tolerances: Per segment and seal, `[windows]`: the same for ties in a tournament.
-        factored: How many folds a chunk meets with rows in factored form; see `_factored`.
+        factored: How many folds a chunk meets with rows in factored form; see `_factored` and `_cost`.
     """
 
     layout: Layout
@@ -124,7 +124,7 @@ def is_connected(program: Program) -> bool:
     return _CONNECTED[program]
 
 
-def make_plan(program: Program, probes: Tensor, rtol: float, rows: str = "auto") -> Plan:
+def make_plan(program: Program, probes: Tensor, rtol: float, rows: str = "auto", dimension: int = 2) -> Plan:
     """Run the probes once: learn shapes and the size of the terms that each pre-activation is summed from.
 
     A unit is zero where it is below `rtol` times the largest sum of absolute terms, |W| |x| + |b|, that it has
@@ -152,7 +152,7 @@ def make_plan(program: Program, probes: Tensor, rtol: float, rows: str = "auto")
         seal_tolerances.append([rtol * sizes[s.final].flatten(1).amax(0).numpy() for s in segment.seals])
         live = segment.learn_shapes(values) if not segment.shapes else {name: values[name] for name in segment.kept}
     layout = _layout_of(program)
-    return Plan(layout, tolerances, seal_tolerances, _factored_folds(layout.widths[:-1], rows))
+    return Plan(layout, tolerances, seal_tolerances, factored_folds(layout.folds, layout.widths[:-1], rows, dimension))
 
 
 def learn_shapes(segments: list[Segment], program: Program) -> None:
@@ -168,16 +168,6 @@ def learn_shapes(segments: list[Segment], program: Program) -> None:
         live = segment.learn_shapes(values)
 
 
-def _factored_folds(widths: list[int], rows: str) -> int:
-    """How many folds to meet with factored rows, by the widths of rows before them: up to the last wide one.
-
-    Decided by sizes alone, so that equal calls have equal results.
-    """
-    if rows != "auto":
-        return len(widths) if rows == "factored" else 0
-    return max((i + 1 for i, width in enumerate(widths) if width >= _WIDE), default=0)
-
-
 def _block(width: int) -> int:
     """Rows of this width that run through the torch ops together: what caches hold, and few calls if narrow."""
     if width > 4096:
@@ -190,7 +180,7 @@ def probe_points(program: Program, domain: np.ndarray) -> np.ndarray:
 
     Fewer for wide networks: there a pre-activation has many terms, whose sum varies little, and a probe costs more.
     """
-    wide = max((site.units for site in program.sites), default=0) >= _WIDE
+    wide = max((site.units for site in program.sites), default=0) >= WIDE
     return np.concatenate([domain, _spread(len(domain), _PROBES_IF_WIDE if wide else _PROBES) @ domain])
 
 

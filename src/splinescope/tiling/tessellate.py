@@ -77,7 +77,7 @@ def tessellate(
         threads: How many threads cut tiles; all cores by default.
         chunk_bytes: Memory for the rows of one chunk of tiles (8 times as much for a basis of factored rows).
         rows: How values are carried: "plain", one row per vertex; "factored", all rows of a chunk as combinations of a
-            few, which pays where layers are wide; "auto" chooses by the widths of the layers.
+            few, which pays where many layers are wide; "auto" chooses by the sizes of network and slice: docs/engine.md.
         workers: Share the work between so many processes (by joblib, whose `parallel_config` may send it to dask or
             ray): the domain is split into parts, each is tiled on its own and the seams are taken out again.
             The same tiles and walls, in another order; worth it from some seconds of work.
@@ -173,7 +173,7 @@ def _tile(
 ) -> tuple[Tiling, str | None]:  # fmt: skip
     with one_torch_thread(), torch.no_grad():
         probes = torch.from_numpy(view.inputs(probe_points(program, view.domain)))
-        plan = make_plan(program, probes, rtol, rows)
+        plan = make_plan(program, probes, rtol, rows, view.dimension)
         engine = Engine(plan, program.output, chunk_bytes, None if keep is None else keep(plan))
         first = engine.start_on(view, program.input)
         with telling(progress, "tiling") as report:
