@@ -77,7 +77,7 @@ def tessellate(
         threads: How many threads cut tiles; all cores by default.
         chunk_bytes: Memory for the rows of one chunk of tiles (8 times as much for a basis of factored rows).
         rows: How values are carried: "plain", one row per vertex; "factored", all rows of a chunk as combinations of a
-            few, which pays where many layers are wide; "auto" chooses by the sizes of network and slice: docs/engine.md.
+            few, which pays where many layers are wide; "auto" chooses by the sizes of network and slice: engine page.
         workers: Share the work between so many processes (by joblib, whose `parallel_config` may send it to dask or
             ray): the domain is split into parts, each is tiled on its own and the seams are taken out again.
             The same tiles and walls, in another order; worth it from some seconds of work.
