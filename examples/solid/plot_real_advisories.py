@@ -42,6 +42,7 @@ for c, color in enumerate(colors, 1):
     mesh = boundary.around(c)
     ax = plot_mesh((mesh.vertices / far, mesh.triangles[0]), figure.add_subplot(2, 2, c, projection="3d"), color=color)
     ax.set(xlabel="x / 56,000 ft", ylabel="y / 56,000 ft", zlabel="ψ / π", xlim=(-1, 1), ylim=(-1, 1), zlim=(-1, 1))
+    ax.set(xticks=(-1, 0, 1), yticks=(-1, 0, 1), zticks=(-1, 0, 1))
     ax.set_box_aspect((1, 1, 1))
     ax.set_title(f"{ADVISORIES[c]}: {shares[c]:.2%}, {found.betti[c][0]} parts")
 plt.show()
