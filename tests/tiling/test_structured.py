@@ -164,11 +164,13 @@ def test_map_is_affine_on_every_tile(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["residual", "pool overlapping", "conv"])
 @pytest.mark.parametrize("options", [{"threads": 2}, {"chunk_bytes": 1 << 14}, {"threads": 3, "chunk_bytes": 1 << 15}])
-def test_result_is_the_same_bit_for_bit_whatever_the_chunks_and_threads(name: str, options: dict[str, int]) -> None:
+def test_plain_rows_give_the_same_bit_for_bit_whatever_the_chunks_and_threads(
+    name: str, options: dict[str, int]
+) -> None:
     network_ = ss.trace(network(name), torch.zeros(2, 1, 5, 5, dtype=torch.float64))
     window = view()
-    one = ss.tessellate(network_, window, threads=1)
-    other = ss.tessellate(network_, window, **options)
+    one = ss.tessellate(network_, window, threads=1, rows="plain")
+    other = ss.tessellate(network_, window, rows="plain", **options)
     np.testing.assert_array_equal(one.vertices, other.vertices)
     np.testing.assert_array_equal(one.tiles.offsets, other.tiles.offsets)
     np.testing.assert_array_equal(one.tiles.corners, other.tiles.corners)
