@@ -46,11 +46,20 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
     return Outcome(
         {"sizes": sizes, "n": n, "gains": gains},
         (
-            _claim("Small batches generalise better than the full batch.", "accuracy", gains, sizes),
-            _claim("Small batches leave larger mean margins than the full batch.", "mean", gains, sizes),
-            _claim("Small batches leave larger smallest margins than the full batch.", "smallest", gains, sizes),
+            _claim(
+                "Small batches generalise better than the full batch (essay, batch size).", "accuracy", gains, sizes
+            ),
+            _claim(
+                "Small batches leave larger mean margins than the full batch (essay, batch size).", "mean", gains, sizes
+            ),
+            _claim(
+                "Small batches leave larger smallest margins than the full batch (essay, batch size).",
+                "smallest",
+                gains,
+                sizes,
+            ),
             paired(
-                "(Ours.) What small batches do to the mean margin, they do through the statistics.",
+                "(Ours.) The statistics of small batches alone enlarge the mean margin too.",
                 f"mean margin, statistics of {PRIMARY} and loss of all, minus the full batch",
                 np.array(gains["mean"][f"statistics {PRIMARY}"]),
                 f"; through the loss alone {np.mean(gains['mean'][f'loss {PRIMARY}']):+.4f}, both "
