@@ -25,8 +25,11 @@ LATENT = 3
 
 FIRST_RUN = (
     " (in a first full run the bootstrap left out that the reference is itself a sample: the true law was refused in "
-    "15.0% and intervals covered in 87.8%; that was mended, no line was moved)"
+    "15.0% and intervals covered in 87.8%; that was mended; after a second, 10.0% and 90.0%, a referee read "
+    "the lines, 15% and 88%: they were made stricter, to what their reasons say, and toys share no draws any more)"
 )
+
+STRICTER = "; the line was 0.01 until a referee read it, with a p value of 0.031 for the convolutional autoencoder"
 
 PUBLISHED: dict[str, int | None] = {"MLP GAN": 10, "MLP VAE": None, "conv VAE": None}
 """Singular values that count. The GAN has 64 latents and rank 13 to 62 (its ReLUs), so no volume in 64 dimensions: ten
@@ -38,11 +41,11 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
     toys: list[dict[str, Any]] = []
     for s in range(surfaces):
         generator = GraphSurface(seed + s, 24, 24).eval()
-        for rho in RHOS:
+        for i, rho in enumerate(RHOS):
             for k in range(sets):
                 if progress is not None:
                     progress(0.6 * (s + k / sets) / surfaces, f"toy {s}, rho = {rho}")
-                rng = torch.Generator().manual_seed(1000 * (seed + s) + k)
+                rng = torch.Generator().manual_seed(1000 * (seed + s) + 100 * i + k)
                 x = _data(generator, rho, points, rng)
                 toys.append(
                     {"surface": s, "truth": rho}
@@ -66,7 +69,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                     law,
                     pool=pool,
                     reference=pool // 3,
-                    generator=torch.Generator().manual_seed(s),
+                    generator=torch.Generator().manual_seed(seed + s),
                 )
             )
         )
@@ -138,9 +141,9 @@ def _of_toys(toys: list[dict[str, Any]]) -> tuple[Claim, ...]:
             + ", ".join(f"{m:.3f} for {rho:g}" for rho, m in means.items())
             + f"; the true law refused at 5% in {size:.1%} at most, the other one in {power:.1%} at least; 95% "
             f"intervals cover the truth in {cover:.1%}" + FIRST_RUN,
-            holds=[Check("share of true laws refused at 5%", size, "<", 0.15, "5%, and 60 sets tell it to 7%"),
+            holds=[Check("share of true laws refused at 5%", size, "<", 0.12, "5%, and 60 sets tell it to 7%"),
                    Check("share of false laws refused", power, ">", 0.9, "a test worth having"),
-                   Check("share of intervals that cover", cover, ">", 0.88, "95%, and 180 sets tell it to 4%")],
+                   Check("share of intervals that cover", cover, ">", 0.91, "95%, and 180 sets tell it to 4%")],
         ),
     )  # fmt: skip
 
@@ -173,6 +176,7 @@ def _of_published(found: dict[str, dict[str, Any]]) -> tuple[Claim, ...]:
 
 def _of_one(name: str, kept: int | None, v: dict[str, Any] | None) -> Claim:
     """Also of a network that is not at hand: the record says that it was not measured."""
+    p, low, high = (float("nan") if v is None else v[key] for key in ("model", "low", "high"))
     volume = "" if kept is None else f"; volume of the {kept} most stretched directions"
     return judged(
         "Held-out data lie on the generator's manifold as the model says (published "
@@ -180,15 +184,17 @@ def _of_one(name: str, kept: int | None, v: dict[str, Any] | None) -> Claim:
         "not measured: read at full size only, where the files of network and images are (SPLINESCOPE_TEST_DATA)"
         if v is None
         else f"rho {v['rho']:.2f} ({v['low']:.2f} to {v['high']:.2f}), p value {v['model']:.3g}; median distance to "
-        f"the manifold {v['distance']:.2f}, where the data spread by {v['scale']:.2f}",
+        f"the manifold {v['distance']:.2f}, where the data spread by {v['scale']:.2f}{STRICTER}",
         holds=[
-            Check("p value of the model's law", float("nan") if v is None else v["model"], ">", 0.01,
-                  "one model, strictly"),
-            Check("width of the interval of rho", float("nan") if v is None else v["high"] - v["low"], "<", 1.0,
+            Check("p value of the model's law", p, ">", 0.05, "not refused at 5%"),
+            Check("width of the interval of rho", high - low, "<", 1.0,
                   "not to refuse is not to confirm: the interval must not hold the uniform law beside the model's"),
         ],
-        fails=[Check("p value of the model's law", float("nan") if v is None else v["model"], "<", 0.01,
-                     "one model, strictly")],
+        fails=[
+            Check("p value of the model's law", p, "<", 0.05, "refused at 5%"),
+            Check("distance of the interval of rho from the model's 0", max(low, -high), ">", 0.0,
+                  "refused by the interval as well"),
+        ],
         needs=[Check("networks measured", float(v is not None), ">", 0.5, "it must be at hand")],
     )  # fmt: skip
 
