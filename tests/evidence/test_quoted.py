@@ -44,7 +44,9 @@ QUOTED = {
     ("complexity.md", "survey-fig9"): ("0.54", "0.46", "0.62"),
     ("landscape.md", "survey-fig6"): ("0.69", "0.56", "0.82", "-0.03", "+0.32"),
     ("complexity.md", "survey-lc-proxy"): ("0.999", "0.911", "0.872"),
-    ("open_questions/manifold.md", "survey-manifold-law"): ("0.56", "1.49", "0.031"),
+    ("open_questions/manifold.md", "survey-manifold-law"): (
+        *("0.56", "1.49", "0.031", "0.010", "0.465", "0.980", "6.7%", "94.4%"),
+    ),
     ("open_questions/self_similarity.md", "survey-self-similarity"): ("0.48", "0.45", "0.43", "0.21", "0.29"),
     ("open_questions/batch_size.md", "essay-fidelity"): ("-0.758", "-0.789", "-0.726"),
     ("open_questions/batch_size.md", "essay-fidelity-tells"): (
