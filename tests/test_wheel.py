@@ -82,12 +82,14 @@ print(tiling.summary())
 found = ss.report(net, torch.randn(40, 2), torch.arange(40) % 3, out=None, include=["network", "tiles", "complexity"])
 assert [block.state for block in found] == ["measured"] * 3, [block.reason for block in found]
 print(found.summary())
+monitor = ss.ComplexityMonitor(net, torch.randn(4, 2), radius=1.0)
 for wanted, call in {
     "plot": lambda: tiling.plot(), "onnx": lambda: ss.load("net.onnx"), "data": lambda: ss.data.digits(),
     "geo": lambda: tiling.to_geopandas(),
     "parallel": lambda: ss.tessellate(net, tiling.view, workers=2), "widget": lambda: tiling.widget(),
     "tensorboard": lambda: ss.ComplexityMonitor(net, torch.randn(4, 2), radius=1.0, logger="runs"),
-    "lightning": lambda: ss.train.lightning_callback(None), "transformers": lambda: ss.train.trainer_callback(None),
+    "lightning": lambda: ss.train.lightning_callback(monitor),
+    "transformers": lambda: ss.train.trainer_callback(monitor),
     "studio": lambda: ss.studio.serve(browser=False),
 }.items():
     if wanted == "onnx":

@@ -63,7 +63,7 @@ def means(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     return reduced(np.add, values, offsets) / sizes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CornerLists:
     """Convex cells as lists of vertex numbers: cell i has the corners `corners[offsets[i]:offsets[i + 1]]`.
 
