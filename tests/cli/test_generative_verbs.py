@@ -53,7 +53,7 @@ def test_volume_prints_a_summary_and_writes_arrays(folder: Path) -> None:
     result = run("volume", "generators_for_tests:generator", "--latent-shape", 3, "-n", 20, "--out", "v.npz", "--json")
     summary = json.loads(result.stdout)
     assert summary["latents"] == 20
-    assert summary["rank"] == [3, 3]
+    assert summary["rank (least, most)"] == [3, 3]
     with np.load(folder / "v.npz") as file:
         assert file["singular_values"].shape == (20, 3)
         assert np.allclose(file["log"], np.log(file["singular_values"]).sum(1))

@@ -1,6 +1,7 @@
 """Options of the command line reach the functions behind it."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -62,6 +63,33 @@ def test_the_landscape_takes_inputs_and_labels_from_two_files_as_the_report_does
     without = CliRunner().invoke(main, [*ask, str(tmp_path / "x.npy")])
     assert without.exit_code == 2
     assert "--labels FILE" in without.output
+
+
+def test_blocks_named_in_two_options_are_those_named_in_one(data, tmp_path):
+    """An option that is given again adds to what it named: nothing that was asked for is dropped without a word."""
+    np.save(tmp_path / "x.npy", np.load(data)["x"])
+    files = ["--data", str(tmp_path / "x.npy"), "--out", str(tmp_path / "r.html")]
+    for options, kept in (
+        (["--include", "network", "--include", "complexity,depth", "--exclude", "depth"], {"network", "complexity"}),
+        (["--include", "network,depth,folds", "--exclude", "network", "--exclude", "folds"], {"depth"}),
+    ):
+        run = CliRunner().invoke(main, ["report", f"{__name__}:build", *files, *options, "--json"])
+        assert run.exit_code == 0, run.output
+        assert set(json.loads(run.stdout)["blocks"]) == kept
+
+
+def test_tables_of_verbs_are_aligned_and_say_yes_and_no(data):
+    """Two columns, however long a name is; truth values as words, floats to six figures."""
+    run = CliRunner().invoke(
+        main, ["landscape", f"{__name__}:build", "--data", data, "--curvature", "--points", "3", "--dimensions", "1"]
+    )
+    assert run.exit_code == 0, run.output
+    rows = [re.split(r"  +", line) for line in run.stdout.splitlines()]
+    assert all(len(row) == 2 for row in rows), rows
+    assert len({line.index(row[1], len(row[0])) for line, row in zip(run.stdout.splitlines(), rows, strict=True)}) == 1
+    facts = dict(rows)
+    assert facts["exact"] == "no"
+    assert len(facts["largest"].replace(".", "").lstrip("0")) <= 6
 
 
 def wider() -> nn.Module:

@@ -6,7 +6,7 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from .._checks import require
+from .._display import table
 from .._errors import InputError
 from .._files import replacing
 
@@ -112,6 +113,21 @@ def tell_page(found: Report | ModelComparison, out: str, as_json: bool) -> None:
 def note(text: str) -> None:
     """A line for the person, on stderr."""
     click.echo(text, err=True)
+
+
+def echo_facts(facts: Iterable[tuple[str, Any]]) -> None:
+    """Names and values in two columns on stdout: floats to six figures, yes or no, - where there is nothing."""
+    click.echo(table([(name, _cell(value)) for name, value in facts]))
+
+
+def _cell(value: Any) -> str:
+    if value is None or value == []:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return " ".join(map(_cell, value))
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def echo_json(value: Any) -> None:

@@ -25,7 +25,8 @@ from .inputs import MODEL_HELP, listed, page_options, pick_option, read_data, re
 @page_options("comparison.html", "a table")
 def command(
     models: tuple[str, ...], weights: tuple[str, ...], trust: bool, data: str, labels: str | None,
-    shape: tuple[int, ...] | None, include: str | None, exclude: str | None, seed: int, out: str, as_json: bool,
+    shape: tuple[int, ...] | None, include: tuple[str, ...], exclude: tuple[str, ...], seed: int, out: str,
+    as_json: bool,
 ) -> None:  # fmt: skip
     """Measure two or more networks, or checkpoints of one, on the same data, and write one page with a column for each.
 
@@ -42,7 +43,7 @@ def command(
     networks = {name: read_model(*source, trust=trust) for name, source in columns(models, weights).items()}
     x, y = read_data(networks.values(), data, labels, shape)
     found = compare_models(
-        networks, x, y, out=out, seed=seed, include=listed(include), exclude=listed(exclude) or ()
+        networks, x, y, out=out, seed=seed, include=listed(include) if include else None, exclude=listed(exclude)
     )  # fmt: skip
     tell_page(found, out, as_json)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ._outputs import check_outputs, echo_json, note
+from ._outputs import check_outputs, echo_facts, echo_json, note
 from .inputs import MODEL_HELP, model_arguments, radius_option, read_array, read_model, shape_option
 
 
@@ -68,9 +68,7 @@ def command(
     if as_json:
         echo_json(result)
         return
-    width = max(map(len, result))
-    for name, value in result.items():
-        click.echo(f"{name:{width}}  {value:.6g}" if isinstance(value, float) else f"{name:{width}}  {value}")
+    echo_facts(result.items())
 
 
 def _write_table(found: Any, path: str) -> None:

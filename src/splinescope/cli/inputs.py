@@ -103,8 +103,9 @@ def page_options(page: str, otherwise: str) -> Callable[[_F], _F]:
             click.option("--out", type=click.Path(dir_okay=False), default=page, show_default=True,
                          help="The page; the numbers go beside it as .json."),
             click.option("--seed", default=0, show_default=True, help="Seed of everything random."),
-            click.option("--exclude", help="All blocks but these."),
-            click.option("--include", help="Only these blocks, e.g. tiles,complexity."),
+            click.option("--exclude", multiple=True, help="All blocks but these; may be given again."),
+            click.option("--include", multiple=True,
+                         help="Only these blocks, e.g. tiles,complexity; may be given again."),
             shape_option,
             click.option("--labels", help="Class numbers or targets, one per row, in a file of the same kinds."),
             click.option("--data", required=True, help="Inputs, one per row: .npy, .npz (FILE.npz:name), .csv or .pt."),
@@ -126,9 +127,9 @@ def read_data(
     return points, None if labels is None else read_labels(labels)
 
 
-def listed(text: str | None) -> list[str] | None:
-    """ "tiles, folds" as ["tiles", "folds"]."""
-    return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
+def listed(given: tuple[str, ...]) -> list[str]:
+    """What an option that may be given again names: ("tiles, folds", "depth") as ["tiles", "folds", "depth"]."""
+    return [part.strip() for text in given for part in text.split(",") if part.strip()]
 
 
 def parse_shape(text: str | None) -> tuple[int, ...] | None:

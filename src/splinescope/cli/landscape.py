@@ -13,7 +13,7 @@ import numpy as np
 
 from .._checks import check_file, check_rows_of
 from .._errors import InputError
-from ._outputs import check_outputs, echo_json, note
+from ._outputs import check_outputs, echo_facts, echo_json, note
 from .inputs import MODEL_HELP, model_arguments, read_array, read_labels, read_model
 
 if TYPE_CHECKING:
@@ -123,8 +123,7 @@ def command(
     if as_json:
         echo_json(_finite(summary))
         return
-    for name, value in _flat(summary):
-        click.echo(f"{name:24} {value}")
+    echo_facts(_flat(summary))
 
 
 def _load_data(path: str, labels: str | None) -> tuple[Tensor, Tensor]:
@@ -214,5 +213,5 @@ def _flat(summary: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
         if isinstance(value, dict):
             rows += _flat(value, f"{name} ")
         else:
-            rows.append((prefix + name.replace("_", " "), f"{value:.6g}" if isinstance(value, float) else value))
+            rows.append((prefix + name.replace("_", " "), value))
     return rows

@@ -13,7 +13,7 @@ from .inputs import MODEL_HELP, listed, model_arguments, page_options, read_data
 @page_options("report.html", "sentences")
 def command(
     model: str, weights: str | None, trust: bool, data: str, labels: str | None, shape: tuple[int, ...] | None,
-    include: str | None, exclude: str | None, seed: int, out: str, as_json: bool,
+    include: tuple[str, ...], exclude: tuple[str, ...], seed: int, out: str, as_json: bool,
 ) -> None:  # fmt: skip
     """Measure MODEL on data with everything that applies, and write one page about it.
 
@@ -29,6 +29,6 @@ def command(
     x, y = read_data([network], data, labels, shape)
     found = report(
         network, x, y, out=out, seed=seed, title=f"Report on {model}",
-        include=listed(include), exclude=listed(exclude) or (),
+        include=listed(include) if include else None, exclude=listed(exclude),
     )  # fmt: skip
     tell_page(found, out, as_json)

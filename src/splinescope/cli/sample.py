@@ -16,7 +16,7 @@ from ._latents import (
     write_arrays,
     write_grid,
 )
-from ._outputs import check_outputs, echo_json, note
+from ._outputs import check_outputs, echo_facts, echo_json, note
 from .inputs import MODEL_HELP, model_arguments, read_model
 
 
@@ -103,5 +103,4 @@ def command(
     if as_json:
         echo_json(summary)
         return
-    for name, value in summary.items():
-        click.echo(f"{name:16} {value}")
+    echo_facts(summary.items())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ._outputs import check_outputs, check_page, echo_json, picture_options, write_pictures
+from ._outputs import check_outputs, check_page, echo_facts, echo_json, picture_options, write_pictures
 from .inputs import read_tiling, tiling_path
 
 if TYPE_CHECKING:
@@ -36,11 +36,8 @@ def command(file: str, plot: str | None, html: str | None, color: str, check: bo
     if as_json:
         echo_json({**facts, "sites": [asdict(site) for site in tiling.sites]})
     else:
-        width = max(map(len, facts))
-        for name, value in facts.items():
-            click.echo(f"{name:<{width}}  {value}")
-        for site in tiling.sites:
-            click.echo(f"{'site':<{width}}  {site.path or '-'}: {site.op}, {site.units:,} units, depth {site.depth}")
+        sites = [("site", f"{s.path or '-'}: {s.op}, {s.units:,} units, depth {s.depth}") for s in tiling.sites]
+        echo_facts([*facts.items(), *sites])
     write_pictures(tiling, plot=plot, html=html, color=color, title=Path(file).stem if file != "-" else "tiling")
     if check:
         report = tiling.check()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from .._errors import InputError
-from ._outputs import check_outputs, echo_json, note, write_figure
+from ._outputs import check_outputs, echo_facts, echo_json, note, write_figure
 from ._slices import numbers_per_axis
 from .inputs import MODEL_HELP, model_arguments, read_model
 
@@ -69,4 +69,4 @@ def command(
     if as_json:
         echo_json(numbers)
     else:
-        click.echo("\n".join(f"{name:<10}  {'-' if value is None else value}" for name, value in numbers.items()))
+        echo_facts(numbers.items())

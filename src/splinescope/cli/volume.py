@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ._latents import check_arrays_path, latent_options, make_domain, shape_of_latent, write_arrays
-from ._outputs import check_outputs, echo_json, note
+from ._outputs import check_outputs, echo_facts, echo_json, note
 from .inputs import MODEL_HELP, model_arguments, read_array, read_model
 
 
@@ -58,7 +58,7 @@ def command(
         "latents": len(z),
         "singular values": found.singular_values.shape[1],
         "zero volumes": int(len(z) - len(finite)),
-        "rank": [int(found.rank.min()), int(found.rank.max())],
+        "rank (least, most)": [int(found.rank.min()), int(found.rank.max())],
         "log volume (5%, 50%, 95%)": [round(q, 6) for q in quantiles],
     }
     if out is not None:
@@ -68,5 +68,4 @@ def command(
     if as_json:
         echo_json(summary)
         return
-    for name, value in summary.items():
-        click.echo(f"{name:28} {value if not isinstance(value, list) else ' '.join(map(str, value)) or '-'}")
+    echo_facts(summary.items())
