@@ -75,6 +75,20 @@ def test_a_colour_bar_names_its_quantity(tiling):
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("$t_1$", "$t_2$")
 
 
+@pytest.mark.parametrize(("limits", "shown"), [((8.0, 13.0), {"8", "10", "12"}), ((0.5, 40.0), {"1", "2", "5", "20"})])
+def test_a_logarithmic_colour_bar_of_a_few_times_has_plain_numbers(tiling, limits, shown):
+    """8, 10, 12, not 8 x 10^0 and 10^1: powers of ten are for ranges of many of them."""
+    bar = tiling.plot(color="slope", limits=limits).figure.axes[1]
+    bar.figure.canvas.draw()
+    low, high = limits
+    assert bar.get_yscale() == "log"
+    labels = {label.get_text(): y for y, label in zip(bar.get_yticks(), bar.get_yticklabels(), strict=True)}
+    assert shown <= set(labels)
+    assert all(float(text) == pytest.approx(y) for text, y in labels.items())
+    assert sum(low <= y <= high for y in labels.values()) >= 4
+    assert not [label for label in bar.get_yticklabels(minor=True) if label.get_text()]
+
+
 @pytest.mark.parametrize("layout", ["constrained", "tight", "none"])
 def test_a_colour_bar_is_as_tall_as_its_axes_and_touches_nothing(tiling, layout):
     figure, axes = mpl.pyplot.subplots(1, 2, figsize=(9, 6), layout=layout)

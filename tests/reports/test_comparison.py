@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 import torch
@@ -31,6 +32,18 @@ def test_networks_side_by_side_give_each_its_own_numbers(classifier, moons, tmp_
     assert "a &lt;b&gt;" in page
     assert "<b>" not in page.replace("<b>not applicable</b>", "")
     assert set(json.loads((tmp_path / "c.json").read_text())) == {"a <b>", "wide"}
+    cells = re.findall(r"<th scope='row'>(.*?)</th><td>(.*?)</td><td>(.*?)</td>", page)
+    assert cells == [(MAIN["tiles"], f"{row['a <b>']:.4g}", f"{row['wide']:.4g}")]  # the answer stands on top
+    assert page.index("<table>") < page.index("<section id=")
+
+
+def test_what_no_network_has_is_no_row_of_a_comparison(classifier, moons):
+    found = ss.compare_models(
+        {"a": classifier, "b": classifier}, *moons, out=None, include=["depth", "volume"], progress=False
+    )
+    assert found["a"]["volume"].state == "not applicable"
+    assert list(found.main_numbers()) == [MAIN["depth"]]
+    assert MAIN["volume"] not in found.summary()
 
 
 def test_one_network_is_no_comparison(classifier, moons):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import os
 import re
@@ -176,6 +177,36 @@ def test_what_is_not_piecewise_affine_says_so_and_the_rest_goes_on(moons):
     assert "layer_norm" in found["tiles"].reason.lower()
     assert found["complexity"].state == found["depth"].state == "measured"
     assert any("gelu" in line.lower() for line in found["network"].numbers["refusal"])
+
+
+def test_what_is_in_the_way_of_several_blocks_is_told_once(moons):
+    norm = nn.Sequential(nn.Linear(2, 4), nn.LayerNorm(4), nn.ReLU(), nn.Linear(4, 3)).eval()
+    found = quiet(norm, *moons, include=["folds", "tiles", "margins"])
+    assert found.summary().count("layer_norm") == 1
+    for key in ("tiles", "margins"):
+        assert found[key].state == "not applicable"
+        assert (
+            found[key].reason
+            == f"the network is not piecewise affine; {found['folds'].title!r} names what is in the way."
+        )
+
+
+def test_bars_stand_at_whole_numbers_and_their_heights_compare(moons):
+    """One site is site 0, without fractions of sites; sizes are on a linear scale as long as all can be seen."""
+    from matplotlib.figure import Figure
+
+    for widths, scale in (([30], "linear"), ([100, 40], "linear"), ([200, 2], "log")):
+        sizes = [2, *widths]
+        layers = [layer for a, b in itertools.pairwise(sizes) for layer in (nn.Linear(a, b), nn.ReLU())]
+        net = nn.Sequential(*layers, nn.Linear(sizes[-1], 3)).eval()
+        figure = Figure()
+        block = quiet(net, *moons, include=["network"])["network"]
+        assert ("at 1 site," if len(widths) == 1 else "at 2 sites,") in block.headline
+        block.draw_on(figure)
+        (ax,) = figure.axes
+        assert ax.get_yscale() == scale
+        ticks = [tick for tick in ax.get_xticks() if ax.get_xlim()[0] <= tick <= ax.get_xlim()[1]]
+        assert ticks == list(range(len(widths)))
 
 
 def test_a_smooth_network_is_tiled_within_a_tolerance_that_is_stated(moons):

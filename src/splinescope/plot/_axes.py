@@ -50,6 +50,7 @@ def colour_map(name: str | Colormap) -> Colormap:
 def colour_bar(ax: Axes, key: ScalarMappable, label: str) -> Colorbar:
     """A colour bar beside the axes and as tall as they are, also where an aspect leaves them less than their room."""
     bar = ax.figure.colorbar(key, ax=ax, label=label)
+    plain_logarithms(bar)
     bbox = require("matplotlib.transforms", "plot").Bbox
 
     def beside(cax: Any, _renderer: object) -> Bbox:
@@ -61,6 +62,20 @@ def colour_bar(ax: Axes, key: ScalarMappable, label: str) -> Colorbar:
     beside.get_subplotspec = bar.ax.get_subplotspec  # type: ignore[attr-defined]  # tight_layout asks locators for it
     bar.ax.set_axes_locator(beside)
     return bar
+
+
+def plain_logarithms(bar: Colorbar) -> None:
+    """On a logarithmic colour bar of less than a hundred times, ticks as 8, 10, 12 and not as powers of ten."""
+    colors, ticker = require("matplotlib.colors", "plot"), require("matplotlib.ticker", "plot")
+    low, high = bar.norm.vmin, bar.norm.vmax
+    if not isinstance(bar.norm, colors.LogNorm) or low is None or high is None:
+        return
+    if high > 100 * low or not 1e-3 <= low <= high <= 1e4:
+        return
+    bar.locator = ticker.MaxNLocator(6) if high < 4 * low else ticker.LogLocator(subs=(1.0, 2.0, 5.0))
+    bar.formatter = ticker.FuncFormatter(lambda value, _place: f"{value:g}")
+    bar.minorlocator = ticker.NullLocator()
+    bar.update_ticks()
 
 
 def frame(ax: Axes, view: Slice) -> None:

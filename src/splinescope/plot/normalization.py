@@ -96,7 +96,7 @@ def plot_comparison(rows: Sequence[NormalizationRow], ax: Axes | None = None) ->
 
 def _whole_numbers(ax: Axes) -> None:
     """Tick the x axis at whole numbers only."""
-    ax.xaxis.set_major_locator(require("matplotlib.ticker", "plot").MaxNLocator(integer=True))
+    ax.xaxis.set_major_locator(require("matplotlib.ticker", "plot").MaxNLocator(integer=True, min_n_ticks=1))
 
 
 def _axes(ax: Axes | None) -> Axes:

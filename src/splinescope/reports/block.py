@@ -94,4 +94,4 @@ def whole_numbers(ax: Axes) -> None:
     """Ticks of the horizontal axis at whole numbers only: sites have no halves."""
     from matplotlib.ticker import MaxNLocator
 
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))

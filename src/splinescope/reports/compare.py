@@ -43,13 +43,13 @@ class ModelComparison(Result):
         return self.reports[name]
 
     def main_numbers(self) -> dict[str, dict[str, float | None]]:
-        """Main number of each block -> name of the network -> value, None where it was not measured."""
-        keys = [block.key for block in next(iter(self.reports.values()))]
-        return {
-            MAIN[key]: {name: main_number(found[key]) for name, found in self.reports.items()}
-            for key in keys
-            if key in MAIN
-        }
+        """Main number of each block -> name of the network -> value, None where it was not measured.
+
+        A block that was measured on none of them has no row.
+        """
+        keys = [block.key for block in next(iter(self.reports.values())) if block.key in MAIN]
+        rows = {MAIN[key]: {name: main_number(found[key]) for name, found in self.reports.items()} for key in keys}
+        return {label: row for label, row in rows.items() if any(value is not None for value in row.values())}
 
     def records(self) -> dict[str, Any]:
         """Every number and text, ready for JSON."""
@@ -57,10 +57,13 @@ class ModelComparison(Result):
 
     def summary(self) -> str:
         """A small table of the main numbers."""
-        rows = [["", *self.reports]]
-        for label, values in self.main_numbers().items():
-            rows.append([label, *("-" if value is None else f"{value:.4g}" for value in values.values())])
-        return f"{table(rows)}\n{self.assurance}"
+        return f"{table(self.rows())}\n{self.assurance}"
+
+    def rows(self) -> list[list[str]]:
+        """The cells of that table, the names of the networks first."""
+        numbers = self.main_numbers().items()
+        told = [[label, *("-" if v is None else f"{v:.4g}" for v in values.values())] for label, values in numbers]
+        return [["", *self.reports], *told]
 
 
 def compare_models(
@@ -116,15 +119,14 @@ def compare_models(
 
             reports[str(name)] = report(model, x, y, out=None, include=keys, seed=seed, progress=told)
             if out is not None:
-                _write(reports, out, title)
+                _write(ModelComparison(reports, Path(out)), Path(out), title)
     return ModelComparison(reports, None if out is None else Path(out))
 
 
-def _write(reports: dict[str, Report], out: str | os.PathLike[str], title: str) -> None:
+def _write(found: ModelComparison, out: Path, title: str) -> None:
     """The page and its numbers, as far as they have been measured."""
-    subtitle = f"{len(reports)} networks on {next(iter(reports.values())).points} data points"
+    subtitle = f"{len(found.reports)} networks on {next(iter(found.reports.values())).points} data points"
     with replacing(out) as partial:
-        partial.write_text(side_by_side(title, reports, subtitle), encoding="utf-8")
-    with replacing(Path(out).with_suffix(".json")) as partial:
-        records = {name: found.records() for name, found in reports.items()}
-        partial.write_text(json.dumps(records, indent=1, default=float), encoding="utf-8")
+        partial.write_text(side_by_side(title, found.reports, subtitle, found.rows()), encoding="utf-8")
+    with replacing(out.with_suffix(".json")) as partial:
+        partial.write_text(json.dumps(found.records(), indent=1, default=float), encoding="utf-8")

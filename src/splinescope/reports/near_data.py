@@ -176,7 +176,10 @@ def margins(subject: Subject) -> ReportBlock:
     def draw(figure: Figure) -> None:
         ax = figure.subplots()
         ax.plot(np.sort(relative), (np.arange(len(relative)) + 0.5) / len(relative), "o-", color="#3a87b8", ms=3)
-        ax.set_xscale("log" if (relative > 0).all() else "linear")
+        if (relative > 0).all():
+            ax.set_xscale("log")
+        else:
+            ax.locator_params(axis="x", nbins=5)
         ax.set_xlabel("distance to the tile's edge / spacing of the data")
         ax.set_ylabel("share of points below")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from .._errors import MissingExtraError
 from .block import ReportBlock
@@ -15,17 +15,17 @@ from .pictures import pictures
 def page(title: str, blocks: Iterable[ReportBlock], subtitle: str) -> str:
     """The whole page."""
     blocks = list(blocks)
-    links = "".join(f"<a href='#{b.key}' class='{_class(b)}'>{html.escape(b.title)}</a>" for b in blocks)
-    head = f"<h1>{html.escape(title)}</h1><p class='meta'>{html.escape(subtitle)}</p><nav>{links}</nav>"
-    return _shell(title, head + body(blocks))
+    return _shell(title, _head(title, subtitle, blocks) + body(blocks))
 
 
-def side_by_side(title: str, columns: Mapping[str, Iterable[ReportBlock]], subtitle: str) -> str:
-    """One page with a column for each network and a row for each block."""
-    parts = [f"<h1>{html.escape(title)}</h1><p class='meta'>{html.escape(subtitle)}</p>"]
+def side_by_side(
+    title: str, columns: Mapping[str, Iterable[ReportBlock]], subtitle: str, table: Sequence[Sequence[str]]
+) -> str:
+    """One page with a column for each network and a row for each block; the table of main numbers stands before."""
+    first = list(next(iter(columns.values())))
+    parts = [_head(title, subtitle, first), _table(table)]
     found = {name: {b.key: b for b in blocks} for name, blocks in columns.items()}
-    keys = list(next(iter(found.values())))
-    for key in keys:
+    for key, shown in found[next(iter(found))].items():
         row = [blocks[key] for blocks in found.values()]
         cells = "".join(
             f"<div class='cell'><h3>{html.escape(name)}</h3>{_inside(block, reading=False, picture=picture)}</div>"
@@ -33,12 +33,30 @@ def side_by_side(title: str, columns: Mapping[str, Iterable[ReportBlock]], subti
         )
         measured = [block for block in row if block.state == "measured"]
         reading = f"<p>{html.escape(measured[0].reading)}</p>" if measured else ""
-        first = next(iter(found.values()))[key]
         parts.append(
-            f"<section id='{key}'><h2>{html.escape(first.title)}</h2>{reading}"
+            f"<section id='{key}'><h2>{html.escape(shown.title)}</h2>{reading}"
             f"<div class='cells'>{cells}</div></section>"
         )
     return _shell(title, "".join(parts))
+
+
+def _head(title: str, subtitle: str, blocks: Iterable[ReportBlock]) -> str:
+    links = "".join(f"<a href='#{b.key}' class='{_class(b)}'>{html.escape(b.title)}</a>" for b in blocks)
+    return f"<h1>{html.escape(title)}</h1><p class='meta'>{html.escape(subtitle)}</p><nav>{links}</nav>"
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    """Names of the networks above, what is measured at the left; nothing where there is no row of numbers."""
+    if len(rows) < 2:
+        return ""
+    names, *others = ([html.escape(cell) for cell in row] for row in rows)
+    head = "".join(f"<th scope='col'>{name}</th>" for name in names[1:])
+    body = "".join(
+        f"<tr><th scope='row'>{row[0]}</th>{''.join(f'<td>{cell}</td>' for cell in row[1:])}</tr>" for row in others
+    )
+    return (
+        f"<section class='table'><table><thead><tr><td></td>{head}</tr></thead><tbody>{body}</tbody></table></section>"
+    )
 
 
 def body(blocks: Iterable[ReportBlock]) -> str:
@@ -78,9 +96,10 @@ def _words(block: ReportBlock, *, reading: bool = True) -> str:
     if block.state != "measured":
         lines = "<br>".join(html.escape(line) for line in block.reason.splitlines())
         return f"<p class='reason'><b>{block.state}</b>: {lines}</p>"
+    sure = f"<span class='{block.certainty}'>{block.certainty}</span>"
     return "".join([
         f"<p class='headline'>{html.escape(block.headline)}</p>",
-        f"<p class='certainty'><span class='{block.certainty}'>{block.certainty}</span> {html.escape(block.scope)}</p>",
+        f"<p class='certainty'>{sure}: {html.escape(block.scope)}</p>",
         f"<p>{html.escape(block.reading)}</p>" if reading else "",
         f"<p class='typical'>{html.escape(block.typical)}</p>" if block.typical else "",
         f"<p class='call'>more: <code>{html.escape(block.call)}</code></p>",
@@ -139,5 +158,7 @@ code,pre{font:.88rem/1.4 ui-monospace,monospace;overflow-wrap:anywhere;white-spa
 pre{max-height:24rem;overflow:auto}img{max-width:100%;height:auto;display:block;margin:.6rem 0}
 .two{display:grid;gap:1.2rem}@media (min-width:56rem){section>.two{grid-template-columns:minmax(0,1fr) minmax(0,1fr)}}
 .two>div{min-width:0}
+.table{overflow-x:auto}table{border-collapse:collapse}th,td{padding:.15rem 1rem .15rem 0;text-align:right}
+th[scope=row]{text-align:left;font-weight:400}
 .cells{display:grid;grid-template-columns:repeat(auto-fit,minmax(17rem,1fr));gap:1.2rem}
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -135,7 +135,7 @@ def report(
     with telling(progress, "report") as tell:
         for key in keys:
             tell(len(blocks) / len(keys), BLOCKS[key][0])
-            blocks.append(_measured(key, subject))
+            blocks.append(_told_once(_measured(key, subject), blocks))
             if out is not None:
                 _write(Report(tuple(blocks), len(subject.x), Path(out)), name)
         tell(1.0, "done")
@@ -178,6 +178,14 @@ def _measured(key: str, subject: Subject) -> ReportBlock:
     except Exception as error:  # a defect of ours or of the model's code: shown on the page, never hidden
         block = ReportBlock(key, title, "failed", reason=f"{type(error).__name__}: {error}")
     return replace(block, seconds=time.perf_counter() - start)
+
+
+def _told_once(block: ReportBlock, before: Sequence[ReportBlock]) -> ReportBlock:
+    """The block; where a list of reasons stands in one before it already, with the sentence before the list alone."""
+    first = next((b for b in before if b.reason == block.reason and "\n" in b.reason), None)
+    if first is None:
+        return block
+    return replace(block, reason=f"{block.reason.partition('. ')[0]}; {first.title!r} names what is in the way.")
 
 
 def _write(found: Report, title: str) -> None:

@@ -48,14 +48,17 @@ def network(subject: Subject) -> ReportBlock:
         ax = figure.subplots()
         ax.bar(range(len(sites)), [s.units for s in net.sites], color="#3a87b8")
         whole_numbers(ax)
-        ax.set_yscale("log" if units > 20 * len(sites) else "linear")
+        sizes = [s.units for s in net.sites]
+        if max(sizes) > 50 * min(sizes):  # the smallest bars would not be seen; below that, heights should compare
+            ax.set_yscale("log")
         ax.set_xlabel("site, numbered in order of execution")
         ax.set_ylabel("units")
 
     return ReportBlock(
         "network",
         title,
-        headline=f"{kind}: {units:,} units at {len(sites)} sites, {depth} deep{ending}; {parameters:,} parameters",
+        headline=f"{kind}: {units:,} units at {_count(len(sites), 'site')}, {depth} deep{ending}; "
+        f"{parameters:,} parameters",
         certainty="exact",
         scope="the program equals the model to float64 rounding",
         reading="A site is a place where the network bends; each of its units is one fold of the input space. "
@@ -81,9 +84,10 @@ def folds(subject: Subject) -> ReportBlock:
     channels, split = sum(np.size(site) for site in splitting), sum(int(np.sum(site)) for site in splitting)
     share = split / channels if channels else math.nan
     kinds = {finding.kind for finding in found.findings}
+    by_kind = {kind: found.of_kind(kind) for kind in sorted(kinds)}
     findings = "; ".join(
-        f"{kind}: {sum(f.channels for f in found.of_kind(kind)):,} channels at {len(found.of_kind(kind))} places"
-        for kind in sorted(kinds)
+        f"{kind}: {_count(sum(f.channels for f in several), 'channel')} at {_count(len(several), 'place')}"
+        for kind, several in by_kind.items()
     )
 
     def draw(figure: Figure) -> None:
@@ -104,3 +108,7 @@ def folds(subject: Subject) -> ReportBlock:
         numbers={"share of channels that fold between points": share, **found.records()},
         draw=draw,
     )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
