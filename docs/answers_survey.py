@@ -92,7 +92,7 @@ def optimizer(numbers: Numbers) -> Figure:
     colors = {"SGD": COLORS[1], "Adam": COLORS[4], "L-BFGS": COLORS[2], "line": COLORS[0], "ball": COLORS[5]}
     for ax, budget, unit in ((steps, numbers["steps"], "step"), (seconds, numbers["seconds"], "second")):
         rows: list[Row | None] = []
-        for task, of_task in numbers["curves"].items():
+        for task, of_task in numbers["curves"][unit].items():
             own = np.array([_at(curve, budget, unit) for curve in of_task["line"]])
             for other in ("SGD", "Adam", "L-BFGS"):
                 ratios = own / np.array([_at(curve, budget, unit) for curve in of_task[other]])
@@ -102,7 +102,7 @@ def optimizer(numbers: Numbers) -> Figure:
         ax.set(xscale="log", xlabel="loss of descent by pieces over theirs")
     titled(steps, f"After {numbers['steps']} steps: it wins in every task")
     titled(seconds, f"After {numbers['seconds']:g} s: it wins in none")
-    for name, runs in numbers["curves"]["digits"].items():
+    for name, runs in numbers["curves"]["second"]["digits"].items():
         grid = np.geomspace(2e-3, numbers["seconds"], 60)
         losses = [[_at(curve, float(second), "second") for second in grid] for curve in runs]
         label = {"line": "by pieces, line", "ball": "by pieces, ball"}.get(name, name)

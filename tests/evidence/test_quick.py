@@ -231,7 +231,7 @@ def instance_norm(n: Numbers) -> None:
 
 def optimizer(n: Numbers) -> None:
     """Descent by pieces never rises, and at equal steps is below plain gradient descent even here."""
-    for of_task in n["curves"].values():
+    for of_task in n["curves"]["step"].values():
         for name in ("line", "ball"):
             assert all(np.diff(curve["loss"]).max() <= 0 for curve in of_task[name])
         ends = {name: [c["loss"][min(n["steps"], len(c["loss"]) - 1)] for c in of_task[name]] for name in of_task}
