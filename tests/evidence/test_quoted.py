@@ -53,7 +53,9 @@ QUOTED = {
         *("-0.51", "-0.69", "-0.33", "0.944", "-0.10", "-0.59", "+0.38", "-0.37", "+0.33", "-0.36", "-0.76", "+0.05"),
     ),
     ("open_questions/batch_size.md", "essay-jitter"): ("-0.72",),
-    ("open_questions/optimizer.md", "survey-optimizer"): ("0.0026", "0.32", "0.58", "0.999", "0.67"),
+    ("open_questions/optimizer.md", "survey-optimizer"): (
+        *("0.0087", "0.327", "0.0196", "0.438", "0.0565", "0.588", "0.999", "0.67", "299", "53.2"),
+    ),
     ("open_questions/normalizations.md", "survey-placed-norms"): (
         "0.890",
         "1.003",
