@@ -149,7 +149,8 @@ def _check_rows(function: Callable[..., Any], probe: Tensor, condition: Tensor |
             if isinstance(error, InputError):
                 raise
             raise InputError(
-                f"the generator does not take latents of shape {tuple(probe.shape[1:])}: {first_line(error)}"
+                f"the generator does not take latents of shape {tuple(probe.shape[1:])}: {first_line(error)}. "
+                "Give the part that makes outputs of latents: of a VAE its decoder."
             ) from error
     if not isinstance(whole, Tensor) or whole.dim() == 0 or len(whole) != len(probe):
         got = f"shape {tuple(whole.shape)}" if isinstance(whole, Tensor) else type(whole).__name__
