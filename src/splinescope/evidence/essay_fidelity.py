@@ -98,7 +98,11 @@ def _law(laws: dict[str, Any], sizes: tuple[int, ...], rows: int) -> Claim:
     for when, runs in laws.items():
         logs = np.log(np.maximum(np.array(runs), 1e-12))
         slopes[when] = np.array([np.polyfit(np.log(worth), one, 1)[0] for one in logs])
-    far = max(float(np.abs(v.mean(0) + 0.5).max()) for v in slopes.values())
+    off = [column + 0.5 for v in slopes.values() for column in v.T]
+    ends = [interval(column) for column in off]
+    low, high = min(end[0] for end in ends), max(end[1] for end in ends)
+    shared = [interval(column, 1 - 0.05 / len(off)) for column in off]
+    sure = max(max(end[0], -end[1]) for end in shared)
     words = "; ".join(
         f"{when} " + ", ".join(f"{m:.3f} ({interval(c)[0]:.3f} to {interval(c)[1]:.3f})" for m, c in
                                zip(v.mean(0), v.T, strict=True))
@@ -112,8 +116,12 @@ def _law(laws: dict[str, Any], sizes: tuple[int, ...], rows: int) -> Claim:
         f"exponent of the share of signs that change, layers 1 to {LAYERS}, with 95% intervals over "
         f"{len(laws['trained'])} networks: {words}; share in the last layer over that in the first at B = {sizes[1]}: "
         f"{growth}",
-        holds=[Check("exponent plus 1/2, largest over layers", far, "<", 0.1,
+        holds=[Check("exponent plus 1/2, lower end of the 95% interval, least over layers", low, ">", -0.1,
+                     "terms of order 1/B, and the draws"),
+               Check("exponent plus 1/2, upper end of the 95% interval, largest over layers", high, "<", 0.1,
                      "terms of order 1/B, and the draws")],
+        fails=[Check(f"exponent plus 1/2, end nearest to 0, farthest of {len(off)} intervals that share 5%", sure, ">",
+                     0.1, "surely another exponent in a layer")],
     )  # fmt: skip
 
 
