@@ -52,6 +52,7 @@ QUOTED = {
     ("open_questions/batch_size.md", "essay-fidelity"): ("-0.758", "-0.789", "-0.726"),
     ("open_questions/batch_size.md", "essay-fidelity-tells"): (
         *("-0.51", "-0.69", "-0.33", "0.944", "-0.10", "-0.59", "+0.38", "-0.37", "+0.33", "-0.36", "-0.76", "+0.05"),
+        *("-3.409", "-3.788", "-3.031"),
     ),
     ("open_questions/batch_size.md", "essay-jitter"): ("-0.72",),
     ("open_questions/optimizer.md", "survey-optimizer"): (
