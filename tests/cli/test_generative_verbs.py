@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -60,7 +61,9 @@ def test_volume_prints_a_summary_and_writes_arrays(folder: Path) -> None:
         np.save("z.npy", file["latents"])
     again = run("volume", "generators_for_tests:generator", "--latents", "z.npy", "--json")
     assert json.loads(again.stdout) == summary
-    assert "zero volumes" in run("volume", "generators_for_tests:flat", "--latent-shape", 3).stdout
+    flat = run("volume", "generators_for_tests:flat", "--latent-shape", 3).stdout
+    assert "zero volumes" in flat
+    assert re.search(r"^certainty +exact$", flat, re.MULTILINE)
 
 
 def test_rows_of_latents_take_the_shape_asked_for(folder: Path) -> None:

@@ -48,6 +48,7 @@ def test_the_command_samples_surfaces_and_writes_pictures(files):
     summary = json.loads(result.stdout)
     assert summary["least"] <= summary["center"] <= summary["largest"]
     assert summary["curvature"]["size"] == 39
+    assert summary["certainty"] == "estimate"
     assert (files / "a.png").stat().st_size > 1000
     assert "Loss surface" in (files / "a.html").read_text()
 
@@ -56,6 +57,7 @@ def test_the_command_gives_exact_pieces(files):
     line = command("--data", "data.npz", "--exact", "--layer", "0", "--dimensions", "1", "--plot", "b.png", "--json")
     assert line.exit_code == 0, line.output
     assert json.loads(line.stdout)["degree"] == 2
+    assert json.loads(line.stdout)["certainty"] == "exact"
     joint = command("--data", "data.npz", "--exact", "--dimensions", "1")
     assert joint.exit_code == 0, joint.output
     assert re.search(r"^degree +4$", joint.stdout, re.MULTILINE)
@@ -224,6 +226,7 @@ def test_the_command_certifies_planes_of_all_layers(files):
     assert result.exit_code == 0, result.output
     summary = json.loads(result.stdout)
     assert 0 < summary["largest_error"] < 0.1
+    assert summary["certainty"] == "bound"
     assert summary["proven_least"] <= summary["least"]
     assert (files / "c.png").stat().st_size > 1000
 

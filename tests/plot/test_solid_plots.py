@@ -74,6 +74,7 @@ def test_the_verb_writes_mesh_picture_and_numbers(tmp_path: Path, monkeypatch: p
     done = CliRunner().invoke(main, ["surface", *arguments, "--out", "ring.ply", "--plot", "ring.png", "--json"])
     assert done.exit_code == 0, done.output
     numbers = json.loads(done.stdout)
+    assert numbers["certainty"] == "exact"
     assert numbers["closed"]
     assert numbers["euler"] == 0
     assert numbers["volume"] == pytest.approx(1.5)

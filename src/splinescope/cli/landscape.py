@@ -119,6 +119,7 @@ def command(
     if curvature:
         matrix = landscape.curvature(network, x, y, loss=loss, layer=layer)
         summary["curvature"] = asdict(landscape.spectrum_summary(matrix, generator=generator))
+    summary["certainty"] = result.certainty
     _pictures(result, exact, plot, html, title=model)
     if as_json:
         echo_json(_finite(summary))

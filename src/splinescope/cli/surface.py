@@ -62,9 +62,10 @@ def command(
             return plot_mesh(mesh, axes={"x": "yzx", "y": "zxy", "z": "xyz"}[up])
 
         write_figure(draw, plot)
-    numbers: dict[str, float | int | bool | None] = {
+    numbers: dict[str, float | int | bool | str | None] = {
         "faces": len(mesh), "vertices": len(mesh.vertices), "area": mesh.area, "closed": mesh.closed,
         "components": mesh.components, "euler": mesh.euler, "volume": mesh.volume if mesh.closed else None,
+        "certainty": mesh.certainty,
     }  # fmt: skip
     if as_json:
         echo_json(numbers)

@@ -60,6 +60,7 @@ def command(
         "zero volumes": int(len(z) - len(finite)),
         "rank (least, most)": [int(found.rank.min()), int(found.rank.max())],
         "log volume (5%, 50%, 95%)": [round(q, 6) for q in quantiles],
+        "certainty": found.certainty,
     }
     if out is not None:
         names = ("log", "log_pseudo", "rank", "singular_values", "error")
