@@ -56,13 +56,13 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
         (
             judged(
                 "The offset of a fold in the first layer spreads over minibatches by the rms distance of the data over "
-                "sqrt(B), times sqrt((N-B)/(N-1)).",
+                "sqrt(B), times sqrt((N-B)/(N-1)) (essay, on minibatches: folds jitter; ours as a law).",
                 f"measured / predicted, mean of {seeds} networks: " + _by_size(sizes, ratios),
                 holds=[Check("mean ratio minus 1, largest over batch sizes", off, "<", 0.05,
                              "an identity in expectation; the draws estimate it to 2% a network")],
             ),
             judged(
-                "Smaller batches move the decision boundary more.",
+                "Smaller batches move the decision boundary more (essay, on minibatches: jitter of the boundary).",
                 f"share of a grid that changes class, {moved} draws a size, mean of {seeds} untrained networks: "
                 f"{_by_size(sizes, flips)}; slope of its logarithm over that of B {slopes.mean():.2f} "
                 f"(95%: {low:.2f} to {high:.2f}). The line was changed after a full run: of 12 draws the share had to "
