@@ -36,6 +36,7 @@ class Level(Result):
         children: `[P]` into how many tiles of the first l + 1 layers.
         sides: `[P]` how many sides it has; -1 for one that touches the rim of the slice.
         shares: `[Q]` of the children of tiles that are cut: their area over the mean of their siblings.
+        parents: `[Q]` the number of the tile whose child each of these is.
         jumps: `[W]` at each wall that layer l + 1 made: `|A - A'|` over the mean of `|A|` and `|A'|`, A and A' the maps
             on its two sides; empty without values.
     """
@@ -46,6 +47,7 @@ class Level(Result):
     children: np.ndarray
     sides: np.ndarray
     shares: np.ndarray
+    parents: np.ndarray
     jumps: np.ndarray
     certainty: Certainty = "exact"
 
@@ -179,9 +181,10 @@ def _level(tiling: Tiling, within: np.ndarray, by: np.ndarray, depth: int) -> Le
     around = np.concatenate([parent[pairs[old, 0]], parent[pairs[old, 1]]])
     sides = _distinct(around, np.tile(numbers[old], 2), len(sizes))
     sides[parent[walls.tiles[walls.sites < 0].max(1)]] = -1
+    parents = above[children[above] > 1]
     shares = (parts * children[above] / sizes[above])[children[above] > 1]
-    return Level(depth, sizes ** (1 / tiling.dimension), cuts, children, sides, shares, _jumps(tiling, pairs[made]),
-                 tiling.certainty)  # fmt: skip
+    return Level(depth, sizes ** (1 / tiling.dimension), cuts, children, sides, shares, parents,
+                 _jumps(tiling, pairs[made]), tiling.certainty)  # fmt: skip
 
 
 def _components(count: int, pairs: np.ndarray) -> np.ndarray:
