@@ -18,9 +18,9 @@ from ._normalization import seeded, two_moons
 
 KINDS = ("random, 2-D", "trained on moons, 2-D", "trained on digits, 2-D", "random, 3-D")
 DEPTH = 4
-SIDES = {2: (16, 32), 3: (6, 12)}
-"""By dimension: along how many squares or cubes the domain is divided, coarsely and finely, so that first layers cut
-them by as few folds as later ones cut tiles."""
+SIDES = {2: (2, 3, 4, 6, 8, 12, 16, 24, 32, 48), 3: (2, 3, 4, 6, 8, 12)}
+"""By dimension: into how many squares or cubes along each side the domain is divided, coarsely to finely, so that first
+layers cut some of them by as few folds as later layers cut tiles."""
 
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
@@ -28,18 +28,20 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
     rows: dict[str, list[dict[str, Any]]] = {kind: [] for kind in KINDS}
     shapes: dict[str, list[list[float]]] = {}
     for i, kind in enumerate(KINDS):
+        tilings, squares, unrelated = [], [], []
         for s in range(seeds):
             if progress is not None:
                 progress((i + s / seeds) / len(KINDS), f"{kind}, seed {s}")
             net, view = _case(kind, widths, seed + s, steps=20 if size == "quick" else 400)
-            found = subdivision(tessellate(net, view, progress=False))
             other, _ = _case(kind, widths, seed + s + 1000, steps=20 if size == "quick" else 400)
-            squares = [_squares(net, view, sides) for sides in SIDES[view.dimension]]
-            row = _numbers(found, squares)
-            rows[kind].append(row | {"unrelated": _unrelated(net, other, view)})
-            if s == 0:
-                _, weights, values = _matched(found.levels[1:], squares)
-                shapes[kind] = [_thinned(values, weights), *(_thinned(level.shares) for level in found.levels[1:])]
+            tilings.append(subdivision(tessellate(net, view, progress=False)))
+            squares.append([_squares(net, view, sides) for sides in SIDES[view.dimension]])
+            unrelated.append(_unrelated(net, other, view))
+        pool = [level for levels in squares for level in levels]
+        for found, own, exponents in zip(tilings, squares, unrelated, strict=True):
+            rows[kind].append(_numbers(found, own, pool) | {"unrelated": exponents})
+        _, weights, values = _matched(tilings[0].levels[1:], pool)
+        shapes[kind] = [_thinned(values, weights), *(_thinned(level.shares) for level in tilings[0].levels[1:])]
     return Outcome({"rows": rows, "shapes": shapes}, (*(_claim(kind, rows[kind]) for kind in KINDS), _shape(rows)))
 
 
@@ -146,13 +148,15 @@ def _distance(shares: np.ndarray, weights: np.ndarray, others: np.ndarray) -> fl
     return float(np.abs(below - sums[np.searchsorted(others[order], points, side="right")]).max())
 
 
-def _numbers(found: Subdivision, squares: list[Level]) -> dict[str, Any]:
+def _numbers(found: Subdivision, own: list[Level], pool: list[Level]) -> dict[str, Any]:
     """Per level: exponent, cuts, mean sides of inner tiles, median jump, and how far the shares are from those of
-    squares that as many folds of the first layer cut; at level 0, those of large squares from those of small ones.
+    squares that as many folds of a first layer cut, in all networks of the kind; at level 0, those of the network's own
+    large squares from those of its small ones.
     """
     inner = [level.sides[level.sides >= 0] for level in found.levels]
-    pairs = [_matched(squares[:1], squares[1:]), *(_matched([level], squares) for level in found.levels[1:])]
-    parts = [len(squares[0].shares), *(len(level.shares) for level in found.levels[1:])]
+    large, small = own[: len(own) // 2], own[len(own) // 2 :]
+    pairs = [_matched(large, small), *(_matched([level], pool) for level in found.levels[1:])]
+    parts = [sum(len(level.shares) for level in large), *(len(level.shares) for level in found.levels[1:])]
     return {
         "tiles": [len(level.sizes) for level in found.levels],
         "exponent": [level.exponent for level in found.levels],
@@ -203,12 +207,14 @@ def _shape(rows: dict[str, list[dict[str, Any]]]) -> Claim:
     compared = min(min(row["compared"][1:]) for of_kind in rows.values() for row in of_kind)
     return judged(
         "Rescaled, the parts of a tile are distributed as the parts of squares (cubes) of the domain that as many "
-        "folds of the first layer cut, in all four kinds (areas over the mean of siblings; survey, on Figures 3 and 4: "
+        "folds of a first layer cut, in all four kinds (areas over the mean of siblings; survey, on Figures 3 and 4: "
         "an open question).",
-        "largest Kolmogorov-Smirnov distance over depths, with intervals (5% shared by four kinds): "
+        "largest Kolmogorov-Smirnov distance over depths, squares of all networks of a kind, with intervals over "
+        "networks (5% shared by four kinds): "
         + "; ".join(f"{kind} {v.mean():.2f} ({low:.2f} to {high:.2f})"
                     for (kind, v), (low, high) in zip(worst.items(), ends, strict=True))
-        + f"; large squares from small ones, mean, at most {sizes:.2f}",
+        + f"; large squares of a network from its small ones, mean, at most {sizes:.2f}; {compared:.3f} or "
+        "more of the parts were compared",
         holds=[Check("upper end, largest over kinds", max(e[1] for e in ends), "<", 0.1, "a tenth is hard to see")],
         fails=[Check("lower end, largest over kinds", max(e[0] for e in ends), ">", 0.1, "surely not in one kind")],
         needs=[Check("distance of large squares from small ones, mean, largest over kinds", sizes, "<", 0.1,
