@@ -177,11 +177,15 @@ def self_similarity(numbers: Numbers) -> Figure:
     titled(exponents, "Larger tiles are cut more, as by any folds")
     tints = ("#440154", "#31688e", "#35b779", "#e69f00")
     for depth, shares in enumerate(numbers["shapes"]["random, 2-D"]):
-        name = "of the domain" if depth == 0 else f"of tiles of {depth} layer{'s' if depth > 1 else ''}"
+        name = (
+            "of squares of the domain, cut as often"
+            if depth == 0
+            else f"of tiles of {depth} layer{'s' if depth > 1 else ''}"
+        )
         areas.plot(np.maximum(shares, 1e-4), np.linspace(0, 1, len(shares)), color=tints[depth], lw=1.5, label=name)
     areas.set(xscale="log", xlabel="area of a part over the mean of its siblings", ylabel="share of parts below")
     legend(areas, loc="upper left")
-    titled(areas, "Parts of a tile are not like those of the domain (random, 2-D)")
+    titled(areas, "Parts of tiles are like those of squares cut as often (random, 2-D)")
     sides.set(ylabel="sides of an inner tile, mean", xlim=(-0.15, 3.15))
     titled(sides, "Sides of tiles")
     jumps.set(ylabel=r"$|A - A'|$ over their mean size, median", ylim=(0, None))

@@ -48,7 +48,12 @@ QUOTED = {
     ("open_questions/manifold.md", "survey-manifold-law"): (
         *("0.56", "1.49", "0.031", "0.010", "0.465", "0.980", "6.7%", "94.4%"),
     ),
-    ("open_questions/self_similarity.md", "survey-self-similarity"): ("0.48", "0.45", "0.43", "0.21", "0.29"),
+    ("open_questions/self_similarity.md", "survey-self-similarity"): (
+        "0.48",
+        "0.02 (0.01 to 0.03)",
+        "0.04 (0.02 to 0.05)",
+        "0.03 (0.02 to 0.04)",
+    ),
     ("open_questions/batch_size.md", "essay-fidelity"): ("-0.758", "-0.789", "-0.726"),
     ("open_questions/batch_size.md", "essay-fidelity-tells"): (
         *("-0.51", "-0.69", "-0.33", "0.944", "-0.10", "-0.59", "+0.38", "-0.37", "+0.33", "-0.36", "-0.76", "+0.05"),
