@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo test lint types pytest docs bench evidence clean
+.PHONY: help demo test lint types pytest docs bench evidence again clean
 
 help:  ## list the commands
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/'
@@ -52,10 +52,16 @@ bench: $(VENV)/.bench  ## measure speed and memory; rewrites docs/benchmarks/*.m
 
 JOBS ?= 2
 KNOWN ?= docs/evidence.json
+AGAIN ?= docs/evidence-again.json
 evidence: $(VENV)/.base  ## run at full size every experiment that has changed (KNOWN= runs all, in hours); rewrites docs/evidence.md
-	$(BIN)/splinescope reproduce --all --jobs $(JOBS) $(if $(KNOWN),--known $(KNOWN)) --out out/evidence
+	$(BIN)/splinescope reproduce --all --jobs $(JOBS) $(if $(KNOWN),--known $(KNOWN)) --beside $(AGAIN) --out out/evidence
 	cp out/evidence/summary.md docs/evidence.md
 	cp out/evidence/records.json docs/evidence.json
+
+again: $(VENV)/.base  ## the same with another seed, for the verdicts that stand beside; rewrites docs/evidence-again.json and then docs/evidence.md
+	$(BIN)/splinescope reproduce --all --seed 1 --jobs $(JOBS) $(if $(KNOWN),--known $(AGAIN)) --out out/evidence-again
+	cp out/evidence-again/records.json $(AGAIN)
+	$(MAKE) evidence
 
 clean:  ## remove what the commands above made
 	rm -rf $(VENV) out docs/_build .pytest_cache .ruff_cache .mypy_cache

@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import joblib
 import pytest
@@ -236,8 +237,48 @@ def test_the_rule_that_decides_is_the_same_everywhere() -> None:
 def test_the_page_of_the_docs_was_made_from_its_records_and_marks_what_is_older() -> None:
     """docs/evidence.md is what the present code writes of docs/evidence.json: a changed experiment shows as older."""
     records = json.loads((ROOT / "docs" / "evidence.json").read_text(encoding="utf-8"))
-    assert (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8") == summary(records)
-    assert {r["size"] for r in records} == {"full"}
+    again = json.loads((ROOT / "docs" / "evidence-again.json").read_text(encoding="utf-8"))
+    assert (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8") == summary(records, again)
+    assert {r["size"] for r in (*records, *again)} == {"full"}
+
+
+def test_verdicts_of_another_seed_stand_beside_the_first_where_they_differ() -> None:
+    """Matched by source and size; a run of another source, or of the same seed, says nothing of these."""
+
+    def record(name: str, seed: int, *verdicts: str, source: str = "s") -> dict[str, Any]:
+        claims = [{"text": f"claim {i}", "verdict": verdict, "measured": "1"} for i, verdict in enumerate(verdicts)]
+        about = {"id": name, "document": "survey", "size": "full", "seed": seed, "cpu_seconds": 1.0, "source": source}
+        return {**about, "claims": claims}
+
+    first = [record("a", 0, "holds", "holds", "inconclusive"), record("b", 0, "holds"), record("c", 0, "holds")]
+    second = [
+        record("a", 1, "holds", "does not hold", "holds"),
+        record("b", 1, "inconclusive", source="older"),
+        record("c", 0, "inconclusive"),
+    ]
+    table = summary(first, second)
+    verdicts = [line.split(" | ")[2] for line in table.splitlines() if re.search(r"\| claim \d", line)]
+    of_a = ["**holds**", "**holds**; again: does not hold", "**inconclusive**; again: holds"]
+    assert verdicts == [*of_a, "**holds**", "**holds**"]
+    words = " ".join(table.splitlines())
+    assert (
+        "with seed 1, which shares no draw with the first, 1 of 3 experiments gave the same verdict in 1 of 3" in words
+    )
+    assert "in 1 one run says that a claim" in words
+    assert "Not run again by the present source: `b`, `c`." in words
+    assert "Run again" not in summary(first)
+
+
+def test_a_run_writes_the_verdicts_beside_its_own(folder: Path, tmp_path: Path) -> None:
+    records = json.loads((folder / "records.json").read_text())
+    for each in records:
+        each["seed"] = 5
+        each["claims"][0]["verdict"] = "inconclusive"
+    (tmp_path / "again.json").write_text(json.dumps(records))
+    arguments = ["meanfield-prop1", "--quick", "--out", str(tmp_path), "--beside", str(tmp_path / "again.json")]
+    result = CliRunner().invoke(main, ["reproduce", *arguments])
+    assert result.exit_code == 0, result.output
+    assert "**not judged**; again: inconclusive" in (tmp_path / "summary.md").read_text()
 
 
 def test_outcomes_survive_their_file(folder: Path) -> None:

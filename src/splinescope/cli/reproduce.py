@@ -24,6 +24,11 @@ def _known_ids(context: click.Context, parameter: click.Parameter, incomplete: s
     type=click.Path(exists=True, dir_okay=False),
     help="Records of earlier runs, such as docs/evidence.json: what the same source made is not run again.",
 )
+@click.option(
+    "--beside",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Records of runs with another seed: verdicts that differ there stand beside these in the table.",
+)
 @click.option("--out", type=click.Path(file_okay=False), default="evidence", show_default=True, help="Folder to write.")
 def command(
     experiment_ids: tuple[str, ...],
@@ -34,6 +39,7 @@ def command(
     jobs: int,
     fresh: bool,
     known: str | None,
+    beside: str | None,
     out: str,
 ) -> None:
     """Reproduce figures and theorems of the four documents; writes JSON, PNG and a page.
@@ -62,6 +68,7 @@ def command(
         jobs=jobs,
         fresh=fresh,
         known=known,
+        beside=beside,
         progress=lambda share, now: click.echo(f"{share:4.0%} {now}", err=True),
     )
     for name, outcome in outcomes.items():

@@ -96,10 +96,14 @@ def _source(record: Record) -> str:
     return f"{record.get('source') or 'unknown'}{'' if is_current(record) else ' (older version)'}"
 
 
-def summary(records: list[Record]) -> str:
-    """A markdown table per document: claim, verdict, what was measured; then every line with its reason and margin."""
+def summary(records: list[Record], beside: Iterable[Record] = ()) -> str:
+    """A markdown table per document: claim, verdict, what was measured; then every line with its reason and margin.
+
+    Of `beside`, the same experiments with other seeds, verdicts that came out otherwise stand behind the first.
+    """
     old = [r["id"] for r in records if not is_current(r)]
     missing = sorted(set(ids()) - {r["id"] for r in records})
+    again = _repeated(records, beside)
     lines = [
         "# What was measured",
         "",
@@ -117,15 +121,55 @@ def summary(records: list[Record]) -> str:
         ]
     if missing:
         lines += [f"Not measured yet at full size: {', '.join(f'`{name}`' for name in missing)}.", ""]
+    lines += _on_repeated(records, again)
     for document, group in groupby(records, key=lambda r: r["document"]):
         lines += [f"## {DOCUMENTS[document]}", "", "| experiment | claim | verdict | measured |", "|---|---|---|---|"]
         for r in group:
             for i, c in enumerate(r["claims"]):
                 name = _name(r) if i == 0 else ""
-                cells = (name, _cell(c["text"]), f"**{c['verdict']}**", _cell(c["measured"]))
+                other = again[r["id"]]["claims"][i]["verdict"] if r["id"] in again else c["verdict"]
+                verdict = f"**{c['verdict']}**" + ("" if other == c["verdict"] else f"; again: {other}")
+                cells = (name, _cell(c["text"]), verdict, _cell(c["measured"]))
                 lines.append(f"| {' | '.join(cells)} |")
         lines.append("")
     return "\n".join([*lines, *_lines_table(records)])
+
+
+def _repeated(records: Iterable[Record], beside: Iterable[Record]) -> dict[str, Record]:
+    """By id, those of `beside` that repeat one of the records: the same source and size, another seed."""
+    first = {r["id"]: r for r in records}
+    return {
+        r["id"]: r
+        for r in beside
+        if (one := first.get(r["id"])) is not None
+        and (r.get("source"), r["size"]) == (one.get("source"), one["size"])
+        and r["seed"] != one["seed"]
+    }
+
+
+def _on_repeated(records: list[Record], again: dict[str, Record]) -> list[str]:
+    """How many verdicts came out the same when experiments were run again."""
+    if not again:
+        return []
+    pairs = [
+        (a["verdict"], b["verdict"])
+        for r in records
+        if r["id"] in again
+        for a, b in zip(r["claims"], again[r["id"]]["claims"], strict=True)
+    ]
+    same = sum(a == b for a, b in pairs)
+    decided = {"holds", "holds with correction", "does not hold"}
+    opposed = sum(a != b and {a, b} <= decided and "does not hold" in (a, b) for a, b in pairs)
+    seeds = ", ".join(str(seed) for seed in sorted({r["seed"] for r in again.values()}))
+    left = [r["id"] for r in records if r["id"] not in again]
+    return [
+        f"**Run again** with seed {seeds}, which shares no draw with the first, {len(again)} of {len(records)}",
+        f"experiments gave the same verdict in {same} of {len(pairs)} claims; in {opposed} one run says that a claim",
+        "holds and the other that it does not. A verdict that came out otherwise stands behind the first, after",
+        "*again*: the first counts, but a claim with two verdicts is not settled by an experiment of this size.",
+        *([f"Not run again by the present source: {', '.join(f'`{name}`' for name in left)}."] if left else []),
+        "",
+    ]
 
 
 def _name(record: Record) -> str:

@@ -33,6 +33,7 @@ def reproduce(
     jobs: int = 1,
     fresh: bool = False,
     known: str | os.PathLike[str] | None = None,
+    beside: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Outcome]:
     """Run experiments; write `ID.json`, `ID.png`, `index.html`, `summary.md` and `records.json` into `out`.
@@ -51,6 +52,8 @@ def reproduce(
             made there, at this size and with this seed, is not run again; in the tables its rows stand beside those of
             `out`, where they are not there anew, also rows that an older source made, marked so. It has no numbers, so
             no figure and no place on the page.
+        beside: File with records of the same experiments with another seed (docs/evidence-again.json). Verdicts that
+            came out otherwise there stand beside those of this run in the table, which says how many did.
         progress: Called with (share done of an experiment, its id and what is being done); with several jobs, when one
             is done.
 
@@ -69,6 +72,7 @@ def reproduce(
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     before = [] if known is None else read_known(Path(known))
+    others = [] if beside is None else read_known(Path(beside))
     kept = [] if fresh else [r for r in (*before, *read_records(folder)) if _is_this(r, size, seed)]
     outcomes = {record["id"]: _outcome(record) for record in kept if record["id"] in chosen}
     due = [name for name in chosen if name not in outcomes]
@@ -77,8 +81,8 @@ def reproduce(
             progress(1.0, f"{name}: kept")
     for name in _run(due, folder, size, seed, jobs, fresh, progress):
         outcomes[name] = _outcome(read_record(folder / f"{name}.json"))
-        _rebuild(folder, before, size, seed)
-    _rebuild(folder, before, size, seed)
+        _rebuild(folder, before, others, size, seed)
+    _rebuild(folder, before, others, size, seed)
     return {name: outcomes[name] for name in chosen}
 
 
@@ -143,13 +147,13 @@ def _is_this(record: Record, size: Size, seed: int) -> bool:
     return name in ids() and made == (source_of(name), size, seed)
 
 
-def _rebuild(folder: Path, before: list[Record], size: Size, seed: int) -> None:
+def _rebuild(folder: Path, before: list[Record], others: list[Record], size: Size, seed: int) -> None:
     """Of a known result and the folder's, the tables have the one that was asked for: the folder's if both were."""
     own = read_records(folder)
     asked = [r for r in (*before, *own) if _is_this(r, size, seed)]
     records = in_order({r["id"]: r for r in (*own, *before, *asked)}.values())
     _write(folder / "index.html", page(own))
-    _write(folder / "summary.md", summary(records))
+    _write(folder / "summary.md", summary(records, others))
     _write(folder / "records.json", json.dumps([without_numbers(r) for r in records], indent=1) + "\n")
 
 
