@@ -1,7 +1,9 @@
 """`reproduce`: what it writes, that runs add up, go on where they stopped and share the work, and who is judged."""
 
+import html
 import json
 import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,9 @@ from click.testing import CliRunner
 
 import splinescope as ss
 from splinescope.cli import main
-from splinescope.evidence import Check, Outcome, Verdict, _registry, find, judged, reproduce
-from splinescope.evidence._pages import read_records, summary
+from splinescope.evidence import Check, Outcome, Verdict, _registry, find, ids, judged, reproduce
+from splinescope.evidence._experiment import ROLES
+from splinescope.evidence._pages import _cell, page, read_records, summary
 from tests.browser import open_page
 
 pytest.importorskip("matplotlib").use("Agg")
@@ -53,14 +56,14 @@ def test_signs_of_markdown_in_a_claim_stay_in_their_cell() -> None:
 
 
 def test_page_shows_every_figure_and_verdict(folder: Path) -> None:
-    with open_page(folder / "index.html", allow=(folder.as_uri(),)) as page:
-        assert page.locator("section").count() == 2
-        assert page.get_by_text("quick size: it works, which judges nothing").count() == 2
-        page.wait_for_function("() => [...document.images].every(image => image.complete)")
-        widths = page.eval_on_selector_all("img", "images => images.map(i => i.naturalWidth)")
+    with open_page(folder / "index.html", allow=(folder.as_uri(),)) as shown:
+        assert shown.locator("section").count() == 2
+        assert shown.get_by_text("quick size: it works, which judges nothing").count() == 2
+        shown.wait_for_function("() => [...document.images].every(image => image.complete)")
+        widths = shown.eval_on_selector_all("img", "images => images.map(i => i.naturalWidth)")
         assert len(widths) == 2
         assert min(widths) > 100
-        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")  # nothing sticks out
+        assert shown.evaluate("document.documentElement.scrollWidth <= window.innerWidth")  # nothing sticks out
 
 
 def test_a_second_run_goes_on_where_the_first_stopped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,11 +208,44 @@ def test_the_source_of_an_experiment_is_its_module_and_the_helpers_it_uses(
     assert both()[1] == two
     (tmp_path / "two.py").write_text("x = 1\ndef draw(numbers):\n    y = x\n    return y\n")
     assert both()[1] == two
+    (tmp_path / "two.py").write_text(
+        "x = 1\nEXPERIMENT = Experiment(\n    'a title', place='Figure 1', changed={1: 'x'}\n)\n"
+    )
+    assert both()[1] == two
+    (tmp_path / "two.py").write_text("x = 1\nEXPERIMENTS = x\n")
+    assert both()[1] != two
     (tmp_path / "two.py").write_text("x = 1\ndef run(numbers):\n    return x\n")
     assert both()[1] != two
     (tmp_path / "two.py").write_text("x = '# 1'")
     assert both()[1] != two
     _registry.source_of.cache_clear()
+
+
+PLACE = r"(?i)\b(equations?|figures?|theorem|proposition|corollary|lemma|definition|section|part)\b"
+
+
+@pytest.mark.parametrize("name", ids())
+def test_every_experiment_says_where_in_its_document_it_stands(name: str) -> None:
+    experiment = find(name)
+    assert experiment.id == name
+    assert re.search(PLACE, experiment.place), experiment.place
+    assert len(experiment.place) > 5  # more than the word
+
+
+def test_the_page_shows_places_and_what_was_changed_after_a_full_run() -> None:
+    """Read when the page is written: a note makes no result stale, and every number is that of a claim."""
+    records = json.loads((ROOT / "docs" / "evidence.json").read_text(encoding="utf-8"))
+    table, shown = summary(records), page(records)
+    for record in records:
+        experiment = find(record["id"])
+        assert set(experiment.changed) <= set(range(1, len(record["claims"]) + 1)), experiment.id
+        assert html.escape(experiment.place) in shown
+        for number, note in experiment.changed.items():
+            assert html.escape(f"(Changed after a full run: {note}.)") in shown
+            row = next(line for line in table.splitlines() if _cell(record["claims"][number - 1]["text"]) in line)
+            assert f" *(Changed after a full run: {_cell(note)}.)* | **" in row
+    row = next(line for line in table.splitlines() if line.startswith("| `survey-fig9`"))
+    assert "*(Figure 9; the part 'The dynamic geometry of learning')* | " in row
 
 
 def test_the_rule_that_decides_is_the_same_everywhere() -> None:
@@ -221,6 +257,7 @@ def test_the_rule_that_decides_is_the_same_everywhere() -> None:
     def verdict(**checks: list[Check]) -> Verdict:
         return judged("text", "measured", **checks).verdict  # type: ignore[arg-type]
 
+    unknown = check(float("nan"))
     assert verdict(holds=[good]) == Verdict.HOLDS
     assert verdict(holds=[good, bad]) == Verdict.FAILS
     assert verdict(holds=[bad], corrected=[good]) == Verdict.CORRECTED
@@ -228,10 +265,71 @@ def test_the_rule_that_decides_is_the_same_everywhere() -> None:
     assert verdict(holds=[bad], fails=[good]) == Verdict.FAILS
     assert verdict(holds=[bad], fails=[bad]) == Verdict.INCONCLUSIVE
     assert verdict(holds=[good], needs=[bad]) == Verdict.INCONCLUSIVE
-    assert verdict(holds=[check(float("nan"))]) == Verdict.FAILS
+    # a correction is for what is refuted, not for what could not be shown
+    assert verdict(holds=[bad], corrected=[good], fails=[bad]) == Verdict.INCONCLUSIVE
+    assert verdict(holds=[bad], corrected=[good], fails=[good]) == Verdict.CORRECTED
+    assert verdict(holds=[bad], corrected=[bad], fails=[bad]) == Verdict.INCONCLUSIVE
+    # what is not a number refutes nothing, unless other numbers do
+    assert verdict(holds=[unknown]) == Verdict.INCONCLUSIVE
+    assert verdict(holds=[bad, unknown]) == Verdict.INCONCLUSIVE
+    assert verdict(holds=[unknown], corrected=[good]) == Verdict.INCONCLUSIVE
+    assert verdict(holds=[bad], corrected=[unknown]) == Verdict.INCONCLUSIVE
+    assert verdict(holds=[bad], fails=[unknown]) == Verdict.INCONCLUSIVE
+    assert verdict(holds=[good], needs=[unknown]) == Verdict.INCONCLUSIVE
+    assert verdict(holds=[unknown], fails=[good]) == Verdict.FAILS
     assert check(0.001).margin == "inside by a factor of 1e+03"
     assert check(1.1).margin == "outside by 0.1"
     assert "a reason" in judged("t", "m", holds=[good]).criterion
+
+
+RECORDED = [
+    pytest.param(claim, id=f"{record['id']}-{record['seed']}-{number}")
+    for name in ("evidence.json", "evidence-again.json")
+    for record in json.loads((ROOT / "docs" / name).read_text(encoding="utf-8"))
+    for number, claim in enumerate(record["claims"], 1)
+]
+
+
+@pytest.mark.parametrize("claim", RECORDED)
+def test_every_recorded_verdict_follows_from_its_checks_by_the_rule(claim: dict[str, Any]) -> None:
+    checks = [Check(**check) for check in claim["checks"]]
+    assert checks
+    by_role = {role: [c for c in checks if c.role == role] for role in ROLES}
+    assert [c for role in ROLES for c in by_role[role]] == checks  # every one has a role
+    again = judged(claim["text"], claim["measured"], **by_role)
+    assert (again.verdict, again.criterion) == (claim["verdict"], claim["criterion"])
+    assert again.checks == tuple(checks) or any(c.value != c.value for c in checks)  # NaN is unlike itself
+
+
+def test_the_table_of_lines_says_which_claim_they_decide_and_how() -> None:
+    claim = judged(
+        "text",
+        "measured",
+        holds=[Check("a", 2.0, "<", 1.0, "why a")],
+        corrected=[Check("b", 0.5, "<", 1.0, "why b")],
+        fails=[Check("c", 0.5, "<", 1.0, "why c")],
+        needs=[Check("d", 0.5, "<", 1.0, "why d")],
+    )
+    record = {"id": "x", "document": "survey", "size": "full", "seed": 0, "cpu_seconds": 1.0}
+    claims = [{"text": "none", "verdict": "holds", "measured": "1"}, asdict(claim)]
+    table = summary([{**record, "claims": claims}])
+    rows = [line.split(" | ") for line in table.splitlines() if line.endswith(tuple(f"why {c} |" for c in "abcd"))]
+    assert [row[1:4] for row in rows] == [
+        ["2", "to hold", "a"],
+        ["2", "to hold as corrected", "b"],
+        ["2", "to be refuted", "c"],
+        ["2", "to tell at all", "d"],
+    ]
+
+
+def test_lines_that_confirm_and_refute_at_once_are_an_error_that_names_the_claim() -> None:
+    """Not while the experiment cannot tell at all: then neither counts."""
+    good, bad = Check("x", 0.5, "<", 1.0, "a reason"), Check("x", 0.5, ">", 1.0, "a reason")
+    with pytest.raises(ss.InputError, match="confirm and refute 'Folds move'"):
+        judged("Folds move", "measured", holds=[good], fails=[good])
+    assert judged("Folds move", "measured", holds=[good], fails=[bad]).verdict == Verdict.HOLDS
+    assert judged("Folds move", "m", holds=[good], fails=[good], needs=[bad]).verdict == Verdict.INCONCLUSIVE
+    assert judged("Folds move", "measured", holds=[good], fails=[]).verdict == Verdict.HOLDS
 
 
 def test_the_page_of_the_docs_was_made_from_its_records_and_marks_what_is_older() -> None:

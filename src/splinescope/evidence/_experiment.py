@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal
 
-from .._display import Shown
+from .._display import Result
+from .._errors import InputError
 from .._progress import Progress as Progress
 
 if TYPE_CHECKING:
@@ -18,6 +19,16 @@ Size = Literal["quick", "full"]
 
 _APART = 10_007
 """Between the numbers that two seeds give a run: it draws by consecutive ones, 60 or more, which must not be shared."""
+
+Role = Literal["holds", "corrected", "fails", "needs"]
+
+ROLES: dict[str, str] = {
+    "holds": "to hold",
+    "corrected": "to hold as corrected",
+    "fails": "to be refuted",
+    "needs": "to tell at all",
+}
+"""What a check must pass for, in words."""
 
 Document = Literal["essay", "survey", "meanfield", "decomposed"]
 
@@ -50,6 +61,7 @@ class Check:
         sense: On which side of the line it must lie.
         line: The line.
         reason: Why the line is where it is.
+        role: For what it must pass; set by `judged`.
     """
 
     name: str
@@ -57,6 +69,7 @@ class Check:
     sense: Literal["<", ">"]
     line: float
     reason: str
+    role: Role | None = None
 
     @property
     def passed(self) -> bool:
@@ -108,43 +121,69 @@ def judged(
 ) -> Claim:
     """A claim decided by its checks, by the same rule everywhere.
 
-    Inconclusive unless all of `needs` pass (the experiment must be able to tell). Then it holds if all of `holds` pass;
-    holds with correction if there are checks of a `corrected` form and all of them pass; and otherwise fails, if no
-    `fails` are given or all of those pass. Else it is inconclusive.
+    Inconclusive unless all of `needs` pass (the experiment must be able to tell). Then it holds if all of `holds` pass.
+    Otherwise it is refuted if all of `fails` pass, or, where there are none, by `holds` that are numbers: not a number
+    refutes nothing. A refuted claim holds with correction if there are checks of a `corrected` form and all of them
+    pass, and else does not hold. What is neither is inconclusive, also where a corrected form is not a number. Lines by
+    which a claim would hold and be refuted at once are an error.
     """
+    groups: tuple[tuple[Role, Sequence[Check]], ...] = (
+        ("holds", holds),
+        ("corrected", corrected),
+        ("fails", fails or ()),
+        ("needs", needs),
+    )
+    checks = tuple(replace(check, role=role) for role, group in groups for check in group)
+    heads = {"holds": "", "corrected": "corrected: ", "fails": "does not hold if ", "needs": "to tell at all: "}
+    criterion = "; ".join(f"{heads[role]}{' and '.join(map(str, group))}" for role, group in groups if group)
+    return Claim(text, decided(text, checks), measured, criterion, checks)
+
+
+def decided(text: str, checks: Sequence[Check]) -> Verdict:
+    """The verdict on a claim by its checks, each with its role: the rule of `judged`."""
+    holds, corrected, fails, needs = ([check for check in checks if check.role == role] for role in ROLES)
+    refuted = all(check.passed for check in fails) if fails else not any(math.isnan(check.value) for check in holds)
     if not all(check.passed for check in needs):
-        verdict = Verdict.INCONCLUSIVE
-    elif all(check.passed for check in holds):
-        verdict = Verdict.HOLDS
-    elif corrected and all(check.passed for check in corrected):
-        verdict = Verdict.CORRECTED
-    elif fails is None or all(check.passed for check in fails):
-        verdict = Verdict.FAILS
-    else:
-        verdict = Verdict.INCONCLUSIVE
-    parts = (("", holds), ("corrected: ", corrected), ("does not hold if ", fails or ()), ("to tell at all: ", needs))
-    criterion = "; ".join(f"{name}{' and '.join(map(str, checks))}" for name, checks in parts if checks)
-    return Claim(text, verdict, measured, criterion, (*holds, *corrected, *(fails or ()), *needs))
+        return Verdict.INCONCLUSIVE
+    if all(check.passed for check in holds):
+        if fails and refuted:
+            raise InputError(f"The same numbers confirm and refute {text!r}: its fails= must leave out its holds=.")
+        return Verdict.HOLDS
+    if not refuted or any(math.isnan(check.value) for check in corrected):
+        return Verdict.INCONCLUSIVE
+    if corrected and all(check.passed for check in corrected):
+        return Verdict.CORRECTED
+    return Verdict.FAILS
 
 
 @dataclass(frozen=True, repr=False)
-class Outcome(Shown):
-    """What a run returns: JSON-ready numbers (enough to draw the figure) and one verdict per claim."""
+class Outcome(Result):
+    """What a run returns: JSON-ready numbers (enough to draw the figure) and one verdict per claim.
+
+    An estimate, also where its numbers are exact: verdicts are those of the networks, data and seeds that were taken.
+    """
 
     numbers: dict[str, Any]
     claims: tuple[Claim, ...]
+    certainty = "estimate"
+
+    @property
+    def assurance(self) -> str:
+        return "An estimate: what one size and seed measured, decided by stated lines."
 
     def __repr__(self) -> str:
         return (
-            f"Outcome({len(self.numbers)} numbers, {', '.join(claim.verdict for claim in self.claims) or 'no claims'})"
+            f"Outcome({len(self.numbers)} numbers, {', '.join(claim.verdict for claim in self.claims) or 'no claims'}, "
+            f"{self.certainty})"
         )
 
     def summary(self) -> str:
-        """Each claim with its verdict, what was measured and the lines that decide."""
-        return "\n".join(
+        """Each claim with its verdict, what was measured and the lines that decide; how sure that is."""
+        lines = [
             f"{claim.verdict}: {claim.text}\n  measured: {claim.measured}\n  decided by: {claim.criterion}"
             for claim in self.claims
-        )
+        ]
+        return "\n".join([*lines, self.assurance])
 
 
 @dataclass(frozen=True)
@@ -159,6 +198,10 @@ class Experiment:
             `measure` keeps seeds apart. `progress` is called with (fraction done in [0, 1], what is being done) when
             given. Quick takes seconds.
         draw: Draws the figure from `Outcome.numbers` alone and returns it.
+        place: Where in the document: its equation, figure, theorem or section, or the part in our words, if its
+            sections have no numbers.
+        changed: By the number of a claim, from 1: which line or measure was changed after a full run, what it was
+            before and the verdict then, in a sentence.
     """
 
     id: str
@@ -166,6 +209,8 @@ class Experiment:
     title: str
     run: Callable[..., Outcome]
     draw: Callable[[dict[str, Any]], Figure]
+    place: str
+    changed: Mapping[int, str] = field(default_factory=dict)
 
     def measure(self, size: Size = "full", seed: int = 0, progress: Progress | None = None) -> Outcome:
         """`run`, with verdicts at full size only: a quick run is too small to judge.

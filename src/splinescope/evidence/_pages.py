@@ -10,10 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from .._errors import FileFormatError
-from ._experiment import DOCUMENTS, Check
-from ._registry import ids, source_of
+from ._experiment import DOCUMENTS, ROLES, Check
+from ._registry import find, ids, source_of
 
 Record = dict[str, Any]
+
+_SHARED = ("survey-fig9", "survey-lc-phases", "survey-bn-grokking", "survey-merge-away")
+_ON_SHARED = (
+    "**Not independent of each other:** `survey-fig9`, `survey-lc-phases` and, without batch norm,",
+    "`survey-bn-grokking` look at the same five trainings, and the plain networks of `survey-merge-away` are these",
+    "trainings once more. What they say of local complexity on digits without batch norm counts once.",
+)
 
 _SIZES = {"quick": "quick size: it works, which judges nothing", "full": "full size"}
 
@@ -70,14 +77,16 @@ def page(records: list[Record]) -> str:
     parts = [_HEAD]
     for r in records:
         rows = "".join(
-            f"<tr><td>{html.escape(c['text'])}</td><td class='{html.escape(c['verdict'].replace(' ', '-'))}'>"
+            f"<tr><td>{html.escape(c['text'])}{_if_any(' <em>({})</em>', html.escape(_note(r, i)))}</td>"
+            f"<td class='{html.escape(c['verdict'].replace(' ', '-'))}'>"
             f"{html.escape(c['verdict'])}</td><td>{html.escape(c['measured'])}</td>"
             f"<td>{html.escape(c['criterion'])}{_margins(c)}</td></tr>"
-            for c in r["claims"]
+            for i, c in enumerate(r["claims"], 1)
         )
         parts.append(
             f"<section id='{r['id']}'><h2>{html.escape(r['title'])}</h2>"
-            f"<p class='meta'>{html.escape(r['id'])} · {html.escape(DOCUMENTS[r['document']])} · {_SIZES[r['size']]} · "
+            f"<p class='meta'>{html.escape(r['id'])} · {html.escape(DOCUMENTS[r['document']])}"
+            f"{_if_any(': {}', html.escape(_place(r)))} · {_SIZES[r['size']]} · "
             f"seed {r['seed']} · {r['cpu_seconds']} s of CPU time · source {html.escape(_source(r))} · "
             f"<a href='{r['id']}.json'>numbers</a></p>"
             f"<table><tr><th>claim</th><th>verdict</th><th>measured</th><th>decided by</th></tr>{rows}</table>"
@@ -88,7 +97,11 @@ def page(records: list[Record]) -> str:
 
 def _margins(claim: dict[str, Any]) -> str:
     checks = [Check(**check) for check in claim.get("checks", ())]
-    lines = "".join(f"<br>{html.escape(c.name)}: {c.value:.4g}, {html.escape(c.margin)}" for c in checks)
+    lines = "".join(
+        f"<br>{_if_any('{}: ', ROLES.get(c.role or '', ''))}"
+        f"{html.escape(c.name)} {c.value:.4g}, {html.escape(c.margin)}"
+        for c in checks
+    )
     return f"<div class='meta'>{lines}</div>" if lines else ""
 
 
@@ -108,9 +121,10 @@ def summary(records: list[Record], beside: Iterable[Record] = ()) -> str:
         "# What was measured",
         "",
         "Claims of the four documents that splinescope tests, and how they came out. Written by `make evidence`; a",
-        "verdict is that of the full size alone. The second part of this page says, for each verdict, which numbers",
-        "decided it, against which line and why that line, and how far off it they were: what would have changed it.",
-        "Times are of the CPU.",
+        "verdict is that of the full size alone. The second part of this page says, for each claim by its number, what",
+        "had to lie where for it to hold, to hold as corrected, to be refuted or to be told at all, why the line is",
+        "there, and how far off it the numbers were: what would have changed the verdict. A claim that is neither",
+        "shown nor refuted is inconclusive. Times are of the CPU.",
         "",
     ]
     if old:
@@ -121,6 +135,8 @@ def summary(records: list[Record], beside: Iterable[Record] = ()) -> str:
         ]
     if missing:
         lines += [f"Not measured yet at full size: {', '.join(f'`{name}`' for name in missing)}.", ""]
+    if sum(r["id"] in _SHARED for r in records) > 1:
+        lines += [*_ON_SHARED, ""]
     lines += _on_repeated(records, again)
     for document, group in groupby(records, key=lambda r: r["document"]):
         lines += [f"## {DOCUMENTS[document]}", "", "| experiment | claim | verdict | measured |", "|---|---|---|---|"]
@@ -129,7 +145,8 @@ def summary(records: list[Record], beside: Iterable[Record] = ()) -> str:
                 name = _name(r) if i == 0 else ""
                 other = again[r["id"]]["claims"][i]["verdict"] if r["id"] in again else c["verdict"]
                 verdict = f"**{c['verdict']}**" + ("" if other == c["verdict"] else f"; again: {other}")
-                cells = (name, _cell(c["text"]), verdict, _cell(c["measured"]))
+                note = _if_any(" *({})*", _cell(_note(r, i + 1)))
+                cells = (name, f"{_cell(c['text'])}{note}", verdict, _cell(c["measured"]))
                 lines.append(f"| {' | '.join(cells)} |")
         lines.append("")
     return "\n".join([*lines, *_lines_table(records)])
@@ -176,19 +193,35 @@ def _name(record: Record) -> str:
     mark = "" if is_current(record) else " †"
     source = f", source `{record['source']}`" if record.get("source") else ""
     size = "" if record["size"] == "full" else f", {record['size']}"
-    title = f". {_cell(record['title'])}" if record.get("title") else ""
-    return f"`{record['id']}`{mark}{size}, seed {record['seed']}, {record['cpu_seconds']:.0f} s{source}{title}"
+    title = _if_any(". {}", _cell(record.get("title") or ""))
+    place = _if_any(" *({})*", _cell(_place(record)))
+    return f"`{record['id']}`{mark}{size}, seed {record['seed']}, {record['cpu_seconds']:.0f} s{source}{title}{place}"
+
+
+def _place(record: Record) -> str:
+    """Of the experiment as it is now: a place that is named better belongs to results that are there already."""
+    return find(record["id"]).place if record["id"] in ids() else ""
+
+
+def _note(record: Record, number: int) -> str:
+    note = find(record["id"]).changed.get(number, "") if record["id"] in ids() else ""
+    return _if_any("Changed after a full run: {}.", note)
+
+
+def _if_any(form: str, text: str) -> str:
+    return form.format(text) if text else ""
 
 
 def _lines_table(records: list[Record]) -> list[str]:
-    columns = ("experiment", "number", "measured", "line", "margin", "why this line")
+    columns = ("experiment", "claim", "role", "number", "measured", "line", "margin", "why this line")
     head = ["## What would have changed the verdicts", "", f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     rows = []
     for r in records:
-        checks = [Check(**check) for claim in r["claims"] for check in claim.get("checks", ())]
-        for i, c in enumerate(checks):
+        checks = [(n, Check(**check)) for n, claim in enumerate(r["claims"], 1) for check in claim.get("checks", ())]
+        for i, (n, c) in enumerate(checks):
             name, line = f"`{r['id']}`" if i == 0 else "", f"{_cell(c.sense)} {c.line:.4g}"
-            cells = (name, _cell(c.name), f"{c.value:.4g}", line, c.margin, _cell(c.reason))
+            role = ROLES.get(c.role or "", "")
+            cells = (name, str(n), role, _cell(c.name), f"{c.value:.4g}", line, c.margin, _cell(c.reason))
             rows.append(f"| {' | '.join(cells)} |")
     return [*head, *rows, ""] if rows else []
 

@@ -111,7 +111,8 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                         "<",
                         0.5,
                         "half a decade is the step of the rates tried",
-                    )
+                    ),
+                    Check("lower end of the 95% interval of the gain, decades", all_low, "<", 0.0, "no gain is sure"),
                 ],
             ),
             judged(
@@ -146,4 +147,11 @@ def draw(numbers: dict[str, Any]) -> Figure:
     return figure
 
 
-EXPERIMENT = Experiment("meanfield-fig3", "meanfield", "Figure 3: the first step, and the learning rate", run, draw)
+EXPERIMENT = Experiment(
+    "meanfield-fig3",
+    "meanfield",
+    "Figure 3: the first step, and the learning rate",
+    run,
+    draw,
+    place="Figure 3; section 4.3",
+)
