@@ -56,8 +56,10 @@ def tessellate(
 
     On each tile every value in the network is affine, so its values at the tile's corners are all there is to
     know: the corners go through the real torch ops in float64, and each non-linearity cuts the tiles along its
-    units' folds. Exact up to float64 rounding and `rtol`. The tiles, their order and their labels do not depend on
-    `threads`, `chunk_bytes` or `rows`; with plain rows no bit does. The model is not changed.
+    units' folds. Exact up to float64 rounding and `rtol`. With plain rows no bit depends on `threads` or `chunk_bytes`.
+    With a tolerance above rounding, as by default, the tiles, their order and their labels do not depend on `rows`
+    either; at `rtol=0` rounding decides what is zero, and each kind of rows is rounded in its own way. The model is not
+    changed.
 
     Args:
         model: A torch module (in eval mode if it has batch norm or dropout), or the result of `trace` or `load`.
