@@ -9,9 +9,10 @@ import hashlib
 import io
 import os
 import pickle
-from collections.abc import Callable, Generator, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, nullcontext
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,6 +21,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from ._checks import check_whole, require
+from ._cluster import dask_backend, on_dask
 from ._errors import FileFormatError, SplinescopeError
 from ._files import replacing
 
@@ -70,10 +72,8 @@ def share(
         left = [i for i in range(len(items)) if i not in done]
         if not left:
             return
-        calls = (joblib.delayed(_numbered)(work, i, items[i]) for i in left)
         try:
-            results = _as_they_come(joblib, workers)(calls)
-            with closing(results) if isinstance(results, Generator) else nullcontext():
+            with _started(joblib, work, items, left, workers, attempt) as results:
                 for i, result in results:
                     done.add(i)
                     if place is not None and is_finished(result):
@@ -86,12 +86,32 @@ def share(
                 raise SplinescopeError(f"A worker process died twice; not done: {lost}.{kept}") from error
 
 
-def _as_they_come(joblib: Any, workers: int) -> Any:
-    """A `joblib.Parallel` that hands results back one by one; all at the end by backends that cannot (ray's)."""
+@contextmanager
+def _started(
+    joblib: Any, work: Callable[..., R], items: Sequence[tuple[Any, ...]], chosen: Sequence[int], workers: int,
+    attempt: int,
+) -> Iterator[Iterable[tuple[int, R]]]:  # fmt: skip
+    """(i, work(*items[i])) of the chosen items, one by one as they come, or all at the end by backends like ray's.
+
+    The rest is cancelled when the block ends early, without a word: that is meant.
+    """
+    backend = dask_backend(joblib)
+    if backend is not None:
+        results: Any = on_dask(backend, work, items, chosen, alone=attempt == 2)
+    else:
+        calls = (joblib.delayed(_numbered)(work, i, items[i]) for i in chosen)
+        try:
+            parallel = joblib.Parallel(n_jobs=workers, return_as="generator_unordered")
+        except ValueError:  # the backend's
+            parallel = joblib.Parallel(n_jobs=workers)
+        results = parallel(calls)
     try:
-        return joblib.Parallel(n_jobs=workers, return_as="generator_unordered")
-    except ValueError:  # the backend's
-        return joblib.Parallel(n_jobs=workers)
+        yield results
+    finally:
+        if isinstance(results, Generator):
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message=".*tasks.*(not used|cancelled)")
+                results.close()
 
 
 def call_each(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import sys
 from pathlib import Path
 
 import joblib
@@ -37,7 +38,7 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class _Sequential:
-    delayed = staticmethod(joblib.delayed)
+    delayed, parallel = staticmethod(joblib.delayed), joblib.parallel
 
     @staticmethod
     def Parallel(n_jobs: int, return_as: str):
@@ -184,17 +185,45 @@ def test_a_limit_stops_all_parts_and_gives_what_they_found(
     assert_same_tiling(one, ss.tessellate(network, SQUARE, workers=2, folder=tmp_path))
 
 
-def test_the_same_call_runs_on_dask(network: ss.SplineNetwork) -> None:
-    distributed = pytest.importorskip("distributed")
-    dask = pytest.importorskip("dask")
+@pytest.fixture(scope="module")
+def cluster():
+    """A client of two dask processes, in whose scheduler one death of a task's worker is enough."""
+    distributed, dask = pytest.importorskip("distributed"), pytest.importorskip("dask")
+    patient = {"distributed.comm.timeouts.connect": "240s"}  # with a busy machine
     with (
-        dask.config.set({"distributed.comm.timeouts.connect": "240s"}),  # of a busy machine
-        distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
-        distributed.Client(cluster),
-        joblib.parallel_config(backend="dask"),
+        dask.config.set({"distributed.scheduler.allowed-failures": 0, **patient}),
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
     ):
-        parted = ss.tessellate(network, SQUARE, workers=1)
+        yield client
+
+
+def test_the_same_call_runs_in_the_processes_of_a_dask_cluster(network: ss.SplineNetwork, cluster) -> None:
+    with joblib.parallel_config(backend="dask"):
+        parted = ss.tessellate(network, SQUARE, workers=2)
     assert_same_tiling(ss.tessellate(network, SQUARE), parted)
+    read = cluster.run(lambda: len(sys.modules["splinescope.tiling._parts"]._READ))
+    assert list(read.values()) == [1, 1], "each process has read the network once"
+    assert not _parts._READ
+
+
+@pytest.mark.timeout(240)
+def test_a_dask_worker_that_dies_is_tried_once_more_then_named_and_nothing_else_is_lost(
+    tmp_path: Path, cluster
+) -> None:
+    mark, common = str(tmp_path / "died"), np.arange(1000)
+    with joblib.parallel_config(backend="dask"):
+        again = _parallel.share(dying.once, [(i, mark, common) for i in range(6)], list("abcdef"), workers=2)
+        assert sorted((i, int(result["number"][0])) for i, result in again) == [(i, i) for i in range(6)]
+        with pytest.raises(ss.SplinescopeError, match=r"died twice; not done: b\.") as died:
+            list(_parallel.share(dying.always, [(i,) for i in range(6)], list("abcdef"), workers=2, folder=tmp_path))
+    assert "the same call goes on from there" in str(died.value)
+    assert sorted(file.stem for file in tmp_path.glob("*.npz")) == list("acdef")
+
+
+def test_what_work_raises_on_dask_is_raised_here(cluster) -> None:
+    with joblib.parallel_config(backend="dask"), pytest.raises(ZeroDivisionError):
+        list(_parallel.share(divmod, [(1, 1), (1, 0)], ["a", "b"], workers=2))
 
 
 def test_a_backend_that_gives_all_results_at_the_end_will_do(network: ss.SplineNetwork) -> None:
