@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import resource
 import sys
+import warnings
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import joblib
@@ -133,6 +136,86 @@ def test_processes_give_the_tiling_of_one_and_a_second_run_resumes(
     assert len(calls) == 1
 
 
+def test_a_folder_with_parts_of_other_weights_gives_the_tiling_of_these(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_this_process(monkeypatch)
+    for seed in (0, 1):
+        torch.manual_seed(seed)
+        model = nn.Sequential(nn.Linear(2, 9), nn.ReLU(), nn.Linear(9, 1))
+        parted = ss.tessellate(model, SQUARE, workers=1, folder=tmp_path)
+        assert_same_tiling(ss.tessellate(model, SQUARE), parted)
+
+
+def test_another_number_of_workers_goes_on_with_the_parts_that_are_there(
+    network: ss.SplineNetwork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_this_process(monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        ss.tessellate(network, SQUARE, workers=2, folder=tmp_path, progress=stop)
+    told: list[str] = []
+    for workers in (3, 1):
+        parted = ss.tessellate(
+            network, SQUARE, workers=workers, folder=tmp_path, progress=lambda _, now: told.append(now)
+        )
+    assert [now.partition(",")[0] for now in told[:9]] == [f"{i + 1} of 9 parts" for i in range(9)]
+    assert len(list(tmp_path.glob("*.npz"))) == 9, "none is made for another split"
+    assert_same_tiling(ss.tessellate(network, SQUARE), parted)
+
+
+def test_threads_are_those_of_each_process(network: ss.SplineNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_this_process(monkeypatch)
+    seen: list[int] = []
+    run = _parts.Work.run
+    monkeypatch.setattr(_parts.Work, "run", lambda work, threads: seen.append(threads) or run(work, threads))
+    one = ss.tessellate(network, SQUARE, workers=1)
+    assert set(seen) == {1}
+    seen.clear()
+    assert_same_tiling(one, ss.tessellate(network, SQUARE, workers=1, threads=2))
+    assert set(seen) == {2}
+
+
+def test_parts_that_are_not_done_are_named_by_number_and_place(
+    network: ss.SplineNetwork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_this_process(monkeypatch)
+
+    def dies(*item):
+        raise BrokenProcessPool
+
+    monkeypatch.setattr(_parts, "_tile_part", dies)
+    with pytest.raises(ss.SplinescopeError) as died:
+        ss.tessellate(network, SQUARE, workers=1)
+    assert re.search(
+        r"not done: part 1 of 4 \(in slice coordinates \(-3, .*\) to \(.*\)\), part 2 of 4", str(died.value)
+    )
+    assert not re.search("[0-9a-f]{12}", str(died.value))
+
+
+def test_a_folder_that_is_none_is_refused_by_its_name(network: ss.SplineNetwork, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    for folder, words in (
+        (file, "folder must be .*: a file of that name is there"),
+        (file / "below", "folder must be a folder that exists or can be made, got .*: Not a directory"),
+        (123, "folder must be the name of a folder, got int"),
+    ):
+        with pytest.raises(ss.InputError, match=words):
+            ss.tessellate(network, SQUARE, workers=2, folder=folder)
+        with pytest.raises(ss.InputError, match=words):
+            ss.tiling.tessellate_each(network, [SQUARE], workers=2, folder=folder)
+
+
+def test_work_that_is_given_up_is_cancelled_without_a_word(tmp_path: Path) -> None:
+    mark = str(tmp_path / "there")
+    Path(mark).touch()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        results = _parallel.share(dying.once, [(i, mark) for i in range(40)], [str(i) for i in range(40)], workers=2)
+        next(results)
+        results.close()
+
+
 def test_a_worker_that_dies_is_tried_once_more_then_named(tmp_path: Path) -> None:
     mark = str(tmp_path / "died")
     results = _parallel.share(dying.once, [(i, mark) for i in range(3)], ["a", "b", "c"], workers=2)
@@ -156,7 +239,9 @@ def test_what_is_finished_survives_ctrl_c_a_full_disk_and_a_damaged_file_is_name
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, hard))
     try:
-        with pytest.raises(ss.SplinescopeError, match=r"cannot take .*part2of9.*goes on from there"):
+        with pytest.raises(
+            ss.SplinescopeError, match=r"cannot take part 2 of 9 .*large\. What was .* goes on from there"
+        ):
             ss.tessellate(network, SQUARE, workers=2, folder=tmp_path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -76,7 +76,7 @@ def tessellate(
         time_limit: Stop with `LimitReached` after this many seconds.
         progress: None: a bar on a terminal, a line in a notebook or a log, once it takes over three seconds; True: a
             bar at once; False: nothing; or a function of (share of the domain finished, tiles so far).
-        threads: How many threads cut tiles; all cores by default.
+        threads: How many threads cut tiles; all cores by default. With workers, those of each process; one by default.
         chunk_bytes: Memory for the rows of one chunk of tiles (8 times as much for a basis of factored rows).
         rows: How values are carried: "plain", one row per vertex; "factored", all rows of a chunk as combinations of a
             few, which pays where many layers are wide; "auto" chooses by the sizes of network and slice: engine page.
@@ -84,7 +84,7 @@ def tessellate(
             ray): the domain is split into parts, each is tiled on its own and the seams are taken out again.
             The same tiles and walls, in another order; worth it from some seconds of work.
         folder: With workers, where finished parts are kept: the same call, made again, goes on from there, whatever
-            ended the first one.
+            ended the first one; by another number of workers too, in the parts that the first one split it into.
         out: A file to write the tiling to, as `Tiling.save` does; what is returned is mapped from it. Lines and planes
             are written as their parts are finished; memory holds a table of the vertices, and pages of the files that
             are being read, which the system may take back (ten million tiles: some 1.2 GB). A max-pool and
@@ -126,7 +126,7 @@ def tessellate(
     if workers is not None:
         check_whole(workers, "workers")
         tiling, stopped = _by_parts(
-            network, program, view, rtol, rows, chunk_bytes, progress, workers, folder, max_tiles, time_limit
+            network, program, view, rtol, rows, chunk_bytes, progress, workers, folder, max_tiles, time_limit, threads
         )
         if stopped is not None:
             raise LimitReached(f"{stopped}; {tiling.count} tiles were finished.", tiling)
@@ -216,13 +216,13 @@ def _in_memory(tiling: Tiling) -> Tiling:
 def _by_parts(
     network: SplineNetwork, program: Program, view: Slice, rtol: float, rows: str, chunk_bytes: int,
     progress: Progress | bool | None, workers: int, folder: str | os.PathLike[str] | None,
-    max_tiles: int | None, time_limit: float | None,
+    max_tiles: int | None, time_limit: float | None, threads: int | None,
 ) -> tuple[Tiling, str | None]:  # fmt: skip
     """`tessellate` by several processes; and which limit stopped it, if one did."""
     with telling(progress, "tiling") as report:
         leaves, stopped = leaves_by_parts(
             network, program, view, rtol=rtol, rows=rows, chunk_bytes=chunk_bytes, workers=workers, folder=folder,
-            report=report, max_tiles=max_tiles, time_limit=time_limit,
+            report=report, threads=threads, max_tiles=max_tiles, time_limit=time_limit,
         )  # fmt: skip
     complete = stopped is None
     mesh = closed_seams(assemble(leaves, view.domain), program, complete)
