@@ -82,7 +82,8 @@ def tessellate(
             few, which pays where many layers are wide; "auto" chooses by the sizes of network and slice: engine page.
         workers: Share the work between so many processes (by joblib, whose `parallel_config` may send it to dask or
             ray): the domain is split into parts, each is tiled on its own and the seams are taken out again.
-            The same tiles and walls, in another order; worth it from some seconds of work.
+            The same tiles and walls, in another order. A process costs some 5 CPU seconds before it cuts (importing
+            torch, reading the network): two are worth it from about 10 seconds of work on.
         folder: With workers, where finished parts are kept: the same call, made again, goes on from there, whatever
             ended the first one; by another number of workers too, in the parts that the first one split it into.
         out: A file to write the tiling to, as `Tiling.save` does; what is returned is mapped from it. Lines and planes
