@@ -85,6 +85,20 @@ def mean_width(n: Numbers) -> None:
         assert math.sqrt(0.5) - 1e-6 <= row["singular value"] <= 1 + 1e-12
 
 
+def decomposed_fig2(n: Numbers) -> None:
+    """Without biases the scale of weights is a factor of the output: it changes no rank."""
+    for he, default in zip(n["results"]["He, no bias"], n["results"]["default, no bias"], strict=True):
+        assert he["ranks"] == default["ranks"]
+        np.testing.assert_allclose(he["effective"], default["effective"], rtol=1e-6)
+
+
+def decomposed_fig6(n: Numbers) -> None:
+    """By Cauchy and Schwarz 99% of a unit's energy are on no fewer inputs than .99^2 of its participation ratio."""
+    for row in n["rows"]:
+        assert shares([row["negligible"], row["zero"]])
+        assert row["negligible"] <= 1 - 0.99**2 * row["participation"] + 1e-9
+
+
 def decomposed_fig5(n: Numbers) -> None:
     angles = [(r["angle"], r["predicted"]) for r in n["rows"] if r["kind"] == "RC + RS"]
     assert all(abs(angle - predicted) < 3 for angle, predicted in angles)
@@ -334,7 +348,9 @@ def eccentricity(n: Numbers) -> None:
 LAWS: dict[str, Callable[[Numbers], None]] = {
     "decomposed-cor4": cor4,
     "decomposed-fig1": rescaling,
+    "decomposed-fig2": decomposed_fig2,
     "decomposed-fig5": decomposed_fig5,
+    "decomposed-fig6": decomposed_fig6,
     "decomposed-init": decomposed_init,
     "decomposed-lemma2": lemma2,
     "decomposed-mean-width": mean_width,
