@@ -277,7 +277,7 @@ def self_similarity(n: Numbers) -> None:
         for row in rows:
             assert row["cuts"][0] <= (6 if "3-D" in kind else 8)
             assert (np.diff(row["tiles"]) >= 0).all()
-            assert shares([*row["distance"], *row["compared"]])
+            assert shares([*row["distance"], *row["compared"], *row["unrelated distance"], *row["one cut more"]])
 
 
 def manifold_law(n: Numbers) -> None:
