@@ -313,6 +313,19 @@ def deep_initialization(n: Numbers) -> None:
         own, normed = (n["cells"][f"convolutional|{depth}|{start}"] for start in ("placed", "batch norm"))
         np.testing.assert_allclose(own["spread"], normed["spread"], rtol=1e-2)
         assert all(1 <= value <= 12 for value in own["spread"])
+    for cell in n["cells"].values():
+        assert cell["inside"] == (cell["tried"][0] < cell["rate"] < cell["tried"][-1])
+
+
+def test_a_rate_is_chosen_between_worse_ones_a_factor_of_two_apart() -> None:
+    from splinescope.evidence.essay_initialization_deep import RATES, chosen_rate
+
+    for best in range(1, 15):
+        tried = chosen_rate(RATES, lambda rate, best=best: abs(math.log2(rate) + best))
+        rates = sorted(tried)
+        found = min(tried, key=lambda rate: tried[rate])
+        assert found == 2.0**-best
+        assert {found / 2, found * 2} <= set(rates)
 
 
 def depth_curvature(n: Numbers) -> None:
