@@ -119,8 +119,8 @@ def _claims(rows: list[dict[str, Any]]) -> tuple[Claim, ...]:
             fails=[Check("lower end of that interval", low, ">", 1.0, "the boundary is more curved")],
         ),
         gain(
-            "Some beta below 1 classifies unseen points better than the network itself (refuted where a gain of a point "
-            "in a hundred is ruled out).",
+            "Some beta below 1 classifies unseen points better than the network itself (refuted where a gain of a "
+            "point in a hundred is ruled out).",
             "right",
             "accuracy",
         ),
