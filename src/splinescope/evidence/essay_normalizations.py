@@ -124,4 +124,7 @@ EXPERIMENT = Experiment(
     run,
     draw,
     place="the part on other normalisations",
+    changed={
+        2: "of layer and RMS norm alone: does not hold",
+    },
 )
