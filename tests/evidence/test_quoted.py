@@ -52,10 +52,8 @@ QUOTED = {
         *("0.56", "1.49", "0.031", "0.010", "0.465", "0.980", "6.7%", "94.4%"),
     ),
     ("open_questions/self_similarity.md", "survey-self-similarity"): (
-        "0.48",
-        "0.02 (0.01 to 0.03)",
-        "0.04 (0.02 to 0.05)",
-        "0.03 (0.02 to 0.04)",
+        *("0.48", "0.014 and 0.015", "-0.005 to +0.005", "0.016 and 0.015", "-0.002 to +0.005", "0.028 and 0.027"),
+        *("0.021 and 0.018", "-0.005 to +0.011", "0.051 to 0.066"),
     ),
     ("open_questions/batch_size.md", "essay-fidelity"): ("-0.758", "-0.789", "-0.726"),
     ("open_questions/batch_size.md", "essay-fidelity-tells"): (
