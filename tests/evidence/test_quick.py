@@ -87,6 +87,7 @@ def mean_width(n: Numbers) -> None:
 
 def decomposed_fig2(n: Numbers) -> None:
     """Without biases the scale of weights is a factor of the output: it changes no rank."""
+    ranks(n)
     for he, default in zip(n["results"]["He, no bias"], n["results"]["default, no bias"], strict=True):
         assert he["ranks"] == default["ranks"]
         np.testing.assert_allclose(he["effective"], default["effective"], rtol=1e-6)
@@ -94,6 +95,7 @@ def decomposed_fig2(n: Numbers) -> None:
 
 def decomposed_fig6(n: Numbers) -> None:
     """By Cauchy and Schwarz 99% of a unit's energy are on no fewer inputs than .99^2 of its participation ratio."""
+    activity(n)
     for row in n["rows"]:
         assert shares([row["negligible"], row["zero"]])
         assert row["negligible"] <= 1 - 0.99**2 * row["participation"] + 1e-9
@@ -582,10 +584,8 @@ LAWS: dict[str, Callable[[Numbers], None]] = {
     "survey-tile-counts": tile_counts,
     "survey-fig8": fig8,
     "survey-fig10": fig10,
-    "decomposed-fig2": ranks,
     "decomposed-fig2-fashion": ranks,
     "decomposed-fig3": odd_point,
-    "decomposed-fig6": activity,
     "decomposed-tree": bisection,
     "essay-batch-size": batch_size,
     "essay-initialization": initialization,
