@@ -22,16 +22,19 @@ QUOTED = {
     ("generative.md", "survey-eq10"): ("2.4e-11", "3.6e-15", "126"),
     ("generative.md", "survey-fig10"): ("264", "341", "1.2e-12", "1.2e-15", "-1.0049", "-1.0159", "-0.9939"),
     ("generative.md", "survey-magnet"): ("0.841", "1.16", "0.044", "2.25", "4.22", "288", "951", "0.816", "123", "203"),
-    ("generative.md", "survey-fig12"): ("0.73", "0.54", "0.32", "0.10", "0.84", "0.81"),
+    ("generative.md", "survey-fig12"): (
+        *("-2.60", "-3.68", "-4.95", "-6.87", "0.73", "0.53", "0.33", "0.10", "2.09 to 2.62", "-2.07", "-1.95"),
+        *("0.38 to 0.93", "0.81", "0.80", "-0.07 to 0.22", "5 of 12", "0.26"),
+    ),
     ("generative.md", "survey-fig11-mini"): ("1.752", "2.037", "49.2%", "33.7%", "1.972", "2.233", "10.3%", "2.254"),
     ("landscape.md", "survey-piecewise-quadratic"): ("4.4e-15", "1.5e-07", "4.7e+07"),
     ("landscape.md", "survey-resnet-conditioning"): ("2.70", "3.28"),
     ("representation.md", "decomposed-thm3"): ("3.81", "5.41", "7.36", "11.94", "17.39", "26.86"),
     ("representation.md", "decomposed-fig2"): (
-        *("113 to 116", "14 to 22", "11 to 22", "11 to 19", "1 to 1", "0.998", "0.104", "0.101"),
-        *("-0.16 to 0.54", "2.32 to 2.99"),
+        *("113 to 116", "11 to 22", "11 to 19", "1 to 1", "0.998", "0.104", "0.101", "differ by 0 at most"),
+        "2.32 to 2.99",
     ),
-    ("representation.md", "decomposed-init"): ("29 steps against 26", "-11.1", "+5.5"),
+    ("representation.md", "decomposed-init"): ("28 steps against 25", "-11.8", "+6.0"),
     ("representation.md", "decomposed-fig1"): ("0.935",),
     ("representation.md", "decomposed-mean-width"): ("20 ", "0.711 to 0.862", "0.606 to 0.662"),
     ("meanfield.md", "meanfield-fig2"): ("21.4", "13.9", "26", "10.2", "4.06", "17.1"),
@@ -39,7 +42,7 @@ QUOTED = {
     ("complexity.md", "survey-bn-grokking"): ("1.90", "1.79", "2.00", "0.40", "0.33", "0.47", "0.93", "0.82", "1.03"),
     ("smooth.md", "survey-language-models"): (
         *("0.61 to 0.73", "0.68 to 0.84", "0.88 to 0.91", "0.60 to 0.66", "0.62 to 0.79", "0.52 to 0.62"),
-        *("0.87 to 0.99", "0.31 to 0.62", "0.69 to 0.84", "0.56 to 0.65"),
+        *("0.87 to 0.99", "0.31 to 0.62", "0.69 to 0.84", "0.56 to 0.65", "1.00 to 1.15"),
     ),
     ("smooth.md", "survey-steering"): ("0.34", "0.29 to 0.40", "+0.001", "-0.001 to +0.002", "-0.011 to +0.013"),
     ("complexity.md", "survey-fig9"): ("0.54", "0.46", "0.62"),
@@ -49,10 +52,8 @@ QUOTED = {
         *("0.56", "1.49", "0.031", "0.010", "0.465", "0.980", "6.7%", "94.4%"),
     ),
     ("open_questions/self_similarity.md", "survey-self-similarity"): (
-        "0.48",
-        "0.02 (0.01 to 0.03)",
-        "0.04 (0.02 to 0.05)",
-        "0.03 (0.02 to 0.04)",
+        *("0.48", "0.014 and 0.015", "-0.005 to +0.005", "0.016 and 0.015", "-0.002 to +0.005", "0.028 and 0.027"),
+        *("0.021 and 0.018", "-0.005 to +0.011", "0.051 to 0.066"),
     ),
     ("open_questions/batch_size.md", "essay-fidelity"): ("-0.758", "-0.789", "-0.726"),
     ("open_questions/batch_size.md", "essay-fidelity-tells"): (
@@ -74,10 +75,16 @@ QUOTED = {
     ),
     ("open_questions/depth.md", "essay-depth-curvature"): ("+0.34", "+0.05", "+0.62", "-0.28", "-0.52", "-0.05"),
     ("open_questions/batch_norm_early.md", "survey-merge-away"): (
-        *("147 to", "18.4", "17.4 to 19.4", "1.41 to 1.71", "2.86 to 4.18", "11.9", "0.989", "0.991", "0.986"),
+        *("147 to", "18.4", "17.4 to 19.4", "1.41 to 1.71", "2.86 to 4.18", "11.9", "0.988", "0.987", "0.985"),
     ),
     ("open_questions/migration.md", "survey-migration"): ("0.97", "1.02", "0.47", "3.22"),
-    ("open_questions/initialization.md", "essay-initialization-deep"): ("0.41 to 0.68", "2.00 to 3.70", "0.95 to 1.13"),
+    ("open_questions/initialization.md", "essay-initialization-deep"): (
+        "0.40 to 0.76",
+        "0.55 to 0.84",
+        "2.06 to 4.74",
+        "0.92 to 1.46",
+        "0.98 to 1.06",
+    ),
 }
 """Page and experiment: what the page quotes of it."""
 

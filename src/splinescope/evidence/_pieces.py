@@ -39,7 +39,7 @@ LONG: dict[str, tuple[str, ...]] = {
     "essay-fidelity": ("essay_fidelity._train", "essay_fidelity._flips"),
     "essay-fidelity-tells": ("essay_fidelity_tells.trained",),
     "essay-initialization": ("essay_initialization._train",),
-    "essay-initialization-deep": ("essay_initialization_deep._train",),
+    "essay-initialization-deep": ("essay_initialization_deep._cell",),
     "meanfield-gathering": ("meanfield_gathering._shares",),
     "survey-bn-grokking": ("_grokking.train",),
     "survey-fig6": ("survey_fig6._trained",),

@@ -15,6 +15,9 @@ from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
 from ._figures import subplots
 from ._intervals import interval
 
+FIRST = 10
+"""The readout alone (claim 3) was first tried on seeds 0 to 2, and those up to 9 were seen since: others are judged."""
+
 PARTS = ("all layers", "readout only")
 """What is trained."""
 
@@ -22,9 +25,9 @@ PARTS = ("all layers", "readout only")
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
     n, steps, seeds = 300, 60, 2 if size == "quick" else 10
     runs = []
-    for i in range(seeds):
+    for i in range(FIRST, FIRST + seeds):
         if progress is not None:
-            progress(i / seeds, f"seed {i}")
+            progress((i - FIRST) / seeds, f"seed {i}")
         runs.append(_one(n, steps, torch.Generator().manual_seed(100 * seed + i)))
     worst = max(r["identity_error"] for r in runs)
     saved = {part: np.array([r["steps"][part]["he"] - r["steps"][part]["own"] for r in runs]) for part in PARTS}
@@ -140,10 +143,10 @@ EXPERIMENT = Experiment(
     draw,
     place="closing section, the discussion of initialisation by data (claims 1 and 2)",
     changed={
-        2: "no saving beyond chance counted as a refutation: does not hold; now a loss must be sure",
-        3: (
-            "added after the claim before it had been measured, and first looked at on three of the ten seeds that are "
-            "counted here; the other seven were new"
+        2: (
+            "no saving beyond chance counted as a refutation: does not hold; now a loss must be sure, and seeds 10 "
+            "to 19 are judged instead of 0 to 9: inconclusive on those"
         ),
+        3: "found on seeds 0 to 2, which were among the ten that were judged: holds; now on seeds 10 to 19",
     },
 )
