@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import resource
 import sys
 import warnings
+from collections.abc import Iterator
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
+from typing import Any
 
 import joblib
 import numpy as np
@@ -270,46 +273,43 @@ def test_a_limit_stops_all_parts_and_gives_what_they_found(
     assert_same_tiling(one, ss.tessellate(network, SQUARE, workers=2, folder=tmp_path))
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    """A client of two dask processes, in whose scheduler one death of a task's worker is enough."""
+@contextlib.contextmanager
+def dask_client(**kind: Any) -> Iterator[Any]:
+    """A client of a dask cluster of its own, in whose scheduler one death of a task's worker is enough."""
     distributed, dask = pytest.importorskip("distributed"), pytest.importorskip("dask")
     patient = {"distributed.comm.timeouts.connect": "240s"}  # with a busy machine
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 0, **patient}),
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        distributed.LocalCluster(threads_per_worker=1, dashboard_address=None, **kind) as cluster,
         distributed.Client(cluster) as client,
+        joblib.parallel_config(backend="dask"),
     ):
         yield client
 
 
-@pytest.mark.timeout(600)  # two processes import torch
-def test_the_same_call_runs_in_the_processes_of_a_dask_cluster(network: ss.SplineNetwork, cluster) -> None:
-    _parts._READ.clear()
-    with joblib.parallel_config(backend="dask"):
-        parted = ss.tessellate(network, SQUARE, workers=2)
-    assert_same_tiling(ss.tessellate(network, SQUARE), parted)
-    read = cluster.run(lambda: len(getattr(sys.modules.get("splinescope.tiling._parts"), "_READ", ())))
-    assert max(read.values()) == 1, "a process of the cluster has read the network"
-    assert not _parts._READ, "this one has not"
-
-
-@pytest.mark.timeout(240)
-def test_a_dask_worker_that_dies_is_tried_once_more_then_named_and_nothing_else_is_lost(
-    tmp_path: Path, cluster
+@pytest.mark.timeout(600)  # two processes import torch; both laws in one test, so that two are enough
+def test_processes_of_a_dask_cluster_give_the_same_tiling_and_lose_nothing_else_when_one_dies(
+    network: ss.SplineNetwork, tmp_path: Path
 ) -> None:
-    mark, common = str(tmp_path / "died"), np.arange(1000)
-    with joblib.parallel_config(backend="dask"):
-        again = _parallel.share(dying.once, [(i, mark, common) for i in range(6)], list("abcdef"), workers=2)
+    """A worker that dies is tried once more, then named."""
+    _parts._READ.clear()
+    mark, common, names = str(tmp_path / "died"), np.arange(1000), list("abcdef")
+    with dask_client(n_workers=2, processes=True) as client:
+        parted = ss.tessellate(network, SQUARE, workers=2)
+        read = client.run(lambda: len(getattr(sys.modules.get("splinescope.tiling._parts"), "_READ", ())))
+        again = _parallel.share(dying.once, [(i, mark, common) for i in range(6)], names, workers=2)
         assert sorted((i, int(result["number"][0])) for i, result in again) == [(i, i) for i in range(6)]
         with pytest.raises(ss.SplinescopeError, match=r"died twice; not done: b\.") as died:
-            list(_parallel.share(dying.always, [(i,) for i in range(6)], list("abcdef"), workers=2, folder=tmp_path))
+            list(_parallel.share(dying.always, [(i,) for i in range(6)], names, workers=2, folder=tmp_path))
     assert "the same call goes on from there" in str(died.value)
     assert sorted(file.stem for file in tmp_path.glob("*.npz")) == list("acdef")
+    assert max(read.values()) == 1, "a process of the cluster has read the network"
+    assert not _parts._READ, "this one has not"
+    assert_same_tiling(ss.tessellate(network, SQUARE), parted)
 
 
-def test_what_work_raises_on_dask_is_raised_here(cluster) -> None:
-    with joblib.parallel_config(backend="dask"), pytest.raises(ZeroDivisionError):
+def test_what_work_raises_on_dask_is_raised_here() -> None:
+    with dask_client(n_workers=1, processes=False), pytest.raises(ZeroDivisionError):
         list(_parallel.share(divmod, [(1, 1), (1, 0)], ["a", "b"], workers=2))
 
 
