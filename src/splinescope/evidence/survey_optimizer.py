@@ -290,7 +290,8 @@ EXPERIMENT = Experiment(
     changed={
         1: (
             "rivals have rates tuned for each budget from wider grids, and the intervals of a refutation share 5%, "
-            "which each had for itself; verdict then: holds"
+            "which each had for itself; verdict then: holds; rates are still factors of 3 apart, so that Adam's 0.02, "
+            "between two of them, was not tried"
         ),
         2: (
             "the intervals of a refutation share 5%, which each had for itself, and losses are those after the step; "
