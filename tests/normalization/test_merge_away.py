@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -90,6 +93,99 @@ def test_a_norm_without_a_neighbour_stays_as_an_affine_layer_that_is_trained():
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
     merge_batchnorm_(net, optimizer=optimizer)
     assert {id(p) for group in optimizer.param_groups for p in group["params"]} == {id(p) for p in net.parameters()}
+
+
+def sequences() -> tuple[nn.Sequential, torch.Tensor]:
+    """Batch norm whose channels are as many as the features of the layer before it, and another axis."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Flatten(), nn.Linear(64, 3))
+    return net, 3 * torch.randn(64, 8, 8) + torch.arange(8)[:, None]
+
+
+def trained_on(net: nn.Module, x: torch.Tensor, optimizer: torch.optim.Optimizer) -> torch.Tensor:
+    """Outputs in evaluation mode after a few steps of training."""
+    for _ in range(5):
+        optimizer.zero_grad()
+        net(x).square().mean().backward()
+        optimizer.step()
+    with torch.no_grad():
+        before = net.eval()(x)
+    net.train()
+    return before
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_the_function_stays_where_norms_act_on_sequences(given):
+    net, x = sequences()
+    optimizer = torch.optim.Adam(net.parameters(), 1e-2)
+    schedule = MergeAway(net, optimizer, at=5, x=x if given else None)
+    before = trained_on(net, x, optimizer)
+    assert schedule.step(5)
+    assert net.training
+    assert not any(isinstance(m, nn.BatchNorm1d) for m in net.modules())
+    torch.testing.assert_close(net(x), before, atol=1e-5, rtol=1e-5)
+
+
+def test_it_keeps_a_few_rows_until_it_has_merged_and_copies_keep_none():
+    net, x = sequences()
+    optimizer = torch.optim.SGD(net.parameters(), 1e-3)
+    schedule = MergeAway(net, optimizer, at=1)
+    trained_on(net, x, optimizer)
+    assert len(schedule._seen._given[0][0]) < 10
+    twin = pickle.loads(pickle.dumps(copy.deepcopy(net)))
+    twin(x)
+    (kept,) = twin._forward_pre_hooks.values()
+    assert kept.__self__._given is None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ss.trace(net.eval(), x)  # nothing is said of a hook that only watches
+    schedule.step(1)
+    assert not net._forward_pre_hooks
+    assert schedule._seen._given is None
+
+
+class Looks(nn.Module):
+    """A forward that looks at its norm."""
+
+    def __init__(self, reads: bool) -> None:
+        super().__init__()
+        self.reads, self.lin, self.norm = reads, nn.Linear(3, 4, bias=False), nn.BatchNorm1d(4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        factor = self.norm.weight.mean() if self.reads else 1 + isinstance(self.norm, nn.BatchNorm1d)
+        return self.norm(self.lin(x)) * factor
+
+
+@pytest.mark.parametrize(("reads", "words"), [(False, "changed what the model computes"), (True, "no longer runs")])
+def test_all_is_put_back_if_the_function_would_not_stay(reads, words):
+    torch.manual_seed(0)
+    net, x = Looks(reads), torch.randn(20, 3)
+    names = list(net.named_parameters())
+    optimizer = torch.optim.Adam(names, 1e-2)
+    schedule = MergeAway(net, optimizer, at=5, statistics=lambda: x)
+    before = trained_on(net, x, optimizer)
+    state, memory = copy.deepcopy(net.state_dict()), copy.deepcopy(optimizer.state_dict())
+    with pytest.raises(ss.UnsupportedModelError, match=rf"{words}.*as they were.*MergeAway\(model.part"):
+        schedule.step(5)
+    assert schedule.merged_at is None
+    assert net.lin.bias is None
+    assert [(n, id(p)) for n, p in net.named_parameters()] == [(n, id(p)) for n, p in names]
+    assert [id(p) for p in optimizer.param_groups[0]["params"]] == [id(p) for _, p in names]
+    assert all(torch.equal(net.state_dict()[key], value) for key, value in state.items())
+    assert str(optimizer.state_dict()) == str(memory)
+    torch.testing.assert_close(net.eval()(x), before)
+
+
+def test_a_norm_with_two_names_is_merged_under_both():
+    norm = nn.BatchNorm1d(3)
+    norm.running_mean += 1
+    net = nn.Sequential(norm, nn.Linear(3, 3), norm).eval()
+    x = torch.randn(5, 3)
+    before = net(x)
+    merge_batchnorm_(net, x=x)
+    assert net[0] is net[2]
+    assert not any(isinstance(m, nn.BatchNorm1d) for m in net.modules())
+    torch.testing.assert_close(net(x), before)
 
 
 def test_it_merges_once_at_its_step_or_at_the_first_one_after_it():
