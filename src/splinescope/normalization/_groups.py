@@ -29,6 +29,21 @@ class Structure:
     norms: Mapping[str, bool]
     biases: tuple[str, ...]
 
+    def plain(self) -> dict[str, Any]:
+        """As what any file of checkpoints holds."""
+        return {"norms": dict(self.norms), "biases": list(self.biases)}
+
+    @staticmethod
+    def read(state: Any) -> Structure | None:
+        """Of the state of a schedule; None if that has not merged."""
+        at = state.get("merged_at", "") if isinstance(state, Mapping) else ""
+        if at is None:
+            return None
+        if not isinstance(at, int) or not {"norms", "biases"} <= state.keys():
+            got = f"one with {', '.join(map(str, state))}" if isinstance(state, Mapping) else type(state).__name__
+            raise InputError(f"state must be what state_dict() of a MergeAway returned, got {got}.")
+        return Structure(dict(state["norms"]), tuple(state["biases"]))
+
 
 def structure_of(model: nn.Module, merged: nn.Module) -> Structure:
     """What was exchanged between a model and its merged copy."""
@@ -49,6 +64,15 @@ def restructure_(model: nn.Module, structure: Structure, optimizer: Optimizer | 
 
     What is new is trained if what it comes from was: it joins that one's group, or none.
     """
+    modules = dict(model.named_modules())
+    wrong = [path for path in structure.norms if not isinstance(modules.get(path), _BatchNorm)]
+    wrong += [path for path in structure.biases if getattr(modules.get(path), "bias", True) is not None]
+    if wrong:
+        raise InputError(
+            "model must be built as the one whose norms were merged was before: with a batch norm at each of "
+            f"{', '.join(structure.norms)} and no bias yet at {', '.join(structure.biases) or 'none'}; got another at "
+            f"{', '.join(wrong)}."
+        )
     for path in structure.biases:
         layer: Any = model.get_submodule(path)
         weight = layer.get_parameter("weight")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from torch import Tensor, nn
@@ -14,7 +14,7 @@ from .._errors import InputError
 from ..complexity._statistics import Forward
 from ..network.export import unwrap
 from ..train import TrainingMonitor
-from ._groups import check_optimizer
+from ._groups import Structure, check_optimizer, put_back_on_error, restructure_
 from ._last_seen import LastSeen
 from ._watched import Run, outputs
 from .merge_in_place import input_rows, merged_in_place, run_on, statistics_rows
@@ -60,6 +60,17 @@ class MergeAway(Shown):
         ...     optimizer.zero_grad(); loss.backward(); optimizer.step()
         merged before step 3
 
+    A checkpoint has the state of the schedule too, which says how the merged network is built. Given first, to the
+    schedule of a new network, it builds that one and its optimiser likewise, and their own states then fit:
+
+        >>> kept = [part.state_dict() for part in (schedule, net, optimizer)]
+        >>> again = nn.Sequential(nn.Linear(2, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 1))
+        >>> adam = torch.optim.Adam(again.parameters())
+        >>> for part, state in zip((MergeAway(again, adam, at=3), again, adam), kept):
+        ...     _ = part.load_state_dict(state)
+        >>> torch.equal(again(torch.ones(1, 2)), net(torch.ones(1, 2)))
+        True
+
     Reference: Balestriero, Humayun, Baraniuk, "On the Geometry of Deep Learning", which asks for the best of both:
     batch norm's folds at the data early, their migration to the boundary late.
     """
@@ -101,6 +112,7 @@ class MergeAway(Shown):
         if self._span <= 1:
             raise InputError(f"span must be above 1, the ratio of a later step to an earlier one, got {span!r}.")
         self.merged_at: int | None = None
+        self._structure: Structure | None = None
         self._x, self._forward = None if x is None else input_rows(x), forward
         self._seen = LastSeen(model) if x is None else None
 
@@ -116,10 +128,37 @@ class MergeAway(Shown):
         optimizer = self._optimizer if isinstance(self._optimizer, Optimizer) else self._optimizer()
         check_optimizer(optimizer, unwrap(self._model))
         statistics = None if self._statistics is None else self._rows()
-        merged_in_place(self._model, optimizer, statistics, self._run(statistics), self._forward)
+        run = self._run(statistics)
+        _, self._structure = merged_in_place(self._model, optimizer, statistics, run, self._forward)
         self.merged_at = int(step)
         self.finish(step)
         return True
+
+    def state_dict(self) -> dict[str, Any]:
+        """When it has merged (None: not yet) and what it has built otherwise since: numbers and words alone."""
+        built = {} if self._structure is None else self._structure.plain()
+        return {"merged_at": self.merged_at, **built}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state; if it has merged, build the network and its optimiser so that their states can be loaded.
+
+        Give it before the states of the model and the optimiser: parameters that are new are zero until then.
+        """
+        structure, at = Structure.read(state), state["merged_at"]
+        if self.merged_at is not None and (structure is None or structure != self._structure):
+            raise InputError(
+                f"state must be of a schedule that has merged the same norms, as this one at step {self.merged_at}, "
+                f"got one with merged_at={at}; build the network and its schedule anew to load it."
+            )
+        if structure is None or self.merged_at is not None:
+            self.merged_at = at
+            return
+        optimizer = self._optimizer if isinstance(self._optimizer, Optimizer) else self._optimizer()
+        check_optimizer(optimizer, unwrap(self._model))
+        with put_back_on_error(unwrap(self._model), optimizer):
+            restructure_(unwrap(self._model), structure, optimizer)
+        self._structure, self.merged_at = structure, at
+        self.finish(at)
 
     def finish(self, step: int) -> None:
         """Training is over: nothing is merged any more; monitors measure then."""
