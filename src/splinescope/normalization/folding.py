@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -72,6 +73,13 @@ def merge_batchnorm(model: nn.Module, x: Any = None) -> nn.Module:
         >>> torch.allclose(merge_batchnorm(net)(x), net(x), atol=1e-6)
         True
     """
+    row = None if x is None else first_row(as_rows(x, "x"))
+    return merged_by(model, None if row is None else lambda copy: _exported(copy, row))
+
+
+@torch.no_grad()
+def merged_by(model: nn.Module, read: Callable[[nn.Module], Graph] | None = None) -> nn.Module:
+    """What `merge_batchnorm` returns, the calls of the copy read by a function; without an input if None."""
     model = unwrap(model)
     check_mode(model)
     folded = copied(model)
@@ -81,12 +89,7 @@ def merge_batchnorm(model: nn.Module, x: Any = None) -> nn.Module:
             raise InputError(f"{path} keeps no running statistics (track_running_stats=False): nothing to fold.")
     if not norms:
         return folded
-    if x is not None:
-        graph = _exported(folded, first_row(as_rows(x, "x")))
-    elif isinstance(folded, _BatchNorm):
-        graph = _Graph(folded, [], {}, "")
-    else:
-        graph = _symbolic(folded)
+    graph = Graph(folded, [], {}, "") if isinstance(folded, _BatchNorm) else (read or _symbolic)(folded)
     for path, norm in norms.items():
         scale, shift = scale_and_shift(norm)
         before, after = graph.before(path), graph.after(path)
@@ -118,7 +121,7 @@ def scale_and_shift(norm: _BatchNorm) -> tuple[Tensor, Tensor]:
     return scale, bias - scale * mean
 
 
-class _Call(NamedTuple):
+class Call(NamedTuple):
     """A value, what it is made of, and the module that makes it; not `whole` if it is only a part of what that does."""
 
     output: str
@@ -127,10 +130,10 @@ class _Call(NamedTuple):
     whole: bool
 
 
-class _Graph:
+class Graph:
     """Who comes right before and right after a module, where that is one module, used once, for this alone."""
 
-    def __init__(self, model: nn.Module, calls: list[_Call], shapes: dict[str, tuple[int, ...]], output: str) -> None:
+    def __init__(self, model: nn.Module, calls: list[Call], shapes: dict[str, tuple[int, ...]], output: str) -> None:
         self.model, self.calls, self.shapes, self.output = model, calls, shapes, output
         self.path_of = {call.output: call.path for call in calls}
         self.used_by: dict[str, list[str]] = {}
@@ -138,7 +141,7 @@ class _Graph:
             for name in call.inputs:
                 self.used_by.setdefault(name, []).append(call.output)
 
-    def _call_of(self, path: str) -> _Call | None:
+    def _call_of(self, path: str) -> Call | None:
         """The one call of a module, if it is called once."""
         module = self.model.get_submodule(path)
         calls = [call for call in self.calls if self.model.get_submodule(call.path) is module]
@@ -169,12 +172,12 @@ class _Graph:
         return self._weighted(self.used_by[call.output][0])
 
 
-def _exported(model: nn.Module, example: Tensor) -> _Graph:
+def _exported(model: nn.Module, example: Tensor) -> Graph:
     """The calls of a model on an example, from its exported program."""
     program = trace(model, example).program()
     steps = [step for step in program.steps if not isinstance(step, Seal)]
-    calls = [_Call(s.output, s.inputs, program.paths.get(s.output, ""), isinstance(s, Affine)) for s in steps]
-    return _Graph(model, calls, value_shapes(program), program.output)
+    calls = [Call(s.output, s.inputs, program.paths.get(s.output, ""), isinstance(s, Affine)) for s in steps]
+    return Graph(model, calls, value_shapes(program), program.output)
 
 
 class _Tracer(torch.fx.Tracer):
@@ -184,17 +187,17 @@ class _Tracer(torch.fx.Tracer):
         return isinstance(m, _BatchNorm) or super().is_leaf_module(m, module_qualified_name)
 
 
-def _symbolic(model: nn.Module) -> _Graph:
+def _symbolic(model: nn.Module) -> Graph:
     """The calls of a model on no input in particular, by `torch.fx`."""
     try:
         graph = _Tracer().trace(model.whole if isinstance(model, Picked) else model)  # whatever it returns
     except Exception as error:  # the model's own code runs on a stand-in for its input and may fail in any way
         raise UnsupportedModelError(
             f"The model's calls could not be read without an example ({type(error).__name__}: "
-            f"{(str(error).splitlines() or [''])[0]}); give one: merge_batchnorm(model, x)."
+            f"{(str(error).splitlines() or [''])[0]}); give one: x, rows of its input."
         ) from error
     calls = [
-        _Call(
+        Call(
             node.name,
             tuple(source.name for source in node.all_input_nodes),
             str(node.target) if node.op == "call_module" else "",
@@ -202,7 +205,7 @@ def _symbolic(model: nn.Module) -> _Graph:
         )
         for node in graph.nodes
     ]
-    return _Graph(model, calls, {}, "output")  # the result is used by the node "output", which no module is
+    return Graph(model, calls, {}, "output")  # the result is used by the node "output", which no module is
 
 
 def owns_weights(module: nn.Module) -> bool:
@@ -220,9 +223,13 @@ def _passes_shifts(module: Any) -> bool:
 
 
 def _replace(model: nn.Module, path: str, module: nn.Module) -> nn.Module:
-    module.train(model.get_submodule(path).training)
+    """Another module in the place of one, under every name that it has."""
+    old = model.get_submodule(path)
+    module.train(old.training)
     if path == "":
         return module
-    parent, _, name = path.rpartition(".")
-    setattr(model.get_submodule(parent), name, module)
+    for parent in list(model.modules()):
+        for name, child in list(parent._modules.items()):
+            if child is old:
+                setattr(parent, name, module)
     return model

@@ -2,118 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim import Optimizer
 
-from .._checks import as_rows, check_positive, check_whole
+from .._checks import check_positive, check_whole
 from .._display import Shown
 from .._errors import InputError
-from ..complexity._statistics import set_statistics_
+from ..complexity._statistics import Forward
 from ..network.export import unwrap
-from ..train import TrainingMonitor, evaluating
-from ._data import raw_batches
-from .folding import merge_batchnorm
+from ..train import TrainingMonitor
+from ._groups import Structure, check_optimizer, put_back_on_error, restructure_
+from ._last_seen import LastSeen
+from ._watched import Run, outputs
+from .merge_in_place import input_rows, merged_in_place, run_on, statistics_rows
 from .plateau import plateaued
-
-
-@torch.no_grad()
-def merge_batchnorm_(
-    model: nn.Module, *, optimizer: Optimizer | None = None, statistics: Tensor | None = None, x: Any = None
-) -> tuple[str, ...]:
-    """Merge the batch norms of a model away in place, in the middle of training; in evaluation the function stays.
-
-    The tensors of the layers that take them up keep their identity, so an optimiser goes on with them. What it
-    remembers of those (moments) belonged to other coordinates and is forgotten; norms leave it, biases that had
-    to be made join the group of their layer's weight.
-
-    Args:
-        model: In training or evaluation mode, which it keeps.
-        optimizer: The one that trains the model.
-        statistics: `[N, ...]` data whose mean and variance the norms are merged with; their running averages if None.
-        x: As for `merge_batchnorm`.
-
-    Returns:
-        Paths of the layers whose parameters changed.
-
-    Example:
-        >>> net = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.ReLU())
-        >>> merge_batchnorm_(net)
-        ('0',)
-    """
-    module = unwrap(model)
-    norms = {path: norm for path, norm in module.named_modules() if isinstance(norm, _BatchNorm)}
-    if not norms:
-        raise InputError("model must have batch norm modules, found none: nothing to merge.")
-    if "" in norms:
-        raise InputError("model must contain its batch norms, got a batch norm itself: it cannot be replaced in place.")
-    if optimizer is not None and not isinstance(optimizer, Optimizer):
-        raise InputError(
-            f"optimizer must be the torch optimizer that trains the model, got {type(optimizer).__name__}."
-        )
-    if optimizer is not None and not _held(optimizer) & {id(p) for p in module.parameters()}:
-        raise InputError("optimizer must be the one that trains the model, got one that holds none of its parameters.")
-    if statistics is not None:
-        (rows,) = raw_batches(as_rows(statistics, "statistics"))
-        set_statistics_(module, rows)
-    with evaluating(module):
-        merged = merge_batchnorm(module, x)
-    changed = []
-    for path, made in merged.named_modules():
-        own = module.get_submodule(path) if path not in norms else None
-        if own is None or not _differ(own, made):
-            continue
-        changed.append(path)
-        for name, value in made.named_parameters(recurse=False):
-            mine = getattr(own, name)
-            if mine is None:
-                mine = nn.Parameter(torch.zeros_like(value), requires_grad=own.get_parameter("weight").requires_grad)
-                setattr(own, name, mine)
-                _join(optimizer, mine, beside=own.get_parameter("weight"))
-            mine.copy_(value)
-            if optimizer is not None:
-                optimizer.state.pop(mine, None)
-    for path, norm in norms.items():
-        parent, _, name = path.rpartition(".")
-        replacement = merged.get_submodule(path).train(norm.training)
-        setattr(module.get_submodule(parent), name, replacement)
-        _leave(optimizer, list(norm.parameters()))
-        for parameter in replacement.parameters():
-            _join(optimizer, parameter, beside=None)
-    return tuple(changed)
-
-
-def _differ(own: nn.Module, made: nn.Module) -> bool:
-    """Whether merging changed the parameters that a module itself owns."""
-    before, after = (dict(m.named_parameters(recurse=False)) for m in (own, made))
-    return before.keys() != after.keys() or any(not torch.equal(before[k], after[k]) for k in before)
-
-
-def _join(optimizer: Optimizer | None, parameter: nn.Parameter, beside: nn.Parameter | None) -> None:
-    """A new parameter into the group of another one, or the first."""
-    if optimizer is None:
-        return
-    groups = optimizer.param_groups
-    group = next((g for g in groups if beside is not None and any(p is beside for p in g["params"])), groups[0])
-    group["params"].append(parameter)
-
-
-def _held(optimizer: Optimizer) -> set[int]:
-    return {id(p) for group in optimizer.param_groups for p in group["params"]}
-
-
-def _leave(optimizer: Optimizer | None, parameters: list[nn.Parameter]) -> None:
-    if optimizer is None:
-        return
-    gone = {id(p) for p in parameters}
-    for group in optimizer.param_groups:
-        group["params"] = [p for p in group["params"] if id(p) not in gone]
-    for parameter in parameters:
-        optimizer.state.pop(parameter, None)
 
 
 class MergeAway(Shown):
@@ -133,12 +38,18 @@ class MergeAway(Shown):
         tolerance: How far the number may range on the stretch, relative to its range so far.
         span: The stretch reaches back to `1 / span` of the present step: 2 for the last half of training so far.
         earliest: Step before which no stretch begins.
-        statistics: `[N, ...]` data to merge with; running averages if None.
+        statistics: `[N, ...]` data to merge with, or a function that returns them then; running averages if None.
+        x: `[N, ...]` rows of input on which it is seen that the outputs stay; if None, a few rows of the batch that the
+            model was last called with in training, which a hook keeps until then. Only if it was never called (but its
+            parts were) or does not run on a few rows, calls are read as by `merge_batchnorm(model)` and nothing is
+            compared.
+        forward: How to call the model on `x` and `statistics`, `(model, x) -> anything`; `model(x)` if None.
 
     Attributes:
         merged_at: The step of the change; None before it.
 
     Example:
+        >>> import torch
         >>> net = nn.Sequential(nn.Linear(2, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 1))
         >>> optimizer = torch.optim.Adam(net.parameters())
         >>> schedule = MergeAway(net, optimizer, at=3)
@@ -148,6 +59,17 @@ class MergeAway(Shown):
         ...     loss = net(torch.randn(16, 2)).square().mean()
         ...     optimizer.zero_grad(); loss.backward(); optimizer.step()
         merged before step 3
+
+    A checkpoint has the state of the schedule too, which says how the merged network is built. Given first, to the
+    schedule of a new network, it builds that one and its optimiser likewise, and their own states then fit:
+
+        >>> kept = [part.state_dict() for part in (schedule, net, optimizer)]
+        >>> again = nn.Sequential(nn.Linear(2, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 1))
+        >>> adam = torch.optim.Adam(again.parameters())
+        >>> for part, state in zip((MergeAway(again, adam, at=3), again, adam), kept):
+        ...     _ = part.load_state_dict(state)
+        >>> torch.equal(again(torch.ones(1, 2)), net(torch.ones(1, 2)))
+        True
 
     Reference: Balestriero, Humayun, Baraniuk, "On the Geometry of Deep Learning", which asks for the best of both:
     batch norm's folds at the data early, their migration to the boundary late.
@@ -164,7 +86,9 @@ class MergeAway(Shown):
         tolerance: float = 0.1,
         span: float = 2.0,
         earliest: int = 10,
-        statistics: Tensor | None = None,
+        statistics: Tensor | Callable[[], Tensor] | None = None,
+        x: Any = None,
+        forward: Forward | None = None,
     ) -> None:
         if not isinstance(optimizer, Optimizer) and (not callable(optimizer) or isinstance(optimizer, nn.Module)):
             raise InputError(
@@ -188,6 +112,9 @@ class MergeAway(Shown):
         if self._span <= 1:
             raise InputError(f"span must be above 1, the ratio of a later step to an earlier one, got {span!r}.")
         self.merged_at: int | None = None
+        self._structure: Structure | None = None
+        self._x, self._forward = None if x is None else input_rows(x), forward
+        self._seen = LastSeen(model) if x is None else None
 
     def _shown(self) -> list[tuple[str, Any]]:
         when = ("at", self._at) if self._plateau is None else ("plateau", self._plateau[1])
@@ -199,12 +126,66 @@ class MergeAway(Shown):
         if self.merged_at is not None or not self._due(step):
             return False
         optimizer = self._optimizer if isinstance(self._optimizer, Optimizer) else self._optimizer()
-        merge_batchnorm_(self._model, optimizer=optimizer, statistics=self._statistics)
+        check_optimizer(optimizer, unwrap(self._model))
+        statistics = None if self._statistics is None else self._rows()
+        run = self._run(statistics)
+        _, self._structure = merged_in_place(self._model, optimizer, statistics, run, self._forward)
         self.merged_at = int(step)
+        self.finish(step)
         return True
+
+    def state_dict(self) -> dict[str, Any]:
+        """When it has merged (None: not yet) and what it has built otherwise since: numbers and words alone."""
+        built = {} if self._structure is None else self._structure.plain()
+        return {"merged_at": self.merged_at, **built}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state; if it has merged, build the network and its optimiser so that their states can be loaded.
+
+        Give it before the states of the model and the optimiser: parameters that are new are zero until then.
+        """
+        structure, at = Structure.read(state), state["merged_at"]
+        if self.merged_at is not None and (structure is None or structure != self._structure):
+            raise InputError(
+                f"state must be of a schedule that has merged the same norms, as this one at step {self.merged_at}, "
+                f"got one with merged_at={at}; build the network and its schedule anew to load it."
+            )
+        if structure is None or self.merged_at is not None:
+            self.merged_at = at
+            return
+        optimizer = self._optimizer if isinstance(self._optimizer, Optimizer) else self._optimizer()
+        check_optimizer(optimizer, unwrap(self._model))
+        with put_back_on_error(unwrap(self._model), optimizer):
+            restructure_(unwrap(self._model), structure, optimizer)
+        self._structure, self.merged_at = structure, at
+        self.finish(at)
 
     def finish(self, step: int) -> None:
         """Training is over: nothing is merged any more; monitors measure then."""
+        if self._seen is not None:
+            self._seen.stop()
+
+    def _rows(self) -> Tensor:
+        """The data to merge with."""
+        found = self._statistics() if callable(self._statistics) else self._statistics
+        if found is None:
+            raise InputError(
+                "statistics must be rows of input or a function that returns them, got one that returns None."
+            )
+        return statistics_rows(found)
+
+    def _run(self, statistics: Tensor | None) -> Run | None:
+        """How to run the model on rows at hand: those given, the last seen, or those to merge with."""
+        module = unwrap(self._model)
+        if self._x is not None:
+            return run_on(self._x, module, self._forward)
+        run = None if self._seen is None else self._seen.run()
+        if run is not None:
+            try:
+                outputs(module, run)
+            except Exception:  # any code of the model's: its arguments may not be rows of one batch
+                run = None
+        return run if run is not None or statistics is None else run_on(statistics, module, self._forward)
 
     def _due(self, step: int) -> bool:
         if self._at is not None:
