@@ -248,3 +248,12 @@ def test_the_condition_number_of_an_indefinite_hessian_is_by_size():
     sizes = np.abs(np.linalg.eigvalsh(matrix.dense()))
     assert np.linalg.eigvalsh(matrix.dense())[0] < 0
     assert ss.landscape.spectrum_summary(matrix).condition == pytest.approx(sizes.max() / sizes.min(), rel=1e-6)
+
+
+def test_the_model_itself_is_a_layer_with_all_its_parameters():
+    torch.manual_seed(0)
+    model = nn.Linear(3, 2).double().eval()
+    x, y = torch.randn(7, 3).double(), torch.randn(7, 2).double()
+    itself = ss.landscape.curvature_factor(model, x, y, layer="")
+    np.testing.assert_array_equal(itself, ss.landscape.curvature_factor(model, x, y))
+    assert ss.landscape.break_distance(model, x, "").radius == float("inf")

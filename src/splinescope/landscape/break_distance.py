@@ -13,6 +13,7 @@ from .._derivatives import row_jacobians
 from .._display import Result, table
 from .._errors import InputError
 from ..network import Fold, Seal, SplineNetwork, trace
+from ..network.outputs import Picked
 from ..network.program import walk, walked
 from .losses import check_data
 from .parameters import Model, check_model, chosen_parameters, submodule
@@ -128,6 +129,7 @@ def break_distance(model: Model, x: Any, layer: str) -> BreakDistance:
 def linear_layer(model: nn.Module, path: str) -> nn.Linear:
     """The module at a path, refused unless it is an `nn.Linear`."""
     layer = submodule(model, path)
+    layer = layer.whole if isinstance(layer, Picked) else layer
     if not isinstance(layer, nn.Linear):
         raise InputError(
             f"the distance to the nearest break is known for nn.Linear layers, got {path!r}, a {type(layer).__name__}; "

@@ -180,7 +180,7 @@ def curvature(
         return result
 
     factored = kind == "ggn" and isinstance(loss, str) and (loss == "squared" or len(outputs) == 1)
-    factor = partial(_factor, module, moving, frozen, inputs, str(loss), size) if factored else None
+    factor = partial(dense_factor, module, moving, frozen, inputs, str(loss), size) if factored else None
     return Curvature(product, moving, kind, count * int(np.prod(outputs)), factor)
 
 
@@ -214,10 +214,10 @@ def curvature_factor(model: Model, x: Any, y: Any, *, loss: str = "squared", lay
     check_choice(loss, "loss", ("squared", "cross_entropy"))
     module = check_model(model)
     moving, frozen, inputs, *_ = prepare(module, x, y, loss, layer, torch.float64)
-    return _factor(module, moving, frozen, inputs, loss, 256)
+    return dense_factor(module, moving, frozen, inputs, loss, 256)
 
 
-def _factor(
+def dense_factor(
     model: nn.Module, moving: dict[str, Tensor], frozen: dict[str, Tensor], x: Tensor, loss: str, size: int
 ) -> np.ndarray:
     """The factor, some points at a time: each point has its own gradients, so a pass serves all of them."""

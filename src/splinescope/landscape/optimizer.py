@@ -1,53 +1,64 @@
 """An optimiser made of the pieces: each layer in turn goes to where its piecewise quadratic says.
 
 With all layers but one held, and within one piece, the squared error is the quadratic `|r + J d|^2 / N` in that layer's
-change d (r the residuals, J the slopes of the outputs): conjugate gradients minimise it with products by J and J^T
-alone. What the piece does not know is where it ends. Two ways to respect that: search the whole line to the minimiser,
-and beyond it, over all pieces exactly; or stay in the ball that reaches to the nearest break.
+change d (r the residuals, J the slopes of the outputs), whose minimiser linear algebra gives. What the piece does not
+know is where it ends. Two ways to respect that: search the whole line to the minimiser, and beyond it, over all pieces
+exactly; or stay in the ball that reaches to the nearest break.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, vjp
+from torch.func import functional_call
 from torch.optim import Optimizer
 
 from .._checks import check_choice, check_names, check_positive, check_whole
-from .._derivatives import along, differentiating
 from .._errors import InputError
 from ..network import SplineNetwork
+from ._quadratic import Vector, minimiser
 from ._section_inputs import traced_with_data
 from .break_distance import break_distance, linear_layer
-from .parameters import check_model, chosen_parameters, state_in
+from .parameters import check_model, chosen_parameters, parameters_of, state_in
 from .sections import loss_section
 
-Vector = dict[str, Tensor]
-
-_CONVERGED = 1e-12  # of the first gradient's norm: what float64 products can still tell
+_RATES = ("lr", "initial_lr")
+_NO_RATE = (
+    "LayerwiseDescent has no learning rate (lr) for a scheduler to change: its steps end at exact minima. Use it "
+    "without one; reach and products say how far and how well it seeks."
+)
 
 
 class LayerwiseDescent(Optimizer):
     """Minimises a squared error layer by layer, each by the exact quadratic of the piece it is in.
 
     A step is one sweep from the last layer to the first. Of each layer the minimiser of the present piece's quadratic
-    is sought by conjugate gradients, and then, with `region="line"`, the exact minimum over all pieces on the line from
-    where it is to `reach` times that far; with `region="ball"`, conjugate gradients stop at the sphere that touches the
-    nearest break (Steihaug), inside which the quadratic is the loss itself. The loss never rises, up to the rounding of
-    the parameters' dtype. A network that is affine in the layer (a linear network, a last layer) is solved at once.
+    is found: from singular values, exact to rounding, where its Jacobian has up to 16 million numbers (and 1e10 of them
+    times its lesser side), by conjugate gradients beyond, which badly conditioned data stop short. Then, with
+    `region="line"`, the exact minimum over all pieces on the line from where it is to `reach` times that far; with
+    `region="ball"`, where the minimiser lies outside, conjugate gradients stop at the sphere that touches the nearest
+    break (Steihaug), inside which the quadratic is the loss itself. The loss never rises, up to the rounding of the
+    parameters' dtype. A layer in which the network is affine (the only one of a linear model, a last layer) is solved
+    at once, with the others as they are.
 
     Args:
         model: A piecewise-affine module in eval mode; its parameters are changed in place by `step`.
         layers: Paths of the modules to move, in the order of a sweep; None for all that have parameters, last first.
+            Of a module that has parameters of its own and children, its own are meant.
         region: "line" or "ball" (the latter for `nn.Linear` layers).
-        products: Most products with J and with J^T per layer; None: until the quadratic is solved.
+        products: Most products with J and with J^T per layer, by conjugate gradients; None: until the quadratic is
+            solved.
         reach: How far the line goes, in units of the way to the piece's minimiser.
 
-    Like L-BFGS it needs more than gradients, so `step` takes the data: the whole set, or a batch that is large beside
-    the layer's parameters, whose noise it otherwise fits. `state_dict` and `param_groups` are torch's.
+    Like L-BFGS it needs more than gradients, so `step` takes the data, not a closure: the whole set, or a batch that is
+    large beside the layer's parameters, whose noise it otherwise fits. `state_dict` and `param_groups` are torch's, one
+    group per layer, and none can be added; parameters that do not require gradients at a step stay. There is no
+    learning rate: torch's schedulers are refused.
 
     Cost of a layer's step: about 2 passes per product, and on the line one pass for every break of a data point.
 
@@ -79,7 +90,13 @@ class LayerwiseDescent(Optimizer):
         if not paths:
             raise InputError("model must have a layer with parameters to move, got one without.")
         named = dict(module.named_parameters())
-        groups = [{"params": [named[name] for name in chosen_parameters(module, path)], "path": path} for path in paths]
+        moved = {path: _moved_by(module, path) for path in paths}
+        twice = [name for name, times in Counter(chain(*(_moved_by(module, p) for p in paths))).items() if times > 1]
+        if twice:
+            raise InputError(f"layers must not share parameters, got {twice[0]} in two of: {', '.join(paths)}.")
+        if not any(named[name].requires_grad for names in moved.values() for name in names):
+            raise InputError("model must have parameters to move, got none that require gradients.")
+        groups = [_Group(params=[named[name] for name in names], path=path) for path, names in moved.items()]
         defaults = {
             "region": region,
             "products": None if products is None else check_whole(products, "products"),
@@ -92,12 +109,39 @@ class LayerwiseDescent(Optimizer):
         self._model = module
         self._network: SplineNetwork | None = None
 
-    def step(self, x: Any, y: Any) -> float:  # type: ignore[override]
-        """One sweep over the layers on data `[N, ...]` and targets; returns the mean squared distance after it."""
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Refused: groups are the layers of the model, named when it is made."""
+        if "_model" in self.__dict__:  # torch adds the first ones by this method
+            raise InputError(
+                "LayerwiseDescent takes no further groups: they are layers of its model. Make one with layers=[...]."
+            )
+        super().add_param_group(param_group)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_model": self._model}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self.param_groups = [_Group(group) for group in self.param_groups]
+        self.__dict__.setdefault("_network", None)
+
+    def step(self, x: Any = None, y: Any = None, *, closure: None = None) -> float:  # type: ignore[override]
+        """One sweep over the layers on data `[N, ...]` and targets; returns the mean squared distance after it.
+
+        A closure, as other optimisers of torch take one, is refused: its loss does not tell the pieces.
+        """
+        if closure is not None or x is None or y is None or (callable(x) and not isinstance(x, Tensor)):
+            got = "a closure" if closure is not None or callable(x) else "no x" if x is None else "no y"
+            raise InputError(f"step takes the data, step(x, y), from which it computes the loss itself, got {got}.")
         self._network, inputs, targets = traced_with_data(self._network or self._model, x, y)
-        loss = float("nan")
+        with torch.no_grad():
+            loss = float((functional_call(self._model, state_in(self._model), (inputs,)) - targets).square().sum())
+        loss /= len(targets)
+        trainable = {name for name, p in self._model.named_parameters() if p.requires_grad}
         for group in self.param_groups:
-            names = chosen_parameters(self._model, group["path"])
+            names = [name for name in _moved_by(self._model, group["path"]) if name in trainable]
+            if not names:
+                continue
             state = state_in(self._model)
             start = {name: state.pop(name) for name in names}
 
@@ -107,7 +151,7 @@ class LayerwiseDescent(Optimizer):
             radius = float("inf")
             if group["region"] == "ball":
                 radius = break_distance(self._network, inputs, group["path"]).radius
-            change = _minimiser(outputs, start, targets, group["products"], radius)
+            change = minimiser(self._model, start, state, inputs, targets, products=group["products"], radius=radius)
             if group["region"] == "line" and any(bool(v.any()) for v in change.values()):
                 line = loss_section(self._network, inputs, targets, change, span=(0.0, group["reach"]), progress=False)
                 amount = float(line.minimum[1][0])
@@ -133,53 +177,27 @@ class LayerwiseDescent(Optimizer):
         return after
 
 
-def _minimiser(
-    outputs: Callable[[Vector], Tensor], start: Vector, y: Tensor, products: int | None, radius: float
-) -> Vector:
-    """The change d of least |outputs + J d - y| in the ball, by conjugate gradients on the normal equations.
+class _Group(dict[str, Any]):
+    """A group of parameters, which has no rate: what asks for one, as schedulers do, is told so."""
 
-    They end at the sphere if they reach it (Steihaug): then at least half of the best decrease in the ball is had.
-    """
-    with differentiating("the model", lambda: outputs(start)):
-        values, pull = vjp(outputs, start)[:2]
-        residual = y - values
-        descent: Vector = pull(residual)[0]
-        d = {name: torch.zeros_like(v) for name, v in start.items()}
-        p, size = descent, _dot(descent, descent)
-        first = size
-        most = products or 2 * min(sum(v.numel() for v in start.values()), y.numel()) + 2
-        for _ in range(most):
-            if size <= _CONVERGED**2 * first or size == 0:
-                break
-            image = along(outputs, start, p)[1]
-            bend = float(image.square().sum())
-            if bend == 0:
-                break
-            step = size / bend
-            ahead = _plus(d, p, step)
-            if _dot(ahead, ahead) >= radius**2:
-                return _plus(d, p, _to_sphere(d, p, radius))
-            d, residual = ahead, residual - step * image
-            descent = pull(residual)[0]
-            size, last = _dot(descent, descent), size
-            p = _plus(descent, p, size / last)
-    return d
+    def __missing__(self, key: str) -> Any:
+        if key in _RATES:
+            raise InputError(_NO_RATE)
+        raise KeyError(key)
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        if key in _RATES:
+            raise InputError(_NO_RATE)
+        super().__setitem__(key, value)
 
 
-def _dot(a: Vector, b: Vector) -> float:
-    return float(sum((a[name] * b[name]).sum() for name in a))
-
-
-def _plus(a: Vector, b: Vector, amount: float) -> Vector:
-    return {name: a[name] + amount * b[name] for name in a}
-
-
-def _to_sphere(d: Vector, p: Vector, radius: float) -> float:
-    """How far along p the sphere about 0 is from d, which lies inside."""
-    a, b, c = _dot(p, p), _dot(d, p), _dot(d, d) - radius**2
-    return float((-b + (b * b - a * c) ** 0.5) / a)
+def _moved_by(model: nn.Module, path: str) -> list[str]:
+    """Paths of the parameters that are moved together: a module's own, of one that has none those below it."""
+    own = [name for name in parameters_of(model) if name.rpartition(".")[0] == path]
+    return own or chosen_parameters(model, path)
 
 
 def _layers_with_parameters(model: nn.Module) -> list[str]:
     """Modules that own parameters, in the model's order."""
-    return [path for path, module in model.named_modules() if list(module.parameters(recurse=False))]
+    paths = {name.rpartition(".")[0] for name, p in model.named_parameters() if p.is_floating_point()}
+    return [path for path, _ in model.named_modules() if path in paths]

@@ -71,7 +71,7 @@ def chosen_parameters(model: nn.Module, layer: Layers) -> list[str]:
         chosen = names
     elif isinstance(layer, str) and layer not in names:
         submodule(model, layer)
-        chosen = [name for name in names if name.startswith(f"{layer}.")]
+        chosen = [name for name in names if layer == "" or name.startswith(f"{layer}.")]  # "" is the model itself
     else:
         wanted = [layer] if isinstance(layer, str) else list(layer)
         unknown = [name for name in wanted if name not in names]
