@@ -230,7 +230,7 @@ def tools(tmp_path) -> dict[str, object]:
         "matrix": ss.curvature(net, x, x), "measure": ss.meanfield.ParticleMeasure.of(start), "particles": start,
         "data": meanfield.Data.of(x, x[:, 0], centre="centre"), "population": ss.meanfield.GaussianInputs(covariance),
         "manifold": ss.meanfield.Manifold(covariance), "box": generative.Box(2), "sphere": generative.Sphere(2),
-        "merging": ss.normalization.MergeAway(net, lambda: None, at=3),
+        "merging": ss.normalization.MergeAway(nn.Sequential(nn.BatchNorm1d(2)), lambda: None, at=3),
         "outcome": ss.evidence.Outcome({"a": 1}, (ss.evidence.judged("a < 2", "a = 1", holds=()),)),
     }  # fmt: skip
 

@@ -63,7 +63,8 @@ def sgd(model: nn.Module = NORMED) -> torch.optim.Optimizer:
 
 
 def merging(**options: Any) -> Any:
-    return normalization.MergeAway(normed(), sgd(), **options)
+    model = normed()
+    return normalization.MergeAway(model, sgd(model), **options)
 
 
 def law(x: Any = WANTED, **options: Any) -> Any:
@@ -86,6 +87,7 @@ WRONG: dict[str, tuple[Callable[[Any], Any], list[Any]]] = {
         lambda g: merging(at=0, statistics=g).step(0),
         [X * torch.nan, torch.zeros(0, 2), X[0], torch.ones(12, 5), 3, X.to(torch.complex64)],
     ),
+    "MergeAway x": (lambda g: merging(at=1, x=g), [X * torch.nan, torch.zeros(0, 2), torch.ones(12, 5), 3, X * 1j]),
     "MergeAway step": (lambda g: merging(at=1).step(g), [None, "1", 0.5, X, -1]),
     "merge_batchnorm_ optimizer": (lambda g: normalization.merge_batchnorm_(normed(), optimizer=g), ["sgd", 0.1, NET]),
     "PlacedNorm1d num_features": (lambda g: normalization.PlacedNorm1d(g), [None, "4", 0, [4, 4], X]),

@@ -271,6 +271,84 @@ def test_a_checkpoint_from_before_the_change_leaves_it_to_come_and_a_foreign_one
     assert schedule.step(3)
 
 
+class Branches(nn.Module):
+    """A forward that branches, takes a name or two and returns a dict, as models of Hugging Face do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = network(bias=False)
+
+    def forward(self, pixels: torch.Tensor, labels: torch.Tensor | None = None) -> dict[str, torch.Tensor]:
+        if bool((pixels.sum() > 1e9).any()):
+            raise ValueError("too bright")
+        out = {"logits": self.net(pixels)}
+        return out if labels is None else {"loss": (out["logits"] - labels).square().mean(), **out}
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_a_forward_that_branches_is_merged_on_rows_seen_or_given(given):
+    model, x = Branches(), torch.randn(32, 3)
+    optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+    options = {"x": x, "forward": lambda m, x: m(pixels=x)} if given else {}
+    schedule = MergeAway(model, optimizer, at=4, **options)
+    for step in range(6):
+        with torch.no_grad():
+            before = model.eval()(x)["logits"]
+        model.train()
+        if schedule.step(step):
+            torch.testing.assert_close(model(x)["logits"], before, atol=1e-5, rtol=1e-5)
+            assert model.net[0].bias is not None  # merged into its neighbours
+            assert not any(isinstance(m, (nn.BatchNorm1d, ss.normalization.ScaleShift)) for m in model.modules())
+        optimizer.zero_grad()
+        model(pixels=x, labels=x[:, :2])["loss"].backward()
+        optimizer.step()
+    assert schedule.merged_at == 4
+
+
+def test_a_model_never_called_and_not_readable_is_told_what_works():
+    model = Branches()
+    schedule = MergeAway(model, torch.optim.SGD(model.parameters(), 0.1), at=0)
+    with pytest.raises(ss.UnsupportedModelError, match=r"With x=, rows of input, and forward="):
+        schedule.step(0)
+
+
+def test_an_averaged_copy_is_merged_beside_the_model_and_follows_it_on():
+    net, x = network(bias=False), torch.randn(32, 3)
+    optimizer = torch.optim.SGD(net.parameters(), 0.01)
+    averaged = torch.optim.swa_utils.AveragedModel(net, use_buffers=True)
+    with pytest.raises(ss.InputError, match=r"averaged copy .* merge_batchnorm_\(copy, x=x\)"):
+        MergeAway(averaged, optimizer, at=1)
+    train(net, optimizer, 5)
+    averaged.update_parameters(net)
+    before = averaged.eval()(x)
+    merge_batchnorm_(net, optimizer=optimizer, x=x)
+    merge_batchnorm_(averaged, x=x)
+    torch.testing.assert_close(averaged(x), before, atol=1e-5, rtol=1e-5)
+    train(net, optimizer, 5)
+    averaged.update_parameters(net)
+    assert not torch.equal(averaged(x), before)
+
+
+def test_what_cannot_be_merged_is_told_before_training():
+    net, x = Looks(False), torch.randn(20, 3)
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    with pytest.raises(ss.UnsupportedModelError, match="changed what the model computes"):
+        MergeAway(net, optimizer, at=1000, x=x)
+    assert isinstance(net.norm, nn.BatchNorm1d)
+    with pytest.raises(ss.InputError, match="give forward="):
+        MergeAway(net, optimizer, at=1000, x=torch.randn(20, 5))
+    plain = nn.Sequential(nn.Linear(2, 2))
+    with pytest.raises(ss.InputError, match="found none"):
+        MergeAway(plain, torch.optim.SGD(plain.parameters(), 0.1), at=1000)
+    untold = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2, track_running_stats=False))
+    with pytest.raises(ss.InputError, match=r"statistics must .* since 1 keeps no running averages"):
+        MergeAway(untold, torch.optim.SGD(untold.parameters(), 0.1), at=1000)
+    schedule = MergeAway(untold, torch.optim.SGD(untold.parameters(), 0.1), at=0, x=x, statistics=x)
+    wanted = ss.normalization.with_statistics(untold, x)(x)
+    schedule.step(0)
+    torch.testing.assert_close(untold(x), wanted, atol=1e-5, rtol=1e-5)
+
+
 def test_it_merges_once_at_its_step_or_at_the_first_one_after_it():
     net = network()
     schedule = MergeAway(net, torch.optim.SGD(net.parameters(), 0.01), at=5)
@@ -304,7 +382,7 @@ def test_it_merges_when_local_complexity_has_fallen_and_no_longer_moves():
         assert (net(x).argmax(1) == y[:600]).float().mean() > 0.95  # it was trained when it merged
     values = {record["step"]: record["points"] for record in monitor.records}
     assert values[schedule.merged_at] < 0.85 * values[0]
-    wrong = MergeAway(network(), optimizer, plateau=(monitor, "nothing"))
+    wrong = MergeAway(network(), lambda: optimizer, plateau=(monitor, "nothing"))
     with pytest.raises(ss.InputError, match="'nothing'; there are"):
         wrong.step(0)
 

@@ -135,7 +135,10 @@ def check_optimizer(optimizer: Any, model: nn.Module) -> None:
             f"optimizer must be the torch optimizer that trains the model, got {type(optimizer).__name__}."
         )
     if not holds_any(optimizer, model):
-        raise InputError("optimizer must be the one that trains the model, got one that holds none of its parameters.")
+        raise InputError(
+            "optimizer must be the one that trains the model, got one that holds none of its parameters (an averaged "
+            "copy follows the trained model: merge that one, and the copy by merge_batchnorm_(copy, x=x) in that step)."
+        )
 
 
 @contextlib.contextmanager

@@ -11,13 +11,14 @@ from torch.optim import Optimizer
 from .._checks import check_positive, check_whole
 from .._display import Shown
 from .._errors import InputError
-from ..complexity._statistics import Forward
+from ..complexity._statistics import Forward, batch_norms
 from ..network.export import unwrap
+from ..network.twin import copied
 from ..train import TrainingMonitor
 from ._groups import Structure, check_optimizer, put_back_on_error, restructure_
 from ._last_seen import LastSeen
 from ._watched import Run, outputs
-from .merge_in_place import input_rows, merged_in_place, run_on, statistics_rows
+from .merge_in_place import check_normed, input_rows, merged_in_place, run_on, statistics_rows
 from .plateau import plateaued
 
 
@@ -39,10 +40,10 @@ class MergeAway(Shown):
         span: The stretch reaches back to `1 / span` of the present step: 2 for the last half of training so far.
         earliest: Step before which no stretch begins.
         statistics: `[N, ...]` data to merge with, or a function that returns them then; running averages if None.
-        x: `[N, ...]` rows of input on which it is seen that the outputs stay; if None, a few rows of the batch that the
-            model was last called with in training, which a hook keeps until then. Only if it was never called (but its
-            parts were) or does not run on a few rows, calls are read as by `merge_batchnorm(model)` and nothing is
-            compared.
+        x: `[N, ...]` rows of input on which it is seen that the outputs stay: of a copy at once, so that what cannot be
+            merged is told before training, and of the model then. If None, a few rows of the batch that the model was
+            last called with in training, which a hook keeps until then. Only if it was never called (but its parts
+            were) or does not run on a few rows, calls are read as by `merge_batchnorm(model)` and nothing is compared.
         forward: How to call the model on `x` and `statistics`, `(model, x) -> anything`; `model(x)` if None.
 
     Attributes:
@@ -104,7 +105,9 @@ class MergeAway(Shown):
         ):
             got = ", ".join(type(part).__name__ for part in plateau) if isinstance(plateau, tuple) else repr(plateau)
             raise InputError(f"plateau must be a pair (monitor, name of a number), got {got}.")
-        unwrap(model)  # refuses what is no module before training begins
+        check_normed(model)
+        if isinstance(optimizer, Optimizer):
+            check_optimizer(optimizer, unwrap(model))
         self._plateau = plateau
         self._patience = check_whole(patience, "patience", least=2)
         self._tolerance = check_positive(tolerance, "tolerance")
@@ -114,7 +117,21 @@ class MergeAway(Shown):
         self.merged_at: int | None = None
         self._structure: Structure | None = None
         self._x, self._forward = None if x is None else input_rows(x), forward
+        self._try()
         self._seen = LastSeen(model) if x is None else None
+
+    def _try(self) -> None:
+        """Merge a copy, if there are rows to do it on: what cannot be merged is better told now than then."""
+        module = unwrap(self._model)
+        untold = [path for path, norm in batch_norms(module).items() if norm.running_mean is None]
+        if untold and self._statistics is None:
+            raise InputError(
+                f"statistics must be rows of input to merge with, or a function that returns them, since {untold[0]} "
+                "keeps no running averages (track_running_stats=False), got None."
+            )
+        if self._x is not None and not untold:
+            copy = copied(module)
+            merged_in_place(copy, None, None, run_on(self._x, copy, self._forward), self._forward)
 
     def _shown(self) -> list[tuple[str, Any]]:
         when = ("at", self._at) if self._plateau is None else ("plateau", self._plateau[1])

@@ -114,10 +114,14 @@ def merged_in_place(
     module = unwrap(model)
     with put_back_on_error(module, optimizer):
         if statistics is not None:
-            set_statistics_(module, statistics, forward)
+            try:
+                set_statistics_(module, statistics, forward)
+            except InputError as error:
+                shape = tuple(statistics.shape[1:])
+                raise InputError(f"statistics must be rows of the model's input, got shape {shape}: {error}") from error
         before = None if run is None else outputs(module, run)
         with evaluating(module):
-            merged = merged_by(module, None if run is None else lambda copy: watched(copy, run))
+            merged = _read(module) if run is None else merged_by(module, lambda copy: watched(copy, run))
         changed = [path for path, made in merged.named_modules() if _differ(module, path, made)]
         structure = structure_of(module, merged)
         restructure_(module, structure, optimizer)
@@ -130,6 +134,17 @@ def merged_in_place(
         if run is not None and before is not None:
             _check_same(module, run, before)
     return tuple(changed), structure
+
+
+def _read(model: nn.Module) -> nn.Module:
+    """Merged by calls that are read without an input."""
+    try:
+        return merged_by(model)
+    except UnsupportedModelError as error:
+        raise UnsupportedModelError(
+            f"{error} With x=, rows of input, and forward= where model(x) is not how it is called, as in "
+            "forward=lambda m, x: m(pixel_values=x), it is run instead, and any code will do."
+        ) from error
 
 
 def _differ(model: nn.Module, path: str, made: nn.Module) -> bool:
