@@ -245,6 +245,9 @@ def placed_norms(n: Numbers) -> None:
     for runs in n["runs"].values():
         assert all(shares([run["accuracy"] for run in of_kind]) for of_kind in runs.values())
         assert runs["median"] != runs["mean"]
+    for found in n["folds"].values():  # of three layers of 4 units
+        assert all(set(one) == {"data", "held out", "boundary", "elsewhere"} for one in found)
+        assert all(0 < count <= 12 for one in found for count in one.values())
 
 
 def merge_away(n: Numbers) -> None:

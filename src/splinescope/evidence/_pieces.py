@@ -51,7 +51,7 @@ LONG: dict[str, tuple[str, ...]] = {
     "survey-merge-away": ("survey_merge_away.train",),
     "survey-migration": ("survey_migration.tracked",),
     "survey-optimizer": ("survey_optimizer._curve",),
-    "survey-placed-norms": ("survey_placed_norms._train", "survey_placed_norms._where"),
+    "survey-placed-norms": ("survey_placed_norms.train", "survey_placed_norms._where", "survey_placed_norms.census"),
     "survey-self-similarity": ("survey_self_similarity._case", "survey_self_similarity._unrelated"),
 }
 """Of the experiments of more than three CPU minutes, and of the open questions, the functions of this folder whose
