@@ -1,5 +1,6 @@
 """`reproduce`: what it writes, that runs add up, go on where they stopped and share the work, and who is judged."""
 
+import html
 import json
 import re
 from pathlib import Path
@@ -11,8 +12,8 @@ from click.testing import CliRunner
 
 import splinescope as ss
 from splinescope.cli import main
-from splinescope.evidence import Check, Outcome, Verdict, _registry, find, judged, reproduce
-from splinescope.evidence._pages import read_records, summary
+from splinescope.evidence import Check, Outcome, Verdict, _registry, find, ids, judged, reproduce
+from splinescope.evidence._pages import _cell, page, read_records, summary
 from tests.browser import open_page
 
 pytest.importorskip("matplotlib").use("Agg")
@@ -53,14 +54,14 @@ def test_signs_of_markdown_in_a_claim_stay_in_their_cell() -> None:
 
 
 def test_page_shows_every_figure_and_verdict(folder: Path) -> None:
-    with open_page(folder / "index.html", allow=(folder.as_uri(),)) as page:
-        assert page.locator("section").count() == 2
-        assert page.get_by_text("quick size: it works, which judges nothing").count() == 2
-        page.wait_for_function("() => [...document.images].every(image => image.complete)")
-        widths = page.eval_on_selector_all("img", "images => images.map(i => i.naturalWidth)")
+    with open_page(folder / "index.html", allow=(folder.as_uri(),)) as shown:
+        assert shown.locator("section").count() == 2
+        assert shown.get_by_text("quick size: it works, which judges nothing").count() == 2
+        shown.wait_for_function("() => [...document.images].every(image => image.complete)")
+        widths = shown.eval_on_selector_all("img", "images => images.map(i => i.naturalWidth)")
         assert len(widths) == 2
         assert min(widths) > 100
-        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")  # nothing sticks out
+        assert shown.evaluate("document.documentElement.scrollWidth <= window.innerWidth")  # nothing sticks out
 
 
 def test_a_second_run_goes_on_where_the_first_stopped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,11 +206,44 @@ def test_the_source_of_an_experiment_is_its_module_and_the_helpers_it_uses(
     assert both()[1] == two
     (tmp_path / "two.py").write_text("x = 1\ndef draw(numbers):\n    y = x\n    return y\n")
     assert both()[1] == two
+    (tmp_path / "two.py").write_text(
+        "x = 1\nEXPERIMENT = Experiment(\n    'a title', place='Figure 1', changed={1: 'x'}\n)\n"
+    )
+    assert both()[1] == two
+    (tmp_path / "two.py").write_text("x = 1\nEXPERIMENTS = x\n")
+    assert both()[1] != two
     (tmp_path / "two.py").write_text("x = 1\ndef run(numbers):\n    return x\n")
     assert both()[1] != two
     (tmp_path / "two.py").write_text("x = '# 1'")
     assert both()[1] != two
     _registry.source_of.cache_clear()
+
+
+PLACE = r"(?i)\b(equations?|figures?|theorem|proposition|corollary|lemma|definition|section|part)\b"
+
+
+@pytest.mark.parametrize("name", ids())
+def test_every_experiment_says_where_in_its_document_it_stands(name: str) -> None:
+    experiment = find(name)
+    assert experiment.id == name
+    assert re.search(PLACE, experiment.place), experiment.place
+    assert len(experiment.place) > 5  # more than the word
+
+
+def test_the_page_shows_places_and_what_was_changed_after_a_full_run() -> None:
+    """Read when the page is written: a note makes no result stale, and every number is that of a claim."""
+    records = json.loads((ROOT / "docs" / "evidence.json").read_text(encoding="utf-8"))
+    table, shown = summary(records), page(records)
+    for record in records:
+        experiment = find(record["id"])
+        assert set(experiment.changed) <= set(range(1, len(record["claims"]) + 1)), experiment.id
+        assert html.escape(experiment.place) in shown
+        for number, note in experiment.changed.items():
+            assert html.escape(f"(Changed after a full run: {note}.)") in shown
+            row = next(line for line in table.splitlines() if _cell(record["claims"][number - 1]["text"]) in line)
+            assert f" *(Changed after a full run: {_cell(note)}.)* | **" in row
+    row = next(line for line in table.splitlines() if line.startswith("| `survey-fig9`"))
+    assert "*(Figure 9; the part 'The dynamic geometry of learning')* | " in row
 
 
 def test_the_rule_that_decides_is_the_same_everywhere() -> None:

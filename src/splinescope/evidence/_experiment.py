@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -159,6 +159,10 @@ class Experiment:
             `measure` keeps seeds apart. `progress` is called with (fraction done in [0, 1], what is being done) when
             given. Quick takes seconds.
         draw: Draws the figure from `Outcome.numbers` alone and returns it.
+        place: Where in the document: its equation, figure, theorem or section, or the part in our words, if its
+            sections have no numbers.
+        changed: By the number of a claim, from 1: which line or measure was changed after a full run, what it was
+            before and the verdict then, in a sentence.
     """
 
     id: str
@@ -166,6 +170,8 @@ class Experiment:
     title: str
     run: Callable[..., Outcome]
     draw: Callable[[dict[str, Any]], Figure]
+    place: str
+    changed: Mapping[int, str] = field(default_factory=dict)
 
     def measure(self, size: Size = "full", seed: int = 0, progress: Progress | None = None) -> Outcome:
         """`run`, with verdicts at full size only: a quick run is too small to judge.

@@ -11,7 +11,7 @@ from typing import Any
 
 from .._errors import FileFormatError
 from ._experiment import DOCUMENTS, Check
-from ._registry import ids, source_of
+from ._registry import find, ids, source_of
 
 Record = dict[str, Any]
 
@@ -70,14 +70,16 @@ def page(records: list[Record]) -> str:
     parts = [_HEAD]
     for r in records:
         rows = "".join(
-            f"<tr><td>{html.escape(c['text'])}</td><td class='{html.escape(c['verdict'].replace(' ', '-'))}'>"
+            f"<tr><td>{html.escape(c['text'])}{_if_any(' <em>({})</em>', html.escape(_note(r, i)))}</td>"
+            f"<td class='{html.escape(c['verdict'].replace(' ', '-'))}'>"
             f"{html.escape(c['verdict'])}</td><td>{html.escape(c['measured'])}</td>"
             f"<td>{html.escape(c['criterion'])}{_margins(c)}</td></tr>"
-            for c in r["claims"]
+            for i, c in enumerate(r["claims"], 1)
         )
         parts.append(
             f"<section id='{r['id']}'><h2>{html.escape(r['title'])}</h2>"
-            f"<p class='meta'>{html.escape(r['id'])} · {html.escape(DOCUMENTS[r['document']])} · {_SIZES[r['size']]} · "
+            f"<p class='meta'>{html.escape(r['id'])} · {html.escape(DOCUMENTS[r['document']])}"
+            f"{_if_any(': {}', html.escape(_place(r)))} · {_SIZES[r['size']]} · "
             f"seed {r['seed']} · {r['cpu_seconds']} s of CPU time · source {html.escape(_source(r))} · "
             f"<a href='{r['id']}.json'>numbers</a></p>"
             f"<table><tr><th>claim</th><th>verdict</th><th>measured</th><th>decided by</th></tr>{rows}</table>"
@@ -129,7 +131,8 @@ def summary(records: list[Record], beside: Iterable[Record] = ()) -> str:
                 name = _name(r) if i == 0 else ""
                 other = again[r["id"]]["claims"][i]["verdict"] if r["id"] in again else c["verdict"]
                 verdict = f"**{c['verdict']}**" + ("" if other == c["verdict"] else f"; again: {other}")
-                cells = (name, _cell(c["text"]), verdict, _cell(c["measured"]))
+                note = _if_any(" *({})*", _cell(_note(r, i + 1)))
+                cells = (name, f"{_cell(c['text'])}{note}", verdict, _cell(c["measured"]))
                 lines.append(f"| {' | '.join(cells)} |")
         lines.append("")
     return "\n".join([*lines, *_lines_table(records)])
@@ -176,8 +179,23 @@ def _name(record: Record) -> str:
     mark = "" if is_current(record) else " †"
     source = f", source `{record['source']}`" if record.get("source") else ""
     size = "" if record["size"] == "full" else f", {record['size']}"
-    title = f". {_cell(record['title'])}" if record.get("title") else ""
-    return f"`{record['id']}`{mark}{size}, seed {record['seed']}, {record['cpu_seconds']:.0f} s{source}{title}"
+    title = _if_any(". {}", _cell(record.get("title") or ""))
+    place = _if_any(" *({})*", _cell(_place(record)))
+    return f"`{record['id']}`{mark}{size}, seed {record['seed']}, {record['cpu_seconds']:.0f} s{source}{title}{place}"
+
+
+def _place(record: Record) -> str:
+    """Of the experiment as it is now: a place that is named better belongs to results that are there already."""
+    return find(record["id"]).place if record["id"] in ids() else ""
+
+
+def _note(record: Record, number: int) -> str:
+    note = find(record["id"]).changed.get(number, "") if record["id"] in ids() else ""
+    return _if_any("Changed after a full run: {}.", note)
+
+
+def _if_any(form: str, text: str) -> str:
+    return form.format(text) if text else ""
 
 
 def _lines_table(records: list[Record]) -> list[str]:

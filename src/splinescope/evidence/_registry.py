@@ -44,8 +44,8 @@ def find(experiment_id: str) -> Experiment:
 def source_of(experiment_id: str) -> str:
     """12 hexadecimal digits of the hash of an experiment's source: its module and the modules of this folder it uses.
 
-    Comments and empty lines do not count, nor how it is drawn, nor what it measures with (the rest of the package): its
-    own tests hold that.
+    Comments and empty lines do not count, nor how it is drawn, nor its title, place and notes, nor what it measures
+    with (the rest of the package): its own tests hold that.
     """
     seen: set[str] = set()
     stack = [experiment_id.replace("-", "_")]
@@ -64,13 +64,24 @@ def source_of(experiment_id: str) -> str:
 
 
 def _measuring(source: str) -> str:
-    """Source as it stands, without comments, empty lines and `draw`: a remark or a colour makes no result stale."""
+    """Source as it stands, without comments, empty lines, `draw` and the statement that sets `EXPERIMENT`.
+
+    A remark, a colour, a title, a place or a note on what was changed makes no result stale.
+    """
     lines = source.splitlines()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             row, column = token.start
             lines[row - 1] = lines[row - 1][:column]
     for node in ast.parse(source).body:
-        if isinstance(node, ast.FunctionDef) and node.name == "draw" and node.end_lineno is not None:
+        if _shows(node) and node.end_lineno is not None:
             lines[node.lineno - 1 : node.end_lineno] = [""] * (node.end_lineno - node.lineno + 1)
     return "".join(f"{line.rstrip()}\n" for line in lines if line.strip())
+
+
+def _shows(node: ast.stmt) -> bool:
+    """Whether a statement of a module only shows what the others measure."""
+    if isinstance(node, ast.FunctionDef):
+        return node.name == "draw"
+    names = node.targets if isinstance(node, ast.Assign) else ()
+    return [name.id for name in names if isinstance(name, ast.Name)] == ["EXPERIMENT"]

@@ -86,4 +86,11 @@ def draw(numbers: dict[str, Any]) -> Any:
     return figure
 
 
-EXPERIMENT = Experiment("decomposed-cor4", "decomposed", "Corollary 4: full rank with recentring", run, draw)
+EXPERIMENT = Experiment(
+    "decomposed-cor4",
+    "decomposed",
+    "Corollary 4: full rank with recentring",
+    run,
+    draw,
+    place="Corollary 4",
+)

@@ -111,5 +111,10 @@ def draw(numbers: dict[str, Any]) -> Any:
 
 
 EXPERIMENT = Experiment(
-    "decomposed-fig2-fashion", "decomposed", "Figure 2 on its own data: rank and accuracy on Fashion-MNIST", run, draw
+    "decomposed-fig2-fashion",
+    "decomposed",
+    "Figure 2 on its own data: rank and accuracy on Fashion-MNIST",
+    run,
+    draw,
+    place="Figure 2, on its own data",
 )

@@ -139,4 +139,11 @@ def draw(numbers: dict[str, Any]) -> Any:
     return figure
 
 
-EXPERIMENT = Experiment("decomposed-fig3", "decomposed", "Figure 3: a cluster and one odd point", run, draw)
+EXPERIMENT = Experiment(
+    "decomposed-fig3",
+    "decomposed",
+    "Figure 3: a cluster and one odd point",
+    run,
+    draw,
+    place="Figure 3 (claim 1); the remark on the odd point in section IV (claim 2)",
+)

@@ -97,4 +97,11 @@ def draw(numbers: dict[str, Any]) -> Any:
     return figure
 
 
-EXPERIMENT = Experiment("decomposed-fig5", "decomposed", "Figure 5: angles with and without recentring", run, draw)
+EXPERIMENT = Experiment(
+    "decomposed-fig5",
+    "decomposed",
+    "Figure 5: angles with and without recentring",
+    run,
+    draw,
+    place="Figure 5, with equation (2)",
+)

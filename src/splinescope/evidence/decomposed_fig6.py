@@ -90,4 +90,11 @@ def draw(numbers: dict[str, Any]) -> Any:
     return figure
 
 
-EXPERIMENT = Experiment("decomposed-fig6", "decomposed", "Figure 6: activity with and without recentring", run, draw)
+EXPERIMENT = Experiment(
+    "decomposed-fig6",
+    "decomposed",
+    "Figure 6: activity with and without recentring",
+    run,
+    draw,
+    place="Figure 6",
+)

@@ -90,5 +90,10 @@ def draw(numbers: dict[str, Any]) -> Any:
 
 
 EXPERIMENT = Experiment(
-    "decomposed-lemma2", "decomposed", "Lemma 2: a random ReLU row adds a direction with probability gamma", run, draw
+    "decomposed-lemma2",
+    "decomposed",
+    "Lemma 2: a random ReLU row adds a direction with probability gamma",
+    run,
+    draw,
+    place="Lemma 2; equation (18) of its proof (claim 2)",
 )

@@ -119,5 +119,10 @@ def draw(numbers: dict[str, Any]) -> Any:
 
 
 EXPERIMENT = Experiment(
-    "decomposed-mean-width", "decomposed", "Rank, ReLU singular values and mean width of one layer", run, draw
+    "decomposed-mean-width",
+    "decomposed",
+    "Rank, ReLU singular values and mean width of one layer",
+    run,
+    draw,
+    place="introductory section, related work on the rank of ReLU layers",
 )

@@ -50,4 +50,11 @@ def draw(numbers: dict[str, Any]) -> Any:
     return figure
 
 
-EXPERIMENT = Experiment("decomposed-sec2", "decomposed", "Section II: recentring a linear network acts once", run, draw)
+EXPERIMENT = Experiment(
+    "decomposed-sec2",
+    "decomposed",
+    "Section II: recentring a linear network acts once",
+    run,
+    draw,
+    place="section II",
+)

@@ -90,5 +90,10 @@ def draw(numbers: dict[str, Any]) -> Any:
 
 
 EXPERIMENT = Experiment(
-    "decomposed-thm10", "decomposed", "Theorem 10 and Figure 4: three clusters in the tree model", run, draw
+    "decomposed-thm10",
+    "decomposed",
+    "Theorem 10 and Figure 4: three clusters in the tree model",
+    run,
+    draw,
+    place="Theorem 10 and Figure 4",
 )

@@ -129,4 +129,11 @@ def draw(numbers: dict[str, Any]) -> Any:
     return figure
 
 
-EXPERIMENT = Experiment("decomposed-thm11", "decomposed", "Theorem 11: the limits of the tree model", run, draw)
+EXPERIMENT = Experiment(
+    "decomposed-thm11",
+    "decomposed",
+    "Theorem 11: the limits of the tree model",
+    run,
+    draw,
+    place="Theorem 11",
+)

@@ -94,4 +94,11 @@ def draw(numbers: dict[str, Any]) -> Any:
     return figure
 
 
-EXPERIMENT = Experiment("decomposed-thm13", "decomposed", "Theorem 13: the invariant representation", run, draw)
+EXPERIMENT = Experiment(
+    "decomposed-thm13",
+    "decomposed",
+    "Theorem 13: the invariant representation",
+    run,
+    draw,
+    place="Definition 12 and Theorem 13",
+)

@@ -142,4 +142,11 @@ def draw(numbers: dict[str, Any]) -> Any:
     return figure
 
 
-EXPERIMENT = Experiment("decomposed-thm14", "decomposed", "Theorem 14: the cluster contracts", run, draw)
+EXPERIMENT = Experiment(
+    "decomposed-thm14",
+    "decomposed",
+    "Theorem 14: the cluster contracts",
+    run,
+    draw,
+    place="Theorem 14",
+)

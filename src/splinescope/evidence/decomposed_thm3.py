@@ -117,4 +117,11 @@ def draw(numbers: dict[str, Any]) -> Any:
     return figure
 
 
-EXPERIMENT = Experiment("decomposed-thm3", "decomposed", "Theorem 3: the width that gives full rank", run, draw)
+EXPERIMENT = Experiment(
+    "decomposed-thm3",
+    "decomposed",
+    "Theorem 3: the width that gives full rank",
+    run,
+    draw,
+    place="Theorem 3 with equations (7a) and (7b); the example of the circle before it (claim 1)",
+)

@@ -111,4 +111,11 @@ def draw(numbers: dict[str, Any]) -> Any:
     return figure
 
 
-EXPERIMENT = Experiment("decomposed-tree", "decomposed", "Figures 7 and 8: the tree as a bisection", run, draw)
+EXPERIMENT = Experiment(
+    "decomposed-tree",
+    "decomposed",
+    "Figures 7 and 8: the tree as a bisection",
+    run,
+    draw,
+    place="Figures 7 and 8; section IV and its remark for vectors",
+)

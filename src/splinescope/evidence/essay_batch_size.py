@@ -96,4 +96,11 @@ def draw(numbers: dict[str, Any]) -> Any:
     return figure
 
 
-EXPERIMENT = Experiment("essay-batch-size", "essay", "Margins and generalisation against batch size", run, draw)
+EXPERIMENT = Experiment(
+    "essay-batch-size",
+    "essay",
+    "Margins and generalisation against batch size",
+    run,
+    draw,
+    place="the part on minibatches and batch size",
+)

@@ -190,5 +190,10 @@ def draw(numbers: dict[str, Any]) -> Any:
 
 
 EXPERIMENT = Experiment(
-    "essay-initialization-deep", "essay", "Folds placed by data in deep networks of three kinds", run, draw
+    "essay-initialization-deep",
+    "essay",
+    "Folds placed by data in deep networks of three kinds",
+    run,
+    draw,
+    place=("the closing part, open questions: a start by data; the closing section of Batch Normalization Decomposed"),
 )

@@ -138,5 +138,10 @@ def draw(numbers: dict[str, Any]) -> Any:
 
 
 EXPERIMENT = Experiment(
-    "essay-instance-norm", "essay", "Instance norm on feature maps: where its folds pass", run, draw
+    "essay-instance-norm",
+    "essay",
+    "Instance norm on feature maps: where its folds pass",
+    run,
+    draw,
+    place="the part on other normalisations",
 )

@@ -148,4 +148,11 @@ def draw(numbers: dict[str, Any]) -> Any:
     return figure
 
 
-EXPERIMENT = Experiment("essay-jitter", "essay", "Minibatch statistics make folds jitter", run, draw)
+EXPERIMENT = Experiment(
+    "essay-jitter",
+    "essay",
+    "Minibatch statistics make folds jitter",
+    run,
+    draw,
+    place="the part on minibatches: jitter of folds and of the decision boundary",
+)

@@ -61,4 +61,11 @@ def draw(numbers: dict[str, Any]) -> Any:
     return figure
 
 
-EXPERIMENT = Experiment("essay-margin", "essay", "Does minibatch jitter enlarge margins?", run, draw)
+EXPERIMENT = Experiment(
+    "essay-margin",
+    "essay",
+    "Does minibatch jitter enlarge margins?",
+    run,
+    draw,
+    place="the part on minibatches: jitter of the decision boundary and the margin",
+)

@@ -114,4 +114,11 @@ def draw(numbers: dict[str, Any]) -> Any:
     return figure
 
 
-EXPERIMENT = Experiment("essay-normalizations", "essay", "What other normalisations do to the folds", run, draw)
+EXPERIMENT = Experiment(
+    "essay-normalizations",
+    "essay",
+    "What other normalisations do to the folds",
+    run,
+    draw,
+    place="the part on other normalisations",
+)

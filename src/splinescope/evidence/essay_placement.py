@@ -95,4 +95,11 @@ def draw(numbers: dict[str, Any]) -> Any:
     return figure
 
 
-EXPERIMENT = Experiment("essay-placement", "essay", "Normalisation before or after the non-linearity", run, draw)
+EXPERIMENT = Experiment(
+    "essay-placement",
+    "essay",
+    "Normalisation before or after the non-linearity",
+    run,
+    draw,
+    place="the part on where the normalisation is placed",
+)

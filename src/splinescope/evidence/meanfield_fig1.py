@@ -152,4 +152,11 @@ def draw(numbers: dict[str, Any]) -> Figure:
     return figure
 
 
-EXPERIMENT = Experiment("meanfield-fig1", "meanfield", "Figure 1: speed against direction", run, draw)
+EXPERIMENT = Experiment(
+    "meanfield-fig1",
+    "meanfield",
+    "Figure 1: speed against direction",
+    run,
+    draw,
+    place="Figure 1; section 4.1",
+)

@@ -146,4 +146,11 @@ def draw(numbers: dict[str, Any]) -> Figure:
     return figure
 
 
-EXPERIMENT = Experiment("meanfield-fig3", "meanfield", "Figure 3: the first step, and the learning rate", run, draw)
+EXPERIMENT = Experiment(
+    "meanfield-fig3",
+    "meanfield",
+    "Figure 3: the first step, and the learning rate",
+    run,
+    draw,
+    place="Figure 3; section 4.3",
+)

@@ -78,5 +78,10 @@ def draw(numbers: dict[str, Any]) -> Any:
 
 
 EXPERIMENT = Experiment(
-    "meanfield-gathering", "meanfield", "Figure 1: neurons gather at the significant direction", run, draw
+    "meanfield-gathering",
+    "meanfield",
+    "Figure 1: neurons gather at the significant direction",
+    run,
+    draw,
+    place="Figure 1; section 4.1",
 )

@@ -85,5 +85,10 @@ def draw(numbers: dict[str, Any]) -> Figure:
 
 
 EXPERIMENT = Experiment(
-    "meanfield-norm", "meanfield", "Lengths of neurons: conserved by the flow, growing in descent", run, draw
+    "meanfield-norm",
+    "meanfield",
+    "Lengths of neurons: conserved by the flow, growing in descent",
+    run,
+    draw,
+    place="the flow of equation (6); section 4.3 (claim 2)",
 )

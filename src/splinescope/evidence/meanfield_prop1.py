@@ -109,4 +109,11 @@ def draw(numbers: dict[str, Any]) -> Figure:
     return figure
 
 
-EXPERIMENT = Experiment("meanfield-prop1", "meanfield", "Proposition 1: the metric is that of a sphere", run, draw)
+EXPERIMENT = Experiment(
+    "meanfield-prop1",
+    "meanfield",
+    "Proposition 1: the metric is that of a sphere",
+    run,
+    draw,
+    place="Proposition 1",
+)

@@ -124,4 +124,11 @@ def draw(numbers: dict[str, Any]) -> Figure:
     return figure
 
 
-EXPERIMENT = Experiment("meanfield-thm2", "meanfield", "Theorem 2: batch norm is a change of metric", run, draw)
+EXPERIMENT = Experiment(
+    "meanfield-thm2",
+    "meanfield",
+    "Theorem 2: batch norm is a change of metric",
+    run,
+    draw,
+    place="Theorem 2 with equations (6) to (8); section 2 (claim 3)",
+)

@@ -144,4 +144,11 @@ def draw(numbers: dict[str, Any]) -> Figure:
     return figure
 
 
-EXPERIMENT = Experiment("meanfield-thm3", "meanfield", "Theorem 3: neurons as a flowing density", run, draw)
+EXPERIMENT = Experiment(
+    "meanfield-thm3",
+    "meanfield",
+    "Theorem 3: neurons as a flowing density",
+    run,
+    draw,
+    place="Theorem 3",
+)

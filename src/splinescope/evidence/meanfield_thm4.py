@@ -141,4 +141,11 @@ def draw(numbers: dict[str, Any]) -> Figure:
     return figure
 
 
-EXPERIMENT = Experiment("meanfield-thm4", "meanfield", "Theorem 4: convergence as the width grows", run, draw)
+EXPERIMENT = Experiment(
+    "meanfield-thm4",
+    "meanfield",
+    "Theorem 4: convergence as the width grows",
+    run,
+    draw,
+    place="Theorem 4; its proof (claim 3)",
+)

@@ -123,4 +123,11 @@ def draw(numbers: dict[str, Any]) -> Figure:
     return figure
 
 
-EXPERIMENT = Experiment("meanfield-thm5", "meanfield", "Theorem 5: the flow finds the global optimum", run, draw)
+EXPERIMENT = Experiment(
+    "meanfield-thm5",
+    "meanfield",
+    "Theorem 5: the flow finds the global optimum",
+    run,
+    draw,
+    place="Theorem 5",
+)

@@ -115,5 +115,13 @@ def draw(numbers: dict[str, Any]) -> Figure:
 
 
 EXPERIMENT = Experiment(
-    "survey-bn-grokking", "survey", "Batch norm and the late descent of local complexity", run, draw
+    "survey-bn-grokking",
+    "survey",
+    "Batch norm and the late descent of local complexity",
+    run,
+    draw,
+    place=(
+        "Figure 9 and equation (8); the end of the part 'The dynamic geometry of learning', where batch norm meets "
+        "grokking (claims 1 to 3)"
+    ),
 )

@@ -82,4 +82,11 @@ def draw(numbers: dict[str, Any]) -> Any:
     return figure
 
 
-EXPERIMENT = Experiment("survey-bn-tls", "survey", "Equation (8): batch norm as total least squares", run, draw)
+EXPERIMENT = Experiment(
+    "survey-bn-tls",
+    "survey",
+    "Equation (8): batch norm as total least squares",
+    run,
+    draw,
+    place="equation (8); the part on batch norm",
+)

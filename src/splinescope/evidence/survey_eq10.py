@@ -84,4 +84,11 @@ def draw(numbers: dict[str, Any]) -> Figure:
     return figure
 
 
-EXPERIMENT = Experiment("survey-eq10", "survey", "Equation (10): the volume of a generator's tiles", run, draw)
+EXPERIMENT = Experiment(
+    "survey-eq10",
+    "survey",
+    "Equation (10): the volume of a generator's tiles",
+    run,
+    draw,
+    place="equation (10); the part on deep generative models",
+)

@@ -174,4 +174,11 @@ def draw(numbers: dict[str, Any]) -> Any:
     return figure
 
 
-EXPERIMENT = Experiment("survey-eq5", "survey", "Equation (5), Figures 3 and 4: affine on convex tiles", run, draw)
+EXPERIMENT = Experiment(
+    "survey-eq5",
+    "survey",
+    "Equation (5), Figures 3 and 4: affine on convex tiles",
+    run,
+    draw,
+    place="equation (5), Figures 3 and 4",
+)

@@ -175,4 +175,11 @@ def draw(numbers: dict[str, Any]) -> Figure:
     return figure
 
 
-EXPERIMENT = Experiment("survey-fig10", "survey", "Figure 10: the manifold of a generator, facet by facet", run, draw)
+EXPERIMENT = Experiment(
+    "survey-fig10",
+    "survey",
+    "Figure 10: the manifold of a generator, facet by facet",
+    run,
+    draw,
+    place="Figure 10; the part on deep generative models, with equation (10) (claim 2)",
+)

@@ -155,4 +155,11 @@ def draw(numbers: dict[str, Any]) -> Figure:
     return figure
 
 
-EXPERIMENT = Experiment("survey-fig11-mini", "survey", "Figure 11 in miniature: MaGNET and class balance", run, draw)
+EXPERIMENT = Experiment(
+    "survey-fig11-mini",
+    "survey",
+    "Figure 11 in miniature: MaGNET and class balance",
+    run,
+    draw,
+    place="Figure 11; the part on deep generative models",
+)

@@ -112,4 +112,11 @@ def draw(numbers: dict[str, Any]) -> Figure:
     return figure
 
 
-EXPERIMENT = Experiment("survey-fig12", "survey", "Figure 12: polarity sampling of a planar WGAN", run, draw)
+EXPERIMENT = Experiment(
+    "survey-fig12",
+    "survey",
+    "Figure 12: polarity sampling of a planar WGAN",
+    run,
+    draw,
+    place="Figure 12; the part on deep generative models",
+)

@@ -194,4 +194,11 @@ def draw(numbers: dict[str, Any]) -> Figure:
     return figure
 
 
-EXPERIMENT = Experiment("survey-fig6", "survey", "Skip connections smooth the loss surface", run, draw)
+EXPERIMENT = Experiment(
+    "survey-fig6",
+    "survey",
+    "Skip connections smooth the loss surface",
+    run,
+    draw,
+    place="Figure 6 (claims 1 and 2) and equation (7) (claim 3); the part 'Geometry of the loss function'",
+)

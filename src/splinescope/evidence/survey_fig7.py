@@ -75,4 +75,11 @@ def draw(numbers: dict[str, Any]) -> Any:
     return figure
 
 
-EXPERIMENT = Experiment("survey-fig7", "survey", "Figure 7: folds of 4 layers with and without batch norm", run, draw)
+EXPERIMENT = Experiment(
+    "survey-fig7",
+    "survey",
+    "Figure 7: folds of 4 layers with and without batch norm",
+    run,
+    draw,
+    place="Figure 7, with equation (8); the part on batch norm",
+)

@@ -106,4 +106,11 @@ def draw(numbers: dict[str, Any]) -> Any:
     return figure
 
 
-EXPERIMENT = Experiment("survey-fig8", "survey", "Figure 8: folds of 11 random layers around a star", run, draw)
+EXPERIMENT = Experiment(
+    "survey-fig8",
+    "survey",
+    "Figure 8: folds of 11 random layers around a star",
+    run,
+    draw,
+    place="Figure 8, with equation (8); the part on batch norm (claims 1 and 2; 3 is a control)",
+)

@@ -171,5 +171,10 @@ def _claims(rows: list[dict[str, Any]], curve: list[dict[str, Any]]) -> tuple[Cl
 
 
 EXPERIMENT = Experiment(
-    "survey-fig9-mnist", "survey", "Figure 9 at its own size: 784-200-200-200-10 on MNIST", run, draw
+    "survey-fig9-mnist",
+    "survey",
+    "Figure 9 at its own size: 784-200-200-200-10 on MNIST",
+    run,
+    draw,
+    place="Figure 9; the part 'The dynamic geometry of learning'",
 )

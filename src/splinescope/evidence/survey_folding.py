@@ -169,4 +169,14 @@ def draw(numbers: dict[str, Any]) -> Any:
     return figure
 
 
-EXPERIMENT = Experiment("survey-folding", "survey", "Folds bend where they cross, and sigma sets the angle", run, draw)
+EXPERIMENT = Experiment(
+    "survey-folding",
+    "survey",
+    "Folds bend where they cross, and sigma sets the angle",
+    run,
+    draw,
+    place=(
+        "the part on the folding of hyperplanes, near Figure 3 (claim 1); the essay's part on the scale sigma "
+        "(claims 2 and 3)"
+    ),
+)

@@ -103,5 +103,10 @@ def draw(numbers: dict[str, Any]) -> Any:
 
 
 EXPERIMENT = Experiment(
-    "survey-hessian-eccentricity", "survey", "Eccentricity of the local Hessian, with and without skips", run, draw
+    "survey-hessian-eccentricity",
+    "survey",
+    "Eccentricity of the local Hessian, with and without skips",
+    run,
+    draw,
+    place="the part 'Geometry of the loss function', near equation (7)",
 )

@@ -222,5 +222,10 @@ def draw(numbers: dict[str, Any]) -> Figure:
 
 
 EXPERIMENT = Experiment(
-    "survey-language-models", "survey", "Outlook: tokens of a small GPT among the folds of its layers", run, draw
+    "survey-language-models",
+    "survey",
+    "Outlook: tokens of a small GPT among the folds of its layers",
+    run,
+    draw,
+    place=("the closing part, outlook on transformers and language models; affine by equation (5) (claims 1 and 2)"),
 )

@@ -178,5 +178,10 @@ def draw(numbers: dict[str, Any]) -> Figure:
 
 
 EXPERIMENT = Experiment(
-    "survey-lc-phases", "survey", "Local complexity while training: descent, ascent, late descent", run, draw
+    "survey-lc-phases",
+    "survey",
+    "Local complexity while training: descent, ascent, late descent",
+    run,
+    draw,
+    place="Figure 9; the part 'The dynamic geometry of learning' (claims 1 to 5)",
 )

@@ -162,4 +162,11 @@ def draw(numbers: dict[str, Any]) -> Any:
     return figure
 
 
-EXPERIMENT = Experiment("survey-lc-proxy", "survey", "Local complexity: proxy and bound", run, draw)
+EXPERIMENT = Experiment(
+    "survey-lc-proxy",
+    "survey",
+    "Local complexity: proxy and bound",
+    run,
+    draw,
+    place="the part 'The dynamic geometry of learning', before Figure 9",
+)

@@ -133,4 +133,11 @@ def draw(numbers: dict[str, Any]) -> Figure:
     return figure
 
 
-EXPERIMENT = Experiment("survey-magnet", "survey", "MaGNET: uniform samples on the manifold", run, draw)
+EXPERIMENT = Experiment(
+    "survey-magnet",
+    "survey",
+    "MaGNET: uniform samples on the manifold",
+    run,
+    draw,
+    place="the part on deep generative models, with equation (10)",
+)

@@ -221,4 +221,11 @@ def draw(numbers: dict[str, Any]) -> Any:
     return figure
 
 
-EXPERIMENT = Experiment("survey-manifold-law", "survey", "Does the generator know the manifold?", run, draw)
+EXPERIMENT = Experiment(
+    "survey-manifold-law",
+    "survey",
+    "Does the generator know the manifold?",
+    run,
+    draw,
+    place="the part on deep generative models, near Figure 10: an open question",
+)

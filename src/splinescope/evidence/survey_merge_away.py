@@ -197,4 +197,11 @@ def draw(numbers: dict[str, Any]) -> Any:
     return figure
 
 
-EXPERIMENT = Experiment("survey-merge-away", "survey", "Batch norm early, none late", run, draw)
+EXPERIMENT = Experiment(
+    "survey-merge-away",
+    "survey",
+    "Batch norm early, none late",
+    run,
+    draw,
+    place="the end of the part 'The dynamic geometry of learning', after Figure 9: an open question",
+)

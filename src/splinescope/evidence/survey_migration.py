@@ -289,4 +289,11 @@ def draw(numbers: dict[str, Any]) -> Any:
     return figure
 
 
-EXPERIMENT = Experiment("survey-migration", "survey", "Why do tiles migrate so late?", run, draw)
+EXPERIMENT = Experiment(
+    "survey-migration",
+    "survey",
+    "Why do tiles migrate so late?",
+    run,
+    draw,
+    place="the part 'The dynamic geometry of learning', after Figure 9: an open question",
+)

@@ -150,5 +150,10 @@ def draw(numbers: dict[str, Any]) -> Figure:
 
 
 EXPERIMENT = Experiment(
-    "survey-steering", "survey", "Outlook: a classifier steered by the softness of its ReLUs", run, draw
+    "survey-steering",
+    "survey",
+    "Outlook: a classifier steered by the softness of its ReLUs",
+    run,
+    draw,
+    place="the closing part, outlook on smooth activations",
 )
