@@ -283,6 +283,11 @@ def fidelity(n: Numbers) -> None:
         mean = np.array(runs).mean(0)
         assert shares(mean)
         assert (mean[0] > mean[-1]).all()
+    for runs in n["tiles"].values():  # tiles of more layers change with those of fewer
+        assert shares(np.array(runs))
+        assert (np.diff(runs, axis=2) >= 0).all()
+    for runs in n["moves"].values():
+        assert all(np.min(run["mean"]) > 0 for run in runs)
     assert all(shares(values) for values in n["accuracy"].values())
 
 

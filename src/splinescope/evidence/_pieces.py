@@ -36,7 +36,12 @@ LONG: dict[str, tuple[str, ...]] = {
     "decomposed-fig2-fashion": ("decomposed_fig2_fashion._row",),
     "essay-batch-size": ("essay_batch_size.train_moons",),
     "essay-depth-curvature": ("essay_depth_curvature._train", "essay_depth_curvature.measured"),
-    "essay-fidelity": ("essay_fidelity._train", "essay_fidelity._flips"),
+    "essay-fidelity": (
+        "essay_fidelity._train",
+        "essay_fidelity._flips",
+        "essay_fidelity.tile_changes",
+        "essay_fidelity.boundary_moves",
+    ),
     "essay-fidelity-tells": ("essay_fidelity_tells.trained",),
     "essay-initialization": ("essay_initialization._train",),
     "essay-initialization-deep": ("essay_initialization_deep._train",),
