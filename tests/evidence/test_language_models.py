@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 
 from splinescope.evidence._char_gpt import CharGPT, code, pieces, prose
+from splinescope.evidence.survey_language_models import _phases
 
 
 def test_texts_ship_with_python():
@@ -22,3 +24,12 @@ def test_the_model_sees_no_later_character():
     changed = ids.clone()
     changed[0, 7:] = 5
     assert torch.allclose(model(ids)[0, :7], model(changed)[0, :7], atol=1e-6)
+
+
+def test_an_ascent_is_seen_though_a_deeper_descent_follows():
+    fall, rise, at = _phases(np.array([10.0, 8.0, 6.0, 9.0, 5.0, 4.0]))
+    assert (fall, rise, at) == (0.6, 1.5, 2)
+    fall, rise, _ = _phases(np.array([10.0, 9.5, 12.0, 11.0]))  # never below .9 of the start
+    assert fall > 0.9
+    fall, rise, at = _phases(np.array([10.0, 7.0, 5.0]))
+    assert (rise, at) == (1.0, 1)

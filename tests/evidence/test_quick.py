@@ -85,6 +85,20 @@ def mean_width(n: Numbers) -> None:
         assert math.sqrt(0.5) - 1e-6 <= row["singular value"] <= 1 + 1e-12
 
 
+def decomposed_fig2(n: Numbers) -> None:
+    """Without biases the scale of weights is a factor of the output: it changes no rank."""
+    for he, default in zip(n["results"]["He, no bias"], n["results"]["default, no bias"], strict=True):
+        assert he["ranks"] == default["ranks"]
+        np.testing.assert_allclose(he["effective"], default["effective"], rtol=1e-6)
+
+
+def decomposed_fig6(n: Numbers) -> None:
+    """By Cauchy and Schwarz 99% of a unit's energy are on no fewer inputs than .99^2 of its participation ratio."""
+    for row in n["rows"]:
+        assert shares([row["negligible"], row["zero"]])
+        assert row["negligible"] <= 1 - 0.99**2 * row["participation"] + 1e-9
+
+
 def decomposed_fig5(n: Numbers) -> None:
     angles = [(r["angle"], r["predicted"]) for r in n["rows"] if r["kind"] == "RC + RS"]
     assert all(abs(angle - predicted) < 3 for angle, predicted in angles)
@@ -257,7 +271,7 @@ def merge_away(n: Numbers) -> None:
         for name in ("lc_train", "train_accuracy", "test_accuracy"):
             assert near(np.array(kept[name])[early[:-1]] - np.array(folded[name])[early[:-1]], 0.0, 1e-9)
         assert shares([folded["clean"], folded["robust"]])
-        assert folded["robust"] <= folded["clean"]
+        assert folded["robust"] <= folded["attacked clean"]
 
 
 def self_similarity(n: Numbers) -> None:
@@ -266,7 +280,7 @@ def self_similarity(n: Numbers) -> None:
         for row in rows:
             assert row["cuts"][0] <= (6 if "3-D" in kind else 8)
             assert (np.diff(row["tiles"]) >= 0).all()
-            assert shares([*row["distance"], *row["compared"]])
+            assert shares([*row["distance"], *row["compared"], *row["unrelated distance"], *row["one cut more"]])
 
 
 def manifold_law(n: Numbers) -> None:
@@ -307,6 +321,19 @@ def deep_initialization(n: Numbers) -> None:
         own, normed = (n["cells"][f"convolutional|{depth}|{start}"] for start in ("placed", "batch norm"))
         np.testing.assert_allclose(own["spread"], normed["spread"], rtol=1e-2)
         assert all(1 <= value <= 12 for value in own["spread"])
+    for cell in n["cells"].values():
+        assert cell["inside"] == (cell["tried"][0] < cell["rate"] < cell["tried"][-1])
+
+
+def test_a_rate_is_chosen_between_worse_ones_a_factor_of_two_apart() -> None:
+    from splinescope.evidence.essay_initialization_deep import RATES, chosen_rate
+
+    for best in range(1, 15):
+        tried = chosen_rate(RATES, lambda rate, best=best: abs(math.log2(rate) + best))
+        rates = sorted(tried)
+        found = min(tried, key=lambda rate: tried[rate])
+        assert found == 2.0**-best
+        assert {found / 2, found * 2} <= set(rates)
 
 
 def depth_curvature(n: Numbers) -> None:
@@ -342,7 +369,9 @@ def eccentricity(n: Numbers) -> None:
 LAWS: dict[str, Callable[[Numbers], None]] = {
     "decomposed-cor4": cor4,
     "decomposed-fig1": rescaling,
+    "decomposed-fig2": decomposed_fig2,
     "decomposed-fig5": decomposed_fig5,
+    "decomposed-fig6": decomposed_fig6,
     "decomposed-init": decomposed_init,
     "decomposed-lemma2": lemma2,
     "decomposed-mean-width": mean_width,

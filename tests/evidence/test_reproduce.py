@@ -255,6 +255,7 @@ def test_the_rule_that_decides_is_the_same_everywhere() -> None:
     def verdict(**checks: list[Check]) -> Verdict:
         return judged("text", "measured", **checks).verdict  # type: ignore[arg-type]
 
+    unknown = check(float("nan"))
     assert verdict(holds=[good]) == Verdict.HOLDS
     assert verdict(holds=[good, bad]) == Verdict.FAILS
     assert verdict(holds=[bad], corrected=[good]) == Verdict.CORRECTED
@@ -262,10 +263,31 @@ def test_the_rule_that_decides_is_the_same_everywhere() -> None:
     assert verdict(holds=[bad], fails=[good]) == Verdict.FAILS
     assert verdict(holds=[bad], fails=[bad]) == Verdict.INCONCLUSIVE
     assert verdict(holds=[good], needs=[bad]) == Verdict.INCONCLUSIVE
-    assert verdict(holds=[check(float("nan"))]) == Verdict.FAILS
+    # a correction is for what is refuted, not for what could not be shown
+    assert verdict(holds=[bad], corrected=[good], fails=[bad]) == Verdict.INCONCLUSIVE
+    assert verdict(holds=[bad], corrected=[good], fails=[good]) == Verdict.CORRECTED
+    assert verdict(holds=[bad], corrected=[bad], fails=[bad]) == Verdict.INCONCLUSIVE
+    # what is not a number refutes nothing, unless other numbers do
+    assert verdict(holds=[unknown]) == Verdict.INCONCLUSIVE
+    assert verdict(holds=[bad, unknown]) == Verdict.INCONCLUSIVE
+    assert verdict(holds=[unknown], corrected=[good]) == Verdict.INCONCLUSIVE
+    assert verdict(holds=[bad], corrected=[unknown]) == Verdict.INCONCLUSIVE
+    assert verdict(holds=[bad], fails=[unknown]) == Verdict.INCONCLUSIVE
+    assert verdict(holds=[good], needs=[unknown]) == Verdict.INCONCLUSIVE
+    assert verdict(holds=[unknown], fails=[good]) == Verdict.FAILS
     assert check(0.001).margin == "inside by a factor of 1e+03"
     assert check(1.1).margin == "outside by 0.1"
     assert "a reason" in judged("t", "m", holds=[good]).criterion
+
+
+def test_lines_that_confirm_and_refute_at_once_are_an_error_that_names_the_claim() -> None:
+    """Not while the experiment cannot tell at all: then neither counts."""
+    good, bad = Check("x", 0.5, "<", 1.0, "a reason"), Check("x", 0.5, ">", 1.0, "a reason")
+    with pytest.raises(ss.InputError, match="confirm and refute 'Folds move'"):
+        judged("Folds move", "measured", holds=[good], fails=[good])
+    assert judged("Folds move", "measured", holds=[good], fails=[bad]).verdict == Verdict.HOLDS
+    assert judged("Folds move", "m", holds=[good], fails=[good], needs=[bad]).verdict == Verdict.INCONCLUSIVE
+    assert judged("Folds move", "measured", holds=[good], fails=[]).verdict == Verdict.HOLDS
 
 
 def test_the_page_of_the_docs_was_made_from_its_records_and_marks_what_is_older() -> None:

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal
 
 from .._display import Shown
+from .._errors import InputError
 from .._progress import Progress as Progress
 
 if TYPE_CHECKING:
@@ -108,20 +109,25 @@ def judged(
 ) -> Claim:
     """A claim decided by its checks, by the same rule everywhere.
 
-    Inconclusive unless all of `needs` pass (the experiment must be able to tell). Then it holds if all of `holds` pass;
-    holds with correction if there are checks of a `corrected` form and all of them pass; and otherwise fails, if no
-    `fails` are given or all of those pass. Else it is inconclusive.
+    Inconclusive unless all of `needs` pass (the experiment must be able to tell). Then it holds if all of `holds` pass.
+    Otherwise it is refuted if all of `fails` pass, or, where there are none, by `holds` that are numbers: not a number
+    refutes nothing. A refuted claim holds with correction if there are checks of a `corrected` form and all of them
+    pass, and else does not hold. What is neither is inconclusive, also where a corrected form is not a number. Lines by
+    which a claim would hold and be refuted at once are an error.
     """
+    refuted = all(check.passed for check in fails) if fails else not any(math.isnan(check.value) for check in holds)
     if not all(check.passed for check in needs):
         verdict = Verdict.INCONCLUSIVE
     elif all(check.passed for check in holds):
+        if fails and refuted:
+            raise InputError(f"The same numbers confirm and refute {text!r}: its fails= must leave out its holds=.")
         verdict = Verdict.HOLDS
+    elif not refuted or any(math.isnan(check.value) for check in corrected):
+        verdict = Verdict.INCONCLUSIVE
     elif corrected and all(check.passed for check in corrected):
         verdict = Verdict.CORRECTED
-    elif fails is None or all(check.passed for check in fails):
-        verdict = Verdict.FAILS
     else:
-        verdict = Verdict.INCONCLUSIVE
+        verdict = Verdict.FAILS
     parts = (("", holds), ("corrected: ", corrected), ("does not hold if ", fails or ()), ("to tell at all: ", needs))
     criterion = "; ".join(f"{name}{' and '.join(map(str, checks))}" for name, checks in parts if checks)
     return Claim(text, verdict, measured, criterion, (*holds, *corrected, *(fails or ()), *needs))

@@ -17,8 +17,8 @@ from ._words import span
 
 KINDS: dict[str, dict[str, Any]] = {
     "batch norm": {"components": ("rc", "rs", "nl"), "init": "default"},
-    "He, no bias": {"components": ("nl",), "init": "he"},
-    "He, default bias": {"components": ("nl",), "init": "default", "bias": True},  # its weights scaled below
+    "He, no bias": {"components": ("nl",), "init": "default"},  # the default's weights, scaled below
+    "He, default bias": {"components": ("nl",), "init": "default", "bias": True},  # the same
     "default, no bias": {"components": ("nl",), "init": "default"},
     "default, default bias": {"components": ("nl",), "init": "default", "bias": True},
 }
@@ -47,7 +47,8 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
     found = {kind: row["ranks"] for kind, row in deepest.items()}
     learnt = {kind: row["accuracy"] for kind, row in deepest.items()}
     keeps = min(found["batch norm"]) / max(found["He, no bias"])
-    weights = interval(np.log(found["He, no bias"]) - np.log(found["default, no bias"]))
+    gain = np.subtract(found["He, no bias"], found["default, no bias"])
+    spread = np.divide(deepest["He, no bias"]["effective"], deepest["default, no bias"]["effective"]) - 1
     biases = interval(np.log(found["default, no bias"]) - np.log(found["default, default bias"]))
     trained = min(learnt["batch norm"], learnt["He, no bias"])
     return Outcome(
@@ -64,17 +65,18 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             ),
             judged(
                 "Default weights lose it most (Figure 2 compares default with He weights). Corrected: default biases "
-                "do, and lose more of it than default weights.",
-                f"depth {depths[-1]}, log of the ratio of ranks, 95% intervals over {seeds} networks: He over default "
-                f"weights, both without biases, {weights[0]:.2f} to {weights[1]:.2f}; default weights without "
-                f"over with default biases {biases[0]:.2f} to {biases[1]:.2f}",
-                holds=[Check("lower end of the interval, He over default weights", weights[0], ">", 0.0,
-                             "0 is no difference of the weights")],
-                corrected=[Check("lower end of the interval, without over with default biases", biases[0], ">", 0.0,
-                                 "0 is no difference of the biases"),
-                           Check("lower end of the biases' interval minus upper end of the weights'",
-                                 biases[0] - weights[1], ">", 0.0,
-                                 "the biases surely lose more than the weights can have lost")],
+                "do; the scale of weights loses none, since without biases a ReLU network is positively homogeneous.",
+                f"depth {depths[-1]}, {seeds} networks, the same random numbers at both scales, no biases: ranks "
+                f"differ by {np.abs(gain).max():.0f} at most, effective ranks by {np.abs(spread).max():.0e} of "
+                "themselves; log of the ratio of ranks, default weights without over with default biases, 95% interval "
+                f"{biases[0]:.2f} to {biases[1]:.2f}",
+                holds=[Check("rank at He's scale minus rank at the default's, mean over networks", float(gain.mean()),
+                             ">", 0.5, "the scale loses rank")],
+                corrected=[Check("largest difference of effective ranks, relative", float(np.abs(spread).max()), "<",
+                                 1e-6, "equal but for rounding: a factor of each layer is one of the output"),
+                           Check("largest difference of ranks", float(np.abs(gain).max()), "<", 0.5, "equal"),
+                           Check("lower end of the interval, without over with default biases", biases[0], ">", 0.0,
+                                 "0 is no difference of the biases")],
             ),
             judged(
                 "Deep plain networks with default weights and biases do not train by SGD; with He weights or "
@@ -93,7 +95,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
 
 def _network(kind: str, depth: int, width: int, generator: torch.Generator) -> nn.Sequential:
     network = random_network(depth, width, in_features=64, out_features=10, generator=generator, **KINDS[kind])
-    if kind == "He, default bias":
+    if kind.startswith("He"):
         with torch.no_grad():
             for layer in [m for m in network.modules() if isinstance(m, nn.Linear)][:-1]:
                 layer.weight.mul_(6**0.5)  # from variance 1 / (3 fan) of the default to 2 / fan of He

@@ -15,6 +15,9 @@ from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
 from ._figures import subplots
 from ._intervals import interval
 
+FIRST = 10
+"""Seeds 0 to 9 were seen when the readout alone was first tried (claim 3), and are not judged."""
+
 PARTS = ("all layers", "readout only")
 """What is trained."""
 
@@ -22,9 +25,9 @@ PARTS = ("all layers", "readout only")
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
     n, steps, seeds = 300, 60, 2 if size == "quick" else 10
     runs = []
-    for i in range(seeds):
+    for i in range(FIRST, FIRST + seeds):
         if progress is not None:
-            progress(i / seeds, f"seed {i}")
+            progress((i - FIRST) / seeds, f"seed {i}")
         runs.append(_one(n, steps, torch.Generator().manual_seed(100 * seed + i)))
     worst = max(r["identity_error"] for r in runs)
     saved = {part: np.array([r["steps"][part]["he"] - r["steps"][part]["own"] for r in runs]) for part in PARTS}

@@ -123,7 +123,10 @@ def _tells(found: list[list[dict[str, Any]]], at: int) -> Claim:
         f"partial rank correlation of test accuracy with shares that change, {len(found[0])} networks of each of "
         f"{len(found)} seeds, intervals that share 5%: {words}",
         holds=[Check("size that is sure, largest of the three", max(sure), ">", 0.0, "0 tells nothing")],
-        fails=[Check("size that is possible, largest of the three", max(possible), "<", WEAK, "surely weak")],
+        fails=[
+            Check("size that is possible, largest of the three", max(possible), "<", WEAK, "surely weak"),
+            Check("size that is sure, largest of the three", max(sure), "<", 0.0, "none is sure to tell"),
+        ],
     )
 
 

@@ -111,7 +111,8 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                         "<",
                         0.5,
                         "half a decade is the step of the rates tried",
-                    )
+                    ),
+                    Check("lower end of the 95% interval of the gain, decades", all_low, "<", 0.0, "no gain is sure"),
                 ],
             ),
             judged(

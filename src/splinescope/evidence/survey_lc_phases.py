@@ -147,7 +147,8 @@ def _robust_claims(back: list[dict[str, float]], attacks: list[list[dict[str, An
             f"{sum(masked)} of {len(masked)} runs",
             holds=[Check("lower end of the 95% interval of the recovery", back_up[0], ">", 0.0, zero)],
             fails=[Check("upper end of the 95% interval of the recovery", back_up[1], "<", 0.05,
-                         "a twentieth of the points: the error of 200 of them")],
+                         "a twentieth of the points: the error of 200 of them"),
+                   Check("lower end of the 95% interval of the recovery", back_up[0], "<", 0.0, "no gain is sure")],
         ),
     )  # fmt: skip
 

@@ -79,8 +79,10 @@ def train(setting: Setting, merge_at: int | None) -> tuple[Run, nn.Module]:
 
 def _at_the_end(models: dict[str, nn.Module], arm: str, setting: Setting, strong: bool) -> dict[str, Any]:
     """Clean and robust accuracy with signs of masking, and folds at the decision boundary over those at the data."""
-    x, _, x_test, y_test = sets(setting)
-    x_test, y_test = x_test[: setting.points], y_test[: setting.points]
+    x, _, unseen, y_unseen = sets(setting)
+    with torch.no_grad():
+        clean = float((models[arm](unseen).argmax(1) == y_unseen).double().mean())
+    x_test, y_test = unseen[: setting.points], y_unseen[: setting.points]
     steps, restarts, queries = (40, 2, 300) if strong else (5, 1, 10)
     found = robustness(
         models[arm], x_test, y_test, epsilons=[EPSILON], steps=steps, restarts=restarts, queries=queries,
@@ -90,8 +92,8 @@ def _at_the_end(models: dict[str, nn.Module], arm: str, setting: Setting, strong
         float(local_complexity(models[arm], points, radius=RADIUS).total.double().mean())
         for points in (_on_boundary(models[arm], x_test), x[: setting.points])
     ]
-    return {"clean": found.clean, "robust": float(found.accuracy[0]), "masked": found.masked,
-            "boundary": at[0], "data": at[1]}  # fmt: skip
+    return {"clean": clean, "unseen": len(unseen), "attacked clean": found.clean, "robust": float(found.accuracy[0]),
+            "masked": found.masked, "boundary": at[0], "data": at[1]}  # fmt: skip
 
 
 @torch.no_grad()
@@ -116,7 +118,8 @@ def _first(curve: dict[str, Any]) -> float:
 
 
 def _claims(arms: dict[str, list[dict[str, Any]]]) -> tuple[Claim, ...]:
-    where = "(Survey, batch norm and the dynamic geometry: an open question.)"
+    where = (f"(Survey, batch norm and the dynamic geometry: an open question; one rate, {RATE:g}, and one time of "
+             f"merging, step {MERGE_AT:,}.)")  # fmt: skip
     early = {arm: np.array([_first(c) for c in arms[arm]]) for arm in ARMS}
     late = {arm: np.array([c["lc_train"][-1] for c in arms[arm]]) for arm in ARMS}
     robust = {arm: np.array([c["robust"] for c in arms[arm]]) for arm in ARMS}
@@ -134,9 +137,11 @@ def _claims(arms: dict[str, list[dict[str, Any]]]) -> tuple[Claim, ...]:
     stays = ratio_interval(late[own] / late["plain"])
     gains = [interval(robust[own] - robust[arm]) for arm in ARMS[:2]]
     least = [min(g[end] for g in gains) for end in (0, 1)]
-    costs = interval(clean[own] - clean["plain"])
+    costs = [interval(clean[own] - clean[arm]) for arm in ARMS[:2]]
+    most = [min(c[end] for c in costs) for end in (0, 1)]
     return (
-        judged(f"Early, batch norm that is merged away later interpolates in fewer steps than no batch norm. {where}",
+        judged("Early, batch norm that is merged away later interpolates in fewer steps than no batch norm (long "
+               f"before it is merged: it is batch norm against none). {where}",
                f"steps to interpolation: {_shown(early)}; ratio to plain, 95% interval {_span(speed)}",
                holds=[Check("upper end of the ratio", speed[1], "<", 1.0, "1 is no gain")],
                fails=[Check("lower end of the ratio", speed[0], ">", 1.0, "1 is no loss")]),
@@ -154,10 +159,12 @@ def _claims(arms: dict[str, list[dict[str, Any]]]) -> tuple[Claim, ...]:
                f"{_span(gains[1])} (95% intervals)", needs=[unmasked],
                holds=[Check("lower end of the gain, least of the two", least[0], ">", 0.0, "0 is no gain")],
                fails=[Check("upper end of the gain, least of the two", least[1], "<", 0.0, "it surely loses to one")]),
-        judged(f"It costs no clean accuracy. {where}",
-               f"test accuracy: {_shown(clean)}; minus plain {_span(costs)} (95% interval)",
-               holds=[Check("lower end of the difference", costs[0], ">", -0.01, "200 test points tell no less")],
-               fails=[Check("upper end of the difference", costs[1], "<", 0.0, "it surely costs some")]),
+        judged(f"It costs clean accuracy by no more than .01, against either. {where}",
+               f"accuracy on the {arms[own][0]['unseen']} digits that are not trained on: {_shown(clean)}; minus plain "
+               f"{_span(costs[0])}, minus batch norm {_span(costs[1])} (95% intervals)",
+               holds=[Check("lower end of the difference, least of the two", most[0], ">", -0.01, "the claim's own")],
+               fails=[Check("upper end of the difference, least of the two", most[1], "<", -0.01,
+                            "it surely costs more than that against one")]),
     )  # fmt: skip
 
 

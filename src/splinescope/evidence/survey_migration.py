@@ -214,7 +214,9 @@ def _predicted(runs: dict[str, list[dict[str, Any]]], where: str, there: Check) 
         needs=[there],
         holds=[Check("size that is sure, largest of the three", max(s for s, _ in sure), ">", 0.0, "0 tells nothing")],
         fails=[Check("size that is possible, largest of the three", max(m for _, m in sure), "<", 0.5,
-                     "surely less than a quarter of the variance of ranks")],
+                     "surely less than a quarter of the variance of ranks"),
+               Check("size that is sure, largest of the three", max(s for s, _ in sure), "<", 0.0,
+                     "none is sure to tell")],
     )  # fmt: skip
 
 

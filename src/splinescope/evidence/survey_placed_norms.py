@@ -157,7 +157,10 @@ def _placement(places: dict[str, dict[str, list[float]]]) -> Claim:
         f"seeds: {words}; weighted over batch norm at the boundary {np.exp(logs['weighted'].mean()):.3f}, 95% interval "
         f"{np.exp(low):.3f} to {np.exp(high):.3f}",
         holds=[Check("lower end of the ratio", float(np.exp(low)), ">", 1.0, "1 is no change")],
-        fails=[Check("upper end of the ratio", float(np.exp(high)), "<", 1.05, "less than 5% denser is no use")],
+        fails=[
+            Check("upper end of the ratio", float(np.exp(high)), "<", 1.05, "less than 5% denser is no use"),
+            Check("lower end of the ratio", float(np.exp(low)), "<", 1.0, "no gain is sure"),
+        ],
     )
 
 

@@ -124,8 +124,8 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             holds=[Check("most pieces of a random network", float(max(line)), "<", 0.25 * limit, "far: a quarter")],
         ),
         judged(
-            "With the number of units held, depth gives more tiles than width (survey, on the number of tiles, which "
-            "speaks of the most that weights can make; here at PyTorch's default weights, in a square of side 6).",
+            "(Ours.) With the number of units held, depth gives more tiles than width at PyTorch's default weights, in "
+            "a square of side 6 (the survey, on the number of tiles, speaks of the most that weights can make).",
             "tiles over those of one layer of 60, mean of "
             f"{seeds} seeds: " + ", ".join(f"{name} {r.mean():.2f}" for name, r in ratios.items()) + f"; five layers "
             f"{deepest.mean():.2f}, 95% interval {low:.2f} to {high:.2f}; not judged: five layers at He's scale "
