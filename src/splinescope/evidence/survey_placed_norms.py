@@ -178,7 +178,10 @@ def _census_at_boundary(folds: dict[str, list[dict[str, float]]]) -> Claim:
         f"{len(folds['mean'])} seeds: {words}; at the boundary over elsewhere, "
         f"weighted over batch norm, 95% interval {low:.3f} to {high:.3f}",
         holds=[Check("lower end of the ratio", low, ">", 1.0, "1 is no change")],
-        fails=[Check("upper end of the ratio", high, "<", 1.05, "less than 5% denser is no use")],
+        fails=[
+            Check("upper end of the ratio", high, "<", 1.05, "less than 5% denser is no use"),
+            Check("lower end of the ratio", low, "<", 1.0, "no gain is sure"),
+        ],
     )
 
 
