@@ -185,7 +185,7 @@ def self_similarity(numbers: Numbers) -> Figure:
         areas.plot(np.maximum(shares, 1e-4), np.linspace(0, 1, len(shares)), color=tints[depth], lw=1.5, label=name)
     areas.set(xscale="log", xlabel="area of a part over the mean of its siblings", ylabel="share of parts below")
     legend(areas, loc="upper left")
-    titled(areas, "Parts of tiles are like those of squares cut as often (random, 2-D)")
+    titled(areas, "Parts of tiles and of squares, as any folds make them (random, 2-D)")
     sides.set(ylabel="sides of an inner tile, mean", xlim=(-0.15, 3.15))
     titled(sides, "Sides of tiles")
     jumps.set(ylabel=r"$|A - A'|$ over their mean size, median", ylim=(0, None))

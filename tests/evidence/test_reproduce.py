@@ -3,6 +3,7 @@
 import html
 import json
 import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from click.testing import CliRunner
 import splinescope as ss
 from splinescope.cli import main
 from splinescope.evidence import Check, Outcome, Verdict, _registry, find, ids, judged, reproduce
+from splinescope.evidence._experiment import ROLES
 from splinescope.evidence._pages import _cell, page, read_records, summary
 from tests.browser import open_page
 
@@ -278,6 +280,46 @@ def test_the_rule_that_decides_is_the_same_everywhere() -> None:
     assert check(0.001).margin == "inside by a factor of 1e+03"
     assert check(1.1).margin == "outside by 0.1"
     assert "a reason" in judged("t", "m", holds=[good]).criterion
+
+
+RECORDED = [
+    pytest.param(claim, id=f"{record['id']}-{record['seed']}-{number}")
+    for name in ("evidence.json", "evidence-again.json")
+    for record in json.loads((ROOT / "docs" / name).read_text(encoding="utf-8"))
+    for number, claim in enumerate(record["claims"], 1)
+]
+
+
+@pytest.mark.parametrize("claim", RECORDED)
+def test_every_recorded_verdict_follows_from_its_checks_by_the_rule(claim: dict[str, Any]) -> None:
+    checks = [Check(**check) for check in claim["checks"]]
+    assert checks
+    by_role = {role: [c for c in checks if c.role == role] for role in ROLES}
+    assert [c for role in ROLES for c in by_role[role]] == checks  # every one has a role
+    again = judged(claim["text"], claim["measured"], **by_role)
+    assert (again.verdict, again.criterion) == (claim["verdict"], claim["criterion"])
+    assert again.checks == tuple(checks) or any(c.value != c.value for c in checks)  # NaN is unlike itself
+
+
+def test_the_table_of_lines_says_which_claim_they_decide_and_how() -> None:
+    claim = judged(
+        "text",
+        "measured",
+        holds=[Check("a", 2.0, "<", 1.0, "why a")],
+        corrected=[Check("b", 0.5, "<", 1.0, "why b")],
+        fails=[Check("c", 0.5, "<", 1.0, "why c")],
+        needs=[Check("d", 0.5, "<", 1.0, "why d")],
+    )
+    record = {"id": "x", "document": "survey", "size": "full", "seed": 0, "cpu_seconds": 1.0}
+    claims = [{"text": "none", "verdict": "holds", "measured": "1"}, asdict(claim)]
+    table = summary([{**record, "claims": claims}])
+    rows = [line.split(" | ") for line in table.splitlines() if line.endswith(tuple(f"why {c} |" for c in "abcd"))]
+    assert [row[1:4] for row in rows] == [
+        ["2", "to hold", "a"],
+        ["2", "to hold as corrected", "b"],
+        ["2", "to be refuted", "c"],
+        ["2", "to tell at all", "d"],
+    ]
 
 
 def test_lines_that_confirm_and_refute_at_once_are_an_error_that_names_the_claim() -> None:

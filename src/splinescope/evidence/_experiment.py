@@ -20,6 +20,16 @@ Size = Literal["quick", "full"]
 _APART = 10_007
 """Between the numbers that two seeds give a run: it draws by consecutive ones, 60 or more, which must not be shared."""
 
+Role = Literal["holds", "corrected", "fails", "needs"]
+
+ROLES: dict[str, str] = {
+    "holds": "to hold",
+    "corrected": "to hold as corrected",
+    "fails": "to be refuted",
+    "needs": "to tell at all",
+}
+"""What a check must pass for, in words."""
+
 Document = Literal["essay", "survey", "meanfield", "decomposed"]
 
 DOCUMENTS: dict[str, str] = {
@@ -51,6 +61,7 @@ class Check:
         sense: On which side of the line it must lie.
         line: The line.
         reason: Why the line is where it is.
+        role: For what it must pass; set by `judged`.
     """
 
     name: str
@@ -58,6 +69,7 @@ class Check:
     sense: Literal["<", ">"]
     line: float
     reason: str
+    role: Role | None = None
 
     @property
     def passed(self) -> bool:
@@ -115,22 +127,33 @@ def judged(
     pass, and else does not hold. What is neither is inconclusive, also where a corrected form is not a number. Lines by
     which a claim would hold and be refuted at once are an error.
     """
+    groups: tuple[tuple[Role, Sequence[Check]], ...] = (
+        ("holds", holds),
+        ("corrected", corrected),
+        ("fails", fails or ()),
+        ("needs", needs),
+    )
+    checks = tuple(replace(check, role=role) for role, group in groups for check in group)
+    heads = {"holds": "", "corrected": "corrected: ", "fails": "does not hold if ", "needs": "to tell at all: "}
+    criterion = "; ".join(f"{heads[role]}{' and '.join(map(str, group))}" for role, group in groups if group)
+    return Claim(text, decided(text, checks), measured, criterion, checks)
+
+
+def decided(text: str, checks: Sequence[Check]) -> Verdict:
+    """The verdict on a claim by its checks, each with its role: the rule of `judged`."""
+    holds, corrected, fails, needs = ([check for check in checks if check.role == role] for role in ROLES)
     refuted = all(check.passed for check in fails) if fails else not any(math.isnan(check.value) for check in holds)
     if not all(check.passed for check in needs):
-        verdict = Verdict.INCONCLUSIVE
-    elif all(check.passed for check in holds):
+        return Verdict.INCONCLUSIVE
+    if all(check.passed for check in holds):
         if fails and refuted:
             raise InputError(f"The same numbers confirm and refute {text!r}: its fails= must leave out its holds=.")
-        verdict = Verdict.HOLDS
-    elif not refuted or any(math.isnan(check.value) for check in corrected):
-        verdict = Verdict.INCONCLUSIVE
-    elif corrected and all(check.passed for check in corrected):
-        verdict = Verdict.CORRECTED
-    else:
-        verdict = Verdict.FAILS
-    parts = (("", holds), ("corrected: ", corrected), ("does not hold if ", fails or ()), ("to tell at all: ", needs))
-    criterion = "; ".join(f"{name}{' and '.join(map(str, checks))}" for name, checks in parts if checks)
-    return Claim(text, verdict, measured, criterion, (*holds, *corrected, *(fails or ()), *needs))
+        return Verdict.HOLDS
+    if not refuted or any(math.isnan(check.value) for check in corrected):
+        return Verdict.INCONCLUSIVE
+    if corrected and all(check.passed for check in corrected):
+        return Verdict.CORRECTED
+    return Verdict.FAILS
 
 
 @dataclass(frozen=True, repr=False)

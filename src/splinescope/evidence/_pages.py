@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .._errors import FileFormatError
-from ._experiment import DOCUMENTS, Check
+from ._experiment import DOCUMENTS, ROLES, Check
 from ._registry import find, ids, source_of
 
 Record = dict[str, Any]
@@ -90,7 +90,11 @@ def page(records: list[Record]) -> str:
 
 def _margins(claim: dict[str, Any]) -> str:
     checks = [Check(**check) for check in claim.get("checks", ())]
-    lines = "".join(f"<br>{html.escape(c.name)}: {c.value:.4g}, {html.escape(c.margin)}" for c in checks)
+    lines = "".join(
+        f"<br>{_if_any('{}: ', ROLES.get(c.role or '', ''))}"
+        f"{html.escape(c.name)} {c.value:.4g}, {html.escape(c.margin)}"
+        for c in checks
+    )
     return f"<div class='meta'>{lines}</div>" if lines else ""
 
 
@@ -110,9 +114,10 @@ def summary(records: list[Record], beside: Iterable[Record] = ()) -> str:
         "# What was measured",
         "",
         "Claims of the four documents that splinescope tests, and how they came out. Written by `make evidence`; a",
-        "verdict is that of the full size alone. The second part of this page says, for each verdict, which numbers",
-        "decided it, against which line and why that line, and how far off it they were: what would have changed it.",
-        "Times are of the CPU.",
+        "verdict is that of the full size alone. The second part of this page says, for each claim by its number, what",
+        "had to lie where for it to hold, to hold as corrected, to be refuted or to be told at all, why the line is",
+        "there, and how far off it the numbers were: what would have changed the verdict. A claim that is neither",
+        "shown nor refuted is inconclusive. Times are of the CPU.",
         "",
     ]
     if old:
@@ -199,14 +204,15 @@ def _if_any(form: str, text: str) -> str:
 
 
 def _lines_table(records: list[Record]) -> list[str]:
-    columns = ("experiment", "number", "measured", "line", "margin", "why this line")
+    columns = ("experiment", "claim", "role", "number", "measured", "line", "margin", "why this line")
     head = ["## What would have changed the verdicts", "", f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     rows = []
     for r in records:
-        checks = [Check(**check) for claim in r["claims"] for check in claim.get("checks", ())]
-        for i, c in enumerate(checks):
+        checks = [(n, Check(**check)) for n, claim in enumerate(r["claims"], 1) for check in claim.get("checks", ())]
+        for i, (n, c) in enumerate(checks):
             name, line = f"`{r['id']}`" if i == 0 else "", f"{_cell(c.sense)} {c.line:.4g}"
-            cells = (name, _cell(c.name), f"{c.value:.4g}", line, c.margin, _cell(c.reason))
+            role = ROLES.get(c.role or "", "")
+            cells = (name, str(n), role, _cell(c.name), f"{c.value:.4g}", line, c.margin, _cell(c.reason))
             rows.append(f"| {' | '.join(cells)} |")
     return [*head, *rows, ""] if rows else []
 

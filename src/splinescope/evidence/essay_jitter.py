@@ -74,8 +74,8 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                 "(Ours.) Behind a normalised layer, folds jitter by what the norm leaves of each row's influence "
                 "(first order in 1/B).",
                 f"measured / predicted in the second layer, mean of {seeds} networks: " + _by_size(sizes, deeper),
-                holds=[Check(f"mean ratio minus 1, largest over B >= {sizes[1]}", deep, "<", 0.15,
-                             "terms of order 1/B are left out: 1/16 and its share of the draws' error")],
+                holds=[Check(f"mean ratio minus 1, largest over B >= {sizes[1]}", deep, "<", 0.08,
+                             "terms of order 1/B are left out: 1/16, and a quarter of that for the draws' error")],
             ),
             judged(
                 f"(Ours.) For independent Gaussian units and ReLU that is {BEHIND_RELU:.4f} of the first layer's law.",
@@ -155,4 +155,7 @@ EXPERIMENT = Experiment(
     run,
     draw,
     place="the part on minibatches: jitter of folds and of the decision boundary",
+    changed={
+        3: "the line was 0.15, where its reason gives 0.08: holds",
+    },
 )

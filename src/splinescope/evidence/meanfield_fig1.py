@@ -83,7 +83,8 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
         (
             judged(
                 "With batch norm neurons turn faster in directions of low variance, far more so than without (section "
-                "4.1: where E b.x is small. Corrected: where E (b.x)^2 is small; E b.x is 0 in every direction).",
+                "4.1: where E b.x is small. Corrected: a misprint for E (b.x)^2; of centred data, by construction, "
+                "E b.x is 0 in every direction).",
                 f"speed near the low-variance axis over that near the high-variance one, batch norm and plain, one set "
                 f"of {4 * n} points: {text}; "
                 f"largest |E b.x| over directions {means:.0e} of the data's spread",

@@ -69,8 +69,8 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             judged(
                 "The normalised image of the batch-norm gradient is minus the Riemannian gradient of the "
                 "plain network's loss (Theorem 2; equations (6) to (8)). Corrected: the printed signs of the "
-                "velocities and of the gradient are reversed, a factor 1/m is lost in the proof, and the metric "
-                "carries |b_k(0)|^2.",
+                "velocities and of the gradient are misprints, which no measurement could confirm, a factor 1/m is "
+                "lost in the proof, and the metric carries |b_k(0)|^2.",
                 f"largest relative difference to backpropagation {field:.1e} over {len(errors)} random networks, at "
                 f"least {min(printed):.2g} with the printed signs",
                 holds=[Check("smallest difference, printed signs", min(printed), "<", 1e-12, EXACT)],

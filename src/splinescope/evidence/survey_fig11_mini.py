@@ -117,7 +117,8 @@ def _claim(name: str, runs: list[dict[str, np.ndarray]], sizes: list[float], poo
     low, high = interval(gain)
     over = f"{len(runs)} generators" if name == OWN else f"one generator, {len(runs)} pools of latents"
     return judged(
-        f"MaGNET without retraining makes the classes of a generator more even ({name}, top {TOP_K} singular values).",
+        f"MaGNET without retraining makes the classes of a generator more even ({name}, top {TOP_K} singular values, a "
+        "number chosen after looking at several).",
         f"class entropy {before.mean():.3f} -> {after.mean():.3f} nats (change {gain.mean():+.3f} ± {error:.3f}, even "
         f"classes {math.log(10):.3f}; uniform latents alone {ball.mean():.3f}); largest class {top}: "
         f"{mean['own'][top]:.1%} -> {mean['magnet'][top]:.1%}; {over}, effective sizes {min(sizes):.0f} to "

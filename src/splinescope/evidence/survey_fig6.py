@@ -120,8 +120,8 @@ def _claims(records: list[dict[str, Any]], depth: int) -> tuple[Claim, ...]:
             fails=[Check("upper end of the 95% interval of the difference of shares", most, "<", 0.0, "0 is none")],
         ),
         judged(
-            "In the trained twin, blocks are well conditioned with their skip and singular when it is switched off "
-            "without retraining.",
+            "In the trained twin, blocks are well conditioned with their skip (condition numbers below 1e6) and "
+            "singular when it is switched off without retraining.",
             f"median condition number with skip {_each(twin, 'with')}; without it {singular:.0%} of blocks are "
             "singular",
             holds=[

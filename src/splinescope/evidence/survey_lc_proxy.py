@@ -169,4 +169,10 @@ EXPERIMENT = Experiment(
     run,
     draw,
     place="the part 'The dynamic geometry of learning', before Figure 9",
+    changed={
+        1: (
+            "the mean over networks had to lie above 0.9, now the lower end of its interval must; verdict then: "
+            "inconclusive"
+        ),
+    },
 )

@@ -350,8 +350,9 @@ EXPERIMENT = Experiment(
     changed={
         5: (
             "compared with all parts of the domain at first: does not hold; then with squares of two sizes of the "
-            "same network: inconclusive, as some tiles had no match; now with squares of ten sizes of all networks "
-            "of a kind; the line of 0.1 stayed, the interval and what is needed to tell came with the squares"
+            "same network: inconclusive, as some tiles had no match; then with squares of ten sizes of all networks "
+            "of a kind, by a line of 0.1 that triangles, long rectangles and unrelated folds keep as well: holds; "
+            "now the claim is about own against unrelated folds"
         ),
     },
 )

@@ -167,5 +167,6 @@ EXPERIMENT = Experiment(
             "the claim was the contrary, that networks come near the maximum, with this as its correction: holds "
             "with correction; the line is that of the correction"
         ),
+        4: "stood as the survey's claim, which is about the most that weights can make: does not hold",
     },
 )
