@@ -11,19 +11,13 @@ from torch import Tensor, nn
 from ..normalization import statistics_fidelity, with_statistics
 from ._data import digits
 from ._experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
-from ._fidelity import boundary_moves, crossed, tile_changes, worth
 from ._figures import log_ticks, subplots
 from ._intervals import interval
 from ._normalization import normalised_by, paired, seeded
 
 SIZES = (8, 16, 32, 64, 128)
 LAYERS, WIDTH = 4, 80
-NEAR_ALL = (270, 285, 294, 297)
-"""Of 300 points, worth 2,691 to 29,601 of endless ones: where some points keep their tile of all layers. At smaller
-sizes nearly none does, and shares of tiles that change tell nothing."""
-
 SMALL, LARGE = 16, 128
-ONE_LAYER = tuple(f"layer {i + 1}" for i in range(LAYERS))
 ARMS = {(g, s): f"gradient of {g}, statistics of {s}" for g in (LARGE, SMALL) for s in (LARGE, SMALL)}
 
 
@@ -32,17 +26,8 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
     small, large = (8, 32) if size == "quick" else (SMALL, LARGE)
     sizes = (8, 32) if size == "quick" else SIZES
     x, y = digits()
-    near_all, segments = ((50, 57), 10) if size == "quick" else (NEAR_ALL, 60)
     accuracy: dict[str, list[float]] = {name: [] for name in ARMS.values()}
     laws: dict[str, list[list[list[float]]]] = {"untrained": [], "trained": []}
-    tiles: dict[str, list[list[list[float]]]] = {"untrained": [], "trained": []}
-    moves: dict[str, list[dict[str, list[float]]]] = {name: [] for name in ("untrained", "trained", *ONE_LAYER)}
-
-    def look(when: str, net: nn.Sequential, x: Tensor) -> None:
-        laws[when].append(_flips(net, x, sizes, draws))
-        tiles[when].append(tile_changes(net, x, near_all, 2 * draws))
-        moves[when].append(boundary_moves(net, x, sizes, draws, segments))
-
     for s in range(seeds):
         order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed + s))
         train, test = order[:rows], order[rows:]
@@ -51,17 +36,15 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                 progress((s + i / 4) / seeds, f"seed {s}, {name}")
             net = seeded(lambda: _network(width), seed + s).double()
             if i == 0:
-                look("untrained", net, x[train])
+                laws["untrained"].append(_flips(net, x[train], sizes, draws))
             batches = (large if g == LARGE else small, large if b == LARGE else small)
             _train(net, x[train], y[train], *batches, steps, torch.Generator().manual_seed(seed + s))
             with torch.no_grad():
                 scores = with_statistics(net, x[train])(x[test])
             accuracy[name].append(float((scores.argmax(1) == y[test]).double().mean()))
             if i == 0:
-                look("trained", net, x[train])
-                for layer, of_layer in enumerate(ONE_LAYER):
-                    moves[of_layer].append(boundary_moves(net, x[train], _some(sizes), draws, segments, layer))
-    numbers = {"sizes": sizes, "laws": laws, "accuracy": accuracy, "near_all": near_all, "tiles": tiles, "moves": moves}
+                laws["trained"].append(_flips(net, x[train], sizes, draws))
+    numbers = {"sizes": sizes, "laws": laws, "accuracy": accuracy}
     values = {arm: np.array(accuracy[name]) for arm, name in ARMS.items()}
     return Outcome(
         numbers,
@@ -73,8 +56,6 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                    values[SMALL, SMALL] - values[SMALL, LARGE]),
             _noise("(Ours.) The noise of gradients improves it, with statistics of large batches.",
                    values[SMALL, LARGE] - values[LARGE, LARGE]),
-            _tiles_law(tiles, near_all, rows),
-            _boundary_law(moves, sizes, rows),
         ),
     )  # fmt: skip
 
@@ -110,21 +91,13 @@ def _train(
         optimizer.step()
 
 
-def _some(sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """The smallest, the middle and the largest, for single layers."""
-    return sizes[:: max(1, len(sizes) // 2)]
-
-
-def _exponents(values: np.ndarray, sizes: tuple[int, ...], rows: int) -> np.ndarray:
-    """`[networks, ...]` slopes of log values `[networks, sizes, ...]` on what batches of so many are worth."""
-    logs = np.log(np.maximum(values, 1e-12))
-    places = np.log([worth(size, rows) for size in sizes])
-    flat = logs.reshape(len(logs), len(sizes), -1)
-    return np.array([np.polyfit(places, one, 1)[0] for one in flat]).reshape(len(logs), *logs.shape[2:])
-
-
-def _as_root(text: str, what: str, slopes: dict[str, np.ndarray], then: str) -> Claim:
-    """The exponents `[networks, layers]` of layers, before training and after, against -1/2."""
+def _law(laws: dict[str, Any], sizes: tuple[int, ...], rows: int) -> Claim:
+    """Flips against B, layer by layer; drawing without replacement makes B as good as B (N - 1) / (N - B)."""
+    slopes = {}
+    worth = [size * (rows - 1) / (rows - size) for size in sizes]
+    for when, runs in laws.items():
+        logs = np.log(np.maximum(np.array(runs), 1e-12))
+        slopes[when] = np.array([np.polyfit(np.log(worth), one, 1)[0] for one in logs])
     off = [column + 0.5 for v in slopes.values() for column in v.T]
     ends = [interval(column) for column in off]
     low, high = min(end[0] for end in ends), max(end[1] for end in ends)
@@ -135,74 +108,20 @@ def _as_root(text: str, what: str, slopes: dict[str, np.ndarray], then: str) -> 
                                zip(v.mean(0), v.T, strict=True))
         for when, v in slopes.items()
     )  # fmt: skip
+    growth = ", ".join(f"{when} {np.mean([np.array(r)[1, -1] / np.array(r)[1, 0] for r in runs]):.2f}"
+                       for when, runs in laws.items())  # fmt: skip
     return judged(
-        text,
-        f"exponent of {what}, layers 1 to {LAYERS}, with 95% intervals over {len(slopes['trained'])} networks: "
-        f"{words}; {then}",
+        "The tiling under minibatch statistics differs from that under the data's as 1/sqrt(B), in every layer (essay, "
+        "fidelity of adaptation; ours as a law).",
+        f"exponent of the share of signs that change, layers 1 to {LAYERS}, with 95% intervals over "
+        f"{len(laws['trained'])} networks: {words}; share in the last layer over that in the first at B = {sizes[1]}: "
+        f"{growth}",
         holds=[Check("exponent plus 1/2, lower end of the 95% interval, least over layers", low, ">", -0.1,
                      "terms of order 1/B, and the draws"),
                Check("exponent plus 1/2, upper end of the 95% interval, largest over layers", high, "<", 0.1,
                      "terms of order 1/B, and the draws")],
         fails=[Check(f"exponent plus 1/2, end nearest to 0, farthest of {len(off)} intervals that share 5%", sure, ">",
                      0.1, "surely another exponent in a layer")],
-    )  # fmt: skip
-
-
-def _law(laws: dict[str, Any], sizes: tuple[int, ...], rows: int) -> Claim:
-    """Flips against B, layer by layer; drawing without replacement makes B as good as B (N - 1) / (N - B)."""
-    growth = ", ".join(f"{when} {np.mean([np.array(r)[1, -1] / np.array(r)[1, 0] for r in runs]):.2f}"
-                       for when, runs in laws.items())  # fmt: skip
-    return _as_root(
-        "The tiling under minibatch statistics differs from that under the data's as 1/sqrt(B), in every layer (essay, "
-        "fidelity of adaptation; ours as a law).",
-        "the share of signs that change",
-        {when: _exponents(np.array(runs), sizes, rows) for when, runs in laws.items()},
-        f"share in the last layer over that in the first at B = {sizes[1]}: {growth}",
-    )
-
-
-def _tiles_law(tiles: dict[str, Any], sizes: tuple[int, ...], rows: int) -> Claim:
-    """Tiles of the first layers against B, where B is so near to all points that some tiles stay."""
-    shares = "; ".join(
-        f"{when} {', '.join(f'{v:.3f}' for v in np.array(runs).mean(0)[:, 0])} and "
-        + ", ".join(f"{v:.3f}" for v in np.array(runs).mean(0)[:, -1])
-        for when, runs in tiles.items()
-    )
-    return _as_root(
-        "Points change their tile as 1/sqrt(B), in the tiling of the first layers and of all of them, where batches "
-        "are so large that some keep it (essay, fidelity of adaptation; ours as a law).",
-        "the walls crossed, -log of the share of points that keep their tile of the first layers, at "
-        f"{', '.join(map(str, sizes))} of {rows} points (worth {worth(sizes[0], rows):.0f} to "
-        f"{worth(sizes[-1], rows):.0f})",
-        {when: _exponents(crossed(np.array(runs)), sizes, rows) for when, runs in tiles.items()},
-        f"share of points whose tile changes, of the first layer and of all: {shares}",
-    )
-
-
-def _boundary_law(moves: dict[str, Any], sizes: tuple[int, ...], rows: int) -> Claim:
-    """How far the boundary moves against B; all layers judged in trained networks, single ones told."""
-    slopes = {
-        name: _exponents(np.array([run["mean"] for run in runs]), _some(sizes) if name in ONE_LAYER else sizes, rows)
-        for name, runs in moves.items()
-    }
-    medians = _exponents(np.array([run["median"] for run in moves["trained"]]), sizes, rows)
-    ends = {name: interval(values) for name, values in slopes.items()}
-    low, high = ends["trained"]
-    told = "; ".join(f"{n} {v.mean():.3f} ({ends[n][0]:.3f} to {ends[n][1]:.3f})" for n, v in slopes.items())
-    means = "; ".join(f"{name} {', '.join(f'{v:.3g}' for v in np.mean([run['mean'] for run in runs], 0))}"
-                      for name, runs in moves.items())  # fmt: skip
-    return judged(
-        "The decision boundary of a trained network moves by 1/sqrt(B), on the way between training points of "
-        "different classes (essay, fidelity of adaptation; ours as a law).",
-        f"exponent of the mean distance by which the place moves where the class is lost, 95% intervals over "
-        f"{len(medians)} networks, minibatches in all layers, then in one alone of the trained: {told}; of the median "
-        f"distance, trained, {medians.mean():.3f}; mean distances, smallest to largest batch: {means}",
-        holds=[Check("exponent plus 1/2, lower end, trained", low + 0.5, ">", -0.1,
-                     "terms of order 1/B, and the draws"),
-               Check("exponent plus 1/2, upper end, trained", high + 0.5, "<", 0.1,
-                     "terms of order 1/B, and the draws")],
-        fails=[Check("exponent plus 1/2, end nearest to 0, trained", max(0.0, low + 0.5, -(high + 0.5)), ">", 0.1,
-                     "surely another exponent")],
     )  # fmt: skip
 
 

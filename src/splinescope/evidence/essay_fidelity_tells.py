@@ -25,7 +25,7 @@ AT = 16
 
 MEASURES = ("signs", "tiles", "classes")
 """Shares that change: of signs (all layers), of points whose tile of the first layer changes (the tile of all layers
-changes at nearly every point at these sizes), of points whose class changes, which the decision boundary passes."""
+changes at nearly every point), of points whose class changes, which the decision boundary passes."""
 
 WEAK = 0.3
 """Of a correlation: less than a tenth of the variance of ranks."""
@@ -144,7 +144,7 @@ def _classes_law(found: list[list[dict[str, Any]]], worth: list[float]) -> Claim
     low, high = interval(slopes)
     return judged(
         "(Ours.) In trained networks the share of training points that change class falls as 1/sqrt(B) too (points are "
-        "counted; `essay-fidelity` measures how far the boundary moves between them).",
+        "counted; how far the boundary moves between them is not measured).",
         f"exponent of the share of points whose class changes {np.mean(slopes):.3f}, 95% interval over {len(found)} "
         f"seeds {low:.3f} to {high:.3f}, over the {len(used)} of {len(worth)} batch sizes where some change in every "
         "seed; share from the smallest to the largest batch "
