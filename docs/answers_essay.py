@@ -66,7 +66,7 @@ def batch_size(numbers: Numbers) -> Figure:
     ]
     effects(gains, rows, 0.0)
     gains.set(xlabel="test accuracy, against 128", xlim=(-0.03, 0.03))
-    titled(gains, "Neither noise improved generalisation")
+    titled(gains, "Neither noise surely helps or harms")
     return figure
 
 

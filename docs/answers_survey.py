@@ -101,7 +101,7 @@ def optimizer(numbers: Numbers) -> Figure:
         effects(ax, rows[:-1], 1.0, labels=ax is steps)
         ax.set(xscale="log", xlabel="loss of descent by pieces over theirs")
     titled(steps, f"After {numbers['steps']} steps: it wins in every task")
-    titled(seconds, f"After {numbers['seconds']:g} s: it wins in none")
+    titled(seconds, f"After {numbers['seconds']:g} s: no sure win")
     for name, runs in numbers["curves"]["second"]["digits"].items():
         grid = np.geomspace(2e-3, numbers["seconds"], 60)
         losses = [[_at(curve, float(second), "second") for second in grid] for curve in runs]
