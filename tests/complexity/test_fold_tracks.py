@@ -71,6 +71,18 @@ def test_the_pull_is_the_gradient_by_the_pre_activation() -> None:
     assert all(p.grad is None for p in net.parameters())
 
 
+def test_activations_in_place_are_pulled_alike() -> None:
+    net, x = classifier(), points()
+    written = nn.Sequential(net[0], nn.ReLU(inplace=True), net[2], nn.ReLU(inplace=True), net[4])
+    y = torch.arange(40) % 3
+    pulls = []
+    for model in (net, written):
+        monitor = FoldMonitor(model, x, y, loss=nn.functional.cross_entropy)
+        monitor.measure(0)
+        pulls.append(monitor.tracks[0].pull)
+    np.testing.assert_allclose(pulls[1], pulls[0], rtol=1e-12)
+
+
 def test_what_it_cannot_follow_is_told() -> None:
     with pytest.raises(ss.InputError, match="both y and loss"):
         FoldMonitor(classifier(), points(), torch.zeros(40))

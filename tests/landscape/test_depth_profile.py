@@ -68,6 +68,31 @@ def test_every_layer_has_the_curvature_and_the_conditioning_that_it_has_alone(na
     assert found.spectrum.sum() == pytest.approx(whole.trace, rel=1e-9)
 
 
+@pytest.mark.parametrize("mode", ["circular", "reflect", "replicate", "zeros", "same"])
+def test_padding_of_any_kind_is_that_of_the_layer(mode: str) -> None:
+    torch.manual_seed(0)
+    pads = {"padding": "same"} if mode == "same" else {"padding": (1, 2), "padding_mode": mode}
+    model = nn.Sequential(nn.Conv2d(1, 3, 3, **pads), nn.ReLU(), nn.Flatten(), nn.LazyLinear(4)).eval()
+    x, y = torch.randn(5, 1, 5, 6), torch.randn(5, 4)
+    model(x)
+    alone = spectrum_summary(curvature(model, x, y, layer="0"))
+    found = depth_profile(model, x, y, radius=0.3)
+    assert found.largest[0] == pytest.approx(alone.largest, rel=1e-9)
+    assert found.effective_rank[0] == pytest.approx(alone.effective_rank, rel=1e-9)
+
+
+def test_activations_in_place_change_nothing() -> None:
+    torch.manual_seed(0)
+    x, y = torch.randn(7, 3), torch.randn(7, 4)
+    written = nn.Sequential(nn.ReLU(inplace=True), nn.Linear(3, 6), nn.ReLU(inplace=True), nn.Linear(6, 4)).eval()
+    plain = nn.Sequential(nn.ReLU(), written[1], nn.ReLU(), written[3]).eval()
+    given = x.clone()
+    found, wanted = depth_profile(written, x, y, radius=0.3), depth_profile(plain, x, y, radius=0.3)
+    assert torch.equal(x, given)
+    for name in ("condition", "map_rank", "largest", "effective_rank", "spectrum"):
+        np.testing.assert_allclose(getattr(found, name), getattr(wanted, name), rtol=1e-9, err_msg=name)
+
+
 def test_folds_are_those_near_the_data_and_the_model_stays() -> None:
     model, x = networks()["skip and batch norm"]
     before = [p.requires_grad for p in model.parameters()], model.stem.weight.dtype

@@ -157,6 +157,14 @@ def test_model_is_left_as_found() -> None:
     assert all(p.grad is None and p.requires_grad for p in model.parameters())
 
 
+def test_data_stay_though_a_model_writes_over_its_input() -> None:
+    x = torch.randn(8, 3)
+    given = x.clone()
+    model = nn.Sequential(nn.ReLU(inplace=True), nn.Linear(3, 2)).train()
+    representation_geometry(model, x, method="hooks")
+    assert torch.equal(x, given)
+
+
 def test_summary_and_records_have_a_line_a_layer() -> None:
     model = nn.Sequential(nn.Linear(4, 6), nn.ReLU())
     geometry = representation_geometry(model, torch.randn(8, 4, generator=seeded()), keep_gram=False, method="hooks")

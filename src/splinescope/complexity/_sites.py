@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from .._checks import running_on
@@ -172,18 +173,22 @@ class Sites:
 
     def pulls(self, x: Tensor, loss: Callable[[Any], Tensor]) -> dict[int, Tensor]:
         """Per site whose state is a value, `[N, ...]` derivatives of a loss of the output by what enters its call."""
-        entering: list[Tensor | None] = []
+        entering: list[tuple[Tensor, GradientEdge] | None] = []
 
         def see(operation: Operation, given: Given) -> None:
-            entering.append(next((t for t in given.tensors() if t.requires_grad), None))
+            first = next((t for t in given.tensors() if t.requires_grad), None)
+            # the edge is that of the value before the call, which may write over it
+            entering.append(None if first is None else (first, get_gradient_edge(first)))
 
         with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH), Watch(see):
             value = loss(one_tensor(self._forward(self._model, x.clone().requires_grad_() * 1)))
-        known = [(call, t) for call, t in zip(self._calls, entering, strict=True) if call is not None and t is not None]
-        slopes = torch.autograd.grad(value, [t for _, t in known], allow_unused=True)
+        known = [
+            (call, *e) for call, e in zip(self._calls, entering, strict=True) if call is not None and e is not None
+        ]
+        slopes = torch.autograd.grad(value, [edge for _, _, edge in known], allow_unused=True)
         return {
             call.site: rows_first(torch.zeros_like(t) if slope is None else slope, call.axis, len(x)).detach()
-            for (call, t), slope in zip(known, slopes, strict=True)
+            for (call, t, _), slope in zip(known, slopes, strict=True)
             if not self.winner[call.site]
         }
 

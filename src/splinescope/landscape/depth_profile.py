@@ -82,7 +82,7 @@ def depth_profile(model: Model, x: Any, y: Any, *, loss: str = "squared", radius
     eigenvalues, and their sum those of all layers together.
 
     Args:
-        model: In evaluation mode, with linear maps or 2-D convolutions (without groups) that are each called once.
+        model: In evaluation mode, with linear maps or 2-D convolutions (without groups), each called once.
         x: `[N, ...]` points.
         y: Targets, as for `curvature`.
         loss: "squared" or "cross_entropy".
@@ -144,18 +144,19 @@ def _watched(model: nn.Module, x: Tensor) -> tuple[Tensor, dict[str, tuple[Any, 
     handles = []
     for path, module in model.named_modules():
         if isinstance(module, (nn.Linear, nn.Conv2d)):
-            if isinstance(module, nn.Conv2d) and (module.groups > 1 or isinstance(module.padding, str)):
-                raise InputError(f"{path} must be a convolution without groups and with padding in numbers.")
+            if isinstance(module, nn.Conv2d) and module.groups > 1:
+                raise InputError(f"{path} must be a convolution without groups, got {module.groups}.")
 
-            def hook(module: nn.Module, inputs: Any, output: Tensor, path: str = path) -> None:
+            def hook(module: nn.Module, inputs: Any, output: Tensor, path: str = path) -> Tensor:
                 if path in seen:
                     raise InputError(f"{path} must be called once, got a second call.")
                 seen[path] = (module, inputs[0].detach(), output)
+                return output.clone()  # what follows may be in place
 
             module.requires_grad_(True)
             handles.append(module.register_forward_hook(hook))
     try:
-        outputs = model(x)
+        outputs = model(x.clone())
     finally:
         for handle in handles:
             handle.remove()
@@ -182,7 +183,9 @@ def _gram(layer: Any, given: Tensor, slopes: Tensor, shape: torch.Size) -> Tenso
     """`[N C, N C]` inner products of the rows of A: gradients of outputs at points by the layer's parameters."""
     n, outputs = slopes.shape[:2]
     if isinstance(layer, nn.Conv2d):
-        seen = F.unfold(given, layer.kernel_size, layer.dilation, layer.padding, layer.stride)  # type: ignore[arg-type]  # [N, in k, P]
+        mode = "constant" if layer.padding_mode == "zeros" else layer.padding_mode
+        padded = F.pad(given, layer._reversed_padding_repeated_twice, mode)
+        seen = F.unfold(padded, layer.kernel_size, layer.dilation, 0, layer.stride)  # [N, in k, P]
         by_channel = slopes.reshape(n, outputs, shape[0], -1)  # [N, C, out, P]
         seen = seen.mT
         by_channel = by_channel.mT  # positions, then channels

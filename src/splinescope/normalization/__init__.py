@@ -14,8 +14,9 @@ from .fold_distances import FoldDistances, SiteDistances, fold_distances, point_
 from .folding import ScaleShift, merge_batchnorm
 from .initialize import Initialization, initialize_
 from .jitter import BoundaryJitter, FoldJitter, boundary_jitter, fold_jitter, minibatch_networks, with_statistics
-from .merge_away import MergeAway, merge_batchnorm_, plateaued
+from .merge_away import MergeAway, merge_batchnorm_
 from .placed import CRITERIA, PlacedNorm1d, PlacedNorm2d, boundary_weights, placing, with_placed_norms
+from .plateau import plateaued
 from .report import Finding, NormalizationReport, Thresholds, normalization_report
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -18,6 +18,7 @@ from ..network.export import unwrap
 from ..train import TrainingMonitor, evaluating
 from ._data import raw_batches
 from .folding import merge_batchnorm
+from .plateau import plateaued
 
 
 @torch.no_grad()
@@ -126,10 +127,12 @@ class MergeAway(Shown):
         optimizer: The one that trains it, or a function that returns it when it is needed (in Lightning and Hugging
             Face, `lambda: trainer.optimizers[0]`, `lambda: trainer.optimizer`).
         at: The step to merge at (or the first one told after it).
-        plateau: `(monitor, name)`: merge when the last `patience` records of that monitor's number (a
-            `ComplexityMonitor`'s "train", say) differ by no more than `tolerance` of their mean.
-        patience: Number of records that have to agree.
-        tolerance: By how much, relative to their mean.
+        plateau: `(monitor, name)`: merge when that monitor's number (a `ComplexityMonitor`'s "points", say) has moved
+            and, over the last stretch of training, hardly moves any more; see `plateaued`.
+        patience: Number of records that the stretch must have.
+        tolerance: How far the number may range on the stretch, relative to its range so far.
+        span: The stretch reaches back to `1 / span` of the present step: 2 for the last half of training so far.
+        earliest: Step before which no stretch begins.
         statistics: `[N, ...]` data to merge with; running averages if None.
 
     Attributes:
@@ -158,7 +161,9 @@ class MergeAway(Shown):
         at: int | None = None,
         plateau: tuple[TrainingMonitor, str] | None = None,
         patience: int = 4,
-        tolerance: float = 0.05,
+        tolerance: float = 0.1,
+        span: float = 2.0,
+        earliest: int = 10,
         statistics: Tensor | None = None,
     ) -> None:
         if not isinstance(optimizer, Optimizer) and (not callable(optimizer) or isinstance(optimizer, nn.Module)):
@@ -179,6 +184,9 @@ class MergeAway(Shown):
         self._plateau = plateau
         self._patience = check_whole(patience, "patience", least=2)
         self._tolerance = check_positive(tolerance, "tolerance")
+        self._span, self._earliest = check_positive(span, "span"), check_whole(earliest, "earliest", least=0)
+        if self._span <= 1:
+            raise InputError(f"span must be above 1, the ratio of a later step to an earlier one, got {span!r}.")
         self.merged_at: int | None = None
 
     def _shown(self) -> list[tuple[str, Any]]:
@@ -207,15 +215,7 @@ class MergeAway(Shown):
         if records and name not in records[-1]:
             raise InputError(f"plateau must name a number of the monitor's records, got {name!r}; there are: "
                              f"{', '.join(records[-1])}.")  # fmt: skip
-        return plateaued([record[name] for record in records], patience=self._patience, tolerance=self._tolerance)
-
-
-def plateaued(values: Sequence[float], *, patience: int = 4, tolerance: float = 0.05) -> bool:
-    """Whether the last `patience` of some numbers differ by no more than `tolerance` of their mean.
-
-    Example:
-        >>> plateaued([9.0, 5.0, 5.1, 5.0, 5.05])
-        True
-    """
-    last = [float(v) for v in values[-patience:]]
-    return len(last) == patience and max(last) - min(last) <= tolerance * abs(sum(last) / patience)
+        steps, values = [record["step"] for record in records], [record[name] for record in records]
+        return plateaued(
+            steps, values, patience=self._patience, tolerance=self._tolerance, span=self._span, earliest=self._earliest
+        )

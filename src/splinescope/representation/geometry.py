@@ -244,7 +244,7 @@ def _by_hooks(model: nn.Module, batch: Tensor, record: Record) -> None:
     handles = [m.register_forward_hook(hook(name or "output", type(m).__name__)) for name, m in leaves]
     try:
         with _left_as_found(model), torch.no_grad():
-            output = one_tensor(model(batch))
+            output = one_tensor(model(batch.clone()))  # it may write over its input
     except RuntimeError as error:
         raise InputError(f"model failed on a batch of shape {tuple(batch.shape)}: {error}") from error
     finally:
