@@ -40,7 +40,7 @@ LONG: dict[str, tuple[str, ...]] = {
     "essay-fidelity-laws": ("essay_fidelity_laws.tile_changes", "essay_fidelity_laws.boundary_moves"),
     "essay-fidelity-tells": ("essay_fidelity_tells.trained",),
     "essay-initialization": ("essay_initialization._train",),
-    "essay-initialization-deep": ("essay_initialization_deep._train",),
+    "essay-initialization-deep": ("essay_initialization_deep._cell",),
     "meanfield-gathering": ("meanfield_gathering._shares",),
     "survey-bn-grokking": ("_grokking.train",),
     "survey-fig6": ("survey_fig6._trained",),
