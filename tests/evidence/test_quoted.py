@@ -72,6 +72,7 @@ QUOTED = {
         "0.0277",
         "0.3921",
         "0.0083",
+        *("0.999 to 1.003", "0.71 (0.68 to 0.74)", "0.0488", "0.0831", "0.0505", "-0.0009 to +0.0017"),
     ),
     ("open_questions/depth.md", "essay-depth-curvature"): ("+0.34", "+0.05", "+0.62", "-0.28", "-0.52", "-0.05"),
     ("open_questions/batch_norm_early.md", "survey-merge-away"): (
