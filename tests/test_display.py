@@ -16,36 +16,43 @@ from torch import nn
 import splinescope as ss
 from splinescope._display import CERTAINTIES, Result, brief, table, told
 
-PARTS = (
-    "complexity",
-    "normalization",
-    "representation",
-    "meanfield",
-    "smooth",
-    "reports",
-    "landscape",
-    "generative",
-    "tiling",
-)
-# dataclasses a user makes and gives: no answers
-GIVEN = {"LogSpaced", "Every", "At", "Thresholds", "Data", "Gaussian", "GaussianInputs", "Activation", "Loss",
-         "Manifold", "ParticleMeasure", "TwoLayer", "TwoLayerBN", "Slice", "Cells", "Walls", "Facets", "Polytopes",
-         "Tiling", "Box", "Ball", "Sphere", "TruncatedGaussian"}  # fmt: skip
+# what is no answer, by the reason why it need not say how sure it is
+NO_ANSWERS = {
+    "made by the user and given": (
+        *("Slice", "LogSpaced", "Every", "At", "Thresholds", "Data", "GaussianInputs", "Activation", "Loss"),
+        *("Manifold", "ParticleMeasure", "TwoLayer", "TwoLayerBN"),
+        *("Box", "Ball", "Sphere", "Gaussian", "TruncatedGaussian", "Experiment"),
+    ),
+    "what an argument must be able to do": ("Schedule", "LatentDomain", "Told"),
+    "the network itself, or a step of its program": ("SplineNetwork", "Program", "Site", "Affine", "Fold", "Seal"),
+    "a tool whose results say it": ("PolaritySampler", "MagnetSampler", "Retiler", "MergeAway"),
+    "part of an outcome, which says it": ("Check", "Claim", "Verdict"),
+}
+EXEMPT = {name for names in NO_ANSWERS.values() for name in names}
 
 
-def result_classes() -> list[type]:
-    found = []
-    for part in PARTS:
-        module = importlib.import_module(f"splinescope.{part}")
-        found += [c for _, c in inspect.getmembers(module, inspect.isclass) if dataclasses.is_dataclass(c)]
-    return [c for c in dict.fromkeys(found) if c.__name__ not in GIVEN]
+def public_classes() -> list[type]:
+    """Every class that a part or the top level lists, but errors, modules and optimisers, which torch shows."""
+    parts = [importlib.import_module(f"splinescope.{m.name}") for m in pkgutil.iter_modules(ss.__path__) if m.ispkg]
+    named = [getattr(part, name) for part in (ss, *parts) for name in getattr(part, "__all__", ())]
+    others = (BaseException, nn.Module, torch.optim.Optimizer)
+    return list(dict.fromkeys(c for c in named if inspect.isclass(c) and not issubclass(c, others)))
 
 
-@pytest.mark.parametrize("kind", result_classes(), ids=lambda c: c.__name__)
+def test_what_is_exempt_is_public_and_no_answer():
+    kinds = {kind.__name__: kind for kind in public_classes()}
+    assert len(EXEMPT) == sum(map(len, NO_ANSWERS.values()))
+    for name in EXEMPT:
+        assert not issubclass(kinds[name], Result), name
+        assert not hasattr(kinds[name], "certainty"), name
+
+
+@pytest.mark.parametrize("kind", [c for c in public_classes() if c.__name__ not in EXEMPT], ids=lambda c: c.__name__)
 def test_every_public_result_says_how_sure_it_is(kind):
-    assert issubclass(kind, Result)
+    assert issubclass(kind, Result) or kind is ss.Tiling  # whose summary is a result of its own
     stated = inspect.getattr_static(kind, "certainty", None)
-    by_instance = isinstance(stated, property) or "certainty" in {f.name for f in dataclasses.fields(kind)}
+    fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
+    by_instance = isinstance(stated, property) or "certainty" in {f.name for f in fields}
     assert by_instance or stated in CERTAINTIES
     assert not kind.__repr__.__qualname__.startswith("__create_fn__")  # dataclass's own fills the screen
     assert "object.__repr__" not in repr(kind.__repr__)
@@ -57,14 +64,6 @@ PARTS_OF_OTHERS = {
     *("LogSpaced", "Every", "At", "Schedule", "Told", "Thresholds"),
     *("Box", "Ball", "Sphere", "Gaussian", "TruncatedGaussian", "LatentDomain", "Activation", "Loss"),
 }
-
-
-def public_classes() -> list[type]:
-    """Every class that a part or the top level lists, but errors, modules and optimisers, which torch shows."""
-    parts = [importlib.import_module(f"splinescope.{m.name}") for m in pkgutil.iter_modules(ss.__path__) if m.ispkg]
-    named = [getattr(part, name) for part in (ss, *parts) for name in getattr(part, "__all__", ())]
-    others = (BaseException, nn.Module, torch.optim.Optimizer)
-    return list(dict.fromkeys(c for c in named if inspect.isclass(c) and not issubclass(c, others)))
 
 
 @pytest.mark.parametrize("kind", public_classes(), ids=lambda c: c.__name__)
@@ -254,6 +253,20 @@ def test_what_is_no_result_prints_in_one_line_too(tmp_path):
         assert len(words.splitlines()) < 40, name
         assert "<pre style='font-family:monospace" in held[name]._repr_html_(), name
     assert "1 records, steps 0 to 0" in repr(held["monitor"])
+    for name in ("cells", "walls", "facets", "polytopes", "monitor", "fresh monitor", "matrix", "outcome"):
+        thing = held[name]
+        assert thing.certainty in CERTAINTIES, name
+        assert f"({thing.certainty})" in thing._repr_html_(), name
+        assert name == "fresh monitor" or re.search(r"[Ee]xact|bound|estimate", thing.summary()), name
+
+
+def test_tiles_and_walls_are_as_sure_as_their_tiling():
+    """Of a network that stands for a smooth one they are not that one's; a file keeps that."""
+    view = ss.Slice.axes([0.0, 0.0], (0, 1), -1, 1)
+    for net, sure in ((nn.ReLU(), "exact"), (nn.Tanh(), "bound")):
+        tiling = ss.tessellate(nn.Sequential(nn.Linear(2, 3), net, nn.Linear(3, 1)), view, tolerance=0.1)
+        assert [tiling.certainty, tiling.tiles.certainty, tiling.walls.certainty] == [sure] * 3
+        assert tiling.tiles.certainty in repr(tiling.tiles)
 
 
 def test_a_monitor_tells_the_course_of_its_numbers_and_how_sure_they_are(tmp_path):

@@ -120,6 +120,9 @@ class FoldMonitor(TrainingMonitor):
         super().__init__(model, header, schedule=schedule, metrics=metrics, out=out, logger=logger, snapshots=False,
                          budget=budget)  # fmt: skip
 
+    def _what(self) -> str:
+        return "Medians over the units of a site; distances are estimates beyond the first site, where folds bend."
+
     def measure(self, step: int, *, late: int = 0, skipped: int = 0) -> Record:
         """Measure now, due or not."""
         self._at = int(step)

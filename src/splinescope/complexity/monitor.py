@@ -10,6 +10,7 @@ from typing import Any, Literal
 from torch import Tensor, nn
 
 from .._checks import as_rows, check_choice
+from .._display import Certainty
 from .._errors import InputError
 from ..train import Metric, Record, Schedule, TrainingMonitor
 from ._result import LocalComplexity
@@ -103,6 +104,11 @@ class ComplexityMonitor(TrainingMonitor):
                   "statistics_from": chosen if statistics_from is None else "statistics_from"}  # fmt: skip
         super().__init__(model, header, schedule=schedule, metrics=metrics, out=out, logger=logger,
                          snapshots=snapshots, budget=budget, overwrite=overwrite)  # fmt: skip
+
+    @property
+    def certainty(self) -> Certainty:
+        """ "bound" (frame: nothing is counted that is not there) or "estimate"; folds met first are exact in both."""
+        return "bound" if self._how["method"] == "frame" else "estimate"
 
     def _what(self) -> str:
         sure = {

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal
 
-from .._display import Shown
+from .._display import Result
 from .._errors import InputError
 from .._progress import Progress as Progress
 
@@ -157,23 +157,33 @@ def decided(text: str, checks: Sequence[Check]) -> Verdict:
 
 
 @dataclass(frozen=True, repr=False)
-class Outcome(Shown):
-    """What a run returns: JSON-ready numbers (enough to draw the figure) and one verdict per claim."""
+class Outcome(Result):
+    """What a run returns: JSON-ready numbers (enough to draw the figure) and one verdict per claim.
+
+    An estimate, also where its numbers are exact: verdicts are those of the networks, data and seeds that were taken.
+    """
 
     numbers: dict[str, Any]
     claims: tuple[Claim, ...]
+    certainty = "estimate"
+
+    @property
+    def assurance(self) -> str:
+        return "An estimate: what one size and seed measured, decided by stated lines."
 
     def __repr__(self) -> str:
         return (
-            f"Outcome({len(self.numbers)} numbers, {', '.join(claim.verdict for claim in self.claims) or 'no claims'})"
+            f"Outcome({len(self.numbers)} numbers, {', '.join(claim.verdict for claim in self.claims) or 'no claims'}, "
+            f"{self.certainty})"
         )
 
     def summary(self) -> str:
-        """Each claim with its verdict, what was measured and the lines that decide."""
-        return "\n".join(
+        """Each claim with its verdict, what was measured and the lines that decide; how sure that is."""
+        lines = [
             f"{claim.verdict}: {claim.text}\n  measured: {claim.measured}\n  decided by: {claim.criterion}"
             for claim in self.claims
-        )
+        ]
+        return "\n".join([*lines, self.assurance])
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,13 @@ from ._registry import find, ids, source_of
 
 Record = dict[str, Any]
 
+_SHARED = ("survey-fig9", "survey-lc-phases", "survey-bn-grokking", "survey-merge-away")
+_ON_SHARED = (
+    "**Not independent of each other:** `survey-fig9`, `survey-lc-phases` and, without batch norm,",
+    "`survey-bn-grokking` look at the same five trainings, and the plain networks of `survey-merge-away` are these",
+    "trainings once more. What they say of local complexity on digits without batch norm counts once.",
+)
+
 _SIZES = {"quick": "quick size: it works, which judges nothing", "full": "full size"}
 
 
@@ -128,6 +135,8 @@ def summary(records: list[Record], beside: Iterable[Record] = ()) -> str:
         ]
     if missing:
         lines += [f"Not measured yet at full size: {', '.join(f'`{name}`' for name in missing)}.", ""]
+    if sum(r["id"] in _SHARED for r in records) > 1:
+        lines += [*_ON_SHARED, ""]
     lines += _on_repeated(records, again)
     for document, group in groupby(records, key=lambda r: r["document"]):
         lines += [f"## {DOCUMENTS[document]}", "", "| experiment | claim | verdict | measured |", "|---|---|---|---|"]

@@ -20,7 +20,7 @@ from torch.func import functional_call, grad, vjp, vmap
 
 from .._checks import as_rows, check_choice
 from .._derivatives import along, differentiating, row_jacobians
-from .._display import Shown, table
+from .._display import Result, table
 from .._errors import InputError
 from .losses import Loss, batches, check_batch_size, check_data, check_targets, fitting_inputs, summed
 from .parameters import Layers, Model, check_model, chosen_parameters, device_of, state_in, submodule
@@ -33,13 +33,15 @@ _SHOWN = 20  # parameters in a summary
 _FACTOR_NUMBERS = 64 << 20  # numbers of a factor that a spectrum is taken from (512 MB)
 
 
-class Curvature(Shown, LinearOperator):
+class Curvature(Result, LinearOperator):
     """Hessian or generalised Gauss-Newton matrix of a mean loss, as a scipy `LinearOperator` of shape (P, P).
 
     Made by `curvature`. Attributes: `names` and `shapes` of the parameters, in the order of its rows; `kind`.
 
     Exact to the rounding of its dtype; products are computed when asked for.
     """
+
+    certainty = "exact"
 
     def __init__(
         self,
@@ -106,9 +108,9 @@ class Curvature(Shown, LinearOperator):
         )
 
     def __repr__(self) -> str:
-        return f"Curvature({self.kind}, {self.shape[0]:,} parameters of {', '.join(self.names[:3])}" + (
-            f" and {len(self.names) - 3} more)" if len(self.names) > 3 else ")"
-        )
+        more = f" and {len(self.names) - 3} more" if len(self.names) > 3 else ""
+        names = ", ".join(self.names[:3])
+        return f"Curvature({self.kind}, {self.shape[0]:,} parameters of {names}{more}, {self.certainty})"
 
     def dense(self) -> np.ndarray:
         """The matrix `[P, P]`, refused for more than 4,096 parameters. Symmetric to rounding."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._display import Shown
 from ._walls import walls_of_polygons
+from .approximation import OfTiling
 from .lists import CornerLists
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class Cells(CornerLists, Shown):
+class Cells(CornerLists, OfTiling):
     """Tiles as lists of vertex numbers, counter-clockwise (1-D: left, right), in CSR form.
 
     Tile i has the corners `corners[offsets[i]:offsets[i + 1]]`, which is also `cells[i]`.
@@ -46,7 +46,7 @@ class Cells(CornerLists, Shown):
 
 
 @dataclass(frozen=True, repr=False)
-class Walls(Shown):
+class Walls(OfTiling):
     """The walls between tiles; each names what made it.
 
     Attributes:

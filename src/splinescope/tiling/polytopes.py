@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._display import Shown
 from .._errors import InputError, SplinescopeError
 from . import kernels
 from ._solids import Solids
 from ._tiles import Tiles
+from .approximation import OfTiling
 from .cells import Cells
 from .lists import offsets_of
 from .lists import owners as owners_of
@@ -88,7 +88,7 @@ class Polytopes(Cells):
 
 
 @dataclass(frozen=True, repr=False)
-class Facets(Shown):
+class Facets(OfTiling):
     """The walls between tiles of three and more dimensions: convex polytopes of one dimension less.
 
     Attributes:

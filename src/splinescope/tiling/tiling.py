@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -71,6 +71,8 @@ class Tiling(Measures):
         for array in (self.vertices, self.tiles.offsets, self.tiles.corners, self.values, self.corner_labels):
             if array is not None:
                 array.flags.writeable = False
+        if self.tiles.certainty != self.certainty:  # tiles know nothing of what they approximate
+            object.__setattr__(self, "tiles", replace(self.tiles, certainty=self.certainty))
 
     def __repr__(self) -> str:
         state = "" if self.complete else ", INCOMPLETE"
@@ -136,7 +138,8 @@ class Tiling(Measures):
                 sites[part] = units_of_cuts(self.sites, cuts[part])[0]
             return sites
 
-        return self.tiles.walls(self.corner_labels, self.vertices, site_of)
+        walls = self.tiles.walls(self.corner_labels, self.vertices, site_of)
+        return replace(walls, certainty=self.certainty)
 
     @cached_property
     def moments(self) -> tuple[np.ndarray, np.ndarray]:

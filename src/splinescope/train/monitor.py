@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from .._checks import check_whole
-from .._display import Shown, table
+from .._display import Certainty, Result, table
 from .._errors import InputError
 from .budget import Budget
 from .evaluation import evaluating
@@ -28,7 +28,7 @@ Metric = Callable[[nn.Module], Any]
 """A number of a model, several by name, or a result whose `means()` are such (a `TokenGeometry`)."""
 
 
-class TrainingMonitor(Shown, ABC):
+class TrainingMonitor(Result, ABC):
     """Measures at chosen steps of a training loop and writes it down; subclasses say what.
 
     Args:
@@ -87,6 +87,11 @@ class TrainingMonitor(Shown, ABC):
         """The numbers of one measurement, by name."""
 
     @property
+    def certainty(self) -> Certainty:
+        """What its own numbers are: "estimate", unless a monitor knows better. Metrics are as sure as they are."""
+        return "estimate"
+
+    @property
     def records(self) -> list[Record]:
         """What was measured: per record `step`, `seconds` spent on it, by how many steps it is `late` (put off by the
         budget), how many later due ones it stands for (`skipped`), the numbers of this monitor, and any metrics."""
@@ -134,7 +139,7 @@ class TrainingMonitor(Shown, ABC):
 
     def _what(self) -> str:
         """What the numbers are and how sure, as a sentence."""
-        return "As the metrics give them."
+        return "Estimates, as the metrics give them."
 
     def step(self, step: int) -> Record | None:
         """Tell the monitor where training is; measures if that is due (or overdue) and returns the record if so."""
