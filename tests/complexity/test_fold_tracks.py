@@ -65,10 +65,66 @@ def test_the_pull_is_the_gradient_by_the_pre_activation() -> None:
     first = net[0](x).detach().requires_grad_()
     second = net[2](torch.relu(first))
     slopes = torch.autograd.grad(nn.functional.cross_entropy(net[4](torch.relu(second)), y), (first, second))
-    expected = np.concatenate([s.abs().mean(0).numpy() for s in slopes])
+    expected = np.concatenate([s.abs().sum(0).numpy() for s in slopes])  # 40 times the mean: of one row's loss
     np.testing.assert_allclose(monitor.tracks[0].pull, expected, rtol=1e-12)
     assert record["1 3 relu/pull"] == pytest.approx(np.median(expected[6:]))
     assert all(p.grad is None for p in net.parameters())
+
+
+LOSSES = {
+    "mean": nn.CrossEntropyLoss(),
+    "sum": nn.CrossEntropyLoss(reduction="sum"),
+    "weighted": nn.CrossEntropyLoss(torch.tensor([1.0, 2.0, 3.0]).double()),
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+def test_the_pull_does_not_depend_on_how_many_rows_there_are(loss) -> None:
+    net, x, y = classifier(), points(), torch.arange(40) % 3
+    pulls = []
+    for times in (1, 5):
+        monitor = FoldMonitor(net, x.repeat(times, 1), y.repeat(times), loss=loss, pairs=0)
+        monitor.measure(0)
+        pulls.append(monitor.tracks[0].pull)
+    np.testing.assert_allclose(pulls[1], pulls[0], rtol=1e-9)
+
+
+def test_the_pull_is_the_same_of_a_summed_and_of_an_averaged_loss() -> None:
+    net, x, y = classifier(), points(), torch.arange(40) % 3
+    pulls = []
+    for name in ("sum", "mean"):
+        monitor = FoldMonitor(net, x, y, loss=LOSSES[name], pairs=0)
+        monitor.measure(0)
+        pulls.append(monitor.tracks[0].pull)
+    np.testing.assert_allclose(pulls[1], pulls[0], rtol=1e-9)
+    odd = FoldMonitor(net, x, y, loss=lambda outputs, y: outputs.square().sum() ** 0.5, pairs=0)
+    with pytest.raises(ss.InputError, match="a sum or a mean over the rows"):
+        odd.measure(0)
+
+
+def test_nothing_depends_on_the_order_of_the_rows() -> None:
+    net, x, y = classifier(), points(), torch.arange(40) % 3
+    with torch.no_grad():
+        net[4].bias -= net(x).mean(0)  # so that all classes are predicted
+        by_class = net(x).argmax(1).argsort()
+    found = []
+    for order in (torch.arange(40), torch.arange(39, -1, -1), by_class):
+        monitor = FoldMonitor(net, x[order], y[order], loss=nn.functional.cross_entropy, pairs=25)
+        record = monitor.measure(0)
+        found.append(monitor.tracks[0])
+        assert record["pairs"] == monitor.tracks[0].pairs == 25
+    for other in found[1:]:
+        for what in ("to_data", "to_boundary", "pull"):
+            np.testing.assert_allclose(getattr(other, what), getattr(found[0], what), rtol=1e-9, err_msg=what)
+
+
+def test_it_says_how_few_points_of_the_boundary_it_has() -> None:
+    net, x = classifier(), points(6)
+    with torch.no_grad():
+        net[4].bias += torch.tensor([1e3, 0.0, 0.0])
+    alone = FoldMonitor(net, x)
+    assert alone.measure(0)["pairs"] == 0  # one class
+    assert np.isnan(alone.tracks[0].to_boundary).all()
 
 
 def test_activations_in_place_are_pulled_alike() -> None:

@@ -46,6 +46,20 @@ def test_with_all_data_in_the_batch_nothing_changes(found):
     assert np.isnan(fidelity.exponents).all()
 
 
+def test_a_large_share_of_few_points_is_worth_more_and_all_of_them_are_left_out_of_the_law(found):
+    net, x, _ = found
+    some, sizes = x[:200], np.array([20, 60, 120, 180, 200])
+    fidelity = statistics_fidelity(net, some, sizes, draws=20)
+    with np.errstate(divide="ignore"):
+        np.testing.assert_allclose(fidelity.effective_sizes, sizes * 199 / (200 - sizes))
+    law = np.arctan(1 / np.sqrt(fidelity.effective_sizes[:-1])) / np.pi
+    np.testing.assert_allclose(fidelity.flips[:-1, 0], law, rtol=0.12)
+    assert fidelity.exponents[0] == pytest.approx(-0.5, abs=0.05)  # on B itself it is below -0.7
+    without = statistics_fidelity(net, some, sizes[:-1], draws=20)
+    np.testing.assert_allclose(fidelity.exponents, without.exponents)
+    assert "inf" in fidelity.summary()
+
+
 def test_what_makes_no_sense_is_refused(found):
     net, x, fidelity = found
     with pytest.raises(ss.InputError, match="from 2 to 50"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from .linear_distance import heights_and_slopes
 
 _NEAREST = 10  # points at which the speed of a fold is taken
 _HALVINGS = 30
+_SAME = 1e-3  # relative, of gradients that are equal or differ by a factor of two
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -36,7 +37,8 @@ class FoldPlaces(Result):
         to_boundary: `[U]` distance to the nearest sampled point of the decision boundary; nan if there are none.
         speed: `[U]` how far the fold moved per step since the record before, mean over the data points nearest to it
             then; nan in the first record.
-        pull: `[U]` mean over the data of `|d loss / d pre-activation|`; nan without a loss.
+        pull: `[U]` mean over the data of `|d loss / d pre-activation|`, the loss that of one row; nan without a loss.
+        pairs: How many points of the decision boundary were sampled: fewer than asked for where a class has few rows.
     """
 
     step: int
@@ -44,6 +46,7 @@ class FoldPlaces(Result):
     to_boundary: np.ndarray
     speed: np.ndarray
     pull: np.ndarray
+    pairs: int
     certainty = "estimate"
 
 
@@ -51,7 +54,8 @@ class FoldMonitor(TrainingMonitor):
     """Follows the fold of every unit through training.
 
     Same interface as `ComplexityMonitor`: `step`, `measure`, `records`, `overhead`, `close`; each record holds, per
-    site, medians over its units of `to_data`, `to_boundary`, `speed` and `pull`. `tracks` keeps them unit by unit.
+    site, medians over its units of `to_data`, `to_boundary`, `speed` and `pull`, and in `pairs` how many points of the
+    boundary were sampled. `tracks` keeps them unit by unit. Nothing depends on the order of the rows.
 
     The signed distance of a point x to the fold of a unit is `z(x) / ||grad_x z(x)||` with z the pre-activation: exact
     for the first site (if what comes before it is affine), an estimate deeper, where folds bend.
@@ -61,8 +65,10 @@ class FoldMonitor(TrainingMonitor):
         x: `[N, *input shape]` data.
         y: Classes or targets, for `loss`.
         loss: A function (outputs, y) -> loss, summed or averaged over rows; with it the pull on each unit is measured.
-        pairs: The decision boundary is sampled between so many neighbouring rows of `x` of different predicted class,
-            by halving; it moves with the network. 0 for networks that do not classify.
+            Which of the two is seen by giving it all rows twice, and pulls are those of one row's loss in either case.
+        pairs: The decision boundary is sampled between so many rows of `x` and others of another predicted class, by
+            halving; it moves with the network. Which rows are paired is settled by a digest of their numbers, as if
+            they were shuffled once. 0 for networks that do not classify.
         schedule: When to measure: `LogSpaced(10)` by default; `Every(n)`, `At([...])`.
         metrics: More numbers by name, as for `ComplexityMonitor`.
         out: Folder for `folds.jsonl` and `folds.csv`; tracks are kept in memory only.
@@ -112,6 +118,7 @@ class FoldMonitor(TrainingMonitor):
         if self._y is not None and len(self._y) != len(self._x):
             raise InputError(f"y must have one row per point of x, {len(self._x)}, got {len(self._y)}.")
         self._loss, self._pairs = loss, check_whole(pairs, "pairs", least=0)
+        self._order = _shuffled(self._x) if self._pairs else []
         self.tracks: list[FoldPlaces] = []
         self._before: np.ndarray | None = None
         self._at = 0
@@ -140,12 +147,12 @@ class FoldMonitor(TrainingMonitor):
             names = site_names(net.sites)
             numbers = [i for i in range(len(net.sites)) if not net.winner[i]]
             distances, self.sites = _signed_distances(net, rows, numbers)
-            edge = _boundary(self.model, rows, self._pairs)
+            edge = _boundary(self.model, rows[self._order], self._pairs) if self._pairs else rows[:0]
             to_edge = np.abs(_signed_distances(net, edge, numbers)[0]).min(0) if len(edge) else None
             pulls = None
             if self._loss is not None and self._y is not None:
                 targets, loss = self._y.to(net.device), self._loss
-                every = net.pulls(rows, lambda outputs: _lost(loss, outputs, targets))
+                every = net.pulls(rows, lambda outputs: _of_each_row(loss, outputs, targets))
                 parts = [every[i].abs().double().mean(0).flatten() for i in numbers]
                 pulls = torch.cat(parts).cpu().numpy()
         unknown = np.full(distances.shape[1], np.nan)
@@ -153,10 +160,10 @@ class FoldMonitor(TrainingMonitor):
         if self._before is not None and self.tracks and self._before.shape == distances.shape:
             speed = _speeds(self._before, distances) / max(1, self._at - self.tracks[-1].step)
         places = FoldPlaces(self._at, np.abs(distances).min(0), unknown if to_edge is None else to_edge, speed,
-                            unknown if pulls is None else pulls)  # fmt: skip
+                            unknown if pulls is None else pulls, len(edge))  # fmt: skip
         self.tracks.append(places)
         self._before = distances
-        record: Record = {"statistics": self._statistics}
+        record: Record = {"statistics": self._statistics, "pairs": len(edge)}
         for site in numbers:
             own = self.sites == site
             for what in ("to_data", "to_boundary", "speed", "pull"):
@@ -173,6 +180,20 @@ def _lost(loss: Callable[[Tensor, Tensor], Tensor], outputs: Tensor, y: Tensor) 
             f"loss must take outputs of shape {tuple(outputs.shape)} and y of shape {tuple(y.shape)}; "
             f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
         ) from error
+
+
+def _of_each_row(loss: Callable[[Tensor, Tensor], Tensor], outputs: Tensor, y: Tensor) -> Tensor:
+    """The sum over rows of a loss that is their sum or their mean, which giving all rows twice doubles or leaves."""
+    value, alone = _lost(loss, outputs, y), outputs.detach().requires_grad_()
+    (once,) = torch.autograd.grad(_lost(loss, alone, y), alone)
+    (twice,) = torch.autograd.grad(_lost(loss, torch.cat([alone, alone]), torch.cat([y, y])), alone)
+    near = _SAME * float(once.norm())
+    if float((twice - once).norm()) <= near:  # both halves together: a mean stays
+        return value * len(outputs)
+    if float((twice - 2 * once).norm()) <= near:
+        return value
+    raise InputError("loss must be a sum or a mean over the rows, got one that is neither: rows given twice change it "
+                     "otherwise.")  # fmt: skip
 
 
 def _signed_distances(net: Sites, x: Tensor, numbers: list[int]) -> tuple[np.ndarray, np.ndarray]:
@@ -196,25 +217,40 @@ def _speeds(before: np.ndarray, now: np.ndarray) -> np.ndarray:
     return np.where(seen.all(0), moved.mean(0), np.nan)
 
 
+def _shuffled(x: Tensor) -> list[int]:
+    """Places of the rows in an order that is as good as random and depends on their numbers alone."""
+    rows = x.detach().cpu().double().flatten(1).numpy()
+    digests = [blake2b(row.tobytes()).digest() for row in rows]
+    return sorted(range(len(rows)), key=digests.__getitem__)
+
+
 @torch.no_grad()
 def _boundary(model: nn.Module, x: Tensor, pairs: int) -> Tensor:
-    """Points where the predicted class changes, by halving ways between neighbouring rows of different class."""
-    if pairs == 0:
-        return x[:0]
-    scores = one_tensor(model(x))
+    """Points where the predicted class changes, by halving ways from rows to the next one of another class."""
+    scores = one_tensor(model(x.clone()))
     if scores.dim() != 2 or scores.shape[1] < 2:
         raise InputError("model must return scores [N, C] of at least two classes; else give pairs=0.")
     classes = scores.argmax(1)
-    chosen = [(i, j) for i, j in pairwise(range(len(x))) if classes[i] != classes[j]][:pairs]
+    chosen = _partners(classes.tolist())[:pairs]
     if not chosen:
         return x[:0]
     a, b = x[[i for i, _ in chosen]].clone(), x[[j for _, j in chosen]].clone()
     start = classes[[i for i, _ in chosen]]
     for _ in range(_HALVINGS):
         middle = 0.5 * (a + b)
-        same = (one_tensor(model(middle)).argmax(1) == start).reshape(-1, *[1] * (x.dim() - 1))
+        same = (one_tensor(model(middle.clone())).argmax(1) == start).reshape(-1, *[1] * (x.dim() - 1))
         a, b = torch.where(same, middle, a), torch.where(same, b, middle)
     return a
+
+
+def _partners(classes: list[int]) -> list[tuple[int, int]]:
+    """Each row with the next one, round the list, of another class; each two rows once."""
+    count, after = len(classes), [-1] * len(classes)
+    for i in range(2 * count - 1, -1, -1):  # from the end of a second round
+        here, following = i % count, (i + 1) % count
+        after[here] = following if classes[following] != classes[here] else after[following]
+    pairs = dict.fromkeys((min(i, j), max(i, j)) for i, j in enumerate(after) if j >= 0)
+    return list(pairs)
 
 
 def _median(values: np.ndarray) -> float:

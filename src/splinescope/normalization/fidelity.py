@@ -30,6 +30,7 @@ class StatisticsFidelity(Result):
         tiles: `[S, L]` share of points whose tile of the first layers, up to this one, changes.
         classes: `[S]` share of points whose predicted class changes; nan for fewer than two outputs.
         draws: Minibatches per size.
+        points: N, the number of points that the minibatches are drawn from.
     """
 
     batch_sizes: np.ndarray
@@ -38,6 +39,7 @@ class StatisticsFidelity(Result):
     tiles: np.ndarray
     classes: np.ndarray
     draws: int
+    points: int
     certainty = "estimate"
 
     def __repr__(self) -> str:
@@ -45,21 +47,33 @@ class StatisticsFidelity(Result):
         return f"StatisticsFidelity({len(self.batch_sizes)} sizes, exponents by layer {slopes}, {self.certainty})"
 
     @property
+    def effective_sizes(self) -> np.ndarray:
+        """`[S]` B (N - 1) / (N - B): drawn with replacement, so many points give statistics as good; inf for B = N."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(self.batch_sizes * (self.points - 1) / (self.points - self.batch_sizes))
+
+    @property
     def exponents(self) -> np.ndarray:
-        """`[L]` slope of log flips on log B; -1/2 where offsets jitter by 1/sqrt(B) and signs are dense about 0."""
-        if len(self.batch_sizes) < 2:
-            return np.full(len(self.depths), np.nan)
-        logs = np.log(np.maximum(self.flips, 1e-300))
-        return np.asarray(np.polyfit(np.log(self.batch_sizes), logs, 1)[0])
+        """`[L]` slope of log flips on the log of effective sizes; -1/2 where offsets jitter as means of them do.
+
+        Sizes at which no sign changes are left out, as is B = N, whose statistics are the data's own; nan where fewer
+        than two are left.
+        """
+        slopes = np.full(len(self.depths), np.nan)
+        for k, shares in enumerate(self.flips.T):
+            used = np.isfinite(self.effective_sizes) & (shares > 0)
+            if len(np.unique(self.batch_sizes[used])) > 1:
+                slopes[k] = np.polyfit(np.log(self.effective_sizes[used]), np.log(shares[used]), 1)[0]
+        return slopes
 
     def summary(self) -> str:
         """A table by batch size."""
         layers = [f"signs, depth {d}" for d in self.depths]
-        rows: list[tuple[str, ...]] = [("B", *layers, "tiles", "classes")]
+        rows: list[tuple[str, ...]] = [("B", "effective", *layers, "tiles", "classes")]
         for i, size in enumerate(self.batch_sizes):
             shares = [*self.flips[i], self.tiles[i, -1], self.classes[i]]
-            rows.append((str(size), *(f"{share:.3g}" for share in shares)))
-        rows.append(("exponent", *(f"{e:.3g}" for e in self.exponents), "", ""))
+            rows.append((str(size), f"{self.effective_sizes[i]:.4g}", *(f"{share:.3g}" for share in shares)))
+        rows.append(("exponent", "", *(f"{e:.3g}" for e in self.exponents), "", ""))
         return f"{table(rows)}\nShares that change, means over {self.draws} minibatches. {self.assurance}"
 
 
@@ -74,8 +88,9 @@ def statistics_fidelity(
 ) -> StatisticsFidelity:
     """How much of the tiling at the data changes if batch norm takes its statistics from a minibatch.
 
-    Of independent Gaussian pre-activations, an offset that jitters by 1/sqrt(B) of their deviation changes the share
-    `arctan(1/sqrt(B)) / pi` of the signs: about 0.32 / sqrt(B). Changes of earlier layers are passed on to later ones.
+    Of independent Gaussian pre-activations, an offset that jitters by 1/sqrt(b) of their deviation changes the share
+    `arctan(1/sqrt(b)) / pi` of the signs: about 0.32 / sqrt(b), with `b = B (N - 1) / (N - B)` since B of N points are
+    drawn without replacement (`effective_sizes`). Changes of earlier layers are passed on to later ones.
 
     Args:
         model: With batch norm; left as found.
@@ -130,4 +145,4 @@ def statistics_fidelity(
                     flips[i, k] += differ.mean() / draws
                     tiles[i, k] += changed.mean() / draws
                 moved[i] += (predicted != classes).mean() / draws if not np.isnan(classes).any() else np.nan
-    return StatisticsFidelity(np.array(sizes), depths, flips, tiles, moved, draws)
+    return StatisticsFidelity(np.array(sizes), depths, flips, tiles, moved, draws, len(rows))
