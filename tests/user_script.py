@@ -173,6 +173,7 @@ NAMES = (
     ss.meanfield.wasserstein2,
     ss.network.Affine,
     ss.network.Fold,
+    ss.network.HookWarning,
     ss.network.Program,
     ss.network.Seal,
     ss.network.Site,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
@@ -15,6 +15,8 @@ from splinescope.network import _network
 from splinescope.network.program import Program
 from splinescope.network.twin import _light_copy
 
+FAR = [9.0]
+
 
 class Scaled(nn.Module):
     """Bends at `at`, which no parameter holds; `gain` is hidden in an object."""
@@ -23,10 +25,16 @@ class Scaled(nn.Module):
         super().__init__()
         torch.manual_seed(0)
         self.map, self.last = nn.Linear(3, 5), nn.Linear(5, 2)
-        self.at, self.limits, self.hidden = 6.0, {"low": [-7.0]}, SimpleNamespace(gain=1.0)
+        self.at, self.limits, self.hidden = 6.0, {"low": [-7.0]}, SimpleNamespace(gain=1.0, far=9.0)
+        self.far, self.nested = torch.tensor(9.0), [[[[9.0]]]]
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.last(self.map(x).clamp(0, self.at) * self.hidden.gain).clamp(min=self.limits["low"][0])
+        inner = self.map(x).clamp(0, self.at) * self.hidden.gain
+        outer = self.kept(self.last(inner)).clamp(min=self.limits["low"][0])
+        return torch.minimum(outer, self.far.to(x)).clamp(max=min(self.hidden.far, self.nested[0][0][0][0], FAR[0]))
+
+    def kept(self, x: Tensor) -> Tensor:
+        return x.clamp(max=9.0)
 
 
 @pytest.fixture
@@ -76,6 +84,30 @@ def forward_of_its_own(model: Scaled) -> None:
     model.forward = lambda x: model.map(x)
 
 
+def far_tensor(model: Scaled) -> None:
+    model.far = torch.tensor(8.0)
+
+
+def far_tensor_in_place(model: Scaled) -> None:
+    model.far.data.fill_(8.0)
+
+
+def far_in_an_object(model: Scaled) -> None:
+    model.hidden.far = 8.0
+
+
+def far_in_nested_lists(model: Scaled) -> None:
+    model.nested[0][0][0][0] = 8.0
+
+
+def far_global(model: Scaled) -> None:
+    FAR[0] = 8.0
+
+
+def other_method(model: Scaled) -> None:
+    Scaled.kept = lambda self, x: x.clamp(max=8.0)
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -84,11 +116,19 @@ def forward_of_its_own(model: Scaled) -> None:
         far_number_within,
         hidden_attribute,
         forward_of_its_own,
+        far_tensor,
+        far_tensor_in_place,
+        far_in_an_object,
+        far_in_nested_lists,
+        far_global,
+        other_method,
         nn.Module.double,
         nn.Module.eval,
     ],
 )
-def test_changes_that_matter_are_noticed(change, exports):
+def test_changes_that_matter_are_noticed(change, exports, monkeypatch):
+    monkeypatch.setitem(globals(), "FAR", [9.0])
+    monkeypatch.setattr(Scaled, "kept", Scaled.kept)  # put back what a change replaces
     model, x = Scaled(), torch.randn(4, 3)
     ss.trace(model, x)
     change(model)
@@ -96,6 +136,39 @@ def test_changes_that_matter_are_noticed(change, exports):
     assert len(exports) == 2
     x = 10 * x.to(model.map.weight.dtype)
     torch.testing.assert_close(network(x), model(x).double(), rtol=1e-5, atol=1e-4)
+
+
+def test_what_no_name_tells_shows_on_the_slice_that_is_tiled(exports, monkeypatch):
+    """A number of another file, which no random row reaches: tiled anew, since the slice does reach it."""
+    elsewhere = ModuleType("elsewhere")
+    elsewhere.far = 30.0
+    monkeypatch.setitem(globals(), "ELSEWHERE", elsewhere)
+
+    class Capped(nn.Linear):
+        def forward(self, x: Tensor) -> Tensor:
+            return super().forward(x).clamp(max=ELSEWHERE.far)  # noqa: F821
+
+    model = Capped(2, 1)
+    with torch.no_grad():
+        model.weight.copy_(torch.tensor([[1.0, 0.0]]))
+        model.bias.zero_()
+    line = ss.Slice.segment([-60.0, 0.0], [60.0, 0.0])
+    ss.tessellate(model, line)
+    elsewhere.far = 10.0
+    tiling = ss.tessellate(model, line)
+    assert len(exports) == 2
+    assert float(tiling.network(torch.tensor([[60.0, 0.0]]))) == 10.0
+
+
+def test_what_a_module_knows_but_does_not_use_makes_it_no_other(exports):
+    """Counters of a trainer move at every step: the module is read once all the same."""
+    model, x = Scaled(), torch.randn(4, 3)
+    model.trainer = SimpleNamespace(steps=0, log=[])
+    ss.trace(model, x)
+    model.trainer.steps = 1
+    model.trainer.log.append(0.5)
+    ss.trace(model, x)
+    assert len(exports) == 1
 
 
 def test_another_input_or_output_is_another_network(exports):
@@ -185,26 +258,29 @@ def test_a_light_copy_shares_what_a_deep_copy_shares():
     assert _light_copy(Deep(), False) is None
 
 
-def test_a_module_that_is_as_it_was_runs_once_on_two_rows_and_its_program_not_at_all(monkeypatch):
-    """And on every size that was compared (a single row twice), if its code asks how many rows there are."""
+def test_a_module_that_is_as_it_was_runs_once_and_its_program_on_the_given_rows_alone(monkeypatch):
+    """The module on two random rows and those given; on every size that was compared too (a single row twice), if its
+    code asks how many rows there are."""
     rows: list[int] = []
     forward = Program.forward
-    ran: list[Program] = []
+    ran: list[int] = []
+
+    note = rows.append  # the list itself, if the code named it, would be another one after every run
 
     class Watched(nn.Linear):
         def forward(self, x: Tensor) -> Tensor:
-            rows.append(len(x))
+            note(len(x))
             return super().forward(x).relu()
 
     class Asking(Watched):
         def forward(self, x: Tensor) -> Tensor:
             return super().forward(x) if x.shape[0] < 10**15 else x
 
-    for kind, expected in ((Watched, [2]), (Asking, [3, 1, 1, 8])):
+    for kind, expected in ((Watched, [2 + 5]), (Asking, [3, 1, 1, 8, 3 + 5])):
         model = kind(3, 3)
         ss.trace(model, torch.zeros(1, 3))
         rows.clear(), ran.clear()
-        monkeypatch.setattr(Program, "forward", lambda self, x: ran.append(self) or forward(self, x))
-        ss.trace(model, torch.zeros(1, 3))
+        monkeypatch.setattr(Program, "forward", lambda self, x: ran.append(len(x)) or forward(self, x))
+        ss.trace(model, torch.randn(5, 3))
         assert rows == expected
-        assert not ran
+        assert ran == [5]

@@ -56,3 +56,15 @@ def test_fans_fill_their_polygons(apex: str | None) -> None:
     ends = points[cells.edges()]
     around = 0.5 * (ends[:, 0, 0] * ends[:, 1, 1] - ends[:, 0, 1] * ends[:, 1, 0])  # about the origin
     np.testing.assert_allclose(np.bincount(cells.owners(), around), cells.sizes(points), rtol=1e-12)
+
+
+def test_things_are_in_one_group_if_a_chain_of_pairs_joins_them() -> None:
+    """Also where a pair is given more often than a byte counts."""
+    first = np.array([0, 4, 2] + [5] * 256)
+    second = np.array([3, 0, 2] + [6] * 256)
+    group = lists.connected(8, first, second)
+    assert group[0] == group[3] == group[4]
+    assert group[5] == group[6]
+    assert len(np.unique(group)) == 5
+    assert np.unique(group).tolist() == list(range(5))
+    assert lists.connected(0, np.zeros(0, int), np.zeros(0, int)).tolist() == []

@@ -146,3 +146,26 @@ def test_smooth_networks_are_tiled_within_the_tolerance() -> None:
     assert after.bound <= 0.1
     assert np.array_equal(after.vertices, ss.tessellate(net, view, tolerance=0.1).vertices)
     assert not np.array_equal(after.vertices, before.vertices)
+
+
+def test_a_changed_module_is_read_anew_and_refused_where_tessellate_refuses_it(net: nn.Sequential) -> None:
+    """More than weights may change between two tilings: a layer, its slope, the mode of a batch norm."""
+    module = nn.Sequential(nn.Linear(2, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, 1)).eval()
+    retiler = ss.tiling.Retiler(module, SQUARE)
+    retiler.tile()
+    module[2] = nn.LeakyReLU(0.3)
+    assert_same(retiler.tile(), ss.tessellate(module, SQUARE))
+    module[2].negative_slope = 0.5
+    assert_same(retiler.tile(), ss.tessellate(module, SQUARE))
+    cover = retiler.cover()
+    assert_same_tiling(ss.tessellate(module, cover.view), cover)
+    module.train()
+    for again in (retiler.tile, retiler.cover):
+        with pytest.raises(ss.UnsupportedModelError, match="eval"):
+            again()
+
+
+@pytest.mark.parametrize("bad", [{"threads": 0}, {"max_tiles": -1}, {"rtol": 5}, {"time_limit": -1.0}])
+def test_bad_options_are_refused_at_once(net: nn.Sequential, bad: dict[str, float]) -> None:
+    with pytest.raises(ss.InputError, match=next(iter(bad))):
+        ss.tiling.Retiler(net, SQUARE, **bad)

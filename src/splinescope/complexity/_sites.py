@@ -22,6 +22,7 @@ from .._errors import InputError, UnsupportedModelError
 from ..network import Site, SplineNetwork
 from ..network.bend import Bend, Given, called
 from ..network.export import check_readable, check_statistics, state_kept, unwrap
+from ..network.hooks import warn_of_hooks
 from ..network.outputs import Picked, leaves_of, one_tensor
 from ..network.recurrent import unrolled
 from ..network.registry import Operation
@@ -50,6 +51,7 @@ def sites_of(model: nn.Module | SplineNetwork, example: Tensor, forward: Forward
     if not isinstance(model, nn.Module):
         raise InputError(f"model must be a torch.nn.Module or the result of trace or load, got {type(model).__name__}.")
     model = unwrap(model)
+    warn_of_hooks(model)
     check_readable(model)
     check_statistics(model)
     with (

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -11,6 +13,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from .._errors import UnsupportedModelError
 from .._progress import Share
+from ._routes import Routes, planned, single
 from ._sites import Sites
 from .humayun2024_frame import check_numbers
 
@@ -18,25 +21,21 @@ from .humayun2024_frame import check_numbers
 def distance_counts(net: Sites, x: Tensor, radius: float, max_bytes: int, share: Share) -> tuple[Tensor, Tensor]:
     """`[N, S]` units of each site with |z(x)| <= radius * ||grad_x z(x)||; and neurons.
 
-    Forward-mode derivatives: the unit vectors of input space go through the network beside the points, several per
-    pass, and only the sum of squares per point and unit is kept. D + 1 directions cost about 2 D forward passes per
-    point; no Jacobian is stored.
+    By the routes of least passes: forward-mode derivatives along directions that go together, backward passes from
+    units where those are fewer. Only the sum of squares per point and unit is kept; no Jacobian is stored.
     """
     size = math.prod(x.shape[1:])
     widest = max(size, *(site.units * (9 if win else 1) for site, win in zip(net.sites, net.winner, strict=True)))
     rows = max(1, max_bytes // (2 * widest * torch.finfo(net.dtype).bits // 8))
-    directions_at_once = min(size, rows)
-    points_at_once = max(1, rows // directions_at_once)
-    basis = torch.eye(size, dtype=net.dtype, device=net.device).reshape(size, *x.shape[1:])
+    routes = single(net, tuple(x.shape[1:])) if len(x) == 0 else _checked_routes(net, x[:1].to(net.dtype), rows)
     counts, neurons = torch.zeros(2, len(x), len(net.sites), dtype=torch.int64, device=net.device)
     broken = torch.zeros(len(net.sites), dtype=torch.bool, device=net.device)
-    for first in range(0, len(x), points_at_once):
+    for first in range(0, len(x), rows):
         share(first / len(x))
-        points = x[first : first + points_at_once].to(net.dtype)
-        heights, squares = heights_and_slopes(net, points, basis.split(directions_at_once))
-        for site, height in heights.items():
+        points = x[first : first + rows].to(net.dtype)
+        for site, (height, squares) in _slopes(net, points, routes, rows).items():
             broken[site] |= height.isnan().any()
-            near = (squares[site] > 0) & (height.square() <= radius**2 * squares[site])
+            near = (squares > 0) & (height.square() <= radius**2 * squares)
             if net.winner[site]:
                 near = near.any(1)
             counts[first : first + len(points), site] = near.flatten(1).sum(1)
@@ -45,14 +44,76 @@ def distance_counts(net: Sites, x: Tensor, radius: float, max_bytes: int, share:
     return counts.cpu(), neurons.cpu()
 
 
+def _checked_routes(net: Sites, row: Tensor, rows_at_once: int) -> Routes:
+    """The best routes, if the directions of each group are apart at this row: their signs then make no difference."""
+    routes = planned(net, row, rows_at_once)
+    if len(routes.directions) == row[0].numel() or not routes.forward:
+        return routes
+    signs = torch.randint(0, 2, row.shape[1:], generator=torch.Generator().manual_seed(0)).to(row) * 2 - 1
+    one = _slopes(net, row, replace(routes, backward=()), rows_at_once)
+    other = _slopes(net, row, replace(routes, directions=routes.directions * signs, backward=()), rows_at_once)
+    eps = torch.finfo(torch.promote_types(net.dtype, torch.float32)).eps
+    for site in routes.forward:
+        (_, a), (_, b) = one[site], other[site]
+        if bool(((a - b).abs() > _SAME * eps * (a + b)).any()):
+            return single(net, tuple(row.shape[1:]))
+    return routes
+
+
+_SAME = 1e3  # roundings of one number: terms that do not overlap differ by none, or by the order of a few sums
+
+
+def _slopes(net: Sites, points: Tensor, routes: Routes, rows_at_once: int) -> dict[int, tuple[Tensor, Tensor]]:
+    """Per site, z and ||grad z||^2, each `[n, ...]`."""
+    found: dict[int, tuple[Tensor, Tensor]] = {}
+    if routes.forward:
+        directions_at_once = min(len(routes.directions), rows_at_once)
+        blocks = routes.directions.split(directions_at_once)
+        parts = [
+            heights_and_slopes(net, few, blocks, routes.forward)
+            for few in points.split(max(1, rows_at_once // directions_at_once))
+        ]
+        for site in routes.forward:
+            found[site] = tuple(torch.cat([part[k][site] for part in parts]) for k in range(2))  # type: ignore[assignment]
+    if routes.backward:
+        found |= backward_slopes(net, points, routes.backward)
+    return found
+
+
+def backward_slopes(net: Sites, points: Tensor, sites: Sequence[int]) -> dict[int, tuple[Tensor, Tensor]]:
+    """Per site, z and ||grad z||^2, each `[n, ...]`, in at least float32: one backward pass per unit."""
+    rows, heights = points.clone().requires_grad_(), {}
+
+    def visit(site: int, z: Tensor) -> None:
+        if site in sites:
+            heights[site] = z.clone()  # the activation may be in place
+
+    with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
+        net.run(rows * 1, visit, cuts=True)
+        found = {}
+        for site, z in heights.items():
+            flat, wide = z.flatten(1), torch.promote_types(z.dtype, torch.float32)
+            squares = torch.zeros_like(flat, dtype=wide, requires_grad=False)
+            for unit in range(flat.shape[1]) if flat.requires_grad else ():
+                (slope,) = torch.autograd.grad(flat[:, unit].sum(), rows, retain_graph=True)
+                squares[:, unit] = slope.flatten(1).to(wide).square().sum(1)
+            found[site] = z.detach().to(wide), squares.reshape(z.shape)
+    return found
+
+
 def heights_and_slopes(
-    net: Sites, points: Tensor, blocks: tuple[Tensor, ...]
+    net: Sites, points: Tensor, blocks: Sequence[Tensor], sites: Sequence[int] | None = None
 ) -> tuple[dict[int, Tensor], dict[int, Tensor]]:
-    """Per site, z and ||grad z||^2, each `[n, ...]`, in at least float32."""
+    """Per site (of those asked for), z and ||grad z||^2, each `[n, ...]`, in at least float32.
+
+    Forward-mode derivatives: directions go through the network beside the points, several per pass.
+    """
     heights: dict[int, Tensor] = {}
     squares: dict[int, Tensor] = {}
 
     def visit(site: int, z: Tensor) -> None:
+        if sites is not None and site not in sites:
+            return
         value, tangent = forward_ad.unpack_dual(z)
         shape = (directions, len(points), *z.shape[1:])
         wide = torch.promote_types(z.dtype, torch.float32)

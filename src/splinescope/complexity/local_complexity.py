@@ -85,8 +85,9 @@ def local_complexity(
     Returns:
         Counts `[N, S]`, with the bound they give on tiles and what they are.
 
-    Cost: "frame" 2P forward passes per point, at most 1.3 times their time; "distance" about 2D; "exact" a tiling per
-    point.
+    Cost: "frame" 2P forward passes per point, at most 1.3 times their time; "distance" about 2D, in convolutional
+    networks as many as the inputs in the largest window of a unit, and one for each unit that sees them all; "exact" a
+    tiling per point.
 
     Example:
         >>> import torch, splinescope as ss

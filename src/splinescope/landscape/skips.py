@@ -106,7 +106,7 @@ def graph_module(model: Model, x: Any) -> GraphModule:
     module = copied(check_model(model))
     rows = as_rows(x, "x")
     if rows.is_floating_point() or rows.dim() == 0 or len(rows) == 0:
-        rows = as_batch(module, rows)
+        rows = as_batch(module, rows)[:2]
     else:  # token ids
         rows = rows[[0, 0]]
     traced: GraphModule = export(module, rows).module()

@@ -3,12 +3,14 @@
 from ._load import load
 from ._network import SplineNetwork, trace
 from .freeze import freeze_statistics
+from .hooks import HookWarning
 from .outputs import pick_output
 from .program import Affine, Fold, Program, Seal, Site, site_names, units_of_cuts
 
 __all__ = [
     "Affine",
     "Fold",
+    "HookWarning",
     "Program",
     "Seal",
     "Site",

@@ -53,22 +53,23 @@ def check_agreement(
 
 
 def difference(
-    model: nn.Module, program: Program, finish: Finish, like: Tensor, output: int, sizes: Sequence[int]
+    model: nn.Module, program: Program, finish: Finish, like: Tensor, output: int, sizes: Sequence[int] = ()
 ) -> tuple[int, str] | None:
     """(batch size, how far the module is from its program there); None if nowhere further than rounding explains.
 
-    The program, which takes each row by itself (`check_rows`), runs on three rows, or two where no batch is larger; the
-    module on batches made of these.
+    Both run on the same few random rows, and on rows of the batch that the caller gave: what a module does may have
+    changed nowhere else. The program, which takes each row by itself (`check_rows`), runs on them once; the module on
+    all of them together, and on batches of these sizes made of them.
     """
-    count = min(3, max(sizes))
     generator = torch.Generator().manual_seed(3)
-    x = torch.randn(3, *program.input_shape, generator=generator, dtype=torch.float64)[:count].to(like.dtype)
-    ours = _outputs(program, x)
-    finished = finish(ours)
+    x = torch.randn(3, *program.input_shape, generator=generator, dtype=torch.float64)[: 3 if sizes else 2]
+    given = _few(like)
+    finished = finish(torch.cat([_outputs(program, x.to(like.dtype)), _run_program(program, given)]))
     if finished is None:
         return None
-    for rows in sizes:
-        these = torch.arange(rows) % count
+    x = torch.cat([x.to(like.dtype), given])
+    for rows in (*sizes, len(x)):
+        these = torch.arange(rows) % len(x)
         gap = _gap(model, x[these], finished[these], like, output)
         if gap is not None and like.dtype != torch.float64:  # was it only the rounding of a short dtype?
             wide = _gap(model, x[these].double(), finished[these], like.double(), output)
@@ -78,12 +79,27 @@ def difference(
     return None
 
 
+def _few(batch: Tensor) -> Tensor:
+    """The first rows of a batch, up to eight, fewer if they are large: on the CPU, those that are finite."""
+    most = min(_MOST_GIVEN, max(2, _GIVEN_NUMBERS // max(1, batch[0].numel())))
+    rows = batch[:most].detach().cpu()
+    return rows[rows.flatten(1).isfinite().all(1)]
+
+
+_MOST_GIVEN = 8
+_GIVEN_NUMBERS = 2**18
+
+
+def _run_program(program: Program, x: Tensor) -> Tensor:
+    with torch.no_grad():
+        return program.forward(x.double())
+
+
 def _outputs(program: Program, x: Tensor) -> Tensor:
     """The program on rows that are always the same, kept with it: as many as were asked for, or more."""
     known = _KNOWN.get(program)
     if known is None or known[0] != x.dtype or len(known[1]) < len(x):
-        with torch.no_grad():
-            known = _KNOWN[program] = x.dtype, program.forward(x.double())
+        known = _KNOWN[program] = x.dtype, _run_program(program, x)
     return known[1][: len(x)]
 
 

@@ -15,13 +15,15 @@ from torch.utils import _pytree
 from splinescope._checks import as_rows, no_batch_axis
 from splinescope._display import Shown, table
 from splinescope._errors import InputError, UnsupportedModelError
+from splinescope._threads import one_torch_thread
 
 from ._asked import NotPiecewiseAffine, with_what_works
-from ._cache import traced_before
 from ._compare import batch_sizes, check_agreement, difference
 from ._lower import Lowering
 from ._turns import asks_for_rows, turns_of
+from .cache import traced_before
 from .export import as_batch, check_mode, export, unwrap
+from .hooks import warn_of_hooks
 from .outputs import Output, Picked, choose_output, leaves_of
 from .program import Program, Seal, Site, site_names
 from .source import Source
@@ -35,11 +37,11 @@ def trace(model: nn.Module | SplineNetwork, x: Any, *, output: Output = None, sm
     dtype are left as found. What was read is compared with the module itself on batches of one, three and eight
     rows, and of any size at which its code is known to take another way. A module that was traced before is not
     exported again: what was read stays with it, weakly, and is used while its structure is the same and it still does
-    what was read, on a batch of two rows (on all of those if its code asks for the batch size).
+    what was read, on random rows and on rows of `x` (on all of those batches if its code asks for the batch size).
 
     Args:
         model: A module of one floating-point input `[N, *shape]` that returns tensors `[N, *shape]`.
-        x: A batch of at least one row; only its shape is used.
+        x: A batch of at least one row: its shape is used, and a few of its rows where module and reading are compared.
         output: Which tensor is meant where a model returns several (a tuple, a dict, a data class): its index, or its
             name, or a path such as "boxes.0".
         smooth: Take smooth activations too (GELU, tanh, ...): such a network has no exact tiles, but
@@ -68,18 +70,20 @@ def trace(model: nn.Module | SplineNetwork, x: Any, *, output: Output = None, sm
         raise InputError(f"model must be a torch.nn.Module, got {type(model).__name__}.")
     model = unwrap(model)
     check_mode(model)
+    warn_of_hooks(model)
     batch = as_batch(model, x)
 
     def read() -> SplineNetwork:
-        exported = export(model, batch)
+        exported = export(model, batch[:2])
         try:
             network = SplineNetwork(model, exported, output, smooth=smooth)
         except NotPiecewiseAffine as error:
-            raise with_what_works(error, model, batch) from None
+            raise with_what_works(error, model, batch[:2]) from None
         network.check(batch)
         return network
 
-    return traced_before(model, batch, (output, smooth), read)
+    with one_torch_thread():
+        return traced_before(model, batch, (output, smooth), read)
 
 
 class SplineNetwork(Shown):
@@ -129,9 +133,9 @@ class SplineNetwork(Shown):
         return network
 
     def agrees(self, like: Tensor) -> bool:
-        """Whether the module still does what was read from it: on two rows, and on more if its code asks how many."""
+        """Whether the module still does what was read from it: on a batch, and on more if its code asks how many."""
         program = self.program()
-        sizes = batch_sizes(program, self._turns) if self._asks else [2]
+        sizes = batch_sizes(program, self._turns) if self._asks else []
         return difference(self._model, program, self._source.finish, like, self._leaf, sizes) is None
 
     def check(self, like: Tensor) -> None:

@@ -43,7 +43,7 @@ def unwrap(model: nn.Module) -> nn.Module:
 
 
 def as_batch(model: nn.Module, example: Any) -> Tensor:
-    """`example` as a batch of two rows in the dtype and on the device of the model."""
+    """`example` as a batch of at least two rows in the dtype and on the device of the model."""
     if isinstance(example, (tuple, dict)):
         raise InputError(
             f"example must be one batch (tensor or array), got a {type(example).__name__}: only models of one "
@@ -60,7 +60,7 @@ def as_batch(model: nn.Module, example: Any) -> Tensor:
     like = next((p for p in [*model.parameters(), *model.buffers()] if p.is_floating_point()), batch)
     if like.device.type == "meta":
         raise UnsupportedModelError("The model has shapes but no numbers (device 'meta'): load its weights first.")
-    return batch[[0, 0]].to(dtype=like.dtype, device=like.device)
+    return (batch if len(batch) > 1 else batch[[0, 0]]).to(dtype=like.dtype, device=like.device)
 
 
 def check_statistics(model: nn.Module) -> None:

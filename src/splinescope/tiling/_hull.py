@@ -7,7 +7,6 @@ from itertools import product
 from math import factorial
 
 import numpy as np
-from scipy.spatial import ConvexHull, QhullError
 
 from .._errors import InputError
 
@@ -77,6 +76,8 @@ def _simplex(points: np.ndarray) -> Hull | None:
 
 def _by_qhull(points: np.ndarray, low: np.ndarray, high: np.ndarray) -> Hull:
     """Scaled to the unit cube first, so that long thin domains keep their digits."""
+    from scipy.spatial import ConvexHull, QhullError  # a seventh of a second that most domains do not need
+
     unit = (points - low) / (high - low)
     try:
         found = ConvexHull(unit)

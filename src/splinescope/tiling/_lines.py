@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from .._threads import one_torch_thread
 from ..network.program import Program
 from ._engine import Engine
 from ._mesh import assemble
 from ._plan import make_plan
 from ._tiles import OUTSIDE, Tiles
 from ._work import Work
-from .tessellate import CHUNK_BYTES, one_torch_thread
+from .tessellate import CHUNK_BYTES
 
 _BATCH_BYTES = 64 << 20  # ends of lines that are tiled together
 PROBE_LINES = 32

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from . import kernels
 from ._mesh import Mesh, restored
 from ._solids import Solids
 from ._tiles import OUTSIDE
-from .lists import owners
+from .lists import connected, owners
 
 _SAME_PLANE = 1e-9  # of the extent: a fold's facets within one tile lie on planes much farther apart, or on one
 
@@ -64,9 +62,7 @@ def _leaders(solids: Solids) -> tuple[np.ndarray, np.ndarray]:
     inner = np.zeros(slots, bool)
     inner[first] = inner[second] = True
     tile_of = owners(solids.facet_offsets)
-    n = len(solids)
-    graph = coo_array((np.ones(len(first), np.int8), (tile_of[first], tile_of[second])), shape=(n, n))
-    _, component = connected_components(graph, directed=False)
+    component = connected(len(solids), tile_of[first], tile_of[second])
     _, leaders = np.unique(component, return_index=True)
     return leaders[component], inner
 

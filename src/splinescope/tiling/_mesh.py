@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from .._errors import SplinescopeError
 from . import kernels
 from ._chunk import Leaf
 from ._solids import kind_of
 from ._tiles import OUTSIDE, Tiles
-from .lists import following, owners
+from .lists import connected, following, owners
 
 _NEARLY_ALL = 0.9  # of an array: the rest is not worth a copy
 SAME_PLACE = 1e-6  # of the domain: farther apart, two vertices are not the same
@@ -137,9 +135,7 @@ def _merged(tiles: Tiles) -> tuple[Tiles, np.ndarray]:
     _, tile_of = half_edges(tiles.offsets, tiles.corners)
     unreal = (tiles.labels[first] < OUTSIDE) & (second >= 0) & (tiles.labels[second] < OUTSIDE)  # both sides must agree
     n = len(tiles)
-    left, right = tile_of[first[unreal]], tile_of[second[unreal]]
-    graph = coo_array((np.ones(len(left), np.int8), (left, right)), shape=(n, n))
-    _, component = connected_components(graph, directed=False)
+    component = connected(n, tile_of[first[unreal]], tile_of[second[unreal]])
     inner = np.zeros(len(tiles.corners), bool)
     inner[first[unreal]] = inner[second[unreal]] = True
     # members of a component side by side, at the place of its first member

@@ -19,6 +19,7 @@ import torch
 from .._errors import InputError, SplinescopeError
 from .._parallel import Arrays, packed, share, unpacked
 from .._progress import Progress
+from .._threads import one_torch_thread
 from ..network import SplineNetwork, trace
 from ..network.program import Program
 from ._chunk import Leaf
@@ -109,8 +110,6 @@ def _tile_part(
     model: np.ndarray, about: tuple[Any, ...], part: Part, max_tiles: int | None, deadline: float | None
 ) -> Arrays:
     """Tiles one part, in a process of its own."""
-    from .tessellate import one_torch_thread
-
     origin, basis, domain, rtol, rows, chunk_bytes, fingerprint = about
     view = Slice(origin, basis, domain)
     program = unpacked_network(model, view).program()

@@ -181,11 +181,11 @@ def probe_points(program: Program, domain: np.ndarray) -> np.ndarray:
     Fewer for wide networks: there a pre-activation has many terms, whose sum varies little, and a probe costs more.
     """
     wide = max((site.units for site in program.sites), default=0) >= WIDE
-    return np.concatenate([domain, _spread(len(domain), _PROBES_IF_WIDE if wide else _PROBES) @ domain])
+    return np.concatenate([domain, spread(len(domain), _PROBES_IF_WIDE if wide else _PROBES) @ domain])
 
 
 @cache
-def _spread(corners: int, count: int) -> np.ndarray:
+def spread(corners: int, count: int) -> np.ndarray:
     """`[count, corners]` weights of corners in fixed points of a convex domain."""
     return np.random.default_rng(0).dirichlet(np.ones(corners), size=count)
 

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from .._checks import require
 from .approximation import OfTiling
 from .kernels.walls import join_tiles
+from .lists import connected
 
 if TYPE_CHECKING:
     from .tiling import Tiling
@@ -61,10 +60,8 @@ def dual_graph(tiling: Tiling) -> DualGraph:
 def components(tiling: Tiling, walls: np.ndarray) -> tuple[int, np.ndarray]:
     """Tiles joined across the given walls (mask `[E]`): how many groups, and each tile's group `[K]`."""
     sides = tiling.walls.tiles[walls & (tiling.walls.tiles >= 0).all(1)]
-    ones = np.ones(len(sides), np.int8)
-    graph = coo_array((ones, (sides[:, 0], sides[:, 1])), shape=(tiling.count, tiling.count))
-    count, labels = connected_components(graph, directed=False)
-    return int(count), labels
+    labels = connected(tiling.count, sides[:, 0], sides[:, 1])
+    return int(labels.max(initial=-1)) + 1, labels
 
 
 def counts_by_depth(tiling: Tiling) -> dict[int, int]:

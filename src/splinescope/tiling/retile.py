@@ -10,19 +10,22 @@ from torch import nn
 
 from .._display import Shown
 from .._errors import InputError, LimitReached
+from .._threads import one_torch_thread
 from ..network import SplineNetwork
+from ..network.cache import structure
 from ._grid import Grid
 from ._parts import closed_seams
 from .slice import Slice
-from .tessellate import CHUNK_BYTES, checked_network, one_torch_thread, tessellate, tiling_of, traced
+from .tessellate import CHUNK_BYTES, check_arguments, checked_network, tessellate, tiling_of, traced
 from .tiling import Tiling
 
 
 class Retiler(Shown):
     """Tiles one network repeatedly: for an animation of training, or a window that is moved by hand.
 
-    The module is read once; every `tile` reads its parameters as they are at that moment and reuses whatever does
-    not depend on what has changed. The tilings are those of `tessellate`, bit for bit.
+    The module is read once, and again if its structure, mode or attributes have changed; every `tile` reads its
+    parameters as they are at that moment and reuses whatever does not depend on what has changed. The tilings are
+    those of `tessellate`, bit for bit.
 
     Args:
         model: A torch module (in eval mode if it has batch norm or dropout), or the result of `trace` or `load`.
@@ -55,9 +58,11 @@ class Retiler(Shown):
         time_limit: float | None = None,
         threads: int | None = 1,
     ) -> None:
-        smooth = tolerance is not None
-        self.network = model if isinstance(model, SplineNetwork) else traced(model, view, smooth=smooth)
+        check_arguments(view, rtol, max_tiles, time_limit, threads, CHUNK_BYTES, "auto")
         self.view = view
+        self._module = None if isinstance(model, SplineNetwork) else model
+        self._smooth = tolerance is not None
+        self._read(model)
         self._grid: Grid | None = None
         self._options: dict[str, Any] = {
             "tolerance": tolerance, "rtol": rtol, "max_tiles": max_tiles, "time_limit": time_limit, "threads": threads,
@@ -70,12 +75,25 @@ class Retiler(Shown):
         """What is tiled, and where."""
         return f"Tiles anew when asked, .tile(): {self.network.summary()}\n{self.view.summary()}"
 
+    def _read(self, model: nn.Module | SplineNetwork) -> None:
+        if isinstance(model, SplineNetwork):
+            self.network = model
+            return
+        self.network = traced(model, self.view, smooth=self._smooth)
+        self._structure = structure(model)
+
+    def _follow(self) -> None:
+        """Read the module anew if more than its parameters has changed."""
+        if self._module is not None and structure(self._module) != self._structure:
+            self._read(self._module)
+
     def tile(self, view: Slice | None = None) -> Tiling:
         """The tiling of the network as it is now, on `view` (default: the view given at the start).
 
         Raises:
             LimitReached: With `.partial`, as `tessellate` does.
         """
+        self._follow()
         return tessellate(self.network, self.view if view is None else view, progress=False, **self._options)
 
     def cover(self, view: Slice | None = None) -> Tiling:
@@ -98,6 +116,7 @@ class Retiler(Shown):
             raise InputError("view must be a window of the Retiler's own plane: the same origin and 2-D basis.")
         if self._options["tolerance"] is not None:
             raise InputError("cover holds for piecewise-affine networks; within a tolerance, use tile.")
+        self._follow()
         network, program = checked_network(self.network, plane, False)
         with one_torch_thread(), torch.no_grad():
             if self._grid is None or self._grid.program is not program:

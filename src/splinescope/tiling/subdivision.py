@@ -13,13 +13,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from .._checks import check_names
 from .._display import Certainty, Result, table
 from .._errors import InputError
 from .folds import need_tiling
+from .lists import connected
 
 if TYPE_CHECKING:
     from .tiling import Tiling
@@ -172,7 +171,7 @@ def _level(tiling: Tiling, within: np.ndarray, by: np.ndarray, depth: int) -> Le
     inner = np.flatnonzero(walls.sites >= 0)
     pairs, numbers = walls.tiles[inner], walls.cuts[inner]
     old, made = within[walls.sites[inner]], by[walls.sites[inner]]
-    parent, child = _components(tiling.count, pairs[~old]), _components(tiling.count, pairs[~old & ~made])
+    parent, child = (connected(tiling.count, *pairs[joined].T) for joined in (~old, ~old & ~made))
     sizes, parts = (np.bincount(which, tiling.areas) for which in (parent, child))
     cuts = _distinct(parent[pairs[made, 0]], numbers[made], len(sizes))
     above = np.zeros(len(parts), np.int64)
@@ -185,12 +184,6 @@ def _level(tiling: Tiling, within: np.ndarray, by: np.ndarray, depth: int) -> Le
     shares = (parts * children[above] / sizes[above])[children[above] > 1]
     return Level(depth, sizes ** (1 / tiling.dimension), cuts, children, sides, shares, parents,
                  _jumps(tiling, pairs[made]), tiling.certainty)  # fmt: skip
-
-
-def _components(count: int, pairs: np.ndarray) -> np.ndarray:
-    """`[count]` number of the component of each tile, joined by pairs `[E, 2]`."""
-    graph = coo_array((np.ones(len(pairs), bool), (pairs[:, 0], pairs[:, 1])), shape=(count, count))
-    return np.asarray(connected_components(graph, directed=False)[1], np.int64)
 
 
 def _distinct(owner: np.ndarray, numbers: np.ndarray, count: int) -> np.ndarray:

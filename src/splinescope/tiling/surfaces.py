@@ -9,9 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
-from scipy.spatial import cKDTree
 
 from .._checks import as_float64_array, check_choice, require
 from .._errors import InputError, SplinescopeError
@@ -20,7 +17,7 @@ from . import maps
 from .approximation import OfTiling
 from .folds import need_tiling
 from .kernels.surfaces import ROOM, trace_surfaces, triangle_distances
-from .lists import CornerLists, backward, offsets_of, owners, reduced
+from .lists import CornerLists, backward, connected, offsets_of, owners, reduced
 from .polytopes import Polytopes
 
 if TYPE_CHECKING:
@@ -132,8 +129,7 @@ class SurfaceMesh(OfTiling):
     def components(self) -> int:
         """How many connected parts it has."""
         edges, n = self.edges[0], len(self.vertices)
-        graph = coo_array((np.ones(len(edges), np.int8), (edges[:, 0], edges[:, 1])), shape=(n, n))
-        return int(connected_components(graph, directed=False)[0]) if n else 0
+        return int(connected(n, edges[:, 0], edges[:, 1]).max()) + 1 if n else 0
 
     @property
     def volume(self) -> float:
@@ -267,9 +263,10 @@ def shared_vertices(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _welded(points: np.ndarray, extent: float) -> np.ndarray:
     """`[m]` one number for points that differ by rounding: where three outputs tie, each pair computes its own."""
+    from scipy.spatial import cKDTree  # a seventh of a second that tilings do not need
+
     pairs = cKDTree(points).query_pairs(_WELD * extent, output_type="ndarray") if len(points) else np.zeros((0, 2), int)
-    graph = coo_array((np.ones(len(pairs), np.int8), (pairs[:, 0], pairs[:, 1])), shape=(len(points), len(points)))
-    _, group = connected_components(graph, directed=False)
+    group = connected(len(points), pairs[:, 0], pairs[:, 1])
     _, first = np.unique(group, return_index=True)
     return first[group]
 

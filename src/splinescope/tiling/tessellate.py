@@ -18,13 +18,14 @@ from .._checks import check_positive, check_whole
 from .._errors import InputError, LimitReached, NotWrittenError, UnsupportedModelError
 from .._files import check_writable
 from .._progress import Progress, check_progress, telling
+from .._threads import one_torch_thread
 from ..network import SplineNetwork, trace
 from ..network.export import DidNotRun
 from ..network.program import Program, Smooth
 from ._engine import Engine, Keep
 from ._mesh import Mesh, assemble
 from ._parts import closed_seams, leaves_by_parts
-from ._plan import Plan, is_connected, make_plan, probe_points
+from ._plan import Plan, is_connected, make_plan, probe_points, spread
 from ._spool import Spool
 from ._work import Work
 from .cells import Cells
@@ -275,7 +276,8 @@ def traced(model: object, view: Slice, output: int | str | None = None, *, smoot
     if not isinstance(model, nn.Module):
         raise InputError(f"model must be a torch.nn.Module or the result of trace or load, got {type(model).__name__}.")
     parameter = next(model.parameters(), None)
-    example = torch.from_numpy(view.inputs(view.domain[:2]))
+    inside = spread(len(view.domain), 6) @ view.domain  # a module seen before is compared where it is looked at
+    example = torch.from_numpy(view.inputs(np.concatenate([view.domain[:2], inside])))
     example = example.to(parameter.dtype if parameter is not None else torch.get_default_dtype())
     try:
         return trace(model, example, output=output, smooth=smooth)
@@ -310,14 +312,3 @@ def _check_slice(view: object) -> None:
             f"view must be a Slice, got {type(view).__name__}; see Slice.through, .box, .axes, .segment, "
             "and tessellate_each for a list of them."
         )
-
-
-@contextmanager
-def one_torch_thread() -> Iterator[None]:
-    """The threads here are ours; torch's own would only compete with them, and change last bits."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -12,8 +12,6 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from .._checks import as_float64_array, check_index, require
 from .._display import table
@@ -23,7 +21,7 @@ from ._solids import Solids
 from ._tiles import Tiles
 from .approximation import OfTiling
 from .faces import Faces, facets_of, walls_as_faces
-from .lists import CornerLists, owners, places_of, reduced
+from .lists import CornerLists, connected, owners, places_of, reduced
 from .polytopes import Facets, Polytopes, cells_of
 
 if TYPE_CHECKING:
@@ -158,8 +156,7 @@ def _components_by_corners(cells: Tiling, inside: np.ndarray) -> int:
     tile = cells.tiles.owners()
     chosen = inside[tile]
     n = cells.count + len(cells.vertices)
-    ends = (tile[chosen], cells.count + cells.tiles.corners[chosen].astype(np.int64))
-    _, group = connected_components(coo_array((np.ones(chosen.sum(), np.int8), ends), shape=(n, n)), directed=False)
+    group = connected(n, tile[chosen], cells.count + cells.tiles.corners[chosen].astype(np.int64))
     return len(np.unique(group[: cells.count][inside]))
 
 
@@ -169,9 +166,7 @@ def _enclosed(cells: Tiling, inside: np.ndarray) -> int:
     outer = np.unique(sides[(sides < 0).any(1)].max(1))
     inner = sides[(sides >= 0).all(1)]
     inner = inner[inside[inner].all(1)]
-    n = cells.count
-    graph = coo_array((np.ones(len(inner), np.int8), (inner[:, 0], inner[:, 1])), shape=(n, n))
-    _, group = connected_components(graph, directed=False)
+    group = connected(cells.count, inner[:, 0], inner[:, 1])
     return len(np.setdiff1d(group[inside], group[outer[inside[outer]]]))
 
 

@@ -1,0 +1,58 @@
+"""Forward hooks of the user's: none is called, since it may keep or log what it sees; those that matter are named."""
+
+from __future__ import annotations
+
+import dis
+import types
+import warnings
+from itertools import pairwise
+from typing import Any
+
+from torch import nn
+
+from .twin import built_in
+
+_RETURN_NOTHING = {"append", "appendleft", "extend", "update", "write", "info", "debug"}  # and no method of tensors
+
+
+class HookWarning(UserWarning):
+    """A forward hook may change what a module returns, and is not called."""
+
+
+def warn_of_hooks(model: nn.Module) -> None:
+    """Name the hooks that may change what a model does: what is computed is the model without them."""
+    places = [
+        path or "the model"
+        for path, module in model.named_modules()
+        for hooks in (module._forward_hooks, module._forward_pre_hooks)
+        if any(_may_change(hook) for key, hook in hooks.items() if key not in built_in(hooks))
+    ]
+    if places:
+        warnings.warn(
+            f"Forward hooks are not called, and those of {', '.join(dict.fromkeys(places))} may return something else "
+            "than their module does: what is computed is the model without them. If they are part of it, write them "
+            "into forward; if they only watch, let them return None.",
+            HookWarning,
+            stacklevel=3,
+        )
+
+
+def _may_change(hook: Any) -> bool:
+    """Whether a hook may return something: not if all it returns is None, or what `list.append` and the like return."""
+    function = getattr(hook, "__func__", hook)
+    if not isinstance(function, types.FunctionType):
+        return True
+    steps = list(dis.Bytecode(function))
+    called: set[str] = set()  # names of attributes in the present statement
+    for before, step in pairwise(steps):
+        if step.opname == "RETURN_CONST" and step.argval is not None:
+            return True
+        if step.opname == "RETURN_VALUE":
+            nothing = before.opname == "LOAD_CONST" and before.argval is None
+            if not nothing and not (before.opname.startswith("CALL") and called & _RETURN_NOTHING):
+                return True
+        if step.opname in ("LOAD_METHOD", "LOAD_ATTR"):
+            called.add(str(step.argval))
+        elif step.opname.startswith(("POP_TOP", "STORE_", "RETURN_")):
+            called.clear()
+    return False
