@@ -217,7 +217,7 @@ def self_similarity(numbers: Numbers) -> Figure:
         areas.plot(np.maximum(shares, 1e-4), np.linspace(0, 1, len(shares)), color=tints[depth], lw=1.5, label=name)
     areas.set(xscale="log", xlabel="area of a part over the mean of its siblings", ylabel="share of parts below")
     legend(areas, loc="upper left")
-    titled(areas, "Parts of tiles and of squares, as any folds make them (random, 2-D)")
+    titled(areas, "Parts of tiles and of squares (random, 2-D)")
     curves = numbers["curves"]["random, 3-D"]
     for depth, values in enumerate(curves["sides"]):
         name = f"tiles of {depth + 1} layer{'s' if depth else ''}"
