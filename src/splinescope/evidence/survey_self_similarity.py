@@ -352,8 +352,8 @@ EXPERIMENT = Experiment(
             "compared with all parts of the domain at first: does not hold; then with squares of two sizes of the "
             "same network: inconclusive, as some tiles had no match; then with squares of ten sizes of all networks "
             "of a kind, by a line of 0.1 that triangles, long rectangles and unrelated folds keep as well: holds; "
-            "now the claim is about own against unrelated folds, by the same lines of four kinds at first, of five since: "
-            "holds both times"
+            "now the claim is about own against unrelated folds, by the same lines of four kinds at first, of five "
+            "since: holds both times"
         ),
     },
 )
