@@ -13,7 +13,7 @@ from splinescope.evidence._intervals import interval, ratio_interval
 from splinescope.evidence.essay_depth_curvature import KINDS, PAIRS, correlations
 from splinescope.evidence.essay_fidelity_laws import ONE_LAYER, _exponents, _some
 from splinescope.evidence.essay_fidelity_tells import MEASURES, _correlations
-from splinescope.evidence.essay_initialization_deep import FAMILIES
+from splinescope.evidence.essay_initialization_deep import FAMILIES, TRAINS
 
 Numbers = dict[str, Any]
 TINTS = ("#440154", "#31688e", "#35b779", "#e69f00")
@@ -174,20 +174,21 @@ def initialization(numbers: Numbers) -> Figure:
         rows: list[Row | None] = []
         for family, color in zip(FAMILIES, COLORS, strict=False):
             for depth in numbers["depths"]:
-                own, other = (numbers["cells"][f"{family}|{depth}|{start}"]["speed"] for start in ("placed", rival))
-                ratios = np.array(own) / np.array(other)
+                own, other = (numbers["cells"][f"{family}|{depth}|{start}"] for start in ("placed", rival))
+                ratios = np.array(own["speed"]) / np.array(other["speed"])
                 middle = float(np.exp(np.log(ratios).mean()))
-                rows.append((f"{family}, {depth}", middle, ratio_interval(ratios, level), color))
+                shown = color if min(own["tuned"], other["tuned"]) < TRAINS else "0.75"
+                rows.append((f"{family}, {depth}", middle, ratio_interval(ratios, level), shown))
             rows.append(None)
         effects(ax, rows[:-1], line, labels=ax is axes[0])
-        ax.set(xscale="log", xlim=(0.35, 4.2), xlabel="training loss, placed over the other")
-        ax.set_xticks([0.5, 1, 2, 4], ["0.5", "1", "2", "4"])
+        ax.set(xscale="log", xlim=(0.2, 6.0), xlabel="training loss, placed over the other")
+        ax.set_xticks([0.25, 0.5, 1, 2, 4], ["0.25", "0.5", "1", "2", "4"])
         ax.minorticks_off()
         named = {"He": "He weights", "unit variance": "unit variance (LSUV)"}.get(rival, rival)
         titled(ax, f"Against {named}")
     gap = len(numbers["depths"])  # the row between two families
-    axes[0].text(0.37, gap, "placed is faster", fontsize=7.5, color="0.35", ha="left", va="center")
-    axes[2].text(4.1, gap, "placed is slower", fontsize=7.5, color="0.35", ha="right", va="center")
+    axes[0].text(0.21, gap, "placed is faster", fontsize=7.5, color="0.35", ha="left", va="center")
+    axes[2].text(5.8, gap, "placed is slower", fontsize=7.5, color="0.35", ha="right", va="center")
     return figure
 
 

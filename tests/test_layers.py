@@ -16,7 +16,7 @@ LEVEL = {
     **dict.fromkeys(
         (
             *("_errors", "_archive", "_checks", "_compile", "_derivatives", "_display", "_files", "_interrupt"),
-            *("_parallel", "_progress"),
+            *("_cluster", "_parallel", "_progress", "_threads"),
         ),
         0,
     ),

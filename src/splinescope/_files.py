@@ -24,6 +24,20 @@ def check_writable(path: str | os.PathLike[str]) -> Path:
     return target
 
 
+def check_folder(folder: str | os.PathLike[str]) -> Path:
+    """`folder` as a Path, made if it is not there; refused if it cannot be."""
+    try:
+        place = Path(folder)
+    except TypeError as error:
+        raise InputError(f"folder must be the name of a folder, got {type(folder).__name__}.") from error
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        why = "a file of that name is there" if place.is_file() else error.strerror or type(error).__name__
+        raise InputError(f"folder must be a folder that exists or can be made, got {str(place)!r}: {why}.") from error
+    return place
+
+
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A temporary path beside `path`, moved onto it once the block has finished.

@@ -9,9 +9,10 @@ import hashlib
 import io
 import os
 import pickle
-from collections.abc import Callable, Generator, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, nullcontext
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,8 +21,9 @@ from zipfile import BadZipFile
 import numpy as np
 
 from ._checks import check_whole, require
+from ._cluster import dask_backend, on_dask
 from ._errors import FileFormatError, SplinescopeError
-from ._files import replacing
+from ._files import check_folder, replacing
 
 Arrays = dict[str, np.ndarray]
 """What a piece of work returns: arrays by name (tensors are forty times slower to send)."""
@@ -36,6 +38,7 @@ def share(
     *,
     workers: int,
     folder: str | os.PathLike[str] | None = None,
+    called: Sequence[str] | None = None,
     is_finished: Callable[[R], bool] = lambda result: True,
 ) -> Generator[tuple[int, R], None, None]:
     """`work(*item)` for every item, by so many processes: (number of the item, result) as they come.
@@ -47,21 +50,23 @@ def share(
     Args:
         work: A function of this package or another importable module.
         items: Its arguments; numpy arrays travel by shared memory.
-        names: One per item: what errors and files call it. With a folder they must tell different work apart.
+        names: One per item: what its file is called. With a folder they must tell different work apart.
         workers: Number of processes.
         folder: Where finished results, which must be `Arrays`, are kept, as `.npz` files.
+        called: What errors call the items; `names` if None.
         is_finished: Which results may be kept there.
 
     Raises:
         SplinescopeError: A worker died twice, or the folder cannot be written; what is not done is named.
+        InputError: The folder is none and cannot be made.
         FileFormatError: A file in the folder is damaged.
         Exception: What `work` itself raises.
     """
     joblib = require("joblib", "parallel")
-    place = None if folder is None else Path(folder)
+    place = None if folder is None else check_folder(folder)
+    called = names if called is None else called
     done: set[int] = set()
     if place is not None:
-        place.mkdir(parents=True, exist_ok=True)
         for i, name in enumerate(names):
             if (place / f"{name}.npz").exists():
                 done.add(i)
@@ -70,28 +75,46 @@ def share(
         left = [i for i in range(len(items)) if i not in done]
         if not left:
             return
-        calls = (joblib.delayed(_numbered)(work, i, items[i]) for i in left)
         try:
-            results = _as_they_come(joblib, workers)(calls)
-            with closing(results) if isinstance(results, Generator) else nullcontext():
+            with _started(joblib, work, items, left, workers, attempt) as results:
                 for i, result in results:
                     done.add(i)
                     if place is not None and is_finished(result):
-                        _write(place, names[i], result)
+                        _write(place / f"{names[i]}.npz", called[i], result)
                     yield i, result
         except BrokenProcessPool as error:  # killed, out of memory: joblib's own error is one of these
-            lost = ", ".join(names[i] for i in left if i not in done)
+            lost = ", ".join(called[i] for i in left if i not in done)
             if attempt == 2:
                 kept = "" if place is None else f" What is finished is in {place}: the same call goes on from there."
                 raise SplinescopeError(f"A worker process died twice; not done: {lost}.{kept}") from error
 
 
-def _as_they_come(joblib: Any, workers: int) -> Any:
-    """A `joblib.Parallel` that hands results back one by one; all at the end by backends that cannot (ray's)."""
+@contextmanager
+def _started(
+    joblib: Any, work: Callable[..., R], items: Sequence[tuple[Any, ...]], chosen: Sequence[int], workers: int,
+    attempt: int,
+) -> Iterator[Iterable[tuple[int, R]]]:  # fmt: skip
+    """(i, work(*items[i])) of the chosen items, one by one as they come, or all at the end by backends like ray's.
+
+    The rest is cancelled when the block ends early, without a word: that is meant.
+    """
+    backend = dask_backend(joblib)
+    if backend is not None:
+        results: Any = on_dask(backend, work, items, chosen, alone=attempt == 2)
+    else:
+        calls = (joblib.delayed(_numbered)(work, i, items[i]) for i in chosen)
+        try:
+            parallel = joblib.Parallel(n_jobs=workers, return_as="generator_unordered")
+        except ValueError:  # the backend's
+            parallel = joblib.Parallel(n_jobs=workers)
+        results = parallel(calls)
     try:
-        return joblib.Parallel(n_jobs=workers, return_as="generator_unordered")
-    except ValueError:  # the backend's
-        return joblib.Parallel(n_jobs=workers)
+        yield results
+    finally:
+        if isinstance(results, Generator):
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message=".*tasks.*(not used|cancelled)")
+                results.close()
 
 
 def call_each(
@@ -157,13 +180,14 @@ def _numbered(work: Callable[..., R], number: int, item: tuple[Any, ...]) -> tup
     return number, work(*item)
 
 
-def _write(place: Path, name: str, result: Any) -> None:
+def _write(target: Path, name: str, result: Any) -> None:
     try:
-        with replacing(place / f"{name}.npz") as path, open(path, "wb") as file:
+        with replacing(target) as path, open(path, "wb") as file:
             np.savez(file, allow_pickle=False, **result)
     except OSError as error:
         raise SplinescopeError(
-            f"{place} cannot take {name}: {error}. What was finished before is there: the same call goes on from there."
+            f"{target.parent} cannot take {name}: {error.__cause__ or error}. What was finished before is there: the "
+            "same call goes on from there."
         ) from error
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 import splinescope as ss
 from splinescope.network.program import Fold, Program, Seal
-from splinescope.tiling import _cost, _factored, _plan
+from splinescope.tiling import _cost, _engine, _factored, _plan
 from splinescope.tiling._factored import touching_units
 from tests import cases
 
@@ -208,6 +208,59 @@ def test_a_sum_that_cancels_to_rounding_noise_counts_as_zero() -> None:
     assert np.abs(noise).max() > 0
     assert len(limits) == 500
     assert (np.abs(noise).max(0) <= limits).all()
+
+
+def test_without_a_tolerance_the_rounding_bound_alone_keeps_slivers_out() -> None:
+    """All folds of a network without biases meet in one point, where every pre-activation is noise.
+
+    The point is not the centre of the square: there it would be exactly zero.
+    """
+    model, view = cases.model("zero bias"), ss.Slice.axes([0.1, -0.2], (0, 1), -1.0, 2.7)
+    true = ss.tessellate(model, view).count
+    assert ss.tessellate(model, view, rows="factored", rtol=0.0).count == true
+    assert ss.tessellate(model, view, rows="plain", rtol=0.0).count > true
+
+
+def test_a_basis_keeps_to_the_memory_of_its_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    model = cases.mlp(1, 128, 128, 128, 1).double()
+    crossed, row = _engine.crossed_factored, 8 * 128
+    for chunk_bytes in (1 << 11, 1 << 12):
+        seen: list[tuple[int, int]] = []
+
+        def watched(*arguments, seen=seen):
+            rows = crossed(*arguments)
+            seen.append((arguments[2].basis.bytes, rows.basis.bytes))
+            return rows
+
+        monkeypatch.setattr(_engine, "crossed_factored", watched)
+        ss.tessellate(model, ss.Slice.segment([-4.0], [4.0]), rows="factored", chunk_bytes=chunk_bytes, threads=1)
+        before, after = np.array(seen).T
+        most = _engine._BASIS_SHARE * chunk_bytes
+        assert (after <= np.maximum(most, before + _factored._FEWEST_NEW * row)).all()
+        assert after.max() > 0.5 * most, "and uses it"
+
+
+def test_rows_of_a_part_are_taken_about_its_own_centre_and_stay_as_they_were() -> None:
+    """Coefficients of a part are of the part's size, however far from the first centre: so is what is rounded."""
+    torch.manual_seed(0)
+    network = ss.trace(
+        nn.Sequential(nn.Linear(2, 50), nn.ReLU(), nn.Linear(50, 1)).double(), torch.zeros(1, 2).double()
+    )
+    program, view = network.program(), ss.Slice.axes([0.0, 0.0], (0, 1), -100.0, 100.0)
+    with torch.no_grad():
+        plan = _plan.make_plan(program, torch.from_numpy(view.inputs(view.domain)), 1e-12, "factored")
+        first = np.concatenate([np.zeros((1, 2)), np.eye(2)])
+        near = np.array([70.0, -40.0]) + np.random.default_rng(0).uniform(-1e-3, 1e-3, (20, 2))
+        rows = _factored.first_factored(plan, np.zeros(2), np.concatenate([view.domain, near]), first, program.input)
+        part = rows.of(np.arange(len(view.domain), len(rows)))
+        settled = part.settled()
+    assert np.abs(part.coefficients[:, 1:]).max() > 60.0
+    assert np.abs(settled.coefficients[:, 1:]).max() <= 2e-3
+    np.testing.assert_allclose(settled.centre + settled.coefficients[:, 1:], near, rtol=1e-15)
+    segment = plan.segments[0]
+    for key, values in part.expanded(segment).items():
+        np.testing.assert_allclose(settled.expanded(segment)[key], values, rtol=0, atol=1e-14 * np.abs(values).max())
 
 
 def test_an_unknown_kind_of_rows_is_refused() -> None:

@@ -108,6 +108,8 @@ def test_lists_that_are_none_are_refused(model: nn.Module) -> None:
             tessellate_each(model, views)
     with pytest.raises(ss.InputError, match="out belongs to one slice"):
         tessellate_each(model, VIEWS, out="a.tiling")
+    with pytest.raises(ss.InputError, match=r"options must be of tolerance, rtol, .*, got tolerence\."):
+        tessellate_each(model, VIEWS, tolerence=1)
     with pytest.raises(ss.InputError, match="needs workers"):
         tessellate_each(model, VIEWS, folder="parts")
     with pytest.raises(ss.InputError, match="tessellate_each"):

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import resource
+import sys
+import warnings
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import joblib
@@ -37,7 +41,7 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class _Sequential:
-    delayed = staticmethod(joblib.delayed)
+    delayed, parallel = staticmethod(joblib.delayed), joblib.parallel
 
     @staticmethod
     def Parallel(n_jobs: int, return_as: str):
@@ -132,6 +136,86 @@ def test_processes_give_the_tiling_of_one_and_a_second_run_resumes(
     assert len(calls) == 1
 
 
+def test_a_folder_with_parts_of_other_weights_gives_the_tiling_of_these(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_this_process(monkeypatch)
+    for seed in (0, 1):
+        torch.manual_seed(seed)
+        model = nn.Sequential(nn.Linear(2, 9), nn.ReLU(), nn.Linear(9, 1))
+        parted = ss.tessellate(model, SQUARE, workers=1, folder=tmp_path)
+        assert_same_tiling(ss.tessellate(model, SQUARE), parted)
+
+
+def test_another_number_of_workers_goes_on_with_the_parts_that_are_there(
+    network: ss.SplineNetwork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_this_process(monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        ss.tessellate(network, SQUARE, workers=2, folder=tmp_path, progress=stop)
+    told: list[str] = []
+    for workers in (3, 1):
+        parted = ss.tessellate(
+            network, SQUARE, workers=workers, folder=tmp_path, progress=lambda _, now: told.append(now)
+        )
+    assert [now.partition(",")[0] for now in told[:9]] == [f"{i + 1} of 9 parts" for i in range(9)]
+    assert len(list(tmp_path.glob("*.npz"))) == 9, "none is made for another split"
+    assert_same_tiling(ss.tessellate(network, SQUARE), parted)
+
+
+def test_threads_are_those_of_each_process(network: ss.SplineNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_this_process(monkeypatch)
+    seen: list[int] = []
+    run = _parts.Work.run
+    monkeypatch.setattr(_parts.Work, "run", lambda work, threads: seen.append(threads) or run(work, threads))
+    one = ss.tessellate(network, SQUARE, workers=1)
+    assert set(seen) == {1}
+    seen.clear()
+    assert_same_tiling(one, ss.tessellate(network, SQUARE, workers=1, threads=2))
+    assert set(seen) == {2}
+
+
+def test_parts_that_are_not_done_are_named_by_number_and_place(
+    network: ss.SplineNetwork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_this_process(monkeypatch)
+
+    def dies(*item):
+        raise BrokenProcessPool
+
+    monkeypatch.setattr(_parts, "_tile_part", dies)
+    with pytest.raises(ss.SplinescopeError) as died:
+        ss.tessellate(network, SQUARE, workers=1)
+    assert re.search(
+        r"not done: part 1 of 4 \(in slice coordinates \(-3, .*\) to \(.*\)\), part 2 of 4", str(died.value)
+    )
+    assert not re.search("[0-9a-f]{12}", str(died.value))
+
+
+def test_a_folder_that_is_none_is_refused_by_its_name(network: ss.SplineNetwork, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    for folder, words in (
+        (file, "folder must be .*: a file of that name is there"),
+        (file / "below", "folder must be a folder that exists or can be made, got .*: Not a directory"),
+        (123, "folder must be the name of a folder, got int"),
+    ):
+        with pytest.raises(ss.InputError, match=words):
+            ss.tessellate(network, SQUARE, workers=2, folder=folder)
+        with pytest.raises(ss.InputError, match=words):
+            ss.tiling.tessellate_each(network, [SQUARE], workers=2, folder=folder)
+
+
+def test_work_that_is_given_up_is_cancelled_without_a_word(tmp_path: Path) -> None:
+    mark = str(tmp_path / "there")
+    Path(mark).touch()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        results = _parallel.share(dying.once, [(i, mark) for i in range(40)], [str(i) for i in range(40)], workers=2)
+        next(results)
+        results.close()
+
+
 def test_a_worker_that_dies_is_tried_once_more_then_named(tmp_path: Path) -> None:
     mark = str(tmp_path / "died")
     results = _parallel.share(dying.once, [(i, mark) for i in range(3)], ["a", "b", "c"], workers=2)
@@ -155,7 +239,9 @@ def test_what_is_finished_survives_ctrl_c_a_full_disk_and_a_damaged_file_is_name
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, hard))
     try:
-        with pytest.raises(ss.SplinescopeError, match=r"cannot take .*part2of9.*goes on from there"):
+        with pytest.raises(
+            ss.SplinescopeError, match=r"cannot take part 2 of 9 .*large\. What was .* goes on from there"
+        ):
             ss.tessellate(network, SQUARE, workers=2, folder=tmp_path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -184,17 +270,47 @@ def test_a_limit_stops_all_parts_and_gives_what_they_found(
     assert_same_tiling(one, ss.tessellate(network, SQUARE, workers=2, folder=tmp_path))
 
 
-def test_the_same_call_runs_on_dask(network: ss.SplineNetwork) -> None:
-    distributed = pytest.importorskip("distributed")
-    dask = pytest.importorskip("dask")
+@pytest.fixture(scope="module")
+def cluster():
+    """A client of two dask processes, in whose scheduler one death of a task's worker is enough."""
+    distributed, dask = pytest.importorskip("distributed"), pytest.importorskip("dask")
+    patient = {"distributed.comm.timeouts.connect": "240s"}  # with a busy machine
     with (
-        dask.config.set({"distributed.comm.timeouts.connect": "240s"}),  # of a busy machine
-        distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
-        distributed.Client(cluster),
-        joblib.parallel_config(backend="dask"),
+        dask.config.set({"distributed.scheduler.allowed-failures": 0, **patient}),
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
     ):
-        parted = ss.tessellate(network, SQUARE, workers=1)
+        yield client
+
+
+@pytest.mark.timeout(600)  # two processes import torch
+def test_the_same_call_runs_in_the_processes_of_a_dask_cluster(network: ss.SplineNetwork, cluster) -> None:
+    _parts._READ.clear()
+    with joblib.parallel_config(backend="dask"):
+        parted = ss.tessellate(network, SQUARE, workers=2)
     assert_same_tiling(ss.tessellate(network, SQUARE), parted)
+    read = cluster.run(lambda: len(getattr(sys.modules.get("splinescope.tiling._parts"), "_READ", ())))
+    assert max(read.values()) == 1, "a process of the cluster has read the network"
+    assert not _parts._READ, "this one has not"
+
+
+@pytest.mark.timeout(240)
+def test_a_dask_worker_that_dies_is_tried_once_more_then_named_and_nothing_else_is_lost(
+    tmp_path: Path, cluster
+) -> None:
+    mark, common = str(tmp_path / "died"), np.arange(1000)
+    with joblib.parallel_config(backend="dask"):
+        again = _parallel.share(dying.once, [(i, mark, common) for i in range(6)], list("abcdef"), workers=2)
+        assert sorted((i, int(result["number"][0])) for i, result in again) == [(i, i) for i in range(6)]
+        with pytest.raises(ss.SplinescopeError, match=r"died twice; not done: b\.") as died:
+            list(_parallel.share(dying.always, [(i,) for i in range(6)], list("abcdef"), workers=2, folder=tmp_path))
+    assert "the same call goes on from there" in str(died.value)
+    assert sorted(file.stem for file in tmp_path.glob("*.npz")) == list("acdef")
+
+
+def test_what_work_raises_on_dask_is_raised_here(cluster) -> None:
+    with joblib.parallel_config(backend="dask"), pytest.raises(ZeroDivisionError):
+        list(_parallel.share(divmod, [(1, 1), (1, 0)], ["a", "b"], workers=2))
 
 
 def test_a_backend_that_gives_all_results_at_the_end_will_do(network: ss.SplineNetwork) -> None:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import time
+from collections import Counter
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -17,6 +19,7 @@ import numpy as np
 import torch
 
 from .._errors import InputError, SplinescopeError
+from .._files import check_folder
 from .._parallel import Arrays, packed, share, unpacked
 from .._progress import Progress
 from .._threads import one_torch_thread
@@ -38,25 +41,29 @@ _DONE, _TOO_MANY, _TOO_LONG = 0, 1, 2  # how the work on a part ended
 
 def leaves_by_parts(
     network: SplineNetwork, program: Program, view: Slice, *, rtol: float, rows: str, chunk_bytes: int,
-    workers: int, folder: str | os.PathLike[str] | None, report: Progress,
+    workers: int, folder: str | os.PathLike[str] | None, report: Progress, threads: int | None = None,
     max_tiles: int | None = None, time_limit: float | None = None,
 ) -> tuple[list[Leaf], str | None]:  # fmt: skip
     """The finished tiles of all parts, for `assemble` to join; and which limit stopped the work, if one did."""
     seam = -2 - sum(fold.site.units for fold in program.folds)
-    parts = split(view.domain, _PARTS_PER_WORKER * workers, seam)
     model = packed_network(network)
     about = (view.origin, view.basis, view.domain, rtol, rows, chunk_bytes, program.fingerprint)
-    digest = hashlib.sha256(repr((about[3:], len(parts))).encode())
+    digest = hashlib.sha256(repr((rtol, rows, chunk_bytes, program.fingerprint)).encode())
     for array in about[:3]:
         digest.update(np.ascontiguousarray(array).tobytes())
-    names = [f"{digest.hexdigest()[:24]}-part{i + 1}of{len(parts)}" for i in range(len(parts))]
+    call = digest.hexdigest()[:24]
+    count = _earlier_split(folder, call) or _PARTS_PER_WORKER * workers
+    parts = split(view.domain, count, seam)
+    names = [f"{call}-by{count}-part{i + 1}of{len(parts)}" for i in range(len(parts))]
+    called = [f"part {i + 1} of {len(parts)} ({_extent(part)})" for i, part in enumerate(parts)]
     deadline = None if time_limit is None else time.time() + time_limit  # of this machine's clock, and of all others
-    items = [(model, about, part, max_tiles, deadline) for part in parts]
+    items = [(model, about, part, max_tiles, deadline, threads or 1) for part in parts]
     leaves: dict[int, list[Leaf]] = {}
     pieces, seams, stopped = 0, 0, None
     results = share(
-        _tile_part, items, names, workers=workers, folder=folder, is_finished=lambda arrays: not arrays["stopped"][0]
-    )
+        _tile_part, items, names, workers=workers, folder=folder, called=called,
+        is_finished=lambda arrays: not arrays["stopped"][0],
+    )  # fmt: skip
     with closing(results):
         for i, arrays in results:
             leaves[i] = _leaves(i, arrays)
@@ -70,6 +77,26 @@ def leaves_by_parts(
             if arrays["stopped"][0] == _TOO_LONG:
                 stopped = f"time_limit={time_limit} s reached"
     return [leaf for i in sorted(leaves) for leaf in leaves[i]], stopped
+
+
+def _earlier_split(folder: str | os.PathLike[str] | None, call: str) -> int | None:
+    """The number of parts that was asked for by an earlier run of a call, by however many workers, if any is kept.
+
+    Of several, that of which the largest share is done.
+    """
+    if folder is None:
+        return None
+    kept: Counter[tuple[int, int]] = Counter()
+    for file in check_folder(folder).glob(f"{call}-by*.npz"):
+        if found := re.fullmatch(r".*-by(\d+)-part\d+of(\d+)\.npz", file.name):
+            kept[int(found[1]), int(found[2])] += 1
+    return max(kept, key=lambda split: (kept[split] / split[1], split))[0] if kept else None
+
+
+def _extent(part: Part) -> str:
+    """Where a part is, in the slice's coordinates."""
+    low, high = (", ".join(f"{t:.4g}" for t in ends) for ends in (part.corners.min(0), part.corners.max(0)))
+    return f"in slice coordinates ({low}) to ({high})"
 
 
 def closed_seams(mesh: Mesh, program: Program, complete: bool) -> Mesh:
@@ -107,7 +134,7 @@ def unpacked_network(model: np.ndarray, view: Slice) -> SplineNetwork:
 
 
 def _tile_part(
-    model: np.ndarray, about: tuple[Any, ...], part: Part, max_tiles: int | None, deadline: float | None
+    model: np.ndarray, about: tuple[Any, ...], part: Part, max_tiles: int | None, deadline: float | None, threads: int
 ) -> Arrays:
     """Tiles one part, in a process of its own."""
     origin, basis, domain, rtol, rows, chunk_bytes, fingerprint = about
@@ -121,7 +148,7 @@ def _tile_part(
         first = engine.start_on(view, program.input, part.corners, part.tiles(), names_of(part.corners))
         left = None if deadline is None else max(deadline - time.time(), 0.0)
         work = Work(engine, first, view.size, max_tiles, left, None)
-        work.run(1)
+        work.run(threads)
     why = _DONE if work.stopped is None else _TOO_MANY if work.stopped.startswith("max_tiles") else _TOO_LONG
     arrays: Arrays = {"leaves": np.array([len(work.leaves)]), "stopped": np.array([why])}
     for i, leaf in enumerate(sorted(work.leaves, key=lambda leaf: leaf.path)):

@@ -8,6 +8,7 @@ import os
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -42,8 +43,8 @@ def tessellate_each(
         model: As for `tessellate`; it is read once.
         views: Slices of its input space, of any dimensions; the same one may come twice.
         workers: Share the slices between so many processes (by joblib, whose `parallel_config` may send them to dask
-            or ray), each of one thread; None: one after the other, here. To share the work on one large slice, give
-            `workers` to `tessellate`.
+            or ray), each of one thread if `threads` says nothing else; None: one after the other, here. To share the
+            work on one large slice, give `workers` to `tessellate`.
         folder: With workers, where finished tilings are kept: the same call, made again, goes on from there.
         progress: As for `tessellate`, of the slices that are done.
         options: What else `tessellate` takes, but for `out`: `tolerance`, `rtol`, `threads`, `output`, ...; limits are
@@ -64,6 +65,9 @@ def tessellate_each(
     check_progress(progress)
     if unknown := _OF_ONE.intersection(options):
         raise InputError(f"{', '.join(sorted(unknown))} belongs to one slice: give it to tessellate.")
+    known = [name for name in signature(tessellate).parameters if name not in {"model", "view", *_OF_ONE}]
+    if unknown := set(options).difference(known):
+        raise InputError(f"options must be of {', '.join(known)}, got {', '.join(sorted(unknown))}.")
     if folder is not None and workers is None:
         raise InputError("folder keeps what workers have finished: it needs workers=.")
     output = options.pop("output", None)
@@ -122,7 +126,7 @@ def _by_workers(
         items.append((model, view, f"slice {i + 1} of {len(views)}", options))
     found: dict[int, Tiling] = {}
     results = share(
-        _arrays_of_one, items, names, workers=workers, folder=folder,
+        _arrays_of_one, items, names, workers=workers, folder=folder, called=[item[2] for item in items],
         is_finished=lambda arrays: not arrays["stopped"].size,
     )  # fmt: skip
     with closing(results):

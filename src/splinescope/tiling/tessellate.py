@@ -57,8 +57,10 @@ def tessellate(
 
     On each tile every value in the network is affine, so its values at the tile's corners are all there is to
     know: the corners go through the real torch ops in float64, and each non-linearity cuts the tiles along its
-    units' folds. Exact up to float64 rounding and `rtol`. The tiles, their order and their labels do not depend on
-    `threads`, `chunk_bytes` or `rows`; with plain rows no bit does. The model is not changed.
+    units' folds. Exact up to float64 rounding and `rtol`. With plain rows no bit depends on `threads` or `chunk_bytes`.
+    With a tolerance above rounding, as by default, the tiles, their order and their labels do not depend on `rows`
+    either; at `rtol=0` rounding decides what is zero, and each kind of rows is rounded in its own way. The model is not
+    changed.
 
     Args:
         model: A torch module (in eval mode if it has batch norm or dropout), or the result of `trace` or `load`.
@@ -75,15 +77,16 @@ def tessellate(
         time_limit: Stop with `LimitReached` after this many seconds.
         progress: None: a bar on a terminal, a line in a notebook or a log, once it takes over three seconds; True: a
             bar at once; False: nothing; or a function of (share of the domain finished, tiles so far).
-        threads: How many threads cut tiles; all cores by default.
+        threads: How many threads cut tiles; all cores by default. With workers, those of each process; one by default.
         chunk_bytes: Memory for the rows of one chunk of tiles (8 times as much for a basis of factored rows).
         rows: How values are carried: "plain", one row per vertex; "factored", all rows of a chunk as combinations of a
             few, which pays where many layers are wide; "auto" chooses by the sizes of network and slice: engine page.
         workers: Share the work between so many processes (by joblib, whose `parallel_config` may send it to dask or
             ray): the domain is split into parts, each is tiled on its own and the seams are taken out again.
-            The same tiles and walls, in another order; worth it from some seconds of work.
+            The same tiles and walls, in another order. A process costs some 5 CPU seconds before it cuts (importing
+            torch, reading the network): two are worth it from about 10 seconds of work on.
         folder: With workers, where finished parts are kept: the same call, made again, goes on from there, whatever
-            ended the first one.
+            ended the first one; by another number of workers too, in the parts that the first one split it into.
         out: A file to write the tiling to, as `Tiling.save` does; what is returned is mapped from it. Lines and planes
             are written as their parts are finished; memory holds a table of the vertices, and pages of the files that
             are being read, which the system may take back (ten million tiles: some 1.2 GB). A max-pool and
@@ -125,7 +128,7 @@ def tessellate(
     if workers is not None:
         check_whole(workers, "workers")
         tiling, stopped = _by_parts(
-            network, program, view, rtol, rows, chunk_bytes, progress, workers, folder, max_tiles, time_limit
+            network, program, view, rtol, rows, chunk_bytes, progress, workers, folder, max_tiles, time_limit, threads
         )
         if stopped is not None:
             raise LimitReached(f"{stopped}; {tiling.count} tiles were finished.", tiling)
@@ -215,13 +218,13 @@ def _in_memory(tiling: Tiling) -> Tiling:
 def _by_parts(
     network: SplineNetwork, program: Program, view: Slice, rtol: float, rows: str, chunk_bytes: int,
     progress: Progress | bool | None, workers: int, folder: str | os.PathLike[str] | None,
-    max_tiles: int | None, time_limit: float | None,
+    max_tiles: int | None, time_limit: float | None, threads: int | None,
 ) -> tuple[Tiling, str | None]:  # fmt: skip
     """`tessellate` by several processes; and which limit stopped it, if one did."""
     with telling(progress, "tiling") as report:
         leaves, stopped = leaves_by_parts(
             network, program, view, rtol=rtol, rows=rows, chunk_bytes=chunk_bytes, workers=workers, folder=folder,
-            report=report, max_tiles=max_tiles, time_limit=time_limit,
+            report=report, threads=threads, max_tiles=max_tiles, time_limit=time_limit,
         )  # fmt: skip
     complete = stopped is None
     mesh = closed_seams(assemble(leaves, view.domain), program, complete)
