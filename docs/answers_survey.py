@@ -8,6 +8,7 @@ import numpy as np
 from _answer_parts import COLORS, Row, band, effects, legend, panels, seeds_and_mean, titled
 from matplotlib.figure import Figure
 
+from splinescope.evidence._distributions import ALIKE
 from splinescope.evidence._intervals import interval, ratio_interval
 from splinescope.evidence.survey_migration import half_way, peak_and_onset
 from splinescope.evidence.survey_optimizer import _at
@@ -45,43 +46,78 @@ def batch_norm_early(numbers: Numbers) -> Figure:
 
 
 def normalizations(numbers: Numbers) -> Figure:
-    """Each placement against batch norm's own: where folds are, training loss, test accuracy."""
-    figure, (places, loss, accuracy) = panels(3, height=3.0)
-    rows: list[Row | None] = []
-    for scheme in SCHEMES:
-        for what, color in (("data", COLORS[0]), ("boundary", COLORS[1])):
-            ratios = np.array(numbers["places"][scheme][what]) / np.array(numbers["places"]["mean"][what])
-            rows.append((scheme if what == "data" else "", _middle(ratios), ratio_interval(ratios), color))
-        rows.append(None)
-    effects(places, rows[:-1], 1.0)
-    for name, color in (("near the data", COLORS[0]), ("near the boundary", COLORS[1])):
-        places.plot([], [], "o-", color=color, ms=4.5, label=name)
-    places.set(xlabel="density of folds over that with batch norm", xlim=(0.6, 1.35))
+    """Each placement against batch norm's own: where folds are, frozen or not, training loss, test accuracy."""
+    figure, (places, folds, once, loss, others, accuracy) = panels(3, 2, height=3.0)
+    two = (("data", COLORS[0]), ("boundary", COLORS[1]))
+
+    def ratios(scheme: str, what: str, counted: bool) -> np.ndarray:
+        if not counted:
+            return np.array(numbers["places"][scheme][what]) / np.array(numbers["places"]["mean"][what])
+        own, base = ([one[what] / one["elsewhere"] for one in numbers["folds"][kind]] for kind in (scheme, "mean"))
+        return np.array(own) / np.array(base)
+
+    for ax, counted in ((places, False), (folds, True)):
+        rows: list[Row | None] = []
+        for scheme in SCHEMES:
+            for what, color in two:
+                found = ratios(scheme, what, counted)
+                level = LEVEL if counted and what == "data" else 0.95
+                rows.append((scheme if what == "data" else "", _middle(found), ratio_interval(found, level), color))
+            rows.append(None)
+        effects(ax, rows[:-1], 1.0, labels=not counted)
+        ax.set(
+            xlabel="folds over those elsewhere, over batch norm's" if counted else "density of folds over batch norm's"
+        )
+    for name, color in two:
+        places.plot([], [], "o-", color=color, ms=4.5, label=f"near the {name}")
+    places.set(xlim=(0.6, 1.35))
     legend(places, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
     titled(places, "Where folds are (two moons)")
+    titled(folds, "In all 64 inputs (digits)")
+    runs, rows = numbers["runs"], []
+    for kind in ("mean", *SCHEMES):
+        pairs = zip(runs["frozen"][kind], runs["B = 128"][kind], strict=True)
+        found = np.array([still["loss"] / live["loss"] for still, live in pairs])
+        ends = ratio_interval(found, 1 - 0.05 / (1 + len(SCHEMES)))
+        rows.append(("batch norm" if kind == "mean" else kind, _middle(found), ends, COLORS[4]))
+    effects(once, rows, 1.0)
+    once.set(xscale="log", xlabel="training loss, frozen over in every batch", xlim=(0.14, 1.2))
+    once.set_xticks([0.2, 0.5, 1], ["0.2", "0.5", "1"])
+    once.minorticks_off()
+    titled(once, "Placed once and frozen: faster (digits)")
 
-    def gains(batch: str, scheme: str, what: str, sign: int) -> np.ndarray:
-        own, base = ([run[what] for run in numbers["runs"][batch][kind]] for kind in (scheme, "mean"))
+    def gains(arm: str, scheme: str, what: str, sign: int) -> np.ndarray:
+        own, base = ([run[what] for run in runs[arm][kind]] for kind in (scheme, "mean"))
         return sign * (np.array(own) - np.array(base))
 
-    found = {scheme: gains("B = 128", scheme, "loss", -1) for scheme in SCHEMES}
-    effects(loss, [(s, float(g.mean()), interval(g, LEVEL), COLORS[2]) for s, g in found.items()], 0.0)
-    loss.set_xscale("symlog", linthresh=0.01, linscale=0.6)
-    loss.set(xlabel="training loss of batch norm minus its own", xlim=(-1, 0.03))
-    loss.set_xticks([-0.5, -0.1, -0.03, -0.01, 0, 0.01], ["-0.5", "-0.1", "-0.03", "-0.01", "0", ""])
-    loss.minorticks_off()
+    def compared(ax: Any, arms: dict[str, tuple[str, str]], what: str, sign: int) -> None:
+        rows: list[Row | None] = []
+        for scheme in SCHEMES:
+            for place, (arm, (_, color)) in enumerate(arms.items()):
+                gain = gains(arm, scheme, what, sign)
+                rows.append(("" if place else scheme, float(gain.mean()), interval(gain, LEVEL), color))
+            rows.append(None)
+        effects(ax, rows[:-1], 0.0)
+        for name, color in arms.values():
+            ax.plot([], [], "o-", color=color, ms=4.5, label=name)
+        if len(arms) > 1:
+            legend(ax, loc="upper center", bbox_to_anchor=(0.45, -0.2), ncols=len(arms), columnspacing=1.0)
+
+    compared(loss, {"B = 128": ("batches of 128", COLORS[2])}, "loss", -1)
+    still = {"frozen": ("frozen", COLORS[4]), "convolutional": ("convolutional", COLORS[5])}
+    compared(others, still, "loss", -1)
+    for ax in (loss, others):
+        ax.set_xscale("symlog", linthresh=0.01, linscale=0.6)
+        ax.set(xlabel="training loss of batch norm minus its own", xlim=(-1, 0.3))
+        ax.set_xticks([-0.5, -0.1, -0.03, -0.01, 0, 0.01, 0.1], ["-0.5", "-0.1", "", "-0.01", "0", "0.01", "0.1"])
+        ax.tick_params(axis="x", labelsize=7)
+        ax.minorticks_off()
     titled(loss, "Speed: all train slower (digits)")
-    rows = []
-    for scheme in SCHEMES:
-        for batch, color in (("B = 128", COLORS[2]), ("B = 8", COLORS[3])):
-            gain = gains(batch, scheme, "accuracy", 1)
-            rows.append((scheme if color == COLORS[2] else "", float(gain.mean()), interval(gain, LEVEL), color))
-        rows.append(None)
-    effects(accuracy, rows[:-1], 0.0)
-    for name, color in (("batches of 128", COLORS[2]), ("batches of 8", COLORS[3])):
-        accuracy.plot([], [], "o-", color=color, ms=4.5, label=name)
-    accuracy.set(xlabel="test accuracy minus that with batch norm", xlim=(-0.03, 0.03))
-    legend(accuracy, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
+    titled(others, "Speed of two other forms: no sure gain")
+    arms = {"B = 128": ("of 128", COLORS[2]), "B = 8": ("batches of 8", COLORS[3]),
+            "convolutional": ("convolutional", COLORS[5])}  # fmt: skip
+    compared(accuracy, arms, "accuracy", 1)
+    accuracy.set(xlabel="test accuracy minus that with batch norm")
     titled(accuracy, "Accuracy: no sure gain (digits)")
     return figure
 
@@ -101,7 +137,7 @@ def optimizer(numbers: Numbers) -> Figure:
         effects(ax, rows[:-1], 1.0, labels=ax is steps)
         ax.set(xscale="log", xlabel="loss of descent by pieces over theirs")
     titled(steps, f"After {numbers['steps']} steps: it wins in every task")
-    titled(seconds, f"After {numbers['seconds']:g} s: it wins in none")
+    titled(seconds, f"After {numbers['seconds']:g} s: no sure win")
     for name, runs in numbers["curves"]["second"]["digits"].items():
         grid = np.geomspace(2e-3, numbers["seconds"], 60)
         losses = [[_at(curve, float(second), "second") for second in grid] for curve in runs]
@@ -151,13 +187,13 @@ def manifold(numbers: Numbers) -> Figure:
 
 
 def self_similarity(numbers: Numbers) -> Figure:
-    """Exponents by depth beside those of unrelated folds; rescaled areas; sides; map differences."""
-    figure, (exponents, areas, sides, jumps) = panels(2, 2, height=3.1)
+    """Exponents by depth beside those of unrelated folds; rescaled areas; sides and map differences by depth."""
+    figure, (exponents, areas, sides, jumps, far_sides, far_jumps) = panels(2, 3, height=3.0)
     kinds = dict(zip(numbers["rows"], COLORS, strict=False))
     for k, (kind, rows) in enumerate(numbers["rows"].items()):
         for name, style in (("exponent", "o"), ("unrelated", "D")):
             values = np.array([row[name][-3:] for row in rows])
-            shift = 0.07 * (k - 1.5) + (0.03 if name == "unrelated" else 0)
+            shift = 0.07 * (k - 2) + (0.03 if name == "unrelated" else 0)
             for depth in range(3):
                 ends = interval(values[:, depth])
                 exponents.plot([depth + 1 + shift] * 2, ends, color=kinds[kind], lw=1.3)
@@ -165,10 +201,6 @@ def self_similarity(numbers: Numbers) -> Figure:
                 label = kind if name == "exponent" and depth == 0 else None
                 exponents.plot([depth + 1 + shift], [values[:, depth].mean()], style, ms=5, color=kinds[kind], mfc=fill,
                                ls="none", label=label)  # fmt: skip
-        for ax, name in ((sides, "sides"), (jumps, "jump")):
-            table = np.array([[np.nan if v is None else v for v in row[name]] for row in rows], float)
-            depths = [d for d in range(table.shape[1]) if np.isfinite(table[:, d]).all()]
-            band(ax, depths, table[:, depths], kinds[kind], kind, marker="o", ms=3)
     exponents.plot([], [], "D", color="0.4", mfc="white", ls="none", label="an unrelated network's folds")
     exponents.axhline(0, color="0.5", lw=1, ls="--")
     exponents.text(3.45, 0.02, "self-similar", fontsize=7.5, color="0.35", ha="right", va="bottom")
@@ -185,14 +217,32 @@ def self_similarity(numbers: Numbers) -> Figure:
         areas.plot(np.maximum(shares, 1e-4), np.linspace(0, 1, len(shares)), color=tints[depth], lw=1.5, label=name)
     areas.set(xscale="log", xlabel="area of a part over the mean of its siblings", ylabel="share of parts below")
     legend(areas, loc="upper left")
-    titled(areas, "Parts of tiles and of squares, as any folds make them (random, 2-D)")
-    sides.set(ylabel="sides of an inner tile, mean", xlim=(-0.15, 3.15))
-    titled(sides, "Sides of tiles")
-    jumps.set(ylabel=r"$|A - A'|$ over their mean size, median", ylim=(0, None))
-    titled(jumps, "Difference of maps at the walls that the next layer makes")
-    for ax in (exponents, sides, jumps):
-        ax.set_xlabel("layers before")
-        ax.set_xticks(range(1 if ax is exponents else 0, 4))
+    titled(areas, "Parts of tiles and of squares (random, 2-D)")
+    curves = numbers["curves"]["random, 3-D"]
+    for depth, values in enumerate(curves["sides"]):
+        name = f"tiles of {depth + 1} layer{'s' if depth else ''}"
+        sides.plot(values, np.linspace(0, 1, len(values)), color=tints[depth + 1], lw=1.5, label=name)
+    for depth, values in enumerate(curves["jumps"]):
+        name = f"walls of layer {depth + 1}"
+        jumps.plot(np.maximum(values, 1e-2), np.linspace(0, 1, len(values)), color=tints[depth], lw=1.5, label=name)
+    sides.set(xlabel="sides of an inner tile", ylabel="share of tiles below")
+    jumps.set(xscale="log", xlabel=r"$|A - A'|$ over its median", ylabel="share of walls below", xlim=(0.03, 30))
+    legend(sides, loc="lower right")
+    legend(jumps, loc="upper left")
+    titled(sides, "Sides of tiles (random, 3-D)")
+    titled(jumps, "Difference of maps at walls (random, 3-D)")
+    level = 1 - 0.05 / len(kinds)
+    for ax, name in ((far_sides, "sides"), (far_jumps, "jumps")):
+        rows = []
+        for kind, of_kind in numbers["rows"].items():
+            gaps = [np.mean(row[f"{name}, depths"]) - np.mean(row[f"{name}, networks"]) for row in of_kind]
+            rows.append((kind, float(np.mean(gaps)), interval(gaps, level), kinds[kind]))
+        effects(ax, rows, 0.0, labels=ax is far_sides)
+        ax.axvspan(-0.5, ALIKE, color="0.94", lw=0, zorder=0)
+        ax.set(xlim=(-0.2, 0.4), xlabel="distance between depths minus that of two networks")
+        titled(ax, f"{'Sides' if name == 'sides' else 'Differences of maps'}: how far depths differ")
+    exponents.set_xlabel("layers before")
+    exponents.set_xticks(range(1, 4))
     return figure
 
 

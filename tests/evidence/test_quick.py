@@ -260,6 +260,9 @@ def placed_norms(n: Numbers) -> None:
     for runs in n["runs"].values():
         assert all(shares([run["accuracy"] for run in of_kind]) for of_kind in runs.values())
         assert runs["median"] != runs["mean"]
+    for found in n["folds"].values():  # of three layers of 4 units
+        assert all(set(one) == {"data", "held out", "boundary", "elsewhere"} for one in found)
+        assert all(0 < count <= 12 for one in found for count in one.values())
 
 
 def merge_away(n: Numbers) -> None:
@@ -279,6 +282,8 @@ def self_similarity(n: Numbers) -> None:
             assert row["cuts"][0] <= (6 if "3-D" in kind else 8)
             assert (np.diff(row["tiles"]) >= 0).all()
             assert shares([*row["distance"], *row["compared"], *row["unrelated distance"], *row["one cut more"]])
+            told = [v for name in ("sides", "jumps") for of in ("depths", "networks") for v in row[f"{name}, {of}"]]
+            assert shares(np.nan_to_num(told))  # nan where a quick network has no inner tile
 
 
 def manifold_law(n: Numbers) -> None:
@@ -296,6 +301,15 @@ def fidelity(n: Numbers) -> None:
         assert shares(mean)
         assert (mean[0] > mean[-1]).all()
     assert all(shares(values) for values in n["accuracy"].values())
+
+
+def fidelity_laws(n: Numbers) -> None:
+    """Tiles of more layers change with those of fewer, and boundaries move."""
+    for tables in n["tiles"].values():
+        assert shares(np.array(tables))
+        assert (np.diff(tables, axis=2) >= 0).all()
+    for runs in n["moves"].values():
+        assert all(np.min(run["mean"]) > 0 for run in runs)
 
 
 def fidelity_tells(n: Numbers) -> None:
@@ -556,6 +570,7 @@ LAWS: dict[str, Callable[[Numbers], None]] = {
     "essay-initialization-deep": deep_initialization,
     "essay-instance-norm": instance_norm,
     "essay-fidelity": fidelity,
+    "essay-fidelity-laws": fidelity_laws,
     "essay-fidelity-tells": fidelity_tells,
     "essay-jitter": jitter,
     "essay-margin": margins,

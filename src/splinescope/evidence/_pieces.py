@@ -37,6 +37,7 @@ LONG: dict[str, tuple[str, ...]] = {
     "essay-batch-size": ("essay_batch_size.train_moons",),
     "essay-depth-curvature": ("essay_depth_curvature._train", "essay_depth_curvature.measured"),
     "essay-fidelity": ("essay_fidelity._train", "essay_fidelity._flips"),
+    "essay-fidelity-laws": ("essay_fidelity_laws.tile_changes", "essay_fidelity_laws.boundary_moves"),
     "essay-fidelity-tells": ("essay_fidelity_tells.trained",),
     "essay-initialization": ("essay_initialization._train",),
     "essay-initialization-deep": ("essay_initialization_deep._cell",),
@@ -51,7 +52,7 @@ LONG: dict[str, tuple[str, ...]] = {
     "survey-merge-away": ("survey_merge_away.train",),
     "survey-migration": ("survey_migration.tracked",),
     "survey-optimizer": ("survey_optimizer._curve",),
-    "survey-placed-norms": ("survey_placed_norms._train", "survey_placed_norms._where"),
+    "survey-placed-norms": ("survey_placed_norms.train", "survey_placed_norms._where", "survey_placed_norms.census"),
     "survey-self-similarity": ("survey_self_similarity._case", "survey_self_similarity._unrelated"),
 }
 """Of the experiments of more than three CPU minutes, and of the open questions, the functions of this folder whose
