@@ -211,6 +211,68 @@ def test_it_is_a_torch_optimiser_and_leaves_what_it_does_not_move():
     assert [(g["path"], g["products"], g["reach"]) for g in other.param_groups] == [("2", 5, 1.5), ("0", 5, 1.5)]
 
 
+@pytest.mark.parametrize("region", ["line", "ball"])
+def test_parameters_that_require_no_gradients_stay(region):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(2, 6), nn.ReLU(), nn.Linear(6, 4), nn.ReLU(), nn.Linear(4, 1)).double().eval()
+    x, y = torch.randn(20, 2).double(), torch.randn(20, 1).double()
+    model[0].requires_grad_(False)
+    model[2].bias.requires_grad_(False)
+    optimizer = LayerwiseDescent(model, region=region)
+    model[4].requires_grad_(False)  # what counts is how it is at the step
+    start = copy.deepcopy(parameters(model))
+    before = mean_squared(model, x, y)
+    assert optimizer.step(x, y) < before
+    moved = [name for name, value in parameters(model).items() if not torch.equal(value, start[name])]
+    assert moved == ["2.weight"]
+    model.requires_grad_(False)
+    assert optimizer.step(x, y) == pytest.approx(mean_squared(model, x, y), rel=1e-12)
+    with pytest.raises(ss.InputError, match="none that require gradients"):
+        LayerwiseDescent(model)
+
+
+def test_closures_groups_and_schedulers_are_refused_in_words():
+    model = nn.Sequential(nn.Linear(2, 1)).double().eval()
+    x, y = torch.randn(5, 2).double(), torch.randn(5, 1).double()
+    optimizer = LayerwiseDescent(model)
+    for call in (
+        lambda: optimizer.step(lambda: 0.0),
+        lambda: optimizer.step(closure=lambda: 0.0),
+        lambda: optimizer.step(x, y, closure=lambda: 0.0),
+    ):
+        with pytest.raises(ss.InputError, match=r"step\(x, y\).*got a closure"):
+            call()
+    with pytest.raises(ss.InputError, match="got no x"):
+        optimizer.step()
+    with pytest.raises(ss.InputError, match="got no y"):
+        optimizer.step(x)
+    with pytest.raises(ss.InputError, match="no further groups"):
+        optimizer.add_param_group({"params": [nn.Parameter(torch.zeros(1))]})
+    optimizer.load_state_dict(optimizer.state_dict())  # makes groups anew
+    schedulers = torch.optim.lr_scheduler
+    for made in (
+        lambda: schedulers.StepLR(optimizer, 1),
+        lambda: schedulers.LambdaLR(optimizer, float),
+        lambda: schedulers.ReduceLROnPlateau(optimizer),
+        lambda: schedulers.CyclicLR(optimizer, 0.1, 1.0, cycle_momentum=False),
+        lambda: schedulers.OneCycleLR(optimizer, 0.1, total_steps=3, cycle_momentum=False),
+    ):
+        with pytest.raises(ss.InputError, match="no learning rate"):
+            made()
+    with pytest.raises(ss.InputError, match="no learning rate"):
+        optimizer.param_groups[0]["lr"] = 0.1  # which nothing would read
+    assert len(optimizer.param_groups) == 1
+    optimizer.step(x, y)
+
+
+def test_a_copy_moves_a_copy_of_the_model():
+    model, x, y, layer = case("mlp, first layer", points=8)
+    start = copy.deepcopy(parameters(model))
+    copied = copy.deepcopy(LayerwiseDescent(model, layers=[layer]))
+    assert copied.step(x, y) < mean_squared(model, x, y)
+    assert all(torch.equal(value, start[name]) for name, value in parameters(model).items())
+
+
 def test_what_it_cannot_do_is_refused():
     model, x, y, _ = case("convnet, convolution", points=3)
     with pytest.raises(ss.InputError, match=r"nn\.Linear"):

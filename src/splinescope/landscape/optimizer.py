@@ -27,6 +27,12 @@ from .break_distance import break_distance, linear_layer
 from .parameters import check_model, chosen_parameters, parameters_of, state_in
 from .sections import loss_section
 
+_RATES = ("lr", "initial_lr")
+_NO_RATE = (
+    "LayerwiseDescent has no learning rate (lr) for a scheduler to change: its steps end at exact minima. Use it "
+    "without one; reach and products say how far and how well it seeks."
+)
+
 
 class LayerwiseDescent(Optimizer):
     """Minimises a squared error layer by layer, each by the exact quadratic of the piece it is in.
@@ -49,8 +55,10 @@ class LayerwiseDescent(Optimizer):
             solved.
         reach: How far the line goes, in units of the way to the piece's minimiser.
 
-    Like L-BFGS it needs more than gradients, so `step` takes the data: the whole set, or a batch that is large beside
-    the layer's parameters, whose noise it otherwise fits. `state_dict` and `param_groups` are torch's.
+    Like L-BFGS it needs more than gradients, so `step` takes the data, not a closure: the whole set, or a batch that is
+    large beside the layer's parameters, whose noise it otherwise fits. `state_dict` and `param_groups` are torch's, one
+    group per layer, and none can be added; parameters that do not require gradients at a step stay. There is no
+    learning rate: torch's schedulers are refused.
 
     Cost of a layer's step: about 2 passes per product, and on the line one pass for every break of a data point.
 
@@ -86,7 +94,9 @@ class LayerwiseDescent(Optimizer):
         twice = [name for name, times in Counter(chain(*(_moved_by(module, p) for p in paths))).items() if times > 1]
         if twice:
             raise InputError(f"layers must not share parameters, got {twice[0]} in two of: {', '.join(paths)}.")
-        groups = [{"params": [named[name] for name in names], "path": path} for path, names in moved.items()]
+        if not any(named[name].requires_grad for names in moved.values() for name in names):
+            raise InputError("model must have parameters to move, got none that require gradients.")
+        groups = [_Group(params=[named[name] for name in names], path=path) for path, names in moved.items()]
         defaults = {
             "region": region,
             "products": None if products is None else check_whole(products, "products"),
@@ -99,12 +109,39 @@ class LayerwiseDescent(Optimizer):
         self._model = module
         self._network: SplineNetwork | None = None
 
-    def step(self, x: Any, y: Any) -> float:  # type: ignore[override]
-        """One sweep over the layers on data `[N, ...]` and targets; returns the mean squared distance after it."""
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Refused: groups are the layers of the model, named when it is made."""
+        if "_model" in self.__dict__:  # torch adds the first ones by this method
+            raise InputError(
+                "LayerwiseDescent takes no further groups: they are layers of its model. Make one with layers=[...]."
+            )
+        super().add_param_group(param_group)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_model": self._model}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self.param_groups = [_Group(group) for group in self.param_groups]
+        self.__dict__.setdefault("_network", None)
+
+    def step(self, x: Any = None, y: Any = None, *, closure: None = None) -> float:  # type: ignore[override]
+        """One sweep over the layers on data `[N, ...]` and targets; returns the mean squared distance after it.
+
+        A closure, as other optimisers of torch take one, is refused: its loss does not tell the pieces.
+        """
+        if closure is not None or x is None or y is None or (callable(x) and not isinstance(x, Tensor)):
+            got = "a closure" if closure is not None or callable(x) else "no x" if x is None else "no y"
+            raise InputError(f"step takes the data, step(x, y), from which it computes the loss itself, got {got}.")
         self._network, inputs, targets = traced_with_data(self._network or self._model, x, y)
-        loss = float("nan")
+        with torch.no_grad():
+            loss = float((functional_call(self._model, state_in(self._model), (inputs,)) - targets).square().sum())
+        loss /= len(targets)
+        trainable = {name for name, p in self._model.named_parameters() if p.requires_grad}
         for group in self.param_groups:
-            names = _moved_by(self._model, group["path"])
+            names = [name for name in _moved_by(self._model, group["path"]) if name in trainable]
+            if not names:
+                continue
             state = state_in(self._model)
             start = {name: state.pop(name) for name in names}
 
@@ -138,6 +175,20 @@ class LayerwiseDescent(Optimizer):
             for name, value in moved.items():
                 named[name].copy_(value)
         return after
+
+
+class _Group(dict[str, Any]):
+    """A group of parameters, which has no rate: what asks for one, as schedulers do, is told so."""
+
+    def __missing__(self, key: str) -> Any:
+        if key in _RATES:
+            raise InputError(_NO_RATE)
+        raise KeyError(key)
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        if key in _RATES:
+            raise InputError(_NO_RATE)
+        super().__setitem__(key, value)
 
 
 def _moved_by(model: nn.Module, path: str) -> list[str]:
