@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import splinescope as ss
-from splinescope.generative import Box, Gaussian, manifold_law, project
+from splinescope.generative import Box, Gaussian, Sphere, manifold_law, project
 from splinescope.generative.manifold_law import _tilt
 
 
@@ -46,6 +46,31 @@ def test_points_of_the_manifold_are_found_again(hill):
     found = project(hill, hill(z).detach(), Box(2), Box(2).draw(500, torch.Generator().manual_seed(2)))
     assert float(found.distances.max()) < 1e-9
     torch.testing.assert_close(found.latents, z, atol=1e-8, rtol=0)
+
+
+@pytest.mark.parametrize("radius", [1.0, 3.0])
+@pytest.mark.parametrize("smooth", [False, True], ids=["relu", "tanh"])
+def test_points_of_the_manifold_of_a_sphere_are_found_again(radius, smooth):
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 32), nn.Tanh() if smooth else nn.ReLU(), nn.Linear(32, 12)).double().eval()
+    sphere, rng = Sphere(4, radius), torch.Generator().manual_seed(1)
+    z = sphere.draw(60, rng)
+    found = project(net, net(z).detach(), sphere, sphere.draw(1000, rng))
+    assert float(found.distances.max()) < 1e-6
+    torch.testing.assert_close(found.latents, z, atol=1e-6, rtol=0)
+    assert torch.isfinite(sphere.log_density(found.latents)).all()
+
+
+def test_off_the_manifold_of_a_sphere_what_is_left_is_normal_to_it():
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(3, 16), nn.Tanh(), nn.Linear(16, 5)).double().eval()
+    sphere, rng = Sphere(3), torch.Generator().manual_seed(2)
+    x = net(sphere.draw(30, rng)).detach() + 0.05 * torch.randn(30, 5, generator=rng, dtype=torch.float64)
+    found = project(net, x, sphere, sphere.draw(500, rng), steps=200)
+    slopes = torch.func.vmap(torch.func.jacrev(net))(found.latents) @ sphere.tangents(found.latents)
+    left = x - net(found.latents).detach()
+    assert float((slopes.mT @ left[:, :, None]).detach().norm(dim=1).max()) < 1e-6
+    assert (found.distances <= torch.cdist(x, net(sphere.draw(20_000, rng)).detach()).amin(1) + 1e-9).all()
 
 
 def test_no_point_of_a_pool_is_nearer_than_the_projection(hill):

@@ -20,6 +20,9 @@ from .._errors import InputError
 class LatentDomain(Protocol):
     """What the samplers ask of a domain; write your own with these members.
 
+    One that has tangent spaces may have `onto(z)` too, the nearest points of its support: `project` and `manifold_law`
+    then move along it. Without, a step that leaves it is undone.
+
     Attributes:
         size: d, numbers per latent.
         bounded: Whether its support has finite volume, so that "uniform on the manifold" means something.
@@ -182,11 +185,12 @@ class Sphere:
         if self.size < 2:
             raise InputError(f"size must be at least 2 for a sphere, got {self.size!r}.")
 
-    def _onto(self, z: Tensor) -> Tensor:
+    def onto(self, z: Tensor) -> Tensor:
+        """`[n, d]` nearest points of the sphere."""
         return self.radius * z / z.norm(dim=1, keepdim=True)
 
     def draw(self, count: int, generator: torch.Generator) -> Tensor:
-        return self._onto(torch.randn(count, self.size, generator=generator, dtype=torch.float64))
+        return self.onto(torch.randn(count, self.size, generator=generator, dtype=torch.float64))
 
     def log_density(self, z: Tensor) -> Tensor:
         half = self.size / 2
@@ -209,7 +213,7 @@ class Sphere:
 
     def step(self, z: Tensor, size: float, generator: torch.Generator) -> Tensor:
         noise = torch.randn(z.shape, generator=generator, dtype=z.dtype)
-        return self._onto(z + size * noise)
+        return self.onto(z + size * noise)
 
 
 def _where(inside: Tensor, value: float) -> Tensor:

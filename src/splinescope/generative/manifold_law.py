@@ -208,7 +208,9 @@ def project(
     """Nearest points of the generator's manifold, by damped Gauss-Newton steps from the nearest of given latents.
 
     Each step solves `(J^T J + m I) dz = J^T (x - G(z))` at every point; one that does not come nearer, or leaves the
-    domain, is undone and damped more. On a piecewise-affine generator the last steps are exact within a tile.
+    domain, is undone and damped more. On a piecewise-affine generator the last steps are exact within a tile. Where the
+    domain has tangent spaces T (`Sphere`), it is J T that is solved with and T dz the step, whose end goes back to the
+    nearest point of the domain, `domain.onto`, if it knows it.
 
     Args:
         model: As for `manifold_law`.
@@ -259,14 +261,19 @@ def project(
     with torch.no_grad():
         error = wanted - outputs(z)
     damping = torch.full((len(z), 1, 1), 1e-3, dtype=z.dtype)
-    unit = torch.eye(z.shape[1], dtype=z.dtype)
+    onto = getattr(domain, "onto", None)
     for _ in range(check_whole(steps, "steps")):
         jacobian = row_jacobians(outputs, z)
+        tangents = domain.tangents(z)
+        if tangents is not None:
+            jacobian = jacobian @ tangents.to(z)
         gram = jacobian.mT @ jacobian
         scale = gram.diagonal(dim1=1, dim2=2).mean(1)[:, None, None].clamp_min(torch.finfo(z.dtype).tiny)
-        step = torch.linalg.solve(gram + damping * scale * unit, jacobian.mT @ error[:, :, None])[:, :, 0]
+        unit = torch.eye(jacobian.shape[2], dtype=z.dtype)
+        step = torch.linalg.solve(gram + damping * scale * unit, jacobian.mT @ error[:, :, None])
         with torch.no_grad():
-            new = z + step
+            new = z + (step if tangents is None else tangents.to(z) @ step)[:, :, 0]
+            new = new if onto is None else onto(new)
             other = wanted - outputs(new)
             better = (other.norm(dim=1) < error.norm(dim=1)) & torch.isfinite(domain.log_density(new.double()))
         z, error = torch.where(better[:, None], new, z), torch.where(better[:, None], other, error)
