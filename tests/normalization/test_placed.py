@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import warnings
 
@@ -175,3 +176,78 @@ def test_halves_go_in_and_come_out_as_with_batch_norm(criterion):
         wanted, found = norm(z), norm.bfloat16()(z.bfloat16())
     assert found.dtype == torch.bfloat16
     torch.testing.assert_close(found.float(), wanted, atol=0.05, rtol=0.05)
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("frozen", [True, False])
+@pytest.mark.parametrize(
+    ("kind", "shape"), [(PlacedNorm2d, (4, 3, 2, 2)), (PlacedNorm1d, (4, 3)), (PlacedNorm1d, (4, 3, 5))]
+)
+def test_another_number_of_channels_is_refused_in_every_mode(kind, shape, frozen, training):
+    for channels in (1, 2, 4, 6):  # 1 divides all values: no reason to take them
+        norm = kind(channels).train(training)
+        norm.frozen = frozen
+        with pytest.raises(ss.InputError, match=rf"must have {channels} channels .* got 3"):
+            norm(torch.randn(shape))
+
+
+def test_frozen_survives_the_state_and_a_state_of_batch_norm_leaves_it():
+    net = with_placed_norms(convnet(), "median")
+    net(torch.randn(4, 1, 6, 6))
+    free = {name: value.clone() for name, value in net.state_dict().items()}
+    unfrozen = copy.deepcopy(net.state_dict())
+    assert free.keys() == convnet().state_dict().keys()
+    net[1].frozen = True
+    file = io.BytesIO()
+    torch.save(net.state_dict(), file)
+    file.seek(0)
+    for state in (torch.load(file, weights_only=True), dict(net.state_dict())):
+        other = with_placed_norms(convnet(), "median")
+        assert not other.load_state_dict(state).unexpected_keys
+        assert (other[1].frozen, other[5].frozen) == (True, False)
+        again = with_placed_norms(other, "mean")
+        assert (again[1].frozen, again[5].frozen) == (True, False)
+        other.load_state_dict(free)  # says nothing of it, as a batch norm's own
+        other.load_state_dict(convnet().state_dict())
+        assert other[1].frozen
+        other.load_state_dict(unfrozen)
+        assert not other[1].frozen
+    alone = PlacedNorm1d(2)
+    alone.frozen = True
+    twin = PlacedNorm1d(2)
+    twin.load_state_dict(alone.state_dict())
+    assert twin.frozen
+
+
+def test_what_requires_no_gradients_stays_so():
+    model = convnet()
+    model[1].weight.requires_grad_(False)
+    model[5].requires_grad_(False)
+    made = with_placed_norms(model, "median")
+    assert {n: p.requires_grad for n, p in made.named_parameters()} == {
+        n: p.requires_grad for n, p in model.named_parameters()
+    }
+
+
+def test_no_batch_norm_is_left_out_in_silence():
+    class Named(nn.BatchNorm2d):
+        pass
+
+    class Doubled(nn.BatchNorm2d):
+        def forward(self, input: torch.Tensor) -> torch.Tensor:
+            return 2 * super().forward(input)
+
+    class Holding(nn.BatchNorm1d):
+        def __init__(self, num_features: int) -> None:
+            super().__init__(num_features)
+            self.register_buffer("more", torch.zeros(1))
+
+    made = with_placed_norms(nn.Sequential(Named(3), nn.ReLU(), nn.BatchNorm2d(3)), "median")
+    assert [type(made[0]), type(made[2])] == [PlacedNorm2d, PlacedNorm2d]
+    for other in (Doubled(3), Holding(3), nn.BatchNorm3d(3), nn.SyncBatchNorm(3)):
+        with pytest.raises(ss.InputError, match=rf"got 1, a {type(other).__name__}"):
+            with_placed_norms(nn.Sequential(nn.BatchNorm2d(3), other), "median")
+    shared = nn.BatchNorm1d(3)
+    made = with_placed_norms(nn.Sequential(shared, nn.Linear(3, 3), shared), "median")
+    assert type(made[0]) is PlacedNorm1d
+    assert made[0] is made[2]

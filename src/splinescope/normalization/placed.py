@@ -58,6 +58,11 @@ class _Placed(nn.modules.batchnorm._BatchNorm):
 
     def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
+        if not torch.jit.is_tracing() and input.shape[1] != self.num_features:  # traced, the numbers are not there
+            raise InputError(
+                f"input must have {self.num_features} channels (num_features) in its second dimension, got "
+                f"{input.shape[1]}: shape {tuple(input.shape)}."
+            )
         if self.running_mean is None and self.frozen:
             raise InputError("a frozen norm needs running statistics, got track_running_stats=False.")
         if self.frozen or (
@@ -83,6 +88,22 @@ class _Placed(nn.modules.batchnorm._BatchNorm):
         output = (input - centre.reshape(shape)) * scale.reshape(shape)
         output = output if self.bias is None else output + self.bias.reshape(shape)
         return output.to(input.dtype)
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        """As batch norm, and that it is frozen, if it is: one that is not has the state of a batch norm, no more."""
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        if self.frozen:
+            destination[f"{prefix}frozen"] = torch.tensor(True)
+        if hasattr(destination, "_metadata"):
+            destination._metadata.setdefault(prefix[:-1], {})["frozen"] = self.frozen
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: Any, *rest: Any) -> None:
+        """As batch norm; a state that does not say whether it is frozen leaves that as it is."""
+        given = dict(state_dict)  # torch lists what nobody reads as unexpected, by the names that a module has
+        frozen = given.pop(f"{prefix}frozen", local_metadata.get("frozen"))
+        if frozen is not None:
+            self.frozen = bool(frozen)
+        super()._load_from_state_dict(given, prefix, local_metadata, *rest)
 
     def centres(self, z: Tensor) -> Tensor:
         """`[C]` where the folds go, for values `[n, C]` of the channels; the positions of a point follow each other."""
@@ -149,7 +170,8 @@ class PlacedNorm1d(_Placed, nn.BatchNorm1d):
     * "weighted": the mean by weights, such as `boundary_weights`, which are large next to the decision boundary.
 
     Running averages, `momentum`, `state_dict` and evaluation mode are batch norm's: there it is plain affine. `frozen`
-    makes it so in training too, with the statistics it has (see `with_statistics` for those of a whole set).
+    makes it so in training too, with the statistics it has (see `with_statistics` for those of a whole set); it is kept
+    in `state_dict` as an entry of its own while it is True, and loading a batch norm's state leaves it as it is.
 
     Example:
         >>> norm = PlacedNorm1d(3, criterion="median")
@@ -167,7 +189,10 @@ class PlacedNorm2d(_Placed, nn.BatchNorm2d):
 
 
 def with_placed_norms(model: nn.Module, criterion: Criterion, **options: Any) -> nn.Module:
-    """A copy of a model whose batch norms (1-D and 2-D) place their folds by a criterion; weights and state are kept.
+    """A copy of a model whose batch norms (1-D and 2-D) place their folds by a criterion.
+
+    Weights, state, mode and what requires gradients are kept. Subclasses that inherit batch norm's forward and state
+    are exchanged too; other batch norms (3-D, synchronised, with a forward of their own) are refused by name.
 
     Args:
         model: With `nn.BatchNorm1d` or `nn.BatchNorm2d` modules; left as found.
@@ -183,25 +208,51 @@ def with_placed_norms(model: nn.Module, criterion: Criterion, **options: Any) ->
     made = copied(model)
     if options.keys() - {"levels"}:
         raise InputError(f"options must be those of PlacedNorm1d, levels, got {', '.join(options)}.")
-    kinds: dict[type, type[_Placed]] = {nn.BatchNorm1d: PlacedNorm1d, nn.BatchNorm2d: PlacedNorm2d}
-    found = {path: norm for path, norm in made.named_modules() if type(norm) in (*kinds, *kinds.values())}
+    found = {
+        path: norm
+        for path, norm in made.named_modules(remove_duplicate=False)
+        if isinstance(norm, nn.modules.batchnorm._BatchNorm)
+    }
     if not found:
         raise InputError("model must have nn.BatchNorm1d or nn.BatchNorm2d modules, found none.")
     for path, norm in found.items():
-        kind = kinds.get(type(norm), type(norm))
-        assert isinstance(norm, nn.modules.batchnorm._BatchNorm)
-        placed = kind(
-            norm.num_features, norm.eps, norm.momentum, norm.affine, norm.track_running_stats, criterion=criterion,
-            **options,
-        )  # fmt: skip
-        like = next((t for t in [*norm.parameters(), *norm.buffers()] if t.is_floating_point()), torch.zeros(0))
-        placed.to(like).train(norm.training)
-        placed.load_state_dict(norm.state_dict())
+        if not _replaceable(norm):
+            raise InputError(
+                f"the batch norms of model must be nn.BatchNorm1d, nn.BatchNorm2d or subclasses that compute and hold "
+                f"the same, got {path or 'the model'}, a {type(norm).__name__}: exchange it for one of them first."
+            )
+    placed = {id(norm): _placed_like(norm, criterion, options) for norm in found.values()}  # one for each, if shared
+    for path, norm in found.items():
         if path == "":
-            return placed
+            return placed[id(norm)]
         parent, _, name = path.rpartition(".")
-        setattr(made.get_submodule(parent), name, placed)
+        setattr(made.get_submodule(parent), name, placed[id(norm)])
     return made
+
+
+def _replaceable(norm: nn.modules.batchnorm._BatchNorm) -> bool:
+    """Whether it computes what nn.BatchNorm1d or nn.BatchNorm2d (or a placed one) does, from the same state."""
+    known = {"weight", "bias", "running_mean", "running_var", "num_batches_tracked", "frozen"}
+    return (
+        isinstance(norm, nn.BatchNorm1d | nn.BatchNorm2d)
+        and type(norm).forward in (nn.modules.batchnorm._BatchNorm.forward, _Placed.forward)
+        and norm.state_dict().keys() <= known
+    )
+
+
+def _placed_like(norm: nn.modules.batchnorm._BatchNorm, criterion: Criterion, options: dict[str, Any]) -> _Placed:
+    """A placed norm with another's settings, state, mode, and what of it trains."""
+    kind = PlacedNorm1d if isinstance(norm, nn.BatchNorm1d) else PlacedNorm2d
+    placed = kind(
+        norm.num_features, norm.eps, norm.momentum, norm.affine, norm.track_running_stats, criterion=criterion,
+        **options,
+    )  # fmt: skip
+    like = next((t for t in [*norm.parameters(), *norm.buffers()] if t.is_floating_point()), torch.zeros(0))
+    placed.to(like).train(norm.training)
+    placed.load_state_dict(norm.state_dict())
+    for name, parameter in norm.named_parameters():
+        placed.get_parameter(name).requires_grad_(parameter.requires_grad)
+    return placed
 
 
 @contextmanager
