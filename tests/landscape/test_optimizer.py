@@ -259,6 +259,8 @@ def test_closures_groups_and_schedulers_are_refused_in_words():
     ):
         with pytest.raises(ss.InputError, match="no learning rate"):
             made()
+    with pytest.raises(ss.InputError, match="no learning rate"):
+        optimizer.param_groups[0]["lr"] = 0.1  # which nothing would read
     assert len(optimizer.param_groups) == 1
     optimizer.step(x, y)
 
