@@ -45,25 +45,23 @@ finding the ranges of units costs an eighth on top. A plane of as many tiles has
 
 ## Two workers
 
-The row of two workers counts CPU seconds on the longest way: those of the busier worker and of the process that
-splits, receives and joins. All rows above were measured on two quiet cores in one run, and there CPU and wall time
-agree: 1.75 times, so the aim of 1.8 is not quite reached (at a load of 9 it was 1.72). Of 23.0 s by one process, two
-spend 12.1 and 12.2, and the joining one 0.9:
+One pair of runs tells little: of four pairs on two quiet cores, in turn, the ratio of wall times was 1.58, 1.80, 1.85
+and 1.96, with the same work done in all; so the row has the median of five. What keeps it from two:
 
-- the parts together cost 6% more than the whole (24.3 s), a third of it by the split itself. One after the other in
-  one process (busy cores, one run) the nine parts take 2.4% more CPU time than the whole (26.7 s, not 26.0) and 25
-  parts 3.1%; what is left are two processes that share a cache and the way to memory. Of 249,209 tiles nine parts cost
-  9% less than the whole and 25 parts 20% less (three runs): compact parts have smaller bases than chunks of the whole,
-  which are as the tiles come;
-- 0.9 s here: 0.3 are joblib's polls, which grow with the wall time, 0.2 the bytes that its other threads receive, 0.1
-  the numbering of vertices, 0.1 the walls on seams, the rest copies;
+- two processes share a cache and the way to memory. One tiling of 249,209 tiles took 4.2 s alone, and 4.4 and 4.5
+  beside another one: whatever is done, about 1.9 is the most;
+- the parts together cost 2 to 3% more than the whole (nine parts one after the other in one process, 26.7 s, not 26.0;
+  25 parts 3.1%). Of 249,209 tiles nine parts cost 9% less than the whole and 25 parts 20% less (three runs): compact
+  parts have smaller bases than chunks of the whole, which are as the tiles come;
+- 0.5 to 0.9 s here: joblib's polls, which grow with the wall time, the bytes that its other threads receive, the
+  numbering of vertices, the walls on seams, copies; page faults are no part of it (an allocator that keeps its memory
+  made a quarter of them and gained 1%);
 - the workers end within 0.2 to 0.4 s of each other.
 
-Were the parts to cost nothing more, it would be 1.86. A loop of Python over windows of basis rows was a quarter of the
-time by one process and more in parts; it is compiled now. Chunks of half or a quarter of the size gained nothing that
-two runs could tell; of bases of at most 384 rows instead of 768 one run says the same, and 256 took a fifth more.
-joblib's ray backend gives results at the end only: tried once with ray 2.60 (259 MB installed), 402 tiles of a small
-network, the tiling of one process.
+Chunks of half or a quarter of the size gained nothing that two runs could tell; of bases of at most 384 rows instead of
+768 one run says the same, and 256 took a fifth more. Starting two workers costs about 10 CPU seconds, most of them for
+loading torch: below that one process is better. joblib's ray backend gives results at the end only: tried once with ray
+2.60 (259 MB installed), 402 tiles of a small network, the tiling of one process.
 
 ## Ten million tiles
 
