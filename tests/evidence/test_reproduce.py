@@ -52,7 +52,7 @@ def test_signs_of_markdown_in_a_claim_stay_in_their_cell() -> None:
     claim = {"text": "a | b_1 * `c`", "verdict": "holds", "measured": "$x$ < 1"}
     record = {"id": "x", "document": "survey", "size": "full", "seed": 3, "cpu_seconds": 1.0, "claims": [claim]}
     row = next(line for line in summary([record]).splitlines() if "**holds**" in line)
-    assert row == r"| `x` †, seed 3, 1 s | a \| b\_1 \* \`c\` | **holds** | \$x\$ \< 1 |"
+    assert row == r"| `x` †, seed 3, 1 s | 1. a \| b\_1 \* \`c\` | **holds** | \$x\$ \< 1 |"
 
 
 def test_page_shows_every_figure_and_verdict(folder: Path) -> None:
@@ -260,6 +260,8 @@ def test_the_rule_that_decides_is_the_same_everywhere() -> None:
     unknown = check(float("nan"))
     assert verdict(holds=[good]) == Verdict.HOLDS
     assert verdict(holds=[good, bad]) == Verdict.FAILS
+    with pytest.raises(ss.InputError, match="Nothing is asked"):
+        verdict(holds=[])
     assert verdict(holds=[bad], corrected=[good]) == Verdict.CORRECTED
     assert verdict(holds=[bad], corrected=[bad]) == Verdict.FAILS
     assert verdict(holds=[bad], fails=[good]) == Verdict.FAILS
@@ -355,7 +357,7 @@ def test_verdicts_of_another_seed_stand_beside_the_first_where_they_differ() -> 
         record("c", 0, "inconclusive"),
     ]
     table = summary(first, second)
-    verdicts = [line.split(" | ")[2] for line in table.splitlines() if re.search(r"\| claim \d", line)]
+    verdicts = [line.split(" | ")[2] for line in table.splitlines() if re.search(r"\| \d\. claim \d", line)]
     of_a = ["**holds**", "**holds**; again: does not hold", "**inconclusive**; again: holds"]
     assert verdicts == [*of_a, "**holds**", "**holds**"]
     words = " ".join(table.splitlines())

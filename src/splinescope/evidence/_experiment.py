@@ -142,6 +142,8 @@ def judged(
 def decided(text: str, checks: Sequence[Check]) -> Verdict:
     """The verdict on a claim by its checks, each with its role: the rule of `judged`."""
     holds, corrected, fails, needs = ([check for check in checks if check.role == role] for role in ROLES)
+    if not holds:
+        raise InputError(f"Nothing is asked of {text!r}: a claim needs checks by which it holds.")
     refuted = all(check.passed for check in fails) if fails else not any(math.isnan(check.value) for check in holds)
     if not all(check.passed for check in needs):
         return Verdict.INCONCLUSIVE

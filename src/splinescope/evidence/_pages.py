@@ -19,7 +19,8 @@ _SHARED = ("survey-fig9", "survey-lc-phases", "survey-bn-grokking", "survey-merg
 _ON_SHARED = (
     "**Not independent of each other:** `survey-fig9`, `survey-lc-phases` and, without batch norm,",
     "`survey-bn-grokking` look at the same five trainings, and the plain networks of `survey-merge-away` are these",
-    "trainings once more. What they say of local complexity on digits without batch norm counts once.",
+    "trainings once more. What they say of local complexity on digits without batch norm counts once. Networks of",
+    "`essay-fidelity` that are trained with 128 points are those of `essay-fidelity-laws`.",
 )
 
 _SIZES = {"quick": "quick size: it works, which judges nothing", "full": "full size"}
@@ -120,11 +121,12 @@ def summary(records: list[Record], beside: Iterable[Record] = ()) -> str:
     lines = [
         "# What was measured",
         "",
-        "Claims of the four documents that splinescope tests, and how they came out. Written by `make evidence`; a",
-        "verdict is that of the full size alone. The second part of this page says, for each claim by its number, what",
-        "had to lie where for it to hold, to hold as corrected, to be refuted or to be told at all, why the line is",
-        "there, and how far off it the numbers were: what would have changed the verdict. A claim that is neither",
-        "shown nor refuted is inconclusive. Times are of the CPU.",
+        "Claims of the four documents that splinescope tests, and some of our own (marked so), and how they came out.",
+        "Written by `make evidence`; a verdict is that of the full size alone. Whether a row is of the present source",
+        "is told by the files of its experiment, not by the rest of the package. The second part of this page says,",
+        "for each claim by its number, what had to lie where for it to hold, to hold as corrected, to be refuted or to",
+        "be told at all, why the line is there, and how far off it the numbers were: what would have changed the",
+        "verdict. A claim that is neither shown nor refuted is inconclusive. Times are of the CPU.",
         "",
     ]
     if old:
@@ -146,7 +148,7 @@ def summary(records: list[Record], beside: Iterable[Record] = ()) -> str:
                 other = again[r["id"]]["claims"][i]["verdict"] if r["id"] in again else c["verdict"]
                 verdict = f"**{c['verdict']}**" + ("" if other == c["verdict"] else f"; again: {other}")
                 note = _if_any(" *({})*", _cell(_note(r, i + 1)))
-                cells = (name, f"{_cell(c['text'])}{note}", verdict, _cell(c["measured"]))
+                cells = (name, f"{i + 1}. {_cell(c['text'])}{note}", verdict, _cell(c["measured"]))
                 lines.append(f"| {' | '.join(cells)} |")
         lines.append("")
     return "\n".join([*lines, *_lines_table(records)])

@@ -10,7 +10,7 @@ from torch import nn
 
 from ..representation import random_network, representation_geometry
 from ._data import digits
-from ._experiment import Check, Experiment, Outcome, Progress, Size, judged
+from ._experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
 from ._figures import subplots
 from ._intervals import interval
 from ._words import span
@@ -43,20 +43,26 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
         generator = torch.Generator().manual_seed(seed)
         accuracy = _train(_network(kind, depth, width, generator).float(), x, y, steps, generator)
         results[kind].append({"depth": depth, "ranks": ranks, "effective": effective, "accuracy": accuracy})
-    deepest = {kind: rows[-1] for kind, rows in results.items()}
+    numbers = {"results": results, "width": width, "steps": steps}
+    return Outcome(numbers, _claims(numbers))
+
+
+def _claims(numbers: dict[str, Any]) -> tuple[Claim, ...]:
+    width, steps = numbers["width"], numbers["steps"]
+    deepest = {kind: rows[-1] for kind, rows in numbers["results"].items()}
+    depth, seeds = (deepest["batch norm"]["depth"], len(deepest["batch norm"]["ranks"]))
     found = {kind: row["ranks"] for kind, row in deepest.items()}
     learnt = {kind: row["accuracy"] for kind, row in deepest.items()}
     keeps = min(found["batch norm"]) / max(found["He, no bias"])
     gain = np.subtract(found["He, no bias"], found["default, no bias"])
     spread = np.divide(deepest["He, no bias"]["effective"], deepest["default, no bias"]["effective"]) - 1
     biases = interval(np.log(found["default, no bias"]) - np.log(found["default, default bias"]))
+    alone = interval(np.log(found["He, default bias"]) - np.log(found["He, no bias"]))
     trained = min(learnt["batch norm"], learnt["He, no bias"])
-    return Outcome(
-        {"results": results, "width": width, "steps": steps},
-        (
+    return (
             judged(
                 "At depth, batch norm keeps the rank of a batch; plain ReLU layers lose it (Figure 2).",
-                f"rank of {width} digits at depth {depths[-1]}, tolerance 1e-2, {seeds} networks: "
+                f"rank of {width} digits at depth {depth}, tolerance 1e-2, {seeds} networks: "
                 + ", ".join(f"{kind} {span(r)}" for kind, r in found.items())
                 + "; effective rank: "
                 + ", ".join(f"{kind} {span(row['effective'])}" for kind, row in deepest.items()),
@@ -65,23 +71,27 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             ),
             judged(
                 "Default weights lose it most (Figure 2 compares default with He weights). Corrected: default biases "
-                "do; the scale of weights loses none, since without biases a ReLU network is positively homogeneous.",
-                f"depth {depths[-1]}, {seeds} networks, the same random numbers at both scales, no biases: ranks "
+                "at the default scale do, neither alone. Without biases the scale loses none, since a ReLU network is "
+                "positively homogeneous then; at He's scale default biases lose less than half.",
+                f"depth {depth}, {seeds} networks, the same random numbers at both scales, no biases: ranks "
                 f"differ by {np.abs(gain).max():.0f} at most, effective ranks by {np.abs(spread).max():.0e} of "
                 "themselves; log of the ratio of ranks, default weights without over with default biases, 95% interval "
-                f"{biases[0]:.2f} to {biases[1]:.2f}",
+                f"{biases[0]:.2f} to {biases[1]:.2f}; at He's scale, with over without, {alone[0]:.2f} to "
+                f"{alone[1]:.2f}",
                 holds=[Check("rank at He's scale minus rank at the default's, mean over networks", float(gain.mean()),
                              ">", 0.5, "the scale loses rank")],
                 corrected=[Check("largest difference of effective ranks, relative", float(np.abs(spread).max()), "<",
                                  1e-6, "equal but for rounding: a factor of each layer is one of the output"),
                            Check("largest difference of ranks", float(np.abs(gain).max()), "<", 0.5, "equal"),
                            Check("lower end of the interval, without over with default biases", biases[0], ">", 0.0,
-                                 "0 is no difference of the biases")],
+                                 "0 is no difference of the biases"),
+                           Check("lower end of the interval at He's scale, with over without", alone[0], ">",
+                                 -np.log(2), "biases alone lose less than half")],
             ),
             judged(
                 "Deep plain networks with default weights and biases do not train by SGD; with He weights or "
                 "batch norm they do (Figure 2; one network each).",
-                f"train accuracy at depth {depths[-1]} after {steps} steps: "
+                f"train accuracy at depth {depth} after {steps} steps: "
                 + ", ".join(f"{kind} {accuracy:.3f}" for kind, accuracy in learnt.items()),
                 holds=[
                     Check("least accuracy with He weights and batch norm", trained, ">", 0.8, "learnt: most are right"),
@@ -89,7 +99,6 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                           "not learnt: guessing is .1"),
                 ],
             ),
-        ),
     )  # fmt: skip
 
 
@@ -142,7 +151,8 @@ EXPERIMENT = Experiment(
         2: (
             "first one claim with batch norm's: holds; then default biases only had to lose some rank, then surely "
             "more than default weights can have lost, by networks of other random numbers: holds with correction "
-            "both times; now the same numbers are taken at both scales"
+            "both times; now the same numbers are taken at both scales, and biases at He's scale are told apart from "
+            "those at the default's"
         ),
     },
 )

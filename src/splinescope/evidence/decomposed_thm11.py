@@ -136,4 +136,7 @@ EXPERIMENT = Experiment(
     run,
     draw,
     place="Theorem 11",
+    changed={
+        1: "that depth 0 is left out was called a correction, which the theorem says itself: holds with correction"
+    },
 )

@@ -149,4 +149,7 @@ EXPERIMENT = Experiment(
     run,
     draw,
     place="Theorem 14",
+    changed={
+        4: "that equal images are excluded was called a correction, which the theorem says: holds with correction"
+    },
 )

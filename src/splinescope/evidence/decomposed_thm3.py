@@ -125,6 +125,9 @@ EXPERIMENT = Experiment(
     draw,
     place="Theorem 3 with equations (7a) and (7b); the example of the circle before it (claim 1)",
     changed={
-        3: ("that (7a) is the tighter was not checked: inconclusive, as no draw came to where the bounds begin"),
+        3: (
+            "0 draws of the tail were taken for keeping the bounds: holds; then inconclusive, as no draw came to where "
+            "they begin, with (7a) being the tighter not checked"
+        ),
     },
 )

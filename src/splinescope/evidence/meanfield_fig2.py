@@ -127,6 +127,7 @@ EXPERIMENT = Experiment(
     draw,
     place="Figure 2; section 4.2",
     changed={
+        2: "what section 4.2 assumes was called a correction: holds with correction",
         3: (
             "one network at first; when six were asked, a ratio above 5 was required of Gaussian weights too, missed "
             "by one draw and taken back; verdict of both: holds"

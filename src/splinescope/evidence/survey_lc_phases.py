@@ -185,4 +185,5 @@ EXPERIMENT = Experiment(
     run,
     draw,
     place="Figure 9; the part 'The dynamic geometry of learning' (claims 1 to 5)",
+    changed={5: "one weak attack, and the end against the least of the curve, which is never negative: inconclusive"},
 )

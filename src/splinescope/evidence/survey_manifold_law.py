@@ -246,5 +246,7 @@ EXPERIMENT = Experiment(
     changed={
         2: "could have held whatever the width of the interval of rho: does not hold",
         3: "could have held whatever the width of the interval of rho: inconclusive",
+        6: "by the p value alone at first, then by it and the width of the interval: inconclusive, then holds; with a "
+        "line of 0.05 for the p value instead of 0.01 inconclusive again",
     },
 )

@@ -28,6 +28,9 @@ Runs = dict[str, dict[str, list[dict[str, float]]]]
 NEAR = 0.15
 """What is near the data or the boundary of two moons, whose noise is 0.1."""
 
+UNITS = 300
+"""Folds of the networks on digits: three layers of 100 units."""
+
 LEVEL = 1 - 0.05 / len(SCHEMES)
 """Each scheme gets its share of 5%: the question is whether any of them helps."""
 
@@ -45,10 +48,14 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             for what, ratio in _where(settled(net, x, y), x).items():
                 places[kind][what].append(ratio)
     runs, folds = _on_digits(size, seed, progress)
+    numbers = {"places": places, "runs": runs, "folds": folds}
+    return Outcome(numbers, _claims(numbers))
+
+
+def _claims(numbers: dict[str, Any]) -> tuple[Claim, ...]:
+    places, runs, folds = (numbers[name] for name in ("places", "runs", "folds"))
     large, small, still, images = (runs[name] for name in ARMS)
-    return Outcome(
-        {"places": places, "runs": runs, "folds": folds},
-        (
+    return (
             _placement(places),
             _any_better("With some other placement a network trains faster than with batch norm (mean training loss "
                         "over the run, digits).", _gains(large, "loss", -1), "loss of batch norm minus that"),
@@ -57,9 +64,10 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             _any_better("With some other placement it generalises better from small batches (digits, batches of 8).",
                         _gains(small, "accuracy", 1), "test accuracy minus that of batch norm"),
             _census_at_boundary(folds),
-            _any_better("With some other placement folds are denser at the data than with batch norm, in all 64 "
-                        "inputs, after training (digits, batches of 128).", _log_ratios(folds, "data"),
-                        "logarithm of the folds near training points over those elsewhere, minus that of batch norm"),
+            _any_better("With some other placement more folds are near the data than with batch norm, in all 64 "
+                        "inputs, after training (digits, batches of 128; by the linearised distance, an estimate).",
+                        _log_folds(folds, "data"),
+                        "logarithm of the folds near training points, minus that of batch norm"),
             _any_better("Placed once at the start and frozen, folds by some other criterion train faster than by batch "
                         "norm's, placed once and frozen too (mean training loss over the run, digits).",
                         _gains(still, "loss", -1), "loss of batch norm's minus that"),
@@ -69,7 +77,6 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                         "loss of batch norm minus that"),
             _any_better("A convolutional network generalises better with some other placement (digits as images).",
                         _gains(images, "accuracy", 1), "test accuracy minus that of batch norm"),
-        ),
     )  # fmt: skip
 
 
@@ -129,6 +136,12 @@ def _log_ratios(folds: dict[str, list[dict[str, float]]], what: str) -> dict[str
     return {kind: logs[kind] - logs["mean"] for kind in SCHEMES}
 
 
+def _log_folds(folds: dict[str, list[dict[str, float]]], what: str) -> dict[str, np.ndarray]:
+    """Folds somewhere against batch norm's, as logarithms: `[seeds]` by scheme."""
+    logs = {kind: np.log([one[what] for one in found]) for kind, found in folds.items()}
+    return {kind: logs[kind] - logs["mean"] for kind in SCHEMES}
+
+
 def _any_better(text: str, gains: dict[str, np.ndarray], what: str) -> Claim:
     ends = {kind: interval(values, LEVEL) for kind, values in gains.items()}
     return judged(
@@ -152,7 +165,8 @@ def _placement(places: dict[str, dict[str, list[float]]]) -> Claim:
     )
     return judged(
         "A norm can be given another wish: placed by the points next to the decision boundary, folds are denser there "
-        "than with batch norm, after training. (Survey, batch norm and its total least squares: an open question.)",
+        "than with batch norm, after training (refuted if by less than 5%). (Survey, batch norm and its total least "
+        "squares: an open question.)",
         f"density of folds near the boundary and near the data over that of the window, two moons, {len(logs['gap'])} "
         f"seeds: {words}; weighted over batch norm at the boundary {np.exp(logs['weighted'].mean()):.3f}, 95% interval "
         f"{np.exp(low):.3f} to {np.exp(high):.3f}",
@@ -167,13 +181,15 @@ def _placement(places: dict[str, dict[str, list[float]]]) -> Claim:
 def _census_at_boundary(folds: dict[str, list[dict[str, float]]]) -> Claim:
     """As `_placement`, in all dimensions of digits."""
     low, high = ratio_interval(np.exp(_log_ratios(folds, "boundary")["weighted"]))
+    share = float(np.mean([one["boundary"] for one in folds["mean"]])) / UNITS
     words = "; ".join(
         f"{kind} " + ", ".join(f"{np.mean([one[name] for one in found]):.2f}" for name in found[0])
         for kind, found in folds.items()
     )
     return judged(
         "Placed by the points next to the decision boundary, folds are denser there than with batch norm, after "
-        "training, in all 64 inputs of digits. (Survey, batch norm and its total least squares: an open question.)",
+        "training, in all 64 inputs of digits (refuted if by less than 5%; by the linearised distance, an estimate). "
+        "(Survey, batch norm and its total least squares: an open question.)",
         f"folds within half the spacing of the training points, at {', '.join(folds['mean'][0])}, "
         f"{len(folds['mean'])} seeds: {words}; at the boundary over elsewhere, "
         f"weighted over batch norm, 95% interval {low:.3f} to {high:.3f}",
@@ -182,7 +198,9 @@ def _census_at_boundary(folds: dict[str, list[dict[str, float]]]) -> Claim:
             Check("upper end of the ratio", high, "<", 1.05, "less than 5% denser is no use"),
             Check("lower end of the ratio", low, "<", 1.0, "no gain is sure"),
         ],
-    )
+        needs=[Check("share of all folds that count at the boundary with batch norm", share, "<", 0.5,
+                     "where nearly all count already none can come")],
+    )  # fmt: skip
 
 
 def _once(live: dict[str, list[dict[str, float]]], still: dict[str, list[dict[str, float]]]) -> Claim:
@@ -243,4 +261,10 @@ EXPERIMENT = Experiment(
     run,
     draw,
     place="the part on batch norm, after equation (8): an open question",
+    changed={
+        5: "nearly all folds count at the boundary, so that none could come; judged without asking for that before: "
+        "does not hold",
+        6: "folds near the data over those elsewhere were judged before, which quantiles raise by having fewer "
+        "elsewhere: holds",
+    },
 )

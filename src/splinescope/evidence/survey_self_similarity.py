@@ -355,5 +355,7 @@ EXPERIMENT = Experiment(
             "now the claim is about own against unrelated folds, by the same lines of four kinds at first, of five "
             "since: holds both times"
         ),
+        7: "by a line of 0.1, which nothing that was tried crosses: holds",
+        8: "by a line of 0.1, which nothing that was tried crosses: holds",
     },
 )
