@@ -258,7 +258,7 @@ def test_a_light_copy_shares_what_a_deep_copy_shares():
     assert _light_copy(Deep(), False) is None
 
 
-def test_a_module_that_is_as_it_was_runs_once_and_its_program_on_the_given_rows_alone(monkeypatch):
+def test_a_module_that_is_as_it_was_runs_once_and_its_program_once_for_the_same_rows(monkeypatch):
     """The module on two random rows and those given; on every size that was compared too (a single row twice), if its
     code asks how many rows there are."""
     rows: list[int] = []
@@ -281,6 +281,10 @@ def test_a_module_that_is_as_it_was_runs_once_and_its_program_on_the_given_rows_
         ss.trace(model, torch.zeros(1, 3))
         rows.clear(), ran.clear()
         monkeypatch.setattr(Program, "forward", lambda self, x: ran.append(len(x)) or forward(self, x))
-        ss.trace(model, torch.randn(5, 3))
+        x = torch.randn(5, 3)
+        ss.trace(model, x)
         assert rows == expected
-        assert ran == [5]
+        assert ran == expected[-1:]
+        ss.trace(model, x)  # as it was, on the same rows
+        assert rows == 2 * expected
+        assert ran == expected[-1:]

@@ -63,11 +63,10 @@ def difference(
     """
     generator = torch.Generator().manual_seed(3)
     x = torch.randn(3, *program.input_shape, generator=generator, dtype=torch.float64)[: 3 if sizes else 2]
-    given = _few(like)
-    finished = finish(torch.cat([_outputs(program, x.to(like.dtype)), _run_program(program, given)]))
+    x = torch.cat([x.to(like.dtype), _few(like)])
+    finished = finish(_outputs(program, x))
     if finished is None:
         return None
-    x = torch.cat([x.to(like.dtype), given])
     for rows in (*sizes, len(x)):
         these = torch.arange(rows) % len(x)
         gap = _gap(model, x[these], finished[these], like, output)
@@ -90,21 +89,17 @@ _MOST_GIVEN = 8
 _GIVEN_NUMBERS = 2**18
 
 
-def _run_program(program: Program, x: Tensor) -> Tensor:
-    with torch.no_grad():
-        return program.forward(x.double())
-
-
 def _outputs(program: Program, x: Tensor) -> Tensor:
-    """The program on rows that are always the same, kept with it: as many as were asked for, or more."""
+    """The program on some rows; those of the last call are kept with it, for the next one on the same slice."""
     known = _KNOWN.get(program)
-    if known is None or known[0] != x.dtype or len(known[1]) < len(x):
-        known = _KNOWN[program] = x.dtype, _run_program(program, x)
-    return known[1][: len(x)]
+    if known is None or known[0].dtype != x.dtype or not torch.equal(known[0], x):
+        with torch.no_grad():
+            known = _KNOWN[program] = x, program.forward(x.double())
+    return known[1]
 
 
-_KNOWN: weakref.WeakKeyDictionary[Program, tuple[torch.dtype, Tensor]] = weakref.WeakKeyDictionary()
-"""Of a program that is still in use, the dtype that the rows were rounded to and its outputs on them."""
+_KNOWN: weakref.WeakKeyDictionary[Program, tuple[Tensor, Tensor]] = weakref.WeakKeyDictionary()
+"""Of a program that is still in use, the rows that it was compared on last and its outputs on them."""
 
 
 def batch_sizes(program: Program, turns: Sequence[Turn]) -> list[int]:
