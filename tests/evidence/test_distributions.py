@@ -19,7 +19,8 @@ def test_the_distance_is_that_of_the_two_sample_test() -> None:
 
 
 @pytest.mark.parametrize(
-    ("depths", "verdict"), [(0.05, Verdict.HOLDS), (0.6, Verdict.FAILS), (np.nan, Verdict.INCONCLUSIVE)]
+    ("depths", "verdict"),
+    [(0.03, Verdict.HOLDS), (0.06, Verdict.INCONCLUSIVE), (0.1, Verdict.FAILS), (np.nan, Verdict.INCONCLUSIVE)],
 )
 def test_depths_are_alike_if_they_differ_as_two_networks_do(depths: float, verdict: Verdict) -> None:
     rng = np.random.default_rng(1)
