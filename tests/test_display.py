@@ -208,6 +208,9 @@ def test_summaries_of_a_tiling_add_up(made):
     assert f"{len(graph.degrees)} tiles share {len(graph.edges)} borders" in graph.summary()
 
 
+BELOW_TWO = ss.evidence.Check("a", 1.0, "<", 2.0, "so much is asked")
+
+
 def tools(tmp_path) -> dict[str, object]:
     """What a user holds in hand besides results: parts of them, measures, networks, monitors, samplers."""
     from splinescope import generative, meanfield
@@ -231,7 +234,7 @@ def tools(tmp_path) -> dict[str, object]:
         "data": meanfield.Data.of(x, x[:, 0], centre="centre"), "population": ss.meanfield.GaussianInputs(covariance),
         "manifold": ss.meanfield.Manifold(covariance), "box": generative.Box(2), "sphere": generative.Sphere(2),
         "merging": ss.normalization.MergeAway(nn.Sequential(nn.BatchNorm1d(2)), lambda: None, at=3),
-        "outcome": ss.evidence.Outcome({"a": 1}, (ss.evidence.judged("a < 2", "a = 1", holds=()),)),
+        "outcome": ss.evidence.Outcome({"a": 1}, (ss.evidence.judged("a < 2", "a = 1", holds=[BELOW_TWO]),)),
     }  # fmt: skip
 
 
