@@ -6,14 +6,17 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import io
 import os
 import pickle
+import threading
+import time
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Any, TypeVar
 from zipfile import BadZipFile
@@ -102,7 +105,10 @@ def _started(
     if backend is not None:
         results: Any = on_dask(backend, work, items, chosen, alone=attempt == 2)
     else:
-        calls = (joblib.delayed(_numbered)(work, i, items[i]) for i in chosen)
+        stopped = threading.Event()
+        calls = (
+            joblib.delayed(_numbered)(work, i, items[i]) for i in takewhile(lambda _: not stopped.is_set(), chosen)
+        )
         try:
             parallel = joblib.Parallel(n_jobs=workers, return_as="generator_unordered")
         except ValueError:  # the backend's
@@ -112,9 +118,17 @@ def _started(
         yield results
     finally:
         if isinstance(results, Generator):
+            if backend is None and inspect.getgeneratorstate(results) != inspect.GEN_CLOSED:
+                # loky's thread ends with a KeyError that everybody sees if it is told to kill its workers between
+                # the moment it was given a call and the moment it passes that on: no more calls, and time to pass on.
+                stopped.set()
+                time.sleep(_TIME_TO_PASS_ON)
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", message=".*tasks.*(not used|cancelled)")
                 results.close()
+
+
+_TIME_TO_PASS_ON = 0.1
 
 
 def call_each(

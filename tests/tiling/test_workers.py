@@ -6,6 +6,8 @@ import contextlib
 import re
 import resource
 import sys
+import threading
+import time
 import warnings
 from collections.abc import Iterator
 from concurrent.futures.process import BrokenProcessPool
@@ -209,7 +211,18 @@ def test_a_folder_that_is_none_is_refused_by_its_name(network: ss.SplineNetwork,
             ss.tiling.tessellate_each(network, [SQUARE], workers=2, folder=folder)
 
 
-def test_work_that_is_given_up_is_cancelled_without_a_word(tmp_path: Path) -> None:
+def test_work_that_is_given_up_is_cancelled_without_a_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does loky's thread end with an error if a call that it was just given is taken back at once."""
+    from joblib.externals.loky.process_executor import _ExecutorManagerThread as Manager
+
+    take, died = Manager.process_result_item, []
+
+    def take_slowly(self: Any, item: Any) -> None:
+        take(self, item)
+        time.sleep(0.03)  # as on a busy machine: the next call is given by now, and not passed on yet
+
+    monkeypatch.setattr(Manager, "process_result_item", take_slowly)
+    monkeypatch.setattr(threading, "excepthook", lambda ended: died.append(ended.exc_value))
     mark = str(tmp_path / "there")
     Path(mark).touch()
     with warnings.catch_warnings():
@@ -217,6 +230,9 @@ def test_work_that_is_given_up_is_cancelled_without_a_word(tmp_path: Path) -> No
         results = _parallel.share(dying.once, [(i, mark) for i in range(40)], [str(i) for i in range(40)], workers=2)
         next(results)
         results.close()
+    assert not died
+    again = _parallel.share(dying.once, [(i, mark) for i in range(2)], ["0", "1"], workers=2)
+    assert sorted(i for i, _ in again) == [0, 1], "the pool works on"
 
 
 def test_a_worker_that_dies_is_tried_once_more_then_named(tmp_path: Path) -> None:
