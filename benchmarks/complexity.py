@@ -158,7 +158,8 @@ def main() -> None:
                 f"10,000 points on the MLP 784-200x4-10: {seconds} s, peak memory grows by {grown} MB.",
                 "",
                 "Training monitor, 200 points at 19 log-spaced steps of 600 of batch 200: "
-                f"{monitor_share(None)}; with `budget=0.05`: {monitor_share(0.05)}.",
+                f"{monitor_share(None)}; with `budget=0.05`, whose first ten are made on credit: "
+                f"{monitor_share(0.05)}.",
                 "",
             ]
         ),
