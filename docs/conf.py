@@ -51,7 +51,7 @@ if (
 ):  # scripts named plot_real_* show networks that other people trained; without them they are left out
     os.environ["SPLINESCOPE_TEST_DATA"] = str(_NETWORKS)
 sphinx_gallery_conf = {
-    "ignore_pattern": r"__init__\.py" if _NETWORKS.is_dir() else r"__init__\.py|/plot_real_",
+    "ignore_pattern": r"__init__\.py" if _NETWORKS.is_dir() else r"__init__\.py|^plot_real_",  # asked of the bare name
     "examples_dirs": [str(_EXAMPLES / topic) for topic in _TOPICS],
     "gallery_dirs": [f"gallery/{topic}" for topic in _TOPICS],
     "filename_pattern": r"/plot_",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import runpy
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,19 @@ SCRIPTS = sorted(EXAMPLES.glob("*/plot_*.py"))
 def test_every_part_has_a_script() -> None:
     parts = {path.name for path in EXAMPLES.iterdir() if path.is_dir() and not path.name.startswith("_")}
     assert {script.parent.name for script in SCRIPTS} == parts
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_the_docs_leave_out_the_scripts_whose_networks_are_not_there(
+    there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPLINESCOPE_TEST_DATA", str(tmp_path if there else tmp_path / "none"))
+    monkeypatch.setattr(sys, "path", list(sys.path))  # which a configuration changes
+    settings = runpy.run_path(str(EXAMPLES.parent / "docs" / "conf.py"))["sphinx_gallery_conf"]
+    shown = {script.name for script in SCRIPTS if not re.search(settings["ignore_pattern"], script.name)}
+    real_ones = {script.name for script in SCRIPTS if script.name.startswith("plot_real_")}
+    assert real_ones
+    assert shown == {script.name for script in SCRIPTS} - (set() if there else real_ones)
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: f"{path.parent.name}/{path.stem}")
