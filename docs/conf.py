@@ -1,8 +1,10 @@
 """Sphinx configuration: everything is built offline, warnings are errors (`make docs`)."""
 
 import os
+import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 
@@ -46,12 +48,13 @@ suppress_warnings = ["config.cache"]  # sphinx-gallery's settings hold functions
 _EXAMPLES = Path(__file__).parent.parent / "examples"
 _TOPICS = sorted(path.parent.name for path in _EXAMPLES.glob("*/README.rst"))
 _NETWORKS = Path(os.environ.get("SPLINESCOPE_TEST_DATA", _EXAMPLES.parents[1] / "shared" / "data"))
-if (
-    _NETWORKS.is_dir()
-):  # scripts named plot_real_* show networks that other people trained; without them they are left out
+if _NETWORKS.is_dir():
     os.environ["SPLINESCOPE_TEST_DATA"] = str(_NETWORKS)
+    _LEFT_OUT = r"^__init__\.py"
+else:  # scripts named plot_real_* show networks that other people trained
+    _LEFT_OUT = r"^(__init__\.py|plot_real_)"
 sphinx_gallery_conf = {
-    "ignore_pattern": r"__init__\.py" if _NETWORKS.is_dir() else r"__init__\.py|^plot_real_",  # asked of the bare name
+    "ignore_pattern": _LEFT_OUT,
     "examples_dirs": [str(_EXAMPLES / topic) for topic in _TOPICS],
     "gallery_dirs": [f"gallery/{topic}" for topic in _TOPICS],
     "filename_pattern": r"/plot_",
@@ -62,3 +65,20 @@ sphinx_gallery_conf = {
     "min_reported_time": 1e9,
     "write_computation_times": False,
 }
+
+
+def name_shown_scripts(app: object, page: str, source: list[str]) -> None:
+    """The page of the gallery asks for all scripts of a topic: those that are left out have no picture to show."""
+    if page == "gallery":
+        source[0] = re.sub(r"\.\./examples/(\w+)/plot_\*\.py", _shown_scripts, source[0])
+
+
+def _shown_scripts(topic: re.Match[str]) -> str:
+    names = sorted(
+        path.name for path in (_EXAMPLES / topic[1]).glob("plot_*.py") if not re.search(_LEFT_OUT, path.name)
+    )
+    return " ".join(f"../examples/{topic[1]}/{name}" for name in names)
+
+
+def setup(app: Any) -> None:
+    app.connect("source-read", name_shown_scripts)

@@ -27,11 +27,15 @@ def test_the_docs_leave_out_the_scripts_whose_networks_are_not_there(
 ) -> None:
     monkeypatch.setenv("SPLINESCOPE_TEST_DATA", str(tmp_path if there else tmp_path / "none"))
     monkeypatch.setattr(sys, "path", list(sys.path))  # which a configuration changes
-    settings = runpy.run_path(str(EXAMPLES.parent / "docs" / "conf.py"))["sphinx_gallery_conf"]
-    shown = {script.name for script in SCRIPTS if not re.search(settings["ignore_pattern"], script.name)}
-    real_ones = {script.name for script in SCRIPTS if script.name.startswith("plot_real_")}
+    settings = runpy.run_path(str(EXAMPLES.parent / "docs" / "conf.py"))
+    left_out = settings["sphinx_gallery_conf"]["ignore_pattern"]
+    shown = {script for script in SCRIPTS if not re.search(left_out, script.name)}
+    real_ones = {script for script in SCRIPTS if script.name.startswith("plot_real_")}
     assert real_ones
-    assert shown == {script.name for script in SCRIPTS} - (set() if there else real_ones)
+    assert shown == set(SCRIPTS) - (set() if there else real_ones)
+    page = [(EXAMPLES.parent / "docs" / "gallery.md").read_text(encoding="utf-8")]
+    settings["name_shown_scripts"](None, "gallery", page)
+    assert set(re.findall(r"\.\./examples/(\S+)", page[0])) == {f"{each.parent.name}/{each.name}" for each in shown}
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: f"{path.parent.name}/{path.stem}")
