@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import copy
+import functools
+import types
 
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 import splinescope as ss
@@ -126,7 +129,7 @@ def test_limits_hold_for_covers_too_and_what_was_finished_is_kept(net: nn.Sequen
 
 
 def test_a_slice_of_another_space_is_refused(net: nn.Sequential) -> None:
-    with pytest.raises(ss.InputError, match="input space"):
+    with pytest.raises(ss.InputError, match="does not take the slice's inputs"):
         ss.tiling.Retiler(net, SQUARE).tile(ss.Slice.axes([0.0, 0.0, 0.0], (0, 1), -1.0, 1.0))
     with pytest.raises(ss.InputError, match="view must be a Slice"):
         ss.tiling.Retiler(net, "square")  # type: ignore[arg-type]
@@ -163,6 +166,42 @@ def test_a_changed_module_is_read_anew_and_refused_where_tessellate_refuses_it(n
     for again in (retiler.tile, retiler.cover):
         with pytest.raises(ss.UnsupportedModelError, match="eval"):
             again()
+
+
+class Hidden(nn.Module):
+    """Its second layer is in a list that torch does not know, its slope in a function, its scale in another module."""
+
+    settings = types.ModuleType("settings")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.blocks = nn.Linear(2, 8), [nn.Linear(8, 2)]
+        self.bend = functools.partial(F.leaky_relu, negative_slope=0.1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.blocks[0](self.bend(self.first(x) - self.settings.scale))
+
+
+def test_a_change_that_no_structure_shows_is_seen_as_tessellate_sees_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Hidden.settings, "scale", 0.0, raising=False)
+    torch.manual_seed(0)
+    module = Hidden().double().eval()
+    module.blocks[0].double()
+    retiler = ss.tiling.Retiler(module, SQUARE)
+
+    def follows() -> None:
+        tiling = retiler.tile()
+        outputs = module(torch.tensor(SQUARE.inputs(tiling.vertices))).detach().numpy()
+        np.testing.assert_allclose(outputs, tiling.values, atol=1e-12)
+
+    follows()
+    with torch.no_grad():
+        module.blocks[0].weight.mul_(3)
+    follows()
+    module.bend.keywords["negative_slope"] = -0.9
+    follows()
+    monkeypatch.setattr(Hidden.settings, "scale", 0.5)
+    follows()
 
 
 @pytest.mark.parametrize("bad", [{"threads": 0}, {"max_tiles": -1}, {"rtol": 5}, {"time_limit": -1.0}])

@@ -12,7 +12,6 @@ from .._display import Shown
 from .._errors import InputError, LimitReached
 from .._threads import one_torch_thread
 from ..network import SplineNetwork
-from ..network.cache import structure
 from ._grid import Grid
 from ._parts import closed_seams
 from .slice import Slice
@@ -23,9 +22,9 @@ from .tiling import Tiling
 class Retiler(Shown):
     """Tiles one network repeatedly: for an animation of training, or a window that is moved by hand.
 
-    The module is read once, and again if its structure, mode or attributes have changed; every `tile` reads its
-    parameters as they are at that moment and reuses whatever does not depend on what has changed. The tilings are
-    those of `tessellate`, bit for bit.
+    The module is read once, and again if more than its parameters has changed; every `tile` reads its parameters as
+    they are at that moment and reuses whatever does not depend on what has changed. The tilings are those of
+    `tessellate`, bit for bit.
 
     Args:
         model: A torch module (in eval mode if it has batch norm or dropout), or the result of `trace` or `load`.
@@ -33,7 +32,8 @@ class Retiler(Shown):
         tolerance, rtol, max_tiles, time_limit, threads: As in `tessellate`; one thread by default, which is best for
             tilings that take a few milliseconds.
 
-    Cost of a tiling: about a millisecond, plus one or two microseconds per tile of a small network.
+    Cost of a tiling: about three milliseconds, half of them to compare the module with what was read, plus one or two
+    microseconds per tile of a small network.
 
     Example:
         >>> import torch, splinescope as ss
@@ -60,9 +60,13 @@ class Retiler(Shown):
     ) -> None:
         check_arguments(view, rtol, max_tiles, time_limit, threads, CHUNK_BYTES, "auto")
         self.view = view
-        self._module = None if isinstance(model, SplineNetwork) else model
+        self._module: nn.Module | None = None
         self._smooth = tolerance is not None
-        self._read(model)
+        if isinstance(model, SplineNetwork):
+            self.network = model
+        else:
+            self._module = model
+            self._follow(view)
         self._grid: Grid | None = None
         self._options: dict[str, Any] = {
             "tolerance": tolerance, "rtol": rtol, "max_tiles": max_tiles, "time_limit": time_limit, "threads": threads,
@@ -75,17 +79,10 @@ class Retiler(Shown):
         """What is tiled, and where."""
         return f"Tiles anew when asked, .tile(): {self.network.summary()}\n{self.view.summary()}"
 
-    def _read(self, model: nn.Module | SplineNetwork) -> None:
-        if isinstance(model, SplineNetwork):
-            self.network = model
-            return
-        self.network = traced(model, self.view, smooth=self._smooth)
-        self._structure = structure(model)
-
-    def _follow(self) -> None:
-        """Read the module anew if more than its parameters has changed."""
-        if self._module is not None and structure(self._module) != self._structure:
-            self._read(self._module)
+    def _follow(self, view: Slice) -> None:
+        """Read the module anew if more than its parameters has changed, which `tessellate` would see too."""
+        if self._module is not None:
+            self.network = traced(self._module, view, smooth=self._smooth)
 
     def tile(self, view: Slice | None = None) -> Tiling:
         """The tiling of the network as it is now, on `view` (default: the view given at the start).
@@ -93,8 +90,9 @@ class Retiler(Shown):
         Raises:
             LimitReached: With `.partial`, as `tessellate` does.
         """
-        self._follow()
-        return tessellate(self.network, self.view if view is None else view, progress=False, **self._options)
+        view = self.view if view is None else view
+        self._follow(view)
+        return tessellate(self.network, view, progress=False, **self._options)
 
     def cover(self, view: Slice | None = None) -> Tiling:
         """The tiling of a rectangle that holds `view`, another window of the same plane, from parts that are kept.
@@ -116,7 +114,7 @@ class Retiler(Shown):
             raise InputError("view must be a window of the Retiler's own plane: the same origin and 2-D basis.")
         if self._options["tolerance"] is not None:
             raise InputError("cover holds for piecewise-affine networks; within a tolerance, use tile.")
-        self._follow()
+        self._follow(view)
         network, program = checked_network(self.network, plane, False)
         with one_torch_thread(), torch.no_grad():
             if self._grid is None or self._grid.program is not program:
