@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 import splinescope as ss
 from splinescope.network.program import Fold, Program, Seal
-from splinescope.tiling import _cost, _engine, _factored, _plan
+from splinescope.tiling import _cost, _crossing, _engine, _factored, _plan
 from splinescope.tiling._factored import touching_units
 from tests import cases
 
@@ -239,6 +239,23 @@ def test_a_basis_keeps_to_the_memory_of_its_chunk(monkeypatch: pytest.MonkeyPatc
         most = _engine._BASIS_SHARE * chunk_bytes
         assert (after <= np.maximum(most, before + _factored._FEWEST_NEW * row)).all()
         assert after.max() > 0.5 * most, "and uses it"
+
+
+def test_rows_that_start_at_a_wide_fold_are_made_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One-hot rows of a million units, for all units that bend, would take gigabytes; their images may be narrow."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(2, 60), nn.ReLU(), nn.Linear(60, 5), nn.ReLU(), nn.Linear(5, 1)).double()
+    view = ss.Slice.axes([0.0, 0.0], (0, 1), -2.0, 2.0)
+    whole, made, units = ss.tessellate(model, view, rows="factored"), [], _crossing.units
+
+    def watched(elements, amounts, shape):
+        made.append(8 * len(elements) * shape[0])
+        return units(elements, amounts, shape)
+
+    monkeypatch.setattr(_crossing, "units", watched)
+    monkeypatch.setattr(_crossing, "_BORN_BYTES", 7 * 8 * 60)
+    assert_same_tiles(whole, ss.tessellate(model, view, rows="factored"))
+    assert max(made) == 7 * 8 * 60
 
 
 def test_rows_of_a_part_are_taken_about_its_own_centre_and_stay_as_they_were() -> None:

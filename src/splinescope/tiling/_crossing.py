@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -17,6 +18,9 @@ from ._segments import CUTS, Segment
 _SCALE = 2.0**40  # linear parts are (f(scale x) - f(0)) / scale: the constants of f cost no digits
 _NUMBERS_TOGETHER = 1 << 20  # in the widest value of a block of rows: what caches hold
 _ROWS_TOGETHER = 32
+_BORN_BYTES = (
+    1 << 27
+)  # of rows that start at a fold, whole and nearly all zeros, before the segment makes them narrower
 
 Values = dict[str, Patches | None]
 
@@ -44,10 +48,13 @@ def crossed_basis(before: Segment, segment: Segment, basis: Basis, positive: np.
         if before.next_fold is not None and before.next_fold.at is None:  # rows of cuts are flat
             values = {name: _shaped(rows, before.shapes[name]) for name, rows in values.items()}
         groups.append(_through(segment, values, group.count, bend))
-    if len(mixed):
-        values = dict.fromkeys((name for name, _ in before.stored))
-        born: Values = {**values, fold.output: units(fold.elements[mixed], fold.gains[mixed], fold.site.shape)}
-        groups.append(_through(segment, born, len(mixed), None))
+    values = dict.fromkeys(name for name, _ in before.stored)
+    windows = len(fold.site.shape) == 3  # a unit of an image starts as a pixel
+    together = len(mixed) if windows else max(1, _BORN_BYTES // (8 * math.prod(fold.site.shape)))
+    for start in range(0, len(mixed), max(1, together)):
+        some = mixed[start : start + together]
+        born: Values = {**values, fold.output: units(fold.elements[some], fold.gains[some], fold.site.shape)}
+        groups.append(_through(segment, born, len(some), None))
     return Basis(_first_row(segment, first), with_fewer_groups(groups))
 
 
