@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache, partial, wraps
 from pathlib import Path
 from typing import Any
 
 import numba
 from numba.core.caching import FunctionCache
 from numba.core.runtime import rtsys
+
+from ._interrupt import held_back
 
 
 @cache
@@ -44,6 +46,17 @@ class _FolderCache(FunctionCache):
             return self._load_overload(signature, target)
 
 
+def _uninterrupted(compiling: Callable[..., Any]) -> Callable[..., Any]:
+    """Ctrl-C waits for a kernel that is being compiled: LLVM calls back into Python, where it would be lost."""
+
+    @wraps(compiling)
+    def compile_whole(*arguments: Any, **options: Any) -> Any:
+        with held_back():
+            return compiling(*arguments, **options)
+
+    return compile_whole
+
+
 def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """`numba.njit` with these options, without the interpreter's lock, cached on disk: `@jit` or `@jit(inline=...)`."""
     if function is None:
@@ -51,6 +64,7 @@ def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     compiled: Any = numba.njit(nogil=True, **options)(function)
     if compiled is not function:  # NUMBA_DISABLE_JIT gives the function itself, to be run step by step
         compiled._cache = _FolderCache(function)
+        compiled.compile = _uninterrupted(compiled.compile)
     return compiled
 
 

@@ -17,6 +17,8 @@ def check_writable(path: str | os.PathLike[str]) -> Path:
         target = Path(path)
     except TypeError as error:
         raise InputError(f"path must be a file name, got {type(path).__name__}.") from error
+    if not os.fspath(path):
+        raise InputError("path must be a file name, got ''.")
     if target.is_dir():
         raise InputError(f"{target} cannot be written: it is a folder.")
     if not target.parent.is_dir():
@@ -30,6 +32,8 @@ def check_folder(folder: str | os.PathLike[str]) -> Path:
         place = Path(folder)
     except TypeError as error:
         raise InputError(f"folder must be the name of a folder, got {type(folder).__name__}.") from error
+    if not os.fspath(folder):
+        raise InputError("folder must be the name of a folder, got ''; '.' is the current one.")
     try:
         place.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Ctrl-C on the command line: one line and exit code 130, whenever it comes.
+"""Ctrl-C on the command line: one line and exit code 130, whenever it comes; and where it must wait.
 
 While a verb is at work Ctrl-C is an exception, so that the verb can put its things away. Before and after there is
 nothing to put away, and an exception that is raised where nobody can catch it (in a destructor, in a callback) is lost:
@@ -12,6 +12,7 @@ import atexit
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -39,6 +40,23 @@ def at_work() -> Iterator[None]:
         yield
     finally:
         _at_work = False
+
+
+@contextmanager
+def held_back() -> Iterator[None]:
+    """Ctrl-C waits for the end of the block: where an exception would be raised in a callback, and be lost."""
+    answer = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(answer):
+        yield
+        return
+    came: list[tuple[int, FrameType | None]] = []
+    signal.signal(signal.SIGINT, lambda number, frame: came.append((number, frame)))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, answer)
+        if came:
+            answer(*came[0])
 
 
 def _answer(number: int, frame: FrameType | None) -> None:

@@ -25,7 +25,7 @@ import numpy as np
 
 from ._checks import check_whole, require
 from ._cluster import dask_backend, on_dask
-from ._errors import FileFormatError, SplinescopeError
+from ._errors import FileFormatError, InputError, SplinescopeError
 from ._files import check_folder, replacing
 
 Arrays = dict[str, np.ndarray]
@@ -60,9 +60,9 @@ def share(
         is_finished: Which results may be kept there.
 
     Raises:
-        SplinescopeError: A worker died twice, or the folder cannot be written; what is not done is named.
-        InputError: The folder is none and cannot be made.
-        FileFormatError: A file in the folder is damaged.
+        SplinescopeError: A worker died twice, or the folder is full; what is not done is named.
+        InputError: The folder is none and cannot be made, or cannot be written to.
+        FileFormatError: A file in the folder is damaged, or another's under its name.
         Exception: What `work` itself raises.
     """
     joblib = require("joblib", "parallel")
@@ -78,6 +78,8 @@ def share(
         left = [i for i in range(len(items)) if i not in done]
         if not left:
             return
+        if place is not None and not os.access(place, os.W_OK):
+            raise InputError(f"folder must be one that can be written to, which {str(place)!r} cannot.")
         try:
             with _started(joblib, work, items, left, workers, attempt) as results:
                 for i, result in results:
@@ -106,6 +108,9 @@ def _started(
         results: Any = on_dask(backend, work, items, chosen, alone=attempt == 2)
     else:
         stopped = threading.Event()
+        # A process that gets nothing to do takes its time to start all the same; but of one joblib makes this one, and
+        # work that kills its process must not kill it.
+        workers = min(workers, max(2, len(chosen)))
         calls = (
             joblib.delayed(_numbered)(work, i, items[i]) for i in takewhile(lambda _: not stopped.is_set(), chosen)
         )
@@ -181,7 +186,13 @@ def packed(value: Any) -> np.ndarray:
     """Anything that cloudpickle takes (modules, functions of a notebook) as bytes that travel by shared memory."""
     cloudpickle = require("cloudpickle", "parallel")
     stream = io.BytesIO()
-    cloudpickle.dump(value, stream)
+    try:
+        cloudpickle.dump(value, stream)
+    except (TypeError, AttributeError, ValueError, pickle.PicklingError) as error:
+        raise InputError(
+            f"workers= needs a model, data and functions that can be sent to other processes (pickled): {error}. A "
+            "lock, an open file or a live connection among their attributes cannot; without workers= it need not be."
+        ) from error
     return np.frombuffer(stream.getvalue(), np.uint8)
 
 
@@ -197,7 +208,7 @@ def _numbered(work: Callable[..., R], number: int, item: tuple[Any, ...]) -> tup
 def _write(target: Path, name: str, result: Any) -> None:
     try:
         with replacing(target) as path, open(path, "wb") as file:
-            np.savez(file, allow_pickle=False, **result)
+            np.savez(file, allow_pickle=False, **{_WORK: np.array(target.stem)}, **result)
     except OSError as error:
         raise SplinescopeError(
             f"{target.parent} cannot take {name}: {error.__cause__ or error}. What was finished before is there: the "
@@ -208,6 +219,12 @@ def _write(target: Path, name: str, result: Any) -> None:
 def _read(path: Path) -> Arrays:
     try:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
+            arrays = {name: archive[name] for name in archive.files}
     except (ValueError, EOFError, BadZipFile) as error:
         raise FileFormatError(f"{path} is damaged: {error}. Remove it, and it is made again.") from error
+    if str(arrays.pop(_WORK, None)) != path.stem:
+        raise FileFormatError(f"{path} holds other work than its name says. Remove it, and it is made again.")
+    return arrays
+
+
+_WORK = "name_of_the_work"  # in a file of results: what the file is called

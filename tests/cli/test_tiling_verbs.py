@@ -286,3 +286,16 @@ def test_a_factory_may_import_from_the_current_folder_when_it_is_called(tmp_path
     finally:
         for name in ("late_factory", "late_layers"):
             sys.modules.pop(name, None)
+
+
+def test_tiling_by_workers_prints_what_one_process_prints_and_keeps_parts(folder):
+    pytest.importorskip("joblib")
+    alone = run("tessellate", "nets_for_tests:small", *SQUARE, "--json").stdout
+    shared = run("tessellate", "nets_for_tests:small", *SQUARE, "--json", "--workers", 2, "--folder", "parts").stdout
+    alone, shared = json.loads(alone), json.loads(shared)
+    assert alone.keys() == shared.keys()
+    for name, value in alone.items():
+        assert shared[name] == (pytest.approx(value) if isinstance(value, float) else value), name
+    assert list((folder / "parts").glob("*.npz"))
+    refuse("tessellate", "nets_for_tests:small", *SQUARE, "--workers", 0, match="workers must be")
+    refuse("tessellate", "nets_for_tests:small", *SQUARE, "--folder", "parts", match="folder")

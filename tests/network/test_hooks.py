@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.nn.modules.module import register_module_forward_hook
 
 import splinescope as ss
 
@@ -38,7 +39,13 @@ def network() -> nn.Sequential:
     return nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 1))
 
 
-@pytest.mark.parametrize("hook", [doubles, sometimes, lambda m, i, o: -o, lambda m, i, o: LOG.append(1) or o])
+@pytest.mark.parametrize(
+    "hook",
+    [
+        doubles, sometimes, lambda m, i, o: -o, lambda m, i, o: LOG.append(1) or o,
+        lambda m, i, o: o * 2 if LOG else None,
+    ],
+)  # fmt: skip
 def test_a_hook_that_may_change_an_output_is_named(hook: Any) -> None:
     model = network()
     model[0].register_forward_hook(hook)
@@ -70,3 +77,12 @@ def test_hooks_of_torch_itself_are_part_of_the_model() -> None:
         read = ss.trace(model, torch.zeros(2, 2))
     x = torch.randn(5, 2)
     torch.testing.assert_close(read(x), model(x).double(), rtol=1e-5, atol=1e-6)
+
+
+def test_a_hook_of_all_modules_is_named() -> None:
+    handle = register_module_forward_hook(lambda m, i, o: o * 2 if isinstance(m, nn.Linear) else None)
+    try:
+        with pytest.warns(ss.network.HookWarning, match="all modules"):
+            ss.trace(network(), torch.zeros(2, 2))
+    finally:
+        handle.remove()

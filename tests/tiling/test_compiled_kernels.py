@@ -2,14 +2,17 @@
 
 import importlib
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from numba.core import compiler
+from numba.core.caching import NullCache
 
-from splinescope._compile import folder_digest
+from splinescope._compile import folder_digest, jit
 from splinescope.tiling import kernels
 
 FOLDER = Path(kernels.__file__).parent
@@ -76,3 +79,22 @@ def test_make_clean_removes_compiled_kernels():
     assert "'*.nb[ci]' -delete" in rule.partition("\n\n")[0]
     kernels.polygon_areas(np.array([0, 3]), np.arange(3, dtype=np.int32), np.eye(3, 2), np.empty(1))  # compiled by now
     assert any((FOLDER / "__pycache__").glob("*.nbi")), "this is where they are"
+
+
+def test_ctrl_c_waits_for_a_kernel_that_is_being_compiled(monkeypatch):
+    """LLVM calls back into Python, where a KeyboardInterrupt is lost and leaves a kernel half made."""
+    compile_kernel, arrays = compiler.compile_extra, np.zeros((2, 3))
+
+    def interrupted(*arguments, **options):
+        signal.raise_signal(signal.SIGINT)
+        return compile_kernel(*arguments, **options)
+
+    kernel = jit(lambda x: x.sum() + 1.0)
+    kernel._cache = NullCache()
+    monkeypatch.setattr(compiler, "compile_extra", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        kernel(arrays)
+    monkeypatch.undo()
+    assert kernel.signatures, "it was compiled to the end"
+    assert kernel(arrays) == 1.0
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import resource
 import sys
@@ -204,11 +205,56 @@ def test_a_folder_that_is_none_is_refused_by_its_name(network: ss.SplineNetwork,
         (file, "folder must be .*: a file of that name is there"),
         (file / "below", "folder must be a folder that exists or can be made, got .*: Not a directory"),
         (123, "folder must be the name of a folder, got int"),
+        ("", "folder must be the name of a folder, got ''"),
     ):
         with pytest.raises(ss.InputError, match=words):
             ss.tessellate(network, SQUARE, workers=2, folder=folder)
         with pytest.raises(ss.InputError, match=words):
             ss.tiling.tessellate_each(network, [SQUARE], workers=2, folder=folder)
+
+
+def test_a_folder_that_cannot_be_written_to_is_refused_before_the_work_unless_all_is_there(
+    network: ss.SplineNetwork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_this_process(monkeypatch)
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # to root every folder is open
+    with monkeypatch.context() as vain:
+        vain.setattr(_parts, "_tile_part", lambda *item: pytest.fail("worked in vain"))
+        with pytest.raises(ss.InputError, match="folder must be one that can be written"):
+            ss.tessellate(network, SQUARE, workers=2, folder=tmp_path)
+    with monkeypatch.context() as opened:
+        opened.setattr(os, "access", lambda path, mode: True)
+        made = ss.tessellate(network, SQUARE, workers=2, folder=tmp_path)
+    assert_same_tiling(made, ss.tessellate(network, SQUARE, workers=2, folder=tmp_path))
+
+
+def test_files_under_the_names_of_other_work_are_refused(
+    network: ss.SplineNetwork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_this_process(monkeypatch)
+    ss.tessellate(network, SQUARE, workers=2, folder=tmp_path)
+    one, other, *_ = sorted(tmp_path.glob("*.npz"))
+    other.write_bytes(one.read_bytes())
+    with pytest.raises(ss.SplinescopeError, match="holds other work than its name says"):
+        ss.tessellate(network, SQUARE, workers=2, folder=tmp_path)
+    np.savez(other, anything=np.ones(3))
+    with pytest.raises(ss.SplinescopeError, match="holds other work"):
+        ss.tessellate(network, SQUARE, workers=2, folder=tmp_path)
+
+
+def test_what_cannot_be_sent_to_a_worker_is_refused_in_words() -> None:
+    model = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
+    model.lock = threading.Lock()
+    with pytest.raises(ss.InputError, match=r"workers= needs a model.*cannot pickle '_thread.lock' object"):
+        ss.tessellate(model, SQUARE, workers=2)
+
+
+def test_no_process_is_started_that_gets_nothing_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "there").touch()
+    asked, parallel = [], joblib.Parallel
+    monkeypatch.setattr(joblib, "Parallel", lambda n_jobs, **how: asked.append(n_jobs) or parallel(n_jobs=1, **how))
+    assert len(list(_parallel.share(dying.once, [(0, str(tmp_path / "there"))] * 3, ["a", "b", "c"], workers=30))) == 3
+    assert asked == [3]
 
 
 def test_work_that_is_given_up_is_cancelled_without_a_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,11 +28,15 @@ from .inputs import MODEL_HELP, model_arguments, read_model
 @click.option("--max-tiles", type=int, help="Stop with an error beyond this many tiles.")
 @click.option("--time-limit", type=float, help="Stop with an error after this many seconds.")
 @click.option("--threads", type=int, help="Threads; all cores by default.")
+@click.option("--workers", type=int, help="Split the slice between so many processes; for tilings of minutes.")
+@click.option("--folder", type=click.Path(file_okay=False),
+              help="With --workers: keep finished parts there; the same call goes on from them.")  # fmt: skip
 @click.option("--quiet", is_flag=True, help="No progress on stderr.")
 def command(
     model: str, weights: str | None, trust: bool, out: str | None, plot: str | None, html: str | None, color: str,
     as_json: bool, tolerance: float | None,
-    rtol: float, max_tiles: int | None, time_limit: float | None, threads: int | None, quiet: bool,
+    rtol: float, max_tiles: int | None, time_limit: float | None, threads: int | None,
+    workers: int | None, folder: str | None, quiet: bool,
     **slice_arguments: Any,
 ) -> None:  # fmt: skip
     """Tile MODEL on a slice of its input space, exactly (or within --tolerance); prints a summary.
@@ -64,6 +68,8 @@ def command(
         max_tiles=max_tiles,
         time_limit=time_limit,
         threads=threads,
+        workers=workers,
+        folder=folder,
         progress=not quiet,
     )
     if tiling.approximation is not None:

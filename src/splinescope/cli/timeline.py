@@ -28,9 +28,10 @@ from .inputs import pick_option, radius_option, read_array, read_model
 @click.option("--plot", type=click.Path(dir_okay=False), help="Write curves and tilings: .png, .svg or .pdf.")
 @click.option("--film", "film_path", type=click.Path(dir_okay=False), help="Write a film: .gif, or .mp4 with ffmpeg.")
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+@click.option("--workers", type=int, help="Processes that share the checkpoints.")
 def command(
     folder: str, model: str, radius: Any, data: tuple[str, ...], near: float | None, out: str | None,
-    plot: str | None, film_path: str | None, as_json: bool, **where: Any,
+    plot: str | None, film_path: str | None, as_json: bool, workers: int | None, **where: Any,
 ) -> None:  # fmt: skip
     """Tile one slice at every checkpoint in FOLDER and follow the tiles while the network learns.
 
@@ -63,7 +64,7 @@ def command(
     for name, _, file in files:
         rows = torch.from_numpy(read_array(file, view.input_shape))
         sets[name] = rows.to(next(network.parameters()))
-    story = timeline(network, folder, view, x=sets, radius=radius, near=near,
+    story = timeline(network, folder, view, x=sets, radius=radius, near=near, workers=workers,
                      progress=lambda share, what: note(f"{share:4.0%} {what}"))  # fmt: skip
     if out is not None:
         story.save(out)

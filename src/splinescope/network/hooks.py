@@ -9,10 +9,13 @@ from itertools import pairwise
 from typing import Any
 
 from torch import nn
+from torch.nn.modules import module
 
 from .twin import built_in
 
 _RETURN_NOTHING = {"append", "appendleft", "extend", "update", "write", "info", "debug"}  # and no method of tensors
+
+_OF_ALL = module._global_forward_hooks, module._global_forward_pre_hooks  # torch has no public name for them
 
 
 class HookWarning(UserWarning):
@@ -23,10 +26,12 @@ def warn_of_hooks(model: nn.Module) -> None:
     """Name the hooks that may change what a model does: what is computed is the model without them."""
     places = [
         path or "the model"
-        for path, module in model.named_modules()
-        for hooks in (module._forward_hooks, module._forward_pre_hooks)
+        for path, part in model.named_modules()
+        for hooks in (part._forward_hooks, part._forward_pre_hooks)
         if any(_may_change(hook) for key, hook in hooks.items() if key not in built_in(hooks))
     ]
+    if any(_may_change(hook) for hooks in _OF_ALL for hook in hooks.values()):
+        places.append("all modules")
     if places:
         warnings.warn(
             f"Forward hooks are not called, and those of {', '.join(dict.fromkeys(places))} may return something else "
@@ -50,7 +55,8 @@ def _may_change(hook: Any) -> bool:
         if step.opname == "RETURN_CONST" and step.argval is not None:
             return True
         if step.opname == "RETURN_VALUE":
-            nothing = before.opname == "LOAD_CONST" and before.argval is None
+            # what is jumped to has more than one value: `y if a else None`
+            nothing = before.opname == "LOAD_CONST" and before.argval is None and not step.is_jump_target
             if not nothing and not (before.opname.startswith("CALL") and called & _RETURN_NOTHING):
                 return True
         if step.opname in ("LOAD_METHOD", "LOAD_ATTR"):

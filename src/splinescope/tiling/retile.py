@@ -15,7 +15,7 @@ from ..network import SplineNetwork
 from ._grid import Grid
 from ._parts import closed_seams
 from .slice import Slice
-from .tessellate import CHUNK_BYTES, check_arguments, checked_network, tessellate, tiling_of, traced
+from .tessellate import CHUNK_BYTES, check_arguments, check_slice, checked_network, tessellate, tiling_of, traced
 from .tiling import Tiling
 
 
@@ -109,6 +109,7 @@ class Retiler(Shown):
         """
         view = self.view if view is None else view
         plane = self.view
+        check_slice(view)
         same = np.array_equal(view.origin, plane.origin) and np.array_equal(view.basis, plane.basis)
         if not same or view.dimension != 2:
             raise InputError("view must be a window of the Retiler's own plane: the same origin and 2-D basis.")

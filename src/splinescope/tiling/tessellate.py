@@ -275,7 +275,7 @@ def checked_network(
 
 def traced(model: object, view: Slice, output: int | str | None = None, *, smooth: bool = False) -> SplineNetwork:
     """A module traced on inputs of the slice, in the module's own dtype."""
-    _check_slice(view)
+    check_slice(view)
     if not isinstance(model, nn.Module):
         raise InputError(f"model must be a torch.nn.Module or the result of trace or load, got {type(model).__name__}.")
     parameter = next(model.parameters(), None)
@@ -297,7 +297,7 @@ def check_arguments(
     chunk_bytes: int,
     rows: str,
 ) -> None:
-    _check_slice(view)
+    check_slice(view)
     if not (isinstance(rtol, (int, float)) and np.isfinite(rtol) and 0 <= rtol < 1e-3):
         raise InputError(f"rtol must be a number in [0, 1e-3), got {rtol!r}.")
     for name, value in (("max_tiles", max_tiles), ("threads", threads), ("chunk_bytes", chunk_bytes)):
@@ -309,7 +309,7 @@ def check_arguments(
         check_positive(time_limit, "time_limit")
 
 
-def _check_slice(view: object) -> None:
+def check_slice(view: object) -> None:
     if not isinstance(view, Slice):
         raise InputError(
             f"view must be a Slice, got {type(view).__name__}; see Slice.through, .box, .axes, .segment, "
