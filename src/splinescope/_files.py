@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -72,3 +73,10 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise NotWrittenError(f"{target} was not written, nothing is left of it: {error}.") from error
     finally:
         partial.unlink(missing_ok=True)
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove what `replacing` left in a folder where its process was killed: only when nobody writes there."""
+    for file in folder.iterdir():
+        if re.match(r"\.[0-9a-f]{8}\.", file.name):
+            file.unlink(missing_ok=True)

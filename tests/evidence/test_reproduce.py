@@ -12,8 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 import splinescope as ss
+from splinescope._files import replacing
 from splinescope.cli import main
-from splinescope.evidence import Check, Outcome, Verdict, _registry, find, ids, judged, reproduce
+from splinescope.evidence import Check, Outcome, Verdict, _registry, _reproduce, find, ids, judged, reproduce
 from splinescope.evidence._experiment import ROLES
 from splinescope.evidence._pages import _cell, page, read_records, summary
 from tests.browser import open_page
@@ -386,3 +387,19 @@ def test_outcomes_survive_their_file(folder: Path) -> None:
     assert isinstance(kept, Outcome)
     own = find("meanfield-prop1").measure(size="quick")
     assert kept.claims == own.claims
+
+
+def test_what_killed_processes_left_half_written_is_put_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def one_by_one(work: Any, items: Any, names: Any, *, workers: int) -> Any:
+        yield from ((i, work(*item)) for i, item in enumerate(items))
+
+    def stop(share: float, what: str) -> None:
+        with replacing(tmp_path / "figure.png") as partial:
+            (tmp_path / f".0a1b2c3d.{partial.name[10:]}").touch()  # as a process that is killed here would leave it
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_reproduce, "share", one_by_one)
+    with pytest.raises(KeyboardInterrupt):
+        reproduce(["decomposed-thm13", "decomposed-thm14"], out=tmp_path, size="quick", jobs=2, progress=stop)
+    assert (tmp_path / "figure.png").exists()
+    assert not [file.name for file in tmp_path.iterdir() if file.name.startswith(".")]

@@ -11,12 +11,13 @@ import json
 import os
 import time
 from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from .._checks import check_choice, check_whole, require
-from .._files import replacing
+from .._files import remove_unfinished, replacing
 from .._parallel import share
 from .._progress import Progress
 from ._experiment import Check, Claim, Outcome, Size, Verdict
@@ -96,10 +97,15 @@ def _run(
             yield name
         return
     items = [(name, folder, size, seed, fresh, None) for name in due]
-    for _, name in share(_make, items, due, workers=jobs):
-        if progress is not None:
-            progress(1.0, f"{name}: done")
-        yield name
+    try:
+        with closing(share(_make, items, due, workers=jobs)) as results:
+            for _, name in results:
+                if progress is not None:
+                    progress(1.0, f"{name}: done")
+                yield name
+    except BaseException:  # Ctrl-C too: processes that were killed could not put their things away
+        remove_unfinished(folder)
+        raise
 
 
 def _make(name: str, folder: Path, size: Size, seed: int, fresh: bool, progress: Progress | None) -> str:
