@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 from _answer_parts import COLORS, Row, band, effects, legend, panels, titled
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from splinescope.evidence._fidelity import crossed, worth
 from splinescope.evidence._intervals import interval, ratio_interval
-from splinescope.evidence.essay_depth_curvature import KINDS, PAIRS, correlations
+from splinescope.evidence.essay_depth_curvature import KINDS, PAIRS, QUANTITIES, correlations
 from splinescope.evidence.essay_fidelity_laws import ONE_LAYER, _exponents, _some
 from splinescope.evidence.essay_fidelity_tells import MEASURES, _correlations
 from splinescope.evidence.essay_initialization_deep import FAMILIES, TRAINS
@@ -195,31 +196,51 @@ def initialization(numbers: Numbers) -> Figure:
 def depth(numbers: Numbers) -> Figure:
     """Folds, conditioning and curvature against depth, and whether one tells another beyond it."""
     figure, axes = panels(3, 2, height=3.0)
-    colors = dict(zip(KINDS, (COLORS[5], COLORS[2], COLORS[4], COLORS[1]), strict=True))
-    depths = numbers["depths"]
-    names = ("share of units with folds at the data", "effective rank of the maps", "largest eigenvalue (digits)")
-    for i, (ax, name) in enumerate(zip(axes[:3], names, strict=True)):
-        for kind in KINDS:
-            band(ax, depths, np.array(numbers["networks"][kind]["trained"])[:, :, i], colors[kind], kind)
-        ax.set(xscale="log", xlabel="layers", ylabel=name)
-        ax.set_xticks([5, 10, 20, 50, 100], ["5", "10", "20", "50", "100"])
-        ax.minorticks_off()
-    axes[2].set_ylabel(r"$\log_{10}$ of the loss's largest eigenvalue")
+    names = ("share of units with folds at the data", "effective rank of the maps",
+             r"$\log_{10}$ of the loss's largest eigenvalue")  # fmt: skip
+    for ax, quantity, name in zip(axes[:3], QUANTITIES, names, strict=False):
+        _through_depth(ax, numbers, quantity, name)
     legend(axes[2], loc="upper left")
-    for ax, text in zip(axes[:3], ("Folds", "Conditioning", "Curvature"), strict=True):
-        titled(ax, f"{text} through depth")
-    level = 1 - 0.05 / len(KINDS)
-    for ax, pair in zip(axes[3:], PAIRS, strict=True):
-        rows: list[Row | None] = []
-        for over in ("networks", "layers"):
-            for kind in KINDS:
-                values = correlations(numbers, over, kind, "trained", pair)
-                rows.append((kind, float(np.mean(values)), interval(values, level), colors[kind]))
-            rows.append(None)
-        effects(ax, rows[:-1], 0.0, labels=ax is axes[3])
-        ax.set(xlim=(-1, 1), xlabel="partial rank correlation", ylim=(len(rows) - 1.4, -1.5))
-        ax.set_xticks([-1, -0.5, 0, 0.5, 1])
-        ax.text(-0.97, -1.0, "networks, beyond their depth", fontsize=7.5, color="0.35", va="center")
-        ax.text(-0.97, len(KINDS), "layers of the deepest, beyond their place", fontsize=7.5, color="0.35", va="center")
-        titled(ax, f"{pair[0].capitalize()} and {pair[1]}")
+    for ax, pair in zip(axes[3:], PAIRS, strict=False):
+        _beyond_depth(ax, numbers, pair, labels=ax is axes[3])
     return figure
+
+
+def depth_spectrum(numbers: Numbers) -> Figure:
+    """The same for the effective rank of the loss's spectrum."""
+    figure, (through, *axes) = panels(4)
+    _through_depth(through, numbers, QUANTITIES[3], "effective rank of the loss's spectrum")
+    legend(through, loc="upper right")
+    for ax, pair in zip(axes, PAIRS[3:], strict=True):
+        _beyond_depth(ax, numbers, pair, labels=ax is axes[0])
+    return figure
+
+
+_KIND_COLORS = dict(zip(KINDS, (COLORS[5], COLORS[2], COLORS[4], COLORS[1]), strict=True))
+
+
+def _through_depth(ax: Axes, numbers: Numbers, quantity: str, name: str) -> None:
+    for kind in KINDS:
+        values = np.array(numbers["networks"][kind]["trained"])[:, :, QUANTITIES.index(quantity)]
+        band(ax, numbers["depths"], values, _KIND_COLORS[kind], kind)
+    ax.set(xscale="log", xlabel="layers", ylabel=name)
+    ax.set_xticks([5, 10, 20, 50, 100], ["5", "10", "20", "50", "100"])
+    ax.minorticks_off()
+    titled(ax, f"{quantity.capitalize()} through depth")
+
+
+def _beyond_depth(ax: Axes, numbers: Numbers, pair: tuple[str, str], *, labels: bool) -> None:
+    """Partial rank correlations of a pair, over networks and over layers, by kind."""
+    rows: list[Row | None] = []
+    for over in ("networks", "layers"):
+        for kind in KINDS:
+            values = correlations(numbers, over, kind, "trained", pair)
+            ends = interval(values, 1 - 0.05 / len(KINDS))
+            rows.append((kind, float(np.mean(values)), ends, _KIND_COLORS[kind]))
+        rows.append(None)
+    effects(ax, rows[:-1], 0.0, labels=labels)
+    ax.set(xlim=(-1, 1), xlabel="partial rank correlation", ylim=(len(rows) - 1.4, -1.5))
+    ax.set_xticks([-1, -0.5, 0, 0.5, 1])
+    ax.text(-0.97, -1.0, "networks, beyond their depth", fontsize=7.5, color="0.35", va="center")
+    ax.text(-0.97, len(KINDS), "layers of the deepest, beyond their place", fontsize=7.5, color="0.35", va="center")
+    titled(ax, f"{pair[0].capitalize()} and {pair[1]}")

@@ -34,6 +34,7 @@ FIGURES = {
     "batch_size-tells": ("essay-fidelity-tells", answers_essay.fidelity_tells),
     "initialization": ("essay-initialization-deep", answers_essay.initialization),
     "depth": ("essay-depth-curvature", answers_essay.depth),
+    "depth-spectrum": ("essay-depth-curvature", answers_essay.depth_spectrum),
 }
 """Page in docs/open_questions (and which figure of it) -> the experiment and what draws its answer."""
 

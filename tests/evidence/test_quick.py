@@ -344,11 +344,13 @@ def test_a_rate_is_chosen_between_worse_ones_a_factor_of_two_apart() -> None:
 
 
 def depth_curvature(n: Numbers) -> None:
-    """Shares are shares, maps to ten outputs have ranks up to ten, and no layer is more curved than all together."""
+    """Shares are shares, maps to ten outputs have ranks up to ten, six points and ten outputs spectra of ranks up to
+    sixty, and no layer is more curved than all together."""
     for kind, states in n["networks"].items():
         for state, rows in states.items():
             table = np.array(rows)
-            assert table.shape == (2, 4, 3)
+            assert table.shape == (2, 4, 4)
+            assert ((table[:, :, 3] >= 1) & (table[:, :, 3] <= 60)).all()
             assert shares(table[:, :, 0])
             assert ((table[:, :, 1] >= 0) & (table[:, :, 1] <= 10)).all()
             for layers in n["layers"][kind][state]:

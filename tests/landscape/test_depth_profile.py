@@ -66,6 +66,7 @@ def test_every_layer_has_the_curvature_and_the_conditioning_that_it_has_alone(na
     whole = spectrum_summary(curvature(model, x, y, loss=loss, layer=parameters))
     assert found.spectrum[0] == pytest.approx(whole.largest, rel=1e-9)
     assert found.spectrum.sum() == pytest.approx(whole.trace, rel=1e-9)
+    assert found.spectral_rank == pytest.approx(whole.effective_rank, rel=1e-9)
 
 
 @pytest.mark.parametrize("mode", ["circular", "reflect", "replicate", "zeros", "same"])

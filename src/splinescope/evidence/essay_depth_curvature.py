@@ -21,8 +21,12 @@ DEPTHS = (5, 7, 10, 13, 17, 22, 28, 36, 46, 60, 77, 100)
 WIDTH, RADIUS = 24, 0.5
 """The radius is about half the spacing of digits."""
 
-QUANTITIES = ("folds", "conditioning", "curvature")
-PAIRS = tuple(itertools.combinations(QUANTITIES, 2))
+QUANTITIES = ("folds", "conditioning", "curvature", "spectral rank")
+"""The last is the effective rank of the loss's spectrum, of which curvature is the largest eigenvalue."""
+
+PAIRS = tuple(sorted(itertools.combinations(QUANTITIES, 2), key=lambda pair: QUANTITIES.index(pair[1]) > 2))
+"""The three with the spectral rank behind the others, whose claims keep their numbers."""
+_SPECTRAL = "; the spectral rank is the effective rank of the loss's Gauss-Newton matrix"
 STATES = ("start", "trained")
 WEAK = 0.3
 """Of a correlation below it: less than a tenth of the variance of ranks."""
@@ -72,7 +76,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             layers = _layers(measured(net, x[order], y[order], points), depth)
             if depth == depths[0]:
                 nets[kind][state].append([])
-            nets[kind][state][-1].append([*(float(np.mean(layers[q])) for q in QUANTITIES[:2]), layers["whole"][0]])
+            nets[kind][state][-1].append([*(float(np.mean(layers[q])) for q in QUANTITIES[:2]), *layers["whole"]])
             if depth == depths[-1]:
                 deepest[kind][state].append(layers)
     numbers = {"depths": depths, "steps": steps, "networks": nets, "layers": deepest}
@@ -94,14 +98,16 @@ def measured(net: Stack, x: Tensor, y: Tensor, points: int) -> DepthProfile:
 
 def _layers(found: DepthProfile, depth: int) -> dict[str, list[float]]:
     """Per hidden layer: share of folds near the data, effective rank of the map to the outputs (condition numbers are
-    infinite where ReLUs are off), digits of the largest eigenvalue.
+    infinite where ReLUs are off), digits of the largest eigenvalue and effective rank of its parameters' Gauss-Newton
+    matrix; the last two of all layers together.
     """
     largest = np.log10(np.maximum([*found.largest[:depth], found.spectrum[0]], 1e-30))
     return {
         "folds": found.folds.tolist(),
         "conditioning": found.map_rank[:depth].tolist(),
         "curvature": largest[:-1].tolist(),
-        "whole": [float(largest[-1])],
+        "spectral rank": found.effective_rank[:depth].tolist(),
+        "whole": [float(largest[-1]), found.spectral_rank],
     }
 
 
@@ -130,7 +136,8 @@ def correlations(numbers: dict[str, Any], over: str, kind: str, state: str, pair
 def _claims(numbers: dict[str, Any]) -> tuple[Claim, ...]:
     level = 1 - 0.05 / len(KINDS)
     claims = []
-    for over, pair in itertools.product(("networks", "layers"), PAIRS):
+    asked = [(over, pair) for pairs in (PAIRS[:3], PAIRS[3:]) for over in ("networks", "layers") for pair in pairs]
+    for over, pair in asked:
         values = {kind: correlations(numbers, over, kind, "trained", pair) for kind in KINDS}
         start = {kind: correlations(numbers, over, kind, "start", pair) for kind in KINDS}
         ends = {kind: interval(v, level) for kind, v in values.items()}
@@ -145,7 +152,7 @@ def _claims(numbers: dict[str, Any]) -> tuple[Claim, ...]:
             judged(
                 f"{pair[0].capitalize()} and {pair[1]} tell each other after {numbers['steps']} steps of training, "
                 f"alike in all four kinds (in one direction, by {WEAK:g} or more), in {place}. (Essay, very deep "
-                "networks: an open question.)",
+                f"networks: an open question{_SPECTRAL if QUANTITIES[3] in pair else ''}.)",
                 f"partial rank correlation, mean over {len(values['plain'])} seeds with intervals (5% shared by four "
                 f"kinds): {told}",
                 holds=[Check("lower end, least of the kinds, in the better direction", least, ">", WEAK,
@@ -165,11 +172,11 @@ def in_one_direction(ends: list[tuple[float, float]]) -> tuple[float, float]:
 
 
 def draw(numbers: dict[str, Any]) -> Any:
-    """Above: the three quantities against depth, trained. Below: partial rank correlations of all seeds."""
-    figure, axes = subplots(3, 2)
+    """First the quantities against depth, trained; then partial rank correlations of all seeds."""
+    figure, axes = subplots(5, 2)
     colours = dict(zip(KINDS, ("#56b4e9", "#009e73", "#e6a000", "#d55e00"), strict=True))
     names = ("share of units with folds at the data", "effective rank of layers' maps",
-             "log10 of the largest eigenvalue")  # fmt: skip
+             "log10 of the largest eigenvalue", "effective rank of the spectrum")  # fmt: skip
     depths = numbers["depths"]
     for i, name in enumerate(names):
         for kind in KINDS:
@@ -179,7 +186,7 @@ def draw(numbers: dict[str, Any]) -> Any:
         log_ticks(axes[i], depths[::2] if len(depths) > 6 else depths)
         axes[i].set(xlabel="layers", ylabel=name)
     axes[0].legend(frameon=False, fontsize=8)
-    for ax, pair in zip(axes[3:], PAIRS, strict=True):
+    for ax, pair in zip(axes[4:], PAIRS, strict=True):
         for j, over in enumerate(("networks", "layers")):
             for k, kind in enumerate(KINDS):
                 values = correlations(numbers, over, kind, "trained", pair)  # type: ignore[assignment]

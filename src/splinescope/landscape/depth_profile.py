@@ -59,6 +59,11 @@ class DepthProfile(Result):
     certainty = "bound"
 
     @property
+    def spectral_rank(self) -> float:
+        """Effective rank of `spectrum`: how many directions share the curvature of all layers; 0 where it vanishes."""
+        return float(_effective_rank(torch.from_numpy(self.spectrum)))
+
+    @property
     def assurance(self) -> str:
         return "Conditions and curvatures are exact, up to rounding; shares of folds are counts from below."
 
@@ -70,7 +75,8 @@ class DepthProfile(Result):
             rows.append((path, *(f"{v:.4g}" for v in numbers)))  # type: ignore[arg-type]
         near = [("site", "units near a point"), *((s, f"{f:.2%}") for s, f in zip(self.sites, self.folds, strict=True))]
         top = float(self.spectrum[0]) if len(self.spectrum) else 0.0
-        return f"{table(rows)}\n{table(near)}\nAll layers together: largest eigenvalue {top:.4g}.\n{self.assurance}"
+        whole = f"All layers together: largest eigenvalue {top:.4g}, effective rank {self.spectral_rank:.4g}."
+        return f"{table(rows)}\n{table(near)}\n{whole}\n{self.assurance}"
 
 
 def depth_profile(model: Model, x: Any, y: Any, *, loss: str = "squared", radius: Radius = "auto") -> DepthProfile:
