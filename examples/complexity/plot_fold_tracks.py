@@ -3,8 +3,9 @@ Where do the folds of single units go?
 ======================================
 
 A small classifier of two moons trains; `FoldMonitor` follows the fold of every unit: how far it is from the nearest
-data point, how fast it moves and how hard the loss pulls at it. Both fall by orders of magnitude once the points are
-learnt: whatever moves folds late has to do it slowly.
+data point, how fast it moves, how hard the loss of a row pulls at it and how long the gradient by the unit's own
+parameters is. The last three fall by orders of magnitude once the points are learnt: whatever moves folds late has to
+do it slowly.
 """
 
 import matplotlib.pyplot as plt
@@ -28,10 +29,11 @@ for step in range(2001):
     optimizer.step()
 
 steps = [max(0.5, places.step) for places in monitor.tracks]
-figure, axes = plt.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
+figure, axes = plt.subplots(2, 2, figsize=(9, 7), layout="constrained")
 for ax, what, label in zip(
-    axes, ("to_data", "speed", "pull"),
-    ("distance to the nearest point", "speed, per step", "|d loss / d pre-activation|"), strict=True
+    axes.flat, ("to_data", "speed", "pull", "gradient"),
+    ("distance to the nearest point", "speed, per step", "|d loss / d pre-activation|", "|d loss / d its parameters|"),
+    strict=True
 ):  # fmt: skip
     track = np.where(monitor.track(what) > 0, monitor.track(what), np.nan)
     for site, color in ((0, "#440154"), (1, "#21918c")):
@@ -40,5 +42,5 @@ for ax, what, label in zip(
         middle = [np.nanmedian(row) if np.isfinite(row).any() else np.nan for row in own]
         ax.plot(steps, middle, color=color, lw=2, label=f"layer {site + 1}, median")
     ax.set(xscale="log", yscale="log", xlabel="step (0 drawn at 0.5)", ylabel=label)
-axes[0].legend(frameon=False)
+axes[0, 0].legend(frameon=False)
 plt.show()

@@ -146,11 +146,116 @@ def test_what_it_cannot_follow_is_told() -> None:
         FoldMonitor(classifier(), points(), torch.zeros(3).long(), loss=nn.functional.cross_entropy)
     with pytest.raises(ss.InputError, match="what must be one of 'to_data'"):
         FoldMonitor(classifier(), points()).track("weight")
-    with pytest.raises(ss.InputError, match="at least 2"):
-        FoldMonitor(classifier(), points(1))
+    with pytest.raises(ss.InputError, match="at least 3"):
+        FoldMonitor(classifier(), points(2))
     single = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)).double()
     with pytest.raises(ss.InputError, match="pairs=0"):
         FoldMonitor(single, points()).measure(0)
     regression = FoldMonitor(single, points(), pairs=0)
     regression.measure(0)
     assert np.isnan(regression.tracks[0].to_boundary).all()
+
+
+class Built(nn.Module):
+    """Weights along the second axis, as many in as out; a layer norm before and one behind."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.turned = nn.Linear(2, 6), nn.Parameter(torch.randn(6, 6))
+        self.before, self.behind = nn.LayerNorm(6), nn.LayerNorm(6)
+        self.out = nn.Linear(6, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.before(torch.relu(self.first(x))) @ self.turned
+        return self.out(torch.relu(self.behind(torch.relu(x) @ self.turned)))
+
+
+def gradients_of(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> dict[str, torch.Tensor]:
+    """By autograd alone, as a user would."""
+    names, parameters = zip(*model.named_parameters(), strict=True)
+    loss = nn.functional.cross_entropy(model(x), y)
+    return dict(zip(names, torch.autograd.grad(loss, parameters), strict=True))
+
+
+def tracked_gradient(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> np.ndarray:
+    monitor = FoldMonitor(model, x, y, loss=nn.functional.cross_entropy, pairs=0)
+    record = monitor.measure(0)
+    assert sum(name.endswith("/gradient") for name in record) == len(set(monitor.sites))
+    assert all(p.grad is None for p in model.parameters())
+    return monitor.track("gradient")[0]
+
+
+def test_the_gradient_is_that_of_a_units_own_weights_and_bias() -> None:
+    net, x, y = classifier(), points(), torch.arange(40) % 3
+    found, g = tracked_gradient(net, x, y), gradients_of(net, x, y)
+    rows = [torch.cat([g[f"{i}.weight"], g[f"{i}.bias"][:, None]], 1).norm(dim=1) for i in (0, 2)]
+    np.testing.assert_allclose(found, torch.cat(rows), rtol=1e-9)
+
+
+def test_rows_that_pull_against_each_other_cancel_in_the_gradient_alone() -> None:
+    net = nn.Sequential(nn.Linear(1, 1), nn.ReLU(), nn.Linear(1, 1)).double()
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.fill_(1.0)
+    x, y = torch.ones(4, 1).double(), torch.tensor([[2.0], [4.0], [2.0], [4.0]]).double()  # it says 3 of all of them
+    monitor = FoldMonitor(net, x, y, loss=nn.functional.mse_loss, pairs=0)
+    monitor.measure(0)
+    assert monitor.tracks[0].gradient == pytest.approx([0.0], abs=1e-12)
+    assert monitor.tracks[0].pull == pytest.approx([2.0])
+
+
+def test_a_convolutions_unit_has_its_channels_gradient_with_that_of_its_batch_norm() -> None:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.MaxPool2d(2), nn.ReLU(), nn.Flatten(),
+                        nn.Linear(16, 3)).double().eval()  # fmt: skip
+    x, y = torch.randn(8, 1, 6, 6).double(), torch.arange(8) % 3
+    monitor = FoldMonitor(net, x, y, loss=nn.functional.cross_entropy, pairs=0, statistics="running")
+    monitor.measure(0)
+    g = gradients_of(net, x, y)
+    parts = [g["0.weight"].flatten(1), g["0.bias"][:, None], g["1.weight"][:, None], g["1.bias"][:, None]]
+    np.testing.assert_allclose(
+        monitor.tracks[0].gradient, torch.cat(parts, 1).norm(dim=1).repeat_interleave(4), rtol=1e-9
+    )
+
+
+def test_which_parameters_are_a_units_own_is_seen_and_not_guessed() -> None:
+    torch.manual_seed(0)
+    net = Built().double()
+    x, y = points(), torch.arange(40) % 3
+    found, g = tracked_gradient(net, x, y), gradients_of(net, x, y)
+    np.testing.assert_allclose(found[6:12], g["turned"].norm(dim=0), rtol=1e-9)  # columns, and no layer norm before
+    behind = torch.stack([g["behind.weight"], g["behind.bias"]]).norm(dim=0)  # it mixes what the weights say
+    np.testing.assert_allclose(found[12:], behind, rtol=1e-9)
+
+
+def test_what_is_not_trained_has_no_gradient_and_what_is_off_has_none() -> None:
+    net, x, y = classifier(), points(), torch.arange(40) % 3
+    net[0].requires_grad_(False)
+    with torch.no_grad():
+        net[2].bias -= 1e3
+    found = tracked_gradient(net, x, y)
+    assert np.isnan(found[:6]).all()
+    assert (found[6:] == 0).all()
+
+
+def test_a_neuron_that_bends_twice_has_two_folds_that_are_pulled_alike() -> None:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(2, 6), nn.ReLU6(), nn.Linear(6, 3)).double()
+    x, y = 5 * points(), torch.arange(40) % 3
+    monitor = FoldMonitor(net, x, y, loss=nn.functional.cross_entropy)
+    monitor.measure(0)
+    for what in ("pull", "gradient"):
+        values = monitor.track(what)[0]
+        assert values.shape == monitor.track("to_data")[0].shape == (12,)
+        np.testing.assert_array_equal(values[::2], values[1::2])
+        assert len(set(values)) == 6
+
+
+def test_parameters_before_another_fold_are_not_a_units_own() -> None:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(2, 6), nn.ReLU(), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, 3)).double().eval()
+    x, y = points(), torch.arange(40) % 3
+    monitor = FoldMonitor(net, x, y, loss=nn.functional.cross_entropy, pairs=0, statistics="running")
+    monitor.measure(0)
+    g = gradients_of(net, x, y)
+    np.testing.assert_allclose(monitor.tracks[0].gradient[6:], torch.hypot(g["2.weight"], g["2.bias"]), rtol=1e-9)

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.graph import GradientEdge, get_gradient_edge
+from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from .._checks import running_on
@@ -35,6 +35,9 @@ Forward = Callable[[Any, Tensor], Any]
 
 Visit = Callable[[int, Tensor], None]
 """Called with a site's index and its state (or cuts), the batch axis first."""
+
+Enter = Callable[[int, Tensor, GradientEdge, int, int], None]
+"""Called with a site's index, what enters it, its place in the graph, the axis of its rows and its units per number."""
 
 
 @contextlib.contextmanager
@@ -168,31 +171,44 @@ class Sites:
 
         with Watch(see), within:
             self._forward(self._model, x)
+        self._check_count(number)
+
+    def _check_count(self, number: int) -> None:
         if number != len(self._calls):
             raise UnsupportedModelError(
                 f"The model's activations depend on its input: {len(self._calls)} calls at first, now {number}."
             )
 
-    def pulls(self, x: Tensor, loss: Callable[[Any], Tensor]) -> dict[int, Tensor]:
-        """Per site whose state is a value, `[N, ...]` derivatives of a loss of the output by what enters its call."""
-        entering: list[tuple[Tensor, GradientEdge] | None] = []
+    def parameters(self) -> list[nn.Parameter]:
+        """Those of the model."""
+        return list(self._model.parameters())
+
+    def entering(self, x: Tensor, enter: Enter, left: Callable[[Node], Any]) -> Any:
+        """Run a batch with gradients; per site whose state is a value tell what enters its call and what it ends in.
+
+        `enter` is given the site, the tensor, its place in the graph, the axis of its rows and how many units each of
+        its numbers has, `left` the node of the call's result. Returns the outputs.
+        """
+        number, within = 0, False
 
         def see(operation: Operation, given: Given) -> None:
+            nonlocal number, within
+            call = self._calls[number] if number < len(self._calls) else None
+            number += 1
             first = next((t for t in given.tensors() if t.requires_grad), None)
-            # the edge is that of the value before the call, which may write over it
-            entering.append(None if first is None else (first, get_gradient_edge(first)))
+            within = call is not None and first is not None and not self.winner[call.site]
+            if call is not None and first is not None and within:
+                # the edge is that of the value before the call, which may write over it
+                enter(call.site, first, get_gradient_edge(first), call.axis, self._hinges[call.site])
 
-        with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH), Watch(see):
-            value = loss(one_tensor(self._forward(self._model, x.clone().requires_grad_() * 1)))
-        known = [
-            (call, *e) for call, e in zip(self._calls, entering, strict=True) if call is not None and e is not None
-        ]
-        slopes = torch.autograd.grad(value, [edge for _, _, edge in known], allow_unused=True)
-        return {
-            call.site: rows_first(torch.zeros_like(t) if slope is None else slope, call.axis, len(x)).detach()
-            for (call, t, _), slope in zip(known, slopes, strict=True)
-            if not self.winner[call.site]
-        }
+        def saw(result: Any) -> None:
+            if within and isinstance(result, Tensor) and result.grad_fn is not None:
+                left(result.grad_fn)
+
+        with Watch(see, saw):
+            outputs = self._forward(self._model, x)
+        self._check_count(number)
+        return outputs
 
     def _affine(self, x: Tensor) -> tuple[bool, ...]:
         """Where the second derivatives by the input vanish: exactly 0 for affine steps and folds, and for them alone.

@@ -18,12 +18,14 @@ from .._errors import InputError
 from ..network import site_names
 from ..network.outputs import one_tensor
 from ..train import Metric, Record, Schedule, TrainingMonitor, evaluating
+from ._pulls import loss_graph
 from ._sites import Sites, sites_of
 from ._statistics import Statistics, choose, measured_with
 from .linear_distance import heights_and_slopes
 
 _NEAREST = 10  # points at which the speed of a fold is taken
 _HALVINGS = 30
+_TRACKED = ("to_data", "to_boundary", "speed", "pull", "gradient")
 _SAME = 1e-3  # relative, of gradients that are equal or differ by a factor of two
 
 
@@ -38,6 +40,10 @@ class FoldPlaces(Result):
         speed: `[U]` how far the fold moved per step since the record before, mean over the data points nearest to it
             then; nan in the first record.
         pull: `[U]` mean over the data of `|d loss / d pre-activation|`, the loss that of one row; nan without a loss.
+        gradient: `[U]` norm of the gradient of the mean loss by the unit's own parameters: those that lead to its
+            pre-activation through no other fold and to no other unit of its site (a neuron's weights and bias, those of
+            a batch norm behind them; of a convolution the channel's). Rows that pull against each other cancel here.
+            Nan without a loss, and where a unit has none that are trained.
         pairs: How many points of the decision boundary were sampled: fewer than asked for where a class has few rows.
     """
 
@@ -46,6 +52,7 @@ class FoldPlaces(Result):
     to_boundary: np.ndarray
     speed: np.ndarray
     pull: np.ndarray
+    gradient: np.ndarray
     pairs: int
     certainty = "estimate"
 
@@ -54,8 +61,9 @@ class FoldMonitor(TrainingMonitor):
     """Follows the fold of every unit through training.
 
     Same interface as `ComplexityMonitor`: `step`, `measure`, `records`, `overhead`, `close`; each record holds, per
-    site, medians over its units of `to_data`, `to_boundary`, `speed` and `pull`, and in `pairs` how many points of the
-    boundary were sampled. `tracks` keeps them unit by unit. Nothing depends on the order of the rows.
+    site, medians over its units of `to_data`, `to_boundary`, `speed`, `pull` and `gradient`, and in `pairs` how many
+    points of the boundary were sampled. `tracks` keeps them unit by unit, a `FoldPlaces` for each record, and `track`
+    has one of them through training. Nothing depends on the order of the rows.
 
     The signed distance of a point x to the fold of a unit is `z(x) / ||grad_x z(x)||` with z the pre-activation: exact
     for the first site (if what comes before it is affine), an estimate deeper, where folds bend.
@@ -64,8 +72,9 @@ class FoldMonitor(TrainingMonitor):
         model: The network in training. It is left as found by every measurement.
         x: `[N, *input shape]` data.
         y: Classes or targets, for `loss`.
-        loss: A function (outputs, y) -> loss, summed or averaged over rows; with it the pull on each unit is measured.
-            Which of the two is seen by giving it all rows twice, and pulls are those of one row's loss in either case.
+        loss: A function (outputs, y) -> loss, summed or averaged over rows; with it the pull on each unit and the
+            gradient by its parameters are measured. Which of the two is seen by giving it all rows twice: pulls are
+            those of one row's loss and gradients those of the mean in either case.
         pairs: The decision boundary is sampled between so many rows of `x` and others of another predicted class, by
             halving; it moves with the network. Which rows are paired is settled by a digest of their numbers, as if
             they were shuffled once. 0 for networks that do not classify.
@@ -77,7 +86,7 @@ class FoldMonitor(TrainingMonitor):
         statistics: For networks with batch norm: "data" (the default) measures with the statistics of `x`, "running"
             with the running averages, which lag behind the weights. Every record says which in `statistics`.
 
-    Cost: about 2 D forward passes of `x` and of the boundary's points (D inputs), and one gradient.
+    Cost: about 2 D forward passes of `x` and of the boundary's points (D inputs), and two gradients.
 
     Example:
         >>> net = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 3))
@@ -106,8 +115,8 @@ class FoldMonitor(TrainingMonitor):
         statistics: Statistics | None = None,
     ) -> None:
         self._x = as_rows(x, "x")
-        if len(self._x) < 2 or self._x.dim() < 2:
-            raise InputError(f"x must hold at least 2 points, as rows (N, ...), got shape {tuple(self._x.shape)}.")
+        if len(self._x) < 3 or self._x.dim() < 2:  # by three rows it is seen where they lie
+            raise InputError(f"x must hold at least 3 points, as rows (N, ...), got shape {tuple(self._x.shape)}.")
         if not bool(self._x.isfinite().all()):
             raise InputError(f"x must be finite, got {int((~self._x.isfinite()).sum())} NaN or infinite values.")
         if (loss is None) != (y is None):
@@ -136,8 +145,8 @@ class FoldMonitor(TrainingMonitor):
         return super().measure(step, late=late, skipped=skipped)
 
     def track(self, what: str) -> np.ndarray:
-        """`[T, U]` one of "to_data", "to_boundary", "speed", "pull" of every unit at every record."""
-        check_choice(what, "what", ("to_data", "to_boundary", "speed", "pull"))
+        """`[T, U]` one of "to_data", "to_boundary", "speed", "pull", "gradient" of every unit at every record."""
+        check_choice(what, "what", _TRACKED)
         return np.array([getattr(places, what) for places in self.tracks])
 
     def _measurements(self) -> Record:
@@ -149,24 +158,26 @@ class FoldMonitor(TrainingMonitor):
             distances, self.sites = _signed_distances(net, rows, numbers)
             edge = _boundary(self.model, rows[self._order], self._pairs) if self._pairs else rows[:0]
             to_edge = np.abs(_signed_distances(net, edge, numbers)[0]).min(0) if len(edge) else None
-            pulls = None
+            pulls = gradients = None
             if self._loss is not None and self._y is not None:
                 targets, loss = self._y.to(net.device), self._loss
-                every = net.pulls(rows, lambda outputs: _of_each_row(loss, outputs, targets))
-                parts = [every[i].abs().double().mean(0).flatten() for i in numbers]
-                pulls = torch.cat(parts).cpu().numpy()
+                graph = loss_graph(net, rows, lambda outputs: _of_each_row(loss, outputs, targets))
+                by_unit, own = graph.pulls(), graph.own_gradients()
+                pulls = torch.cat([by_unit[i].abs().double().mean(0) for i in numbers]).cpu().numpy()
+                gradients = torch.cat([own[i] for i in numbers]).cpu().numpy()
         unknown = np.full(distances.shape[1], np.nan)
         speed = unknown
         if self._before is not None and self.tracks and self._before.shape == distances.shape:
             speed = _speeds(self._before, distances) / max(1, self._at - self.tracks[-1].step)
         places = FoldPlaces(self._at, np.abs(distances).min(0), unknown if to_edge is None else to_edge, speed,
-                            unknown if pulls is None else pulls, len(edge))  # fmt: skip
+                            unknown if pulls is None else pulls, unknown if gradients is None else gradients,
+                            len(edge))  # fmt: skip
         self.tracks.append(places)
         self._before = distances
         record: Record = {"statistics": self._statistics, "pairs": len(edge)}
         for site in numbers:
             own = self.sites == site
-            for what in ("to_data", "to_boundary", "speed", "pull"):
+            for what in _TRACKED:
                 record[f"{names[site]}/{what}"] = _median(getattr(places, what)[own])
         return record
 
