@@ -365,7 +365,10 @@ def migration(n: Numbers) -> None:
             assert len(c["to_data"]) == len(c["lc"]) == len(c["steps"])
             assert np.nanmin(np.array(c["to_data"], float)) >= 0
             assert np.isnan(c["speed"][0]).all()
-            assert abs(c["leaving by pull"]) <= 1
+            assert np.isnan(c["speed"][-1]).all()
+            assert np.nanmin(np.array(c["gradient"], float)) >= 0
+            assert max(abs(c[f"leaving by {name}"]) for name in ("pull", "gradient", "to_boundary")) <= 1
+            assert c["lc"][-1] == pytest.approx(np.median(c["late"]["lc"]))
     assert n["runs"]["weights x2"][0]["weight norm"][0] == pytest.approx(2 * n["runs"]["squared"][0]["weight norm"][0])
 
 
