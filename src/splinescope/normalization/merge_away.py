@@ -31,7 +31,7 @@ class MergeAway(Shown):
     Args:
         model: With batch norm; changed in place once.
         optimizer: The one that trains it, or a function that returns it when it is needed (in Lightning and Hugging
-            Face, `lambda: trainer.optimizers[0]`, `lambda: trainer.optimizer`).
+            Face, `lambda: trainer.optimizers[0]`, `trainer.create_optimizer`).
         at: The step to merge at (or the first one told after it).
         plateau: `(monitor, name)`: merge when that monitor's number (a `ComplexityMonitor`'s "points", say) has moved
             and, over the last stretch of training, hardly moves any more; see `plateaued`.
@@ -116,6 +116,7 @@ class MergeAway(Shown):
             raise InputError(f"span must be above 1, the ratio of a later step to an earlier one, got {span!r}.")
         self.merged_at: int | None = None
         self._structure: Structure | None = None
+        self._earlier: list[tuple[int, float]] = []
         self._x, self._forward = None if x is None else input_rows(x), forward
         self._try()
         self._seen = LastSeen(model) if x is None else None
@@ -154,12 +155,17 @@ class MergeAway(Shown):
     def state_dict(self) -> dict[str, Any]:
         """When it has merged (None: not yet) and what it has built otherwise since: numbers and words alone."""
         built = {} if self._structure is None else self._structure.plain()
-        return {"merged_at": self.merged_at, **built}
+        records = {} if self._plateau is None else {"records": [list(pair) for pair in self._records()]}
+        return {"merged_at": self.merged_at, **built, **records}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any], *, training: bool = True) -> None:
         """Go on from a state; if it has merged, build the network and its optimiser so that their states can be loaded.
 
         Give it before the states of the model and the optimiser: parameters that are new are zero until then.
+
+        Args:
+            state: As `state_dict` returned it; with what it knows of a plateau that is waited for.
+            training: False where there is no optimiser, to evaluate the network alone.
         """
         structure, at = Structure.read(state), state["merged_at"]
         if self.merged_at is not None and (structure is None or structure != self._structure):
@@ -167,11 +173,14 @@ class MergeAway(Shown):
                 f"state must be of a schedule that has merged the same norms, as this one at step {self.merged_at}, "
                 f"got one with merged_at={at}; build the network and its schedule anew to load it."
             )
+        self._earlier = [(int(step), float(value)) for step, value in state.get("records", ())]
         if structure is None or self.merged_at is not None:
             self.merged_at = at
             return
-        optimizer = self._optimizer if isinstance(self._optimizer, Optimizer) else self._optimizer()
-        check_optimizer(optimizer, unwrap(self._model))
+        optimizer = None
+        if training:
+            optimizer = self._optimizer if isinstance(self._optimizer, Optimizer) else self._optimizer()
+            check_optimizer(optimizer, unwrap(self._model))
         with put_back_on_error(unwrap(self._model), optimizer):
             restructure_(unwrap(self._model), structure, optimizer)
         self._structure, self.merged_at = structure, at
@@ -207,13 +216,19 @@ class MergeAway(Shown):
     def _due(self, step: int) -> bool:
         if self._at is not None:
             return step >= self._at
+        records = self._records()
+        return plateaued(
+            [at for at, _ in records], [value for _, value in records], patience=self._patience,
+            tolerance=self._tolerance, span=self._span, earliest=self._earliest,
+        )  # fmt: skip
+
+    def _records(self) -> list[tuple[int, float]]:
+        """Steps and values of the number that is to plateau: those loaded, and the monitor's own after them."""
         assert self._plateau is not None
         monitor, name = self._plateau
         records = monitor.records
         if records and name not in records[-1]:
             raise InputError(f"plateau must name a number of the monitor's records, got {name!r}; there are: "
                              f"{', '.join(records[-1])}.")  # fmt: skip
-        steps, values = [record["step"] for record in records], [record[name] for record in records]
-        return plateaued(
-            steps, values, patience=self._patience, tolerance=self._tolerance, span=self._span, earliest=self._earliest
-        )
+        own = [(int(record["step"]), float(record[name])) for record in records]
+        return [pair for pair in self._earlier if not own or pair[0] < own[0][0]] + own

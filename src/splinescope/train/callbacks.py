@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Protocol
 
 from .._checks import require
@@ -27,11 +29,18 @@ def _check_told(monitor: Any) -> None:
         )
 
 
+def _keeps(monitor: Any) -> bool:
+    """Whether it has a state that belongs into checkpoints, as a schedule that changes the model has."""
+    return all(callable(getattr(monitor, name, None)) for name in ("state_dict", "load_state_dict"))
+
+
 def lightning_callback(monitor: Told) -> Any:
     """A `lightning.pytorch.Callback` that tells the monitor each global step.
 
     Monitors measure on the main process only, the last state always, and what they measure goes to the trainer's own
-    loggers; a schedule that changes the model (`MergeAway`) is told on every process.
+    loggers; a schedule that changes the model (`MergeAway`) is told on every process. Its state is in the trainer's
+    checkpoints, and `fit(ckpt_path=...)` with a new model, schedule and callback goes on from there: the network and
+    its optimiser are built as they were before their own states are loaded.
 
     Example:
         >>> trainer = Trainer(callbacks=[lightning_callback(monitor)])    # doctest: +SKIP
@@ -57,13 +66,60 @@ def lightning_callback(monitor: Told) -> Any:
             for logger in trainer.loggers:
                 logger.log_metrics(monitor.numbers(record), step=trainer.global_step)
 
-    return TellMonitor()
+    return _kept_by_lightning(TellMonitor, monitor)() if _keeps(monitor) else TellMonitor()
+
+
+def _kept_by_lightning(base: Any, schedule: Any) -> Any:
+    """The callback with a state. Lightning loads a model before its callbacks and makes the optimisers after both, but
+    a schedule comes before the other two: the model's state is set aside until the optimisers are there.
+    """
+
+    class TellSchedule(base):
+        state_key = type(schedule).__qualname__
+        kept: Any = None
+        weights: Any = None
+
+        def state_dict(self) -> dict[str, Any]:
+            state: dict[str, Any] = schedule.state_dict()
+            return state
+
+        def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+            self.kept = state_dict
+
+        def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
+            of_user = pl_module.on_load_checkpoint
+
+            def on_load_checkpoint(checkpoint: dict[str, Any]) -> None:
+                of_user(checkpoint)
+                state = checkpoint.get("callbacks", {}).get(self.state_key)
+                if state is None:  # of a training without this callback
+                    return
+                if stage != "fit":
+                    schedule.load_state_dict(state, training=False)
+                    return
+                self.weights, checkpoint["state_dict"] = checkpoint["state_dict"], pl_module.state_dict()
+
+            pl_module.on_load_checkpoint = on_load_checkpoint
+
+        def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
+            if self.weights is None:
+                return
+            schedule.load_state_dict(self.kept)
+            pl_module.load_state_dict(self.weights, strict=pl_module.strict_loading)
+            self.kept = self.weights = None
+
+        def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
+            vars(pl_module).pop("on_load_checkpoint", None)  # that of the class is there again
+
+    return TellSchedule
 
 
 def trainer_callback(monitor: Told, trainer: Any = None) -> Any:
     """A `transformers.TrainerCallback` that tells the monitor each global step.
 
-    The state that training ends in is always measured.
+    The state that training ends in is always measured. The state of a schedule that changes the model (`MergeAway`) is
+    in the trainer's checkpoints. The trainer loads a model before it asks callbacks, so to go on from a checkpoint call
+    the callback's `restore` first, which builds the model and its optimiser as they were.
 
     Args:
         monitor: What is told: a monitor on the main process only, a schedule that changes the model on every one.
@@ -72,6 +128,14 @@ def trainer_callback(monitor: Told, trainer: Any = None) -> Any:
     Example:
         >>> trainer = Trainer(model)                                          # doctest: +SKIP
         >>> trainer.add_callback(trainer_callback(monitor, trainer))          # doctest: +SKIP
+
+    To go on with a new model, of which the schedule has the optimiser made if there is none yet:
+
+        >>> schedule = MergeAway(model, trainer.create_optimizer, at=1000)    # doctest: +SKIP
+        >>> callback = trainer_callback(schedule)                             # doctest: +SKIP
+        >>> trainer.add_callback(callback)                                    # doctest: +SKIP
+        >>> callback.restore("out/checkpoint-2000")                           # doctest: +SKIP
+        >>> trainer.train(resume_from_checkpoint="out/checkpoint-2000")       # doctest: +SKIP
     """
     _check_told(monitor)
     base: Any = require("transformers", "transformers").TrainerCallback
@@ -93,4 +157,30 @@ def trainer_callback(monitor: Told, trainer: Any = None) -> Any:
         if isinstance(monitor, TrainingMonitor) and trainer is not None and record is not None:
             trainer.log(monitor.numbers(record))
 
-    return TellMonitor()
+    return _kept_by_transformers(TellMonitor, monitor)() if _keeps(monitor) else TellMonitor()
+
+
+def _kept_by_transformers(base: Any, schedule: Any) -> Any:
+    """The callback with a state, which the trainer writes into `trainer_state.json` of its checkpoints."""
+    parts = require("transformers.trainer_callback", "transformers")
+
+    class TellSchedule(base, parts.ExportableState):  # type: ignore[name-defined]
+        kept: Any = None  # the trainer may make this callback anew and set it, which changes nothing
+
+        def state(self) -> dict[str, Any]:
+            return {"args": {}, "attributes": {"kept": schedule.state_dict()}}
+
+        def restore(self, checkpoint: str | os.PathLike[str]) -> None:
+            """Go on from the schedule of a checkpoint's folder; before `train(resume_from_checkpoint=checkpoint)`."""
+            file = Path(checkpoint) / "trainer_state.json"
+            if not file.is_file():
+                raise InputError(
+                    f"checkpoint must be a folder that the trainer wrote, with {file.name}, got {file.parent}."
+                )
+            callbacks = parts.TrainerState.load_from_json(str(file)).stateful_callbacks
+            if type(self).__name__ not in callbacks:
+                raise InputError(f"checkpoint must be of a training with this callback, got {file.parent}, which has: "
+                                 f"{', '.join(callbacks) or 'none'}.")  # fmt: skip
+            schedule.load_state_dict(callbacks[type(self).__name__]["attributes"]["kept"])
+
+    return TellSchedule
