@@ -208,11 +208,11 @@ def depth(numbers: Numbers) -> Figure:
 
 def depth_spectrum(numbers: Numbers) -> Figure:
     """The same for the effective rank of the loss's spectrum."""
-    figure, (through, *axes) = panels(4)
+    figure, (through, *axes) = panels(2, 2, height=3.0)
     _through_depth(through, numbers, QUANTITIES[3], "effective rank of the loss's spectrum")
     legend(through, loc="upper right")
     for ax, pair in zip(axes, PAIRS[3:], strict=True):
-        _beyond_depth(ax, numbers, pair, labels=ax is axes[0])
+        _beyond_depth(ax, numbers, pair, labels=ax is not axes[2])
     return figure
 
 
