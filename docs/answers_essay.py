@@ -9,10 +9,11 @@ from _answer_parts import COLORS, Row, band, effects, legend, panels, titled
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from splinescope.evidence._fidelity import crossed, worth
+from splinescope.evidence._fidelity import crossed
 from splinescope.evidence._intervals import interval, ratio_interval
+from splinescope.evidence._root_law import exponents, worth
 from splinescope.evidence.essay_depth_curvature import KINDS, PAIRS, QUANTITIES, correlations
-from splinescope.evidence.essay_fidelity_laws import ONE_LAYER, _exponents, _some
+from splinescope.evidence.essay_fidelity_laws import ONE_LAYER, _some
 from splinescope.evidence.essay_fidelity_tells import MEASURES, _correlations
 from splinescope.evidence.essay_initialization_deep import FAMILIES, TRAINS
 
@@ -25,26 +26,25 @@ def batch_size(numbers: Numbers) -> Figure:
     """Signs that change by batch size and layer; the exponents; what noise did to accuracy."""
     figure, (shares, slopes, gains) = panels(3)
     sizes = np.array(numbers["sizes"], float)
-    points = 300
-    worth = sizes * (points - 1) / (points - sizes)
+    places = np.array([worth(int(size), 300) for size in sizes])
     for when, style in (("untrained", "--"), ("trained", "-")):
         table = np.array(numbers["laws"][when])
         for layer in range(table.shape[2]):
-            shares.plot(worth, table[:, :, layer].mean(0), style, color=TINTS[layer], lw=1.5)
-            own = [np.polyfit(np.log(worth), np.log(one[:, layer]), 1)[0] for one in table]
+            shares.plot(places, table[:, :, layer].mean(0), style, color=TINTS[layer], lw=1.5)
+            own = [np.polyfit(np.log(places), np.log(one[:, layer]), 1)[0] for one in table]
             place = layer + 1 + (0.12 if when == "trained" else -0.12)
             slopes.plot([place, place], interval(own), color=TINTS[layer], lw=1.8)
             slopes.plot([place], [np.mean(own)], "o", ms=6, color=TINTS[layer],
                         mfc=TINTS[layer] if when == "trained" else "white")  # fmt: skip
-    shares.plot(worth, 0.07 * (worth / worth[0]) ** -0.5, color="0.6", lw=1, ls=":")
-    shares.text(worth[-1], 0.07 * (worth[-1] / worth[0]) ** -0.5 * 0.93, r"$1/\sqrt{B}$", color="0.4", fontsize=8,
+    shares.plot(places, 0.07 * (places / places[0]) ** -0.5, color="0.6", lw=1, ls=":")
+    shares.text(places[-1], 0.07 * (places[-1] / places[0]) ** -0.5 * 0.93, r"$1/\sqrt{B}$", color="0.4", fontsize=8,
                 ha="right", va="top")  # fmt: skip
     for layer, tint in enumerate(TINTS):
         shares.plot([], [], color=tint, label=f"layer {layer + 1}")
     shares.plot([], [], "--", color="0.4", label="before training")
     shares.set(xscale="log", yscale="log", xlabel="batch size of the statistics, B",
                ylabel="share of signs that change")  # fmt: skip
-    shares.set_xticks(worth, [f"{size:.0f}" for size in sizes])
+    shares.set_xticks(places, [f"{size:.0f}" for size in sizes])
     shares.set_yticks([0.01, 0.03, 0.1, 0.3], ["0.01", "0.03", "0.1", "0.3"])
     shares.minorticks_off()
     legend(shares, loc="lower left")
@@ -116,11 +116,11 @@ def fidelity_laws(numbers: Numbers) -> Figure:
     places = [worth(size, rows) for size in near]
     for when, style in (("untrained", "--"), ("trained", "-")):
         found = crossed(np.array(numbers["tiles"][when]))
-        exponents = _exponents(found, near, rows)
+        fitted = exponents(found, near, rows)
         for layer, tint in enumerate(TINTS):
             walls.plot(places, found[:, :, layer].mean(0), style, color=tint, lw=1.5)
             place = layer + 1 + (0.12 if when == "trained" else -0.12)
-            _mark(slopes, place, exponents[:, layer], tint, when == "trained")
+            _mark(slopes, place, fitted[:, layer], tint, when == "trained")
     for layer, tint in enumerate(TINTS):
         walls.plot([], [], color=tint, label=f"tiles of layers 1 to {layer + 1}" if layer else "tiles of layer 1")
     walls.plot([], [], "--", color="0.4", label="before training")
@@ -140,7 +140,7 @@ def fidelity_laws(numbers: Numbers) -> Figure:
         moves.plot([worth(size, rows) for size in sizes], values.mean(0), "--" if name == "untrained" else "-",
                    marker="o" if alone else None, ms=3, color=color, lw=1.5, label=label)  # fmt: skip
         where = 6 + (0.12 if name == "trained" else -0.12) if not alone else 6.6 + 0.25 * ONE_LAYER.index(name)
-        _mark(slopes, where, _exponents(values, sizes, rows), color, name != "untrained")
+        _mark(slopes, where, exponents(values, sizes, rows), color, name != "untrained")
     ends = [worth(size, rows) for size in numbers["sizes"]]
     moves.set(
         xscale="log",

@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from splinescope.evidence._fidelity import _lost, boundary_moves, crossed, worth
+from splinescope.evidence._fidelity import _lost, boundary_moves, crossed
+from splinescope.evidence._root_law import worth
 
 
 def line(at: float) -> nn.Linear:

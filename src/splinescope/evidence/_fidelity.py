@@ -11,11 +11,6 @@ from torch import Tensor, nn
 from ..normalization import minibatch_networks, statistics_fidelity, with_statistics
 
 
-def worth(size: int, rows: int) -> float:
-    """B of N points without replacement are as good as so many of endless ones: their mean has the same variance."""
-    return size * (rows - 1) / (rows - size)
-
-
 def tile_changes(net: nn.Module, x: Tensor, sizes: tuple[int, ...], draws: int) -> list[list[float]]:
     """`[sizes, layers]` share of points whose tile of the first layers, up to this one, changes."""
     found: list[list[float]] = statistics_fidelity(net, x, sizes, draws=draws, progress=False).tiles.tolist()

@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 from ..normalization import statistics_fidelity, with_statistics
 from ._data import digits
-from ._experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
+from ._experiment import Claim, Experiment, Outcome, Progress, Size
 from ._figures import log_ticks, subplots
-from ._intervals import interval
 from ._normalization import normalised_by, paired, seeded
+from ._root_law import as_root, exponents
 
 SIZES = (8, 16, 32, 64, 128)
 LAYERS, WIDTH = 4, 80
@@ -92,37 +92,16 @@ def _train(
 
 
 def _law(laws: dict[str, Any], sizes: tuple[int, ...], rows: int) -> Claim:
-    """Flips against B, layer by layer; drawing without replacement makes B as good as B (N - 1) / (N - B)."""
-    slopes = {}
-    worth = [size * (rows - 1) / (rows - size) for size in sizes]
-    for when, runs in laws.items():
-        logs = np.log(np.maximum(np.array(runs), 1e-12))
-        slopes[when] = np.array([np.polyfit(np.log(worth), one, 1)[0] for one in logs])
-    off = [column + 0.5 for v in slopes.values() for column in v.T]
-    ends = [interval(column) for column in off]
-    low, high = min(end[0] for end in ends), max(end[1] for end in ends)
-    shared = [interval(column, 1 - 0.05 / len(off)) for column in off]
-    sure = max(max(end[0], -end[1]) for end in shared)
-    words = "; ".join(
-        f"{when} " + ", ".join(f"{m:.3f} ({interval(c)[0]:.3f} to {interval(c)[1]:.3f})" for m, c in
-                               zip(v.mean(0), v.T, strict=True))
-        for when, v in slopes.items()
-    )  # fmt: skip
+    """Flips against B, layer by layer."""
     growth = ", ".join(f"{when} {np.mean([np.array(r)[1, -1] / np.array(r)[1, 0] for r in runs]):.2f}"
                        for when, runs in laws.items())  # fmt: skip
-    return judged(
+    return as_root(
         "The tiling under minibatch statistics differs from that under the data's as 1/sqrt(B), in every layer (essay, "
         "fidelity of adaptation; ours as a law).",
-        f"exponent of the share of signs that change, layers 1 to {LAYERS}, with 95% intervals over "
-        f"{len(laws['trained'])} networks: {words}; share in the last layer over that in the first at B = {sizes[1]}: "
-        f"{growth}",
-        holds=[Check("exponent plus 1/2, lower end of the 95% interval, least over layers", low, ">", -0.1,
-                     "terms of order 1/B, and the draws"),
-               Check("exponent plus 1/2, upper end of the 95% interval, largest over layers", high, "<", 0.1,
-                     "terms of order 1/B, and the draws")],
-        fails=[Check(f"exponent plus 1/2, end nearest to 0, farthest of {len(off)} intervals that share 5%", sure, ">",
-                     0.1, "surely another exponent in a layer")],
-    )  # fmt: skip
+        "the share of signs that change",
+        {when: exponents(np.array(runs), sizes, rows) for when, runs in laws.items()},
+        f"share in the last layer over that in the first at B = {sizes[1]}: {growth}",
+    )
 
 
 def draw(numbers: dict[str, Any]) -> Any:

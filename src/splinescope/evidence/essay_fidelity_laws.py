@@ -10,10 +10,11 @@ from torch import Tensor, nn
 
 from ._data import digits
 from ._experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
-from ._fidelity import boundary_moves, crossed, tile_changes, worth
+from ._fidelity import boundary_moves, crossed, tile_changes
 from ._figures import log_ticks, subplots
 from ._intervals import interval
 from ._normalization import seeded
+from ._root_law import as_root, exponents, worth
 from .essay_fidelity import LARGE, LAYERS, SIZES, WIDTH, _network, _train
 
 NEAR_ALL = (270, 285, 294, 297)
@@ -57,39 +58,6 @@ def _some(sizes: tuple[int, ...]) -> tuple[int, ...]:
     return sizes[:: max(1, len(sizes) // 2)]
 
 
-def _exponents(values: np.ndarray, sizes: tuple[int, ...], rows: int) -> np.ndarray:
-    """`[networks, ...]` slopes of log values `[networks, sizes, ...]` on what batches of so many are worth."""
-    logs = np.log(np.maximum(values, 1e-12))
-    places = np.log([worth(size, rows) for size in sizes])
-    flat = logs.reshape(len(logs), len(sizes), -1)
-    return np.array([np.polyfit(places, one, 1)[0] for one in flat]).reshape(len(logs), *logs.shape[2:])
-
-
-def _as_root(text: str, what: str, slopes: dict[str, np.ndarray], then: str) -> Claim:
-    """The exponents `[networks, layers]` of layers, before training and after, against -1/2."""
-    off = [column + 0.5 for v in slopes.values() for column in v.T]
-    ends = [interval(column) for column in off]
-    low, high = min(end[0] for end in ends), max(end[1] for end in ends)
-    shared = [interval(column, 1 - 0.05 / len(off)) for column in off]
-    sure = max(max(end[0], -end[1]) for end in shared)
-    words = "; ".join(
-        f"{when} " + ", ".join(f"{m:.3f} ({interval(c)[0]:.3f} to {interval(c)[1]:.3f})" for m, c in
-                               zip(v.mean(0), v.T, strict=True))
-        for when, v in slopes.items()
-    )  # fmt: skip
-    return judged(
-        text,
-        f"exponent of {what}, layers 1 to {LAYERS}, with 95% intervals over {len(slopes['trained'])} networks: "
-        f"{words}; {then}",
-        holds=[Check("exponent plus 1/2, lower end of the 95% interval, least over layers", low, ">", -0.1,
-                     "terms of order 1/B, and the draws"),
-               Check("exponent plus 1/2, upper end of the 95% interval, largest over layers", high, "<", 0.1,
-                     "terms of order 1/B, and the draws")],
-        fails=[Check(f"exponent plus 1/2, end nearest to 0, farthest of {len(off)} intervals that share 5%", sure, ">",
-                     0.1, "surely another exponent in a layer")],
-    )  # fmt: skip
-
-
 def _tiles_law(tiles: dict[str, Any], sizes: tuple[int, ...], rows: int) -> Claim:
     """Tiles of the first layers against B, where B is so near to all points that some tiles stay."""
     shares = "; ".join(
@@ -97,14 +65,14 @@ def _tiles_law(tiles: dict[str, Any], sizes: tuple[int, ...], rows: int) -> Clai
         + ", ".join(f"{v:.3f}" for v in np.array(runs).mean(0)[:, -1])
         for when, runs in tiles.items()
     )
-    return _as_root(
+    return as_root(
         "The walls that points cross (-log of the share that keeps its tile, of the first layers and of all of them) "
         "go as one over the root of what a batch is worth, but for a tenth in the exponent, with 3 to 30 of 300 points "
         "left out (essay, fidelity of adaptation; ours as a law).",
         "the walls crossed, -log of the share of points that keep their tile of the first layers, at "
         f"{', '.join(map(str, sizes))} of {rows} points (worth {worth(sizes[0], rows):.0f} to "
         f"{worth(sizes[-1], rows):.0f})",
-        {when: _exponents(crossed(np.array(runs)), sizes, rows) for when, runs in tiles.items()},
+        {when: exponents(crossed(np.array(runs)), sizes, rows) for when, runs in tiles.items()},
         f"share of points whose tile changes, of the first layer and of all: {shares}",
     )
 
@@ -112,10 +80,10 @@ def _tiles_law(tiles: dict[str, Any], sizes: tuple[int, ...], rows: int) -> Clai
 def _boundary_law(moves: dict[str, Any], sizes: tuple[int, ...], rows: int) -> Claim:
     """How far the boundary moves against B; all layers judged in trained networks, single ones told."""
     slopes = {
-        name: _exponents(np.array([run["mean"] for run in runs]), _some(sizes) if name in ONE_LAYER else sizes, rows)
+        name: exponents(np.array([run["mean"] for run in runs]), _some(sizes) if name in ONE_LAYER else sizes, rows)
         for name, runs in moves.items()
     }
-    medians = _exponents(np.array([run["median"] for run in moves["trained"]]), sizes, rows)
+    medians = exponents(np.array([run["median"] for run in moves["trained"]]), sizes, rows)
     ends = {name: interval(values) for name, values in slopes.items()}
     low, high = ends["trained"]
     told = "; ".join(f"{n} {v.mean():.3f} ({ends[n][0]:.3f} to {ends[n][1]:.3f})" for n, v in slopes.items())
