@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from _answer_parts import COLORS, Row, band, effects, legend, panels, seeds_and_mean, titled
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from splinescope.evidence._distributions import ALIKE
@@ -247,37 +248,52 @@ def self_similarity(numbers: Numbers) -> Figure:
 
 
 def migration(numbers: Numbers) -> Figure:
-    """Folds near training points by arm; with the squared loss, distance, speed and pull of folds by layer."""
-    figure, (folds, away, speed, pull) = panels(2, 2, height=3.0)
+    """Folds near training points by arm; by layer and loss their distance; speed, pull and gradient of both losses."""
+    figure, (folds, squared, other, speed, pull, gradient) = panels(3, 2, height=3.0)
     arms = dict(zip(numbers["runs"], (COLORS[1], COLORS[4], COLORS[3], COLORS[0]), strict=True))
-    names = {"squared": "squared loss", "weights x2": "weights twice as large", "targets x4": "targets four times",
+    names = {"squared": "squared loss", "weights x2": "weights x 2", "targets x4": "targets x 4",
              "cross-entropy": "cross-entropy"}  # fmt: skip
     for arm, runs in numbers["runs"].items():
         band(folds, np.maximum(runs[0]["steps"], 0.5), [run["lc"] for run in runs], arms[arm], names[arm])
-    base = numbers["runs"]["squared"]
-    learnt = [run["steps"][peak_and_onset(run)[0]] for run in base]
+    learnt = [run["steps"][peak_and_onset(run)[0]] for run in numbers["runs"]["squared"]]
     folds.axvspan(min(learnt), max(learnt), ymax=0.8, color="0.85", lw=0, zorder=0)
     folds.text(max(learnt) * 1.1, 0.2, "learnt", fontsize=7.5, color="0.35", va="bottom")
     folds.set(ylabel=f"folds near a training point (r = {numbers['radius']:g})", ylim=(0, 12.5))
     legend(folds, loc="upper left", ncols=2)
-    titled(folds, "With the squared loss folds leave after step 10,000")
+    titled(folds, "Folds leave late")
     tints = ("#440154", "#21918c", "#e69f00")
-    wanted = (("to_data", away, "distance to the data"), ("speed", speed, "speed, per step"),
-              ("pull", pull, "pull of the loss"))  # fmt: skip
-    for what, ax, label in wanted:
+
+    def by_layer(ax: Axes, arm: str, what: str, style: str) -> None:
+        runs = numbers["runs"][arm]
         for layer, tint in enumerate(tints):
-            values = [np.maximum(np.array(run[what], float)[:, layer], 1e-12) for run in base]
+            values = [np.maximum(np.array(run[what], float)[:, layer], 1e-12) for run in runs]
             mean = np.exp(np.log(values).mean(0))
-            ax.plot(np.maximum(base[0]["steps"], 0.5), mean, color=tint, lw=1.5, label=f"layer {layer + 1}")
-        ax.set(yscale="log", ylabel=f"{label} (median unit)")
+            ax.plot(np.maximum(runs[0]["steps"], 0.5), mean, style, color=tint, lw=1.5)
+
+    for ax, arm, style in ((squared, "squared", "-"), (other, "cross-entropy", "--")):
+        by_layer(ax, arm, "to_data", style)
+        for layer, tint in enumerate(tints):
+            half = [half_way(run, layer) for run in numbers["runs"][arm]]
+            ax.axvline(float(np.exp(np.mean(np.log(half)))), color=tint, lw=1, ls=":")
+        ax.set(yscale="log", ylabel="distance to the data (median unit)")
+        titled(ax, f"{names[arm].capitalize()} (dotted: half of the way)")
+    other.set_ylim(squared.get_ylim())
     for layer, tint in enumerate(tints):
-        half = float(np.exp(np.mean(np.log([half_way(run, layer) for run in base]))))
-        away.axvline(half, color=tint, lw=1, ls=":")
-    legend(away, loc="upper right", bbox_to_anchor=(0.8, 1.0))
-    titled(away, "Deeper layers first (dotted: half of the way)")
-    titled(speed, "Folds slow down, then move at a steady pace")
-    titled(pull, "The pull on them goes on falling")
-    for ax in (folds, away, speed, pull):
+        squared.plot([], [], color=tint, label=f"layer {layer + 1}")
+    legend(squared, loc="upper center")
+    shown = (
+        (speed, "speed", "speed, per step", "They slow down first"),
+        (pull, "pull", "pull of a row's loss", "The pull on them falls"),
+        (gradient, "gradient", "gradient by own parameters", "So does the gradient by their parameters"),
+    )
+    for ax, what, label, title in shown:
+        for arm, style in (("squared", "-"), ("cross-entropy", "--")):
+            by_layer(ax, arm, what, style)
+            ax.plot([], [], style, color="0.4", label=names[arm])
+        ax.set(yscale="log", ylabel=f"{label} (median unit)")
+        titled(ax, title)
+    legend(speed, loc="lower left")
+    for ax in (folds, squared, other, speed, pull, gradient):
         ax.set(xscale="log", xlabel="training step (0 drawn at 0.5)")
     return figure
 

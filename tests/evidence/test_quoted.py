@@ -85,7 +85,11 @@ QUOTED = {
     ("open_questions/batch_norm_early.md", "survey-merge-away"): (
         *("147 to", "18.4", "17.4 to 19.4", "1.41 to 1.71", "2.86 to 4.18", "11.9", "0.988", "0.987", "0.985"),
     ),
-    ("open_questions/migration.md", "survey-migration"): ("0.97", "1.02", "0.47", "3.22"),
+    ("open_questions/migration.md", "survey-migration"): (
+        *("0.36 to 0.48", "0.52 to 0.97", "0.26 to 1.15", "0.83 to 1.78", "0.48 to 3.39", "-0.09", "+0.34", "-0.35"),
+        *("-0.94", "+0.86", "-0.19", "-0.32 to -0.07", "+0.32", "+0.10 to +0.54", "-0.18", "-0.37 to +0.01"),
+        *("-0.10", "-0.19 to -0.01", "0.00014"),
+    ),
     ("open_questions/initialization.md", "essay-initialization-deep"): (
         "0.40 to 0.76",
         "0.55 to 0.84",
