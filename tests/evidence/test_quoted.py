@@ -66,7 +66,7 @@ QUOTED = {
     ),
     ("open_questions/batch_size.md", "essay-jitter"): ("-0.72",),
     ("open_questions/optimizer.md", "survey-optimizer"): (
-        *("0.0087", "0.327", "0.0196", "0.438", "0.0565", "0.588", "0.999", "0.67", "299", "53.2"),
+        *("0.0087", "0.327", "0.0196", "0.438", "0.0565", "0.588", "0.999", "0.67", "336", "47.5", "2.76", "8.75"),
     ),
     ("open_questions/normalizations.md", "survey-placed-norms"): (
         "0.890",
