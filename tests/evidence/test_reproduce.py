@@ -2,6 +2,7 @@
 
 import html
 import json
+import math
 import re
 from dataclasses import asdict
 from pathlib import Path
@@ -282,6 +283,8 @@ def test_the_rule_that_decides_is_the_same_everywhere() -> None:
     assert verdict(holds=[unknown], fails=[good]) == Verdict.FAILS
     assert check(0.001).margin == "inside by a factor of 1e+03"
     assert check(1.1).margin == "outside by 0.1"
+    assert check(-math.inf).margin == "inside wherever the line is: no bound on that side"
+    assert check(math.inf).margin == "outside wherever the line is: no bound on that side"
     assert "a reason" in judged("t", "m", holds=[good]).criterion
 
 

@@ -40,3 +40,17 @@ def test_a_corrected_form_is_more_than_that_the_stated_one_is_false(name: str) -
     checks = CORRECTED[name]["checks"]
     senses = {at(c): {other["sense"] for other in checks if at(other) == at(c)} for c in checks}
     assert any(len(found) == 1 for found in senses.values())
+
+
+BY_INTERVAL = {
+    f"{record['id']} {number}": claim
+    for record in RECORDS
+    for number, claim in enumerate(record["claims"], 1)
+    if any(check["role"] == "holds" and " end of " in check["name"] for check in claim["checks"])
+}
+
+
+@pytest.mark.parametrize("name", BY_INTERVAL)
+def test_an_interval_that_misses_its_line_refutes_nothing_by_that(name: str) -> None:
+    """What is not shown is inconclusive: a claim that an end of an interval decides says by which one it is refuted."""
+    assert any(check["role"] == "fails" for check in BY_INTERVAL[name]["checks"])

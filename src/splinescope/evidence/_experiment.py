@@ -82,6 +82,8 @@ class Check:
         side = "inside" if self.passed else "outside"
         if math.isnan(self.value):
             return "outside: there is no number"
+        if math.isinf(self.value):
+            return f"{side} wherever the line is: no bound on that side"
         if self.value > 0 < self.line and not 0.5 < self.value / self.line < 2:
             factor = max(self.value / self.line, self.line / self.value)
             return f"{side} by a factor of {factor:.3g}" if math.isfinite(factor) else f"{side}, at {self.value:g}"

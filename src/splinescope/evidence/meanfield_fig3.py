@@ -116,18 +116,36 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                 ],
             ),
             judged(
-                "(Ours.) The effect is in the inner weights; trained alone, no rate up to 1000 is too large for them.",
+                "(Ours.) The effect is in the inner weights: trained alone, they bear more rates with batch norm too.",
                 f"gain in decades, amplitudes fixed: {spread(more['inner weights only'])}, 95% interval "
-                f"{inner_low:.2f} to {inner_high:.2f} (at the least: no larger rate than {rates[-1]:g} was tried); "
-                f"{diverged} of {seeds} networks diverged with batch norm",
+                f"{inner_low:.2f} to {inner_high:.2f} (at the least: no larger rate than {rates[-1]:g} was tried), "
+                f"{seeds} networks",
                 holds=[
                     Check("lower end of the 95% interval of the gain in decades", inner_low, ">", 0.0, "0 is no gain"),
+                ],
+                fails=[
+                    Check(
+                        "upper end of the 95% interval of the gain in decades",
+                        inner_high,
+                        "<",
+                        0.5,
+                        "half a decade is the step of the rates tried",
+                    ),
+                    Check(
+                        "lower end of the 95% interval of the gain in decades", inner_low, "<", 0.0, "no gain is sure"
+                    ),
+                ],
+            ),
+            judged(
+                f"(Ours.) With batch norm, inner weights trained alone diverge at no rate up to {rates[-1]:g}.",
+                f"{diverged} of {seeds} networks diverged, at {len(rates)} rates from {rates[0]:g} on",
+                holds=[
                     Check(
                         "networks that diverged with batch norm",
                         float(diverged),
                         "<",
                         0.5,
-                        "'no rate': none may, at any of the rates tried",
+                        "'no rate': one network at one rate is a counterexample",
                     ),
                 ],
             ),
@@ -154,4 +172,11 @@ EXPERIMENT = Experiment(
     run,
     draw,
     place="Figure 3; section 4.3",
+    changed={
+        3: (
+            "one claim with the next, and an interval of the gain that does not begin above 0 refuted it, however "
+            "wide: holds"
+        ),
+        4: "one claim with the one before: holds",
+    },
 )

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 
 NEIGHBOURS = 32
-SLACK = 0.005  # of the slope, for discs that reach over an edge: more often on small facets, whose factors differ
+STEEP = 0.05  # of the slope: a law that is off by a twentieth is another one
+DENSE = 0.02  # of the density: discs that reach over a facet's edge without a sample to tell
 
 
 def unevenness(facets: list[np.ndarray]) -> float:
@@ -72,6 +73,13 @@ def densities(
     return density, manifold.volumes[tiles[chosen[inside]]]
 
 
+def _off(values: list[float], law: float) -> tuple[float, float]:
+    """How far the nearer and the farther end of the interval of the mean lie from the law; the nearer one's is negative
+    if the law lies inside."""
+    low, high = interval(values)
+    return max(low - law, law - high), max(law - low, high - law)
+
+
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
     width, samples, places, seeds = (6, 5000, 400, 2) if size == "quick" else (16, 400_000, 4000, 6)
     rows, points = [], []
@@ -105,7 +113,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
     flat, apart = (max(r[key] for r in rows) for key in ("unevenness", "jump"))
     slopes, ratios = ([r[key] for r in rows] for key in ("slope", "ratio"))
     (low, high), (least, most) = interval(slopes), interval(ratios)
-    inside = "the law is exact; the interval over generators must hold it"
+    steep, dense = _off(slopes, -1.0), _off(ratios, 1.0)
     claims = (
         judged(
             "The image of the latent square is a continuous surface made of flat facets, one per tile.",
@@ -124,14 +132,14 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             "on log "
             f"volume factor {np.mean(slopes):.4f} ({low:.4f} to {high:.4f}), density over 1 / (area * factor) "
             f"{np.mean(ratios):.4f} ({least:.4f} to {most:.4f}), 95% intervals",
-            needs=[Check("half width of the slope's interval", (high - low) / 2, "<", 0.05,
-                         "to tell -1 from a law that is off by a twentieth")],
             holds=[
-                Check("lower end of the slope's interval", low, "<", -1.0 + SLACK, inside),
-                Check("upper end of the slope's interval", high, ">", -1.0 - SLACK, inside),
-                Check("mean density over the law's, minus 1", abs(float(np.mean(ratios)) - 1), "<", 0.02,
+                Check("farther end of the slope's interval from -1", steep[1], "<", STEEP,
+                      "a law that is off by a twentieth is another one; all of the interval must lie near"),
+                Check("farther end of the interval of the density over the law's from 1", dense[1], "<", DENSE,
                       "2%: discs that reach over a facet's edge without a sample to tell"),
             ],
+            fails=[Check("nearer end of one of these intervals, in its line, larger of the two",
+                         max(steep[0] / STEEP, dense[0] / DENSE), ">", 1.0, "surely another law")],
         ),
     )  # fmt: skip
     return Outcome({**picture, "rows": rows, "points": points, "unevenness": flat}, claims)
@@ -182,4 +190,11 @@ EXPERIMENT = Experiment(
     run,
     draw,
     place="Figure 10; the part on deep generative models, with equation (10) (claim 2)",
+    changed={
+        2: (
+            "the interval of the slope had to hold -1 but for 0.005, which the wider does so the more easily, its half "
+            "width below 0.05 alone speaking against that, and the mean density alone had to be within 2%: holds; now "
+            "all of both intervals must lie within 0.05 and 2%, and surely another law refutes"
+        ),
+    },
 )

@@ -23,14 +23,6 @@ NOISE = 0.02
 LATENT = 3
 """Of the autoencoders of digits: few, so that a pool says something of the uniform law."""
 
-FIRST_RUN = (
-    " (in a first full run the bootstrap left out that the reference is itself a sample: the true law was refused in "
-    "15.0% and intervals covered in 87.8%; that was mended; after a second, 10.0% and 90.0%, a referee read "
-    "the lines, 15% and 88%: they were made stricter, to what their reasons say, and toys share no draws any more)"
-)
-
-STRICTER = "; the line was 0.01 until a referee read it, with a p value of 0.031 for the convolutional autoencoder"
-
 TELLS = "not to refuse is not to confirm: the interval must not hold the uniform law beside the model's"
 
 PUBLISHED: dict[str, int | None] = {"MLP GAN": 10, "MLP VAE": None, "conv VAE": None}
@@ -142,7 +134,7 @@ def _of_toys(toys: list[dict[str, Any]]) -> tuple[Claim, ...]:
             f"{count} sets each; mean rho found "
             + ", ".join(f"{m:.3f} for {rho:g}" for rho, m in means.items())
             + f"; the true law refused at 5% in {size:.1%} at most, the other one in {power:.1%} at least; 95% "
-            f"intervals cover the truth in {cover:.1%}" + FIRST_RUN,
+            f"intervals cover the truth in {cover:.1%}",
             holds=[Check("share of true laws refused at 5%", size, "<", 0.12, "5%, and 60 sets tell it to 7%"),
                    Check("share of false laws refused", power, ">", 0.9, "a test worth having"),
                    Check("share of intervals that cover", cover, ">", 0.91, "95%, and 180 sets tell it to 4%")],
@@ -190,13 +182,13 @@ def _of_one(name: str, kept: int | None, v: dict[str, Any] | None) -> Claim:
         "not measured: read at full size only, where the files of network and images are (SPLINESCOPE_TEST_DATA)"
         if v is None
         else f"{_member(v)}, p value {v['model']:.3g}; median distance to "
-        f"the manifold {v['distance']:.2f}, where the data spread by {v['scale']:.2f}{STRICTER}",
+        f"the manifold {v['distance']:.2f}, where the data spread by {v['scale']:.2f}",
         holds=[
-            Check("p value of the model's law", p, ">", 0.05, "not refused at 5%"),
+            Check("p value of the model's law", p, ">", 0.05, "not refused at 5%, unshared: the stricter here"),
             Check("width of the interval of rho", high - low, "<", 1.0, TELLS),
         ],
         fails=[
-            Check("p value of the model's law", p, "<", 0.05, "refused at 5%"),
+            Check("p value of the model's law", p, "<", 0.05 / len(PUBLISHED), "refused: three networks share 5%"),
             Check("distance of the interval of rho from the model's 0", max(low, -high), ">", 0.0,
                   "refused by the interval as well"),
         ],
@@ -244,9 +236,17 @@ EXPERIMENT = Experiment(
     draw,
     place="the part on deep generative models, near Figure 10: an open question",
     changed={
+        1: (
+            "in a first full run the bootstrap left out that the reference is itself a sample, and true laws were "
+            "refused in 15.0%, intervals covered in 87.8%: that was mended; after a second, 10.0% and 90.0%, the "
+            "lines, 15% and 88%, were made stricter, to what their reasons say, and toys share no draws any more: holds"
+        ),
         2: "could have held whatever the width of the interval of rho: does not hold",
         3: "could have held whatever the width of the interval of rho: inconclusive",
+        4: "refused at 1%, then at 5% for itself: does not hold; now three networks share 5%",
+        5: "refused at 1%, then at 5% for itself: does not hold; now three networks share 5%",
         6: "by the p value alone at first, then by it and the width of the interval: inconclusive, then holds; with a "
-        "line of 0.05 for the p value instead of 0.01 inconclusive again",
+        "line of 0.05 for the p value instead of 0.01, when its 0.031 was known: inconclusive; now three networks "
+        "share the 5% of a refutation",
     },
 )
