@@ -209,7 +209,7 @@ def self_similarity(numbers: Numbers) -> Figure:
     legend(exponents, loc="upper center", ncols=2)
     titled(exponents, "Larger tiles are cut more, as by any folds")
     tints = ("#440154", "#31688e", "#35b779", "#e69f00")
-    for depth, shares in enumerate(numbers["shapes"]["random, 2-D"]):
+    for depth, shares in enumerate(numbers["areas"]["random, 2-D"]):
         name = (
             "of squares of the domain, cut as often"
             if depth == 0

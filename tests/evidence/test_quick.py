@@ -281,7 +281,8 @@ def self_similarity(n: Numbers) -> None:
         for row in rows:
             assert row["cuts"][0] <= (6 if "3-D" in kind else 8)
             assert (np.diff(row["tiles"]) >= 0).all()
-            assert shares([*row["distance"], *row["compared"], *row["unrelated distance"], *row["one cut more"]])
+            assert shares([*row["own to unrelated"], *row["two unrelated"], *row["one cut more"], *row["compared"]])
+            assert shares(list(row["shapes"].values()))
             told = [v for name in ("sides", "jumps") for of in ("depths", "networks") for v in row[f"{name}, {of}"]]
             assert shares(np.nan_to_num(told))  # nan where a quick network has no inner tile
 

@@ -12,7 +12,7 @@ from ._experiment import Check, Claim, judged
 from ._intervals import interval
 
 ALIKE = 0.02
-"""Of Kolmogorov-Smirnov distances beyond those of two networks: unrelated folds and other shapes make no more."""
+"""Of Kolmogorov-Smirnov distances beyond those of two networks, which are of this size themselves."""
 
 
 def ks(values: np.ndarray, others: np.ndarray) -> float:
