@@ -147,6 +147,8 @@ def test_own_points_begin_with_words_and_not_with_a_network(studio):
         page.wait_for_function("() => studio.pages.playground.frame.points.length === 4")
         expect(page.locator("#own-hint")).to_be_hidden()
         page.wait_for_function(f"() => ({COVERED})() === 0")  # the tiles are seen
+        shown = np.array(ready(page)["points"]).reshape(-1, 2)
+        assert np.abs(shown - [[-1, -1], [1, 1]]).max() < 0.05  # where they were set, but for a pixel
 
 
 def test_a_link_leads_to_the_same_network_seen_from_the_same_place(studio):

@@ -19,6 +19,8 @@ from websockets.sync.client import connect
 from tests.browser import PATIENCE, expect, opened
 from tests.studio.conftest import DRAWN, Server
 
+TILES = "studio.pages.playground.frame.measures.tiles"
+
 
 def get(server, path, **headers):
     return httpx.get(f"{server.origin}{path}", headers=headers, timeout=PATIENCE)
@@ -152,6 +154,7 @@ def test_a_page_goes_on_when_its_server_was_killed_and_started_again(browser):
     with closing(first), opened(browser, f"{first.address}#width=4&depth=1", allow=allow, expect=lost) as page:
         page.wait_for_selector("body[data-ready]")
         page.wait_for_function(DRAWN)
+        tiles = page.evaluate(TILES)
         first.close()
         page.wait_for_selector("body[data-connection=lost]")
         expect(page.locator("#message")).to_contain_text("connection to the server was lost")
@@ -160,6 +163,7 @@ def test_a_page_goes_on_when_its_server_was_killed_and_started_again(browser):
             page.wait_for_selector("body[data-ready]")
             page.wait_for_function(DRAWN)
             expect(page.locator("#message")).to_be_hidden()
+            assert page.evaluate(TILES) == tiles > 1  # the same network
 
 
 def test_requests_that_break_off_or_are_malformed_leave_nothing_and_say_nothing(shelf):

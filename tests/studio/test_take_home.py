@@ -65,6 +65,8 @@ def test_a_lecture_page_shows_the_picture_alone(studio):
             expect(page.locator(seen)).to_be_visible()
         for hidden in (".top", "#switches", "#curves"):
             expect(page.locator(hidden)).to_be_hidden()
+        box, window = page.locator("#tiles").bounding_box(), page.viewport_size
+        assert box["height"] > 0.8 * window["height"]  # it has the place that they leave
 
 
 def test_a_lecture_page_says_so_when_its_story_does_not_exist(studio):
@@ -72,6 +74,7 @@ def test_a_lecture_page_says_so_when_its_story_does_not_exist(studio):
         page.wait_for_function(DRAWN)
         expect(page.locator("#message")).to_be_visible()
         expect(page.locator("#message")).to_contain_text("no story named “nonsense”")
+        assert page.evaluate("Object.keys(studio.pages)") == ["playground"]  # no other page was opened in its place
 
 
 def test_live_pictures_per_second_are_told(studio, record_property):
