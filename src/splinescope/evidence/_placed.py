@@ -9,6 +9,9 @@ from ..complexity import data_spacing, local_complexity
 from ..normalization import PlacedNorm1d, PlacedNorm2d, boundary_weights, placing, with_statistics
 from ._data import digits
 
+RATE = 3e-3
+"""Of Adam, for every scheme."""
+
 
 def mlp(width: int) -> nn.Sequential:
     layers: list[nn.Module] = []
@@ -34,7 +37,7 @@ def split_digits(seed: int, rows: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 def train(net: nn.Module, x: Tensor, y: Tensor, batch: int, steps: int, generator: torch.Generator) -> list[float]:
     """Adam on the cross-entropy; the boundary of the step before says which points are near it."""
-    optimizer = torch.optim.Adam(net.parameters(), lr=3e-3)
+    optimizer = torch.optim.Adam(net.parameters(), lr=RATE)
     net.train()
     near = torch.ones(len(x), dtype=x.dtype)
     losses = []
