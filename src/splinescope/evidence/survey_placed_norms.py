@@ -217,8 +217,8 @@ def _once(live: dict[str, list[dict[str, float]]], still: dict[str, list[dict[st
     )
     return judged(
         "(Ours.) To place folds once at the start and freeze the norms trains as fast, but for a tenth, as to place "
-        f"them in every batch, by every criterion (digits, batches of {ARMS['frozen'][0]}, {ARMS['frozen'][1]} steps of "
-        f"Adam at one learning rate, {RATE:g}).",
+        f"them in every batch, by every criterion (digits, batches of {ARMS['frozen'][0]}, {ARMS['frozen'][1]} steps "
+        f"of Adam at one learning rate, {RATE:g}).",
         f"mean training loss, frozen over placed in every batch, {len(ratios['mean'])} paired seeds, intervals that "
         f"share 5%: {words}; difference of test accuracy {rights}",
         holds=[Check("upper end of the ratio, largest over criteria", max(e[1] for e in ends.values()), "<", 1.1,

@@ -230,7 +230,8 @@ EXPERIMENT = Experiment(
             "then the claim was about own against unrelated folds, of four kinds at first, of five since, each by how "
             "far it is from squares, and by a line of 0.02 that triangles were said to cross, which they do not: holds "
             "both times; now own and unrelated folds are compared directly, beyond what two unrelated ones differ by, "
-            "and the line is half of what one cut more adds"
+            "and the distance must surely tell one cut more: inconclusive, as it does by 0.0197 in one kind, where "
+            "0.02 is asked"
         ),
         7: "by a line of 0.1, which nothing that was tried crosses: holds",
         8: "by a line of 0.1, which nothing that was tried crosses: holds",
