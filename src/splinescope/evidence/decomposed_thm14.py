@@ -67,8 +67,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                 "Hypotheses (Theorem 14): an invariant representation with R > n/(n-1). Corrected: drop 'invariant'; "
                 "none has such an R (it is sqrt(1 + 1/(n-1)^2)), others have and contract.",
                 f"R over n/(n-1) for n = 3, 10, 100: {', '.join(f'{r:.4f}' for r in reach)}; {len(far)} others with "
-                f"R > n/(n-1): largest ratio of squared distances {max(r['ratio'] for r in far):.3f}. (Before, that "
-                "none is invariant was all that the corrected form asked for; the second line is new.)",
+                f"R > n/(n-1): largest ratio of squared distances {max(r['ratio'] for r in far):.3f}",
                 holds=[Check("largest R of an invariant representation, over n/(n-1)", max(reach), ">", 1.0,
                              "the hypothesis must be met by something")],
                 corrected=[
@@ -150,6 +149,7 @@ EXPERIMENT = Experiment(
     draw,
     place="Theorem 14",
     changed={
-        4: "that equal images are excluded was called a correction, which the theorem says: holds with correction"
+        1: "that none is invariant was all that the corrected form asked for: holds with correction",
+        4: "that equal images are excluded was called a correction, which the theorem says: holds with correction",
     },
 )
