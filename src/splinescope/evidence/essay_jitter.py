@@ -48,9 +48,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                "gaussian": {"sizes": batches, "left": left}}  # fmt: skip
     slopes = np.polyfit(np.log(sizes), np.log(flips.T), 1)[0]
     low, high = interval(slopes)
-    off, deep = (float(np.abs(values.mean(0) - 1).max()) for values in (ratios, deeper[:, 1:]))
     intervals = [interval(column) for column in left.T]
-    last = float(left[:, -1].mean())
     return Outcome(
         numbers,
         (
@@ -58,7 +56,8 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                 "The offset of a fold in the first layer spreads over minibatches by the rms distance of the data over "
                 "sqrt(B), times sqrt((N-B)/(N-1)) (essay, on minibatches: folds jitter; ours as a law).",
                 f"measured / predicted, mean of {seeds} networks: " + _by_size(sizes, ratios),
-                holds=[Check("mean ratio minus 1, largest over batch sizes", off, "<", 0.05,
+                holds=[Check("further end of an interval over networks from 1 (5% shared), largest over batch sizes",
+                             _surely_near(ratios), "<", 0.05,
                              "an identity in expectation; the draws estimate it to 2% a network")],
                 fails=[Check("nearer end of an interval over networks to 1 (5% shared), largest over batch sizes",
                              _surely_off(ratios), ">", 0.05, "surely off at one size")],
@@ -78,7 +77,8 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                 "(Ours.) Behind a normalised layer, folds jitter by what the norm leaves of each row's influence "
                 "(first order in 1/B).",
                 f"measured / predicted in the second layer, mean of {seeds} networks: " + _by_size(sizes, deeper),
-                holds=[Check(f"mean ratio minus 1, largest over B >= {sizes[1]}", deep, "<", 0.08,
+                holds=[Check("further end of an interval over networks from 1 (5% shared), largest over "
+                             f"B >= {sizes[1]}", _surely_near(deeper[:, 1:]), "<", 0.08,
                              "terms of order 1/B are left out: 1/16, and a quarter of that for the draws' error")],
                 fails=[Check(f"nearer end of an interval over networks to 1 (5% shared), largest over B >= {sizes[1]}",
                              _surely_off(deeper[:, 1:]), ">", 0.08, "surely off at one size")],
@@ -90,8 +90,9 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                     for b, column, (low, high) in zip(batches, left.T, intervals, strict=True)
                 )
                 + f", 95% intervals over {seeds} networks",
-                holds=[Check(f"share left at B = {batches[-1]}, over the closed form, minus 1",
-                             abs(last / BEHIND_RELU - 1), "<", 0.03, "terms of order 1/B and the draws' error")],
+                holds=[Check(f"share left at B = {batches[-1]} over the closed form: further end of its 95% interval "
+                             "over networks from 1", _surely_near(left[:, -1:] / BEHIND_RELU), "<", 0.03,
+                             "terms of order 1/B and the draws' error")],
                 fails=[Check("nearer end of its 95% interval over networks to 1",
                              _surely_off(left[:, -1:] / BEHIND_RELU), ">", 0.03, "surely off")],
             ),
@@ -135,6 +136,12 @@ def _surely_off(ratios: np.ndarray) -> float:
     return max(max(low - 1, 1 - high) for low, high in ends)
 
 
+def _surely_near(ratios: np.ndarray) -> float:
+    """How far from 1 the further end of that interval lies, largest over columns."""
+    ends = [interval(column, 1 - 0.05 / ratios.shape[1]) for column in ratios.T]
+    return max(max(high - 1, 1 - low) for low, high in ends)
+
+
 def _by_size(sizes: tuple[int, ...], values: np.ndarray) -> str:
     return ", ".join(f"B={b} {column.mean():.3f} ({span(column)})" for b, column in zip(sizes, values.T, strict=True))
 
@@ -171,7 +178,10 @@ EXPERIMENT = Experiment(
     draw,
     place="the part on minibatches: jitter of folds and of the decision boundary",
     changed={
-        1: "a mean beyond the line refuted it, whatever its interval: holds",
+        1: (
+            "a mean beyond the line refuted it, whatever its interval: holds; then a mean within it was enough to "
+            "hold: holds"
+        ),
         2: (
             "of 12 draws the share had to fall at every step in every network, which the draws' noise broke at 2 steps "
             "of 20, by at most 0.006: does not hold; then an interval of the slope that does not end below 0 refuted "
@@ -179,8 +189,11 @@ EXPERIMENT = Experiment(
         ),
         3: (
             "the line was 0.15, where its reason gives 0.08, and then a mean beyond it refuted, whatever its interval: "
-            "holds both times"
+            "holds both times; then a mean within it was enough to hold, which it was by 0.003: holds"
         ),
-        4: "a mean beyond the line refuted it, whatever its interval: holds",
+        4: (
+            "a mean beyond the line refuted it, whatever its interval: holds; then a mean within it was enough to "
+            "hold: holds"
+        ),
     },
 )
