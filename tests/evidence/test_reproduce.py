@@ -10,6 +10,7 @@ from typing import Any
 
 import joblib
 import pytest
+import torch
 from click.testing import CliRunner
 
 import splinescope as ss
@@ -406,3 +407,25 @@ def test_what_killed_processes_left_half_written_is_put_away(tmp_path: Path, mon
         reproduce(["decomposed-thm13", "decomposed-thm14"], out=tmp_path, size="quick", jobs=2, progress=stop)
     assert (tmp_path / "figure.png").exists()
     assert not [file.name for file in tmp_path.iterdir() if file.name.startswith(".")]
+
+
+def test_an_experiment_runs_on_one_thread_of_torch_whatever_the_machine_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+    experiment = find("decomposed-thm13")
+    measure = type(experiment).measure
+
+    def watched(self: Any, **how: Any) -> Outcome:
+        seen.append(torch.get_num_threads())
+        return measure(self, **how)
+
+    monkeypatch.setattr(type(experiment), "measure", watched)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        reproduce(["decomposed-thm13"], out=tmp_path, size="quick")
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert seen == [1]

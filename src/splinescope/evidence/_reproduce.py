@@ -110,7 +110,8 @@ def _run(
 
 def _make(name: str, folder: Path, size: Size, seed: int, fresh: bool, progress: Progress | None) -> str:
     """Run one experiment and write its numbers and its figure."""
-    from ._pieces import keeping  # loads torch: seconds that `--help`, which reads this module, does not have
+    from .._threads import one_torch_thread  # loads torch: seconds that `--help`, which reads this module, lacks
+    from ._pieces import keeping
 
     pyplot = require("matplotlib.pyplot", "plot")
 
@@ -120,7 +121,8 @@ def _make(name: str, folder: Path, size: Size, seed: int, fresh: bool, progress:
 
     experiment, source = find(name), source_of(name)
     start, busy = time.perf_counter(), time.process_time()
-    with keeping(folder, name, source, size, seed) as pieces:
+    # One thread each: last bits do not depend on the machine's cores, and small networks run many times faster.
+    with keeping(folder, name, source, size, seed) as pieces, one_torch_thread():
         if fresh:
             pieces.remove()
         outcome = experiment.measure(size=size, seed=seed, progress=report)
