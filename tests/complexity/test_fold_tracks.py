@@ -144,6 +144,9 @@ def test_what_it_cannot_follow_is_told() -> None:
         FoldMonitor(classifier(), points(), torch.zeros(40))
     with pytest.raises(ss.InputError, match="one row per point of x, 40, got 3"):
         FoldMonitor(classifier(), points(), torch.zeros(3).long(), loss=nn.functional.cross_entropy)
+    each = FoldMonitor(classifier(), points(), torch.arange(40) % 3, loss=nn.CrossEntropyLoss(reduction="none"))
+    with pytest.raises(ss.InputError, match=r"loss must return one number.*got shape \(40,\)"):
+        each.measure(0)
     with pytest.raises(ss.InputError, match="what must be one of 'to_data'"):
         FoldMonitor(classifier(), points()).track("weight")
     with pytest.raises(ss.InputError, match="at least 3"):

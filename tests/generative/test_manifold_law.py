@@ -172,6 +172,24 @@ def test_a_generator_without_volume_is_refused_by_its_rank_and_tested_by_fewer_d
     assert found.flat == (0.0, 0.0)
 
 
+def test_data_far_off_the_manifold_are_doubted_or_refused(hill):
+    """What is moved off as far projects to where nothing is told: a large p value would mean nothing."""
+    options = {"pool": 300, "reference": 200, "draws": 100}
+    x = hill(0.3 * drawn(hill, 0.0, 60, 1) + 0.6).detach()
+    near = manifold_law(hill, x, Box(2), **options)
+    assert near.kept > 0.95
+    assert "says little" not in repr(near)
+    assert "says little" not in near.summary()
+    spread = float(hill(drawn(hill, 0.0, 200, 2)).detach().std())
+    aside = torch.tensor([1.0, -1.0, 0.0], dtype=torch.float64) * spread
+    doubted = manifold_law(hill, x + 3 * aside, Box(2), **options)
+    assert doubted.kept < 0.5
+    assert "says little (kept" in repr(doubted)
+    assert "says little" in doubted.summary()
+    with pytest.raises(ss.InputError, match="so far off the generator's manifold"):
+        manifold_law(hill, x + 100 * aside, Box(2), **options)
+
+
 def test_what_cannot_be_told_is_said(hill):
     even = nn.Linear(2, 3).double().eval()
     with pytest.raises(ss.InputError, match="the same"):

@@ -26,6 +26,10 @@ def sometimes(module: nn.Module, inputs: Any, output: torch.Tensor) -> torch.Ten
     return None
 
 
+def in_place(module: nn.Module, inputs: Any, output: torch.Tensor) -> None:
+    output.add_(1.0)
+
+
 def watches(module: nn.Module, inputs: Any, output: torch.Tensor) -> None:
     LOG.append(output.shape)
 
@@ -43,7 +47,7 @@ def network() -> nn.Sequential:
     "hook",
     [
         doubles, sometimes, lambda m, i, o: -o, lambda m, i, o: LOG.append(1) or o,
-        lambda m, i, o: o * 2 if LOG else None,
+        lambda m, i, o: o * 2 if LOG else None, in_place,
     ],
 )  # fmt: skip
 def test_a_hook_that_may_change_an_output_is_named(hook: Any) -> None:
@@ -79,10 +83,20 @@ def test_hooks_of_torch_itself_are_part_of_the_model() -> None:
     torch.testing.assert_close(read(x), model(x).double(), rtol=1e-5, atol=1e-6)
 
 
-def test_a_hook_of_all_modules_is_named() -> None:
-    handle = register_module_forward_hook(lambda m, i, o: o * 2 if isinstance(m, nn.Linear) else None)
+@pytest.mark.parametrize("hook", [doubles, watches])
+def test_a_hook_of_all_modules_is_named_and_not_called(hook: Any) -> None:
+    """Torch's own modules would meet it too, in the middle of an export."""
+    LOG.clear()
+    handle = register_module_forward_hook(hook)
     try:
-        with pytest.warns(ss.network.HookWarning, match="all modules"):
-            ss.trace(network(), torch.zeros(2, 2))
+        if hook is doubles:
+            with pytest.warns(ss.network.HookWarning, match="all modules"):
+                read = ss.trace(network(), torch.zeros(2, 2))
+        else:
+            read = ss.trace(network(), torch.zeros(2, 2))
+        assert not LOG
+        assert len(read.sites) == 1
+        network()(torch.zeros(1, 2))
+        assert hook is doubles or LOG, "it is there again"
     finally:
         handle.remove()

@@ -266,6 +266,8 @@ def test_bad_input_is_told_and_nothing_is_changed():
         initialize_(mlp(2, 9, 3), x, branch=0)
     with pytest.raises(ss.InputError, match="branch must be 1 for method 'mean'"):
         initialize_(mlp(2, 9, 3), x, method="mean", branch=0.5)
+    with pytest.raises(ss.InputError, match="branch must be 1 for this model"):
+        initialize_(mlp(2, 9, 3), x, branch=0.5)
     shared = nn.Linear(2, 2)
     with pytest.raises(ss.InputError, match="more than once"):
         initialize_(nn.Sequential(shared, nn.ReLU(), shared, nn.ReLU()).double(), x)

@@ -204,6 +204,34 @@ def test_a_change_that_no_structure_shows_is_seen_as_tessellate_sees_it(monkeypa
     follows()
 
 
+class Corner(nn.Module):
+    settings = types.ModuleType("settings")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(2, 4), nn.Linear(4, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        signs = x.new_tensor(self.settings.signs)
+        return self.last(F.relu(self.first(x))) + F.relu((x * signs).sum(1, keepdim=True) - self.settings.far)
+
+
+@pytest.mark.parametrize("signs", [(1.0, 1.0), (-1.0, 1.0), (1.0, -1.0), (-1.0, -1.0)])
+def test_a_change_in_one_corner_of_the_view_alone_is_seen(
+    signs: tuple[float, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Corner.settings, "signs", signs, raising=False)
+    monkeypatch.setattr(Corner.settings, "far", 5.99, raising=False)
+    torch.manual_seed(0)
+    module = Corner().double().eval()
+    retiler = ss.tiling.Retiler(module, SQUARE)
+    retiler.tile()
+    monkeypatch.setattr(Corner.settings, "far", 5.9)
+    for tiling in (retiler.tile(), retiler.cover()):
+        outputs = module(torch.tensor(tiling.view.inputs(tiling.vertices))).detach().numpy()
+        np.testing.assert_allclose(outputs, tiling.values, atol=1e-12)
+
+
 @pytest.mark.parametrize("bad", [{"threads": 0}, {"max_tiles": -1}, {"rtol": 5}, {"time_limit": -1.0}])
 def test_bad_options_are_refused_at_once(net: nn.Sequential, bad: dict[str, float]) -> None:
     with pytest.raises(ss.InputError, match=next(iter(bad))):

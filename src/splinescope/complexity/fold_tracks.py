@@ -185,12 +185,16 @@ class FoldMonitor(TrainingMonitor):
 def _lost(loss: Callable[[Tensor, Tensor], Tensor], outputs: Tensor, y: Tensor) -> Tensor:
     """The user's loss; what it raises on its own account as one sentence about what it was given."""
     try:
-        return loss(outputs, y)
+        value = loss(outputs, y)
     except (RuntimeError, TypeError, ValueError, IndexError) as error:
         raise InputError(
             f"loss must take outputs of shape {tuple(outputs.shape)} and y of shape {tuple(y.shape)}; "
             f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
         ) from error
+    if not isinstance(value, Tensor) or value.numel() != 1:
+        got = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
+        raise InputError(f"loss must return one number, the sum or the mean over the rows, got {got}.")
+    return value
 
 
 def _of_each_row(loss: Callable[[Tensor, Tensor], Tensor], outputs: Tensor, y: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from scipy.optimize import brentq
+from scipy.stats import spearmanr
 from torch import Tensor, nn
 
 from .._checks import as_rows, check_generator, check_whole
@@ -27,6 +28,7 @@ from .volume import log_volume
 
 _FAR = 50.0  # a rho beyond this is reported as infinite
 _PACE = 0.25  # of the search for it
+_TELLING = 0.5  # less of the reference's order is kept: its projections tell little
 _DAMPING = 10.0  # a step that fails is damped so much more, one that succeeds so much less
 
 
@@ -57,6 +59,8 @@ class ManifoldLaw(Result):
         projection: The projections.
         effective: How many independent draws the pool is worth for the uniform law; below 100, mistrust p_uniform.
         flat: Shares of the reference and of the data whose volume factor is 0; they are left out.
+        kept: Rank correlation of -log q over the reference, before and after it is moved off the manifold as the data
+            are and projected again. Below 0.5 the data are so far off that a large p value says little.
     """
 
     rho: float
@@ -67,13 +71,15 @@ class ManifoldLaw(Result):
     projection: Projection
     effective: float
     flat: tuple[float, float]
+    kept: float
     certainty = "estimate"
 
     def __repr__(self) -> str:
         low, high = self.interval
+        doubt = f", of data so far off that p says little (kept {self.kept:.2f})" if self.kept < _TELLING else ""
         return (
             f"ManifoldLaw(rho {self.rho:.3f} ({low:.3f} to {high:.3f}), p of the model {self.p_model:.3g}, of uniform "
-            f"{self.p_uniform:.3g}, {self.certainty})"
+            f"{self.p_uniform:.3g}{doubt}, {self.certainty})"
         )
 
     def summary(self) -> str:
@@ -85,7 +91,10 @@ class ManifoldLaw(Result):
                 ("points", f"{len(self.surprise)}"),
                 ("median distance to the manifold", f"{float(self.projection.distances.median()):.4g}"),
                 ("draws the pool is worth for the uniform law", f"{self.effective:.0f}"),
-                ("left out, of no volume: model, data", ", ".join(f"{share:.1%}" for share in self.flat))]  # fmt: skip
+                ("left out, of no volume: model, data", ", ".join(f"{share:.1%}" for share in self.flat)),
+                ("kept by projections, as rank correlation", f"{self.kept:.2f}"
+                 + (" (the data are so far off that a large p value says little)" if self.kept < _TELLING else "")),
+                ]  # fmt: skip
         return f"{table(rows)}\n{self.assurance}"
 
 
@@ -122,7 +131,7 @@ def manifold_law(
         `ManifoldLaw`; an estimate. Data lie off the manifold, and what is off moves projections; so the reference is
         treated alike: its outputs, plus what the data's projections leave of the data, drawn at random, are projected
         again. Noise along the manifold, which no projection shows, and noise as large as the manifold's own features
-        are made up for in part only. How far the data are off is not judged: see `projection.distances`.
+        are made up for in part only. How far the data are off is not judged: see `projection.distances`, and `kept`.
 
     Example:
         >>> from splinescope.generative import Box
@@ -158,6 +167,12 @@ def manifold_law(
     own, seen, values = own[sound], seen[sound], data[np.isfinite(data)]
     if np.ptp(own) <= 1e-9 * max(1.0, float(np.abs(own).max())):
         raise InputError("the generator stretches its latents evenly, so its own law and the uniform one are the same.")
+    if np.ptp(seen) <= 1e-9 * max(1.0, float(np.abs(seen).max())):
+        far, wide = float(found.distances.median()), float(made.std(0).norm())
+        raise InputError(
+            f"x is so far off the generator's manifold (median distance {far:.3g}, where its outputs spread by "
+            f"{wide:.3g}) that whatever is moved off as far projects to one place: nothing can be told."
+        )
     if len(values) < 2:
         raise InputError(f"x must have at least 2 points whose volume factor is positive, got {len(values)}.")
     mean, random = float(values.mean()), np.random.default_rng(int(torch.randint(2**31, (1,), generator=generator)))
@@ -182,6 +197,7 @@ def manifold_law(
         found,
         float(effective_size(torch.from_numpy(own))),
         flat,
+        float(spearmanr(own, seen).statistic),
     )
 
 

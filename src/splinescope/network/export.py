@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import functools
+import importlib
 import inspect
 import io
 import logging
@@ -22,9 +23,11 @@ from torch._subclasses import fake_tensor
 
 from splinescope._checks import as_rows
 from splinescope._errors import InputError, SplinescopeError, UnsupportedModelError
+from splinescope._interrupt import held_back
 
 from ._functional import make_functional
 from ._written_out import rewrite_written_out
+from .hooks import hooks_of_all_detached
 from .recurrent import rewrite_last_states, unrolled
 from .twin import exportable
 
@@ -127,6 +130,7 @@ def hidden(module: nn.Module) -> str | None:
 
 def export(model: nn.Module, batch: Tensor) -> Any:
     """The `ExportedProgram` of `model`, in-place ops removed, layers kept whole, the batch size free."""
+    _load_exporter()
     with state_kept(batch.device), exportable(model) as twin, torch.no_grad(), unrolled():
         try:
             exported = _exported(twin, batch)
@@ -143,6 +147,15 @@ def export(model: nn.Module, batch: Tensor) -> Any:
             raise  # says already what is meant: several outputs
         except Exception as error:
             raise refusal(error, batch, model) from error
+
+
+@functools.cache
+def _load_exporter() -> None:
+    """What torch itself imports at the first export. Half imported, it would serve no later call: Ctrl-C waits."""
+    with held_back():
+        importlib.import_module("torch.fx.experimental.symbolic_shapes")
+        importlib.import_module("torch._dynamo")
+        importlib.import_module("torch.export")
 
 
 def _exported(model: nn.Module, batch: Tensor) -> Any:
@@ -279,7 +292,8 @@ def refusal(error: Exception, batch: Tensor, model: nn.Module) -> UnsupportedMod
 def state_kept(device: torch.device) -> Iterator[None]:
     """Random states, warning filters and logging stay as they were; torch's own reports on stderr are not heard.
 
-    Of a model that it cannot export, torch prints half a graph there; our error says what is wrong.
+    Of a model that it cannot export, torch prints half a graph there; our error says what is wrong. Nor are hooks of
+    all modules called, which would meet torch's own modules too.
     """
     python, disabled = random.getstate(), logging.root.manager.disable
     numpy = np.random.get_state()  # noqa: NPY002  (the state a model's own code may draw from)
@@ -287,7 +301,7 @@ def state_kept(device: torch.device) -> Iterator[None]:
     try:
         logging.disable(logging.CRITICAL)
         quiet = contextlib.redirect_stderr(io.StringIO())
-        with torch.random.fork_rng(devices=devices), warnings.catch_warnings(), quiet:
+        with torch.random.fork_rng(devices=devices), warnings.catch_warnings(), quiet, hooks_of_all_detached():
             warnings.simplefilter("ignore")
             yield
     finally:

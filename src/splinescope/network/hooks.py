@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dis
+import re
 import types
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
@@ -42,8 +45,24 @@ def warn_of_hooks(model: nn.Module) -> None:
         )
 
 
+@contextmanager
+def hooks_of_all_detached() -> Iterator[None]:
+    """Without the hooks that were registered for all modules."""
+    kept = [dict(hooks) for hooks in _OF_ALL]
+    try:
+        for hooks in _OF_ALL:
+            hooks.clear()
+        yield
+    finally:
+        for hooks, before in zip(_OF_ALL, kept, strict=True):
+            hooks.update(before)
+
+
 def _may_change(hook: Any) -> bool:
-    """Whether a hook may return something: not if all it returns is None, or what `list.append` and the like return."""
+    """Whether a hook may return something, or write into what it is given.
+
+    Not if all it returns is None, or what `list.append` and the like return, and it calls no method in place (`add_`).
+    """
     function = getattr(hook, "__func__", hook)
     if str(getattr(function, "__module__", "")).startswith("torch."):  # exported modules check their input by one
         return False
@@ -61,6 +80,8 @@ def _may_change(hook: Any) -> bool:
                 return True
         if step.opname in ("LOAD_METHOD", "LOAD_ATTR"):
             called.add(str(step.argval))
+            if re.search(r"[^_]_$", str(step.argval)):
+                return True
         elif step.opname.startswith(("POP_TOP", "STORE_", "RETURN_")):
             called.clear()
     return False

@@ -106,7 +106,8 @@ def initialize_(
         quantiles: Lowest and highest quantile for "quantile".
         branch: Deviation that a layer gets whose output reaches non-linearities only as a term of a sum (the last of a
             residual block), instead of 1. In a stack of n blocks 1 lets the sums grow about like sqrt(n), as batch norm
-            inside the blocks does; n ** -0.5 keeps them about sqrt(2). Not for "mean".
+            inside the blocks does; n ** -0.5 keeps them about sqrt(2). Not for "mean", nor for a
+            model that has no such layer: behind a norm the last one of a block moves no fold.
         generator: Order of the quantiles, choice of the points; torch's global one if None, as in `torch.nn.init`.
 
     Returns:
@@ -138,6 +139,11 @@ def initialize_(
         raise InputError(f"branch must be 1 for method 'mean', which sets no deviations, got {branch}.")
     model = unwrap(model)
     targets, owned = _targets(model, x, method)
+    if branch != 1 and not owned.branches:
+        raise InputError(
+            f"branch must be 1 for this model, got {branch}: none of its layers reaches a non-linearity through a sum "
+            "alone. (Behind a norm, as in pre-norm residual blocks, the deviation of a branch moves no fold.)"
+        )
     parameters = [p for layer in targets.values() for p in (layer.weight, layer.bias)]
     before = tuple((p, p.clone()) for p in parameters)
     done = Initialization(method, tuple(targets), {}, owned.sums, owned.branches, before)

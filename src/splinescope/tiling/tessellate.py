@@ -84,7 +84,8 @@ def tessellate(
         workers: Share the work between so many processes (by joblib, whose `parallel_config` may send it to dask or
             ray): the domain is split into parts, each is tiled on its own and the seams are taken out again.
             The same tiles and walls, in another order. A process costs some 5 CPU seconds before it cuts (importing
-            torch, reading the network): two are worth it from about 10 seconds of work on.
+            torch, reading the network): two are worth it from about 10 seconds of work on. With 1 the parts are tiled
+            here, one after the other.
         folder: With workers, where finished parts are kept: the same call, made again, goes on from there, whatever
             ended the first one; by another number of workers too, in the parts that the first one split it into.
         out: A file to write the tiling to, as `Tiling.save` does; what is returned is mapped from it. Lines and planes
@@ -279,8 +280,9 @@ def traced(model: object, view: Slice, output: int | str | None = None, *, smoot
     if not isinstance(model, nn.Module):
         raise InputError(f"model must be a torch.nn.Module or the result of trace or load, got {type(model).__name__}.")
     parameter = next(model.parameters(), None)
-    inside = spread(len(view.domain), 6) @ view.domain  # a module seen before is compared where it is looked at
-    example = torch.from_numpy(view.inputs(np.concatenate([view.domain[:2], inside])))
+    # a module seen before is compared where it is looked at, and where folds come in: at corners
+    inside = spread(len(view.domain), 4) @ view.domain
+    example = torch.from_numpy(view.inputs(np.concatenate([view.domain[:8], inside])))
     example = example.to(parameter.dtype if parameter is not None else torch.get_default_dtype())
     try:
         return trace(model, example, output=output, smooth=smooth)
