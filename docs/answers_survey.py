@@ -243,7 +243,7 @@ def self_similarity(numbers: Numbers) -> Figure:
             rows.append((kind, float(np.mean(gaps)), interval(gaps, level), kinds[kind]))
         effects(ax, rows, 0.0, labels=ax is far_sides)
         ax.axvspan(-0.5, ALIKE, color="0.94", lw=0, zorder=0)
-        ax.set(xlim=(-0.2, 0.4), xlabel="distance between depths minus that of two networks")
+        ax.set(xlim=(-0.08, 0.08), xlabel="distance between depths minus that of two networks")
         titled(ax, f"{'Sides' if name == 'sides' else 'Differences of maps'}: how far depths differ")
     exponents.set_xlabel("layers before")
     exponents.set_xticks(range(1, 4))
