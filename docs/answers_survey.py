@@ -52,10 +52,14 @@ def normalizations(numbers: Numbers) -> Figure:
     two = (("data", COLORS[0]), ("boundary", COLORS[1]))
 
     def ratios(scheme: str, what: str, counted: bool) -> np.ndarray:
+        """As judged: of counts, those near the data as they are, those at the boundary over those elsewhere."""
         if not counted:
             return np.array(numbers["places"][scheme][what]) / np.array(numbers["places"]["mean"][what])
-        own, base = ([one[what] / one["elsewhere"] for one in numbers["folds"][kind]] for kind in (scheme, "mean"))
-        return np.array(own) / np.array(base)
+        own, base = (
+            np.array([one[what] / (one["elsewhere"] if what == "boundary" else 1) for one in numbers["folds"][kind]])
+            for kind in (scheme, "mean")
+        )
+        return own / base
 
     for ax, counted in ((places, False), (folds, True)):
         rows: list[Row | None] = []
@@ -66,13 +70,12 @@ def normalizations(numbers: Numbers) -> Figure:
                 rows.append((scheme if what == "data" else "", _middle(found), ratio_interval(found, level), color))
             rows.append(None)
         effects(ax, rows[:-1], 1.0, labels=not counted)
-        ax.set(
-            xlabel="folds over those elsewhere, over batch norm's" if counted else "density of folds over batch norm's"
-        )
-    for name, color in two:
-        places.plot([], [], "o-", color=color, ms=4.5, label=f"near the {name}")
+        ax.set(xlabel=f"{'number' if counted else 'density'} of folds over batch norm's")
+        for name, color in two:
+            over = ", over elsewhere" if counted and name == "boundary" else ""
+            ax.plot([], [], "o-", color=color, ms=4.5, label=f"near the {name}{over}")
+        legend(ax, loc="upper center", bbox_to_anchor=(0.45, -0.2), ncols=2, columnspacing=1.0)
     places.set(xlim=(0.6, 1.35))
-    legend(places, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
     titled(places, "Where folds are (two moons)")
     titled(folds, "In all 64 inputs (digits)")
     runs, rows = numbers["runs"], []
@@ -240,7 +243,7 @@ def self_similarity(numbers: Numbers) -> Figure:
             rows.append((kind, float(np.mean(gaps)), interval(gaps, level), kinds[kind]))
         effects(ax, rows, 0.0, labels=ax is far_sides)
         ax.axvspan(-0.5, ALIKE, color="0.94", lw=0, zorder=0)
-        ax.set(xlim=(-0.2, 0.4), xlabel="distance between depths minus that of two networks")
+        ax.set(xlim=(-0.08, 0.08), xlabel="distance between depths minus that of two networks")
         titled(ax, f"{'Sides' if name == 'sides' else 'Differences of maps'}: how far depths differ")
     exponents.set_xlabel("layers before")
     exponents.set_xticks(range(1, 4))

@@ -62,6 +62,15 @@ def test_criteria_were_committed_before_the_first_row() -> None:
         assert f'"{name}"' not in git("show", f"{first}~1:docs/evidence.json")
 
 
+def test_the_index_says_which_experiments_were_run_with_another_seed() -> None:
+    again = {row["id"]: row for row in json.loads((DOCS / "evidence-again.json").read_text(encoding="utf-8"))}
+    asked = set(re.findall(r"`((?:survey|essay)-[a-z-]+)`", INDEX))
+    present = {name for name in asked & set(again) if again[name]["source"] == RECORDS[name]["source"]}
+    told = re.search(r"Of these experiments only (.+?) (?:was|were) run as a whole with another seed", INDEX, re.DOTALL)
+    assert told is not None
+    assert set(re.findall(r"`([a-z-]+)`", told[1])) == present
+
+
 def git(*words: str) -> str:
     return subprocess.run(["git", *words], cwd=DOCS, capture_output=True, text=True, check=True).stdout.strip()
 

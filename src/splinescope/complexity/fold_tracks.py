@@ -78,7 +78,8 @@ class FoldMonitor(TrainingMonitor):
         pairs: The decision boundary is sampled between so many rows of `x` and others of another predicted class, by
             halving; it moves with the network. Which rows are paired is settled by a digest of their numbers, as if
             they were shuffled once. 0 for networks that do not classify.
-        schedule: When to measure: `LogSpaced(10)` by default; `Every(n)`, `At([...])`.
+        schedule: When to measure: `splinescope.train.LogSpaced(10)` by default; `splinescope.train.Every(n)`,
+            `splinescope.train.At([...])`.
         metrics: More numbers by name, as for `ComplexityMonitor`.
         out: Folder for `folds.jsonl` and `folds.csv`; tracks are kept in memory only.
         logger: As for `ComplexityMonitor`.

@@ -30,7 +30,8 @@ class ComplexityMonitor(TrainingMonitor):
         radius: As for `local_complexity`; "auto" is settled once, by the set "train" (or the first one).
         method: "frame" or "distance".
         directions: Number of directions of the frame, or the directions; the same at all steps.
-        schedule: When to measure: `LogSpaced(10)` by default; `Every(n)`, `At([...])`.
+        schedule: When to measure: `splinescope.train.LogSpaced(10)` by default; `splinescope.train.Every(n)`,
+            `splinescope.train.At([...])`.
         metrics: More numbers by name: functions of the model, called in eval mode without gradients, that give a
             number, several by name, or a result with `means()`, e.g. `{"tokens": lambda m: token_geometry(m, ids)}`.
         out: Folder for `complexity.jsonl`, `complexity.csv` and snapshots. If it holds records of an interrupted run

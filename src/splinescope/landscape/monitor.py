@@ -33,7 +33,8 @@ class CurvatureMonitor(TrainingMonitor):
         layers: Module paths to measure one by one, None among them for the whole network.
         probes: Random vectors of the trace.
         seed: Of the random vectors.
-        schedule: When to measure: `LogSpaced(10)` by default; `Every(n)`, `At([...])`.
+        schedule: When to measure: `splinescope.train.LogSpaced(10)` by default; `splinescope.train.Every(n)`,
+            `splinescope.train.At([...])`.
         metrics: More numbers by name: functions of the model, called in eval mode without gradients.
         out: Folder for `curvature.jsonl`, `curvature.csv` and snapshots; an interrupted run is continued.
         logger: Where the numbers also go: a folder or `SummaryWriter` (TensorBoard), a Weights & Biases run, the

@@ -34,7 +34,8 @@ class TrainingMonitor(Result, ABC):
     Args:
         model: The network in training. It is left as found by every measurement.
         header: What identifies the measurement; records in `out` are continued only if it is the same.
-        schedule: When to measure: `LogSpaced(10)` by default; `Every(n)`, `At([...])`.
+        schedule: When to measure: `splinescope.train.LogSpaced(10)` by default; `splinescope.train.Every(n)`,
+            `splinescope.train.At([...])`.
         metrics: More numbers by name: functions of the model, called in eval mode without gradients, that give a
             number, several by name, or a result whose `means()` are such.
         out: Folder for `NAME.jsonl`, `NAME.csv` and snapshots.
