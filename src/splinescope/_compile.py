@@ -8,6 +8,7 @@ from the disk. Here the cache is keyed by the contents of a kernel's whole folde
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Callable
 from functools import cache, partial, wraps
 from pathlib import Path
@@ -57,13 +58,25 @@ def _uninterrupted(compiling: Callable[..., Any]) -> Callable[..., Any]:
     return compile_whole
 
 
+@cache
+def _tell_that_nothing_is_kept() -> None:
+    warnings.warn(
+        "Compiled kernels cannot be kept: neither the folder of splinescope nor the user's cache can be written to. "
+        "Each process compiles them anew, for seconds; set NUMBA_CACHE_DIR to a folder that can be.",
+        stacklevel=2,
+    )
+
+
 def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """`numba.njit` with these options, without the interpreter's lock, cached on disk: `@jit` or `@jit(inline=...)`."""
     if function is None:
         return partial(jit, **options)
     compiled: Any = numba.njit(nogil=True, **options)(function)
     if compiled is not function:  # NUMBA_DISABLE_JIT gives the function itself, to be run step by step
-        compiled._cache = _FolderCache(function)
+        try:
+            compiled._cache = _FolderCache(function)
+        except RuntimeError:  # numba found no folder that can be written to, not even in the user's home
+            _tell_that_nothing_is_kept()
         compiled.compile = _uninterrupted(compiled.compile)
     return compiled
 

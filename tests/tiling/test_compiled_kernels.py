@@ -12,6 +12,7 @@ import pytest
 from numba.core import compiler
 from numba.core.caching import NullCache
 
+from splinescope import _compile
 from splinescope._compile import folder_digest, jit
 from splinescope.tiling import kernels
 
@@ -98,3 +99,14 @@ def test_ctrl_c_waits_for_a_kernel_that_is_being_compiled(monkeypatch):
     assert kernel.signatures, "it was compiled to the end"
     assert kernel(arrays) == 1.0
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_where_nothing_can_be_kept_kernels_are_compiled_all_the_same(monkeypatch):
+    def no_place(self, function):
+        raise RuntimeError("cannot cache function: no locator available")
+
+    monkeypatch.setattr(_compile._FolderCache, "__init__", no_place)
+    _compile._tell_that_nothing_is_kept.cache_clear()
+    with pytest.warns(UserWarning, match="set NUMBA_CACHE_DIR"):
+        kernel = jit(lambda x: x.sum() + 1.0)
+    assert kernel(np.zeros(3)) == 1.0

@@ -216,6 +216,21 @@ class Corner(nn.Module):
         return self.last(F.relu(self.first(x))) + F.relu((x * signs).sum(1, keepdim=True) - self.settings.far)
 
 
+def test_a_change_in_any_corner_of_a_view_with_many_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = 2 * np.pi * np.arange(24) / 24
+    view = ss.Slice([0.0, 0.0], np.eye(2), 3 * np.stack([np.cos(turns), np.sin(turns)], 1))
+    torch.manual_seed(0)
+    module = Corner().double().eval()
+    for corner in view.domain[::5]:
+        monkeypatch.setattr(Corner.settings, "signs", tuple(corner / 3), raising=False)
+        monkeypatch.setattr(Corner.settings, "far", 2.999, raising=False)
+        ss.tessellate(module, view)
+        monkeypatch.setattr(Corner.settings, "far", 2.99)
+        tiling = ss.tessellate(module, view)
+        outputs = module(torch.tensor(view.inputs(tiling.vertices))).detach().numpy()
+        np.testing.assert_allclose(outputs, tiling.values, atol=1e-12)
+
+
 @pytest.mark.parametrize("signs", [(1.0, 1.0), (-1.0, 1.0), (1.0, -1.0), (-1.0, -1.0)])
 def test_a_change_in_one_corner_of_the_view_alone_is_seen(
     signs: tuple[float, float], monkeypatch: pytest.MonkeyPatch

@@ -79,13 +79,13 @@ def difference(
 
 
 def _few(batch: Tensor) -> Tensor:
-    """The first rows of a batch, up to twelve, fewer if they are large: on the CPU, those that are finite."""
+    """The first rows of a batch, up to 32, fewer if they are large: on the CPU, those that are finite."""
     most = min(_MOST_GIVEN, max(2, _GIVEN_NUMBERS // max(1, batch[0].numel())))
     rows = batch[:most].detach().cpu()
     return rows[rows.flatten(1).isfinite().all(1)]
 
 
-_MOST_GIVEN = 12
+_MOST_GIVEN = 32
 _GIVEN_NUMBERS = 2**18
 
 

@@ -282,7 +282,7 @@ def traced(model: object, view: Slice, output: int | str | None = None, *, smoot
     parameter = next(model.parameters(), None)
     # a module seen before is compared where it is looked at, and where folds come in: at corners
     inside = spread(len(view.domain), 4) @ view.domain
-    example = torch.from_numpy(view.inputs(np.concatenate([view.domain[:8], inside])))
+    example = torch.from_numpy(view.inputs(np.concatenate([view.domain[:28], inside])))
     example = example.to(parameter.dtype if parameter is not None else torch.get_default_dtype())
     try:
         return trace(model, example, output=output, smooth=smooth)
