@@ -14,12 +14,7 @@ from ._errors import InputError, NotWrittenError
 
 def check_writable(path: str | os.PathLike[str]) -> Path:
     """`path` as a Path, refused if it is a folder or in none: before work whose result is to be written there."""
-    try:
-        target = Path(path)
-    except TypeError as error:
-        raise InputError(f"path must be a file name, got {type(path).__name__}.") from error
-    if not os.fspath(path):
-        raise InputError("path must be a file name, got ''.")
+    target = _path(path, "path must be a file name")
     if target.is_dir():
         raise InputError(f"{target} cannot be written: it is a folder.")
     if not target.parent.is_dir():
@@ -29,18 +24,23 @@ def check_writable(path: str | os.PathLike[str]) -> Path:
 
 def check_folder(folder: str | os.PathLike[str]) -> Path:
     """`folder` as a Path, made if it is not there; refused if it cannot be."""
-    try:
-        place = Path(folder)
-    except TypeError as error:
-        raise InputError(f"folder must be the name of a folder, got {type(folder).__name__}.") from error
-    if not os.fspath(folder):
-        raise InputError("folder must be the name of a folder, got ''; '.' is the current one.")
+    place = _path(folder, "folder must be the name of a folder ('.' is the current one)")
     try:
         place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         why = "a file of that name is there" if place.is_file() else error.strerror or type(error).__name__
         raise InputError(f"folder must be a folder that exists or can be made, got {str(place)!r}: {why}.") from error
     return place
+
+
+def _path(given: str | os.PathLike[str], must: str) -> Path:
+    try:
+        path = Path(given)
+    except TypeError as error:
+        raise InputError(f"{must}, got {type(given).__name__}.") from error
+    if not os.fspath(given):
+        raise InputError(f"{must}, got ''.")
+    return path
 
 
 @contextmanager
