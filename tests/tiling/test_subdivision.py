@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 import splinescope as ss
+from splinescope.evidence._divisions import SideBySide
 from splinescope.tiling import Level, cuts_within, subdivision
 
 
@@ -51,15 +52,6 @@ def test_sides_and_cuts_are_counted_once_each():
     assert sorted(inside) == sorted(len(tiling.tile(i)) for i in true)
     patterns = torch.tensor(tiling.vertices) @ net[0].weight.T + net[0].bias
     assert subdivision(tiling).levels[0].cuts == ((patterns > 1e-9).any(0) & (patterns < -1e-9).any(0)).sum()
-
-
-class SideBySide(nn.Module):
-    def __init__(self, first: nn.Module, second: nn.Module) -> None:
-        super().__init__()
-        self.first, self.second = first, second
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.cat([self.first(x), self.second(x)], 1)
 
 
 def test_folds_of_an_unrelated_network_cut_the_tiles_of_the_first():
