@@ -7,6 +7,8 @@ import numpy as np
 from ._experiment import Check, Claim, judged
 from ._intervals import interval
 
+TENTH = "a tenth off is read as the same exponent: ten times the points change it by 2.5 to 4 then, by 3.2 at -1/2"
+
 
 def worth(size: int, rows: int) -> float:
     """B of N points without replacement are as good as so many of endless ones: their mean has the same variance."""
@@ -38,9 +40,9 @@ def as_root(text: str, what: str, slopes: dict[str, np.ndarray], then: str) -> C
         text,
         f"exponent of {what}, layers 1 to {layers}, with 95% intervals over {networks} networks: {words}; {then}",
         holds=[Check("exponent plus 1/2, lower end of the 95% interval, least over layers", low, ">", -0.1,
-                     "terms of order 1/B, and the draws"),
+                     TENTH),
                Check("exponent plus 1/2, upper end of the 95% interval, largest over layers", high, "<", 0.1,
-                     "terms of order 1/B, and the draws")],
+                     TENTH)],
         fails=[Check(f"exponent plus 1/2, end nearest to 0, farthest of {len(off)} intervals that share 5%", sure, ">",
                      0.1, "surely another exponent in a layer")],
     )  # fmt: skip

@@ -96,8 +96,8 @@ def _law(laws: dict[str, Any], sizes: tuple[int, ...], rows: int) -> Claim:
     growth = ", ".join(f"{when} {np.mean([np.array(r)[1, -1] / np.array(r)[1, 0] for r in runs]):.2f}"
                        for when, runs in laws.items())  # fmt: skip
     return as_root(
-        "The tiling under minibatch statistics differs from that under the data's as 1/sqrt(B), in every layer (essay, "
-        "fidelity of adaptation; ours as a law).",
+        "The tiling under minibatch statistics differs from that under the data's as 1/sqrt(B), but for a tenth in the "
+        "exponent, in every layer (essay, fidelity of adaptation; ours as a law).",
         "the share of signs that change",
         {when: exponents(np.array(runs), sizes, rows) for when, runs in laws.items()},
         f"share in the last layer over that in the first at B = {sizes[1]}: {growth}",

@@ -14,7 +14,7 @@ from ._fidelity import boundary_moves, crossed, tile_changes
 from ._figures import log_ticks, subplots
 from ._intervals import interval
 from ._normalization import seeded
-from ._root_law import as_root, exponents, worth
+from ._root_law import TENTH, as_root, exponents, worth
 from .essay_fidelity import LARGE, LAYERS, SIZES, WIDTH, _network, _train
 
 NEAR_ALL = (270, 285, 294, 297)
@@ -90,15 +90,15 @@ def _boundary_law(moves: dict[str, Any], sizes: tuple[int, ...], rows: int) -> C
     means = "; ".join(f"{name} {', '.join(f'{v:.3g}' for v in np.mean([run['mean'] for run in runs], 0))}"
                       for name, runs in moves.items())  # fmt: skip
     return judged(
-        "The decision boundary of a trained network moves by 1/sqrt(B), on the way between training points of "
-        "different classes (essay, fidelity of adaptation; ours as a law).",
+        "The decision boundary of a trained network moves by 1/sqrt(B), but for a tenth in the exponent, on the way "
+        "between training points of different classes (essay, fidelity of adaptation; ours as a law).",
         f"exponent of the mean distance by which the place moves where the class is lost, 95% intervals over "
         f"{len(medians)} networks, minibatches in all layers, then in one alone of the trained: {told}; of the median "
         f"distance, trained, {medians.mean():.3f}; mean distances, smallest to largest batch: {means}",
         holds=[Check("exponent plus 1/2, lower end, trained", low + 0.5, ">", -0.1,
-                     "terms of order 1/B, and the draws"),
+                     TENTH),
                Check("exponent plus 1/2, upper end, trained", high + 0.5, "<", 0.1,
-                     "terms of order 1/B, and the draws")],
+                     TENTH)],
         fails=[Check("exponent plus 1/2, end nearest to 0, trained", max(0.0, low + 0.5, -(high + 0.5)), ">", 0.1,
                      "surely another exponent")],
     )  # fmt: skip

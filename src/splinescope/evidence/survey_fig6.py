@@ -101,7 +101,8 @@ def _claims(records: list[dict[str, Any]], depth: int) -> tuple[Claim, ...]:
     return (
         judged(
             f"Around trained parameters, the loss of a {depth}-layer ConvNet rises more steeply than that of its twin "
-            "with skips (Figure 6): filter-normalised steps, same initial scale, trained to the same loss.",
+            "with skips (Figure 6): filter-normalised steps, same initial scale, trained until the running loss is the "
+            "same.",
             f"step at which the loss is {_EXCESS:g} nat above the centre, geometric mean over directions: "
             f"{_each(plain, 'width')} without, {_each(twin, 'width')} with skips; ratio {np.mean(wider):.2f}, 95% "
             f"interval {low:.2f} to {high:.2f}; centre losses {_each(plain, 'loss')} and {_each(twin, 'loss')}; test "

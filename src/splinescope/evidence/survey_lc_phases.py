@@ -141,7 +141,7 @@ def _robust_claims(back: list[dict[str, float]], attacks: list[list[dict[str, An
             fails=[Check("upper end of the 95% interval of end minus interpolation", up[1], "<", 0.0, zero)],
         ),
         judged(
-            "(Ours.) It recovers from a dip in between.",
+            "(Ours.) It recovers from a third of the run on, where trial runs had their lowest accuracy.",
             f"end minus a third of the run {by_seed(risen)}, 95% interval {back_up[0]:+.2f} to {back_up[1]:+.2f}, "
             f"under the union of attacks; {by_seed(by_gradient)} under the gradient attack alone; signs of masking in "
             f"{sum(masked)} of {len(masked)} runs",

@@ -100,7 +100,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
     claims = (
         judged(
             "One layer of N units makes sum_{j <= D} C(N, j) tiles (survey, on Zaslavsky's count). Corrected: a "
-            "generic one does; lines through one point make 2 N, a parallel pair one less, and no layer more.",
+            "generic one does; lines through one point make 2 N, a parallel pair one less.",
             f"N = 5, 7 in the plane: generic {list(arrangements['generic'].values())}, zero bias "
             f"{list(arrangements['zero bias'].values())}, two parallel {list(arrangements['two parallel'].values())}",
             holds=[
