@@ -21,6 +21,9 @@ Numbers = dict[str, Any]
 TINTS = ("#440154", "#31688e", "#35b779", "#e69f00")
 """Of layers, from the first to the last."""
 
+PLACED = "batch size B, placed as what it is worth"
+"""Where exponents are fitted: B of N points without replacement are worth more than B of endless ones."""
+
 
 def batch_size(numbers: Numbers) -> Figure:
     """Signs that change by batch size and layer; the exponents; what noise did to accuracy."""
@@ -42,8 +45,7 @@ def batch_size(numbers: Numbers) -> Figure:
     for layer, tint in enumerate(TINTS):
         shares.plot([], [], color=tint, label=f"layer {layer + 1}")
     shares.plot([], [], "--", color="0.4", label="before training")
-    shares.set(xscale="log", yscale="log", xlabel="batch size of the statistics, B",
-               ylabel="share of signs that change")  # fmt: skip
+    shares.set(xscale="log", yscale="log", xlabel=PLACED, ylabel="share of signs that change")
     shares.set_xticks(places, [f"{size:.0f}" for size in sizes])
     shares.set_yticks([0.01, 0.03, 0.1, 0.3], ["0.01", "0.03", "0.1", "0.3"])
     shares.minorticks_off()
@@ -69,7 +71,7 @@ def batch_size(numbers: Numbers) -> Figure:
     ]
     effects(gains, rows, 0.0)
     gains.set(xlabel="test accuracy, against 128", xlim=(-0.03, 0.03))
-    titled(gains, "Neither noise surely helps or harms")
+    titled(gains, "Neither noise surely helps or harms here")
     return figure
 
 
@@ -94,17 +96,20 @@ def fidelity_tells(numbers: Numbers) -> Figure:
     tells.set(xlim=(-1, 1), xlabel="partial rank correlation with accuracy")
     tells.set_xticks([-1, -0.5, 0, 0.5, 1])
     titled(tells, "Beyond it roughness tells nothing surely")
+    places = np.array(numbers["worth"])  # exponents are fitted there
     for measure, color in zip(MEASURES, (COLORS[0], COLORS[2], COLORS[1]), strict=True):
-        law.plot(
-            sizes, np.maximum(np.mean([n[measure] for n in nets], 0), 1e-6), "o-", ms=4, color=color, label=measure
-        )
-    law.plot(sizes, 0.2 * (np.array(sizes) / sizes[0]) ** -0.5, color="0.5", lw=1, ls=":", label=r"as $1/\sqrt{B}$")
-    law.set(yscale="log", xlabel="batch size of the statistics, B", ylabel="share that changes")
+        share = np.maximum(np.mean([n[measure] for n in nets], 0), 1e-6)
+        law.plot(places, share, "o-", ms=4, color=color, label=measure)
+        if measure == "classes":
+            none = np.array([np.mean([n[measure] for n in own], 0) == 0 for own in numbers["seeds"]]).any(0)
+            law.plot(places[none], share[none], "o", ms=4, color=color, mfc="white", label="not fitted")
+    law.plot(places, 0.2 * (places / places[0]) ** -0.5, color="0.5", lw=1, ls=":", label=r"as $1/\sqrt{B}$")
+    law.set(yscale="log", xlabel=PLACED, ylabel="share that changes")
     legend(law, loc="lower left")
     titled(law, "Classes change by no such law")
-    for ax in (trained, law):
+    for ax, ticks in ((trained, sizes), (law, places)):
         ax.set_xscale("log")
-        ax.set_xticks(sizes, [str(b) for b in sizes])
+        ax.set_xticks(ticks, [str(b) for b in sizes])
         ax.minorticks_off()
     return figure
 
@@ -145,7 +150,7 @@ def fidelity_laws(numbers: Numbers) -> Figure:
     moves.set(
         xscale="log",
         yscale="log",
-        xlabel="batch size of the statistics, B",
+        xlabel=PLACED,
         ylabel="mean distance that the boundary moves",
     )
     moves.set_xticks(ends, [str(size) for size in numbers["sizes"]])

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from splinescope.evidence._distributions import ALIKE
+from splinescope.evidence._divisions import ALIKE as DIVIDED_ALIKE
 from splinescope.evidence._intervals import interval, ratio_interval
 from splinescope.evidence.survey_migration import half_way, peak_and_onset
 from splinescope.evidence.survey_optimizer import _at
@@ -191,8 +192,8 @@ def manifold(numbers: Numbers) -> Figure:
 
 
 def self_similarity(numbers: Numbers) -> Figure:
-    """Exponents by depth beside those of unrelated folds; rescaled areas; sides and map differences by depth."""
-    figure, (exponents, areas, sides, jumps, far_sides, far_jumps) = panels(2, 3, height=3.0)
+    """Exponents by depth; parts by own and by unrelated folds; sides of tiles and map differences by depth."""
+    figure, (exponents, parts, sides, jumps, far_sides, far_jumps) = panels(2, 3, height=3.0)
     kinds = dict(zip(numbers["rows"], COLORS, strict=False))
     for k, (kind, rows) in enumerate(numbers["rows"].items()):
         for name, style in (("exponent", "o"), ("unrelated", "D")):
@@ -212,16 +213,7 @@ def self_similarity(numbers: Numbers) -> Figure:
     legend(exponents, loc="upper center", ncols=2)
     titled(exponents, "Larger tiles are cut more, as by any folds")
     tints = ("#440154", "#31688e", "#35b779", "#e69f00")
-    for depth, shares in enumerate(numbers["areas"]["random, 2-D"]):
-        name = (
-            "of squares of the domain, cut as often"
-            if depth == 0
-            else f"of tiles of {depth} layer{'s' if depth > 1 else ''}"
-        )
-        areas.plot(np.maximum(shares, 1e-4), np.linspace(0, 1, len(shares)), color=tints[depth], lw=1.5, label=name)
-    areas.set(xscale="log", xlabel="area of a part over the mean of its siblings", ylabel="share of parts below")
-    legend(areas, loc="upper left")
-    titled(areas, "Parts of tiles and of squares (random, 2-D)")
+    _parts(parts, numbers["rows"], kinds)
     curves = numbers["curves"]["random, 3-D"]
     for depth, values in enumerate(curves["sides"]):
         name = f"tiles of {depth + 1} layer{'s' if depth else ''}"
@@ -248,6 +240,25 @@ def self_similarity(numbers: Numbers) -> Figure:
     exponents.set_xlabel("layers before")
     exponents.set_xticks(range(1, 4))
     return figure
+
+
+def _parts(ax: Axes, of_kinds: dict[str, list[Numbers]], kinds: dict[str, str]) -> None:
+    """How far parts made by own and by unrelated folds are apart, as judged, and what one cut more adds to that."""
+    level = 1 - 0.05 / len(of_kinds)
+    rows: list[Row | None] = []
+    for kind, of_kind in of_kinds.items():
+        own, chance, more = (
+            np.array([np.mean(row[name]) for row in of_kind])
+            for name in ("own to unrelated", "two unrelated", "one cut more")
+        )
+        rows.append((kind, float((own - chance).mean()), interval(own - chance, level), kinds[kind]))
+        rows.append(("", float((more - own).mean()), interval(more - own, level), "0.55"))
+    effects(ax, rows, 0.0)
+    ax.axvspan(-0.5, DIVIDED_ALIKE, color="0.94", lw=0, zorder=0)
+    ax.plot([], [], "o-", color="0.55", ms=4.5, label="what one cut more adds")
+    legend(ax, loc="lower left")
+    ax.set(xlim=(-0.08, 0.08), xlabel="Kolmogorov-Smirnov distance, beyond chance")
+    titled(ax, "Parts of tiles: by own or unrelated folds")
 
 
 def migration(numbers: Numbers) -> Figure:
