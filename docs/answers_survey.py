@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from splinescope.evidence._distributions import ALIKE
 from splinescope.evidence._divisions import ALIKE as DIVIDED_ALIKE
 from splinescope.evidence._intervals import interval, ratio_interval
+from splinescope.evidence.survey_merge_away import ARMS, PLATEAU
 from splinescope.evidence.survey_migration import half_way, peak_and_onset
 from splinescope.evidence.survey_optimizer import _at
 from splinescope.evidence.survey_placed_norms import LEVEL, SCHEMES
@@ -22,16 +23,21 @@ Numbers = dict[str, Any]
 def batch_norm_early(numbers: Numbers) -> Figure:
     """Folds at training points and training accuracy over the steps; accuracy under attack at the end."""
     figure, (folds, learning, attacked) = panels(3)
-    colors = {"plain": COLORS[1], "batch norm": COLORS[2], "merged away": COLORS[0]}
-    names = {"plain": "no batch norm", "batch norm": "batch norm kept", "merged away": "merged away at the dotted line"}
+    colors = dict(zip((*ARMS, PLATEAU), (COLORS[1], COLORS[2], COLORS[0], COLORS[3]), strict=True))
+    names = dict(zip(colors, ("no batch norm", "batch norm kept", "merged away at the dotted line",
+                              "merged away at a plateau (triangles)"), strict=True))  # fmt: skip
     merge = numbers["merge_at"]
+    plateaus = [run["merged_at"] for run in numbers["arms"][PLATEAU] if run["merged_at"] is not None]
+    starts = {"merged away": merge, PLATEAU: min(plateaus, default=0)}
     for arm, runs in numbers["arms"].items():
         steps = np.maximum(runs[0]["steps"], 0.5)
-        first = max(i for i, step in enumerate(runs[0]["steps"]) if step <= merge) if arm == "merged away" else 0
+        first = max(i for i, step in enumerate(runs[0]["steps"]) if step <= starts.get(arm, 0))
         for ax, what in ((folds, "lc_train"), (learning, "train_accuracy")):
             band(ax, steps[first:], [run[what][first:] for run in runs], colors[arm], names[arm])
     for ax in (folds, learning):
-        ax.axvline(merge, ymax=0.76, color="0.4", lw=1, ls=":")
+        ax.axvline(merge, ymax=0.7, color="0.4", lw=1, ls=":")
+        ax.plot(plateaus, [0.03] * len(plateaus), "^", ms=4, color=colors[PLATEAU], alpha=0.7,
+                transform=ax.get_xaxis_transform())  # fmt: skip
         ax.set(xscale="log", xlabel="training step (0 drawn at 0.5)")
     folds.set(ylabel=f"folds near a training point (r = {numbers['radius']:g})", ylim=(0, 39))
     legend(folds, loc="upper right")
@@ -41,8 +47,8 @@ def batch_norm_early(numbers: Numbers) -> Figure:
     for place, (arm, runs) in enumerate(numbers["arms"].items()):
         robust = [run["robust"] for run in runs]
         seeds_and_mean(attacked, place, robust, interval(robust), colors[arm])
-    attacked.set_xticks(np.arange(3) + 0.1, ["none", "kept", "merged away"])
-    attacked.set(ylabel="test accuracy under attack (0.1)", xlim=(-0.4, 2.7), ylim=(0.2, 0.5))
+    attacked.set_xticks(np.arange(4) + 0.1, ["none", "kept", "merged\nat a step", "merged at\na plateau"])
+    attacked.set(ylabel="test accuracy under attack (0.1)", xlim=(-0.4, 3.7), ylim=(0.2, 0.5))
     titled(attacked, "At the end: it is the least robust")
     return figure
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -265,6 +266,47 @@ def test_the_trainer_of_hugging_face_goes_on_from_a_checkpoint(tmp_path: Path, s
         torch.testing.assert_close(found.state_dict()[name], value, msg=name)
     with pytest.raises(ss.InputError, match=r"a folder that the trainer wrote, with trainer_state\.json"):
         callback.restore(tmp_path)
+
+
+@pytest.fixture
+def one_process():
+    """A group of processes with this one in it, as every process of a training on several has one."""
+    distributed = pytest.importorskip("torch.distributed")
+    if not (distributed.is_available() and distributed.is_gloo_available()):
+        pytest.skip("torch has no processes that talk")
+    distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+    yield
+    distributed.destroy_process_group()
+
+
+def in_parallel(steps: range, kept: list | None = None, wrap=nn.parallel.DistributedDataParallel) -> list:
+    """The states of schedule, network and optimiser after these steps; wrapped anew when the network has changed."""
+    net = network(bias=False)
+    optimizer = torch.optim.Adam(net.parameters(), 0.05)
+    schedule = MergeAway(net, optimizer, at=3)
+    parts = (schedule, net, optimizer)
+    for part, state in zip(parts, kept or (), strict=False):
+        part.load_state_dict(state)
+    wrapped = wrap(net)
+    for step in steps:
+        if schedule.step(step):
+            wrapped = wrap(net)
+        x = torch.randn(16, 3, generator=torch.Generator().manual_seed(step))
+        optimizer.zero_grad()
+        (wrapped(x) - x[:, :2].abs()).square().mean().backward()
+        optimizer.step()
+    return [copy.deepcopy(part.state_dict()) for part in parts]
+
+
+@pytest.mark.parametrize("stop", [2, 5])
+def test_processes_that_share_gradients_go_on_from_a_checkpoint_if_wrapped_anew(one_process, stop: int):
+    wanted = in_parallel(range(8), wrap=lambda net: net)
+    found = in_parallel(range(stop, 8), in_parallel(range(stop)))
+    assert found[0] == wanted[0]
+    assert found[0]["merged_at"] == 3
+    assert found[1].keys() == wanted[1].keys()
+    for name, value in wanted[1].items():
+        torch.testing.assert_close(found[1][name], value, msg=name)
 
 
 def test_what_a_plateau_was_waited_for_by_is_in_the_state():

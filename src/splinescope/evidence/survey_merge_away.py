@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..complexity import local_complexity, robustness
+from ..complexity import ComplexityMonitor, local_complexity, robustness
 from ..normalization import MergeAway, with_statistics
 from ..train import LogSpaced
 from ._experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
@@ -19,37 +19,47 @@ from ._grokking import EPSILON, RADIUS, Run, Setting, _measure, network, quick, 
 from ._intervals import interval, ratio_interval
 
 ARMS = ("plain", "batch norm", "merged away")
+PLATEAU = "merged at a plateau"
+"""A fourth arm, asked after a full run of the other three: batch norm until `MergeAway` finds a plateau of local
+complexity, by the default settings of its rule and of the monitor that it reads, told of the same points and radius.
+On five seeds with batch norm kept the rule was known to hold first at steps 100 to 147, at six records per decade."""
+
 MERGE_AT = 1000
 """Long after interpolation with batch norm, long before the late drop: fixed before the first run."""
 
 STEPS, RATE = 30_000, 1e-3
 """Those of `survey-fig9`."""
 
+EITHER = 1 - 0.05 / 2
+"""Level of an interval where the worse of two comparisons decides (of the fourth arm: the first three keep theirs)."""
+
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
     seeds, merge_at = (2, 100) if size == "quick" else (5, MERGE_AT)
-    results: dict[str, list[dict[str, Any]]] = {arm: [] for arm in ARMS}
+    merges: dict[str, int | Literal["plateau"] | None]
+    merges = {**dict.fromkeys(ARMS), ARMS[2]: merge_at, PLATEAU: "plateau"}
+    results: dict[str, list[dict[str, Any]]] = {arm: [] for arm in merges}
     for s in range(seeds):
         finals: dict[str, nn.Module] = {}
-        for i, arm in enumerate(ARMS):
+        for i, (arm, merge) in enumerate(merges.items()):
             if progress is not None:
-                progress((s + i / len(ARMS)) / seeds, f"{arm}, seed {s}")
+                progress((s + i / len(merges)) / seeds, f"{arm}, seed {s}")
             setting = (
                 quick(seed + s, steps=300, batch_norm=arm != "plain")
                 if size == "quick"
                 else Setting(seed=seed + s, steps=STEPS, rate=RATE, per_decade=6, batch_norm=arm != "plain")
             )
-            trained, model = train(setting, merge_at if arm == "merged away" else None)
-            finals[arm] = model
-            results[arm].append(trained.curves())
-        for arm in ARMS:
+            trained, finals[arm], merged_at = train(setting, merge)
+            results[arm].append(trained.curves() | {"merged_at": merged_at})
+        for arm in merges:
             results[arm][-1] |= _at_the_end(finals, arm, setting, strong=size == "full")
     numbers = {"arms": results, "merge_at": merge_at, "radius": RADIUS, "epsilon": EPSILON}
-    return Outcome(numbers, _claims(results))
+    return Outcome(numbers, (*_claims(results), *_plateau_claims(results)))
 
 
-def train(setting: Setting, merge_at: int | None) -> tuple[Run, nn.Module]:
-    """Adam on the squared error, measured at log-spaced steps; and the model at the end, with the data's statistics."""
+def train(setting: Setting, merge: int | Literal["plateau"] | None) -> tuple[Run, nn.Module, int | None]:
+    """Adam on the squared error, measured at log-spaced steps; the model at the end, with the data's statistics; and
+    the step at which batch norm was merged away, None if it never was."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(setting.seed)
         model = network(setting)
@@ -58,11 +68,18 @@ def train(setting: Setting, merge_at: int | None) -> tuple[Run, nn.Module]:
     generator = torch.Generator().manual_seed(setting.seed)
     noise = torch.rand(setting.points, *x.shape[1:], generator=generator)
     optimizer = torch.optim.Adam(model.parameters(), setting.rate)
-    schedule = None if merge_at is None else MergeAway(model, optimizer, at=merge_at, statistics=x)
+    monitor = schedule = None
+    if merge == "plateau":
+        monitor = ComplexityMonitor(model, x[: setting.points], radius=RADIUS, statistics_from=x)
+        schedule = MergeAway(model, optimizer, plateau=(monitor, "points"), statistics=x)
+    elif merge is not None:
+        schedule = MergeAway(model, optimizer, at=merge, statistics=x)
     found, due = Run(), 0
     log = LogSpaced(setting.per_decade)
     for step in range(setting.steps + 1):
-        if schedule is not None:
+        if schedule is not None and schedule.merged_at is None:
+            if monitor is not None:
+                monitor.step(step)
             schedule.step(step)
         if step == due or step == setting.steps:
             _measure(found, model, step, setting, x, y, x_test, y_test, noise)
@@ -73,12 +90,20 @@ def train(setting: Setting, merge_at: int | None) -> tuple[Run, nn.Module]:
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+    if schedule is not None:
+        schedule.finish(setting.steps)
     normed = any(isinstance(m, nn.BatchNorm1d) for m in model.modules())
-    return found, with_statistics(model, x) if normed else model.eval()
+    final = with_statistics(model, x) if normed else model.eval()
+    return found, final, None if schedule is None else schedule.merged_at
 
 
 def _at_the_end(models: dict[str, nn.Module], arm: str, setting: Setting, strong: bool) -> dict[str, Any]:
-    """Clean and robust accuracy with signs of masking, and folds at the decision boundary over those at the data."""
+    """Clean and robust accuracy with signs of masking, and folds at the decision boundary over those at the data.
+
+    Points that break other arms are tried too. Every arm has two such others, so that none is attacked harder: each of
+    the first three the other two, as before there was a fourth, and the fourth those of the arm merged at a step.
+    """
+    others = [name for name in ARMS if name != (ARMS[2] if arm == PLATEAU else arm)]
     x, _, unseen, y_unseen = sets(setting)
     with torch.no_grad():
         clean = float((models[arm](unseen).argmax(1) == y_unseen).double().mean())
@@ -86,7 +111,7 @@ def _at_the_end(models: dict[str, nn.Module], arm: str, setting: Setting, strong
     steps, restarts, queries = (40, 2, 300) if strong else (5, 1, 10)
     found = robustness(
         models[arm], x_test, y_test, epsilons=[EPSILON], steps=steps, restarts=restarts, queries=queries,
-        bounds=(0.0, 1.0), transfer_from=[m for name, m in models.items() if name != arm],
+        bounds=(0.0, 1.0), transfer_from=[models[name] for name in others],
     )  # fmt: skip
     at = [
         float(local_complexity(models[arm], points, radius=RADIUS).total.double().mean())
@@ -125,12 +150,7 @@ def _claims(arms: dict[str, list[dict[str, Any]]]) -> tuple[Claim, ...]:
     robust = {arm: np.array([c["robust"] for c in arms[arm]]) for arm in ARMS}
     clean = {arm: np.array([c["clean"] for c in arms[arm]]) for arm in ARMS}
     boundary = {arm: np.array([c["boundary"] / max(c["data"], 1e-9) for c in arms[arm]]) for arm in ARMS}
-    drops = [c["lc_train"][-1] / max(c["lc_train"][2:]) for c in arms["plain"]]
-    there = Check("end over maximum of local complexity without batch norm, mean of seeds", float(np.mean(drops)),
-                  "<", 0.8, "the late drop itself must be there")  # fmt: skip
-    masked = sum(bool(c["masked"]) for arm in ARMS for c in arms[arm])
-    unmasked = Check("runs with signs of masked gradients", float(masked), "<", 0.5,
-                     "accuracy under attack is no robustness then")  # fmt: skip
+    there, unmasked = _late_drop(arms["plain"]), _unmasked([c for arm in ARMS for c in arms[arm]])
     own = "merged away"
     speed = ratio_interval(early[own] / early["plain"])
     left = ratio_interval(late[own] / late["batch norm"])
@@ -168,6 +188,84 @@ def _claims(arms: dict[str, list[dict[str, Any]]]) -> tuple[Claim, ...]:
     )  # fmt: skip
 
 
+def _late_drop(plain: list[dict[str, Any]]) -> Check:
+    drops = [c["lc_train"][-1] / max(c["lc_train"][2:]) for c in plain]
+    return Check("end over maximum of local complexity without batch norm, mean of seeds", float(np.mean(drops)),
+                 "<", 0.8, "the late drop itself must be there")  # fmt: skip
+
+
+def _unmasked(curves: list[dict[str, Any]]) -> Check:
+    return Check("runs with signs of masked gradients", float(sum(bool(c["masked"]) for c in curves)), "<", 0.5,
+                 "accuracy under attack is no robustness then")  # fmt: skip
+
+
+def _plateau_claims(arms: dict[str, list[dict[str, Any]]]) -> tuple[Claim, ...]:
+    """The same questions of the fourth arm, and whether its time is the better one."""
+    where = (f"(Survey, batch norm and the dynamic geometry: an open question; one rate, {RATE:g}, and one rule of "
+             "what a plateau is, the default of `MergeAway`.)")  # fmt: skip
+    every = (*ARMS, PLATEAU)
+    kept, step = ARMS[1:]
+    early = {arm: np.array([_first(c) for c in arms[arm]]) for arm in every}
+    late, robust, clean, boundary, data = (
+        {arm: np.array([c[name][-1] if name == "lc_train" else c[name] for c in arms[arm]]) for arm in every}
+        for name in ("lc_train", "robust", "clean", "boundary", "data")
+    )
+    at = [c["merged_at"] for c in arms[PLATEAU]]
+    merged = Check("seeds in which a plateau was found", float(sum(m is not None for m in at)), ">", len(at) - 0.5,
+                   "all must be merged: without a plateau a run is one with batch norm kept")  # fmt: skip
+    there, unmasked = _late_drop(arms["plain"]), _unmasked([c for arm in every for c in arms[arm]])
+    learnt = sum(m is not None and first <= m for m, first in zip(at, early[PLATEAU], strict=True))
+    speed = ratio_interval(early[PLATEAU] / early["plain"])
+    folds = {arm: ratio_interval(late[PLATEAU] / late[arm]) for arm in ARMS}
+    at_boundary = boundary[PLATEAU] / np.maximum(data[PLATEAU], 1e-9)
+    gains, costs = ([interval(of[PLATEAU] - of[arm], EITHER) for arm in ARMS[:2]] for of in (robust, clean))
+    gain = interval(robust[PLATEAU] - robust[step])
+    least, most = ([min(ends[i] for ends in both) for i in (0, 1)] for both in (gains, costs))
+    shared = f"{EITHER:.1%} intervals, as one of two comparisons may decide"
+    own = "batch norm that is merged away at a plateau of local complexity"
+
+    def ratio(ends: tuple[float, float], line: float, reasons: tuple[str, str]) -> dict[str, list[Check]]:
+        return {"holds": [Check("upper end of the ratio", ends[1], "<", line, reasons[0])],
+                "fails": [Check("lower end of the ratio", ends[0], ">", line, reasons[1])]}  # fmt: skip
+
+    one = ("1 is no gain", "1 is no loss")
+    return (
+        judged(f"Early, {own} interpolates in fewer steps than no batch norm. {where}",
+               f"merged at steps {_steps(at)}, interpolating by then in {learnt} of {len(at)} seeds; steps to "
+               f"interpolation: {_shown({PLATEAU: early[PLATEAU]})}; ratio to plain, 95% interval {_span(speed)}",
+               needs=[merged], **ratio(speed, 1.0, one)),
+        judged(f"Late, folds leave the training points further with {own} than with batch norm kept. {where}",
+               f"local complexity at training points at the end: {_shown({PLATEAU: late[PLATEAU]})}; ratio to batch "
+               f"norm kept, 95% interval {_span(folds[kept])}; folds at the decision boundary over those at the data: "
+               f"{_shown({PLATEAU: at_boundary})}", needs=[merged], **ratio(folds[kept], 1.0, one)),
+        judged(f"Late, folds leave them as far with {own} as without batch norm ever. {where}",
+               f"ratio to plain, 95% interval {_span(folds['plain'])}", needs=[there, merged],
+               **ratio(folds["plain"], 1.1, ("a tenth more is as far", "surely more than a tenth more"))),
+        judged(f"At the end {own} has left a network more robust than batch norm kept, and than none. {where}",
+               f"accuracy under attack: {_shown({PLATEAU: robust[PLATEAU]})}; minus plain {_span(gains[0])}, minus "
+               f"batch norm {_span(gains[1])} ({shared})", needs=[unmasked, merged],
+               holds=[Check("lower end of the gain, least of the two", least[0], ">", 0.0, "0 is no gain")],
+               fails=[Check("upper end of the gain, least of the two", least[1], "<", 0.0, "it surely loses to one")]),
+        judged(f"Clean accuracy with {own} is lower by no more than .01, against none and against it kept. {where}",
+               f"accuracy on the digits that are not trained on: {_shown({PLATEAU: clean[PLATEAU]})}; minus plain "
+               f"{_span(costs[0])}, minus batch norm {_span(costs[1])} ({shared})", needs=[merged],
+               holds=[Check("lower end of the difference, least of the two", most[0], ">", -0.01, "the claim's own")],
+               fails=[Check("upper end of the difference, least of the two", most[1], "<", -0.01,
+                            "it surely costs more than that against one")]),
+        judged(f"Late, folds leave the training points further with {own} than at step {MERGE_AT:,}. {where}",
+               f"ratio of local complexity at training points at the end, 95% interval {_span(folds[step])}",
+               needs=[merged], **ratio(folds[step], 1.0, one)),
+        judged(f"At the end {own} has left a network more robust than if merged at step {MERGE_AT:,}. {where}",
+               f"accuracy under attack minus that, 95% interval {_span(gain)}", needs=[unmasked, merged],
+               holds=[Check("lower end of the gain", gain[0], ">", 0.0, "0 is no gain")],
+               fails=[Check("upper end of the gain", gain[1], "<", 0.0, "0 is no loss")]),
+    )  # fmt: skip
+
+
+def _steps(at: list[int | None]) -> str:
+    return ", ".join("never" if step is None else f"{step:,}" for step in at)
+
+
 def _shown(values: dict[str, np.ndarray]) -> str:
     return ", ".join(f"{arm} {v.mean():.3g} ({v.min():.3g} to {v.max():.3g})" for arm, v in values.items())
 
@@ -177,26 +275,29 @@ def _span(ends: tuple[float, float]) -> str:
 
 
 def draw(numbers: dict[str, Any]) -> Any:
-    """Local complexity, training accuracy and the end of each run."""
+    """Local complexity, training accuracy and the end of each run; triangles where a plateau was found."""
     figure, axes = subplots(3)
-    colors = dict(zip(ARMS, ("#d55e00", "#009e73", "#0072b2"), strict=True))
+    colors = dict(zip((*ARMS, PLATEAU), ("#d55e00", "#009e73", "#0072b2", "#cc79a7"), strict=True))
     for ax, name, label in ((axes[0], "lc_train", f"folds in the frame at training points,\nr = {numbers['radius']}"),
                             (axes[1], "train_accuracy", "training accuracy")):  # fmt: skip
-        for arm in ARMS:
+        for arm in colors:
             for i, curve in enumerate(numbers["arms"][arm]):
                 ax.plot(
                     np.maximum(curve["steps"], 0.5),
                     curve[name],
                     color=colors[arm],
                     lw=1,
-                    ls="--" if arm == ARMS[-1] else "-",
+                    ls="--" if arm == ARMS[-1] else ":" if arm == PLATEAU else "-",
                     alpha=0.8,
                     label=arm if i == 0 else None,
                 )
         ax.axvline(numbers["merge_at"], color="0.6", lw=1, ls=":")
+        found = [c["merged_at"] for c in numbers["arms"][PLATEAU] if c["merged_at"] is not None]
+        ax.plot(found, [0.02] * len(found), "^", ms=6, color=colors[PLATEAU], alpha=0.8,
+                transform=ax.get_xaxis_transform(), label=f"plateau found, {len(found)} runs")  # fmt: skip
         ax.set(xscale="log", xlabel="training step (0 drawn at 0.5)", ylabel=label)
         ax.legend(frameon=False, fontsize=8)
-    for arm in ARMS:
+    for arm in colors:
         axes[2].plot([c["clean"] for c in numbers["arms"][arm]], [c["robust"] for c in numbers["arms"][arm]], "o", ms=5,
                      color=colors[arm], label=arm, alpha=0.8)  # fmt: skip
     axes[2].set(xlabel="test accuracy", ylabel=f"test accuracy under attack, {numbers['epsilon']:g}")

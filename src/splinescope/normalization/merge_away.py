@@ -28,6 +28,9 @@ class MergeAway(Shown):
     It is told each step like a monitor, so `lightning_callback` and `trainer_callback` take it too. At the change the
     function stays what it was in evaluation mode; from then on nothing pulls the folds to the batch.
 
+    `DistributedDataParallel` holds the parameters that it was built with: on every process wrap the model anew where
+    `step` returns True. Lightning and Hugging Face do not, so that with them it is for one process.
+
     Args:
         model: With batch norm; changed in place once.
         optimizer: The one that trains it, or a function that returns it when it is needed (in Lightning and Hugging

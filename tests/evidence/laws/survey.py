@@ -88,13 +88,20 @@ def placed_norms(n: Numbers) -> None:
 
 
 def merge_away(n: Numbers) -> None:
-    """Until batch norm is merged away both arms with it are one run; folding then leaves the function as it was."""
-    for kept, folded in zip(n["arms"]["batch norm"], n["arms"]["merged away"], strict=True):
-        early = [i for i, step in enumerate(kept["steps"]) if step <= n["merge_at"]]
-        for name in ("lc_train", "train_accuracy", "test_accuracy"):
-            assert near(np.array(kept[name])[early[:-1]] - np.array(folded[name])[early[:-1]], 0.0, 1e-9)
-        assert shares([folded["clean"], folded["robust"]])
-        assert folded["robust"] <= folded["attacked clean"]
+    """Until batch norm is merged away all arms with it are one run, to the end if no plateau is found; not after."""
+    arms = n["arms"]
+    assert {c["merged_at"] for arm in ("plain", "batch norm") for c in arms[arm]} == {None}
+    assert {c["merged_at"] for c in arms["merged away"]} == {n["merge_at"]}
+    assert all(c["merged_at"] is None or 10 < c["merged_at"] <= c["steps"][-1] for c in arms["merged at a plateau"])
+    for arm in ("merged away", "merged at a plateau"):
+        for kept, folded in zip(arms["batch norm"], arms[arm], strict=True):
+            at = np.inf if folded["merged_at"] is None else folded["merged_at"]
+            early = np.array(kept["steps"]) < at
+            for name in ("lc_train", "train_accuracy", "test_accuracy"):
+                assert near((np.array(kept[name]) - np.array(folded[name]))[early], 0.0, 1e-9)
+            assert (kept["lc_train"] == folded["lc_train"]) == (at == np.inf)
+            assert shares([folded["clean"], folded["robust"]])
+            assert folded["robust"] <= folded["attacked clean"]
 
 
 def self_similarity(n: Numbers) -> None:
