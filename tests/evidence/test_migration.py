@@ -1,16 +1,25 @@
-"""Late tiles: what counts as peak, onset and end; the interval of a correlation over runs that share seeds."""
+"""Late tiles: what counts as peak, onset and end, and as going to the boundary; correlations over runs of one seed."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from scipy import stats
+from torch import nn
 
+from splinescope.evidence import Verdict
+from splinescope.evidence._boundary import inside_classes, on_boundary
 from splinescope.evidence.survey_migration import (
+    HIDDEN,
+    _gather,
+    _nearer,
     end_over_peak,
+    gathered,
     looked_at,
     peak_and_onset,
     rank_correlation_of_seeds,
+    way_of_all,
     with_end,
 )
 
@@ -70,3 +79,63 @@ def test_looks_are_spaced_by_logarithms_and_then_evenly() -> None:
     assert spaced[0] == 0
     assert spaced[-1] < 18_000
     assert last == list(range(18_000, 20_001, 250))
+
+
+def test_points_of_the_boundary_are_where_two_classes_meet_and_the_others_midway_inside_one() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 16), nn.Tanh(), nn.Linear(16, 4)).double()
+    x = 3 * torch.randn(40, 3, dtype=torch.float64)
+    y = model(x).argmax(1)
+    points = on_boundary(model, x)
+    assert len(points) == int((y[1:] != y[:-1]).sum()) > 5
+    best = model(points).detach().topk(2).values
+    torch.testing.assert_close(best[:, 0], best[:, 1], atol=1e-4, rtol=0)
+    assert len(on_boundary(model, x[y == y[0]])) == 0
+
+    places = torch.tensor([[0.0], [10.0], [4.0], [12.0], [6.0]])
+    assert inside_classes(places, torch.tensor([0, 1, 0, 1, 0])).flatten().tolist() == [2, 5, 11]
+
+
+def tracks(data: float, boundary: float, at: dict[str, float], seed: int) -> dict[str, list]:
+    """Ten folds near every point until the end; by which factors distances and folds are others then."""
+    drift = 1 + 0.01 * seed
+    found: dict[str, list] = {"accuracy": [0.1] + [1.0] * 6}
+    for place in ("lc", "lc at boundary", "lc inside"):
+        found[place] = [5.0, 9.0, 10.0, 10.0, 10.0, 9.0, 10.0 * at[place] * drift]
+    for what, factor in (("to_data", data), ("to_boundary", boundary)):
+        found[what] = [[0.1 * (layer + 1) * (factor * drift if i == 6 else 1) for layer in range(HIDDEN)]
+                       for i in range(7)]  # fmt: skip
+    return found
+
+
+TO_BOUNDARY = {"data": 4.0, "boundary": 0.5, "at": {"lc": 0.4, "lc at boundary": 1.5, "lc inside": 0.5}}
+AWAY = {"data": 4.0, "boundary": 2.0, "at": {"lc": 0.4, "lc at boundary": 0.5, "lc inside": 0.5}}
+STAYING = {"data": 1.0, "boundary": 0.5, "at": {"lc": 1.0, "lc at boundary": 1.0, "lc inside": 1.0}}
+
+
+def test_end_over_peak_of_distances_and_of_folds_at_places() -> None:
+    found = tracks(**TO_BOUNDARY, seed=0)
+    assert way_of_all(found, "to_boundary") == pytest.approx(0.5)
+    assert way_of_all(found, "to_data") == pytest.approx(4.0)
+    assert gathered(found, "lc at boundary") == pytest.approx(1.5)
+    assert gathered(found, "lc at boundary", "lc") == pytest.approx(1.5 / 0.4)
+
+
+@pytest.mark.parametrize(
+    ("course", "verdicts"),
+    [
+        (TO_BOUNDARY, (Verdict.HOLDS, Verdict.HOLDS, Verdict.HOLDS)),
+        # off the data and off everything else: the boundary is no more than what is left over
+        (AWAY, (Verdict.FAILS, Verdict.HOLDS, Verdict.FAILS)),
+        (STAYING, (Verdict.INCONCLUSIVE, Verdict.FAILS, Verdict.FAILS)),
+    ],
+    ids=["to the boundary", "off everything", "staying"],
+)
+def test_folds_that_leave_everything_alike_do_not_go_to_the_boundary(course: dict, verdicts: tuple) -> None:
+    runs = {arm: [tracks(**course, seed=seed) for seed in range(5)] for arm in ("squared", "cross-entropy")}
+    claims = (
+        _nearer("squared", "", runs, "", []),
+        _gather("lc", "", runs, "", []),
+        _gather("lc inside", "", runs, "", []),
+    )
+    assert tuple(claim.verdict for claim in claims) == verdicts

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from ..complexity import FoldMonitor, local_complexity
 from ..landscape import partial_rank_correlation
 from ..train import LogSpaced
+from ._boundary import inside_classes, on_boundary
 from ._data import digits
 from ._experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
 from ._figures import subplots
@@ -40,6 +41,12 @@ LOOKS = 9
 PREDICTORS = ("loss", "weight norm", "margin")
 TRACKED = ("to_data", "to_boundary", "speed", "pull", "gradient")
 BOTH = ("squared", "cross-entropy")
+PLACES = {"lc": "training points", "lc at boundary": "points of the boundary", "lc inside": "points inside classes"}
+"""Near which folds are counted: those inside classes are midway between two training points of one class."""
+
+SHARED = 1 - 0.05 / 4
+"""Level of intervals of which four share 5%. The four claims on the boundary are judged by it; those on units are not,
+and tell what they would be by it."""
 
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
@@ -74,7 +81,7 @@ def tracked(
 
     optimizer = torch.optim.Adam(model.parameters(), RATE)
     folds = FoldMonitor(model, x[:points], torch.arange(points), loss=of_rows)
-    curve: dict[str, list[Any]] = {name: [] for name in ("steps", "lc", "accuracy", *PREDICTORS)}
+    curve: dict[str, list[Any]] = {name: [] for name in ("steps", "accuracy", *PLACES, *PREDICTORS)}
     spaced, last = looked_at(steps, often)
     for step in range(steps + 1):
         if step in (*spaced, *last):
@@ -84,7 +91,7 @@ def tracked(
         optimizer.zero_grad()
         of_rows(model(x[rows]), rows).backward()
         optimizer.step()
-    late = {name: curve[name][len(spaced) :] for name in ("lc", "accuracy", "loss")}
+    late = {name: curve[name][len(spaced) :] for name in (*PLACES, "accuracy", "loss")}
     ended = {name: with_end(values, len(spaced)).tolist() for name, values in curve.items() if name != "steps"}
     return {"steps": [*spaced, steps], **ended, "late": late, **_of_units(folds, ended, len(spaced), width)}
 
@@ -125,14 +132,22 @@ def _network(width: int, weights: float, seed: int) -> nn.Sequential:
 def _look(
     curve: dict[str, list[Any]], model: nn.Module, step: int, x: Tensor, y: Tensor, of_rows: Any, points: int
 ) -> None:
-    """Folds near training points, accuracy, and what might tell when they leave."""
+    """Folds near training points and elsewhere, accuracy, and what might tell when they leave."""
     outputs = model(x)
     curve["steps"].append(step)
-    curve["lc"].append(float(local_complexity(model, x[: 2 * points], radius=RADIUS).total.double().mean()))
+    near = x[: 2 * points]
+    curve["lc"].append(_folds_near(model, near))
+    curve["lc at boundary"].append(_folds_near(model, on_boundary(model, near)))
+    curve["lc inside"].append(_folds_near(model, inside_classes(near, y[: 2 * points])))
     curve["accuracy"].append(float((outputs.argmax(1) == y).double().mean()))
     curve["loss"].append(float(of_rows(outputs, torch.arange(len(x))).detach()))
     curve["weight norm"].append(float(torch.cat([p.detach().flatten() for p in model.parameters()]).norm()))
     curve["margin"].append(_margin(model, x, y))
+
+
+def _folds_near(model: nn.Module, x: Tensor) -> float:
+    """Local complexity, mean over points; not a number if there are none: at first all rows may be of one class."""
+    return float(local_complexity(model, x, radius=RADIUS).total.double().mean()) if len(x) else float("nan")
 
 
 def _margin(model: nn.Module, x: Tensor, y: Tensor) -> float:
@@ -202,11 +217,23 @@ def half_way(curve: dict[str, Any], layer: int) -> float:
     return float(max(1, steps[int(np.argmax(beyond))]))
 
 
-def way(curve: dict[str, Any], layer: int) -> float:
-    """Distance of a layer's folds to the data at the end over that at the peak."""
+def way(curve: dict[str, Any], layer: int, what: str = "to_data") -> float:
+    """Distance of a layer's folds to the data, or to the boundary, at the end over that at the peak."""
     _, peak, _ = peak_and_onset(curve)
-    place = settled(np.array(curve["to_data"])[:, layer])
+    place = settled(np.array(curve[what])[:, layer])
     return float(place[-1] / place[peak])
+
+
+def way_of_all(curve: dict[str, Any], what: str) -> float:
+    """The same for all layers, each of which counts alike: their geometric mean."""
+    return float(np.exp(np.mean([np.log(way(curve, layer, what)) for layer in range(HIDDEN)])))
+
+
+def gathered(curve: dict[str, Any], place: str, over: str | None = None) -> float:
+    """Folds near the points of a place, or their ratio to those near another, at the end over the same at the peak."""
+    _, peak, _ = peak_and_onset(curve)
+    folds = settled(curve[place]) / (1.0 if over is None else settled(curve[over]))
+    return float(folds[-1] / folds[peak])
 
 
 def _claims(runs: dict[str, list[dict[str, Any]]]) -> tuple[Claim, ...]:
@@ -255,7 +282,57 @@ def _claims(runs: dict[str, list[dict[str, Any]]]) -> tuple[Claim, ...]:
                squared),
         _units("gradient", "With the cross-entropy too units whose parameters have the least gradient end furthest "
                "off.", runs["cross-entropy"], where, other),
+        _nearer("squared", "While they leave the data, folds come nearer to the decision boundary, by a tenth at least "
+                "(squared loss).", runs, where, [learnt("squared")]),
+        _nearer("cross-entropy", "With the cross-entropy too, while they leave the data, they come nearer to the "
+                "decision boundary, by a tenth at least.", runs, where, other),
+        _gather("lc", "Folds go from the data to the boundary: those near points of it, over those near training "
+                "points, become more by a tenth at least (squared loss).", runs, where, squared),
+        _gather("lc inside", "They go there and not just off the data: those near points of the boundary, over those "
+                "near points midway between two training points of a class, become more by a tenth at least (squared "
+                "loss).", runs, where, squared),
     )  # fmt: skip
+
+
+def _nearer(arm: str, text: str, runs: dict[str, list[dict[str, Any]]], where: str, needs: list[Check]) -> Claim:
+    """That the folds of single units, off the data at the end, are nearer to the boundary there than at the peak."""
+    low, high = ratio_interval([way_of_all(c, "to_boundary") for c in runs[arm]], SHARED)
+    off = ratio_interval([way_of_all(c, "to_data") for c in runs[arm]], SHARED)
+    by_layer = ", ".join(
+        f"{np.exp(np.mean([np.log(way(c, i, 'to_boundary')) for c in runs[arm]])):.2f}" for i in range(HIDDEN)
+    )
+    return judged(
+        f"{text} {where}",
+        "distance to the decision boundary (its nearest sampled point), median of a layer's units, end over peak, "
+        f"geometric mean of layers and seeds: {low:.2f} to {high:.2f} (interval; the four claims on the boundary share "
+        f"5%); layers 1 to {HIDDEN}: {by_layer} (distances are linearised in all but the first). Distance to the data, "
+        f"the same way: {off[0]:.2f} to {off[1]:.2f}",
+        needs=[*needs, Check("lower end of the distance to the data, end over peak", off[0], ">", 1 / LEFT,
+                             "the folds must leave, by a tenth")],
+        holds=[Check("upper end of the distance to the boundary, end over peak", high, "<", LEFT,
+                     "a tenth stands out")],
+        fails=[Check("lower end of the distance to the boundary, end over peak", low, ">", LEFT,
+                     "surely not by a tenth")],
+    )  # fmt: skip
+
+
+def _gather(over: str, text: str, runs: dict[str, list[dict[str, Any]]], where: str, needs: list[Check]) -> Claim:
+    """That folds are near the boundary rather than near these other points, at the end more than at the peak."""
+    low, high = ratio_interval([gathered(c, "lc at boundary", over) for c in runs["squared"]], SHARED)
+
+    def told(place: str, over: str | None = None, arm: str = "squared") -> str:
+        return "{:.2f} to {:.2f}".format(*ratio_interval([gathered(c, place, over) for c in runs[arm]], SHARED))
+
+    return judged(
+        f"{text} {where}",
+        f"folds near points of the boundary over those near {PLACES[over]}, end over peak: {low:.2f} to {high:.2f} "
+        f"(interval; the four claims on the boundary share 5%). Near points of the boundary alone "
+        f"{told('lc at boundary')}, near {PLACES[over]} alone {told(over)}. With the cross-entropy, not judged, the "
+        f"ratio goes by {told('lc at boundary', over, 'cross-entropy')}",
+        needs=needs,
+        holds=[Check("lower end of the ratio, end over peak", low, ">", 1 / LEFT, "a tenth stands out")],
+        fails=[Check("upper end of the ratio, end over peak", high, "<", 1 / LEFT, "surely not by a tenth")],
+    )
 
 
 def _moving(curves: list[dict[str, Any]]) -> Check:
@@ -329,11 +406,14 @@ def _layers(text: str, curves: list[dict[str, Any]], where: str, needs: list[Che
 def _units(by: str, text: str, curves: list[dict[str, Any]], where: str, needs: list[Check]) -> Claim:
     told, edge = ([c[f"leaving by {name}"] for c in curves] for name in (by, "to_boundary"))
     low, high = interval(told)
+    shared = interval(told, SHARED)
     return judged(
         f"{text} {where}",
         f"partial rank correlation over units of the {by} at the peak with how much further off the data they end, "
         f"given where they were: {np.mean(told):+.2f} ({low:+.2f} to {high:+.2f}); of the distance to the boundary "
-        f"{np.mean(edge):+.2f} ({interval(edge)[0]:+.2f} to {interval(edge)[1]:+.2f})",
+        f"{np.mean(edge):+.2f} ({interval(edge)[0]:+.2f} to {interval(edge)[1]:+.2f}). Each of the four "
+        f"claims on units has 5% of its own; if they shared it, the first interval would be {shared[0]:+.3f} to "
+        f"{shared[1]:+.3f}",
         needs=needs,
         holds=[Check(f"upper end for the {by}", high, "<", 0.0, "0 tells nothing")],
         fails=[Check(f"lower end for the {by}", low, ">", 0.0, "surely the other way")],
@@ -341,31 +421,44 @@ def _units(by: str, text: str, curves: list[dict[str, Any]], where: str, needs: 
 
 
 def draw(numbers: dict[str, Any]) -> Any:
-    """Folds near the data by arm; then, with both losses, distance, speed, pull and gradient by layer; units."""
-    figure, axes = subplots(3, 2)
+    """Folds near the data by arm, and near other places; then, with both losses, what is tracked by layer; units."""
+    figure, axes = subplots(4, 2)
+    by_arm, to_data, to_boundary, places, speed, pull, gradient, units = axes
     colours = dict(zip(ARMS, ("#d55e00", "#e6a000", "#cc79a7", "#0072b2"), strict=True))
+    styles = dict(zip(BOTH, ("-", "--"), strict=True))
     for arm, curves in numbers["runs"].items():
         for i, c in enumerate(curves):
-            axes[0].plot(np.maximum(c["steps"], 0.5), c["lc"], color=colours[arm], lw=1, label=None if i else arm)
-    axes[0].set(xscale="log", xlabel="step (0 drawn at 0.5)", ylabel=f"folds near training points,\nr = {RADIUS}")
-    axes[0].legend(frameon=False, fontsize=8)
-    panels = (("to_data", "distance to the nearest point"), ("speed", "speed, per step"),
-              ("pull", "|d loss / d pre-activation|"), ("gradient", "|d loss / d own parameters|"))  # fmt: skip
-    for ax, (what, label) in zip(axes[1:5], panels, strict=True):
-        for arm, style in zip(BOTH, ("-", "--"), strict=True):
+            by_arm.plot(np.maximum(c["steps"], 0.5), c["lc"], color=colours[arm], lw=1, label=None if i else arm)
+    by_arm.set(xscale="log", xlabel="step (0 drawn at 0.5)", ylabel=f"folds near training points,\nr = {RADIUS}")
+    by_arm.legend(frameon=False, fontsize=8)
+    panels = ((to_data, "to_data", "distance to the nearest point"),
+              (to_boundary, "to_boundary", "distance to the boundary"), (speed, "speed", "speed, per step"),
+              (pull, "pull", "|d loss / d pre-activation|"),
+              (gradient, "gradient", "|d loss / d own parameters|"))  # fmt: skip
+    for ax, what, label in panels:
+        for arm, style in styles.items():
             base = numbers["runs"][arm]
             mean = np.exp(np.mean([np.log(np.maximum(np.array(c[what], float), 1e-12)) for c in base], 0))
             for layer, colour in zip(range(HIDDEN), ("#440154", "#21918c", "#e6a000"), strict=True):
                 ax.plot(np.maximum(base[0]["steps"], 0.5), mean[:, layer], style, color=colour,
                         label=f"layer {layer + 1}, {arm}")  # fmt: skip
         ax.set(xscale="log", yscale="log", xlabel="step", ylabel=f"{label}\n(median of units)")
-    axes[1].legend(frameon=False, fontsize=6)
+    to_data.legend(frameon=False, fontsize=6)
+    to_boundary.sharey(to_data)
+    to_data.autoscale(axis="y")  # to what both panels show
+    for arm, style in styles.items():
+        base = numbers["runs"][arm]
+        for (name, points), colour in zip(PLACES.items(), ("#009e73", "#000000", "#cc79a7"), strict=True):
+            places.plot(np.maximum(base[0]["steps"], 0.5), np.mean([c[name] for c in base], 0), style, color=colour,
+                        label=f"{points}, {arm}")  # fmt: skip
+    places.set(xscale="log", xlabel="step", ylabel=f"folds near points, r = {RADIUS}\n(mean of seeds)", ylim=(0, None))
+    places.legend(frameon=False, fontsize=6)
     for place, (arm, by) in enumerate((arm, by) for arm in BOTH for by in ("pull", "gradient", "to_boundary")):
         values = [c[f"leaving by {by}"] for c in numbers["runs"][arm]]
-        axes[5].plot(np.full(len(values), place), values, "o", ms=4, color=colours[arm], alpha=0.7)
-    axes[5].axhline(0, color="0.6", lw=1)
-    axes[5].set_xticks(range(6), 2 * ["pull", "gradient", "to\nboundary"], fontsize=8)
-    axes[5].set_ylabel("correlation with how far\nunits leave (both losses)")
+        units.plot(np.full(len(values), place), values, "o", ms=4, color=colours[arm], alpha=0.7)
+    units.axhline(0, color="0.6", lw=1)
+    units.set_xticks(range(6), 2 * ["pull", "gradient", "to\nboundary"], fontsize=8)
+    units.set_ylabel("correlation with how far\nunits leave (both losses)")
     return figure
 
 

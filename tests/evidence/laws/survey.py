@@ -125,7 +125,10 @@ def manifold_law(n: Numbers) -> None:
 
 
 def migration(n: Numbers) -> None:
-    """Records run from 0 to the end; distances are not negative; what is 0 speed at first is not known."""
+    """Records run from 0 to the end; distances are not negative; what is 0 speed at first is not known.
+
+    Where rows that the monitor sees are of two classes there is a boundary, and folds near it are counted.
+    """
     for curves in n["runs"].values():
         for c in curves:
             assert (c["steps"][0], c["steps"][-1]) == (0, 60)
@@ -135,7 +138,13 @@ def migration(n: Numbers) -> None:
             assert np.isnan(c["speed"][-1]).all()
             assert np.nanmin(np.array(c["gradient"], float)) >= 0
             assert max(abs(c[f"leaving by {name}"]) for name in ("pull", "gradient", "to_boundary")) <= 1
-            assert c["lc"][-1] == pytest.approx(np.median(c["late"]["lc"]))
+            for place in ("lc", "lc at boundary", "lc inside"):
+                assert c[place][-1] == pytest.approx(np.median(c["late"][place]), nan_ok=True)
+                assert len(c[place]) == len(c["steps"])
+                assert np.isnan(c[place]).all() or np.nanmin(c[place]) >= 0
+            assert np.isfinite(c["lc inside"]).all()
+            seen = np.isfinite(np.array(c["to_boundary"], float)).any(1)
+            assert np.isfinite(np.array(c["lc at boundary"], float)[seen]).all()
     assert n["runs"]["weights x2"][0]["weight norm"][0] == pytest.approx(2 * n["runs"]["squared"][0]["weight norm"][0])
 
 
