@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 
 from ..complexity import ComplexityMonitor, local_complexity, robustness
 from ..normalization import MergeAway, with_statistics
 from ..train import LogSpaced
+from ._boundary import on_boundary
 from ._experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
 from ._figures import subplots
 from ._grokking import EPSILON, RADIUS, Run, Setting, _measure, network, quick, sets
@@ -117,24 +117,10 @@ def _at_the_end(models: dict[str, nn.Module], arm: str, setting: Setting, strong
     )  # fmt: skip
     at = [
         float(local_complexity(models[arm], points, radius=RADIUS).total.double().mean())
-        for points in (_on_boundary(models[arm], x_test), x[: setting.points])
+        for points in (on_boundary(models[arm], x_test), x[: setting.points])
     ]
     return {"clean": clean, "unseen": len(unseen), "attacked clean": found.clean, "robust": float(found.accuracy[0]),
             "masked": found.masked, "boundary": at[0], "data": at[1]}  # fmt: skip
-
-
-@torch.no_grad()
-def _on_boundary(model: nn.Module, x: Tensor) -> Tensor:
-    """Points where the predicted class changes, by halving ways between points of different classes."""
-    order = model(x).argmax(1)
-    pairs = [(i, j) for i, j in pairwise(range(len(x))) if order[i] != order[j]]
-    a, b = x[[i for i, _ in pairs]].clone(), x[[j for _, j in pairs]].clone()
-    start = model(a).argmax(1)
-    for _ in range(20):
-        middle = 0.5 * (a + b)
-        same = (model(middle).argmax(1) == start).reshape(-1, *[1] * (x.dim() - 1))
-        a, b = torch.where(same, middle, a), torch.where(same, b, middle)
-    return a
 
 
 def _first(curve: dict[str, Any]) -> float:
