@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -131,6 +132,22 @@ def test_hugging_face_tells_it():
         callback.on_step_end(None, state, None)
     callback.on_train_end(None, state, None)
     assert schedule.merged_at == 2
+
+
+@pytest.mark.parametrize("which", ["lightning", "hugging face"])
+def test_trainers_of_several_processes_are_refused_before_training(which: str):
+    net = network()
+    schedule = MergeAway(net, torch.optim.SGD(net.parameters(), 0.1), at=2)
+    if which == "lightning":
+        pytest.importorskip("lightning.pytorch", reason="no lightning", exc_type=ImportError)
+        trainer = SimpleNamespace(world_size=2)
+        begin = functools.partial(ss.train.lightning_callback(schedule).setup, trainer, net, "fit")
+    else:
+        pytest.importorskip("transformers", reason="no transformers", exc_type=ImportError)
+        options = SimpleNamespace(world_size=2)
+        begin = functools.partial(ss.train.trainer_callback(schedule).on_train_begin, options, None, None)
+    with pytest.raises(ss.InputError, match="one process here, got 2; in a loop of your own, wrap the model anew"):
+        begin()
 
 
 class Told(nn.Module):

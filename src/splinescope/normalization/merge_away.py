@@ -29,7 +29,7 @@ class MergeAway(Shown):
     function stays what it was in evaluation mode; from then on nothing pulls the folds to the batch.
 
     `DistributedDataParallel` holds the parameters that it was built with: on every process wrap the model anew where
-    `step` returns True. Lightning and Hugging Face do not, so that with them it is for one process.
+    `step` returns True. Lightning and Hugging Face do not, so that their callbacks refuse it with several processes.
 
     Args:
         model: With batch norm; changed in place once.

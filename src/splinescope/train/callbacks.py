@@ -34,11 +34,20 @@ def _keeps(monitor: Any) -> bool:
     return all(callable(getattr(monitor, name, None)) for name in ("state_dict", "load_state_dict"))
 
 
+def _check_alone(schedule: Any, processes: int) -> None:
+    """Trainers wrap a model for several processes once, and a wrapped model holds the parameters it was built with."""
+    if processes > 1:
+        raise InputError(
+            f"{type(schedule).__name__} changes the model's parameters, so that it must train in one process here, got "
+            f"{processes}; in a loop of your own, wrap the model anew where `step` returns True."
+        )
+
+
 def lightning_callback(monitor: Told) -> Any:
     """A `lightning.pytorch.Callback` that tells the monitor each global step.
 
     Monitors measure on the main process only, the last state always, and what they measure goes to the trainer's own
-    loggers; a schedule that changes the model (`MergeAway`) is told on every process. Its state is in the trainer's
+    loggers; a schedule that changes the model (`MergeAway`) must be alone in one process. Its state is in the trainer's
     checkpoints, and `fit(ckpt_path=...)` with a new model, schedule and callback goes on from there: the network and
     its optimiser are built as they were before their own states are loaded.
 
@@ -87,6 +96,8 @@ def _kept_by_lightning(base: Any, schedule: Any) -> Any:
             self.kept = state_dict
 
         def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
+            if stage == "fit":
+                _check_alone(schedule, trainer.world_size)
             of_user = pl_module.on_load_checkpoint
 
             def on_load_checkpoint(checkpoint: dict[str, Any]) -> None:
@@ -122,7 +133,7 @@ def trainer_callback(monitor: Told, trainer: Any = None) -> Any:
     the callback's `restore` first, which builds the model and its optimiser as they were.
 
     Args:
-        monitor: What is told: a monitor on the main process only, a schedule that changes the model on every one.
+        monitor: What is told: a monitor on the main process only; a schedule that changes the model must be alone.
         trainer: The trainer, if what is measured is to go into its own log and to what it reports to.
 
     Example:
@@ -166,6 +177,10 @@ def _kept_by_transformers(base: Any, schedule: Any) -> Any:
 
     class TellSchedule(base, parts.ExportableState):  # type: ignore[name-defined]
         kept: Any = None  # the trainer may make this callback anew and set it, which changes nothing
+
+        def on_train_begin(self, args: Any, state: Any, control: Any, **kept: Any) -> None:
+            _check_alone(schedule, args.world_size)
+            super().on_train_begin(args, state, control, **kept)
 
         def state(self) -> dict[str, Any]:
             return {"args": {}, "attributes": {"kept": schedule.state_dict()}}
