@@ -190,6 +190,21 @@ def test_data_far_off_the_manifold_are_doubted_or_refused(hill):
         manifold_law(hill, x + 100 * aside, Box(2), **options)
 
 
+def test_a_part_of_the_data_far_off_is_doubted_though_the_others_keep_the_order(hill):
+    """A quarter, a hundred spreads away: most of the reference returns to where it was, and both laws pass."""
+    x, outputs = hill(drawn(hill, 0.0, 60, 1)).detach(), hill(drawn(hill, 0.0, 200, 2)).detach()
+    away = 100 * float(outputs.std(0).norm())
+    options = {"pool": 300, "reference": 200, "draws": 100}
+    assert manifold_law(hill, x, Box(2), **options).beyond == 0
+    x[:15, 0] += away
+    found = manifold_law(hill, x, Box(2), **options)
+    assert found.beyond == 0.25
+    assert found.kept > 0.5
+    assert min(found.p_model, found.p_uniform) > 0.05
+    assert "says little (25% beyond)" in repr(found)
+    assert "25.0% (so many that a large p value says little)" in found.summary()
+
+
 def test_what_cannot_be_told_is_said(hill):
     even = nn.Linear(2, 3).double().eval()
     with pytest.raises(ss.InputError, match="the same"):

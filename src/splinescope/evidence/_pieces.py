@@ -48,7 +48,10 @@ LONG: dict[str, tuple[str, ...]] = {
     "survey-fig9-mnist": ("survey_fig9_mnist._leg",),
     "survey-language-models": ("survey_language_models._row",),
     "survey-lc-phases": ("_grokking.train",),
-    "survey-manifold-law": ("survey_manifold_law.manifold_law", "survey_manifold_law.train_vae"),
+    "survey-manifold-law": (
+        *("survey_manifold_law.manifold_law", "survey_manifold_law.train_vae"),
+        *("survey_manifold_law.uniform_walks", "survey_manifold_law.uniform_law"),
+    ),
     "survey-merge-away": ("survey_merge_away.train",),
     "survey-migration": ("survey_migration.tracked",),
     "survey-optimizer": ("survey_optimizer._curve",),

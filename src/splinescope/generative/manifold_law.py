@@ -29,6 +29,7 @@ from .volume import log_volume
 _FAR = 50.0  # a rho beyond this is reported as infinite
 _PACE = 0.25  # of the search for it
 _TELLING = 0.5  # less of the reference's order is kept: its projections tell little
+_STRAYS = 0.05  # a larger share of the data lies beyond the manifold's own spread: `kept` may not show it
 _DAMPING = 10.0  # a step that fails is damped so much more, one that succeeds so much less
 
 
@@ -61,6 +62,8 @@ class ManifoldLaw(Result):
         flat: Shares of the reference and of the data whose volume factor is 0; they are left out.
         kept: Rank correlation of -log q over the reference, before and after it is moved off the manifold as the data
             are and projected again. Below 0.5 the data are so far off that a large p value says little.
+        beyond: Share of the data farther off the manifold than the reference's outputs spread (root mean square from
+            their mean). Such data are not of this manifold; above 0.05 a large p value says little too.
     """
 
     rho: float
@@ -72,11 +75,15 @@ class ManifoldLaw(Result):
     effective: float
     flat: tuple[float, float]
     kept: float
+    beyond: float
     certainty = "estimate"
 
     def __repr__(self) -> str:
         low, high = self.interval
-        doubt = f", of data so far off that p says little (kept {self.kept:.2f})" if self.kept < _TELLING else ""
+        why = [f"kept {self.kept:.2f}"] * (self.kept < _TELLING) + [f"{self.beyond:.0%} beyond"] * (
+            self.beyond > _STRAYS
+        )
+        doubt = f", of data so far off that p says little ({', '.join(why)})" if why else ""
         return (
             f"ManifoldLaw(rho {self.rho:.3f} ({low:.3f} to {high:.3f}), p of the model {self.p_model:.3g}, of uniform "
             f"{self.p_uniform:.3g}{doubt}, {self.certainty})"
@@ -94,6 +101,8 @@ class ManifoldLaw(Result):
                 ("left out, of no volume: model, data", ", ".join(f"{share:.1%}" for share in self.flat)),
                 ("kept by projections, as rank correlation", f"{self.kept:.2f}"
                  + (" (the data are so far off that a large p value says little)" if self.kept < _TELLING else "")),
+                ("data farther off than the manifold spreads", f"{self.beyond:.1%}"
+                 + (" (so many that a large p value says little)" if self.beyond > _STRAYS else "")),
                 ]  # fmt: skip
         return f"{table(rows)}\n{self.assurance}"
 
@@ -131,7 +140,8 @@ def manifold_law(
         `ManifoldLaw`; an estimate. Data lie off the manifold, and what is off moves projections; so the reference is
         treated alike: its outputs, plus what the data's projections leave of the data, drawn at random, are projected
         again. Noise along the manifold, which no projection shows, and noise as large as the manifold's own features
-        are made up for in part only. How far the data are off is not judged: see `projection.distances`, and `kept`.
+        are made up for in part only. How far the data are off is not tested: see `projection.distances`, `kept`
+        and `beyond`.
 
     Example:
         >>> from splinescope.generative import Box
@@ -152,7 +162,8 @@ def manifold_law(
     found = project(model, x, domain, latents, starts=starts, steps=steps)
     off = _off_manifold(model, x, found)
     with torch.no_grad():
-        made = model(compared.to(off)).flatten(1) + off[torch.randint(len(off), (len(compared),), generator=generator)]
+        outputs = model(compared.to(off)).flatten(1)
+        made = outputs + off[torch.randint(len(off), (len(compared),), generator=generator)]
     again = project(model, made, domain, latents, starts=starts, steps=steps)
     own, seen, data = (_surprise(model, z, domain, top_k) for z in (compared, again.latents, found.latents))
     sound = np.isfinite(own) & np.isfinite(seen)
@@ -198,6 +209,7 @@ def manifold_law(
         float(effective_size(torch.from_numpy(own))),
         flat,
         float(spearmanr(own, seen).statistic),
+        float((found.distances > float(outputs.std(0).norm())).double().mean()),
     )
 
 

@@ -24,11 +24,13 @@ class Chains:
         latents: `[n, d]`.
         log_volume: `[n]` at them.
         acceptance: Share of proposals accepted after tuning.
+        step_size: Of the steps after tuning, with which a walk goes on.
     """
 
     latents: Tensor
     log_volume: Tensor
     acceptance: float = 1.0
+    step_size: float | None = None
 
 
 def metropolis(
@@ -73,4 +75,4 @@ def metropolis(
             size *= float(torch.tensor(3.0 * (rate - _WISHED) / (1 + step) ** 0.5).exp())
         else:
             taken += int(accepted.sum())
-    return Chains(z, volume, taken / max(1, (steps - tuning) * len(z)))
+    return Chains(z, volume, taken / max(1, (steps - tuning) * len(z)), size)

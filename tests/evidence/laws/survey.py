@@ -117,11 +117,17 @@ def self_similarity(n: Numbers) -> None:
 
 
 def manifold_law(n: Numbers) -> None:
-    """p values are shares, intervals hold the estimate, and toys lie as near the surface as their noise lets them."""
+    """p values are shares, intervals hold the estimate, and toys lie as near the surface as their noise lets them.
+    Chains are worth no more than their records, and the model's law is far from the data of the curves."""
     for row in [*n["toys"], *n["digits"]]:
         assert shares([row["model"], row["uniform"]])
         assert row["low"] <= row["rho"] <= row["high"]
     assert max(row["distance"] for row in n["toys"]) < 0.06  # three times the noise
+    for row in n["curves"]:
+        assert shares([row["uniform"], row["distribution"], row["kept"]])
+        assert row["model"] < 0.01
+        assert 50 < row["inside"] <= 100
+        assert 0 < row["effective"] <= 8 * 4
 
 
 def migration(n: Numbers) -> None:
