@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import splinescope as ss
-from splinescope.generative import Box, manifold_law
+from splinescope.generative import Box, manifold_law, project
 
 
 class Surface(nn.Module):
@@ -47,3 +47,10 @@ plt.show()
 # %%
 # What it says of the last set.
 print(found.summary())
+
+# %%
+# Where single points belong on the surface, and how far off they lie: `project`, from the nearest of some latents.
+off = torch.tensor([[0.5, 0.5, 3.0], [0.2, 0.8, -1.0]], dtype=torch.float64)
+nearest = project(generator, off, Box(2), latents[:500])
+for point, z, distance in zip(off, nearest.latents, nearest.distances, strict=True):
+    print(f"{point.tolist()} is {distance:.2f} off the surface, nearest to latents {z[0]:.2f}, {z[1]:.2f}")

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 import splinescope as ss
-from splinescope.tiling import subdivision
+from splinescope.tiling import cuts_within, subdivision
 
 torch.manual_seed(0)
 layers = []
@@ -39,3 +39,11 @@ for level in found.levels:
 right.set(xlabel="log10 of a part's area over the mean of its siblings", ylabel="density of parts")
 right.legend(frameon=False)
 plt.show()
+
+# %%
+# Layers that do not follow each other can be asked as well: tiles of the first layer, cut by folds of the last.
+first, last = tiling.sites[0].path, tiling.sites[-1].path
+skipped = cuts_within(tiling, [first], [last])
+print(
+    f"tiles of the first layer are cut by {skipped.cuts.mean():.1f} folds of the last, exponent {skipped.exponent:.2f}"
+)
