@@ -329,6 +329,23 @@ def test_the_table_of_lines_says_which_claim_they_decide_and_how() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("value", "line", "shown"),
+    [
+        (1.0, 1 - 1e-9, "1 | > 0.999999999"),
+        (0.12341, 0.1, "0.1234 | > 0.1"),
+        (0.12341, 0.12342, "0.12341 | > 0.12342"),
+        (1.0, 1.0, "1 | > 1"),
+    ],
+)
+def test_a_number_inside_a_line_does_not_print_equal_to_it(value: float, line: float, shown: str) -> None:
+    claim = judged("text", "measured", holds=[Check("a", value, ">", line, "why")])
+    record = {"id": "x", "document": "survey", "size": "full", "seed": 0, "cpu_seconds": 1.0, "title": "x"}
+    records = [{**record, "claims": [asdict(claim)]}]
+    assert f"| to hold | a | {shown} | {claim.checks[0].margin} |" in summary(records)
+    assert f"a {shown.split(' | ')[0]}, {claim.checks[0].margin}" in page(records)
+
+
 def test_lines_that_confirm_and_refute_at_once_are_an_error_that_names_the_claim() -> None:
     """Not while the experiment cannot tell at all: then neither counts."""
     good, bad = Check("x", 0.5, "<", 1.0, "a reason"), Check("x", 0.5, ">", 1.0, "a reason")

@@ -100,7 +100,7 @@ def _margins(claim: dict[str, Any]) -> str:
     checks = [Check(**check) for check in claim.get("checks", ())]
     lines = "".join(
         f"<br>{_if_any('{}: ', ROLES.get(c.role or '', ''))}"
-        f"{html.escape(c.name)} {c.value:.4g}, {html.escape(c.margin)}"
+        f"{html.escape(c.name)} {_told_apart(c)[0]}, {html.escape(c.margin)}"
         for c in checks
     )
     return f"<div class='meta'>{lines}</div>" if lines else ""
@@ -221,11 +221,21 @@ def _lines_table(records: list[Record]) -> list[str]:
     for r in records:
         checks = [(n, Check(**check)) for n, claim in enumerate(r["claims"], 1) for check in claim.get("checks", ())]
         for i, (n, c) in enumerate(checks):
-            name, line = f"`{r['id']}`" if i == 0 else "", f"{_cell(c.sense)} {c.line:.4g}"
-            role = ROLES.get(c.role or "", "")
-            cells = (name, str(n), role, _cell(c.name), f"{c.value:.4g}", line, c.margin, _cell(c.reason))
+            name, role = f"`{r['id']}`" if i == 0 else "", ROLES.get(c.role or "", "")
+            value, line = _told_apart(c)
+            cells = (name, str(n), role, _cell(c.name), value, f"{_cell(c.sense)} {line}", c.margin, _cell(c.reason))
             rows.append(f"| {' | '.join(cells)} |")
     return [*head, *rows, ""] if rows else []
+
+
+def _told_apart(check: Check) -> tuple[str, str]:
+    """A number and its line with four digits, or as many more as it takes for them not to print alike.
+
+    17 digits tell any two numbers apart, so that only what is equal prints equal.
+    """
+    told = ((f"{check.value:.{digits}g}", f"{check.line:.{digits}g}") for digits in range(4, 18))
+    alike = (f"{check.value:.4g}", f"{check.line:.4g}")
+    return next(((value, line) for value, line in told if value != line), alike)
 
 
 def _cell(text: str) -> str:
