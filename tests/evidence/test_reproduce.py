@@ -364,6 +364,16 @@ def test_the_page_of_the_docs_was_made_from_its_records_and_marks_what_is_older(
     assert {r["size"] for r in (*records, *again)} == {"full"}
 
 
+def test_the_records_of_the_docs_are_of_the_present_code() -> None:
+    """Marked as older is not enough: what the page says must be what the experiments say as they are now."""
+    records = json.loads((ROOT / "docs" / "evidence.json").read_text(encoding="utf-8"))
+    made = {record["id"]: record["source"] for record in records}
+    stale = [name for name in ids() if made.get(name) != _registry.source_of(name)]
+    gone = sorted(set(made) - set(ids()))
+    assert not stale, f"docs/evidence.json has other sources of {', '.join(stale)}: run `make evidence`"
+    assert not gone, f"docs/evidence.json has experiments that are no more, {', '.join(gone)}: run `make evidence`"
+
+
 def test_verdicts_of_another_seed_stand_beside_the_first_where_they_differ() -> None:
     """Matched by source and size; a run of another source, or of the same seed, says nothing of these."""
 
