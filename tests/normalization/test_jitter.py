@@ -136,6 +136,25 @@ def test_behind_a_normalised_relu_layer_the_jitter_is_that_of_the_third_hermite_
     np.testing.assert_allclose(first.predicted, first.deviation * np.sqrt((4000 - 64) / (3999 * 64)), rtol=1e-9)
 
 
+@pytest.mark.parametrize(("batch_size", "deviation", "about_full"), [(8, 0.156, 0.171), (16, 0.171, 0.177)])
+def test_what_is_measured_behind_a_norm_is_about_the_mean_of_all_data_with_its_bias(
+    batch_size: int, deviation: float, about_full: float
+) -> None:
+    """Numbers of a simulation of one batch-normalised Gaussian unit alone; 40 of them, 400 draws: errors of 1 %."""
+    net = nn.Sequential(nn.BatchNorm1d(40), nn.ReLU(), nn.Linear(40, 40, bias=False), nn.BatchNorm1d(40)).double()
+    with torch.no_grad():
+        net[2].weight.copy_(torch.eye(40))  # each unit by itself, as in the simulation
+    x = torch.randn(4000, 40, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    second = fold_jitter(net, x, batch_size, draws=400, generator=torch.Generator().manual_seed(3))[1]
+    law = second.deviation * np.sqrt((4000 - batch_size) / (3999 * batch_size))
+    drawn = minibatch_networks(net, x, batch_size, 400, generator=torch.Generator().manual_seed(3))
+    offsets = np.array([one.get_submodule("3").running_mean.numpy() for one in drawn])
+    full = with_statistics(net, x).get_submodule("3").running_mean.numpy()
+    np.testing.assert_allclose(second.measured**2, offsets.var(0) + (offsets.mean(0) - full) ** 2, rtol=1e-9)
+    assert np.sqrt(np.mean((offsets.std(0) / law) ** 2)) == pytest.approx(deviation, rel=0.025)
+    assert np.sqrt(np.mean((second.measured / law) ** 2)) == pytest.approx(about_full, rel=0.025)
+
+
 def test_predictions_hold_behind_convolutions_and_trained_scales_too():
     torch.manual_seed(1)
     net = nn.Sequential(

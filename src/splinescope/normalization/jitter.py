@@ -70,19 +70,21 @@ def minibatch_networks(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FoldJitter(Result):
-    r"""Spread of one batch norm's offsets from batch to batch, in units of its pre-activations.
+    r"""How far one batch norm's offsets lie from those of all data, batch by batch, in units of its pre-activations.
 
     Attributes:
         path: Of the batch norm.
         deviation: `[C]` deviation $\sigma$ of the pre-activations over all data (divided by $\|w\|$ it is the rms
             distance of the data to the fold).
-        measured: `[C]` root mean square difference of batch means and full mean, over the draws.
+        measured: `[C]` root mean square difference of batch means and full mean, over the draws: about the mean of all
+            data, not about that of the draws. Behind other batch norms the two differ by a bias of order $1/B$, which
+            is in it: there it is more than the standard deviation of the offsets, the more so the smaller the batch.
         predicted: `[C]` $s \sqrt{(N-B)/((N-1)B)}$, s the deviation over rows of a row's influence on the mean. For the
             first batch norm that is a row's own mean over its positions ($s = \sigma$ where a row has one value) and
             the law is exact in expectation. Behind other batch norms it counts what they take out of a row's influence,
             to first order in $1/B$: behind a wide batch-normalised ReLU layer of Gaussian, independent pre-activations
             $\sqrt{(1/4 - 3/(4\pi)) / (1/2 - 1/(2\pi))} = 0.1818$ of $\sigma$ is left, since the norm removes the
-            first two Hermite components of the ReLU.
+            first two Hermite components of the ReLU. A deviation: the bias is of higher order and not in it.
     """
 
     path: str
@@ -106,13 +108,15 @@ def fold_jitter(
     A fold at offset $\mu_B$, the mean over B of N rows drawn without replacement, has standard deviation
     $\frac{\sigma}{\|w\| \sqrt B} \sqrt{\frac{N-B}{N-1}}$ in the layer's input space: the rms distance of the data to
     the fold, over $\sqrt B$, with the correction for a finite population. Both sides are given times $\|w\|$, in units
-    of the pre-activations: divide by the norm of a unit's weights for distances.
+    of the pre-activations: divide by the norm of a unit's weights for distances. What is measured is the root mean
+    square about the offset of all data. In the first batch norm batch means have no bias, and that is the standard
+    deviation; behind other batch norms they have one of order $1/B$, which is measured with the spread.
 
     Args:
         model: With batch norm; left as found.
         x: `[N, ...]` all data.
         batch_size: B.
-        draws: Number of minibatches; the measured spread has a relative error of about 1/sqrt(2 draws) a channel.
+        draws: Number of minibatches; what is measured has a relative error of about 1/sqrt(2 draws) a channel.
         generator: Source of the batches; a fresh one with seed 0 if None.
         progress: None: shown once it takes a few seconds; True, False, or a function of (share done, what it is at).
 
