@@ -175,43 +175,48 @@ def _claim(kind: str, rows: list[dict[str, Any]]) -> Claim:
 
 
 def draw(numbers: dict[str, Any]) -> Any:
-    """Exponents over depth; cuts over depth; rescaled areas of children at each depth of one network."""
-    figure, axes = subplots(3)
+    """What is judged: exponents, own and unrelated; parts by own against unrelated folds; a depth against the next."""
+    from ._divisions import ALIKE
+
+    figure, (exponents, parts, depths) = subplots(3, height=4.2)
+    of_kinds = numbers["rows"]
     colors = dict(zip(KINDS, ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00"), strict=True))
-    for kind, rows in numbers["rows"].items():
-        for ax, name in ((axes[0], "exponent"), (axes[1], "cuts")):
+    level = 1 - 0.05 / len(of_kinds)
+
+    def beyond(ax: Any, place: float, rows: list[dict[str, Any]], what: str, base: str, **how: Any) -> None:
+        """The mean over networks of the difference of two distances, with the interval that decides."""
+        gaps = [np.mean(row[what]) - np.mean(row[base]) for row in rows]
+        ax.plot(interval(gaps, level), [place] * 2, "-", **how)
+        ax.plot([np.mean(gaps)], [place], "o", ms=4, **how)
+
+    for place, (kind, rows) in enumerate(of_kinds.items()):
+        for name, style in (("exponent", "o-"), ("unrelated", "D:")):
             for i, row in enumerate(rows):
-                first = 1 if name == "exponent" else 0
-                values = row[name][first:]
-                ax.plot(range(first, first + len(values)), values, "o-", ms=3, lw=0.8, color=colors[kind], alpha=0.6,
-                        label=kind if i == 0 else None)  # fmt: skip
-        for row in rows:
-            values = row["unrelated"]
-            axes[0].plot(
-                range(1, 1 + len(values)), values, "D:", ms=3, lw=0.8, mfc="white", color=colors[kind], alpha=0.6
-            )
-    axes[0].plot([], [], "D:", ms=3, lw=0.8, mfc="white", color="0.4", label="an unrelated network's folds")
-    axes[0].axhline(0, color="0.5", lw=1)
-    axes[0].set(xlabel="layers before", ylabel="exponent of cuts in size (0: self-similar)")
-    axes[0].set_ylim(-0.05, 1.75)
-    axes[0].legend(frameon=False, fontsize=7, ncols=2, loc="upper center")
-    for ax in axes[:2]:
-        ax.xaxis.get_major_locator().set_params(integer=True)
-    axes[1].set(xlabel="layers before", ylabel="folds of the next layer through a tile", yscale="log")
-    for depth, shares in enumerate(numbers["areas"][KINDS[0]]):
-        if shares:
-            axes[2].plot(
-                np.maximum(shares, 1e-4),
-                np.linspace(0, 1, len(shares)),
-                label=f"after {depth} layers" if depth else "squares of the domain, cut as often",
-            )
-    axes[2].set(
-        xscale="log",
-        xlabel="area of a part over the mean of its siblings",
-        ylabel="share of parts below",
-        title=KINDS[0],
-    )
-    axes[2].legend(frameon=False, fontsize=7)
+                values = row[name][-(DEPTH - 1) :]
+                exponents.plot(range(1, DEPTH), values, style, ms=3, lw=0.8, color=colors[kind], alpha=0.6,
+                               mfc="white" if name == "unrelated" else None,
+                               label=kind if i == 0 and name == "exponent" else None)  # fmt: skip
+        beyond(parts, place, rows, "own to unrelated", "two unrelated", color=colors[kind])
+        beyond(parts, place + 0.3, rows, "one cut more", "own to unrelated", color="0.6")
+        beyond(depths, place, rows, "sides, depths", "sides, networks", color=colors[kind])
+        beyond(depths, place + 0.3, rows, "jumps, depths", "jumps, networks", color=colors[kind], alpha=0.45)
+    exponents.plot([], [], "D:", ms=3, lw=0.8, mfc="white", color="0.4", label="an unrelated network's folds")
+    exponents.axhline(0, color="0.5", lw=1)
+    exponents.set(xlabel="layers before", ylabel="exponent of cuts in size (0: self-similar)", ylim=(-0.05, 1.75))
+    exponents.set_xticks(range(1, DEPTH))
+    exponents.legend(frameon=False, fontsize=7, ncols=2, loc="upper center")
+    parts.plot([], [], "o-", ms=4, color="0.3", label="own from unrelated folds, beyond two unrelated ones")
+    parts.plot([], [], "o-", ms=4, color="0.6", label="what one cut more adds")
+    depths.plot([], [], "o-", ms=4, color="0.3", label="sides of inner tiles")
+    depths.plot([], [], "o-", ms=4, color="0.3", alpha=0.45, label="differences of maps")
+    for ax, title in ((parts, "parts of tiles"), (depths, "a depth from the next, beyond two networks")):
+        ax.axvline(0, color="0.5", lw=1)
+        ax.axvline(ALIKE, color="0.5", lw=1, ls="--")
+        ax.text(ALIKE, -1.0, f" {ALIKE:g}: alike below", fontsize=7, color="0.35", va="center")
+        ax.set(xlabel="Kolmogorov-Smirnov distance, difference", ylim=(len(of_kinds) + 0.4, -1.3))
+        ax.set_title(title, fontsize=10)
+        ax.set_yticks(range(len(of_kinds)), list(of_kinds) if ax is parts else [""] * len(of_kinds), fontsize=7)
+        ax.legend(frameon=False, fontsize=7, loc="lower left")
     return figure
 
 
