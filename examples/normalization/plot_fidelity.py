@@ -2,8 +2,9 @@
 How rough a picture of the data does a batch give?
 ==================================================
 
-With the statistics of a minibatch, batch norm lays its folds a little off. The share of signs that change falls as
-1/sqrt(B); in deeper layers more of them change, since the layers before have changed too.
+With the statistics of a minibatch, batch norm lays its folds a little off. In this random network the share of signs
+that change falls as 1/sqrt(B) (in a trained one not in the last layer); in deeper layers more of them change, since the
+layers before have changed too.
 """
 
 import matplotlib.pyplot as plt
