@@ -34,6 +34,9 @@ QUOTED = {
         *("113 to 116", "11 to 22", "11 to 19", "1 to 1", "0.998", "0.104", "0.101", "differ by 0 at most"),
         *("2.32 to 2.99", "2.38 to 3.16", "-0.29 to 0.53"),
     ),
+    ("representation.md", "decomposed-fig5"): (
+        *("57.4", "60.3", "0.5", "1.4", "9.0", "31.8", "0.02", "0.05", "0.72", "1.39"),
+    ),
     ("representation.md", "decomposed-init"): ("28 steps against 25", "-11.8", "+6.0"),
     ("representation.md", "decomposed-fig1"): ("0.935",),
     ("representation.md", "decomposed-mean-width"): ("20 ", "0.711 to 0.862", "0.606 to 0.662"),
