@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import click
 
 from .. import evidence
@@ -60,17 +62,20 @@ def command(
         return
     if bool(experiment_ids) == all_:
         raise click.UsageError("give experiment ids or --all (one of the two); --list shows the ids")
-    outcomes = evidence.reproduce(
-        experiment_ids or None,
-        out=out,
-        size="quick" if quick else "full",
-        seed=seed,
-        jobs=jobs,
-        fresh=fresh,
-        known=known,
-        beside=beside,
-        progress=lambda share, now: click.echo(f"{share:4.0%} {now}", err=True),
-    )
+    with warnings.catch_warnings():
+        # loky puts a new process in place of one whose memory has grown, and warns as of a fault; nothing is lost
+        warnings.filterwarnings("ignore", "A worker stopped while some jobs were given", UserWarning)
+        outcomes = evidence.reproduce(
+            experiment_ids or None,
+            out=out,
+            size="quick" if quick else "full",
+            seed=seed,
+            jobs=jobs,
+            fresh=fresh,
+            known=known,
+            beside=beside,
+            progress=lambda share, now: click.echo(f"{share:4.0%} {now}", err=True),
+        )
     for name, outcome in outcomes.items():
         for claim in outcome.claims:
             click.echo(f"{name}: {claim.verdict}: {claim.text} ({claim.measured})")
