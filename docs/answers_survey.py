@@ -13,11 +13,14 @@ from splinescope.evidence._distributions import ALIKE
 from splinescope.evidence._divisions import ALIKE as DIVIDED_ALIKE
 from splinescope.evidence._intervals import interval, ratio_interval
 from splinescope.evidence.survey_merge_away import ARMS, PLATEAU
-from splinescope.evidence.survey_migration import half_way, peak_and_onset
+from splinescope.evidence.survey_migration import HIDDEN, PLACES, half_way, peak_and_onset
 from splinescope.evidence.survey_optimizer import _at
 from splinescope.evidence.survey_placed_norms import LEVEL, SCHEMES
 
 Numbers = dict[str, Any]
+
+TINTS = ("#440154", "#21918c", "#e69f00")
+"""Of the three layers of a network whose units are followed."""
 
 
 def batch_norm_early(numbers: Numbers) -> Figure:
@@ -281,24 +284,15 @@ def migration(numbers: Numbers) -> Figure:
     folds.set(ylabel=f"folds near a training point (r = {numbers['radius']:g})", ylim=(0, 12.5))
     legend(folds, loc="upper left", ncols=2)
     titled(folds, "Folds leave late")
-    tints = ("#440154", "#21918c", "#e69f00")
-
-    def by_layer(ax: Axes, arm: str, what: str, style: str) -> None:
-        runs = numbers["runs"][arm]
-        for layer, tint in enumerate(tints):
-            values = [np.maximum(np.array(run[what], float)[:, layer], 1e-12) for run in runs]
-            mean = np.exp(np.log(values).mean(0))
-            ax.plot(np.maximum(runs[0]["steps"], 0.5), mean, style, color=tint, lw=1.5)
-
     for ax, arm, style in ((squared, "squared", "-"), (other, "cross-entropy", "--")):
-        by_layer(ax, arm, "to_data", style)
-        for layer, tint in enumerate(tints):
+        _by_layer(ax, numbers["runs"][arm], "to_data", style)
+        for layer, tint in enumerate(TINTS):
             half = [half_way(run, layer) for run in numbers["runs"][arm]]
             ax.axvline(float(np.exp(np.mean(np.log(half)))), color=tint, lw=1, ls=":")
         ax.set(yscale="log", ylabel="distance to the data (median unit)")
         titled(ax, f"{names[arm].capitalize()} (dotted: half of the way)")
     other.set_ylim(squared.get_ylim())
-    for layer, tint in enumerate(tints):
+    for layer, tint in enumerate(TINTS):
         squared.plot([], [], color=tint, label=f"layer {layer + 1}")
     legend(squared, loc="upper center")
     shown = (
@@ -308,7 +302,7 @@ def migration(numbers: Numbers) -> Figure:
     )
     for ax, what, label, title in shown:
         for arm, style in (("squared", "-"), ("cross-entropy", "--")):
-            by_layer(ax, arm, what, style)
+            _by_layer(ax, numbers["runs"][arm], what, style)
             ax.plot([], [], style, color="0.4", label=names[arm])
         ax.set(yscale="log", ylabel=f"{label} (median unit)")
         titled(ax, title)
@@ -316,6 +310,37 @@ def migration(numbers: Numbers) -> Figure:
     for ax in (folds, squared, other, speed, pull, gradient):
         ax.set(xscale="log", xlabel="training step (0 drawn at 0.5)")
     return figure
+
+
+def migration_to_boundary(numbers: Numbers) -> Figure:
+    """Folds near three kinds of places with either loss, and the distance of units to the boundary, by layer."""
+    figure, (squared, other, distance) = panels(3)
+    for ax, arm, title in ((squared, "squared", "Squared loss: at the boundary they stay"),
+                           (other, "cross-entropy", "Cross-entropy: fewest at the boundary")):  # fmt: skip
+        runs = numbers["runs"][arm]
+        for (place, name), color in zip(PLACES.items(), (COLORS[2], "black", COLORS[3]), strict=True):
+            band(ax, np.maximum(runs[0]["steps"], 0.5), [run[place] for run in runs], color, name)
+        ax.set(ylabel=f"folds near a point (r = {numbers['radius']:g})", ylim=(0, 13))
+        titled(ax, title)
+    legend(squared, loc="upper left")
+    for layer, tint in enumerate(TINTS):
+        distance.plot([], [], color=tint, label=f"layer {layer + 1}")
+    for arm, style, name in (("squared", "-", "squared loss"), ("cross-entropy", "--", "cross-entropy")):
+        _by_layer(distance, numbers["runs"][arm], "to_boundary", style)
+        distance.plot([], [], style, color="0.4", label=name)
+    distance.set(yscale="log", ylabel="distance to the boundary (median unit)", ylim=(1e-3, 8))
+    legend(distance, loc="upper center", ncols=2)
+    titled(distance, "Units: late, layers go different ways")
+    for ax in (squared, other, distance):
+        ax.set(xscale="log", xlabel="training step (0 drawn at 0.5)", xlim=(0.4, 3e4))
+    return figure
+
+
+def _by_layer(ax: Axes, runs: list[Numbers], what: str, style: str) -> None:
+    """What is tracked of the median unit of each layer: geometric means of runs, drawn where all runs have it."""
+    for layer, tint in zip(range(HIDDEN), TINTS, strict=True):
+        values = [np.maximum(np.array(run[what], float)[:, layer], 1e-12) for run in runs]
+        ax.plot(np.maximum(runs[0]["steps"], 0.5), np.exp(np.log(values).mean(0)), style, color=tint, lw=1.5)
 
 
 def _middle(ratios: np.ndarray) -> float:

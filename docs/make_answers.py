@@ -29,6 +29,7 @@ FIGURES = {
     "manifold": ("survey-manifold-law", answers_survey.manifold),
     "self_similarity": ("survey-self-similarity", answers_survey.self_similarity),
     "migration": ("survey-migration", answers_survey.migration),
+    "migration-boundary": ("survey-migration", answers_survey.migration_to_boundary),
     "batch_size": ("essay-fidelity", answers_essay.batch_size),
     "batch_size-laws": ("essay-fidelity-laws", answers_essay.fidelity_laws),
     "batch_size-tells": ("essay-fidelity-tells", answers_essay.fidelity_tells),
