@@ -102,6 +102,7 @@ QUOTED = {
         *("0.34 to 0.52", "0.44 to 0.86", "0.70 to 2.01", "4.28 to 6.18", "3.30, 1.06, 0.48", "0.82 to 9.69"),
         *("0.46 to 14.73", "0.91 to 1.23", "0.82 to 1.31"),
     ),
+    ("complexity.md", "survey-migration"): ("2.16 to 3.39", "1.34 to 2.55", "1.01 to 1.29"),
     ("open_questions/initialization.md", "essay-initialization-deep"): (
         "0.40 to 0.76",
         "0.55 to 0.84",
