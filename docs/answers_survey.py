@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from splinescope.evidence._distributions import ALIKE
 from splinescope.evidence._divisions import ALIKE as DIVIDED_ALIKE
 from splinescope.evidence._intervals import interval, ratio_interval
+from splinescope.evidence.survey_manifold_law import CURVES, NEAR, PUBLISHED
 from splinescope.evidence.survey_merge_away import ARMS, PLATEAU
 from splinescope.evidence.survey_migration import HIDDEN, PLACES, half_way, peak_and_onset
 from splinescope.evidence.survey_optimizer import _at
@@ -197,6 +198,43 @@ def manifold(numbers: Numbers) -> Figure:
         asked.text(place + 0.03, len(rows) - 0.42, text, fontsize=7.5, color="0.35", va="bottom")
     asked.set_ylim(len(rows) - 0.3, -0.6)
     titled(asked, "Held-out images")
+    return figure
+
+
+def manifold_uniform(numbers: Numbers) -> Figure:
+    """p values of the uniform law by chains: over sets where it is true or nearly so, and of published networks."""
+    figure, (known, asked) = panels(2, height=3.2)
+    names = {"uniform": "uniform law, by the mean", "distribution": "uniform law, by the whole distribution",
+             "model": "model's law there, by the mean"}  # fmt: skip
+    colors = dict(zip(names, COLORS, strict=False))
+    least = 1e-3
+    for name in ("uniform", "distribution"):
+        for truth, style in ((1.0, "-"), (NEAR, ":")):
+            p = np.sort([row[name] for row in numbers["curves"] if row["truth"] == truth])
+            shares = [0, *(np.arange(len(p)) + 1) / len(p), 1]
+            known.step([least, *np.maximum(p, least), 1], shares, style, where="post", color=colors[name], lw=1.5)
+    for text, style in (("sets of the uniform law", "-"), (rf"sets of $\rho$ = {NEAR:g}", ":")):
+        known.plot([], [], style, color="0.3", lw=1.5, label=text)
+    spread = np.geomspace(least, 1, 100)
+    known.plot(spread, spread, color="0.6", lw=1, ls="--", label="p values of a true law")
+    known.axvline(0.05, color="0.5", lw=1)
+    known.set(xscale="log", xlim=(least, 1), ylim=(0, 1.04), xlabel="p value", ylabel="share of sets with less")
+    legend(known, loc="center left", bbox_to_anchor=(0, 0.62))
+    titled(known, f"Toys: bent lines, {CURVES} latents")
+    rows = {name: v for name, v in numbers["uniform"].items() if "inside" in v}
+    for place, v in enumerate(rows.values()):
+        for k, name in enumerate(names):
+            asked.plot([v[name]], [place + 0.16 * (k - 1)], "o", ms=5, color=colors[name])
+    for name, text in names.items():
+        asked.plot([], [], "o", ms=5, color=colors[name], label=text)
+    asked.axvline(0.05, color="0.5", lw=1)
+    asked.axvline(0.05 / len(PUBLISHED), color="0.5", lw=1, ls="--")
+    asked.set(xscale="log", xlim=(1e-37, 10), ylim=(len(rows) + 0.1, -0.6), xlabel="p value")
+    asked.set_yticks(range(len(rows)), [f"MNIST, {name},\n{v['inside']:.0f} of 100 images" for name, v in rows.items()])
+    asked.grid(axis="x", color="0.92", lw=0.6)
+    asked.set_axisbelow(True)
+    legend(asked, loc="lower left")
+    titled(asked, "Held-out images within 3 deviations")
     return figure
 
 

@@ -27,6 +27,7 @@ FIGURES = {
     "normalizations": ("survey-placed-norms", answers_survey.normalizations),
     "optimizer": ("survey-optimizer", answers_survey.optimizer),
     "manifold": ("survey-manifold-law", answers_survey.manifold),
+    "manifold-uniform": ("survey-manifold-law", answers_survey.manifold_uniform),
     "self_similarity": ("survey-self-similarity", answers_survey.self_similarity),
     "migration": ("survey-migration", answers_survey.migration),
     "migration-boundary": ("survey-migration", answers_survey.migration_to_boundary),
