@@ -52,7 +52,8 @@ QUOTED = {
     ("landscape.md", "survey-fig6"): ("0.69", "0.56", "0.82", "-0.03", "+0.32"),
     ("complexity.md", "survey-lc-proxy"): ("0.999", "0.911", "0.872"),
     ("open_questions/manifold.md", "survey-manifold-law"): (
-        *("0.56", "1.49", "0.031", "0.010", "0.465", "0.980", "6.7%", "94.4%"),
+        *("0.56", "1.49", "0.031", "0.010", "0.465", "0.980", "6.7%", "94.4%", "1.57"),
+        *("9 to 57", "34 images", "4.88e-20", "0.002", "2.51e-35", "0.105", "150 draws", "15.0%", "7.5%", "100.0%"),
     ),
     ("open_questions/self_similarity.md", "survey-self-similarity"): (
         *("0.48", "0.015 and 0.017", "-0.006 to +0.004", "0.016 and 0.016", "-0.004 to +0.004", "0.041 and 0.040"),
@@ -117,6 +118,7 @@ AGAIN = {
     ("open_questions/batch_size.md", "essay-fidelity"): (
         *("0.0063", "0.0009", "0.0118", "0.0170", "0.0041", "0.0299", "-0.0065 to +0.0040"),
     ),
+    ("open_questions/manifold.md", "survey-manifold-law"): ("11.7%", "0.73", "1.44", "0.053"),
     ("open_questions/normalizations.md", "survey-placed-norms"): ("1.011", "0.924 to 1.106", "0.0038", "0.0058"),
 }
 """The same of another seed, docs/evidence-again.json."""
