@@ -43,9 +43,9 @@ def batch_norm_early(numbers: Numbers) -> Figure:
         ax.plot(plateaus, [0.03] * len(plateaus), "^", ms=4, color=colors[PLATEAU], alpha=0.7,
                 transform=ax.get_xaxis_transform())  # fmt: skip
         ax.set(xscale="log", xlabel="training step (0 drawn at 0.5)")
-    folds.set(ylabel=f"folds near a training point (r = {numbers['radius']:g})", ylim=(0, 39))
+    folds.set(ylabel=f"folds near a training point (r = {numbers['radius']:g})", ylim=(0, 46))
     legend(folds, loc="upper right")
-    titled(folds, "Late: most folds stay where it was merged away")
+    titled(folds, "Late: merged away, more folds stay")
     learning.set(ylabel="training accuracy", ylim=(0, 1.05))
     titled(learning, "Early: batch norm learns first")
     for place, (arm, runs) in enumerate(numbers["arms"].items()):
@@ -53,7 +53,7 @@ def batch_norm_early(numbers: Numbers) -> Figure:
         seeds_and_mean(attacked, place, robust, interval(robust), colors[arm])
     attacked.set_xticks(np.arange(4) + 0.1, ["none", "kept", "merged\nat a step", "merged at\na plateau"])
     attacked.set(ylabel="test accuracy under attack (0.1)", xlim=(-0.4, 3.7), ylim=(0.2, 0.5))
-    titled(attacked, "At the end: it is the least robust")
+    titled(attacked, "Merged away: less robust than if kept")
     return figure
 
 

@@ -60,11 +60,11 @@ def quoted(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def save(figure: Figure, path: Path) -> int:
-    """Write a figure with a palette of 128 colours, which lines and text do not outgrow; its size in bytes."""
+    """Write a figure with a palette of 256 colours, which lines and text do not outgrow; its size in bytes."""
     drawn = io.BytesIO()
     figure.savefig(drawn, dpi=120, format="png")
     plt.close(figure)
-    image = Image.open(drawn).convert("RGB").quantize(128, dither=Image.Dither.NONE)
+    image = Image.open(drawn).convert("RGB").quantize(256, dither=Image.Dither.NONE)
     image.save(path, optimize=True)
     return path.stat().st_size
 
