@@ -72,8 +72,8 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                 "The odd point is the input of the largest length (remark on the odd point). Corrected: of the largest "
                 "centred length, and only if it stands out.",
                 f"{4 * seeds} networks of depth 60: {longest:.0%} for Gaussian inputs ({share:.0%} by centred "
-                f"length), {planted:.0%} by centred length with one input stretched three times and all shifted by one vector "
-                f"({shifted:.0%} by length)",
+                f"length), {planted:.0%} by centred length with one input stretched three times and all shifted "
+                f"alike ({shifted:.0%} by length)",
                 holds=[Check("share of networks, Gaussian inputs", longest, ">", 0.9, "as stated, with room for ties")],
                 corrected=[
                     Check(
