@@ -129,7 +129,7 @@ def normalizations(numbers: Numbers) -> Figure:
         ax.minorticks_off()
     titled(loss, "Speed: all train slower (digits)")
     titled(others, "Speed of two other forms: no sure gain")
-    arms = {"B = 128": ("of 128", COLORS[2]), "B = 8": ("batches of 8", COLORS[3]),
+    arms = {"B = 128": ("batches of 128", COLORS[2]), "B = 8": ("batches of 8", COLORS[3]),
             "convolutional": ("convolutional", COLORS[5])}  # fmt: skip
     compared(accuracy, arms, "accuracy", 1)
     accuracy.set(xlabel="test accuracy minus that with batch norm")

@@ -162,6 +162,16 @@ class Bottleneck(nn.Module):
         return torch.stack([u + 2 * u.relu(), v, 2 * v.relu()], 1)
 
 
+def test_a_generator_that_is_constant_somewhere_is_advised_a_number_that_is_taken():
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 8)).double().eval()
+    x = net(Box(4).draw(60, torch.Generator().manual_seed(1))).detach()
+    with pytest.raises(ss.InputError, match=r"rank there is 0 to 3, below its 4 latent numbers; give top_k, such as 1"):
+        manifold_law(net, x, Box(4), pool=200, reference=200, draws=100)
+    found = manifold_law(net, x, Box(4), pool=200, reference=200, draws=100, top_k=1)
+    assert found.flat[0] > 0  # where it is constant
+
+
 def test_a_generator_without_volume_is_refused_by_its_rank_and_tested_by_fewer_directions():
     thin = Bottleneck().eval()
     x = thin(Box(3).draw(300, torch.Generator().manual_seed(4)))

@@ -172,7 +172,7 @@ def manifold_law(
         low, high = int(rank.min()), int(rank.max())
         raise InputError(
             f"the generator has volume factor 0 at all {len(own)} reference latents: its rank there is {low} "
-            f"to {high}, below its {compared[0].numel()} latent numbers; give top_k, such as {low}."
+            f"to {high}, below its {compared[0].numel()} latent numbers; give top_k, such as {max(low, 1)}."
         )
     flat = (float(1 - sound.mean()), float(1 - np.isfinite(data).mean()))
     own, seen, values = own[sound], seen[sound], data[np.isfinite(data)]

@@ -128,6 +128,8 @@ class LayerwiseDescent(Optimizer):
     def step(self, x: Any = None, y: Any = None, *, closure: None = None) -> float:  # type: ignore[override]
         """One sweep over the layers on data `[N, ...]` and targets; returns the mean squared distance after it.
 
+        That is the mean over rows of the squared length of what is missed: of outputs their sum, not their mean.
+
         A closure, as other optimisers of torch take one, is refused: its loss does not tell the pieces.
         """
         if closure is not None or x is None or y is None or (callable(x) and not isinstance(x, Tensor)):
