@@ -170,6 +170,6 @@ EXPERIMENT = Experiment(
             "both times; then as the scale alone without biases, which can lose none: holds with correction; now the "
             "figure's own comparison, drawn when its ranks were known, and what loses rank is claim 4, of ours"
         ),
-        4: "was the correction of claim 2: holds with correction; its lines are as they were there, and two share 5%",
+        4: "was the correction of claim 2, with 5% for each of two intervals: holds with correction; by itself: holds",
     },
 )
