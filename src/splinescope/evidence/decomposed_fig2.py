@@ -164,6 +164,7 @@ EXPERIMENT = Experiment(
     draw,
     place="Figure 2",
     changed={
+        1: "the largest rank without was that of He weights without biases alone: holds; now of all plain networks",
         2: (
             "first one claim with batch norm's: holds; then default biases only had to lose some rank, then surely "
             "more than default weights can have lost, by networks of other random numbers: holds with correction "

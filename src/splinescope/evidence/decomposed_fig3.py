@@ -161,6 +161,7 @@ EXPERIMENT = Experiment(
     changed={
         2: "the claim as stated was judged by centred length too, by the same lines: holds with correction; then "
         "'only if it stands out' was told and not checked, and its line was drawn when the 24% were known; all "
-        "inputs are shifted now, without which both lengths tell the stretched one",
+        "inputs are shifted now, by six deviations, since without and, in a full run, with one both lengths told the "
+        "stretched one",
     },
 )

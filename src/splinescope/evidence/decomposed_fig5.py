@@ -152,7 +152,8 @@ EXPERIMENT = Experiment(
         ),
         3: (
             "by the mean of three networks, two of Gaussian inputs and one of digits, without an interval: does not "
-            "hold; now intervals over eight, by the same line, when it was known that batches of 32 collapse"
+            "hold; now intervals over eight, by the same line, when it was known that batches of 32 go on "
+            "falling in deeper networks"
         ),
     },
 )

@@ -152,6 +152,7 @@ EXPERIMENT = Experiment(
             "the misprint was a correction, by a check that E b.x is not 0 on data which the code had centred: holds "
             "with correction"
         ),
-        2: "that the plain network has fitted by then was its correction, now a claim of ours: holds with correction",
+        2: "that the plain network has fitted by then was its correction, now told by the losses (claim 3 is on equal "
+        "residuals): holds with correction",
     },
 )

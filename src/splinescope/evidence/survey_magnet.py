@@ -145,7 +145,8 @@ EXPERIMENT = Experiment(
             "a first full run of 200000 proposals told the power .9 from uniform only with p <= 0.01: inconclusive; "
             "then, with no line moved, what fails without the correction was det^1, where it is now the latent law, "
             "which the claim as stated leaves free (neither is uniform): holds with correction; that law stood among "
-            "those which the test must tell from uniform as well, so that the claim as stated could not hold"
+            "those which the test must tell from uniform as well, so that the claim as stated could not hold; "
+            "then it was asked of the largest p of that law, where it is now of the smallest, times their number"
         ),
     },
 )

@@ -493,7 +493,9 @@ EXPERIMENT = Experiment(
         for number, verdict, then in (
             (9, "holds", "; then it held by .002, with one run of five whose peak is the end: holds"),
             (10, "holds", ""),
-            (11, "inconclusive", ""),
+            (11, "inconclusive", "; then its peaks did not have to lie before the end: inconclusive"),
         )
-    },
+    }
+    | dict.fromkeys((8, 13), "peaks did not have to lie before the end; verdict then: inconclusive")
+    | dict.fromkeys((14, 15), "words alone: it did not say what it is relative to; verdict then: holds"),
 )
