@@ -1,0 +1,123 @@
+"""The page of a report: what it shows and writes, in a browser, a notebook and from the shell."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+import os
+import re
+
+import pytest
+import torch
+from click.testing import CliRunner
+from torch import nn
+
+import splinescope as ss
+from splinescope.cli import main
+
+from ..browser import open_browser, opened
+from .test_report import quiet
+
+
+def test_bars_stand_at_whole_numbers_and_their_heights_compare(moons):
+    """One site is site 0, without fractions of sites; sizes are on a linear scale as long as all can be seen."""
+    from matplotlib.figure import Figure
+
+    for widths, scale in (([30], "linear"), ([100, 40], "linear"), ([200, 2], "log")):
+        sizes = [2, *widths]
+        layers = [layer for a, b in itertools.pairwise(sizes) for layer in (nn.Linear(a, b), nn.ReLU())]
+        net = nn.Sequential(*layers, nn.Linear(sizes[-1], 3)).eval()
+        figure = Figure()
+        block = quiet(net, *moons, include=["network"])["network"]
+        assert ("at 1 site," if len(widths) == 1 else "at 2 sites,") in block.headline
+        block.draw_on(figure)
+        (ax,) = figure.axes
+        assert ax.get_yscale() == scale
+        ticks = [tick for tick in ax.get_xticks() if ax.get_xlim()[0] <= tick <= ax.get_xlim()[1]]
+        assert ticks == list(range(len(widths)))
+
+
+def test_a_notebook_shows_words_and_pictures_and_where_the_page_is(classifier, moons, tmp_path):
+    shown = ss.report(classifier, *moons, out=tmp_path / "r.html", include=["network", "volume"], progress=False)
+    assert str(tmp_path / "r.html") in repr(shown)
+    assert "page" not in repr(quiet(classifier, *moons, include=["network"]))
+    box = shown._repr_html_()
+    assert box.count("<img") == box.count("data:image/png;base64,") == 1
+    assert shown["network"].headline in box
+    assert "at least twice as many" in box
+
+
+def test_page_and_numbers_are_written_and_nothing_else_is_changed(classifier, moons, tmp_path):
+    before = copy.deepcopy(classifier.state_dict())
+    state = torch.get_rng_state()
+    found = ss.report(
+        classifier, *moons, out=tmp_path / "r.html", include=["network", "tiles", "volume"], progress=False
+    )
+    text = (tmp_path / "r.html").read_text()
+    assert text.count("data:image/png;base64,") == 4  # two pictures, each for light and for dark pages
+    assert "http" not in re.sub(r"base64,[^']*", "", text)
+    records = json.loads((tmp_path / "r.json").read_text())
+    assert records["blocks"]["tiles"]["numbers"]["tiles"] == found["tiles"].numbers["tiles"]
+    assert sorted(os.listdir(tmp_path)) == ["r.html", "r.json"]
+    assert torch.equal(state, torch.get_rng_state())
+    assert all(torch.equal(before[k], v) for k, v in classifier.state_dict().items())
+
+
+def test_an_interrupted_report_keeps_what_it_has(classifier, moons, tmp_path):
+    def stop(share: float, _now: str) -> None:
+        if share == 0.5:  # the second of two
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ss.report(classifier, *moons, out=tmp_path / "r.html", include=["network", "tiles"], progress=stop)
+    assert list(json.loads((tmp_path / "r.json").read_text())["blocks"]) == ["network"]
+
+
+def test_names_in_a_page_are_inert(classifier, moons, tmp_path):
+    ss.report(
+        classifier,
+        *moons,
+        out=tmp_path / "r.html",
+        include=["network"],
+        title="<script>alert(1)</script>",
+        progress=False,
+    )
+    assert "<script>" not in (tmp_path / "r.html").read_text()
+
+
+def test_the_verb_writes_the_page_and_tells_the_rest(tmp_path, monkeypatch, moons):
+    import numpy as np
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "reportnet.py").write_text(
+        "import torch\ndef make():\n    torch.manual_seed(0)\n"
+        "    return torch.nn.Sequential(torch.nn.Linear(2, 6), torch.nn.ReLU(), torch.nn.Linear(6, 3))\n"
+    )
+    np.save("x.npy", moons[0].numpy())
+    np.save("y.npy", moons[1].numpy())
+    told = CliRunner().invoke(
+        main,
+        ["report", "reportnet:make", "--data", "x.npy", "--labels", "y.npy", "--include", "network,surface", "--json"],
+    )
+    assert told.exit_code == 0, told.stderr
+    assert json.loads(told.stdout)["blocks"]["surface"]["numbers"]["loss"] == "cross-entropy"
+    assert (tmp_path / "report.html").is_file()
+    wrong = CliRunner().invoke(main, ["report", "reportnet:make", "--data", "x.npy", "--include", "all"])
+    assert wrong.exit_code == 2
+    assert "among network" in wrong.stderr
+
+
+def test_pictures_follow_a_dark_page(classifier, moons, tmp_path):
+    ss.report(classifier, *moons, out=tmp_path / "r.html", include=["network", "complexity"], progress=False)
+    text = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert text.count("<picture><source media='(prefers-color-scheme: dark)'") == 2
+    corner = """() => { const image = document.querySelector("picture img")
+        const ink = document.createElement("canvas").getContext("2d")
+        ink.drawImage(image, 0, 0)
+        return ink.getImageData(2, 2, 1, 1).data[0] }"""
+    with open_browser() as browser:
+        for scheme in ("light", "dark"):
+            with opened(browser, tmp_path / "r.html", color_scheme=scheme) as page:
+                page.wait_for_function("() => document.querySelector('picture img').complete")
+                assert (page.evaluate(corner) > 200) == (scheme == "light")
