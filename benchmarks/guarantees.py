@@ -1,0 +1,72 @@
+"""Speed of `verify`: `python -m benchmarks.guarantees [FOLDER]` rewrites docs/benchmarks/guarantees.md.
+
+FOLDER holds `instances.csv` (network, property, verdict, published seconds) and the files it names, by default those of
+SPLINESCOPE_TEST_DATA. Networks are loaded and kernels warm; CPU seconds of one thread for the verdict alone.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import resource
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+import splinescope as ss
+from splinescope.guarantees import Property, read_vnnlib
+
+TABLE = Path(__file__).parents[1] / "docs" / "benchmarks" / "guarantees.md"
+WORDS = {True: "unsat", False: "sat", None: "open"}
+HEAD = """# Guarantees: speed
+
+Low-dimensional instances of the verification competition: ACAS Xu (5 inputs), cartpole (4) and lunarlander (8)
+policies, two-level lattices (2). CPU seconds of one thread, network loaded; tiles looked at, cells finished. The
+seconds of nnenum and alpha-beta-CROWN are those they published for 2022, on other machines, start-up included.
+"""
+
+
+def main(folder: Path) -> None:
+    torch.set_num_threads(1)
+    warm = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1))
+    ss.verify(warm, Property.between(0, 0.0, 0.1), (-1.0, 1.0), complete=True, progress=False)
+    networks: dict[str, ss.SplineNetwork] = {}
+    rows: list[tuple[str, str, str, str, float, int, int, str, str]] = []
+    with (folder / "instances.csv").open() as file:
+        for row in csv.DictReader(file):
+            name = row["network"]
+            if name not in networks:
+                networks[name] = ss.load(folder / name)
+            asked = read_vnnlib(folder / row["property"])
+            started = time.process_time()
+            found = ss.verify(networks[name], asked, time_limit=120.0, progress=False)
+            spent = time.process_time() - started
+            published = (row["nnenum_2022_s"], row["alpha_beta_crown_2022_s"])
+            rows.append((name, row["property"], row["verdict"], WORDS[found.holds], spent, found.tiles, found.cells,
+                         *(f"{float(p):.2f}" if p else "-" for p in published)))  # fmt: skip
+            print(*rows[-1], flush=True)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    lines = [HEAD, "| kind | instances | right | median s | largest s | all s |", "|---|---|---|---|---|---|"]
+    for kind in dict.fromkeys(row[0].split("/")[0] for row in rows):
+        some = [row for row in rows if row[0].startswith(kind)]
+        spent = [row[4] for row in some]
+        right = sum(row[2] == row[3] for row in some)
+        lines.append(
+            f"| {kind} | {len(some)} | {right} | {np.median(spent):.3f} | {max(spent):.2f} | {sum(spent):.1f} |"
+        )
+    lines += [f"\nPeak memory of the whole run, all networks loaded: {peak:.0f} MB.\n",
+              "| network | property | published | found | s | tiles | cells | nnenum s | alpha-beta-CROWN s |",
+              "|---|---|---|---|---|---|---|---|---|"]  # fmt: skip
+    for a, b, c, d, e, f, g, h, i in rows:
+        names = Path(a).stem.replace("ACASXU_run2a_", "").replace("_batch_2000", ""), Path(b).stem
+        lines.append(f"| {names[0]} | {names[1]} | {c} | {d} | {e:.3f} | {f:,} | {g:,} | {h} | {i} |")
+    TABLE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    default = Path(os.environ.get("SPLINESCOPE_TEST_DATA", "../shared/data")) / "vnnlib"
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else default)

@@ -1,0 +1,86 @@
+"""`splinescope verify`: whether a property holds for all inputs of a set."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from ._outputs import echo_json
+
+EXIT = {True: 0, False: 10, None: 3}
+"""Exit codes: it holds, it is violated, it is undecided."""
+
+
+@click.command("verify")
+@click.argument("network", type=click.Path(exists=True, dir_okay=False))
+@click.argument("property", type=click.Path(exists=True, dir_okay=False))
+@click.option("--time-limit", type=click.FloatRange(min=0, min_open=True), help="Stop undecided after so many seconds.")
+@click.option("--max-tiles", type=click.IntRange(min=1), help="Stop undecided after so many tiles.")
+@click.option("--complete", is_flag=True, help="Find the whole unsafe set and its volume.")
+@click.option("--margin", is_flag=True, help="Find the exact margin of a property that holds.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option(
+    "--format", "style", type=click.Choice(["text", "vnncomp"]), default="text",
+    help="vnncomp: unsat, sat with the witness, unknown or timeout, as the verification competition's scripts read.",
+)  # fmt: skip
+def command(
+    network: str, property: str, time_limit: float | None, max_tiles: int | None, complete: bool, margin: bool,
+    as_json: bool, style: str,
+) -> None:  # fmt: skip
+    """Decide a VNN-LIB property of an ONNX or .nnet network by exact tiles.
+
+    Exit code 0: it holds; 10: it is violated; 3: undecided; with --format vnncomp 0 whatever the answer.
+
+    \b
+    Examples:
+      splinescope verify net.onnx prop.vnnlib
+      splinescope verify net.onnx prop.vnnlib --complete --json
+      splinescope verify net.onnx prop.vnnlib --format vnncomp --time-limit 60
+    """
+    from ..guarantees import verify
+
+    found = verify(network, property, complete=complete, time_limit=time_limit, max_tiles=max_tiles)
+    if style == "vnncomp":
+        click.echo(competition_words(found))
+        return
+    if as_json:
+        echo_json(_plain(found, margin))
+    else:
+        click.echo({True: "holds", False: "violated", None: "undecided"}[found.holds])
+        click.echo(found.summary())
+        if margin and found.holds:
+            click.echo(f"margin {found.margin:.12g}")
+        if found.unsafe is not None:
+            click.echo(f"unsafe share {found.unsafe.share:.12g} in {len(found.unsafe)} polytopes")
+    sys.exit(EXIT[found.holds])
+
+
+def competition_words(found: Any) -> str:
+    """unsat, unknown, timeout, or sat with the witness in brackets, one value a line."""
+    if found.holds is None:
+        return "timeout" if "time_limit" in found.reason else "unknown"
+    if found.holds:
+        return "unsat"
+    y = found.witness.seen_y if found.witness.seen_y is not None else found.witness.y
+    lines = [f"(X_{i} {value:.17g})" for i, value in enumerate(found.witness.x.reshape(-1))]
+    lines += [f"(Y_{i} {value:.17g})" for i, value in enumerate(y.reshape(-1))]
+    return "sat\n(" + "\n".join(lines) + ")"
+
+
+def _plain(found: Any, margin: bool) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "holds": found.holds, "rigorous": found.rigorous, "rounding": found.rounding, "reason": found.reason,
+        "tiles": found.tiles, "cells": found.cells, "seconds": found.seconds,
+    }  # fmt: skip
+    if found.witness is not None:
+        witness = found.witness
+        result["witness"] = {"x": witness.x.reshape(-1).tolist(), "y": witness.y.reshape(-1).tolist(),
+                             "excess": witness.excess, "seen_by": witness.seen_by,
+                             "confirmed": witness.confirmed}  # fmt: skip
+    if margin and found.holds and found.margin != float("inf"):
+        result["margin"] = found.margin
+    if found.unsafe is not None:
+        result["unsafe"] = {"volume": found.unsafe.volume, "share": found.unsafe.share, "polytopes": len(found.unsafe)}
+    return result

@@ -1,0 +1,190 @@
+"""`difference`: the exact largest difference of two networks over a set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from ..network import SplineNetwork
+from ..network.program import Program
+from ..network.rounding import cancelling_terms
+from ..support.checks import check_positive
+from ..support.display import Certainty, Result, table, told
+from ..support.errors import InputError, LimitReached
+from ..support.progress import Progress, check_progress
+from ..tiling.cells.tiles import Tiles
+from ..tiling.engine.advance import Keep
+from ..tiling.engine.options import Options
+from ..tiling.engine.output_bounds import output_range
+from ..tiling.engine.plan import Plan
+from ..tiling.engine.rows_plain import PlainRows
+from ..tiling.measures.differentiate import outputs
+from ..tiling.measures.maps import vertex_values
+from ..tiling.slice import Slice
+from ..tiling.tessellate import checked_network, tile
+from .lipschitz import traced_for
+from .programs import difference_program
+from .sets import view_of
+
+_ROUNDING = 1e-12  # of the terms that cancel: positions of vertices and all roundings on the way
+_VERTICES = 1 << 16
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Difference(Result):
+    """The largest difference of two networks.
+
+    Attributes:
+        largest: `[C]` the largest `|f - g|` of each output on the set; with eps, where it is below that: eps, a bound.
+        points: `[C, *input_shape]` an input where it is attained; NaN where only the bound is known.
+        signed: `[C]` `f - g` there.
+        eps: What was asked about; None if nothing was.
+        below: Whether all differences are below eps; None without one, or where rounding decides.
+        tolerance: How far rounding may have moved the numbers: an estimate from the terms that cancel.
+        tiles: Tiles of both networks together that were looked at.
+    """
+
+    largest: np.ndarray
+    points: np.ndarray
+    signed: np.ndarray
+    eps: float | None
+    below: bool | None
+    tolerance: float
+    tiles: int
+    certainty: Certainty = field(default="exact", kw_only=True)
+
+    def __repr__(self) -> str:
+        asked = "" if self.eps is None else f", below {self.eps:g}: {self.below}"
+        return f"Difference({self.largest.max():.6g} at most{asked}, {self.certainty})"
+
+    def summary(self) -> str:
+        """The largest difference of each output."""
+        rows = [("largest differences", told(self.largest)), ("tiles", f"{self.tiles:,}")]
+        if self.eps is not None:
+            words = {True: "yes", False: "no", None: "hangs on rounding"}[self.below]
+            rows.append((f"all below {self.eps:g}", words))
+        return f"{self!r}\n{table(rows)}\n{self.assurance} Rounding: about {self.tolerance:.2g}."
+
+
+def difference(
+    f: nn.Module | SplineNetwork,
+    g: nn.Module | SplineNetwork,
+    over: Any,
+    eps: float | None = None,
+    *,
+    rtol: float = 1e-12,
+    max_tiles: int | None = None,
+    time_limit: float | None = None,
+    progress: Progress | bool | None = None,
+    threads: int | None = None,
+) -> Difference:
+    """The exact largest `|f - g|` of each output over a set, or a proof that all are below eps.
+
+    Both networks become one, whose tiles are pieces on which f and g are affine: the largest difference is at a corner.
+    For a quantised, pruned or distilled copy, or one written for another machine.
+
+    Args:
+        f, g: Torch modules in eval mode, or results of `trace` or `load`; same inputs, same outputs. Compared before
+            any ending (softmax).
+        over: A `Slice`, or a pair (low, high) of corners of a box, of at most eight free inputs.
+        eps: Ask only whether differences are below this: tiles on which bounds already say so are dropped before they
+            are cut, and `largest` is exact where it is eps or more.
+        rtol, max_tiles, time_limit, progress, threads: As in `tessellate`.
+
+    Raises:
+        LimitReached: There are more tiles than that; nothing is known then.
+
+    Cost: a tiling of both networks together; where their folds nearly coincide, several times the tiles of one.
+
+    Example:
+        >>> import torch, splinescope as ss
+        >>> net = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
+        >>> half = torch.nn.Sequential(*(l.half().float() for l in torch.nn.Sequential(*net)))
+        >>> bool(ss.guarantees.difference(net, half, (-1.0, 1.0)).largest.max() < 1e-2)
+        True
+    """
+    check_progress(progress)
+    if eps is not None:
+        eps = check_positive(eps, "eps")
+    first, second = traced_for(f, over), traced_for(g, over)
+    a, b = first.program(), second.program()
+    if a.input_shape != b.input_shape or a.output_shape != b.output_shape:
+        raise InputError(
+            f"f and g must have the same inputs and outputs, got {a.input_shape} to {a.output_shape} and "
+            f"{b.input_shape} to {b.output_shape}."
+        )
+    if a.ending != b.ending:
+        raise InputError(f"f and g must end alike: before {a.ending or 'nothing'} and before {b.ending or 'nothing'}.")
+    view = view_of(over, a.input_shape)
+    both = difference_program(a, b)
+    count = int(np.prod(a.output_shape))
+    if not isinstance(view, Slice):
+        signed = outputs(both, view[None])[0, :count]
+        points = np.broadcast_to(view, (len(signed), *view.shape))
+        return _found(np.abs(signed), points, signed, eps, _tolerance(both, view[None]), 1)
+    options = Options(
+        rtol=rtol, max_tiles=max_tiles, time_limit=time_limit, progress=progress, threads=threads,
+        rows="auto" if eps is None else "plain",
+    )  # fmt: skip
+    checked_network(first, view)
+    checked_network(second, view)
+    tolerance = _tolerance(both, view.inputs(view.domain))
+    keep = None if eps is None else _may_exceed(both.output, count, eps - tolerance)
+    tiling, stopped = tile(first, both, view, options, keep=keep)
+    if stopped is not None:
+        raise LimitReached(f"{stopped}: the largest difference over the whole set is not known.", None)
+    largest, signed, where = np.zeros(count), np.zeros(count), np.zeros(count, np.int64)
+    for start in range(0, len(tiling.vertices), _VERTICES):
+        rows = np.arange(start, min(start + _VERTICES, len(tiling.vertices)))
+        values = vertex_values(tiling, rows)[:, :count]
+        best = np.abs(values).argmax(0)
+        at_best = values[best, np.arange(count)]
+        better = np.abs(at_best) > largest
+        largest[better], signed[better], where[better] = np.abs(at_best)[better], at_best[better], rows[best][better]
+    if tiling.count:
+        points = view.inputs(tiling.vertices[where])
+    else:
+        points = np.full((count, *a.input_shape), np.nan)
+    return _found(largest, points, signed, eps, tolerance, tiling.count)
+
+
+def _found(
+    largest: np.ndarray, points: np.ndarray, signed: np.ndarray, eps: float | None, tolerance: float, tiles: int
+) -> Difference:
+    if eps is None:
+        return Difference(largest, points, signed, None, None, tolerance, tiles)
+    top = float(largest.max(initial=0.0))
+    below = None if abs(top - eps) <= tolerance else top < eps
+    under = largest < eps  # dropped tiles may have had more, but less than eps
+    points, signed = points.copy(), np.where(under, np.nan, signed)
+    points[under] = np.nan
+    certainty: Certainty = "bound" if under.any() else "exact"
+    return Difference(np.where(under, eps, largest), points, signed, eps, below, tolerance, tiles, certainty=certainty)
+
+
+def _tolerance(program: Program, x: np.ndarray) -> float:
+    """What rounding may do to f - g, from the terms that cancel in f and g."""
+    return _ROUNDING * cancelling_terms(program, torch.from_numpy(np.array(x)))
+
+
+def _may_exceed(output: str, count: int, eps: float) -> Callable[[Plan], Keep]:
+    """From a plan, what keeps tiles on which some output may reach eps in size."""
+
+    def make(plan: Plan) -> Keep:
+        def keep(stage: int, rows: PlainRows, tiles: Tiles, points: np.ndarray) -> np.ndarray | None:
+            wanted = np.zeros(len(tiles), bool)
+            for index in range(count):
+                bounds = output_range(plan, stage, rows, tiles, output, index)
+                if bounds is None:
+                    return None
+                wanted |= (bounds[1] >= eps) | (bounds[0] <= -eps)
+            return wanted
+
+        return keep
+
+    return make

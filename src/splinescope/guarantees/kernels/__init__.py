@@ -1,0 +1,1 @@
+"""Compiled loops of the guarantees: bounds on tiles."""

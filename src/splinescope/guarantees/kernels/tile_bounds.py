@@ -1,0 +1,247 @@
+"""Bounds of linear forms on every tile of a chunk, while folds are still to come, by linear relaxation."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from splinescope.support.compile import jit
+
+
+@jit
+def local_coordinates(corners, points, start, stop, tau, normal):
+    """Coordinates of a tile's corners about its middle, of size 1, and the inverse of their moments.
+
+    Returns False if the tile is too thin for them.
+    """
+    d = points.shape[1]
+    n = stop - start
+    for k in range(d):
+        low = high = points[corners[start], k]
+        total = 0.0
+        for c in range(start, stop):
+            value = points[corners[c], k]
+            total += value
+            low = min(low, value)
+            high = max(high, value)
+        middle = total / n
+        size = high - low
+        if size == 0.0:
+            size = 1.0
+        for c in range(n):
+            tau[c, k] = (points[corners[start + c], k] - middle) / size
+    work = np.zeros((d, 2 * d))
+    for i in range(d):
+        for j in range(d):
+            total = 0.0
+            for c in range(n):
+                total += tau[c, i] * tau[c, j]
+            work[i, j] = total
+        work[i, d + i] = 1.0
+    for i in range(d):  # Gauss-Jordan with pivots: the matrix has a diagonal of order 1
+        best = i
+        for r in range(i + 1, d):
+            if abs(work[r, i]) > abs(work[best, i]):
+                best = r
+        if abs(work[best, i]) < 1e-9:
+            return False
+        for j in range(2 * d):
+            swap = work[i, j]
+            work[i, j] = work[best, j]
+            work[best, j] = swap
+        pivot = work[i, i]
+        for j in range(2 * d):
+            work[i, j] /= pivot
+        for r in range(d):
+            if r != i and work[r, i] != 0.0:
+                factor = work[r, i]
+                for j in range(2 * d):
+                    work[r, j] -= factor * work[i, j]
+    for i in range(d):
+        for j in range(d):
+            normal[i, j] = work[i, d + j]
+    return True
+
+
+@jit
+def form_bounds(
+    offsets, corners, points, rows, stage, sizes, hinges, starts, bias_starts, by_input, by_output, biases, lows
+):
+    """`lows[i, f]`: lower bounds of the forms on tile i, whose corners have `rows` before fold number `stage`.
+
+    Layer l takes `sizes[l]` values, relu on the first `hinges[l]` of them, to W times that plus a bias; the last layer
+    gives the forms. W is stored twice: `by_input` row by row of its transpose, `by_output` row by row. On a tile all
+    values are affine: v = a . tau + k, off by at most e. Forwards, a relu whose sign is open is its chord; that gives
+    the ranges of all layers. Backwards, each form takes the line below or above every relu that its sign asks for,
+    down to the rows at the corners, whose least value is the bound. Both bounds hold; the larger one is given.
+    """
+    layers = sizes.shape[0] - 1
+    d = points.shape[1]
+    widest = 0
+    for layer in range(layers + 1):
+        widest = max(widest, sizes[layer])
+    most = 0
+    for i in range(offsets.shape[0] - 1):
+        most = max(most, offsets[i + 1] - offsets[i])
+    forms = sizes[layers]
+    tau = np.empty((most, d))
+    normal = np.empty((d, d))
+    value = np.empty((d + 1, widest))
+    after = np.empty((d + 1, widest))
+    error = np.empty(widest)
+    error_after = np.empty(widest)
+    low = np.empty(widest)
+    high = np.empty(widest)
+    row = np.empty(widest)
+    upper = np.empty((layers, widest))
+    lower = np.empty((layers, widest))
+    lift = np.empty((layers, widest))
+    back = np.empty((forms, widest))
+    front = np.empty((forms, widest))
+    rest = np.empty(forms)
+    for i in range(offsets.shape[0] - 1):
+        start, stop = offsets[i], offsets[i + 1]
+        n = stop - start
+        width = sizes[stage]
+        for j in range(width):
+            low[j] = high[j] = rows[corners[start], j]
+        for c in range(start + 1, stop):
+            vertex = corners[c]
+            for j in range(width):
+                low[j] = min(low[j], rows[vertex, j])
+                high[j] = max(high[j], rows[vertex, j])
+        thin = not local_coordinates(corners, points, start, stop, tau, normal)
+        # v = a . tau + k by least squares over the corners; whatever that misses at a corner is error
+        for k in range(d + 1):
+            for j in range(width):
+                value[k, j] = 0.0
+        for c in range(n):
+            vertex = corners[start + c]
+            for j in range(width):
+                value[d, j] += rows[vertex, j]
+        for j in range(width):
+            value[d, j] /= n
+        if not thin:
+            for k in range(d):
+                for c in range(n):
+                    weight = 0.0
+                    for l in range(d):
+                        weight += normal[k, l] * tau[c, l]
+                    vertex = corners[start + c]
+                    for j in range(width):
+                        value[k, j] += weight * rows[vertex, j]
+        for j in range(width):
+            error[j] = 0.0
+        for c in range(n):
+            vertex = corners[start + c]
+            for j in range(width):
+                row[j] = rows[vertex, j] - value[d, j]
+            for k in range(d):
+                place = tau[c, k]
+                for j in range(width):
+                    row[j] -= place * value[k, j]
+            for j in range(width):
+                error[j] = max(error[j], abs(row[j]))
+        for layer in range(stage, layers):
+            width, bent, out = sizes[layer], hinges[layer], sizes[layer + 1]
+            if layer > stage:
+                for j in range(width):
+                    low[j] = np.inf
+                    high[j] = -np.inf
+                for c in range(n):
+                    for j in range(width):
+                        row[j] = value[d, j]
+                    for k in range(d):
+                        place = tau[c, k]
+                        for j in range(width):
+                            row[j] += place * value[k, j]
+                    for j in range(width):
+                        low[j] = min(low[j], row[j])
+                        high[j] = max(high[j], row[j])
+                for j in range(width):
+                    low[j] -= error[j]
+                    high[j] += error[j]
+            for j in range(width):
+                if j >= bent or low[j] >= 0.0:
+                    upper[layer, j] = lower[layer, j] = 1.0
+                    lift[layer, j] = 0.0
+                elif high[j] <= 0.0:
+                    upper[layer, j] = lower[layer, j] = 0.0
+                    lift[layer, j] = 0.0
+                else:
+                    chord = high[j] / (high[j] - low[j])
+                    upper[layer, j] = chord
+                    lift[layer, j] = -chord * low[j]
+                    lower[layer, j] = 1.0 if high[j] > -low[j] else 0.0
+            for k in range(d + 1):
+                for j in range(out):
+                    after[k, j] = 0.0
+            for j in range(out):
+                after[d, j] = biases[bias_starts[layer] + j]
+                error_after[j] = 0.0
+            base = starts[layer]
+            for j in range(width):
+                slope = upper[layer, j]
+                half = 0.5 * lift[layer, j]
+                if slope == 0.0:
+                    continue
+                column = by_input[base + j * out : base + (j + 1) * out]
+                for k in range(d):
+                    factor = slope * value[k, j]
+                    if factor != 0.0:
+                        for o in range(out):
+                            after[k, o] += factor * column[o]
+                factor = slope * value[d, j] + half
+                for o in range(out):
+                    after[d, o] += factor * column[o]
+                factor = slope * error[j] + half
+                if factor > 0.0:
+                    for o in range(out):
+                        error_after[o] += factor * abs(column[o])
+            for k in range(d + 1):
+                for o in range(out):
+                    value[k, o] = after[k, o]
+            for o in range(out):
+                error[o] = error_after[o]
+        for f in range(forms):
+            lows[i, f] = np.inf
+        for c in range(n):
+            for f in range(forms):
+                total = value[d, f]
+                for k in range(d):
+                    total += tau[c, k] * value[k, f]
+                lows[i, f] = min(lows[i, f], total - error[f])
+        # backwards
+        for f in range(forms):
+            for g in range(forms):
+                back[f, g] = 0.0
+            back[f, f] = 1.0
+            rest[f] = 0.0
+        for layer in range(layers - 1, stage - 1, -1):
+            width, out = sizes[layer], sizes[layer + 1]
+            base = starts[layer]
+            for f in range(forms):
+                for j in range(width):
+                    front[f, j] = 0.0
+                for o in range(out):
+                    factor = back[f, o]
+                    if factor != 0.0:
+                        rest[f] += factor * biases[bias_starts[layer] + o]
+                        weights = by_output[base + o * width : base + (o + 1) * width]
+                        for j in range(width):
+                            front[f, j] += factor * weights[j]
+                for j in range(width):
+                    if front[f, j] >= 0.0:
+                        back[f, j] = front[f, j] * lower[layer, j]
+                    else:
+                        rest[f] += front[f, j] * lift[layer, j]
+                        back[f, j] = front[f, j] * upper[layer, j]
+        width = sizes[stage]
+        for f in range(forms):
+            least = np.inf
+            for c in range(n):
+                vertex = corners[start + c]
+                total = 0.0
+                for j in range(width):
+                    total += back[f, j] * rows[vertex, j]
+                least = min(least, total)
+            lows[i, f] = max(lows[i, f], least + rest[f])

@@ -1,0 +1,263 @@
+"""`lipschitz`: the exact Lipschitz constant of a network, over a set or over all of space."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import nn
+
+from ..network import SplineNetwork, trace
+from ..network.program import Program
+from ..support.checks import as_float64_array, check_choice, check_module
+from ..support.display import Certainty, Result, brief, table
+from ..support.errors import InputError, LimitReached
+from ..support.progress import Progress, check_progress
+from ..tiling.cells.hull import MOST_DIMENSIONS, unit_box
+from ..tiling.engine.options import Options
+from ..tiling.measures.differentiate import block_rows, blocks, jacobians, outputs
+from ..tiling.measures.maps import inner_points, iterate_slopes
+from ..tiling.slice import Slice
+from ..tiling.tessellate import checked_network, tile
+from ..tiling.tiling import Tiling
+from .programs import homogeneous_program
+from .sets import view_of
+
+_NEAR = 1e-6  # of the largest: norms read off corners that are this close are taken again by the network
+_SURELY = 4096  # tiles that are taken again at most
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Lipschitz(Result):
+    """A Lipschitz constant, and the tile where it is attained.
+
+    Attributes:
+        constant: The largest norm of a slope.
+        norm: 1, 2 or infinity: that of inputs and outputs.
+        slopes: "set": differences of inputs of the set alone; "inputs": in all directions of the input space, at the
+            set's points. The same where the set has the dimension of the input space.
+        point: An input inside the tile, of the network's input shape.
+        slope: `[C, D]` A of the tile's map `A x + c` in the whole input space.
+        offset: `[C]` c of that map.
+        tiles: How many tiles there are.
+        where: The set, in words.
+        rtol: Of the tiling: tiles thinner than it tells apart are not seen.
+    """
+
+    constant: float
+    norm: float
+    slopes: str
+    point: np.ndarray
+    slope: np.ndarray
+    offset: np.ndarray
+    tiles: int
+    where: str
+    rtol: float
+    certainty: Certainty = field(default="exact", kw_only=True)
+
+    def __repr__(self) -> str:
+        return f"Lipschitz({self.constant:.12g} in the {self.norm:g}-norm over {self.where}, {self.certainty})"
+
+    def summary(self) -> str:
+        """The constant, of what it is, and where."""
+        of = "differences within the set" if self.slopes == "set" else "all directions of the input space"
+        rows = [
+            ("constant", f"{self.constant:.15g}"), ("norm", f"{self.norm:g}"), ("of", of), ("over", self.where),
+            ("attained at", brief(self.point) if self.point.size > 8 else str(self.point.tolist())),
+            ("tiles", f"{self.tiles:,}"),
+        ]  # fmt: skip
+        return f"{table(rows)}\n{self.assurance} Pre-activations below {self.rtol:g} of their terms count as zero."
+
+
+def lipschitz(
+    model: nn.Module | SplineNetwork,
+    over: Any = None,
+    norm: float = 2,
+    *,
+    slopes: Literal["set", "inputs"] = "set",
+    rtol: float = 1e-12,
+    max_tiles: int | None = None,
+    time_limit: float | None = None,
+    progress: Progress | bool | None = None,
+    threads: int | None = None,
+) -> Lipschitz:
+    """The exact Lipschitz constant of a network over a set of up to eight dimensions, or over all of space.
+
+        L = max over tiles of ||A||,    ||A|| = max of |A v|_p / |v|_p
+
+    A piecewise-affine network is continuous, so that on a convex set the largest slope is the smallest L with
+    `|f(x) - f(y)|_p <= L |x - y|_p`. A set of fewer dimensions than the input space has two such numbers: that of the
+    network restricted to it (`slopes="set"`: v along the set), and the largest slope in any direction at its points
+    (`slopes="inputs"`), never less.
+
+    Over all of space the network is tiled on rays: `F(x, s) = s f(x / s)` is linear on the cone over every tile, so
+    the sides of a box about the origin in D + 1 dimensions meet all tiles, those without bounds too.
+
+    Args:
+        model: A torch module in eval mode, or the result of `trace` or `load`. Before any ending (softmax).
+        over: A `Slice`, a pair (low, high) of corners of a box (sides of zero length are fixed inputs), or None for all
+            of space: of a traced network or one whose first layer is linear, of at most eight inputs, and of folds
+            through zero (ReLU, leaky ReLU, abs, max).
+        norm: 1, 2 or `np.inf`.
+        slopes: As above. Where the set's directions are not coordinate axes, "set" is for norm 2 alone.
+        rtol, max_tiles, time_limit, progress, threads: As in `tessellate`; limits are for each side of the box where
+            all of space is asked for.
+
+    Raises:
+        LimitReached: There are more tiles than that; no constant is known then.
+
+    Cost: a tiling, and 2 D + 1 of them for all of space.
+
+    Example:
+        >>> import torch, splinescope as ss
+        >>> net = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+        >>> everywhere, near = ss.guarantees.lipschitz(net), ss.guarantees.lipschitz(net, (-1.0, 1.0))
+        >>> bool(everywhere.constant >= near.constant > 0)
+        True
+    """
+    check_choice(slopes, "slopes", ("set", "inputs"))
+    check_progress(progress)
+    if isinstance(norm, bool) or norm not in (1, 2, np.inf):
+        raise InputError(f"norm must be 1, 2 or infinity, got {norm!r}.")
+    network = traced_for(model, over)
+    program = network.program()
+    best: tuple[float, np.ndarray, np.ndarray, np.ndarray] | None = None
+    tiles = 0
+    for view, rays in _views(program, over):
+        options = Options(
+            rtol=rtol, max_tiles=max_tiles, time_limit=time_limit, progress=progress, threads=threads
+        )  # fmt: skip
+        tiling = _tiling(network, program, view, rays, options)
+        tiles += tiling.count
+        frame = None if rays or slopes == "inputs" else _frame(view, float(norm))
+        found = _largest(tiling, program, float(norm), frame, rays)
+        if best is None or found[0] > best[0]:
+            best = found
+    assert best is not None
+    where = "all of space" if over is None else f"a set of {_free(over, program)} dimensions"
+    of = "inputs" if over is None else slopes
+    constant, point, slope, offset = best
+    return Lipschitz(constant, float(norm), of, point, slope, offset, tiles, where, rtol)
+
+
+def traced_for(model: object, over: Any) -> SplineNetwork:
+    """The network; a module is traced for a set, whose inputs tell the shape, or by its first linear layer."""
+    if isinstance(model, SplineNetwork):
+        return model
+    module = check_module(model)
+    first = next((m for m in module.modules() if next(m.parameters(recurse=False), None) is not None), None)
+    parameter = next(module.parameters(), None)
+    shape: tuple[int, ...] | None = (first.in_features,) if isinstance(first, nn.Linear) else None
+    if isinstance(over, Slice):
+        shape = over.input_shape
+    elif isinstance(over, (tuple, list)) and len(over) == 2:
+        shapes = [as_float64_array(end, name).shape for end, name in zip(over, ("low", "high"), strict=True)]
+        shape = next((s for s in shapes if s), shape)
+    if shape is None:
+        raise InputError("the shape of the model's inputs is not known: give trace(model, example), or over in it.")
+    dtype = torch.get_default_dtype() if parameter is None else parameter.dtype
+    return trace(module, torch.zeros(2, *shape, dtype=dtype))
+
+
+def _views(program: Program, over: Any) -> Iterator[tuple[Slice, bool]]:
+    """The slices that are tiled, and whether they are of rays."""
+    if over is not None:
+        view = view_of(over, program.input_shape)
+        if not isinstance(view, Slice):
+            raise InputError("over must have an input that is free: a single point has no differences.")
+        yield view, False
+        return
+    size = int(np.prod(program.input_shape))
+    if size > MOST_DIMENSIONS:
+        raise InputError(
+            f"all of space is tiled up to {MOST_DIMENSIONS} inputs, the network has {size}: give a set in over."
+        )
+    box = unit_box(size)
+    middle = np.zeros(size + 1)
+    middle[-1] = 1.0
+    axes = np.eye(size + 1)
+    yield Slice(middle, axes[:size], _listed(box)), True
+    for i in range(size):  # sides on which input i is 1 or -1, and s goes from 0 (infinitely far) to 1
+        for sign in (-1.0, 1.0):
+            others = [axes[j] for j in range(size + 1) if j != i]
+            domain = box.copy()
+            domain[:, -1] = (domain[:, -1] + 1.0) / 2.0
+            yield Slice(sign * axes[i], np.stack(others), _listed(domain)), True
+
+
+def _listed(corners: np.ndarray) -> np.ndarray:
+    """Corners of a box in the order that a slice's domain has."""
+    if corners.shape[1] == 1:
+        return np.sort(corners, axis=0)
+    return corners[[0, 2, 3, 1]] if corners.shape[1] == 2 else corners
+
+
+def _tiling(network: SplineNetwork, program: Program, view: Slice, rays: bool, options: Options) -> Tiling:
+    if rays:
+        program = homogeneous_program(program)
+    else:
+        network, program = checked_network(network, view)
+    tiling, stopped = tile(network, program, view, options)
+    if stopped is not None:
+        raise LimitReached(f"{stopped}: the constant over the whole set is not known.", tiling)
+    return tiling
+
+
+def _frame(view: Slice, norm: float) -> np.ndarray:
+    """`[d, d]` M such that the norm of `A M` is that of the slope A, in slice coordinates, along the set."""
+    basis = view.basis.reshape(view.dimension, -1)
+    if norm == 2:
+        return np.asarray(np.linalg.inv(np.linalg.cholesky(basis @ basis.T)).T)
+    axes = (np.count_nonzero(basis, axis=1) == 1).all() and (np.count_nonzero(basis, axis=0) <= 1).all()
+    if not axes:
+        raise InputError(
+            f'norm {norm:g} along a set needs directions that are coordinate axes: use norm 2, or slopes="inputs".'
+        )
+    return np.diag(1.0 / np.abs(basis).max(1))
+
+
+def _largest(
+    tiling: Tiling, program: Program, norm: float, frame: np.ndarray | None, rays: bool
+) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
+    """The largest norm, a point of its tile, and that tile's map."""
+    basis = tiling.view.basis.reshape(tiling.dimension, -1)
+    tiles = np.arange(tiling.count)
+    if frame is not None:  # what corners tell is close: only the largest are taken again
+        rough = np.empty(tiling.count)
+        for numbers, a in iterate_slopes(tiling):
+            rough[numbers] = norms_of(a @ frame, norm)
+        tiles = np.flatnonzero(rough >= (1.0 - _NEAR) * np.nanmax(rough))
+        tiles = tiles[np.argsort(-rough[tiles], kind="stable")[:_SURELY]]
+    best: tuple[float, int] = (-1.0, 0)
+    for part in blocks(len(tiles), block_rows(program)):
+        slopes = _jacobians(tiling, tiles[part], rays)[0]
+        norms = norms_of(slopes if frame is None else slopes @ basis.T @ frame, norm)
+        if norms.max() > best[0]:
+            best = (float(norms.max()), int(tiles[part][norms.argmax()]))
+    slopes, points, offsets = _jacobians(tiling, np.array([best[1]]), rays)
+    return best[0], points[0].reshape(program.input_shape), slopes[0], offsets[0]
+
+
+def _jacobians(tiling: Tiling, tiles: np.ndarray, rays: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Slopes `[k, C, D]` in the input space, points inside `[k, *input_shape]` and offsets `[k, C]` of some tiles."""
+    program = tiling.program("slopes")
+    points = tiling.view.inputs(inner_points(tiling, tiles))
+    slopes = jacobians(program, points)
+    if rays:  # F = A x + c s
+        return slopes[:, :, :-1], points[:, :-1] / points[:, -1:], slopes[:, :, -1]
+    return slopes, points, outputs(program, points) - np.einsum("kcd,kd->kc", slopes, points.reshape(len(points), -1))
+
+
+def norms_of(matrices: np.ndarray, norm: float) -> np.ndarray:
+    """`[k]` induced norms of `[k, m, n]` matrices for p = 1, 2 or infinity."""
+    if norm == 2:
+        return np.asarray(np.linalg.norm(matrices, 2, axis=(1, 2)))
+    return np.asarray(np.abs(matrices).sum(1 if norm == 1 else 2).max(1))
+
+
+def _free(over: Any, program: Program) -> int:
+    view = view_of(over, program.input_shape)
+    return view.dimension if isinstance(view, Slice) else 0

@@ -1,0 +1,114 @@
+"""Proven bounds of rounding: how far the numbers at corners of tiles, and what is between, are from the real network.
+
+Real arithmetic on the network's own float64 weights is what is meant by "real". Errors are carried through the steps
+by absolute weights. Each step adds: for an affine step of n terms, (n + 2) u times the sum of the absolute terms
+(u = 2^-53, Higham's bound for any order of summation); for a fold, the tolerance below which a pre-activation counts
+as zero, since a tile's corners may be that far on the wrong side, and the rounding of the points and rows of new
+corners, one combination for each unit that can have cut.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..network.program import Affine, Fold, Program, walked
+from ..network.ranges import fold_slopes
+
+UNIT = 2.0**-53
+_SAFETY = 2.0  # the bounds are computed in float64 themselves
+
+
+@dataclass(frozen=True)
+class Carried:
+    """`[N, *shape]` each: values, what they may be apart from the middle, and how far off they are."""
+
+    middle: Tensor
+    radius: Tensor
+    error: Tensor
+
+    @property
+    def size(self) -> Tensor:
+        return self.middle.abs() + self.radius
+
+
+def error_at(program: Program, x: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """The output at inputs `[N, *input_shape]` and a bound of its rounding error there, `[N, size]` each."""
+    x = x.to(torch.float64)
+    zero = torch.zeros_like(x)
+    found = _carried(program, Carried(x, zero, zero), None, 0)
+    return found.middle.reshape(len(x), -1).numpy(), found.error.reshape(len(x), -1).numpy()
+
+
+def error_over(program: Program, corners: Tensor, tolerances: list[np.ndarray]) -> np.ndarray:
+    """`[size]`: a bound, over the hull of corners `[n, *input_shape]`, of how far tiles' affine maps are off.
+
+    `tolerances` are those of the plan, per fold: pre-activations of that size count as zero.
+    """
+    cuts = sum(fold.site.units for fold in program.folds)
+    low, high = corners.amin(0, keepdim=True), corners.amax(0, keepdim=True)
+    middle, radius = (low + high) / 2, (high - low) / 2
+    error = 4 * (cuts + 4) * UNIT * (middle.abs() + radius)  # each new corner is rounded, and so is the slice's map
+    found = _carried(program, Carried(middle, radius, error), tolerances, 4)
+    return found.error.reshape(-1).numpy()
+
+
+def _carried(program: Program, first: Carried, tolerances: list[np.ndarray] | None, rows: int) -> Carried:
+    places = {fold.output: i for i, fold in enumerate(program.folds)}
+
+    def evaluate(step: Affine | Fold, given: list[Carried]) -> Carried:
+        if isinstance(step, Affine):
+            return _affine(step, given)
+        tolerance = None if tolerances is None else tolerances[places[step.output]]
+        return _fold(step, given, tolerance, rows)
+
+    with torch.no_grad():
+        return walked(program.steps, {program.input: first}, {program.output}, evaluate)[program.output]
+
+
+def _affine(step: Affine, given: list[Carried]) -> Carried:
+    rest = step.magnitude(*(torch.zeros_like(v.middle[:1]) for v in given))
+    terms = sum(int(np.prod(v.middle.shape[1:], dtype=int)) for v in given)
+    sizes = step.magnitude(*(v.size for v in given))
+    error = (step.magnitude(*(v.error for v in given)) - rest).clamp_min(0)
+    radius = (step.magnitude(*(v.radius for v in given)) - rest).clamp_min(0)
+    own = _SAFETY * (terms + 2) * UNIT * sizes
+    # the bounds themselves are differences of rounded numbers
+    slack = _SAFETY * (terms + 2) * UNIT * rest
+    own = own + slack * UNIT
+    return Carried(step.run(*(v.middle for v in given)), radius, (error + own) * (1 + 8 * UNIT))
+
+
+def _fold(step: Fold, given: list[Carried], tolerance: np.ndarray | None, rows: int) -> Carried:
+    middle = step.run(*(v.middle for v in given))
+    count = middle[:1].numel()
+    if len(given) == 1 and given[0].middle.shape == middle.shape:
+        steepest = fold_slopes(step, given[0].middle[:1])
+        radius, error, size = given[0].radius * steepest, given[0].error * steepest, given[0].size * steepest
+        # behind a relu only what is positive is left: values below zero have no error, those above their own size
+        if step.site.op == "relu":
+            high = given[0].middle + given[0].radius + given[0].error
+            alive = (high > 0).to(torch.float64)
+            low = (given[0].middle - given[0].radius).clamp_min(0)
+            top = (given[0].middle + given[0].radius).clamp_min(0)
+            middle, radius = (low + top) / 2, (top - low) / 2
+            error, size = error * alive, top
+    else:  # a maximum or minimum moves by no more than one of the values that meet
+        radius = _largest(step, [v.radius for v in given])
+        error = _largest(step, [v.error for v in given])
+        size = _largest(step, [v.size for v in given])
+    if tolerance is not None:
+        zero = torch.zeros(count, dtype=torch.float64)
+        amount = torch.from_numpy(tolerance * np.abs(step.gains))
+        zero = zero.scatter_add_(0, torch.from_numpy(step.elements), amount).reshape(middle[:1].shape)
+        error = error + zero + rows * (step.site.units + 4) * UNIT * size
+    else:
+        error = error + 4 * UNIT * size
+    return Carried(middle, radius, error)
+
+
+def _largest(step: Fold, sizes: list[Tensor]) -> Tensor:
+    return torch.maximum(step.run(*sizes), -step.run(*(-size for size in sizes)))

@@ -1,0 +1,338 @@
+"""All units of a network as affine functions on one tile, in the coordinates that the network can see.
+
+On a tile every value is affine in the input, `v(x0 + B^T t) = v0 + V t`. The rows (v0, V) of every value go through the
+network's own steps; at a fold the tile's pattern says which affine function it is. So the halfspaces of a tile follow
+from its pattern alone, wherever the tile lies: nothing is evaluated near a wall, and no rounding adds up from tile to
+tile.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..network.program import Affine, Fold, Program, Tournament, walk, walked
+from ..support.errors import InputError
+from ..support.threads import one_torch_thread
+from ..tiling.engine.plan import make_plan
+
+_SCALE = 2.0**40  # linear rows carry this factor: beside it the constants of a step cost them no digits
+_RANK = 1e-12  # of the largest singular value: directions below it are rounding
+_SLOPE = 1e-12  # of the steepest unit of a site: a unit that is flatter is constant
+_NUMBERS = 1 << 27  # in the halfspaces of one tile: 1 GB
+RTOL = 1e-12
+"""A pre-activation is zero below this factor times the sum of its absolute terms, as in `tessellate`."""
+
+Pattern = tuple[np.ndarray, ...]
+"""Per site, `[U]` on which side of its fold each unit is (bool), or who wins each window of a max (int64)."""
+
+Choose = Callable[["Cuts"], np.ndarray]
+"""From the units of a site as affine functions to the site's pattern."""
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """The units of one site on a tile.
+
+    Attributes:
+        site: Its number.
+        rows: `[1 + r, U]` value at the origin and slopes of each cut; of a max, `[1 + r, k, W]` its competitors (of a
+            minimum, their negatives).
+        zero: `[U]` or `[W]` how large a zero may be.
+    """
+
+    site: int
+    rows: np.ndarray
+    zero: np.ndarray
+
+    @property
+    def is_max(self) -> bool:
+        return self.rows.ndim == 3
+
+    def slopes(self, direction: np.ndarray, chosen: Any = ...) -> tuple[np.ndarray, float]:
+        """Slopes along a direction, and how large a slope is that is only rounding."""
+        return np.tensordot(direction, self.rows[1:], 1)[chosen], _SLOPE * float(np.abs(self.rows[1:]).max(initial=0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class LocalRows:
+    """The units on one tile: it is where `heights + normals @ t >= 0`, t the coordinates about the space's origin.
+
+    Attributes:
+        pattern: What the tile is.
+        heights: `[n]` signed distances of the origin to the units' hyperplanes.
+        normals: `[n, r]` of length 1, into the tile.
+        sites, units: `[n]` whose halfspace each is.
+        rivals: `[n]` for a max: which competitor of the window would take over; -1 elsewhere.
+        flat: `[m, 3]` site, unit, rival of what is zero on the whole tile: a unit behind dead ones, a competitor that
+            equals the winner. It makes no halfspace, but may take a side behind any wall.
+        values: `[C]` outputs of the tile's affine map at the origin.
+        slopes: `[C, r]` its matrix.
+    """
+
+    pattern: Pattern
+    heights: np.ndarray
+    normals: np.ndarray
+    sites: np.ndarray
+    units: np.ndarray
+    rivals: np.ndarray
+    flat: np.ndarray
+    values: np.ndarray
+    slopes: np.ndarray
+
+    @cached_property
+    def key(self) -> bytes:
+        """Equal for equal patterns."""
+        return key_of(self.pattern)
+
+
+def key_of(pattern: Sequence[np.ndarray]) -> bytes:
+    """Equal for equal patterns."""
+    return b"".join(np.packbits(p).tobytes() if p.dtype == bool else p.astype(np.int32).tobytes() for p in pattern)
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinates:
+    """Where a network is looked at: inputs `origin + t @ basis`, `basis` orthonormal.
+
+    A network sees of its input only what the first folds (and skips) take in. Directions orthogonal to all of that
+    are left out: every tile is its part in these coordinates times all of the rest.
+    """
+
+    program: Program
+    origin: np.ndarray
+    basis: np.ndarray | None = None
+    _zeros: dict[str, np.ndarray] = field(init=False)
+
+    def __post_init__(self) -> None:
+        with one_torch_thread(), torch.no_grad():
+            plan = make_plan(self.program, torch.from_numpy(self.origin[None].copy()), RTOL, "plain")
+        zeros = dict(zip((fold.output for fold in plan.folds), plan.tolerances, strict=True))
+        for segment, ties in zip(plan.segments, plan.seal_tolerances, strict=True):
+            zeros |= {seal.final: tie for seal, tie in zip(segment.seals, ties, strict=True)}
+        object.__setattr__(self, "_zeros", zeros)
+
+    @property
+    def dimension(self) -> int:
+        """How many coordinates."""
+        return self.origin.size if self.basis is None else len(self.basis)
+
+    def inputs(self, t: np.ndarray) -> np.ndarray:
+        """`[N, *input_shape]` the inputs at coordinates `[N, r]`."""
+        moved = t if self.basis is None else t @ self.basis
+        return self.origin + moved.reshape(-1, *self.origin.shape)
+
+    def coordinates(self, x: np.ndarray) -> np.ndarray:
+        """`[N, r]` the coordinates of inputs `[N, *input_shape]` (of their nearest points)."""
+        moved = (x - self.origin).reshape(len(x), -1)
+        return moved if self.basis is None else moved @ self.basis.T
+
+    def directions(self, rows: np.ndarray) -> np.ndarray:
+        """`[N, D]` directions of input space, from `[N, r]`."""
+        return rows if self.basis is None else rows @ self.basis
+
+    def rows(self, choose: Choose) -> LocalRows:
+        """The rows of all units, on the tile whose pattern `choose` says site by site."""
+        self._check_size()
+        reader = _Reader(self.program, choose, self._zeros)
+        basis = np.eye(self.origin.size) if self.basis is None else self.basis
+        block = np.concatenate([self.origin.reshape(1, -1), _SCALE * basis]).reshape(-1, *self.origin.shape)
+        with one_torch_thread(), torch.no_grad():
+            values = {self.program.input: torch.from_numpy(block)}
+            out = walked(self.program.steps, values, {self.program.output}, reader.step)[self.program.output]
+        return reader.result(out)
+
+    def _check_size(self) -> None:
+        units, size = sum(site.cuts for site in self.program.sites), self.dimension
+        widest = max((fold.site.units for fold in self.program.folds), default=1)
+        if max(units, widest) * size > _NUMBERS:
+            raise InputError(
+                f"a tile must have at most {_NUMBERS:,} numbers in its halfspaces, got {units:,} units with "
+                f"{size:,} inputs each: look at a part of the network (its first layers), or at a slice by tessellate."
+            )
+
+
+def coordinates_about(program: Program, origin: np.ndarray, *, whole: bool = False) -> Coordinates:
+    """The coordinates in which a network is looked at from a point; `whole` keeps every input direction."""
+    return Coordinates(program, origin, None if whole else _seen(program))
+
+
+def at_origin(direction: np.ndarray, on: list[tuple[int, int]]) -> Choose:
+    """Reads the pattern at the origin; units that are zero there take the side of `direction`.
+
+    Folds that pass through it are noted in `on` as (site, unit).
+    """
+
+    def choose(cuts: Cuts) -> np.ndarray:
+        value, (slope, flat) = cuts.rows[0], cuts.slopes(direction)
+        if not cuts.is_max:
+            zero = np.abs(value) <= cuts.zero
+            on.extend((cuts.site, int(unit)) for unit in np.flatnonzero(zero & (np.abs(slope) > flat)))
+            return np.where(zero, slope > flat, value > 0)
+        tied = value >= value.max(0) - cuts.zero
+        steepest = np.where(tied, slope, -np.inf)
+        differ = tied & (steepest < steepest.max(0) - flat)
+        on.extend((cuts.site, int(window)) for window in np.flatnonzero(differ.any(0)))
+        return _first_largest(steepest, flat)
+
+    return choose
+
+
+def _first_largest(values: np.ndarray, slack: float) -> np.ndarray:
+    """`[W]` the first of `[k, W]` that is largest up to rounding: copies of one competitor are one."""
+    return np.asarray((values >= values.max(0) - slack).argmax(0))
+
+
+def behind(rows: LocalRows, members: np.ndarray, direction: np.ndarray) -> Choose:
+    """The pattern behind a wall: units along it take the side of `direction`, which leads across; all others stay.
+
+    So may units that are zero on all of this tile. A unit that is constant behind the wall is on its negative side.
+
+    Args:
+        rows: The units on this side.
+        members: `[m, 3]` site, unit and rival of the halfspaces that the wall bounds.
+        direction: `[r]`.
+    """
+    moving: dict[int, dict[int, list[int]]] = {}
+    for site, unit, rival in np.concatenate([members, rows.flat]).tolist():
+        moving.setdefault(site, {}).setdefault(unit, []).append(rival)
+
+    def choose(cuts: Cuts) -> np.ndarray:
+        before = rows.pattern[cuts.site]
+        if cuts.site not in moving:
+            return before
+        found, units = before.copy(), moving[cuts.site]
+        if not cuts.is_max:
+            slope, flat = cuts.slopes(direction, list(units))
+            found[list(units)] = slope > flat
+            return found
+        for window, rivals in units.items():
+            tied = sorted({int(before[window]), *rivals})
+            slope, flat = cuts.slopes(direction, (tied, window))
+            found[window] = tied[int(_first_largest(slope, flat))]
+        return found
+
+    return choose
+
+
+class _Reader:
+    """Evaluates steps on rows, and keeps those of units; see the module's text."""
+
+    def __init__(self, program: Program, choose: Choose, zeros: Mapping[str, np.ndarray]) -> None:
+        self._choose, self._zeros = choose, zeros
+        self._numbers = program.site_numbers
+        self._stages = {name for step in program.steps if isinstance(step, Tournament) for name, _ in step.stages}
+        self._pattern: list[np.ndarray] = []
+        self._parts: list[tuple[np.ndarray, ...]] = []
+        self._flat: list[np.ndarray] = [np.zeros((0, 3), np.int64)]
+
+    def step(self, step: Affine | Fold, inputs: list[Tensor]) -> Tensor:
+        if isinstance(step, Affine):
+            return _without_constants(step.run, inputs)
+        if step.output in self._stages:
+            return self._stage(step, inputs[0])
+        cuts = self._cuts(step, _without_constants(step.cuts, inputs).numpy())
+        signs = self._choose(cuts)
+        self._pattern.append(signs)
+        self._keep(cuts, cuts.rows * np.where(signs, 1.0, -1.0), np.arange(len(signs)), -1)
+        chosen, gains = torch.from_numpy(signs.astype(np.float64)), torch.from_numpy(step.gains)
+        elements = torch.from_numpy(step.elements)
+
+        def straight(*values: Tensor) -> Tensor:
+            """The affine map that the fold is on the tile: what it adds by hinges is put straight."""
+            z, out = step.cuts(*values), step.run(*values)
+            flat = out.reshape(len(out), -1).clone()
+            flat.index_add_(1, elements, gains * (chosen * z - z.relu()))
+            return flat.reshape(out.shape)
+
+        return _without_constants(straight, inputs)
+
+    def _stage(self, step: Fold, competitors: Tensor) -> Tensor:
+        """Stages hand on all competitors; the last one the winners."""
+        if step.output not in self._numbers:
+            return competitors
+        sign = float(step.gains[0])
+        cuts = self._cuts(step, sign * competitors.numpy())
+        winners, windows = self._choose(cuts), np.arange(cuts.rows.shape[2])
+        self._pattern.append(winners)
+        best = cuts.rows[:, winners, windows]
+        for rival in range(cuts.rows.shape[1]):
+            others = np.flatnonzero(winners != rival)
+            self._keep(cuts, (best - cuts.rows[:, rival])[:, others], others, rival)
+        return torch.from_numpy(sign * best[:, None])
+
+    def _cuts(self, step: Fold, rows: np.ndarray) -> Cuts:
+        return Cuts(self._numbers[step.output], rows, self._zeros[step.output])
+
+    def _keep(self, cuts: Cuts, rows: np.ndarray, units: np.ndarray, rival: int) -> None:
+        """Keep halfspaces (what is positive on the tile) of some units."""
+        steepness = np.linalg.norm(rows[1:], axis=0)
+        kept = steepness > _SLOPE * float(np.abs(cuts.rows[1:]).max(initial=0.0))
+        zero = units[~kept & (np.abs(rows[0]) <= cuts.zero[units])]
+        self._flat.append(np.stack([np.full(len(zero), cuts.site), zero, np.full(len(zero), rival)], 1))
+        many = int(kept.sum())
+        self._parts.append((
+            rows[0, kept] * _SCALE / steepness[kept], (rows[1:, kept] / steepness[kept]).T,
+            np.full(many, cuts.site), units[kept], np.full(many, rival),
+        ))  # fmt: skip
+
+    def result(self, out: Tensor) -> LocalRows:
+        flat = out.reshape(len(out), -1).numpy()
+        size = len(flat) - 1
+        empty = (np.zeros(0), np.zeros((0, size)), *(np.zeros(0, np.int64) for _ in range(3)))
+        heights, normals, sites, units, rivals = (np.concatenate(p) for p in zip(empty, *self._parts, strict=True))
+        return LocalRows(
+            tuple(self._pattern), heights, np.ascontiguousarray(normals), sites, units, rivals,
+            np.concatenate(self._flat), flat[0].copy(), np.ascontiguousarray(flat[1:].T / _SCALE),
+        )  # fmt: skip
+
+
+def _without_constants(run: Callable[..., Tensor], inputs: list[Tensor]) -> Tensor:
+    """An affine function on rows: as it is on the first, its linear part on the others."""
+    out = run(*inputs)
+    still = run(*(torch.zeros_like(value[:1]) for value in inputs))
+    if still.any():
+        out = torch.cat([out[:1], out[1:] - still])
+    return out
+
+
+def _seen(program: Program) -> np.ndarray | None:
+    """`[r, D]` an orthonormal basis of the directions that the network can see; None: all of them."""
+    size = math.prod(program.input_shape)
+    straight = {program.input}  # values that no fold has bent
+    heads: set[str] = set()
+    steps: list[Affine] = []
+    for step in program.steps:
+        if isinstance(step, Tournament):
+            continue
+        inputs = set(step.inputs)
+        if isinstance(step, Affine) and inputs <= straight:
+            straight.add(step.output)
+            steps.append(step)
+        else:
+            heads |= inputs & straight
+    heads |= {program.output} & straight
+    if program.input in heads:
+        return None
+    one = torch.zeros(1, *program.input_shape, dtype=torch.float64)
+    with one_torch_thread(), torch.no_grad():
+        first = walked(steps, {program.input: one}, heads)
+        if sum(value.numel() for value in first.values()) >= size:
+            return None
+        block = _SCALE * torch.eye(size, dtype=torch.float64).reshape(size, *program.input_shape)
+        values = {program.input: torch.cat([one, block])}
+        for _ in walk(steps, values, heads, lambda step, inputs: _without_constants(step.run, inputs)):
+            pass
+    rows = np.concatenate([values[name][1:].reshape(size, -1).numpy() for name in sorted(heads)], 1).T / _SCALE
+    if not rows.size:
+        return np.zeros((0, size))
+    rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)  # a flat unit counts as a steep one
+    _, sizes, basis = np.linalg.svd(rows, full_matrices=False)
+    return np.ascontiguousarray(basis[sizes > _RANK * max(sizes.max(), 1e-300)])

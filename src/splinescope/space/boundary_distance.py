@@ -1,0 +1,233 @@
+"""`boundary_distance`: how far the decision boundary is, exactly, by a search over tiles in order of distance."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ..network import SplineNetwork
+from ..network.program import Program
+from ..support.checks import as_float64_array, check_positive
+from ..support.display import Certainty, Result, counted
+from ..support.errors import InputError
+from ..support.progress import Progress, check_progress, telling
+from ..support.worker_processes import by_rows
+from ..tiling.engine.limits import Clock
+from ..tiling.measures.differentiate import jacobians, outputs
+from .affine_rows import coordinates_about
+from .cell import Cell, cell_at
+from .explore import check_norm
+from .projection import nearest, nearest_in_box
+from .search import Tiles, by_distance
+from .tile import checked_input
+
+_STEPS = 60  # of the attack
+_HALVINGS = 60
+_MET = 1e-9  # the bounds meet within this factor
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BoundaryDistance(Result):
+    """Distances of inputs to the decision boundary.
+
+    Attributes:
+        lower: `[N]` proven: no input nearer than that has another class.
+        upper: `[N]` an input with another class (or a tie) is that far; inf if none was found.
+        points: `[N, *input_shape]` those inputs, on the boundary; nan if none was found.
+        tiles: `[N]` how many tiles were looked at.
+        norm: 2 or infinity.
+    """
+
+    lower: np.ndarray
+    upper: np.ndarray
+    points: np.ndarray
+    tiles: np.ndarray
+    norm: float
+
+    @property
+    def exact(self) -> np.ndarray:
+        """`[N]` where both bounds meet."""
+        return (self.lower == self.upper) | (self.upper - self.lower <= _MET * self.upper)
+
+    @property
+    def certainty(self) -> Certainty:
+        """ "exact" if all of them are, else "bound"."""
+        return "exact" if bool(self.exact.all()) else "bound"
+
+    def summary(self) -> str:
+        """Distances in words."""
+        count = len(self.lower)
+        if not count:
+            return f"No inputs.\n{self.assurance}"
+        return (
+            f"{counted(count, 'input')}, norm {self.norm:g}: exact for {int(self.exact.sum())}.\n"
+            f"At least {np.median(self.lower):.4g}, at most {np.median(self.upper):.4g} (medians); "
+            f"{int(self.tiles.sum()):,} tiles.\n{self.assurance}"
+        )
+
+
+def boundary_distance(
+    model: nn.Module | SplineNetwork,
+    x: Any,
+    *,
+    norm: float = 2,
+    time_limit: float | None = None,
+    workers: int | None = None,
+    progress: Progress | bool | None = None,
+) -> BoundaryDistance:
+    """How far the decision boundary is from inputs, in the whole input space: exact, or between proven bounds.
+
+    Tiles are looked at in order of their distance from x. Where the class changes in one of them, its nearest point
+    with another class is an upper bound; the distance of the next tile is a lower bound, which grows. When they meet,
+    the distance is exact. An attack gives the first upper bound. The class is the largest output, or the sign of one.
+
+    Args:
+        model: A torch module, or the result of `trace` or `load`.
+        x: Inputs `[N, *input_shape]`.
+        norm: 2, or `math.inf` (a linear programme per wall: slow beyond some 50 inputs).
+        time_limit: Seconds for each input, after which the bounds are what they are.
+        workers: Share the inputs between so many processes.
+        progress: As in `tessellate`.
+
+    Cost: a small problem of least squares for each wall that is nearer than the boundary. In small networks all of it;
+    with hundreds of units the balls hold too many tiles: give a `time_limit`. Use a complete verifier where only the
+    answer for one radius is wanted.
+
+    Example:
+        >>> import torch, splinescope as ss
+        >>> net = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.ReLU(), torch.nn.Linear(6, 3))
+        >>> found = ss.space.boundary_distance(net, torch.zeros(2, 4))
+        >>> bool(found.exact.all())
+        True
+
+    Reference: Jordan, Lewis, Dimakis, "Provable certificates for adversarial examples", 2019.
+    """
+    norm = check_norm(norm)
+    check_progress(progress)
+    if time_limit is not None:
+        check_positive(time_limit, "time_limit")
+    rows = as_float64_array(x, "x")
+    if rows.ndim < 2:
+        raise InputError(f"x must have shape (N, *input_shape), got {rows.shape}.")
+    if workers is not None and len(rows):
+        work = partial(_of_rows, model, norm, time_limit)
+        parts = by_rows(work, [torch.from_numpy(rows)], workers=workers, what="inputs")
+        found = [each for part in parts for each in part]
+    else:
+        found = []
+        with telling(progress, "distances") as tell:
+            for i, row in enumerate(rows):
+
+                def say(lower: float, tiles: int, done: float = i / len(rows)) -> None:
+                    tell(done, f"input {i + 1}: at least {lower:.3g}, {tiles:,} tiles")  # noqa: B023
+
+                found.append(_of_one(model, row, norm, time_limit, say))
+    return BoundaryDistance(
+        np.array([f[0] for f in found]), np.array([f[1] for f in found]),
+        np.array([f[2] for f in found]).reshape(rows.shape), np.array([f[3] for f in found], np.int64), norm,
+    )  # fmt: skip
+
+
+Found = tuple[float, float, np.ndarray, int]
+
+
+def _of_rows(model: Any, norm: float, time_limit: float | None, rows: Tensor) -> list[Found]:
+    return [_of_one(model, row, norm, time_limit, lambda lower, tiles: None) for row in rows.numpy()]
+
+
+def _of_one(model: Any, x: np.ndarray, norm: float, time_limit: float | None, say: Any) -> Found:
+    """Lower and upper bound, the point of the upper one, and how many tiles were looked at."""
+    program, x = checked_input(model, x)
+    clock = Clock(time_limit)
+    winner = _class(outputs(program, x[None]))[0]
+    point, upper = _attack(program, x, winner, norm)
+    tiles = Tiles(cell_at(coordinates_about(program, x)))
+    lower, seen = 0.0, 0
+
+    def reach() -> float:
+        return -1.0 if clock.is_over else upper
+
+    for number, far in by_distance(tiles, norm, reach):
+        lower, seen = far, seen + 1
+        say(lower, seen)
+        nearer = _boundary_in(tiles.cells[number], winner, norm, upper)
+        if nearer is not None:
+            upper, point = nearer[0], x + nearer[1].reshape(x.shape)
+        if clock.is_over:
+            break
+    if not clock.is_over:
+        lower = upper  # no tile nearer than the boundary is left
+    return min(lower, upper), upper, point, seen
+
+
+def _class(values: np.ndarray) -> np.ndarray:
+    """`[N]` the winner of `[N, C]` outputs; of one output, whether it is positive."""
+    return values.argmax(1) if values.shape[1] > 1 else (values[:, 0] > 0).astype(np.int64)
+
+
+def _leads(values: np.ndarray, slopes: np.ndarray, winner: int) -> tuple[np.ndarray, np.ndarray]:
+    """Lead of the winner over every other class, and its slopes: `[C - 1]`, `[C - 1, r]`; for one output, its size."""
+    if len(values) == 1:
+        sign = 1.0 if winner else -1.0
+        return sign * values, sign * slopes
+    others = np.arange(len(values)) != winner
+    return values[winner] - values[others], slopes[winner] - slopes[others]
+
+
+def _boundary_in(cell: Cell, winner: int, norm: float, upper: float) -> tuple[float, np.ndarray] | None:
+    """Distance and change `[D]` of the nearest input in a tile with another class, if nearer than `upper`."""
+    leads, slopes = _leads(cell.rows.values, cell.rows.slopes, winner)
+    kept = cell.polytope.state != 0
+    best: tuple[float, np.ndarray] | None = None
+    for lead, slope in zip(leads, slopes, strict=True):
+        steep = float(np.linalg.norm(slope))
+        dual = steep if norm == 2 else float(np.abs(cell.space.directions(slope[None])).sum())
+        if dual == 0 or lead / dual >= upper:
+            continue
+        normals = np.vstack([cell.polytope.normals[kept], -slope / steep])
+        heights = np.append(cell.polytope.heights[kept], -lead / steep)
+        if norm == 2:
+            point = nearest(normals, heights)
+            found = None if point is None else (float(np.linalg.norm(point)), cell.space.directions(point[None])[0])
+        else:
+            place = nearest_in_box(cell.space.directions(normals), heights)
+            found = None if place is None else (place[1], place[0])
+        if found is not None and found[0] < upper:
+            upper, best = found[0], found
+    return best
+
+
+def _attack(program: Program, x: np.ndarray, winner: int, norm: float) -> tuple[np.ndarray, float]:
+    """An input of another class near x, and its distance: steps to the linearised boundary, then halving the way.
+
+    Reference: Moosavi-Dezfooli, Fawzi, Frossard, "DeepFool", 2016.
+    """
+    point = x.copy()
+    for step in range(_STEPS):
+        values = outputs(program, point[None])[0]
+        if _class(values[None])[0] != winner:
+            break
+        leads, slopes = _leads(values, jacobians(program, point[None])[0], winner)
+        sizes = np.linalg.norm(slopes, axis=1) if norm == 2 else np.abs(slopes).sum(1)
+        if not (sizes > 0).any():
+            return np.full_like(x, np.nan), math.inf
+        quotient = np.where(sizes > 0, leads / np.maximum(sizes, 1e-300), np.inf)
+        j = int(quotient.argmin())
+        way = slopes[j] / sizes[j] if norm == 2 else np.sign(slopes[j])
+        point = point - ((1.02 + 0.05 * step) * quotient[j] * way).reshape(x.shape)
+    else:
+        return np.full_like(x, np.nan), math.inf
+    near, far = 0.0, 1.0
+    for _ in range(_HALVINGS):
+        middle = (near + far) / 2
+        same = _class(outputs(program, (x + middle * (point - x))[None]))[0] == winner
+        near, far = (middle, far) if same else (near, middle)
+    point = x + far * (point - x)
+    change = (point - x).reshape(-1)
+    return point, float(np.linalg.norm(change) if norm == 2 else np.abs(change).max())

@@ -1,0 +1,292 @@
+"""`explore`, `tiles_in_ball`: the graph of tiles about an input, and exact local complexity in all dimensions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from ..network import SplineNetwork
+from ..network.program import Site
+from ..support.checks import check_positive, check_whole, require
+from ..support.display import Certainty, Result, counted
+from ..support.errors import InputError
+from ..support.progress import Progress, telling
+from ..tiling.engine.limits import Clock
+from ..tiling.measures.region_counts import zaslavsky
+from .affine_rows import Pattern, coordinates_about
+from .cell import cell_at
+from .search import Tiles, by_distance, by_hops
+from .tile import Tile, checked_input
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TileGraph(Result):
+    """The tiles about an input, each once, and which of them share a facet.
+
+    Attributes:
+        x: `[*input_shape]` the input; tile 0 is its own.
+        sites: The network's sites, in execution order.
+        hops: `[K]` facets on a shortest way from tile 0, if they were explored by hops; else -1.
+        distances: `[K]` distance of each tile from x, if they were explored by radius; else nan.
+        complete: Whether these are all tiles that were asked for; False if `max_tiles` or `time_limit` came first.
+    """
+
+    x: np.ndarray
+    sites: tuple[Site, ...]
+    hops: np.ndarray
+    distances: np.ndarray
+    complete: bool
+    _tiles: Tiles = field(repr=False)
+
+    @property
+    def certainty(self) -> Certainty:
+        """ "exact", or "bound" if a limit stopped it: there are at least so many tiles."""
+        return "exact" if self.complete else "bound"
+
+    @property
+    def count(self) -> int:
+        """How many tiles."""
+        return len(self.hops)
+
+    def __repr__(self) -> str:
+        least = "" if self.complete else "at least "
+        return f"TileGraph({least}{counted(self.count, 'tile')} of {self.x.size} inputs, {self.certainty})"
+
+    def pattern(self, tile: int) -> Pattern:
+        """Per site, on which side of their folds the units are on a tile; for a max, who wins."""
+        return self._tiles.cells[tile].rows.pattern
+
+    def tile(self, tile: int) -> Tile:
+        """One of the tiles, with its facets."""
+        cell = self._tiles.cells[tile]
+        return Tile(self.x, self.sites, cell.polytope.solve(), cell)
+
+    @cached_property
+    def _edges(self) -> tuple[np.ndarray, np.ndarray]:
+        pairs, units = [], []
+        for a, b, wall in self._tiles.edges():
+            cell, own = (self._tiles.cells[a], wall) if wall >= 0 else (self._tiles.cells[b], -1 - wall)
+            pairs.append((a, b))
+            units.append(cell.units(own)[0, :2])
+        return np.array(pairs, np.int64).reshape(-1, 2), np.array(units, np.int64).reshape(-1, 2)
+
+    @property
+    def edges(self) -> np.ndarray:
+        """`[E, 2]` tiles that share a facet."""
+        return self._edges[0]
+
+    @property
+    def edge_units(self) -> np.ndarray:
+        """`[E, 2]` site and unit of the fold between them."""
+        return self._edges[1]
+
+    def to_networkx(self) -> Any:
+        """The graph as a `networkx.Graph`: nodes with `hops` and `distance`, edges with `site` and `unit`."""
+        graph = require("networkx", "graph").Graph()
+        for tile in range(self.count):
+            graph.add_node(tile, hops=int(self.hops[tile]), distance=float(self.distances[tile]))
+        for (a, b), (site, unit) in zip(self.edges.tolist(), self.edge_units.tolist(), strict=True):
+            graph.add_edge(a, b, site=site, unit=unit)
+        return graph
+
+    def summary(self) -> str:
+        """How many tiles, by hops or distance."""
+        if (self.hops >= 0).all():
+            layers = ", ".join(f"{n:,}" for n in np.bincount(self.hops))
+            return f"{self!r}\nBy hops from the tile of x: {layers}.\n{self.assurance}"
+        return f"{self!r}\nThe farthest is {np.nanmax(self.distances):.4g} from x.\n{self.assurance}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BallTiles(Result):
+    """How many tiles meet a ball about an input in the whole input space.
+
+    Attributes:
+        tiles: That number; where not `complete`, at least so many.
+        folds: Units whose fold meets the ball: what local complexity counts.
+        units: All units of the network.
+        radius: Of the ball.
+        norm: 2 or infinity.
+        input_size: D.
+        complete: Whether all were counted.
+    """
+
+    tiles: int
+    folds: int
+    units: int
+    radius: float
+    norm: float
+    input_size: int
+    complete: bool
+
+    @property
+    def certainty(self) -> Certainty:
+        """ "exact", or "bound" if a limit stopped it: there are at least so many."""
+        return "exact" if self.complete else "bound"
+
+    @property
+    def least(self) -> int:
+        """folds + 1: at least so many tiles are there with so many folds."""
+        return self.folds + 1
+
+    @property
+    def most(self) -> int:
+        """Zaslavsky's number for so many hyperplanes in D dimensions: a bound where no fold bends in the ball."""
+        return zaslavsky(self.folds, max(1, min(self.folds, self.input_size)))
+
+    def summary(self) -> str:
+        """The count between its bounds."""
+        at_least = "" if self.complete else "at least "
+        return (
+            f"{at_least}{counted(self.tiles, 'tile')} meet the ball of radius {self.radius:.4g} (norm {self.norm:g}).\n"
+            f"{self.folds} of {self.units:,} folds pass through it: at least {self.least:,} tiles, and at most "
+            f"{self.most:.4g} if none of them bends there.\n{self.assurance}"
+        )
+
+
+def explore(
+    model: nn.Module | SplineNetwork,
+    x: Any,
+    *,
+    hops: int | None = None,
+    radius: float | None = None,
+    max_tiles: int | None = None,
+    time_limit: float | None = None,
+    progress: Progress | bool | None = None,
+) -> TileGraph:
+    """The tiles about an input in the whole input space, and which of them are neighbours; exact, each once.
+
+    Without any limit all tiles of the network are found, bounded or not: the tiles of input space are connected
+    through facets. That is for small networks; their number grows like (units)^D.
+
+    Args:
+        model: A torch module, or the result of `trace` or `load`.
+        x: One input, `[*input_shape]`.
+        hops: Tiles at most so many facets away.
+        radius: Tiles that meet the open ball of this radius about x (Euclidean), in order of distance.
+        max_tiles: Stop at so many tiles.
+        time_limit: Stop after so many seconds.
+        progress: As in `tessellate`.
+
+    Returns:
+        The graph; where a limit stopped it, `complete` is False and what is there is exact.
+
+    Cost: what `tile_at` costs for each tile whose neighbours are asked for, and a few ms for the others.
+
+    Example:
+        >>> import torch, splinescope as ss
+        >>> net = torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.ReLU(), torch.nn.Linear(5, 1))
+        >>> ss.space.explore(net, torch.zeros(3)).count  # five planes in space: 1 + 5 + 10 + 10
+        26
+    """
+    if hops is not None and radius is not None:
+        raise InputError("give hops or radius, not both.")
+    for name, value in (("hops", hops), ("max_tiles", max_tiles)):
+        if value is not None:
+            check_whole(value, name, least=1)
+    if radius is not None:
+        check_positive(radius, "radius")
+    if time_limit is not None:
+        check_positive(time_limit, "time_limit")
+    program, point = checked_input(model, x)
+    tiles, clock = Tiles(cell_at(coordinates_about(program, point))), Clock(time_limit)
+    far: list[float] = []
+    complete = True
+    with telling(progress, "exploring") as tell:
+
+        def stop(number: int) -> bool:
+            tell(_share(len(tiles.cells), max_tiles), f"{len(tiles.cells):,} tiles")
+            return clock.is_over
+
+        found = (
+            by_hops(tiles, stop, hops) if radius is None
+            else by_distance(tiles, 2, lambda: -1.0 if clock.is_over else radius)
+        )  # fmt: skip
+        for number, away in found:
+            if max_tiles is not None and number >= max_tiles:
+                complete = False
+                break
+            far.append(away)
+            if radius is not None:
+                stop(number)
+    complete = complete and not clock.is_over
+    measured = np.array(far, np.float64)
+    unknown = np.full(len(far), np.nan)
+    del tiles.cells[len(far) :]
+    tiles.number = {key: number for key, number in tiles.number.items() if number < len(far)}
+    return TileGraph(
+        point, program.sites, measured.astype(np.int64) if radius is None else np.full(len(far), -1),
+        unknown if radius is None else measured, complete, tiles,
+    )  # fmt: skip
+
+
+def tiles_in_ball(
+    model: nn.Module | SplineNetwork,
+    x: Any,
+    radius: float,
+    *,
+    norm: float = 2,
+    max_tiles: int | None = None,
+    time_limit: float | None = None,
+    progress: Progress | bool | None = None,
+) -> BallTiles:
+    """How many tiles meet the open ball about an input: local complexity as the survey defines it, in all dimensions.
+
+    Exact: tiles are met in order of distance, through facets that reach into the ball. Beside the count stand the
+    number N of folds in the ball, N + 1 and Zaslavsky's bound, between which a count of folds leaves it.
+
+    Args:
+        model: A torch module, or the result of `trace` or `load`.
+        x: One input, `[*input_shape]`.
+        radius: Of the ball.
+        norm: 2, or `math.inf` for a cube (a linear programme per wall: slow beyond some 50 inputs).
+        max_tiles, time_limit: Limits; what was counted by then is a proven lower bound, and `complete` is False.
+        progress: As in `tessellate`.
+
+    Example:
+        >>> import torch, splinescope as ss
+        >>> net = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.ReLU(), torch.nn.Linear(6, 1))
+        >>> ball = ss.space.tiles_in_ball(net, torch.zeros(4), 0.3)
+        >>> ball.least <= ball.tiles <= ball.most
+        True
+
+    Reference: Balestriero, Humayun, Baraniuk, "On the Geometry of Deep Learning", on local complexity.
+    """
+    radius, norm = check_positive(radius, "radius"), check_norm(norm)
+    if max_tiles is not None:
+        check_whole(max_tiles, "max_tiles")
+    if time_limit is not None:
+        check_positive(time_limit, "time_limit")
+    program, point = checked_input(model, x)
+    tiles, clock = Tiles(cell_at(coordinates_about(program, point))), Clock(time_limit)
+    counted_tiles = 0
+    with telling(progress, "tiles in the ball") as tell:
+        for _ in by_distance(tiles, norm, lambda: -1.0 if clock.is_over else radius):
+            counted_tiles += 1
+            tell(_share(counted_tiles, max_tiles), f"{counted_tiles:,} tiles")
+            if counted_tiles == max_tiles:
+                break
+    complete = counted_tiles != max_tiles and not clock.is_over
+    folds = sum(
+        int((np.stack(same) != same[0]).any(0).sum())
+        for same in zip(*(cell.rows.pattern for cell in tiles.cells[:counted_tiles]), strict=True)
+    )
+    units = sum(site.units for site in program.sites)
+    return BallTiles(counted_tiles, folds, units, radius, norm, point.size, complete)
+
+
+def check_norm(norm: float) -> float:
+    """`norm` as 2.0 or inf; others are refused."""
+    if norm not in (2, math.inf):
+        raise InputError(f"norm must be 2 or math.inf, got {norm!r}.")
+    return float(norm)
+
+
+def _share(found: int, most: int | None) -> float:
+    """The share done: of so many, or a number that nears 1 where nobody knows how many there are."""
+    return min(found / most, 1.0) if most else found / (found + 1000)

@@ -1,0 +1,338 @@
+"""`tile_at`: the tile of an input in the whole input space, its true walls and what lies behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import torch
+from torch import nn
+
+from ..network import SplineNetwork, trace
+from ..network.program import Program, Site, Smooth, site_names
+from ..support.checks import as_float64_array, check_module, check_positive
+from ..support.display import Certainty, Result, counted, table
+from ..support.drawing import drawing
+from ..support.errors import InputError, UnsupportedModelError
+from ..support.progress import Progress, check_progress, telling
+from ..tiling.engine.limits import Clock
+from .affine_rows import Pattern, coordinates_about
+from .cell import Cell, cell_at
+from .projection import is_bounded, largest_ball
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Facet(Result):
+    """A wall of a tile: a unit's fold where it bounds the tile.
+
+    Attributes:
+        site: Number of the site whose fold it is (the first one, where folds coincide); -1: a side of the box.
+        unit: Of that site; for the box, which input.
+        rival: For a max, which competitor of the window takes over behind it; else -1.
+        coincide: All (site, unit) whose folds lie along it.
+        plane_distance: Distance of x to the facet's hyperplane.
+        normal: `[*input_shape]` of length 1, into the tile.
+        point: `[*input_shape]` an input inside the facet.
+    """
+
+    site: int
+    unit: int
+    rival: int
+    coincide: tuple[tuple[int, int], ...]
+    plane_distance: float
+    normal: np.ndarray
+    point: np.ndarray
+    _tile: Tile = field(repr=False)
+    _wall: int = field(repr=False)
+    certainty: ClassVar[Certainty] = "exact"
+
+    @cached_property
+    def distance(self) -> float:
+        """Distance of x to the facet itself, which may end before its hyperplane comes nearest."""
+        return self._tile._cell.distance(self._wall)[0]
+
+    @cached_property
+    def nearest(self) -> np.ndarray:
+        """`[*input_shape]` the input of the facet that is nearest to x."""
+        change = self._tile._cell.distance(self._wall)[1]
+        assert change is not None
+        return self._tile.x + change.reshape(self._tile.x.shape)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Tile(Result):
+    """The tile of an input in the whole input space: `{x' : normals x' + offsets >= 0}`.
+
+    Attributes:
+        x: `[*input_shape]` the input.
+        sites: The network's S sites, in execution order.
+        complete: Whether every halfspace was decided on; else `undecided` ones may be walls too.
+    """
+
+    x: np.ndarray
+    sites: tuple[Site, ...]
+    complete: bool
+    _cell: Cell = field(repr=False)
+
+    @property
+    def certainty(self) -> Certainty:
+        """ "exact", or "bound" if a limit left halfspaces undecided: the facets are then some of the true ones."""
+        return "exact" if self.complete else "bound"
+
+    def __repr__(self) -> str:
+        where = f"{self.x.size} inputs, {counted(len(self.facets), 'facet')} of {len(self._cell.rows.heights):,} units"
+        return f"Tile({where}, ball of radius {self.radius:.4g} about x, {self.certainty})"
+
+    @property
+    def pattern(self) -> Pattern:
+        """Per site `[U]`: which units are on their positive side (bool); for a max, who wins each window (int)."""
+        return self._cell.rows.pattern
+
+    @property
+    def A(self) -> np.ndarray:
+        """`[C, D]` matrix of the affine map that the network is on the tile."""
+        return self._cell.space.directions(self._cell.rows.slopes)
+
+    @property
+    def c(self) -> np.ndarray:
+        """`[C]` its constant: the network is `A x + c`."""
+        return self._cell.rows.values - self.A @ self.x.reshape(-1)
+
+    @cached_property
+    def normals(self) -> np.ndarray:
+        """`[n, D]` of length 1, into the tile: one row for each unit that is not constant on it, then the box."""
+        return self._cell.space.directions(self._cell._all[0])
+
+    @cached_property
+    def offsets(self) -> np.ndarray:
+        """`[n]` such that `normals @ x' + offsets` are the distances to the hyperplanes."""
+        return self._cell._all[1] - self.normals @ self.x.reshape(-1)
+
+    @property
+    def halfspace_units(self) -> np.ndarray:
+        """`[n, 2]` site and unit of each row of `normals`; sides of the box have site -1."""
+        rows, size = self._cell.rows, len(self.normals) - len(self._cell.rows.heights)
+        box = np.stack([np.full(size, -1), np.arange(size) % max(1, self.x.size)], 1)
+        return np.concatenate([np.stack([rows.sites, rows.units], 1), box])
+
+    @cached_property
+    def facets(self) -> tuple[Facet, ...]:
+        """The true walls, nearest hyperplane first."""
+        cell, shape = self._cell, self.x.shape
+        polytope = cell.polytope
+        walls = np.flatnonzero(polytope.state == 1)
+        walls = walls[np.argsort(polytope.heights[walls], kind="stable")]
+        normals = cell.space.directions(polytope.normals[walls])
+        points = cell.space.inputs(
+            np.array([polytope.points[w] for w in walls.tolist()]).reshape(len(walls), cell.space.dimension)
+        )
+        found = []
+        for wall, normal, point in zip(walls.tolist(), normals, points, strict=True):
+            units = cell.units(wall).tolist()
+            site, unit, rival = units[0]
+            found.append(Facet(
+                site, unit, rival, tuple((s, u) for s, u, _ in units), float(polytope.heights[wall]),
+                normal.reshape(shape), point, self, wall,
+            ))  # fmt: skip
+        return tuple(found)
+
+    @property
+    def undecided(self) -> int:
+        """How many halfspaces a limit left undecided."""
+        return int((self._cell.polytope.state < 0).sum())
+
+    @property
+    def on_folds(self) -> tuple[tuple[int, int], ...]:
+        """Folds that pass through x, as (site, unit): the tile is then one of several that meet there."""
+        return self._cell.on
+
+    @property
+    def radius(self) -> float:
+        """Radius of the largest ball about x in the tile: how far the affine map is the network itself."""
+        return float(max(self._cell.polytope.heights.min(initial=np.inf), 0.0))
+
+    @cached_property
+    def largest_ball(self) -> tuple[np.ndarray, float]:
+        """Center `[*input_shape]` and radius of a largest ball in the tile; inf if it holds balls of any size."""
+        polytope = self._cell.polytope
+        kept = polytope.state != 0
+        center, radius = largest_ball(polytope.normals[kept], polytope.heights[kept])
+        return self._cell.space.inputs(center[None])[0], radius
+
+    @cached_property
+    def bounded(self) -> bool:
+        """Whether the tile (in the box, if one was given) is bounded."""
+        polytope = self._cell.polytope
+        if self._cell.box is not None:
+            return True
+        return self.x.size == self._cell.space.dimension and is_bounded(
+            polytope.normals[polytope.state != 0], self.x.size
+        )
+
+    def layer_shares(self) -> np.ndarray:
+        """`[S]` share of the facets that belong to each site."""
+        sites = np.array([facet.site for facet in self.facets], np.int64)
+        return np.bincount(sites[sites >= 0], minlength=len(self.sites)) / max(1, len(sites))
+
+    def contains(self, x: Any) -> np.ndarray:
+        """`[N]` whether inputs `[N, *input_shape]` lie in the tile, walls included, up to rounding."""
+        rows = as_float64_array(x, "x")
+        if rows.shape[1:] != self.x.shape or rows.ndim == 0:
+            raise InputError(f"x must have shape (N, {', '.join(map(str, self.x.shape))}), got {rows.shape}.")
+        polytope = self._cell.polytope
+        kept = polytope.state != 0
+        above = self._cell.space.coordinates(rows) @ polytope.normals[kept].T + polytope.heights[kept]
+        size = 1e-12 * (1 + np.abs(rows).reshape(len(rows), -1).max(1, initial=0.0))[:, None]
+        return (above >= -size).all(1)
+
+    def across(self, facet: Facet | int, *, progress: Progress | bool | None = None) -> Tile:
+        """The tile behind a facet (or behind the one with this number), seen from the same x, which it does not hold.
+
+        All units whose folds lie along the facet change sides, all others stay.
+        """
+        if not isinstance(facet, Facet):
+            facet = self.facets[facet]
+        if facet._tile is not self:
+            raise InputError("facet must be one of this tile's own facets.")
+        if facet.site < 0:
+            raise InputError(f"facet must be a fold, got the side of the box at input {facet.unit}.")
+        return _tile(self.x, self.sites, self._cell.across(facet._wall), None, progress)
+
+    def neighbors(self, *, progress: Progress | bool | None = None) -> list[Tile]:
+        """The tiles behind all facets, in the order of `facets` (without the sides of a box)."""
+        inner = [facet for facet in self.facets if facet.site >= 0]
+        found = []
+        with telling(progress, "neighbors") as tell:
+            for i, facet in enumerate(inner):
+                tell(i / len(inner), f"{i:,} of {len(inner):,} tiles")
+                found.append(self.across(facet, progress=False))
+        return found
+
+    def summary(self) -> str:
+        """Walls by site, balls, and how sure it is."""
+        rows = [("site", "units", "facets", "share", "nearest")]
+        shares = self.layer_shares()
+        for number, name in enumerate(site_names(self.sites)):
+            own = [facet for facet in self.facets if facet.site == number]
+            nearest = f"{own[0].plane_distance:.4g}" if own else "-"
+            rows.append((name, str(self.sites[number].units), str(len(own)), f"{shares[number]:.0%}", nearest))
+        words = [f"{self!r}\n{table(rows)}", f"{'Bounded' if self.bounded else 'Unbounded'}; the largest ball in it "
+                 f"has radius {self.largest_ball[1]:.4g}."]  # fmt: skip
+        if self.on_folds:
+            words.append(f"x lies on {counted(len(self.on_folds), 'fold')}: this is one of the tiles that meet there.")
+        if not self.complete:
+            words.append(f"{counted(self.undecided, 'halfspace')} undecided: there may be more facets.")
+        return "\n".join([*words, self.assurance])
+
+    def plot(self, *, count: int = 5, ax: Axes | None = None) -> Axes:
+        """Draw the nearest facets: for images the change that crosses each fold, else their distances by site."""
+        return drawing("space.plot_tile")(self, count=count, ax=ax)
+
+
+def tile_at(
+    model: nn.Module | SplineNetwork,
+    x: Any,
+    *,
+    box: tuple[Any, Any] | None = None,
+    time_limit: float | None = None,
+    progress: Progress | bool | None = None,
+) -> Tile:
+    """The tile of one input in the whole input space: its exact map, its true walls, how far they are.
+
+    Every unit's pre-activation is affine on the tile, so that it is the polytope `{x' : N x' + o >= 0}`, with a row for
+    each unit of each layer (for a max, one for each competitor that does not win). Few of these halfspaces are walls:
+    a *facet* is one whose hyperplane the tile really touches along. Exact, up to rounding: facets are proven by rays
+    that meet them first, the other halfspaces by a combination of facets that implies them.
+
+    Args:
+        model: A torch module, or the result of `trace` or `load`.
+        x: One input, `[*input_shape]` or `[1, *input_shape]`. Where folds pass through x, the tile on one side of
+            them is returned, and `on_folds` names them.
+        box: Cut the tile to a box (low, high), numbers or inputs, which holds x: pixels in (0, 1), say. Its sides
+            are facets with site -1. In hundreds of dimensions give a `time_limit` too.
+        time_limit: Seconds after which the halfspaces not looked at are left `undecided`.
+        progress: As in `tessellate`.
+
+    Raises:
+        InputError: x does not fit, or the halfspaces would take over 1 GB (units times inputs).
+        UnsupportedModelError: The model is not piecewise affine; all offending layers are named.
+
+    Cost: a small problem of non-negative least squares per unit, in as many dimensions as the first layer has active
+    units: about 1 CPU second for 784 inputs and four layers of 200 units. Use `tessellate` for all tiles of a slice.
+
+    Example:
+        >>> import torch, splinescope as ss
+        >>> net = torch.nn.Sequential(torch.nn.Linear(20, 16), torch.nn.ReLU(), torch.nn.Linear(16, 2))
+        >>> tile = ss.tile_at(net, torch.zeros(20))
+        >>> len(tile.facets), tile.bounded
+        (16, False)
+
+    Reference: Clarkson, "More output-sensitive geometric algorithms", 1994, for the search of facets.
+    """
+    check_progress(progress)
+    if time_limit is not None:
+        check_positive(time_limit, "time_limit")
+    clock = Clock(time_limit)
+    program, point = checked_input(model, x)
+    limits = None if box is None else _as_box(box, point)
+    cell = cell_at(coordinates_about(program, point, whole=limits is not None), limits)
+    return _tile(point, program.sites, cell, clock, progress)
+
+
+def _tile(
+    x: np.ndarray, sites: Sequence[Site], cell: Cell, clock: Clock | None, progress: Progress | bool | None
+) -> Tile:
+    with telling(progress, "facets") as tell:
+
+        def stop(share: float) -> bool:
+            tell(share, f"{int((cell.polytope.state == 1).sum()):,} facets")
+            return clock is not None and clock.is_over
+
+        complete = cell.polytope.solve(stop)
+    return Tile(x, tuple(sites), complete, cell)
+
+
+def checked_input(model: object, x: Any, name: str = "x") -> tuple[Program, np.ndarray]:
+    """The program of a model and one input `[*input_shape]`, once they are found to fit."""
+    point = as_float64_array(x, name)
+    if isinstance(model, SplineNetwork):
+        network = model
+        if point.shape == (1, *network.input_shape):
+            point = point[0]
+    else:
+        model = check_module(model)
+        parameter = next(model.parameters(), None)
+        dtype = parameter.dtype if parameter is not None else torch.get_default_dtype()
+        try:
+            network = trace(model, torch.from_numpy(point[None].copy()).to(dtype))
+        except InputError:
+            if point.ndim < 2 or len(point) != 1:
+                raise
+            point = point[0]
+            network = trace(model, torch.from_numpy(point[None].copy()).to(dtype))
+    if tuple(network.input_shape) != point.shape:
+        raise InputError(f"{name} must be one input of shape {tuple(network.input_shape)}, got {point.shape}.")
+    program = network.program()
+    if soft := [step for step in program.steps if isinstance(step, Smooth)]:
+        where = ", ".join(f"{step.site.path or 'model'} ({step.site.op})" for step in soft[:5])
+        raise UnsupportedModelError(f"smooth activations have no exact tiles: {where}.")
+    return program, point
+
+
+def _as_box(box: tuple[Any, Any], x: np.ndarray) -> np.ndarray:
+    if not isinstance(box, (tuple, list)) or len(box) != 2:
+        raise InputError(f"box must be a pair (low, high), got {box!r}.")
+    try:
+        low, high = (np.broadcast_to(as_float64_array(end, "box"), x.shape).reshape(-1) for end in box)
+    except ValueError as error:
+        raise InputError(f"box must be a pair of numbers or of inputs of shape {x.shape}.") from error
+    flat = x.reshape(-1)
+    if not ((low < high) & (low <= flat) & (flat <= high)).all():
+        raise InputError("box must hold x, and its low be below its high in every input.")
+    return np.stack([low, high])

@@ -1,0 +1,311 @@
+"""Verdicts against independent references: dense samples, linear programmes on plain tilings, rational arithmetic."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import linprog
+from torch import nn
+
+import splinescope as ss
+from splinescope.guarantees import Property, verify
+from splinescope.guarantees.forms import with_forms
+from splinescope.guarantees.property import Clause
+from splinescope.guarantees.search import Search
+from splinescope.tiling.engine.limits import Clock
+
+
+def mlp(*sizes: int, seed: int = 0, bias: bool = True) -> nn.Sequential:
+    torch.manual_seed(seed)
+    layers: list[nn.Module] = []
+    for a, b in pairwise(sizes):
+        layers += [nn.Linear(a, b, bias=bias), nn.ReLU()]
+    return nn.Sequential(*layers[:-1]).double()
+
+
+class Skip(nn.Module):
+    """A residual network with a clamp and a maximum: folds that are no plain ReLU."""
+
+    def __init__(self, inputs: int = 2) -> None:
+        super().__init__()
+        torch.manual_seed(4)
+        self.a, self.b, self.c = nn.Linear(inputs, 6), nn.Linear(6, 6), nn.Linear(6, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h = nn.functional.leaky_relu(self.a(x), 0.2)
+        h = h + self.b(h).clamp(-0.3, 0.4)
+        y = self.c(h)
+        return torch.maximum(y, y.flip(1) - 0.2)
+
+
+def duplicated() -> nn.Sequential:
+    net = mlp(2, 8, 6, 2, seed=3)
+    with torch.no_grad():
+        net[0].weight[4:], net[0].bias[4:] = net[0].weight[:4], net[0].bias[:4]
+    return net
+
+
+NETS = {
+    "plain": lambda: mlp(2, 8, 6, 2, seed=1),
+    "three inputs": lambda: mlp(3, 6, 5, 2, seed=2),
+    "zero bias": lambda: mlp(2, 8, 6, 2, seed=3, bias=False),
+    "duplicate units": duplicated,
+    "skips, clamps, maxima": lambda: Skip().double(),
+    "no hidden layer": lambda: mlp(2, 2, seed=5),
+}
+
+
+def margin_by_programmes(net: nn.Module, clauses: list[tuple[np.ndarray, np.ndarray]], view: ss.Slice) -> float:
+    """min over x and clauses of max_i (rows_i y - ends_i): a linear programme on every tile of a plain tiling."""
+    tiling = ss.tessellate(net, view)
+    values = tiling.values
+    assert values is not None
+    least = np.inf
+    for i in range(tiling.count):
+        corners = tiling.tiles.corners[tiling.tiles.offsets[i] : tiling.tiles.offsets[i + 1]]
+        for rows, ends in clauses:
+            forms = values[corners] @ rows.T - ends  # x is a mixture of corners; minimise s >= each form
+            n = len(corners)
+            found = linprog(
+                np.append(np.zeros(n), 1.0), np.column_stack([forms.T, -np.ones(len(ends))]), np.zeros(len(ends)),
+                np.append(np.ones(n), 0.0)[None], [1.0], bounds=[(0, None)] * n + [(None, None)],
+            )  # fmt: skip
+            least = min(least, found.fun)
+    return least
+
+
+def made(clauses: list[tuple[np.ndarray, np.ndarray]], inputs: int) -> Property:
+    return Property(
+        tuple(Clause(r, np.zeros((len(r), inputs)), e, np.zeros(len(r), bool)) for r, e in clauses), name="drawn"
+    )
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_verdict_and_margin_are_those_of_linear_programmes(name: str) -> None:
+    net = NETS[name]()
+    inputs = 3 if name == "three inputs" else 2
+    view = ss.Slice.axes(np.zeros(inputs), tuple(range(inputs)), -1.0, 1.5)
+    rng = np.random.default_rng(7)
+    for k in range(4):
+        clauses = [(rng.normal(size=(1 + k % 3, 2)), rng.normal(-0.3, 0.4, 1 + k % 3)) for _ in range(1 + k % 2)]
+        expected = margin_by_programmes(net, clauses, view)
+        for shift in (expected - 0.05, expected + 0.05):  # once it holds by .05, once it does not
+            moved = [(rows, ends + shift) for rows, ends in clauses]
+            verdict = verify(net, made(moved, inputs), over=view)
+            assert verdict.holds is (shift < expected)
+            assert verdict.rigorous
+            if verdict.holds:
+                assert verdict.margin == pytest.approx(0.05, abs=1e-9)
+            else:
+                assert verdict.witness is not None
+                y = net(torch.from_numpy(verdict.witness.x[None]))[0].detach().numpy()
+                assert any((rows @ y <= ends + 1e-12).all() for rows, ends in moved)
+                assert verdict.witness.confirmed
+
+
+def test_a_box_gives_what_its_slice_gives() -> None:
+    net, asked = mlp(2, 8, 6, 3, seed=8), Property.class_wins(0)
+    view = ss.Slice.axes([0.0, 0.0], (0, 1), -1.0, 1.0)
+    assert verify(net, asked, (-1.0, 1.0)).holds == verify(net, asked, view).holds == verify(
+        net, asked.within([-1.0, -1.0], [1.0, 1.0])
+    ).holds  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_pruning_changes_no_verdict_and_no_volume(seed: int) -> None:
+    inputs = 2 + seed % 3
+    net = mlp(inputs, 7, 6, 2, seed=seed)
+    rng = np.random.default_rng(seed)
+    clause = Clause(rng.normal(size=(2, 2)), np.zeros((2, inputs)), rng.normal(0.0, 0.2, 2), np.zeros(2, bool))
+    view = ss.Slice.axes(np.zeros(inputs), tuple(range(inputs)), -1.0, 1.0)
+    program = ss.trace(net, torch.zeros(2, inputs, dtype=torch.float64)).program()
+    lowest, cells = [], []
+    for prune in (True, False):
+        search = Search(with_forms(program, [clause]), view, Clock(None), prune=prune, stop_below=False)
+        search.run()
+        lowest.append(search.lowest[0])
+        cells.append(search.cells)
+    assert lowest[0] == pytest.approx(lowest[1], abs=1e-11)
+    assert cells[0] <= cells[1]
+    volume = verify(net, Property((clause,)), view, complete=True).unsafe
+    assert volume is not None
+    points = rng.uniform(-1.0, 1.0, (20_000, inputs))
+    y = net(torch.from_numpy(points)).detach().numpy()
+    hits = (y @ clause.outputs.T <= clause.ends).all(1).mean()
+    assert abs(hits - volume.share) <= 4.5 * np.sqrt(max(hits * (1 - hits), 1e-4) / len(points)) + 1e-4
+
+
+def test_inputs_may_stand_in_a_constraint() -> None:
+    net = mlp(2, 8, 1, seed=2)
+    view = ss.Slice.axes([0.0, 0.0], (0, 1), -1.0, 1.0)
+    tiling = ss.tessellate(net, view)
+    assert tiling.values is not None
+    least = float((tiling.values[:, 0] + tiling.vertices @ [2.0, -1.0]).min())
+    for shift in (-1e-3, 1e-3):
+        asked = Property.never([[1.0]], [least + shift], x_rows=[[2.0, -1.0]])
+        assert verify(net, asked, view).holds is (shift < 0)
+
+
+def needle(depth: float, width: float) -> nn.Sequential:
+    """relu hats that leave a dip of that depth in a cube of that width about (1/3, 1/5, 1/7); 1 elsewhere."""
+    centre = torch.tensor([1 / 3, 1 / 5, 1 / 7], dtype=torch.float64)
+    first, second = nn.Linear(3, 6).double(), nn.Linear(6, 1).double()
+    with torch.no_grad():
+        first.weight.copy_(torch.cat([torch.eye(3), -torch.eye(3)]).double() * 2 / width)
+        first.bias.copy_(torch.cat([-centre, centre]) * 2 / width)
+        second.weight.fill_(-1.0)
+        second.bias.fill_(1.0)
+    last = nn.Linear(1, 1).double()
+    with torch.no_grad():
+        last.weight.fill_(-(1.0 + depth))
+        last.bias.fill_(1.0)
+    return nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), last)  # 1 - (1 + depth) relu(1 - sum of |.|)
+
+
+def test_a_violation_in_a_billionth_of_the_volume_is_found() -> None:
+    net = needle(depth=0.2, width=4e-3)
+    verdict = verify(net, Property.never([[1.0]], [0.0]), (0.0, 1.0), complete=True)
+    assert verdict.holds is False
+    assert verdict.unsafe is not None
+    # an octahedron of radius (width / 2)(1 - 1 / 1.2)
+    assert verdict.unsafe.volume == pytest.approx(4 / 3 * (2e-3 * (1 - 1 / 1.2)) ** 3, rel=1e-6)
+    assert verdict.unsafe.share < 1e-9
+    assert verdict.margin == pytest.approx(-0.2, abs=1e-9)
+    assert verify(needle(depth=-0.01, width=4e-3), Property.never([[1.0]], [0.0]), (0.0, 1.0)).holds is True
+
+
+def exact_minimum(weights: list[Fraction], biases: list[Fraction], scale: Fraction, constant: Fraction) -> Fraction:
+    """min over [0, 1] of constant + scale * sum_k relu(w_k x + b_k), in rational arithmetic: it is at a breakpoint."""
+    places = [Fraction(0), Fraction(1)]
+    places += [x for w, b in zip(weights, biases, strict=True) if w and 0 < (x := -b / w) < 1]
+    return min(
+        constant + scale * sum(max(w * x + b, Fraction(0)) for w, b in zip(weights, biases, strict=True))
+        for x in places
+    )
+
+
+@pytest.mark.parametrize("exponent", range(-16, -8))
+def test_no_rigorous_verdict_is_wrong_at_planted_margins(exponent: int) -> None:
+    decided = 0
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        w, b = rng.normal(size=5), rng.normal(size=5) * 0.5
+        net = nn.Sequential(nn.Linear(1, 5), nn.ReLU(), nn.Linear(5, 1)).double()
+        with torch.no_grad():
+            net[0].weight.copy_(torch.from_numpy(w[:, None]))
+            net[0].bias.copy_(torch.from_numpy(b))
+            net[2].weight.fill_(0.3)
+            net[2].bias.fill_(0.1)
+        fractions = [Fraction(v) for v in w.tolist()], [Fraction(v) for v in b.tolist()]
+        least = exact_minimum(*fractions, Fraction(0.3), Fraction(0.1))
+        for sign in (1, -1):
+            end = float(least) - sign * 10.0**exponent  # unsafe where y <= end
+            margin = least - Fraction(end)
+            verdict = verify(net, Property.never([[1.0]], [end]), ([0.0], [1.0]))
+            if verdict.holds is None:
+                assert not verdict.rigorous
+                assert "tie" in verdict.reason
+                assert abs(margin) <= Fraction(2 * verdict.rounding)
+            else:
+                decided += 1
+                assert verdict.rigorous
+                assert verdict.holds is (margin > 0)
+    assert decided == 6 or exponent < -10  # an ulp of these outputs is 1e-16: this much must not be called a tie
+
+
+def test_a_property_that_only_touches_is_a_tie_or_right() -> None:
+    net = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 1)).double()
+    with torch.no_grad():
+        net[0].weight.copy_(torch.eye(2))
+        net[0].bias.zero_()
+        net[2].weight.fill_(1.0)
+        net[2].bias.zero_()
+    verdict = verify(net, Property.never([[1.0]], [0.0]), (-1.0, 1.0))  # 0 on a quarter of the square
+    assert verdict.holds in (False, None)
+    assert verify(net, Property.never([[1.0]], [0.0], strict=True), (-1.0, 1.0)).holds in (True, None)
+
+
+def test_sets_that_say_nothing_are_told() -> None:
+    net = mlp(2, 4, 1)
+    contradictory = Property.between(0, 5.0, 6.0).within([1.0, 0.0], [0.0, 1.0])
+    verdict = verify(net, contradictory)
+    assert verdict.holds is True
+    assert verdict.margin == np.inf
+    assert "no input" in verdict.reason
+    with pytest.raises(ss.InputError, match="empty"):
+        verify(net, Property.between(0, 0.0), ([0.0, 1.0], [1.0, 0.0]))
+    with pytest.raises(ss.InputError, match="lower and an upper bound"):
+        verify(net, Property.between(0, 0.0))
+    with pytest.raises(ss.InputError, match="at most 8 free inputs, got 9"):
+        verify(mlp(9, 4, 1), Property.between(0, 0.0), (0.0, 1.0))
+    with pytest.raises(ss.InputError, match="finite"):
+        verify(net, Property.between(0, 0.0), ([0.0, np.nan], [1.0, 1.0]))
+    strange = Clause(np.zeros((1, 1)), np.zeros((1, 3)), np.zeros(1), np.zeros(1, bool))
+    with pytest.raises(ss.InputError, match="about 3 inputs"):
+        verify(ss.trace(net, torch.zeros(2, 2).double()), Property((strange,)), (0.0, 1.0))
+    with pytest.raises(ss.UnsupportedModelError):
+        verify(nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1)), Property.between(0, 0.0), (0.0, 1.0))
+
+
+def test_a_single_point_is_a_set() -> None:
+    net = mlp(2, 4, 1, seed=6)
+    y = net(torch.tensor([[0.3, -0.2]], dtype=torch.float64)).item()
+    point = ([0.3, -0.2], [0.3, -0.2])
+    assert verify(net, Property.between(0, y - 1e-9, y + 1e-9), point).holds is True
+    assert verify(net, Property.between(0, y + 1e-9), point).holds is False
+    assert verify(net, Property.never([[1.0]], [y]), point).holds is None
+
+
+def test_limits_leave_it_undecided() -> None:
+    net = mlp(4, 20, 20, 20, 2, seed=1)
+    points = torch.rand(4096, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) * 2 - 1
+    asked = Property.between(0, net(points)[:, 0].min().item() - 0.05)
+    verdict = verify(net, asked, (-1.0, 1.0), max_tiles=5)
+    assert verdict.holds is None
+    assert "max_tiles" in verdict.reason
+    verdict = verify(net, asked, (-1.0, 1.0), time_limit=1e-6)
+    assert verdict.holds is None
+    assert "time_limit" in verdict.reason
+
+
+def test_monotone_is_about_the_least_slope() -> None:
+    net = nn.Sequential(nn.Linear(1, 2), nn.ReLU(), nn.Linear(2, 1)).double()
+    with torch.no_grad():  # |x| + x / 2
+        net[0].weight.copy_(torch.tensor([[1.0], [-1.0]]))
+        net[0].bias.zero_()
+        net[2].weight.copy_(torch.tensor([[1.5, 0.5]]))
+        net[2].bias.zero_()
+    rises = Property.monotone(0)
+    verdict = verify(net, rises, ([0.25], [1.0]))
+    assert verdict.holds is True
+    assert verdict.margin == pytest.approx(1.5)
+    verdict = verify(net, rises, ([-1.0], [1.0]))
+    assert verdict.holds is False
+    assert verdict.witness is not None
+    assert verdict.witness.x[0] < 0
+    assert verify(net, Property.monotone(0, increasing=False), ([-1.0], [-0.5])).holds is True
+
+
+def test_a_file_and_a_module_in_float32_are_run_themselves() -> None:
+    net = mlp(2, 8, 1, seed=9).float()
+    verdict = verify(net, Property.between(0, 100.0), (-1.0, 1.0))
+    assert verdict.holds is False
+    assert verdict.witness is not None
+    assert verdict.witness.seen_by == "torch.float32"
+    assert verdict.witness.confirmed is True
+
+
+def test_a_hundred_classes_are_decided_although_a_tiling_keeps_fewer_outputs() -> None:
+    torch.manual_seed(3)
+    net = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 100)).double()
+    low, high = np.full(2, -0.1), np.full(2, 0.1)
+    tiling = ss.tessellate(net, ss.Slice.axes([0.0, 0.0], (0, 1), low, high))
+    values = net(torch.from_numpy(tiling.view.inputs(tiling.vertices))).detach().numpy()
+    for wins in np.unique(values.argmax(1)):
+        least = (values[:, [wins]] - np.delete(values, wins, 1)).min()  # an affine piece has its extremes at vertices
+        verdict = verify(net, Property.class_wins(int(wins)), (low, high))
+        assert verdict.holds is bool(least > 0)

@@ -1,0 +1,168 @@
+"""Tiles about an input: counts against arrangements, tilings of boxes and brute force; ways between inputs."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import nnls
+from torch import nn
+
+import splinescope as ss
+from splinescope.tiling.measures.region_counts import zaslavsky
+
+from .. import cases
+from .networks import conv, mlp, pooled, seeded
+
+
+def box_tiling(net: nn.Module, center: np.ndarray, half_width: float) -> ss.Tiling:
+    low, high = center - half_width, center + half_width
+    return ss.tessellate(net, ss.Slice.axes(np.zeros(len(center)), range(len(center)), low, high))
+
+
+def ball_count(net: nn.Module, center: np.ndarray, radius: float) -> int:
+    """Tiles of the cube about a ball that the ball meets, by the distances of their corners' hulls."""
+    tiling = box_tiling(net, center, 1.001 * radius)
+    tiles = tiling.tiles.some(np.arange(tiling.count))
+    found = 0
+    for corners in np.split(tiling.vertices[tiles.corners], tiles.offsets[1:-1]):
+        rows = np.vstack([(corners - center).T, np.full(len(corners), 100.0)])  # weights that add up to 1
+        weights = nnls(rows, np.append(np.zeros(len(center)), 100.0))[0]
+        found += bool(np.linalg.norm((weights / weights.sum()) @ (corners - center)) < radius)
+    return found
+
+
+@pytest.mark.parametrize(("inputs", "units"), [(1, 4), (2, 5), (3, 6), (4, 5)])
+def test_a_generic_layer_has_as_many_tiles_as_an_arrangement(inputs, units):
+    found = ss.space.explore(mlp(inputs, units, 1), np.zeros(inputs))
+    assert found.count == zaslavsky(units, inputs)
+    assert found.complete
+
+
+def test_a_layer_without_bias_has_the_tiles_of_a_central_arrangement():
+    net = mlp(3, 5, 1)
+    with torch.no_grad():
+        net[0].bias.zero_()
+    assert ss.space.explore(net, np.array([0.3, 0.1, -0.2])).count == zaslavsky(5, 3, central=True)
+
+
+@pytest.mark.parametrize("name", ["residual", "dead units",
+                                  "duplicate units", "zero bias", "bounded", "corner on a fold"])  # fmt: skip
+def test_all_of_space_has_the_tiles_of_a_box_that_holds_all_vertices(name):
+    net = cases.model(name)
+    assert ss.space.explore(net, np.array([0.31, -0.17])).count == box_tiling(net, np.zeros(2), 1e4).count
+
+
+def test_a_graph_has_every_facet_once_and_hops_are_distances_in_it():
+    networkx = pytest.importorskip("networkx")
+    found = ss.space.explore(mlp(2, 6, 5, 2), np.zeros(2))
+    graph = found.to_networkx()
+    lengths = networkx.single_source_shortest_path_length(graph, 0)
+    assert [lengths[i] for i in range(found.count)] == found.hops.tolist()
+    degrees = [len(found.tile(i).facets) for i in range(found.count)]
+    assert degrees == [graph.degree[i] for i in range(found.count)]
+    for (a, b), (site, unit) in zip(found.edges.tolist(), found.edge_units.tolist(), strict=True):
+        assert found.pattern(a)[site][unit] != found.pattern(b)[site][unit]
+
+
+def test_hops_reach_the_neighbors_and_their_neighbors():
+    net = mlp(6, 8, 6, 2)
+    tile = ss.tile_at(net, np.full(6, 0.1))
+    one, two = (ss.space.explore(net, np.full(6, 0.1), hops=hops) for hops in (1, 2))
+    assert one.count == 1 + len(tile.facets)
+    patterns = {tuple(np.concatenate(t.pattern).tolist()) for n in tile.neighbors() for t in (n, *n.neighbors())}
+    assert two.count == len(patterns)
+    assert np.bincount(two.hops)[1] == len(tile.facets)
+
+
+@pytest.mark.parametrize(("inputs", "radius"), [(2, 1.0), (3, 0.6), (4, 0.4)])
+def test_a_cube_meets_as_many_tiles_as_its_tiling_has(inputs, radius):
+    net = mlp(inputs, 8, 6, 2)
+    x = np.full(inputs, 0.05)
+    found = ss.space.tiles_in_ball(net, x, radius, norm=math.inf)
+    assert found.tiles == box_tiling(net, x, radius).count
+    assert found.certainty == "exact"
+
+
+@pytest.mark.parametrize("inputs", [2, 3, 4, 6])
+def test_a_ball_meets_the_tiles_of_its_cube_that_are_near_enough(inputs):
+    net = mlp(inputs, 7, 5, 2)
+    x = np.full(inputs, 0.2)
+    found = ss.space.tiles_in_ball(net, x, 0.4)
+    assert found.tiles == ball_count(net, x, 0.4)
+    assert found.least <= found.tiles
+    assert found.tiles == ss.space.explore(net, x, radius=0.4).count
+
+
+def test_a_disc_meets_the_tiles_of_the_exact_tiling():
+    net = mlp(2, 12, 10, 2)
+    x = np.array([0.1, 0.3])
+    tiling = ss.tessellate(net, ss.Slice.axes(np.zeros(2), (0, 1), x - 2, x + 2))
+    for radius in (0.2, 0.7, 1.9):
+        near = tiling.tiles_near(x, radius)
+        assert ss.space.tiles_in_ball(net, x, radius).tiles == len(near)
+
+
+@pytest.mark.parametrize("make", [conv, pooled])
+def test_tiles_of_images_are_met_once_each_and_are_those_of_the_network(make):
+    """Each tile's own inner point has that tile; and samples see no others."""
+    net, x = seeded(make), np.random.default_rng(1).standard_normal((1, 6, 6))
+    found = ss.space.explore(net, x, radius=0.1)
+    assert found.count > 5
+    assert (np.diff(found.distances) >= -1e-12).all()
+    for tile in range(found.count):
+        cell = found._tiles.cells[tile]
+        own = ss.tile_at(net, cell.space.inputs(cell.center[None])[0], time_limit=1e-9)
+        assert all((p == q).all() for p, q in zip(own.pattern, found.pattern(tile), strict=True))
+
+
+def test_limits_give_a_lower_bound_and_say_so():
+    net = mlp(10, 12, 12, 2)
+    whole = ss.space.tiles_in_ball(net, np.zeros(10), 0.25)
+    some = ss.space.tiles_in_ball(net, np.zeros(10), 0.25, max_tiles=5)
+    assert (some.tiles, some.certainty, some.complete) == (5, "bound", False)
+    assert whole.tiles > 5
+    assert "at least 5 tiles" in some.summary()
+    graph = ss.space.explore(net, np.zeros(10), max_tiles=7)
+    assert (graph.count, graph.certainty) == (7, "bound")
+    assert len(graph.edges) >= 6
+    none = ss.space.explore(net, np.zeros(10), time_limit=1e-9)
+    assert (none.count, none.complete) == (1, False)
+
+
+def test_the_straight_way_crosses_the_walls_of_the_line_tiling():
+    net = mlp(6, 10, 8, 3)
+    a, b = np.random.default_rng(0).standard_normal((2, 6))
+    way = ss.space.walk(net, a, b)
+    line = ss.tessellate(net, ss.Slice.segment(a, b))
+    assert len(way.times) == line.count - 1
+    places = np.sort(line.vertices[:, 0])
+    np.testing.assert_allclose(way.times, places[1:-1] / places[-1], atol=1e-9)
+    assert way.at_least <= len(way.shortest) <= len(way.times)
+
+
+def test_a_shortest_way_is_a_shortest_path_of_the_whole_graph():
+    networkx = pytest.importorskip("networkx")
+    net = mlp(2, 6, 6, 2, seed=3)
+    graph = ss.space.explore(net, np.array([-4.0, -3.0]))
+    for end in np.random.default_rng(0).standard_normal((4, 2)) * 3:
+        way = ss.space.walk(net, np.array([-4.0, -3.0]), end)
+        goal = ss.tile_at(net, end)
+        number = next(i for i in range(graph.count)
+                      if all((p == q).all() for p, q in zip(graph.pattern(i), goal.pattern, strict=True)))  # fmt: skip
+        assert way.certainty == "exact"
+        assert len(way.shortest) == networkx.shortest_path_length(graph.to_networkx(), 0, number)
+
+
+def test_wrong_arguments_are_refused():
+    net = mlp(3, 4, 2)
+    with pytest.raises(ss.InputError, match="not both"):
+        ss.space.explore(net, np.zeros(3), hops=1, radius=1.0)
+    with pytest.raises(ss.InputError, match="norm must be 2 or"):
+        ss.space.tiles_in_ball(net, np.zeros(3), 1.0, norm=1)
+    with pytest.raises(ss.InputError, match="radius must be a positive"):
+        ss.space.tiles_in_ball(net, np.zeros(3), -1.0)
+    with pytest.raises(ss.InputError, match="hops must be"):
+        ss.space.explore(net, np.zeros(3), hops=0)
