@@ -1,0 +1,1 @@
+"""Batch Normalization Decomposed."""

@@ -1,0 +1,1 @@
+"""What runs, judges and shows experiments, and measures nothing itself."""

@@ -1,0 +1,161 @@
+"""What a reader sees of an experiment: its claims in plain words, with numbers that are read off its record.
+
+The words stand in `cards.toml` of each document's folder, in the document's order. They are not code: a sentence that
+is put better makes no result stale. An experiment without a card is shown by the words of its record.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal, get_args
+
+from splinescope import InputError
+
+from .experiment import DOCUMENTS, Check
+from .registry import ROOT, document_of, find, ids
+
+Kind = Literal["paper", "question", "ours"]
+
+KINDS: dict[str, str] = {
+    "paper": "What the papers claim",
+    "question": "Answers to their open questions",
+    "ours": "Claims of our own",
+}
+"""Who says a claim: three kinds that are counted apart."""
+
+NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?%?")
+
+
+@dataclass(frozen=True)
+class Line:
+    """One claim of a card.
+
+    Attributes:
+        number: Of the claim in its experiment, from 1.
+        says: The claim in plain words.
+        found: What was measured, with places for numbers of the record (see `filled`).
+        kind: Who says it.
+    """
+
+    number: int
+    says: str
+    found: str
+    kind: Kind
+
+
+@dataclass(frozen=True)
+class Card:
+    """An experiment on a page.
+
+    Attributes:
+        id: Of the experiment.
+        lines: Its claims.
+        call: What measures the same on a network of one's own.
+        part: Heading of the part of the document that begins here, if one does.
+        figure: A picture in the documentation that stands in for the experiment's own.
+    """
+
+    id: str
+    lines: tuple[Line, ...]
+    call: str = ""
+    part: str = ""
+    figure: str = ""
+
+
+@cache
+def cards() -> dict[str, Card]:
+    """The cards of all documents by id, in the order of the documents."""
+    found: dict[str, Card] = {}
+    for document in DOCUMENTS:
+        file = ROOT / document / "cards.toml"
+        if file.is_file():
+            rows = tomllib.loads(file.read_text(encoding="utf-8"))
+            found |= {name: _card(name, row) for name, row in rows.items()}
+    return found
+
+
+def card_of(record: dict[str, Any]) -> Card:
+    """The card of a record's experiment; without one, the claims of the record in its own words."""
+    name = record["id"]
+    if name in cards():
+        return cards()[name]
+    kind: Kind = "ours" if document_of(name) == "own" else "paper"
+    lines = (Line(i, claim["text"], "", kind) for i, claim in enumerate(record["claims"], 1))
+    return Card(name, tuple(lines))
+
+
+def place_of(experiment_id: str) -> str:
+    """Where in its document an experiment stands; empty for one that is not there."""
+    return find(experiment_id).place if experiment_id in ids() else ""
+
+
+def filled(template: str, claim: dict[str, Any]) -> str:
+    """A sentence with the numbers of a claim in their places.
+
+    `{words+2}` is the second number behind the first occurrence of these words in `claim["measured"]`, `{+2}` its
+    second number, `{.3}` the value of the third check.
+
+    Example:
+        >>> filled("{batch+2} and {.1}", {"measured": "batch 7.2/13.7", "checks": [{"value": 0.12345}]})
+        '13.7 and 0.123'
+    """
+
+    def number(place: re.Match[str]) -> str:
+        words, sign, count = place[1].rpartition("+") if "+" in place[1] else place[1].rpartition(".")
+        if sign == ".":
+            return f"{claim['checks'][int(count) - 1]['value']:.3g}"
+        start = claim["measured"].find(words)
+        found = NUMBER.findall(claim["measured"][start + len(words) :]) if start >= 0 else []
+        if len(found) < int(count):
+            raise InputError(f"No number {place[0]} in what was measured: {claim['measured']!r}")
+        return str(found[int(count) - 1])
+
+    return re.sub(r"\{([^{}]+)\}", number, template)
+
+
+def reckoning(record: dict[str, Any], claim: dict[str, Any]) -> str:
+    """How large a sample would decide an inconclusive claim, if the effect is as measured; empty without an interval.
+
+    From the interval whose ends were compared: its half width h shrinks with the root of the sample n, so that it
+    leaves a threshold at distance d at n (h / d)^2.
+    """
+    checks = [Check(**check) for check in claim["checks"]]
+    if any(check.role == "needs" and not check.passed for check in checks):
+        return "The experiment cannot decide it at any sample size."
+    lower, upper = (
+        [c for c in checks if re.search(words, c.name)] for words in (r"(?i)\blower", r"(?i)\bupper|that interval")
+    )
+    if not lower or not upper or not all(math.isfinite(c.value) for c in (lower[0], upper[0])):
+        return ""
+    low, high = lower[0].value, upper[0].value
+    middle, half = (low + high) / 2, (high - low) / 2
+    far = [
+        distance
+        for check in (*lower, *upper)
+        if (distance := middle - check.line if check.sense == ">" else check.line - middle) > 0
+    ]
+    if not far or half <= 0:
+        return "The effect as measured lies between the thresholds: no sample size decides it."
+    times = max(1.0, (half / max(far)) ** 2)
+    if times > 1000:
+        return "The effect as measured is so near its threshold that no feasible sample decides it."
+    minutes = times * record["cpu_seconds"] / 60
+    spent = f"{minutes:.0f} CPU minutes" if minutes < 90 else f"{minutes / 60:.0f} CPU hours"
+    size = "slightly larger" if times < 1.15 else f"{times:.2g} times as large"
+    return f"If the effect is as measured, a sample {size} would decide (about {spent})."
+
+
+def _card(name: str, row: dict[str, Any]) -> Card:
+    known = {"claims", "call", "part", "figure", "kind"}
+    if unknown := row.keys() - known:
+        raise InputError(f"The card of {name} has {', '.join(sorted(unknown))}; known are {', '.join(sorted(known))}.")
+    lines = tuple(
+        Line(n, says, found, (kind or [row.get("kind", "paper")])[0]) for n, says, found, *kind in row["claims"]
+    )
+    if strange := {line.kind for line in lines} - set(get_args(Kind)):
+        raise InputError(f"The card of {name} has the kinds {strange}; known are {get_args(Kind)}.")
+    return Card(name, lines, row.get("call", ""), row.get("part", ""), row.get("figure", ""))

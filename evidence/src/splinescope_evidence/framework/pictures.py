@@ -1,0 +1,79 @@
+"""The figures of experiments for the pages: drawn from a full run in one style, small enough to ship.
+
+`python -m splinescope_evidence.framework.pictures RUN docs` draws those of the results in RUN that measured what
+`docs/evidence.json` says.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+from .cards import NUMBER
+from .pages import read_known, read_records
+from .registry import find, ids
+
+STYLE: dict[Any, Any] = {
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 10,
+    "axes.labelsize": 9,
+    "axes.prop_cycle": "cycler('color', ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9'])",
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "legend.fontsize": 8,
+    "legend.frameon": False,
+    "figure.titlesize": 11,
+}
+"""One look for all figures, with colours that colour-blind eyes tell apart."""
+
+WIDTH = 1000
+"""Pixels: a page is narrower."""
+
+
+def draw_figures(run: Path, docs: Path) -> list[Path]:
+    """Draw the figures of a run's results into `docs/findings/figures`; returns the files.
+
+    A result that measured something else than the record of the page is left out: a figure shows what its card says.
+    """
+    import matplotlib as mpl
+    from matplotlib import pyplot
+    from PIL import Image
+
+    measured = {r["id"]: [claim["measured"] for claim in r["claims"]] for r in read_known(docs / "evidence.json")}
+    folder = docs / "findings" / "figures"
+    folder.mkdir(parents=True, exist_ok=True)
+    drawn = []
+    for result in read_records(run):
+        told = [claim["measured"] for claim in result["claims"]]
+        if result["id"] not in ids() or not alike(measured.get(result["id"], []), told):
+            continue
+        with mpl.rc_context(STYLE):
+            figure = find(result["id"]).draw(result["numbers"])
+            pixels = io.BytesIO()
+            figure.savefig(pixels, dpi=WIDTH / figure.get_figwidth(), format="png", bbox_inches="tight")
+        pyplot.close(figure)
+        drawn.append(folder / f"{result['id']}.png")
+        # A palette of 128 colours: lines and text do not outgrow it, and a file is a third of the size.
+        Image.open(pixels).convert("RGB").quantize(128, dither=Image.Dither.NONE).save(drawn[-1], optimize=True)
+    return drawn
+
+
+def alike(first: list[str], second: list[str]) -> bool:
+    """Whether two runs measured the same, but for rounding errors, which differ between machines, and times."""
+    for a, b in zip(first, second, strict=False):
+        if NUMBER.sub("", a) != NUMBER.sub("", b):
+            return False
+        for one, other in zip(NUMBER.findall(a), NUMBER.findall(b), strict=True):
+            u, v = (float(number.rstrip("%").replace(",", "")) for number in (one, other))
+            if not math.isclose(u, v, rel_tol=0.05, abs_tol=1e-6):
+                return False
+    return len(first) == len(second) > 0
+
+
+if __name__ == "__main__":
+    files = draw_figures(Path(sys.argv[1]), Path(sys.argv[2]))
+    print(f"{len(files)} figures, {sum(file.stat().st_size for file in files) / 1e6:.1f} MB")

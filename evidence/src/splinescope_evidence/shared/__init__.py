@@ -1,0 +1,1 @@
+"""What several experiments measure with: data, networks, trainings, intervals, words, axes."""

@@ -1,0 +1,1 @@
+"""Open questions of the survey; docs/open_questions tells of the answers."""

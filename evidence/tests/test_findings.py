@@ -1,0 +1,120 @@
+"""The pages of findings: written from the records, short, with a picture and a call for every experiment."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import splinescope as ss
+from splinescope_evidence import ids
+from splinescope_evidence.framework.cards import Card, Line, card_of, cards, filled, reckoning
+from splinescope_evidence.framework.findings import counted, findings, in_reading_order
+from splinescope_evidence.framework.pages import read_known
+from splinescope_evidence.framework.pictures import alike
+
+DOCS = Path(__file__).parents[2] / "docs"
+RECORDS = read_known(DOCS / "evidence.json")
+AGAIN = read_known(DOCS / "evidence-again.json")
+FIGURES = DOCS / "findings" / "figures"
+PAGES = [DOCS / "evidence.md", *sorted((DOCS / "findings").glob("*.md"))]
+
+
+def test_the_pages_are_what_the_records_give() -> None:
+    texts = findings(RECORDS, AGAIN, (file.stem for file in FIGURES.glob("*.png")))
+    for name, text in texts.items():
+        assert (DOCS / name).read_text(encoding="utf-8") == text, f"{name} is older than the records: make evidence"
+    made = {DOCS / name for name in texts}
+    drawn = {*FIGURES.glob("*.svg"), DOCS / "findings" / "overview.svg"}
+    there = {*PAGES, *drawn, *(DOCS / "findings").rglob("*.csv"), *(DOCS / "open_questions").glob("*.md")}
+    assert there == made  # nothing of an experiment that is gone
+
+
+def test_every_experiment_has_a_card_and_every_claim_of_it_a_line() -> None:
+    assert set(cards()) == set(ids())
+    for record in RECORDS:
+        numbers = [line.number for line in card_of(record).lines]
+        assert numbers == list(range(1, len(record["claims"]) + 1)), record["id"]
+
+
+def test_the_findings_are_short() -> None:
+    words = {page.name: len(page.read_text(encoding="utf-8").split()) for page in PAGES}
+    assert sum(words.values()) - words["evidence.md"] - words["corrections.md"] < 9000
+    assert words["evidence.md"] < 1500
+    assert words["corrections.md"] < 1000
+    questions = sum(len(page.read_text(encoding="utf-8").split()) for page in (DOCS / "open_questions").glob("*.md"))
+    assert sum(words.values()) + questions < 16_000
+
+
+@pytest.mark.parametrize("name", cards())
+def test_a_card_is_plain(name: str) -> None:
+    """Sentences of 25 words at most, in the field's words; calls that are there."""
+    card = cards()[name]
+    for line in card.lines:
+        for text in (line.says, re.sub(r"\{[^}]+\}", "1", line.found)):
+            for sentence in re.split(r"(?<=[.:;]) ", text):
+                assert len(sentence.split()) <= 25, sentence
+            assert not re.search(r"(?i)\bsure(ly)?\b|not judged|can be told", text), text
+    assert card.call
+    found: Any = ss
+    for part in re.match(r"ss\.([\w.]+)", card.call)[1].split("."):  # type: ignore[index]
+        found = getattr(found, part)
+
+
+def test_every_picture_is_there_and_all_are_small() -> None:
+    pictures = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", "".join(page.read_text(encoding="utf-8") for page in PAGES))
+    assert len(pictures) == len(RECORDS)
+    files = {(DOCS / "findings" / picture).resolve() for picture in pictures}
+    assert all(file.is_file() for file in files)
+    assert sum(file.stat().st_size for file in FIGURES.iterdir()) < 6e6
+
+
+def test_claims_are_counted_by_kind() -> None:
+    counts = counted(RECORDS)
+    assert list(counts) == ["paper", "question", "ours"]
+    assert sum(sum(found.values()) for found in counts.values()) == sum(len(r["claims"]) for r in RECORDS)
+
+
+def test_a_record_without_a_card_is_shown_in_its_own_words() -> None:
+    record = {"id": "own-sums", "document": "own", "claims": [{"text": "Sums are even.", "verdict": "holds"}]}
+    assert card_of(record) == Card("own-sums", (Line(1, "Sums are even.", "", "ours"),))
+    assert in_reading_order([record])
+
+
+def test_numbers_are_read_off_the_record() -> None:
+    claim = {"measured": "zero bias 4.0/3.9, batch 7.2/-13.7e-2 (1,000 to 12%)", "checks": [{"value": 2 / 3}]}
+    assert filled("{batch+2}, {+1}, {batch+3}, {batch+4}, {.1}", claim) == "-13.7e-2, 4.0, 1,000, 12%, 0.667"
+    for missing in ("{random+1}", "{batch+9}"):
+        with pytest.raises(ss.InputError, match="No number"):
+            filled(missing, claim)
+
+
+def test_a_sample_is_reckoned_from_the_interval() -> None:
+    def asked(low: float, high: float, fails: float = 0.0) -> str:
+        checks = [
+            {"name": "lower end", "value": low, "sense": ">", "line": 0.0, "reason": "r", "role": "holds"},
+            {"name": "upper end", "value": high, "sense": "<", "line": fails, "reason": "r", "role": "fails"},
+        ]
+        return reckoning({"cpu_seconds": 60.0}, {"checks": checks})
+
+    assert "4 times as large" in asked(-1.0, 3.0)  # middle 1, half width 2
+    assert "about 4 CPU minutes" in asked(-1.0, 3.0)
+    assert "4 times as large" in asked(-3.0, 1.0)  # towards a refutation
+    assert "no feasible sample" in asked(-1.0, 1.001)
+    assert "between the thresholds" in asked(-1.0, -0.5, fails=-2.0)
+    needs = {"name": "n", "value": 0.0, "sense": ">", "line": 1.0, "reason": "r", "role": "needs"}
+    assert "cannot decide" in reckoning({"cpu_seconds": 1.0}, {"checks": [needs]})
+
+
+def test_runs_are_alike_but_for_rounding() -> None:
+    assert alike(["error 1.2e-15, 100 nets"], ["error 3e-16, 101 nets"])
+    assert not alike(["error 0.12"], ["error 0.2"])
+    assert not alike(["error 0.12"], ["gap 0.12"])
+    assert not alike([], [])
+
+
+def test_the_records_are_of_full_size() -> None:
+    assert {r["size"] for r in json.loads((DOCS / "evidence.json").read_text(encoding="utf-8"))} == {"full"}
