@@ -88,11 +88,90 @@ def test_hover_and_click_tell_the_map_and_the_units_of_the_walls(studio, shelf):
         expect(page.locator("#details")).to_have_text("")
 
 
+def test_a_click_is_answered_for_the_picture_that_is_drawn(studio, shelf):
+    """Also when the server has made another one since, of another network."""
+    tiling = ss.tessellate(ss.load(shelf / "first.onnx"), ss.Slice.axes([0.0, 0.0], (0, 1), -2, 2))
+    tile = int(np.argmax(tiling.inradii()))
+    with studio(AXES + "first.onnx") as page:
+        tiled(page)
+        cut = "{kind: 'axes', axes: [0, 1], low: -2, high: 2}"
+        page.evaluate(f"studio.channel.ask('tile', {{name: 'second.onnx', pane: 'a', slice: {cut}}})")
+        page.mouse.click(*on_screen(page, tiling.centroids()[tile]))
+        page.wait_for_selector("#details table")
+        cells = page.locator("#details tr").nth(1).locator("td").all_inner_texts()
+        assert float(cells[1]) == pytest.approx(tiling.slopes([tile])[0][0, 0], rel=1e-3)
+        expect(page.locator("#details h2")).to_have_text(f"Tile {tile}")
+
+
+def test_a_picture_of_another_network_is_covered(studio):
+    with studio(AXES + "first.onnx") as page:
+        tiled(page)
+        page.mouse.move(*on_screen(page, [0.5, 0.5]))
+        expect(page.locator("#lens-tile dd").first).not_to_have_text("none")
+        page.select_option("#slice-kind", "random")
+        page.fill("#half", "60")
+        page.click("#entries button:has-text('large.onnx')")
+        expect(page.locator("#cover-a")).to_have_text("Tiling large.onnx…")
+        expect(page.locator("#lens-tile dd").first).to_have_text("none")
+        page.mouse.move(*on_screen(page, [0.4, 0.5]))
+        page.click("#cancel")
+        expect(page.locator("#cover-a")).to_have_text("large.onnx is not tiled on this slice.")
+        expect(page.locator("#lens-tile dd").first).to_have_text("none")  # the pointer is over the cover
+        page.click("#entries button:has-text('broken.onnx')")
+        expect(page.locator("#cover-a")).to_have_text("broken.onnx could not be opened.")
+        page.select_option("#slice-kind", "axes")
+        page.click("#entries button:has-text('first.onnx')")
+        tiled(page, 2)
+        expect(page.locator("#cover-a")).to_be_hidden()
+        page.click("#entries button:has-text('broken.onnx')")  # nothing was chosen instead: the picture is still right
+        expect(page.locator("#message")).to_contain_text("broken.onnx")
+        expect(page.locator("#cover-a")).to_be_hidden()
+
+
+def test_a_network_that_cannot_be_shown_beside_leaves_no_old_picture(studio):
+    with studio("#view=microscope&kind=through&file=first.onnx&beside=second.onnx") as page:
+        tiled(page, 2)
+        expect(page.locator("#cover-b")).to_be_hidden()
+        page.select_option("#beside", "solid.onnx")  # for whose three inputs there are no examples
+        expect(page.locator("#cover-b")).to_have_text("solid.onnx is not tiled on this slice.")
+        expect(page.locator("#cover-a")).to_be_hidden()
+
+
+def test_a_network_of_images_opens_on_examples(studio):
+    with studio(AXES + "first.onnx") as page:
+        tiled(page)
+        page.click("#entries button:has-text('example: digits')")
+        tiled(page, 2)
+        assert page.evaluate("studio.pages.microscope.slice.kind") == "through"
+        in_address(page, "kind=through")
+
+
+def test_rows_are_named_and_one_that_is_not_there_is_refused(studio, shelf):
+    with studio("#view=microscope&kind=through&file=first.onnx") as page:
+        tiled(page)
+        expect(page.locator("#chosen")).to_have_text("12 rows of points.npy")
+        first = [int(row) for row in page.input_value("#rows").split(",")]
+        labels = np.load(shelf / "points.labels.npy")
+        assert len(set(labels[first].tolist())) == 2  # one of each class there is
+        page.fill("#rows", "3, 5, 11")
+        page.click("#run")
+        tiled(page, 2)
+        in_address(page, "rows=3,5,11")
+        page.fill("#rows", "0, 1, 99")
+        page.click("#run")
+        expect(page.locator("#message")).to_contain_text("row must be a whole number")
+        expect(page.locator("#cover-a")).to_be_visible()
+
+
 def test_two_networks_are_looked_at_through_linked_views(studio, shelf):
     with studio(AXES + "first.onnx&beside=second.onnx") as page:
         tiled(page, 2)
         other = ss.tessellate(ss.load(shelf / "second.onnx"), ss.Slice.axes([0.0, 0.0], (0, 1), -2, 2))
         assert page.evaluate(STATE, "b")["count"] == other.count
+        first = ss.tessellate(ss.load(shelf / "first.onnx"), other.view)
+        low, high = np.transpose([tiling.quantity("slope").limits for tiling in (first, other)])
+        scales = "['a', 'b'].map(name => studio.pages.microscope.panes[name].view.quantity).map(q => [q.low, q.high])"
+        becomes(page, scales, [pytest.approx([low.min(), high.max()])] * 2)  # one legend stands for both
         page.locator("#pane-a canvas").last.focus()
         before = page.evaluate(STATE, "a")
         page.keyboard.press("+")
@@ -205,7 +284,7 @@ def test_the_button_cancels_and_leaves_the_picture(studio):
 
 
 def test_bad_files_give_a_message_and_names_are_text(studio, shelf, tmp_path):
-    with studio("#view=microscope&file=broken.onnx") as page:
+    with studio("#view=microscope&file=broken.onnx", expect=("400 (Bad Request)",)) as page:
         expect(page.locator("#message")).to_contain_text("broken.onnx")
         page.click("#entries button:has-text('onerror')")  # the name of a file, shown as it is
         tiled(page)
@@ -214,7 +293,8 @@ def test_bad_files_give_a_message_and_names_are_text(studio, shelf, tmp_path):
         junk = tmp_path / "junk.nnet"
         junk.write_text("no numbers here\n")
         page.set_input_files("#file", junk)
-        expect(page.locator("#message")).to_be_visible()
+        expect(page.locator("#message")).to_contain_text("upload/junk.nnet")
+        expect(page.locator("#entries button:has-text('junk')")).to_have_count(0)  # what cannot be read is not kept
         good = tmp_path / "mine.onnx"
         good.write_bytes((shelf / "second.onnx").read_bytes())
         page.set_input_files("#file", good)
@@ -283,7 +363,7 @@ def test_a_long_run_shows_progress_and_can_be_cancelled(server):
         assert message == {"id": 1, "error": "cancelled", "cancelled": True}
 
 
-def test_nothing_outside_the_folder_is_opened(server):
+def test_nothing_outside_the_folder_is_opened(server, shelf):
     with server.line() as line:
         entries = server.ask(line, id=1, do="entries")["answer"]["entries"]
         names = [entry["name"] for entry in entries]
@@ -295,10 +375,11 @@ def test_nothing_outside_the_folder_is_opened(server):
         ):
             answer = server.ask(line, id=number, do="open", name=name)
             assert "error" in answer, name
+    content = (shelf / "first.onnx").read_bytes()
     for name, status in (("../evil.onnx", 200), ("evil.py", 400), (".onnx", 400), ("a.pkl", 400), ("", 400)):
         headers = {"Authorization": f"Bearer {server.token}"}
         answer = httpx.post(
-            f"{server.origin}/upload", params={"name": name}, content=b"x", headers=headers, timeout=PATIENCE
+            f"{server.origin}/upload", params={"name": name}, content=content, headers=headers, timeout=PATIENCE
         )
         assert answer.status_code == status, name
         assert status != 200 or answer.text == "upload/evil.onnx"  # a name is only a name

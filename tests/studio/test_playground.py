@@ -122,6 +122,19 @@ def test_hover_colours_layers_and_keys_show_the_tile(studio):
         assert page.evaluate(f"[{VIEW}.layers, {VIEW}.colored]") == [1, "folds"]
 
 
+def test_folds_to_layer_follows_when_layers_change(studio):
+    layers = "(({max, value}) => [max, value])(document.getElementById('look-layers'))"
+    with studio("#width=4&depth=2&color=folds") as page:
+        ready(page)
+        becomes(page, layers, ["2", "2"])
+        page.locator("#switch-depth").fill("4")
+        becomes(page, layers, ["4", "4"])  # all of them, as before
+        page.locator("#look-layers").fill("2")
+        page.locator("#switch-depth").fill("3")
+        becomes(page, layers, ["3", "2"])
+        becomes(page, f"{VIEW}.layers", 2)
+
+
 def test_own_points_are_set_by_hand_and_kept_in_the_address(studio):
     with studio("#data=own&points=-1,-1,0;1,1,1&width=4&depth=1") as page:
         ready(page)

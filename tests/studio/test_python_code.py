@@ -56,7 +56,7 @@ def test_the_code_makes_the_tiles_that_are_shown(lens, shelf, tmp_path, monkeypa
     code = lens.code(kept, Job(), {**message, "moment": moment, "color": "slope"})["code"]
     names = {}
     exec(compile(code.replace('"microscope.png"', repr(str(tmp_path / "code.png"))), "microscope", "exec"), names)
-    assert np.array_equal(names["tiling"].vertices, kept["a"].vertices)
+    assert np.array_equal(names["tiling"].vertices, kept["a"][-1][1].vertices)
     assert (tmp_path / "code.png").stat().st_size > 5_000
 
 
@@ -80,6 +80,6 @@ def test_data_that_cannot_be_read_is_told_and_kept_from_nothing(lens, shelf, tmp
     found = library.examples(library.specimen("NET.ONNX").input_shape)
     assert found.file == "b.npy"
     assert len(found.unread) == 1
-    assert found.unread[0].startswith("a.csv could not be read")
+    assert found.unread[0].startswith("a.csv is not a readable .csv file")
     np.save(tmp_path / "uploads" / "c.npy", np.zeros((3, 2)))  # what a page sends comes before what lay there
     assert library.examples((2,)).file == "upload/c.npy"

@@ -53,3 +53,13 @@ def test_a_server_that_ends_leaves_nothing(above):
     scratch.close()
     assert list(above.iterdir()) == []
     scratch.close()  # twice is no error
+
+
+def test_where_there_are_no_locks_nothing_is_renamed(above, monkeypatch):
+    """Windows renames no folder in which a file is open."""
+    monkeypatch.setattr("splinescope.studio.scratch.fcntl", None)
+    monkeypatch.setattr("pathlib.Path.rename", None)
+    scratch = Scratch()
+    assert [each.name for each in scratch.folder.iterdir()] == ["uploads"]
+    scratch.close()
+    assert list(above.iterdir()) == []

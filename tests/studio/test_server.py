@@ -1,21 +1,30 @@
 """The server refuses strangers, survives what is thrown at it, and ends when told."""
 
+import asyncio
 import concurrent.futures
 import contextlib
 import http.client
 import json
 import os
 import random
+import re
+import resource
 import socket
+import threading
 import time
 from contextlib import closing
 from pathlib import Path
+from urllib.parse import urlparse
+from urllib.request import url2pathname
 
 import httpx
 import pytest
+import uvicorn
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
+import splinescope.studio.server as server_module
+from splinescope.studio import connection
 from tests.browser import PATIENCE, expect, opened
 from tests.studio.conftest import DRAWN, Server
 
@@ -198,6 +207,104 @@ def test_requests_that_break_off_or_are_malformed_leave_nothing_and_say_nothing(
         assert running.rest == "Ctrl-C ends it.\n"  # which it says when it starts
     finally:
         running.close()
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="limits of another process are set by Linux only")
+def test_attacks_that_use_up_descriptors_names_or_the_disk_leave_it_serving_and_silent(shelf):
+    running = Server(shelf)
+    address, process = ("127.0.0.1", running.port), running.process.pid
+
+    def sent(name, content):
+        asked = {"params": {"name": name}, "headers": {"Authorization": f"Bearer {running.token}"}}
+        return httpx.post(f"{running.origin}/upload", content=content, timeout=PATIENCE, **asked)
+
+    try:
+        with running.line() as line, contextlib.ExitStack() as idle:
+            running.ask(line, id=1, do="open", name="first.onnx")  # torch is loaded, whatever files that takes
+            resource.prlimit(process, resource.RLIMIT_NOFILE, (256, 256))
+            for _ in range(400):
+                idle.enter_context(socket.create_connection(address, timeout=PATIENCE)).sendall(b"GET /")
+            assert get(running, f"/?token={running.token}").status_code == 200
+            assert "answer" in running.ask(line, id=2, do="limits")
+            too_long = sent("é" * 120 + ".onnx", b"x")
+            assert (too_long.status_code, "bytes" in too_long.text) == (400, True)
+            resource.prlimit(process, resource.RLIMIT_FSIZE, (4096, -1))
+            full = sent("large.onnx", bytes(100_000))
+            assert (full.status_code, full.text) == (507, "The file could not be kept: File too large.")
+            resource.prlimit(process, resource.RLIMIT_FSIZE, (-1, -1))
+            line.send(b"\xff\xfe", text=True)
+            assert "JSON" in json.loads(line.recv(PATIENCE))["error"]
+            assert "answer" in running.ask(line, id=3, do="limits")
+            with socket.create_connection(address, timeout=PATIENCE) as half:  # still coming at Ctrl-C
+                half.sendall(f"POST /upload?name=a.onnx&token={running.token} HTTP/1.1\r\n".encode())
+                half.sendall(f"Host: 127.0.0.1:{running.port}\r\nContent-Length: 99\r\n\r\nhalf".encode())
+                assert running.interrupt() == 0
+        assert running.rest == "Ctrl-C ends it.\n"
+    finally:
+        running.close()
+
+
+@pytest.fixture
+def small_server(monkeypatch):
+    """A server of the studio's connections, whose time for headers is short; gives its port."""
+    monkeypatch.setattr(connection, "HEADERS_WITHIN", 0.2)
+
+    async def app(scope, receive, send):
+        if scope["path"] == "/slow":
+            await asyncio.sleep(3 * connection.HEADERS_WITHIN)
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        await send({"type": "http.response.body", "body": b"ok"})
+
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen()  # who connects before the server's thread has started waits
+    config = uvicorn.Config(app, http=connection.Connection, lifespan="off", log_level="error", timeout_keep_alive=9999)
+    serving = uvicorn.Server(config)
+    thread = threading.Thread(target=serving.run, kwargs={"sockets": [listener]})
+    thread.start()
+    yield listener.getsockname()[1]
+    serving.should_exit = True
+    thread.join()
+
+
+@pytest.mark.parametrize("before", [b"", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"], ids=["first", "kept alive"])
+def test_a_request_whose_headers_do_not_end_is_hung_up(small_server, before):
+    with socket.create_connection(("127.0.0.1", small_server), timeout=PATIENCE) as line:
+        line.sendall(before)
+        if before:
+            assert line.recv(4096).startswith(b"HTTP/1.1 200")
+        line.settimeout(0.02)
+        end, told = time.monotonic() + PATIENCE, None
+        with contextlib.suppress(ConnectionError):  # hung up by now
+            line.sendall(b"GET /slow HTTP/1.1\r\nX: ")
+            while told != b"" and time.monotonic() < end:
+                with contextlib.suppress(TimeoutError):
+                    told = line.recv(4096)
+                line.sendall(b"x")  # a byte now and then
+        assert time.monotonic() < end
+
+
+def test_an_answer_may_take_longer_than_headers(small_server):
+    assert httpx.get(f"http://127.0.0.1:{small_server}/slow", timeout=PATIENCE).text == "ok"
+
+
+def test_the_browser_is_opened_by_a_file_so_that_no_command_line_holds_the_token(monkeypatch):
+    opened_at, told = [], []
+
+    def open_browser(address):
+        page = Path(url2pathname(urlparse(address).path))
+        opened_at.append((address, page, page.read_text(), page.stat().st_mode & 0o777))
+        raise KeyboardInterrupt  # Ctrl-C: all that is left to do is to end
+
+    monkeypatch.setattr(server_module.webbrowser, "open", open_browser)
+    monkeypatch.setattr(server_module, "_warm_up", lambda: None)
+    server_module.serve(at="view=microscope", announce=told.append)
+    [(address, page, text, mode)] = opened_at
+    token = re.search(r"token=([\w-]+)", told[0])[1]
+    assert token not in address
+    assert f'content="0; url={told[0]}"' in text
+    assert mode == 0o600
+    assert not page.exists()
 
 
 def test_ctrl_c_ends_it_and_leaves_no_process():

@@ -31,8 +31,8 @@ def test_files_hold_the_tiling_that_is_shown(studio, browser, tmp_path):
         assert len(table) == tiling.count
         assert table["slope"] == pytest.approx(tiling.slope_norms(), rel=1e-5)
         drawing = taken(page, "SVG", tmp_path).read_text()
-        assert drawing.count("<polygon") == tiling.count
-        assert drawing.count("<circle") == Recipe().count  # the data, as on the page
+        assert drawing.partition('class="tiles">')[2].partition("</g>")[0].count("<polygon") == tiling.count
+        assert drawing.count('class="point"') == Recipe().count  # the data, as on the page
         assert taken(page, "PNG", tmp_path).read_bytes().startswith(b"\x89PNG")
         html = taken(page, "HTML", tmp_path)
         page.click("text=Python…")
@@ -40,6 +40,7 @@ def test_files_hold_the_tiling_that_is_shown(studio, browser, tmp_path):
     with opened(browser, html) as alone:
         alone.wait_for_selector("body[data-ready]")
         assert alone.evaluate("view.count") == tiling.count
+        assert alone.title() == "2 x 6 relu on moons, step 0"
     names = {}
     exec(compile(code.replace('"playground.png"', repr(str(tmp_path / "code.png"))), "playground", "exec"), names)
     assert np.array_equal(names["tiling"].vertices, tiling.vertices)

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from .._errors import InputError, SplinescopeError
 from ..plot.frame import pack
+from ..support.errors import InputError, SplinescopeError
 from .playground import Playground
-from .workers import Cancelled, Job
+from .workers import Cancelled, Job, fault
 
 if TYPE_CHECKING:
     from .server import Studio
@@ -43,7 +43,7 @@ async def channel(websocket: WebSocket) -> None:
             message = await websocket.receive()
             if message["type"] == "websocket.disconnect":
                 break
-            page.take(message.get("text"))
+            page.take(message["bytes"])
     except WebSocketDisconnect:
         pass  # the page has left: what follows cleans up
     finally:
@@ -88,11 +88,11 @@ class Channel:
         with contextlib.suppress(RuntimeError):  # the loop has ended: nobody is there to read
             self._loop.call_soon_threadsafe(self._outbox.put_nowait, out)
 
-    def take(self, text: str | None) -> None:
+    def take(self, text: bytes) -> None:
         """Act on one message; whatever is wrong with it is answered, never raised."""
         number: Any = None
         try:
-            message = json.loads(text or "")
+            message = json.loads(text)
             if not isinstance(message, dict):
                 raise InputError("a request must be an object.")
             number = message.get("id")
@@ -138,7 +138,7 @@ class Channel:
             except SplinescopeError as error:
                 self.post({"id": number, "error": str(error)})
             except Exception as error:  # a fault of ours must not take the server down, nor be hidden
-                self.post({"id": number, "error": f"{type(error).__name__}: {error}"})
+                self.post({"id": number, "error": fault(error)})
             finally:
                 self._jobs.pop(number, None)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -12,21 +14,26 @@ import numpy as np
 import torch
 from torch import nn
 
-from .._errors import InputError, SplinescopeError
-from ..complexity import Timeline, load_timeline
+from ..complexity import load_timeline
+from ..complexity.timeline import Timeline
 from ..data import digits, fashion_mnist
 from ..network import SplineNetwork, load, trace
-from ..network.nnet_file import nnet_ranges
+from ..network.files.nnet import nnet_ranges
+from ..support.errors import InputError, SplinescopeError
 from ..tiling import Tiling, load_tiling
-from ..train import step_of
+from ..train.journal import step_of
 from .workers import TORCH
 
 KINDS = {".onnx": "network", ".nnet": "network", ".tiling": "tiling", ".timeline": "timeline",
          ".safetensors": "weights", ".npy": "data", ".csv": "data"}  # fmt: skip
 LABELS = ".labels.npy"
+UPLOAD = "upload/"
+LONGEST_NAME = 200
+"""Bytes of an upload's name: file systems take 255."""
 EXAMPLE = "example: digits"
 MOST_ENTRIES = 500
 MOST_EXAMPLES = 60
+"""Shown to choose from, and measured through training; any row can be named."""
 _OPEN = 8
 
 
@@ -83,6 +90,15 @@ class Examples:
     file: str | None = None
     unread: list[str] = field(default_factory=list)
 
+    @property
+    def start(self) -> list[int]:
+        """Three rows to begin with: of different classes, as far as there are three."""
+        if self.labels is None:
+            return list(range(min(3, len(self.data))))
+        first = np.sort(np.unique(self.labels, return_index=True)[1])
+        others = np.setdiff1d(np.arange(min(6, len(self.labels))), first)
+        return [*first.tolist(), *others.tolist()][:3]
+
 
 class Library:
     """Names of entries, and what they open to.
@@ -102,17 +118,21 @@ class Library:
 
     def entries(self) -> list[dict[str, str]]:
         """Name and kind of everything that can be opened."""
-        found: list[dict[str, str]] = []
+        found = [{"name": name, "kind": self._kind(path)} for name, path in self._paths().items()]
+        return [*found, {"name": EXAMPLE, "kind": "network"}]
+
+    def _paths(self) -> dict[str, Path]:
+        """The file or folder of every entry but the example, by name."""
+        found: dict[str, Path] = {}
         if self._given is not None and self._given.is_file():
-            found.append({"name": self._given.name, "kind": self._kind(self._given)})
+            found[self._given.name] = self._given
         elif self._given is not None:
             for path in sorted([self._given, *self._given.glob("*"), *self._given.glob("*/*")])[:MOST_ENTRIES]:
-                kind = self._kind(path)
-                if kind and path.resolve().is_relative_to(self._given):
-                    found.append({"name": path.relative_to(self._given).as_posix(), "kind": kind})
-        for path in sorted(self._uploads.iterdir()):
-            found.append({"name": f"upload/{path.name}", "kind": self._kind(path)})
-        return [*found, {"name": EXAMPLE, "kind": "network"}]
+                if self._kind(path) and path.resolve().is_relative_to(self._given):
+                    name = path.relative_to(self._given).as_posix()
+                    taken = name == EXAMPLE or name.startswith(UPLOAD)
+                    found[f"./{name}" if taken else name] = path
+        return found | {f"{UPLOAD}{path.name}": path for path in sorted(self._uploads.iterdir())}
 
     def _kind(self, path: Path) -> str:
         """What a path is to the studio; "" for nothing."""
@@ -123,20 +143,38 @@ class Library:
 
     def path(self, name: Any) -> Path:
         """The file of an entry; a name that is no entry is refused, whatever it points to."""
-        if not isinstance(name, str) or name not in {entry["name"] for entry in self.entries()} - {EXAMPLE}:
+        found = self._paths().get(name) if isinstance(name, str) else None
+        if found is None:
             raise InputError(f"there is no {str(name)[:80]!r} here.")
-        if name.startswith("upload/"):
-            return self._uploads / name.removeprefix("upload/")
-        assert self._given is not None
-        return self._given if self._given.is_file() else self._given / name
+        return found
 
-    def upload(self, name: str) -> Path:
-        """Where to put what a page sends under a name; refused unless its ending is one that is read."""
-        plain = Path(name.replace("\\", "/")).name
-        known = Path(plain).suffix.lower() in KINDS
-        if not known or plain.startswith(".") or len(plain) > 100 or not plain.isprintable():
+    def upload_name(self, name: str) -> str:
+        """The plain name of a file that a page is about to send; refused unless it is a kind that is read here."""
+        plain = PurePosixPath(name.replace("\\", "/")).name
+        kind = KINDS.get(PurePosixPath(plain).suffix.lower())
+        if kind is None or plain.startswith(".") or not plain.isprintable():
             raise InputError(f"files ending in {', '.join(KINDS)} are read, got {name[:80]!r}.")
-        return self._uploads / plain
+        if len(plain.encode()) > LONGEST_NAME:
+            raise InputError(
+                f"a file's name may have {LONGEST_NAME} bytes, got {len(plain.encode())}: {plain[:40]!r}..."
+            )
+        if kind == "weights" and not self.factory:
+            raise InputError("weights need the network that they belong to: start the studio with --factory.")
+        return plain
+
+    def add(self, file: Path) -> str:
+        """Move a file that a page sent among the entries, once it was read; gives its entry's name."""
+        from ..cli.inputs import read_array
+
+        name, kind = f"{UPLOAD}{file.name}", self._kind(file)
+        with _named(file, name):
+            if kind == "data":
+                read_array(str(file))
+            else:
+                self._read_file(name, file, kind)
+        file.replace(self._uploads / file.name)
+        self.forget(name)
+        return name
 
     def forget(self, name: str) -> None:
         """A file has changed: open it anew next time."""
@@ -163,10 +201,8 @@ class Library:
             with TORCH:
                 return Specimen(EXAMPLE, network=digit_network())
         path = self.path(name)
-        try:
+        with _named(path, name):
             return self._read_file(name, path, self._kind(path))
-        except SplinescopeError as error:  # by the name that the page knows
-            raise type(error)(str(error).replace(str(path), name)) from error
 
     def _read_file(self, name: str, path: Path, kind: str) -> Specimen:
         if kind == "tiling":
@@ -203,11 +239,11 @@ class Library:
         size = int(np.prod(shape))
         files = [entry["name"] for entry in self.entries() if entry["kind"] == "data"]
         unread: list[str] = []
-        sent = [name for name in files if name.startswith("upload/")]
+        sent = [name for name in files if name.startswith(UPLOAD)]
         sent.sort(key=lambda name: -self.path(name).stat().st_mtime)
         for file in [*sent, *(name for name in files if name not in sent)]:  # what was sent last was meant
             try:
-                array = read_array(str(self.path(file)))[:MOST_EXAMPLES]
+                array = read_array(str(self.path(file)))
                 if array.ndim < 2 or array[0].size != size:
                     continue
                 beside = str(PurePosixPath(file).with_suffix(LABELS))
@@ -215,7 +251,7 @@ class Library:
             except SplinescopeError as error:  # a table of words beside a network must not keep it from being seen
                 unread.append(str(error).replace(str(self.path(file)), file))
                 continue
-            names = [f"row {i}" for i in range(len(array))]
+            names = [f"row {i}" if known is None else f"row {i}: class {known[i]}" for i in range(len(array))]
             return Examples(array.reshape(-1, *shape), names, _reads(self.path(file), file), known, file, unread)
         if size == 64:
             (images, labels), made_by = digits(), "ss.data.digits()[0].double().numpy()"
@@ -223,9 +259,17 @@ class Library:
             (images, labels), made_by = fashion_mnist("test"), 'ss.data.fashion_mnist("test")[0].double().numpy()'
         else:
             return Examples(np.zeros((0, *shape)), [], "", unread=unread)
-        chosen = images[:MOST_EXAMPLES].double().numpy().reshape(-1, *shape)
-        classes = labels[:MOST_EXAMPLES].long().numpy()
+        chosen, classes = images.double().numpy().reshape(-1, *shape), labels.long().numpy()
         return Examples(chosen, [str(label) for label in classes.tolist()], made_by, classes, unread=unread)
+
+
+@contextmanager
+def _named(path: Path, name: str) -> Iterator[None]:
+    """What is wrong with a file is told by the name that the page knows."""
+    try:
+        yield
+    except SplinescopeError as error:
+        raise type(error)(str(error).replace(str(path), name)) from error
 
 
 def shown_path(path: Path) -> str:
@@ -238,7 +282,7 @@ def _reads(path: Path, name: str) -> str:
     """Python that reads a file of examples."""
     from ..cli.inputs import has_header
 
-    file = path.name if name.startswith("upload/") else shown_path(path)
+    file = path.name if name.startswith(UPLOAD) else shown_path(path)
     if path.suffix.lower() == ".npy":
         return f"np.load({file!r})"
     with path.open(encoding="utf-8") as lines:

@@ -6,27 +6,30 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import check_choice
-from .._errors import InputError, LimitReached
-from ..complexity import Timeline, timeline
-from ..network import site_names, units_of_cuts
+from ..complexity import timeline
+from ..complexity.timeline import Timeline
+from ..network.program import site_names, units_of_cuts
 from ..plot.frame import tiling_frame
 from ..plot.space_frame import space_frame
+from ..support.checks import as_float64_array, check_choice
+from ..support.errors import InputError, LimitReached
 from ..tiling import Slice, Tiling, tessellate
-from ..tiling.quantities import available
-from .library import Library, Specimen
+from ..tiling.measures.quantities import available
+from .library import MOST_EXAMPLES, Library, Specimen
 from .python_code import microscope_code
 from .slices import read_slice, windowed
-from .take_home import take
+from .take_home import tiling_file
 from .workers import TORCH, Job
 
 MOST_TILES = 1_000_000
 _LARGEST_IMAGE = 3 * 64 * 64
 _MOST_SHOWN = 12
+_KEPT = 2
+"""Pictures of a pane whose tilings are kept: that on the page, and one that may be on its way."""
 
 
 class Microscope:
-    """The verbs over one library; tilings are kept per page and pane."""
+    """The verbs over one library. A picture is known by its pane and by the `id` of the request that made it."""
 
     def __init__(self, library: Library) -> None:
         self.library = library
@@ -58,14 +61,15 @@ class Microscope:
         """Thumbnails to choose from, as grey or colour bytes where examples are images."""
         shape = self.library.specimen(message.get("name")).input_shape
         found = self.library.examples(shape)
-        data = found.data
+        data = found.data[:MOST_EXAMPLES]
         image = image_shape(shape)
         pixels, brightness = np.zeros(0, np.uint8), None
         if len(data) and image is not None:
             low, high = brightness = [float(data.min()), float(data.max())]
             pixels = ((data - low) / (high - low or 1.0) * 255).astype(np.uint8)
-        frame = {"names": found.names, "image": image, "pixels": pixels.ravel()}
-        return {"frame": {**frame, "range": brightness, "from": found.file, "unread": found.unread}}
+        shown = {"names": found.names[:MOST_EXAMPLES], "image": image, "pixels": pixels.ravel(), "range": brightness}
+        rows = {"count": len(found.data), "start": found.start, "from": found.file, "unread": found.unread}
+        return {"frame": {**shown, **rows}}
 
     def tile(self, kept: dict[str, Any], job: Job, message: dict[str, Any]) -> dict[str, Any]:
         """Tile a slice, or a window of it; progress goes to the page, which may cancel."""
@@ -94,8 +98,7 @@ class Microscope:
         tiling = self._kept(kept, message)
         if tiling.dimension != 2:
             raise InputError("details are told of tiles of a plane.")
-        point = [[float(message.get("x", np.nan)), float(message.get("y", np.nan))]]
-        number = int(tiling.locate(point)[0])
+        number = int(tiling.locate(as_float64_array([[message.get("x"), message.get("y")]], "x, y"))[0])
         if number < 0:
             raise InputError("there is no tile at this point.")
         cuts = tiling.corner_labels[slice(*tiling.tiles.offsets[number : number + 2])]
@@ -122,8 +125,9 @@ class Microscope:
                 raise InputError(f"{specimen.name} has no checkpoints.")
             view = self._slice(specimen, message)
             known = self.library.examples(specimen.input_shape)
-            points = {"train": (known.data if len(known.data) else view.inputs(view.domain)).astype(np.float32)}
-            labels = {} if known.labels is None else {"train": known.labels}
+            some = known.data[:MOST_EXAMPLES]
+            points = {"train": (some if len(some) else view.inputs(view.domain)).astype(np.float32)}
+            labels = {} if known.labels is None else {"train": known.labels[:MOST_EXAMPLES]}
             with TORCH:  # it reads checkpoints into the module
                 story = timeline(
                     specimen.model, specimen.folder, view, x=points, y=labels,
@@ -144,7 +148,7 @@ class Microscope:
         return story.tilings[index]
 
     def take(self, kept: dict[str, Any], _job: Job, message: dict[str, Any]) -> dict[str, Any]:
-        return {"frame": take(self._kept(kept, message), message.get("kind"), "microscope")}
+        return {"frame": tiling_file(self._kept(kept, message), "microscope")}
 
     def code(self, kept: dict[str, Any], _job: Job, message: dict[str, Any]) -> dict[str, Any]:
         """The Python that makes what a pane shows."""
@@ -169,17 +173,21 @@ class Microscope:
             raise error if isinstance(error, InputError) else InputError(f"the slice is not valid: {error}") from error
 
     def _kept(self, kept: dict[str, Any], message: dict[str, Any]) -> Tiling:
-        tiling = kept.get(str(message.get("pane")))
-        if not isinstance(tiling, Tiling):
-            raise InputError("tile something first.")
-        return tiling
+        """The tiling of the picture that the page means: another may have been made since it was drawn."""
+        pictures = kept.get(str(message.get("pane")), ())
+        for picture, tiling in pictures:
+            if picture == message.get("picture"):
+                assert isinstance(tiling, Tiling)
+                return tiling
+        raise InputError("this picture is gone: tile it again." if pictures else "tile something first.")
 
     def _shown(
         self, kept: dict[str, Any], message: dict[str, Any], tiling: Tiling, incomplete: str | None
     ) -> dict[str, Any]:
         if str(message.get("pane")) not in ("a", "b"):
             raise InputError("pane must be 'a' or 'b'.")
-        kept[str(message["pane"])] = tiling
+        pane = str(message["pane"])
+        kept[pane] = [*kept.get(pane, []), (message.get("id"), tiling)][-_KEPT:]
         if tiling.dimension == 3:
             shown = space_frame(tiling, title=str(message.get("name")))
             return {"frame": {**shown, "incomplete": incomplete, "space": True}}

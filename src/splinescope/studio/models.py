@@ -8,10 +8,10 @@ import math
 import torch
 from torch import Tensor, nn
 
-from .._errors import InputError
 from ..network.freeze import statistics
 from ..normalization import initialize_
 from ..normalization.initialize import METHODS
+from ..support.errors import InputError
 from .recipe import Recipe
 
 NOT_AFFINE = ("layer", "group", "rms")

@@ -6,19 +6,20 @@ instead of filling a queue. Orders that come while a frame is made are all carri
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .._checks import check_whole
-from .._errors import InputError, LimitReached, SplinescopeError
 from ..plot.frame import pack
+from ..support.checks import check_whole
+from ..support.errors import InputError, LimitReached, SplinescopeError
 from .recipe import Recipe
-from .take_home import take
+from .take_home import tiling_file
 from .trainer import SHOWN, Trainer
-from .workers import TORCH
+from .workers import TORCH, fault
 
 FASTEST = 200
 FURTHEST = 100_000
@@ -40,6 +41,7 @@ class Playground:
         self._speed = 1
         self._stale = False
         self._ahead = 0  # steps to train before the next picture
+        self._until: int | None = None  # the step at which training pauses, once
         self._counted = 0.0
         self._color = "class"
         self._selected: tuple[int, int] | None = None
@@ -88,7 +90,7 @@ class Playground:
         except SplinescopeError as error:
             self._pause(str(error))
         except Exception as error:
-            self._pause(f"{type(error).__name__}: {error}")
+            self._pause(fault(error))
 
     def _pause(self, message: str) -> None:
         self._running, self._stale, self._ahead = False, False, 0
@@ -103,6 +105,8 @@ class Playground:
             self._tag = order.get("tag")
             self._trainer, self._ahead = None, 0
             steps = check_whole(order.get("steps", 0), "steps", least=0, most=FURTHEST)
+            until = order.get("until")
+            self._until = None if until is None else check_whole(until, "until", most=FURTHEST)
             self._trainer = Trainer(Recipe.read(order.get("recipe", {})))
             self._selected = None
             self._ahead = steps
@@ -132,7 +136,7 @@ class Playground:
         elif name == "weight":
             self._trainer.set_weight(order.get("layer"), order.get("unit"), order.get("source"), order.get("value"))
         elif name == "take":
-            self._send(pack({"tag": order.get("tag"), **take(self._trainer.tile(), order.get("kind"), "playground")}))
+            self._send(pack({"tag": order.get("tag"), **tiling_file(self._trainer.tile(), "playground")}))
             return
         elif name == "select":
             unit = order.get("unit")
@@ -152,7 +156,10 @@ class Playground:
             self._ahead -= steps
             return
         if self._running:
-            self._trainer.train(self._speed)
+            left = math.inf if self._until is None else self._until - self._trainer.steps
+            self._trainer.train(int(min(self._speed, left)) if left > 0 else self._speed)
+            if self._trainer.steps == self._until:
+                self._running = False
         shown = ("class", self._color) if self._running else SHOWN
         now = time.monotonic()
         near = not self._running or now - self._counted > _COUNT_EVERY

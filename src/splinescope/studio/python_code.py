@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..tiling import Tiling
-from .library import EXAMPLE, Library, Specimen, shown_path
+from .library import EXAMPLE, MOST_EXAMPLES, UPLOAD, Library, Specimen, shown_path
 from .slices import as_ends
 
 IMPORTS = "import numpy as np\nimport splinescope as ss\nimport torch\n"
@@ -46,7 +46,7 @@ def microscope_code(
         if moment is None:
             made.append("tiling = ss.tessellate(net, view)")
         else:
-            x = "data" if found is not None and len(found.data) else "view.inputs(view.domain)"
+            x = f"data[:{MOST_EXAMPLES}]" if found is not None and len(found.data) else "view.inputs(view.domain)"
             folder = repr(shown_path(library.path(specimen.name)))
             made.append(f'life = ss.complexity.timeline(model, {folder}, view, x={{"train": {x}.astype(np.float32)}})')
             made.append(f"tiling = life.tilings[{moment}]")
@@ -57,8 +57,8 @@ def microscope_code(
 
 
 def _file(library: Library, name: str) -> str:
-    if name.startswith("upload/"):  # its copy here ends with the studio
-        return repr(name.removeprefix("upload/"))
+    if name.startswith(UPLOAD):  # its copy here ends with the studio
+        return repr(name.removeprefix(UPLOAD))
     return repr(shown_path(library.path(name)))
 
 
@@ -90,12 +90,14 @@ def _view(spec: Mapping[str, Any], shape: tuple[int, ...], name: str = "view") -
     if kind == "through":
         return [f"{name} = ss.Slice.through(*data[{spec['rows']}], pad=0.15)"]
     if kind == "axes":
-        axes, low, high = tuple(spec["axes"]), as_ends(spec["low"]), as_ends(spec["high"])
+        axes = tuple(spec.get("axes", (0, 1)))
+        low, high = as_ends(spec.get("low", -1.0)), as_ends(spec.get("high", 1.0))
         center = f"np.zeros({shape})"
         if spec.get("center") is not None:
             center = f"np.array({np.array(spec['center'], dtype=float).ravel().tolist()}).reshape({shape})"
         return [f"{name} = ss.Slice.axes({center}, {axes}, {low}, {high})"]
-    random = f"half_width={float(spec['half'])}, generator=torch.Generator().manual_seed({spec['seed']})"
+    half, seed = float(spec.get("half", 1.0)), spec.get("seed", 0)
+    random = f"half_width={half}, generator=torch.Generator().manual_seed({seed})"
     if kind == "random":
         return [f"{name} = ss.Slice.box(np.zeros({shape}), {random})"]
     return [

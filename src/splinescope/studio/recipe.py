@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import as_float64_array, check_choice
-from .._errors import InputError
 from ..normalization.initialize import METHODS
+from ..support.checks import as_float64_array, check_choice
+from ..support.errors import InputError
 
 DATA = ("moons", "circles", "star", "spirals", "xor", "blobs", "own")
 SMOOTH = ("gelu", "silu", "tanh", "softplus", "sigmoid")

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from .._checks import check_choice, check_whole
 from ..generative import tiled_manifold
 from ..generative.training import relu_mlp
 from ..meanfield import GaussianInputs, TwoLayerBN, descend
 from ..representation import odd_point, random_network
+from ..support.checks import check_choice, check_whole
 from ..tiling import Slice, Tiling, tessellate
 
 Scene = dict[str, Any]
@@ -156,8 +156,11 @@ def neurons_on_the_ellipse(seed: int) -> Scene:
         moment["classes"] = (amplitudes > 0).numpy().astype(np.uint8)
         moments.append(moment)
     ellipse = np.concatenate([ring[:-1] / axes, ring[1:] / axes], 1)
+    cross = np.array([[-1.15, 0, 1.15, 0], [0, -1.15, 0, 1.15]])
     return {
-        "panels": [_panel("weights b of the neurons, where bᵀSb = 1", ellipse)],
+        "panels": [
+            _panel("weights b of the neurons, where bᵀSb = 1; across: first axis", np.concatenate([ellipse, cross]))
+        ],
         "moments": moments,
         "classes": np.zeros(count, np.uint8),
         "sizes": np.full(count, 3, np.float32),

@@ -25,6 +25,7 @@ class Scratch:
     removed first.
 
     Attributes:
+        folder: It; only this user may look inside.
         uploads: A folder inside, for whole files; what is not whole yet goes beside it.
     """
 
@@ -32,23 +33,28 @@ class Scratch:
         above = Path(tempfile.gettempdir())
         for folder in above.glob(f"{_NAME}*"):
             _remove_if_left(folder)
-        made = Path(tempfile.mkdtemp(prefix="splinescope-new-"))  # gets its name when it is locked: others may look now
-        lock = os.open(made / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-        if fcntl is not None:
+        self.folder: Path
+        lock: int | None = None
+        if fcntl is None:  # no lock is asked for there, and a folder with an open file cannot be renamed
+            self.folder = Path(tempfile.mkdtemp(prefix=_NAME))
+        else:
+            made = Path(tempfile.mkdtemp(prefix="splinescope-new-"))  # named when it is locked: others may look now
+            lock = os.open(made / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
             fcntl.flock(lock, fcntl.LOCK_EX)
-        folder = made.rename(above / made.name.replace("splinescope-new-", _NAME))
-        self.uploads = folder / "uploads"
+            self.folder = made.rename(above / made.name.replace("splinescope-new-", _NAME))
+        self.uploads = self.folder / "uploads"
         self.uploads.mkdir()
-        self._end = weakref.finalize(self, _remove, folder, lock)
+        self._end = weakref.finalize(self, _remove, self.folder, lock)
 
     def close(self) -> None:
         """Remove the folder; at the end of the process at the latest."""
         self._end()
 
 
-def _remove(folder: Path, lock: int) -> None:
+def _remove(folder: Path, lock: int | None) -> None:
     shutil.rmtree(folder, ignore_errors=True)  # a file that is open somewhere stays, on some systems
-    os.close(lock)
+    if lock is not None:
+        os.close(lock)
 
 
 def _remove_if_left(folder: Path) -> None:

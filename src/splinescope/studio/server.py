@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import html
 import secrets
 import socket
 import tempfile
 import threading
 import webbrowser
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from .._checks import require
-from .._errors import InputError, SplinescopeError
+from ..support.checks import require
+from ..support.errors import InputError, SplinescopeError
 from .recipe import limits
 from .sets import read_csv
 
@@ -22,6 +25,9 @@ TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".s
 ADDRESS = "127.0.0.1"
 MOST_BYTES = 512 << 20
 """Of one upload."""
+DOOR = """<!doctype html><meta charset="utf-8"><title>splinescope studio</title>
+<meta http-equiv="refresh" content="0; url={address}"><a href="{address}">Open the studio</a>
+"""
 
 
 class Studio:
@@ -45,7 +51,21 @@ class Studio:
             "csv": lambda _kept, _job, message: {"points": read_csv(str(message.get("text", "")))},
         }
 
+    @contextmanager
+    def partial_upload(self, name: str) -> Iterator[Path]:
+        """A file of that name beside the others, for what is not whole yet; removed unless it was moved."""
+        with tempfile.TemporaryDirectory(dir=self._scratch.folder, prefix="partial-") as folder:
+            yield Path(folder, name)
+
+    def door(self, address: str) -> Path:
+        """A page that leads to an address, which only this user can read: a command line is seen by all."""
+        page = self._scratch.folder / "open.html"
+        page.touch(mode=0o600)
+        page.write_text(DOOR.format(address=html.escape(address)), encoding="utf-8")
+        return page
+
     def close(self) -> None:
+        """Cancel what runs, and remove what was sent; may be called again."""
         for each in list(self.channels):
             each.close()
         self.pool.close()
@@ -72,6 +92,7 @@ def make_app(*, token: str, hosts: frozenset[str], given: Path | None = None, fa
 
     from .channel import channel
     from .guard import Guard
+    from .workers import Job
 
     studio = Studio(given, factory)
     files = {"/static": _files(__package__), "/viewer": _files("splinescope.plot")}
@@ -98,28 +119,27 @@ def make_app(*, token: str, hosts: frozenset[str], given: Path | None = None, fa
         studio.close()
 
     async def upload(request: Any) -> Response:
-        """One file as the body, its name in the query; put among the others only once it is whole."""
+        """One file as the body, its name in the query; put among the others only once it is whole and was read."""
         try:
-            target = studio.library.upload(request.query_params.get("name", ""))
-        except SplinescopeError as error:
-            return Response(str(error), 400, media_type="text/plain")
-        size = 0
-        with tempfile.TemporaryDirectory(dir=target.parent.parent, prefix="splinescope-") as folder:
-            partial = Path(folder, "partial")
-            with partial.open("wb") as written:
-                try:
+            name = studio.library.upload_name(request.query_params.get("name", ""))
+            with studio.partial_upload(name) as partial:
+                size = 0
+                with partial.open("wb") as written:
                     async for block in request.stream():
                         size += len(block)
                         if size > MOST_BYTES:
                             break
                         written.write(block)
-                except ClientDisconnect:  # the page was closed: nobody hears the answer, and nothing is kept
-                    return Response("The file did not come whole.", 400, media_type="text/plain")
-            if not 0 < size <= MOST_BYTES:
-                return Response(f"A file must have 1 to {MOST_BYTES:,} bytes.", 413, media_type="text/plain")
-            partial.replace(target)
-        studio.library.forget(f"upload/{target.name}")
-        return Response(f"upload/{target.name}", media_type="text/plain")
+                if not 0 < size <= MOST_BYTES:
+                    return Response(f"A file must have 1 to {MOST_BYTES:,} bytes.", 413, media_type="text/plain")
+                added = studio.pool.submit(Job(), lambda _job: studio.library.add(partial))
+                return Response(await asyncio.wrap_future(added), media_type="text/plain")
+        except ClientDisconnect:  # the page was closed: nobody hears the answer, and nothing is kept
+            return Response("The file did not come whole.", 400, media_type="text/plain")
+        except SplinescopeError as error:
+            return Response(str(error), 400, media_type="text/plain")
+        except OSError as error:  # a full disk, for one
+            return Response(f"The file could not be kept: {error.strerror}.", 507, media_type="text/plain")
 
     routes = [
         Route("/upload", upload, methods=["POST"]),
@@ -155,7 +175,7 @@ def serve(
     """
     uvicorn = require("uvicorn", "studio")
     require("websockets", "studio")
-    from .protocol import Protocol
+    from .connection import BACKLOG, Connection, Socket
 
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -170,7 +190,7 @@ def serve(
     hosts = frozenset(f"{name}:{bound}" for name in (ADDRESS, "localhost"))
     app = make_app(token=token, hosts=hosts, given=None if given is None else Path(given), factory=factory)
     config = uvicorn.Config(
-        app, log_level="error", http=Protocol, ws="websockets-sansio", ws_max_size=1 << 20,
+        app, log_level="error", http=Connection, ws=Socket, backlog=BACKLOG, ws_max_size=1 << 20,
         ws_per_message_deflate=False,  # on one machine, packing a picture takes longer than sending it
         ws_ping_interval=None,  # and a page that is gone hangs up: one that is silent is busy, and not to be cut off
         timeout_graceful_shutdown=1, lifespan="on", server_header=False, h11_max_incomplete_event_size=1 << 16,
@@ -178,14 +198,15 @@ def serve(
     address = f"http://{ADDRESS}:{bound}/?token={token}" + (f"#{at}" if at else "")
     announce(address)
     threading.Thread(target=_warm_up, name="warm-up", daemon=True).start()
-    if browser:
-        webbrowser.open(address)
     try:
+        if browser:
+            webbrowser.open(app.state.studio.door(address).as_uri())
         uvicorn.Server(config).run(sockets=[listener])
     except KeyboardInterrupt:
         pass  # Ctrl-C is how it ends
     finally:
         listener.close()
+        app.state.studio.close()
 
 
 def _scene(name: Any, seed: Any) -> dict[str, Any]:

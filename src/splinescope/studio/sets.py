@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._errors import InputError
 from ..data import star, two_moons
+from ..support.errors import InputError
 from .recipe import Recipe
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from .._checks import check_choice, check_positive, check_whole
-from .._errors import InputError
+from ..support.checks import as_float64_array, check_choice, check_positive, check_whole
+from ..support.errors import InputError
 from ..tiling import Slice
 
 Examples = Callable[[], np.ndarray]
@@ -63,7 +63,7 @@ def windowed(view: Slice, window: Any) -> Slice:
         raise InputError(f"a window belongs to a plane, got a {view.dimension}-D slice.")
     if not isinstance(window, list) or len(window) != 4:
         raise InputError("a window must be four numbers x0, y0, x1, y1.")
-    x0, y0, x1, y1 = (float(value) for value in window)
+    x0, y0, x1, y1 = as_float64_array(window, "window").tolist()
     return Slice(view.origin, view.basis, np.array([[x0, y0], [x1, y0], [x1, y1], [x0, y1]]), view.anchors)
 
 

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .._checks import check_index
-from .._errors import InputError
+from ..network.watching.intercept import Hooked
 from ..plot.frame import tiling_frame
+from ..support.checks import check_index
+from ..support.errors import InputError
 from ..tiling import Retiler, Slice, Tiling
 from ..tiling.approximation import Approximation
 from .models import NOT_AFFINE, Layer, make_network
@@ -43,6 +44,7 @@ class Trainer:
         self.model = make_network(recipe, self.classes, self.x)
         self.optimizer = _optimizer(recipe, self.model)
         self.steps = 0
+        self.dead = False  # whether it is constant on all data: a rate that was too large has killed it
         self._looks = torch.Generator().manual_seed(recipe.seed + 1)  # looking must not change what training draws
         self.hold_statistics()
         view = Slice.axes([0.0, 0.0], (0, 1), -REACH, REACH)
@@ -74,6 +76,9 @@ class Trainer:
         with torch.no_grad():
             test = None if self.test is None or self.recipe.norm not in NOT_AFFINE else self.model(self.test[0])
             outputs = self.model(self.x)
+            self.dead = self.steps > 0 and bool(
+                (outputs == outputs[0]).all()
+            )  # no gradient reaches any weight but offsets
             measured: dict[str, float | None] = {
                 "loss": float(F.cross_entropy(outputs, self.y)),
                 "accuracy": float((outputs.argmax(1) == self.y).double().mean()),
@@ -104,12 +109,9 @@ class Trainer:
         *place, level = _finite([x, y, knot], "the place")
         point = torch.tensor([place])
         seen: list[Tensor] = []
-        handle = block.act.register_forward_pre_hook(lambda _module, inputs: seen.append(inputs[0]))
-        try:
-            with torch.no_grad():
-                self.model.eval()(point)
-        finally:
-            handle.remove()
+        keep = Hooked(before=[(block.act, lambda _module, inputs: seen.append(inputs[0]))])
+        with keep, torch.no_grad():
+            self.model.eval()(point)
         with torch.no_grad():
             offset[number] -= seen[0][0, number] - level
 
@@ -162,6 +164,7 @@ class Trainer:
             "points": self.x.numpy().astype(np.float32),
             "classes": self.y.numpy().astype(np.uint8),
             "held": self.recipe.norm in NOT_AFFINE,
+            "dead": self.dead,
             "within": None if tiling.approximation is None else _within(tiling.approximation),
             "selected": None if selected is None else self.unit_weights(*selected),
             "step": self.steps,

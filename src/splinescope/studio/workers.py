@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from .._errors import SplinescopeError
-from .._progress import Progress
+from ..support.errors import SplinescopeError
+from ..support.progress import Progress
 
 TORCH = threading.RLock()
 """Held while a network is read or trained: torch's export is not made for several threads at a time."""
+
+
+def fault(error: Exception) -> str:
+    """What a page is told of an error that it did not cause; the terminal gets the whole."""
+    if isinstance(error, MemoryError):
+        return "There is not enough memory for this."
+    if isinstance(error, OSError) and error.strerror:
+        return f"The system refused: {error.strerror}."
+    logging.getLogger("splinescope").error("the studio failed at a request; please report this", exc_info=error)
+    return "The studio failed at this request, by a fault of its own. Its terminal says more; please report that."
 
 
 class Cancelled(Exception):

@@ -1,8 +1,8 @@
 // A small curve over training steps, with its latest values in words.
 
-import {element} from "/viewer/words.js"
+import {element} from "../viewer/words.js"
 
-const GUTTER = 44 // pixels for the ends of the scale
+const DASHES = [[], [7, 4], [2, 3]] // so that curves are told apart in grey, too
 const short = v => {
   const size = Math.abs(v)
   return size >= 10_000 ? `${Number((v / 1000).toPrecision(3))}k` : size > 0 && size < 0.001 ? v.toExponential(1) : String(Number(v.toPrecision(size >= 1000 ? 4 : size >= 1 ? 3 : 2)))
@@ -14,15 +14,34 @@ export class Curve {
     Object.assign(this, {series, low, log, steps: [], values: series.map(() => [])})
     this.readings = series.map(([, label, color]) => {
       const mark = element("i")
-      mark.style.background = color
+      mark.style.borderTop = `3px ${["solid", "dashed", "dotted"][series.findIndex(each => each[1] === label)]} ${color}`
       return {text: document.createTextNode(""), label, mark, last: null}
     })
     this.canvas = element("canvas")
     this.canvas.setAttribute("role", "img")
     this.title = title
+    this.onpick = () => {}
+    const pick = event => { const box = this.canvas.getBoundingClientRect(), share = (event.clientX - box.left - this.gutter) / (box.width - this.gutter); if (this.steps.length) this.onpick(this.steps[0] + share * (this.steps.at(-1) - this.steps[0])) }
+    this.canvas.addEventListener("pointerdown", event => { this.canvas.setPointerCapture(event.pointerId); pick(event) })
+    this.canvas.addEventListener("pointermove", event => { if (event.buttons) pick(event) })
+    this.canvas.tabIndex = 0
+    this.canvas.title = "drag along it to look back; arrow keys, too"
+    this.canvas.addEventListener("keydown", event => {
+      const way = {ArrowLeft: -1, ArrowRight: 1}[event.key], at = this.marked ?? this.steps.at(-1)
+      if (!way || !this.steps.length) return
+      event.preventDefault()
+      this.onpick(at + way * Math.max(1, (this.steps.at(-1) - this.steps[0]) / 30))
+    })
     const values = element("div", {className: "values"}, ...this.readings.map(r => element("span", {}, r.mark, r.text)))
-    parent.append(element("div", {className: "curve"}, element("div", {className: "head"}, element("b", {textContent: title}), values), this.canvas))
+    this.root = element("div", {className: "curve"}, element("div", {className: "head"}, element("b", {textContent: title}), values), this.canvas)
+    parent.append(this.root)
     new ResizeObserver(() => this.draw()).observe(this.canvas)
+  }
+
+  mark(step) { // a moment that is looked back at; null for none
+    if (this.marked === step) return
+    this.marked = step
+    this.draw()
   }
 
   clear() {
@@ -58,6 +77,7 @@ export class Curve {
     const pen = canvas.getContext("2d", {willReadFrequently: true}), style = getComputedStyle(canvas)
     pen.scale(ratio, ratio)
     pen.strokeStyle = style.getPropertyValue("--line")
+    const letter = 0.75 * parseFloat(style.fontSize), GUTTER = this.gutter = 4 * letter // pixels: of the ends of the scale
     pen.strokeRect(GUTTER + 0.5, 0.5, width - GUTTER - 1, height - 1)
     const scale = this.log ? Math.log : v => v, all = this.values.flat().filter(v => v !== null && (!this.log || v > 0)).map(scale)
     if (!all.length) return
@@ -65,12 +85,16 @@ export class Curve {
     const ends = this.log ? [low, high].map(Math.exp) : [low, high], flat = high - low < 1e-9
     if (flat) high = low + 1
     pen.fillStyle = style.getPropertyValue("--muted")
-    pen.font = `11px ${style.fontFamily}`
+    pen.font = `${letter}px ${style.fontFamily}`
     pen.textAlign = "right"
     pen.fillText(short(ends[0]), GUTTER - 4, height - 2)
-    if (!flat) pen.fillText(short(ends[1]), GUTTER - 4, 10)
+    if (!flat) pen.fillText(short(ends[1]), GUTTER - 4, letter)
     const first = this.steps[0], last = Math.max(this.steps.at(-1), first + 1)
     const across = step => GUTTER + 2 + (width - GUTTER - 4) * (step - first) / (last - first), up = value => height - 4 - (height - 8) * (scale(value) - low) / (high - low)
+    if (this.marked !== null && this.marked !== undefined) {
+      pen.fillStyle = style.getPropertyValue("--accent")
+      pen.fillRect(across(this.marked) - 1, 1, 2, height - 2)
+    }
     this.series.forEach(([,, color], i) => {
       pen.beginPath()
       this.values[i].forEach((value, j) => {
@@ -78,13 +102,15 @@ export class Curve {
         pen.lineTo(across(this.steps[j]), up(value))
       })
       pen.strokeStyle = color
-      pen.lineWidth = 1.8
+      pen.lineWidth = letter / 6
+      pen.setLineDash(DASHES[i % DASHES.length].map(v => v * letter / 11))
       pen.lineJoin = "round"
       pen.stroke()
       const at = this.values[i].findLastIndex(v => v !== null), end = this.values[i][at]
       if (at < 0 || (this.log && end <= 0)) return
       pen.beginPath()
-      pen.arc(across(this.steps[at]), up(end), 2.4, 0, 2 * Math.PI)
+      pen.setLineDash([])
+      pen.arc(across(this.steps[at]), up(end), letter / 4.5, 0, 2 * Math.PI)
       pen.fillStyle = color
       pen.fill()
     })

@@ -1,7 +1,7 @@
 // The switches of the playground, made from what the server accepts.
 
-import {colorOf} from "/viewer/colors.js"
-import {element} from "/viewer/words.js"
+import {colorOf} from "../viewer/colors.js"
+import {element} from "../viewer/words.js"
 
 const RATES = [0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3]
 const DECAYS = [0, 0.0001, 0.001, 0.01, 0.1]

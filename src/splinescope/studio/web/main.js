@@ -1,15 +1,38 @@
 // The studio's page: which view is open, the theme, and what goes wrong.
 
-import {Channel} from "./channel.js"
+import {Channel, LocalChannel} from "./channel.js"
 import {PlaygroundPage} from "./playground.js"
 import {MicroscopePage} from "./microscope.js"
 import {ScenePage} from "./scene.js"
 import {readState, writeState} from "./state.js"
-import {storyNamed, storyShelf} from "./stories.js"
+import {keepStories, storyNamed, storyShelf} from "./stories.js"
 
 const $ = id => document.getElementById(id), VIEWS = ["playground", "stories", "microscope", "scene"]
-const channel = new Channel(), pages = {}
-if (new URLSearchParams(location.search).has("embed")) document.body.classList.add("embed")
+const alone = document.documentElement.dataset.engine === "worker" // files without a server
+const channel = alone ? new LocalChannel() : new Channel(), pages = {}
+const asked = new URLSearchParams(location.search), root = document.documentElement
+if (asked.has("embed")) document.body.classList.add("embed")
+
+// ---- for a lecture: large, with the story and one curve alone
+
+function lecture(on) {
+  root.classList.toggle("lecture", on)
+  $("lecture").setAttribute("aria-pressed", String(on))
+  $("lecture").textContent = on ? "Leave" : "Lecture"
+  writeState({lecture: on && !asked.has("lecture") ? 1 : null})
+  pages.playground?.setBold(on ? 2 : 1)
+  pages.scene?.setBold(on ? 2 : 1)
+}
+$("lecture").onclick = () => lecture(!root.classList.contains("lecture"))
+
+const TYPED = "input, select, textarea, dialog *" // keys are theirs
+document.addEventListener("keydown", event => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest(TYPED)) return
+  if (event.key === "l" || event.key === "L") lecture(!root.classList.contains("lecture"))
+  else if (event.key === " " && !event.target.closest("button, a")) $(document.body.dataset.view === "scene" ? "scene-play" : "play").click()
+  else return
+  event.preventDefault()
+})
 
 // ---- theme
 
@@ -31,7 +54,7 @@ dark.addEventListener("change", paintTheme)
 // ---- views
 
 async function open() {
-  const state = readState(), story = storyNamed(state.story), view = story ? (story.scene ? "scene" : "playground") : VIEWS.slice(0, 3).includes(state.view) ? state.view : "playground"
+  const state = readState(), story = storyNamed(state.story), shown = alone ? VIEWS.slice(0, 2) : VIEWS.slice(0, 3), view = story ? (story.scene ? "scene" : "playground") : shown.includes(state.view) ? state.view : "playground"
   for (const name of VIEWS) $(name).hidden = name !== view
   for (const link of document.querySelectorAll("nav a")) {
     if (link.dataset.view === (story ? "stories" : view)) link.setAttribute("aria-current", "page")
@@ -41,7 +64,7 @@ async function open() {
   if (view !== "scene") pages.scene?.pause()
   if (view === "stories") storyShelf($("stories"))
   $("message").hidden = true
-  if (view === "scene") (pages.scene ??= new ScenePage(channel)).open(state, story, complain)
+  if (view === "scene") { (pages.scene ??= new ScenePage(channel)).setBold(root.classList.contains("lecture") ? 2 : 1); pages.scene.open(state, story, complain) }
   if (view === "playground") pages.playground.open(state, story)
   if (view === "microscope") await (pages.microscope ??= new MicroscopePage(channel)).open(state)
   document.body.dataset.view = view
@@ -60,9 +83,14 @@ channel.addEventListener("closed", () => { document.body.dataset.connection = "l
 channel.addEventListener("open", () => { document.body.dataset.connection = "open"; $("message").hidden = true })
 
 const limits = await channel.ask("limits")
+if (alone) {
+  document.querySelector("[data-view=microscope]").remove()
+  keepStories(limits)
+}
 pages.playground = new PlaygroundPage(channel, limits)
 window.studio = {channel, pages}
 paintTheme()
+if (asked.has("lecture") || readState().lecture) lecture(true)
 window.addEventListener("hashchange", open)
 await open()
 document.body.dataset.ready = "yes"

@@ -1,8 +1,8 @@
 // The microscope: networks of one's own on a slice; zooming tiles the window anew, two can be looked at side by side.
 
-import {tileRows} from "/viewer/panel.js"
-import {TilingView} from "/viewer/viewer.js"
-import {element, fillLegend, fillList, number} from "/viewer/words.js"
+import {tileRows} from "../viewer/panel.js"
+import {TilingView} from "../viewer/viewer.js"
+import {element, fillLegend, fillList, number} from "../viewer/words.js"
 import {token} from "./channel.js"
 import {Curve} from "./chart.js"
 import {brightnessOf, imageCanvas} from "./inputs.js"
@@ -19,13 +19,13 @@ const COLORS = [["slope", "slope norm"], ["class", "class"], ["area", "area"], [
 class Pane { // one network's picture
   constructor(page, name) { Object.assign(this, {page, name, view: null, entry: null}) }
 
-  show(frame, of) { // `of`: which network, slice and moment it is a picture of
+  show(frame, {name, slice, moment = null}) { // what it is a picture of
+    const of = JSON.stringify([name, slice, moment])
     if (of !== this.of) this.forget()
-    this.of = of
-    $("microscope").classList.toggle("in-space", Boolean(frame.space))
-    $("space-home").hidden = !frame.space
-    if (frame.space) return this.page.space.show(frame)
-    this.page.space.hide()
+    Object.assign(this, {of, place: JSON.stringify([name, slice]), picture: frame.id})
+    this.cover()
+    if (frame.space) return this.page.enterSpace(frame)
+    if (this.name === "a") this.page.leaveSpace()
     $("empty").hidden = true
     this.frame = frame
     if (!this.view) {
@@ -43,6 +43,24 @@ class Pane { // one network's picture
     this.page.setLook(this.page.look)
   }
 
+  expect(name, slice, text = `Tiling ${name}…`) { // from here on another picture is stale
+    this.wanted = JSON.stringify([name, slice])
+    this.cover(text)
+  }
+
+  get stale() { return this.place !== undefined && this.place !== this.wanted }
+
+  cover(text = null) { // a stale picture is neither read nor pointed at
+    const cover = $(`cover-${this.name}`)
+    cover.hidden = !this.stale
+    if (text !== null) cover.textContent = text
+    if (!this.stale) return
+    this.forget()
+    if (this.name !== "a") return
+    fillList($("notes"), [])
+    if (this.page.space.view) this.page.leaveSpace()
+  }
+
   forget() { // what was pointed at and clicked was told of another picture
     this.view?.hover(-1, -1)
     if (this.page.tapped !== this) return
@@ -54,20 +72,23 @@ class Pane { // one network's picture
     if (!this.entry?.name) return
     this.job?.cancel()
     const message = {name: this.entry.name, pane: this.name, slice: this.page.slice, window}
+    this.expect(message.name, message.slice)
     const job = this.job = this.page.channel.ask("tile", message, (share, tiles) => this.page.busy(share, tiles))
     try {
       const frame = await job
       if (job !== this.job) return
       this.shown = {name: message.name, slice: message.slice, window}
-      await this.show(frame, JSON.stringify([message.name, message.slice]))
+      await this.show(frame, message)
       this.page.settled(this, frame)
     } catch (error) {
-      if (job === this.job) this.page.settled(this, null, error)
+      if (job !== this.job) return
+      this.cover(`${message.name} is not tiled on this slice.`)
+      this.page.settled(this, null, error)
     }
   }
 
   retile() { // the visible window, if it shows far less, or other parts, than what was tiled
-    if (this.page.space.view || !this.view || !this.entry?.tiles || this.page.story) return
+    if (this.page.space.view || !this.view || this.stale || !this.entry?.tiles || this.page.story) return
     const {view} = this, [x0, y0] = view.toSlice(0, view.height), [x1, y1] = view.toSlice(view.width, 0)
     const xs = this.frame.domain.filter((_, i) => i % 2 === 0), ys = this.frame.domain.filter((_, i) => i % 2)
     const [left, right, low, high] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)]
@@ -86,13 +107,13 @@ class Pane { // one network's picture
 export class MicroscopePage {
   constructor(channel) {
     this.space = new Space($("space"))
-    Object.assign(this, {channel, panes: {a: new Pane(this, "a"), b: new Pane(this, "b")}, rows: [0, 1, 2], look: {color: "slope", walls: true, boundary: true}, story: null})
+    Object.assign(this, {channel, panes: {a: new Pane(this, "a"), b: new Pane(this, "b")}, rows: null, look: {color: "slope", walls: true, boundary: true}, story: null})
     this.addLooks()
     this.listen()
     const home = {
-      name: () => "microscope",
-      fetch: async kind => { const got = await channel.ask("take", {pane: "a", kind}); takeHome.save(got.file, got.bytes) },
-      code: async () => (await channel.ask("code", {pane: "a", color: this.space.view?.colored ?? this.look.color, ...this.panes.a.shown})).code,
+      name: () => "microscope", title: () => this.panes.a.shown.name,
+      fetch: async () => { const got = await channel.ask("take", {pane: "a", picture: this.panes.a.picture}); takeHome.save(got.file, got.bytes) },
+      code: async () => (await channel.ask("code", {pane: "a", picture: this.panes.a.picture, color: this.space.view?.colored ?? this.look.color, ...this.panes.a.shown})).code,
     }
     takeHome($("home-microscope"), {
       view: () => this.panes.a.view, points: () => pairs(this.panes.a.frame.anchors), ...home,
@@ -107,11 +128,11 @@ export class MicroscopePage {
     this.setLook({color: state.color ?? this.look.color, ...Object.fromEntries(LAYERS.map(([name]) => [name, !hidden.includes(name)]))})
     this.wantedLook = state.look ?? null
     this.wantedStep = "step" in state ? Number(state.step) : null
-    if (state.rows) this.rows = state.rows.split(",").map(Number)
+    if (state.rows) Object.assign(this, {rows: readRows(state.rows), rowsGiven: true})
     for (const [field, id] of [["kind", "slice-kind"], ["low", "low"], ["high", "high"], ["half", "half"], ["seed", "slice-seed"], ["x", "axis-x"], ["y", "axis-y"], ["z", "axis-z"]]) if (state[field]) $(id).value = state[field]
     let at = null
     try { at = state.at ? JSON.parse(state.at) : null } catch { return this.complain("What the address says of the slice (at=…) cannot be read.") }
-    if (wanted) await this.choose(wanted, state.beside, at, "low" in state || "x" in state)
+    if (wanted) await this.choose(wanted, state, at)
   }
 
   async refresh() {
@@ -128,16 +149,29 @@ export class MicroscopePage {
     $("beside").value = beside
   }
 
-  async choose(name, beside = null, at = null, given = false) { // given: the address says where to cut
+  async choose(name, address = null, at = null) { // address: what it says of the slice; null where one was chosen by hand
+    const pane = this.panes.a, turn = this.turn = (this.turn ?? 0) + 1, before = pane.wanted // a later choice ends this one
     this.complain(null)
     this.story = null
     $("time").hidden = true
     $("lens-curves").replaceChildren()
+    pane.job?.cancel()
+    pane.job = null
+    pane.expect(name, null, `Opening ${name}…`)
     try {
-      this.panes.a.entry = await this.channel.ask("open", {name})
-      await this.loadExamples(name)
-    } catch (error) { return this.complain(error.message) }
-    const {entry} = this.panes.a
+      const entry = await this.channel.ask("open", {name})
+      if (turn !== this.turn) return
+      const switched = !address && String(pane.entry?.shape) !== String(entry.shape)
+      pane.entry = entry
+      await this.loadExamples(name, switched)
+      if (turn !== this.turn) return
+    } catch (error) {
+      if (turn !== this.turn) return
+      pane.wanted = before
+      pane.cover(`${name} could not be opened.`)
+      return this.complain(error.message)
+    }
+    const {entry} = pane, given = address && ("low" in address || "x" in address)
     ;[...$("entries").children].forEach((button, i) => {
       button.setAttribute("aria-pressed", String(this.entries[i].name === name))
       if (this.entries[i].name === name) button.scrollIntoView({block: "nearest"})
@@ -145,7 +179,7 @@ export class MicroscopePage {
     $("about").textContent = entry.tiles ? `inputs ${entry.shape.join(" × ")}, ${entry.outputs} output${entry.outputs === 1 ? "" : "s"}${entry.ending ? ` before ${entry.ending}` : ""}; ${entry.sites.reduce((sum, s) => sum + s[2], 0).toLocaleString("en")} units at ${entry.sites.length} sites` : `inputs ${entry.shape.join(" × ")}; a finished ${entry.lives ? "timeline" : "tiling"}`
     $("slice-form").hidden = !entry.tiles
     $("follow").hidden = !entry.lives || !entry.tiles
-    if (beside !== null) $("beside").value = beside
+    if (address) $("beside").value = address.beside ?? ""
     if (!given) startRanges(entry.ranges)
     this.readSlice(at)
     writeState({view: "microscope", file: name})
@@ -153,14 +187,17 @@ export class MicroscopePage {
     await this.run()
   }
 
-  async loadExamples(name) {
-    const {names, image, pixels, from, unread, range} = await this.channel.ask("examples", {name})
-    this.examplesFrom = from
+  async loadExamples(name, switched = false) { // switched: from inputs of another shape
+    const {names, count, start, image, pixels, from, unread, range} = await this.channel.ask("examples", {name})
+    const other = JSON.stringify([from, count]) !== this.examplesAre // other rows: numbers of before mean nothing there
+    this.examplesAre = JSON.stringify([from, count])
+    if (!this.rows || (other && !this.rowsGiven)) this.rows = start
+    this.rowsGiven = false
+    Object.assign(this, {examplesFrom: from, count})
     this.brightness = range
     $("unread").textContent = unread.join(" ")
     const size = image ? image[0] * image[1] * image[2] : 0
     this.examples = names
-    if (this.rows.some(row => row >= names.length)) this.rows = [0, 1, 2]
     $("examples").replaceChildren(...names.map((label, i) => {
       const button = element("button", {type: "button", title: `example ${i}: ${label}`})
       button.setAttribute("aria-label", `example ${i}: ${label}`)
@@ -171,13 +208,15 @@ export class MicroscopePage {
     const through = $("slice-kind").querySelector("[value=through]")
     through.disabled = names.length < 3
     if (names.length < 3 && $("slice-kind").value === "through") $("slice-kind").value = "axes"
+    if (switched && image && names.length >= 3) $("slice-kind").value = "through" // most planes hold no image
     this.showRows()
     this.showFields()
   }
 
   showRows() {
-    [...$("examples").children].forEach((button, i) => button.setAttribute("aria-pressed", String(this.rows.includes(i))))
-    $("chosen").textContent = this.examples?.length && $("slice-kind").value === "through" ? `through examples ${this.rows.join(", ")}: click others to change` : ""
+    [...$("examples").children].forEach((button, i) => button.setAttribute("aria-pressed", String(this.rows?.includes(i) ?? false)))
+    $("rows").value = this.rows?.join(", ") ?? ""
+    $("chosen").textContent = this.examples?.length && $("slice-kind").value === "through" ? `${this.count.toLocaleString("en")} rows of ${this.examplesFrom ?? "the data that come with splinescope"}${this.examples.length < this.count ? `, the first ${this.examples.length} above` : ""}` : ""
   }
 
   showFields() {
@@ -196,6 +235,7 @@ export class MicroscopePage {
   }
 
   async run() {
+    const turn = this.runs = (this.runs ?? 0) + 1
     this.complain(null)
     this.story = null
     writeState({step: null})
@@ -205,7 +245,13 @@ export class MicroscopePage {
     this.busy(0, 0)
     const jobs = [this.panes.a.tile()]
     if (beside) {
-      try { this.panes.b.entry = await this.channel.ask("open", {name: beside}); jobs.push(this.panes.b.tile()) } catch (error) { this.complain(error.message) }
+      this.panes.b.expect(beside, null, `Opening ${beside}…`)
+      try {
+        const entry = await this.channel.ask("open", {name: beside})
+        if (turn !== this.runs) return
+        this.panes.b.entry = entry
+        jobs.push(this.panes.b.tile())
+      } catch (error) { this.complain(error.message) }
     } else { this.panes.b.forget(); this.panes.b.entry = null }
     await Promise.all(jobs)
     for (const name of ["a", "b"]) { $(`name-${name}`).hidden = !beside; $(`name-${name}`).textContent = this.panes[name].entry?.name ?? "" }
@@ -215,10 +261,16 @@ export class MicroscopePage {
   async follow() { // one slice at every checkpoint
     this.busy(0, 0)
     this.readSlice()
+    this.panes.a.expect(this.panes.a.entry.name, this.slice)
     const job = this.panes.a.job = this.channel.ask("timeline", {name: this.panes.a.entry.name, pane: "a", slice: this.slice}, share => this.busy(share, 0))
-    try {
-      this.story = await job
-    } catch (error) { $("busy").hidden = true; return error.cancelled ? null : this.complain(error.message) }
+    let story = null, failure = null
+    try { story = await job } catch (error) { failure = error }
+    if (job !== this.panes.a.job) return // another network was chosen in between
+    this.story = story
+    if (failure) {
+      this.panes.a.cover(`${this.panes.a.entry.name} is not tiled on this slice.`)
+      return this.settled(this.panes.a, null, failure)
+    }
     $("busy").hidden = true
     $("time").hidden = false
     $("moment").max = this.story.steps.length - 1
@@ -237,7 +289,7 @@ export class MicroscopePage {
   }
 
   async moment() {
-    const index = Number($("moment").value)
+    const index = Number($("moment").value), {story} = this
     $("moment-text").textContent = `step ${this.story.steps[index]}`
     writeState({step: this.story.steps[index]})
     this.wanted = index
@@ -245,12 +297,13 @@ export class MicroscopePage {
     this.fetching = true
     try {
       let done = -1
-      while (done !== this.wanted) {
+      while (done !== this.wanted && story === this.story) {
         const {entry} = this.panes.a, {slice} = this
         done = this.wanted
         const frame = await this.channel.ask("moment", {pane: "a", name: entry.name, index: done})
+        if (story !== this.story) return // another network was chosen in between
         this.panes.a.shown = {name: entry.name, slice, moment: done}
-        this.panes.a.show(frame, JSON.stringify([entry.name, slice, done]))
+        this.panes.a.show(frame, this.panes.a.shown)
         this.settled(this.panes.a, frame)
       }
     } finally { this.fetching = false }
@@ -285,10 +338,10 @@ export class MicroscopePage {
 
   async tap(pane, tile, x, y) {
     if (tile < 0) return
-    const {of} = pane
+    const {picture} = pane
     try {
-      const all = await this.channel.ask("details", {pane: pane.name, x, y})
-      if (of !== pane.of) return // another picture came in between
+      const all = await this.channel.ask("details", {pane: pane.name, picture, x, y})
+      if (picture !== pane.picture || pane.stale) return // another picture came in between
       this.tapped = pane
       const through = element("button", {type: "button", textContent: "A random plane through this point"})
       through.onclick = () => { this.readSlice({kind: "point", of: this.slice, at: [x, y], half: Number($("half").value) || 1, seed: Math.floor(Math.random() * 1000)}); this.run() }
@@ -324,11 +377,13 @@ export class MicroscopePage {
   setLook(look) {
     this.look = look
     this.showLook(look)
-    for (const {view} of Object.values(this.panes)) {
-      if (!view) continue
+    const views = Object.values(this.panes).filter(pane => pane.view && pane.entry && !pane.stale).map(pane => pane.view)
+    const scale = sharedScale(views, look.color), deepest = Math.max(...views.map(view => view.ownDeepest))
+    for (const view of views) {
       view.show.folds = look.walls
       view.show.boundary = look.boundary
-      view.colorBy(look.color)
+      view.deepest = deepest
+      view.colorBy(look.color, scale)
     }
     if (this.panes.a.view) fillLegend($("lens-legend"), this.panes.a.view)
   }
@@ -354,12 +409,25 @@ export class MicroscopePage {
     $("message").hidden = !text
   }
 
+  enterSpace(frame) {
+    $("microscope").classList.add("in-space")
+    $("space-home").hidden = false
+    return this.space.show(frame)
+  }
+
+  leaveSpace() {
+    $("microscope").classList.remove("in-space")
+    $("space-home").hidden = true
+    this.space.hide()
+  }
+
   retheme() { this.space.view?.takeTheme(); for (const {view} of Object.values(this.panes)) view?.takeTheme() }
 
   listen() {
     $("run").onclick = () => { this.readSlice(); this.run() }
     $("follow").onclick = () => this.follow()
     $("beside").onchange = () => { this.readSlice(); this.run() }
+    $("rows").onchange = () => { this.rows = readRows($("rows").value); this.showRows() }
     $("cancel").onclick = () => Object.values(this.panes).forEach(pane => pane.job?.cancel())
     $("slice-kind").onchange = () => { this.showFields(); showRanges(this.panes.a.entry?.ranges ?? []) }
     for (const id of ["axis-x", "axis-y", "axis-z"]) $(id).onchange = () => showRanges(this.panes.a.entry?.ranges ?? [])
@@ -383,4 +451,11 @@ export class MicroscopePage {
   }
 }
 
-const pairs = list => Array.from({length: list.length / 2}, (_, i) => [list[2 * i], list[2 * i + 1], "#fff"])
+const readRows = text => text.split(",").map(part => part.trim() === "" ? NaN : Number(part))
+
+function sharedScale(views, name) { // one legend stands for all pictures; {} where it is classes that are coloured
+  const all = views.map(view => view.data.quantities.find(q => q.name === name)).filter(q => q && !q.categories)
+  return all.length ? {low: Math.min(...all.map(q => q.low)), high: Math.max(...all.map(q => q.high)), log: all.every(q => q.log)} : {}
+}
+
+const pairs = list => Array.from({length: list.length / 2}, (_, i) => [list[2 * i], list[2 * i + 1], null])

@@ -1,8 +1,8 @@
 // The playground: a small network in training, its exact tiles live; points, folds and weights can be dragged.
 
-import {tileRows} from "/viewer/panel.js"
-import {TilingView} from "/viewer/viewer.js"
-import {element, fillLegend, fillList, number} from "/viewer/words.js"
+import {tileRows} from "../viewer/panel.js"
+import {TilingView} from "../viewer/viewer.js"
+import {classMark, element, fillLegend, fillList, number} from "../viewer/words.js"
 import {Curve} from "./chart.js"
 import {classColor, Switches} from "./controls.js"
 import {formatPoints, lookText, lookThere, parsePoints, writeState} from "./state.js"
@@ -11,10 +11,16 @@ import {playgroundCode, takeHome} from "./take.js"
 
 const $ = id => document.getElementById(id)
 const GRIP = 10 // pixels: how near a pointer must be to a point or a fold to take it
+const NEAR_GRIP = 4 // the same for a fold that was not chosen: elsewhere one drags the view
+const CROWDED = 1500 // tiles from which folds must be chosen first
+const ARROWS = {ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1]}
 const COLORS = [["class", "class"], ["slope", "slope norm"], ["depth", "depth of walls"], ["area", "area"], ["value", "first output"], ["folds", "folds by layer"]]
-const LAYERS = [["walls", "walls"], ["boundary", "decision boundary"], ["points", "data"]]
+const LAYERS = [["walls", "walls"], ["boundary", "decision boundary"], ["points", "data"]], HATCH = "patterns"
 const SPEEDS = [1, 2, 5, 10, 25, 50, 100]
 const ORANGE = "#e69f00", BLUE = "#0072b2", GREEN = "#009e73", ROSE = "#cc79a7"
+
+const MOST_MOMENTS = 60 // kept of a training; then every other one is dropped
+const ALL = 6 // layers: as many as there may be
 
 export class PlaygroundPage {
   constructor(channel, limits) {
@@ -25,14 +31,16 @@ export class PlaygroundPage {
       new Curve($("curves"), "tiles", [["tiles", "", GREEN]]),
       new Curve($("curves"), "tiles nearby", [["near data", "data", BLUE], ["near boundary", "boundary", ROSE]]),
     ]
+    for (const curve of this.curves) curve.onpick = step => this.moments?.length && this.lookBack(step)
     this.switches = new Switches($("switches"), limits, this.recipe, recipe => this.make(recipe))
     this.addOwnTools()
     this.addLooks()
     this.listen()
     takeHome($("home-playground"), {
-      view: () => this.view, name: () => "playground", points: () => this.look.points ? this.dots() : [],
-      fetch: kind => { this.taking = true; channel.order("take", {kind, tag: "take"}) },
-      code: () => playgroundCode(this.recipe, limits.defaults, this.frame?.step ?? 0, this.look.color, this.byHand),
+      view: () => this.view, name: () => "playground", points: () => this.look.points ? this.dots() : [], moments: () => this.moments,
+      fetch: channel.server ? () => channel.order("take", {tag: "take"}) : null,
+      title: () => `${this.recipe.depth} x ${this.recipe.width} ${this.recipe.activation} on ${this.recipe.data}, step ${this.frame.step}`,
+      code: () => playgroundCode(this.recipe, limits.defaults, this.frame?.step ?? 0, this.look, this.inSight(), this.byHand),
     })
     channel.addEventListener("frame", event => this.take(event.detail))
     channel.addEventListener("open", () => { if (this.shown) this.make(this.recipe) })
@@ -46,17 +54,26 @@ export class PlaygroundPage {
     const given = {...(story?.recipe ?? {})}
     for (const [name, fallback] of Object.entries(this.limits.defaults)) if (name in state) given[name] = typeof fallback === "number" ? Number(state[name]) : typeof fallback === "boolean" ? state[name] === "true" : name === "points" ? parsePoints(state[name]) : state[name]
     const hidden = (state.hide ?? "").split(",")
-    this.setLook({...this.plainLook(), ...pick(state, ["color"]), ...("layers" in state ? {layers: Number(state.layers)} : {}), ...Object.fromEntries(LAYERS.map(([name]) => [name, !hidden.includes(name)]))})
+    this.recipe = {...this.limits.defaults, ...given}
+    this.setLook({...this.plainLook(), ...pick(state, ["color"]), ...("layers" in state ? {layers: Number(state.layers)} : {}), patterns: "patterns" in state, ...Object.fromEntries(LAYERS.map(([name]) => [name, !hidden.includes(name)]))})
     this.setSpeed(Number(state.speed ?? story?.speed ?? 1))
+    const curve = this.curves.find(each => each.title === story?.curve) ?? this.curves[0]
+    for (const each of this.curves) each.root.classList.toggle("chosen", each === curve)
     storyPanel($("story"), story, state.story, () => this.leaveStory())
     this.wanted = state.look ?? null
     const steps = Math.max(0, Math.round(Number(state.step)) || 0)
-    this.make({...this.limits.defaults, ...given}, steps ? false : story?.run ?? false, steps)
+    this.make(this.recipe, steps ? false : story?.run ?? false, steps)
     if (this.view) this.lookWhereWanted()
     if (state.story && !story && document.body.classList.contains("embed")) this.complain(`There is no story named “${state.story}”. This is the playground.`)
   }
 
-  plainLook() { return {color: "class", layers: 6, ...(this.story?.look ?? {})} }
+  setBold(times) { // for a screen that is far off
+    this.bold = times
+    if (this.view) { this.view.bold = times; this.view.changed() }
+    this.curves.forEach(curve => curve.draw())
+  }
+
+  plainLook() { return {color: "class", layers: ALL, ...(this.story?.look ?? {})} }
 
   leaveStory() { // its state stays, told in full
     this.story = null
@@ -76,13 +93,20 @@ export class PlaygroundPage {
     writeState({step: this.running || this.byHand || !this.frame?.step ? null : this.frame.step})
   }
 
+  inSight() { // [x0, x1, y0, y1], or null where all is
+    const {view} = this, [x0, y1] = view.toSlice(0, 0), [x1, y0] = view.toSlice(view.width, view.height)
+    return lookText(view) === null ? null : [x0, x1, y0, y1].map(v => Number(v.toPrecision(6)))
+  }
+
   lookWhereWanted() {
     if (!this.wanted || !lookThere(this.view, this.wanted)) this.view.home()
     this.wanted = null
   }
 
   make(recipe, run = this.running, steps = 0) {
+    const {depth} = this.recipe
     this.recipe = recipe
+    if (recipe.depth !== depth) this.setLook({...this.look, layers: this.look.layers >= depth ? ALL : this.look.layers}, true)
     this.switches.show(recipe)
     this.own.hidden = recipe.data !== "own"
     this.writeRecipe()
@@ -90,7 +114,7 @@ export class PlaygroundPage {
     this.byHand = false
     if (!steps) writeState({step: null})
     else $("clock").textContent = `training ${steps} steps…`
-    this.selected = null
+    this.selected = this.held = null
     this.curves.forEach(curve => curve.clear())
     this.setRunning(run, false)
     $("message").hidden = true
@@ -104,7 +128,7 @@ export class PlaygroundPage {
       this.drawOnly()
       return
     }
-    this.channel.order("make", {recipe, tag: this.tag, run, steps})
+    this.channel.order("make", {recipe, tag: this.tag, run, steps, until: this.story?.until ?? null})
     this.channel.order("speed", {steps: this.speed})
   }
 
@@ -115,9 +139,10 @@ export class PlaygroundPage {
     if (message.tag !== this.tag || !message.vertices) { if (message.vertices) this.channel.order("ack"); return }
     const first = !this.frame || this.frame.tag !== message.tag
     this.frame = message
+    this.keepMoment(message, first)
+    this.points = message.points
     if (!this.view) this.start(message)
     else this.view.setData(message)
-    this.points = message.points
     if (first) this.layOutUnits()
     this.showFrame()
     requestAnimationFrame(() => { // drawn: the next may come
@@ -129,12 +154,40 @@ export class PlaygroundPage {
     })
   }
 
+  // Earlier moments: what the film shows, and what a click on a curve goes back to.
+
+  keepMoment(frame, first) {
+    if (first) this.moments = []
+    if (this.moments.at(-1)?.step === frame.step) this.moments.pop()
+    this.moments.push(frame)
+    if (this.moments.length > MOST_MOMENTS) this.moments = this.moments.filter((_, i) => i % 2 === 0 || i === this.moments.length - 1)
+  }
+
+  tellLegend() { // with the marks of the data, where colours do not say them
+    fillLegend($("legend"), this.view)
+    if (!this.look.points || this.look.color === "class") return
+    const present = [...new Set(this.dots().map(p => p[2]))].sort((a, b) => a - b)
+    $("legend").append(element("div", {className: "classes"}, "data of class ", ...present.flatMap(label => [classMark(label, String(label), classColor(label)), " "])))
+  }
+
+  lookBack(step) { // until Play, or anything else that makes a new picture
+    if (this.running) this.pause()
+    const near = this.moments.reduce((a, b) => Math.abs(b.step - step) < Math.abs(a.step - step) ? b : a)
+    this.view.setData(near)
+    this.points = near.points
+    $("clock").textContent = near === this.frame ? `step ${near.step}` : `step ${near.step} of ${this.frame.step}: looking back`
+    this.tellLegend()
+    this.curves.forEach(curve => curve.mark(near === this.frame ? null : near.step))
+  }
+
   start(frame) {
     $("starting").hidden = true
     const view = this.view = new TilingView($("tiles"), frame)
     view.onhover = (tile, x, y) => { this.pointer = [tile, x, y]; fillList($("tile"), tileRows(view, tile, x, y)) }
     view.ontap = (tile, x, y, event) => this.tap(tile, x, y, event)
     view.grab = (px, py) => this.grab(px, py)
+    view.onkey = name => this.moveByKey(name)
+    view.bold = this.bold ?? 1
     view.drawings.push((pen, seen) => this.drawEmpty(pen, seen), (pen, seen) => this.drawUnit(pen, seen), (pen, seen) => this.drawPoints(pen, seen))
     view.onhover(-1, 0, 0)
     view.show.anchors = false
@@ -145,8 +198,9 @@ export class PlaygroundPage {
 
   showFrame() {
     if (this.empty) return // it is no network of these points
+    if (this.running && this.frame.step === this.story?.until && !this.frame.running) this.setRunning(false, false) // what the story is about is reached
     if (!this.running) this.writeStep()
-    this.curves.forEach(curve => curve.add(this.frame.step, this.frame.measures))
+    this.curves.forEach(curve => { curve.add(this.frame.step, this.frame.measures); curve.mark(null) })
     if (this.telling) return // words a few times a second: nobody reads faster, and the browser lays them out anew
     this.telling = setTimeout(() => { this.telling = 0; this.tellFrame() }, this.running ? 150 : 0)
   }
@@ -154,9 +208,9 @@ export class PlaygroundPage {
   tellFrame() {
     const {frame} = this, rate = this.frames.length > 5 ? (this.frames.length - 1) / ((this.frames.at(-1) - this.frames[0]) / 1000) : 0
     $("clock").textContent = `step ${frame.step} · ${frame.measures.tiles.toLocaleString("en")} tiles${this.running && rate ? ` · ${rate.toFixed(0)} pictures a second` : ""}`
-    $("held").hidden = !frame.held && !frame.within
-    $("held").textContent = [frame.held ? "statistics held at their mean over the data: an approximation" : "", frame.within ? within(frame.within) : ""].filter(Boolean).join("; ")
-    fillLegend($("legend"), this.view)
+    $("held").hidden = !frame.held && !frame.within && !frame.dead
+    $("held").textContent = [frame.dead ? "The network is constant on all data: no unit is left that learns. Choose a smaller rate and start again." : "", frame.held ? "statistics held at their mean over the data: an approximation" : "", frame.within ? within(frame.within) : ""].filter(Boolean).join("; ")
+    this.tellLegend()
     this.showWeights(frame.selected)
     if (this.view.pointer && this.pointer) fillList($("tile"), tileRows(this.view, ...this.pointer))
   }
@@ -179,12 +233,17 @@ export class PlaygroundPage {
   }
 
   drawPoints(pen, view) {
-    if (this.look.points) for (const [x, y, color] of this.dots()) view.dot(pen, x, y, 4, color)
+    if (this.look.points) for (const [x, y, label] of this.dots()) view.dot(pen, x, y, 4, classColor(label), label)
+    if (this.look.points && this.held !== null && this.held !== undefined && this.held < this.points.length / 2) {
+      pen.beginPath()
+      pen.arc(...view.toScreen(this.points[2 * this.held], this.points[2 * this.held + 1]), 11 * view.bold, 0, 2 * Math.PI)
+      pen.strokeStyle = "#ff9f1c"; pen.lineWidth = 3; pen.stroke()
+    }
   }
 
-  dots() { // data as [x, y, colour]
-    if (this.recipe.data === "own") return this.recipe.points.map(([x, y, label]) => [x, y, classColor(label)])
-    return Array.from(this.frame.classes, (label, i) => [this.points[2 * i], this.points[2 * i + 1], classColor(label)])
+  dots() { // data as [x, y, class]
+    if (this.recipe.data === "own") return this.recipe.points
+    return Array.from(this.frame.classes, (label, i) => [this.points[2 * i], this.points[2 * i + 1], label])
   }
 
   drawUnit(pen, view) { // every wall that the chosen unit made
@@ -213,7 +272,7 @@ export class PlaygroundPage {
     return found
   }
 
-  nearestUnit(px, py) { // of the fold by whose wall the pointer is: [layer, unit, knot] or null
+  nearestUnit(px, py) { // of the fold by whose wall the pointer is: [layer, unit, knot, pixels away] or null
     const {view, frame} = this, {offsets, corners, vertices, corner_cuts: cuts} = frame
     const [x, y] = view.toSlice(px, py), near = new Set([[0, 0], [GRIP, 0], [-GRIP, 0], [0, GRIP], [0, -GRIP]].map(([dx, dy]) => view.find(x + dx / view.scale, y + dy / view.scale)))
     let best = GRIP, found = -1
@@ -224,25 +283,59 @@ export class PlaygroundPage {
       if (d < best) { best = d; found = cuts[c] }
     }
     if (found < 0) return null
-    return [frame.cut_layers[found], frame.cut_units[found], frame.cut_knots[found]]
+    return [frame.cut_layers[found], frame.cut_units[found], frame.cut_knots[found], best]
   }
 
   grab(px, py) {
     const point = this.look.points ? this.nearestPoint(px, py) : -1
     if (point >= 0) {
-      const move = (x, y) => {
-        const at = this.view.toSlice(x, y).map(v => Math.min(2.6, Math.max(-2.6, v)))
-        if (this.recipe.data === "own") this.recipe.points[point] = [...at, this.recipe.points[point][2]]
-        else this.points.set(at, 2 * point)
-        this.byHand = true
-        this.channel.order("move", {point, x: at[0], y: at[1]})
-        this.view.changed()
-      }
-      return {move, end: () => { if (this.recipe.data === "own") writeState({points: formatPoints(this.recipe.points)}) }}
+      return {move: (x, y) => this.movePoint(point, this.view.toSlice(x, y)), end: () => { if (this.recipe.data === "own") writeState({points: formatPoints(this.recipe.points)}) }}
     }
-    const unit = this.selected && this.frame ? this.nearestUnit(px, py) : null
-    if (!unit || unit[0] !== this.selected[0] || unit[1] !== this.selected[1]) return null
-    return {move: (x, y) => { const [u, v] = this.view.toSlice(x, y); this.byHand = true; this.channel.order("fold", {layer: unit[0], unit: unit[1], knot: unit[2], x: u, y: v}) }, end: () => {}}
+    const unit = this.frame && !this.empty ? this.nearestUnit(px, py) : null, chosen = unit && String(unit.slice(0, 2)) === String(this.selected)
+    if (!unit || (!chosen && (unit[3] > NEAR_GRIP || this.view.count > CROWDED || this.recipe.data === "own"))) return null
+    let moved = false
+    const move = (x, y) => {
+      if (!moved && !chosen) this.select(unit)
+      moved = true
+      this.moveFold(unit, ...this.view.toSlice(x, y))
+    }
+    return {move, end: () => { if (!moved) this.select(unit) }}
+  }
+
+  moveFold([layer, unit, knot], x, y) {
+    this.byHand = true
+    this.channel.order("fold", {layer, unit, knot, x, y})
+  }
+
+  // Arrow keys move the point that N chose, or the fold of the chosen unit; Escape leaves both.
+  moveByKey(name) {
+    const step = ARROWS[name]?.map(v => v * 8 / this.view.scale), count = this.points.length / 2
+    if (name === "n" || name === "N") this.held = ((this.held ?? -1) + 1) % count
+    else if (name === "Escape") { this.held = null; this.select(null) }
+    else if (step && this.held !== null && this.held !== undefined) this.movePoint(this.held, [0, 1].map(k => this.points[2 * this.held + k] + step[k]))
+    else if (step && this.selected) {
+      const wall = this.wallOf(this.selected)
+      if (wall) this.moveFold(wall, wall[3] + step[0], wall[4] + step[1])
+    } else return false
+    this.view.changed()
+    return true
+  }
+
+  wallOf([layer, unit]) { // a wall of a unit: [layer, unit, knot, x, y] with its middle
+    const {corner_cuts: cuts, cut_layers: layers, cut_units: units, cut_knots: knots, offsets, corners, vertices} = this.frame
+    const c = cuts.findIndex(cut => cut >= 0 && layers[cut] === layer && units[cut] === unit)
+    if (c < 0) return null
+    const t = offsets.findLastIndex(o => o <= c), a = 2 * corners[c], b = 2 * corners[c + 1 < offsets[t + 1] ? c + 1 : offsets[t]]
+    return [layer, unit, knots[cuts[c]], (vertices[a] + vertices[b]) / 2, (vertices[a + 1] + vertices[b + 1]) / 2]
+  }
+
+  movePoint(point, place) {
+    const at = place.map(v => Math.min(2.6, Math.max(-2.6, v)))
+    if (this.recipe.data === "own") this.recipe.points[point] = [...at, this.recipe.points[point][2]]
+    else this.points.set(at, 2 * point)
+    this.byHand = true
+    this.channel.order("move", {point, x: at[0], y: at[1]})
+    this.view.changed()
   }
 
   tap(tile, x, y) {
@@ -282,7 +375,7 @@ export class PlaygroundPage {
       this.weights.dataset.key = key
       this.weights.replaceChildren(...values.map((_, i) => {
         const source = i < chosen.weights.length ? i : -1, name = source < 0 ? "offset" : chosen.layer === 0 ? ["from x", "from y"][i] : `from ${i + 1}`
-        const input = element("input", {type: "range", min: -3, max: 3, step: 0.01, id: `weight-${i}`}), out = element("output")
+        const input = element("input", {type: "range", min: -3, max: 3, step: 0.01, id: `weight-${i}`}), out = element("output", {ariaLive: "off"})
         input.oninput = () => { this.byHand = true; this.channel.order("weight", {layer: chosen.layer, unit: chosen.unit, source, value: Number(input.value)}) }
         return element("div", {className: "field"}, element("label", {htmlFor: input.id, textContent: name}), element("div", {className: "with-value"}, input, out))
       }))
@@ -326,14 +419,18 @@ export class PlaygroundPage {
       box.onchange = () => this.setLook({...this.look, [name]: box.checked}, true)
       return [name, box, element("label", {}, box, text)]
     })
+    const hatch = element("input", {type: "checkbox"}), hatching = element("label", {title: "hatch classes: told apart in grey"}, hatch, HATCH)
+    hatch.onchange = () => this.setLook({...this.look, patterns: hatch.checked}, true)
     const home = element("button", {type: "button", textContent: "Show all"})
     home.onclick = () => this.view?.home()
-    $("looks").append(element("label", {}, "colour", color), element("label", {}, "folds to layer", layers, out), ...boxes.map(([,, label]) => label), home)
+    $("looks").append(element("label", {}, "colour", color), element("label", {}, "folds to layer", layers, out), ...boxes.map(([,, label]) => label), hatching, home)
     this.showLook = look => {
       color.value = look.color
       layers.max = this.recipe.depth
       layers.value = Math.min(look.layers, this.recipe.depth)
       out.textContent = layers.value
+      hatch.checked = look.patterns
+      hatching.hidden = look.color !== "class"
       for (const [name, box, label] of boxes) {
         box.checked = look[name]
         label.hidden = name === "walls" && look.color === "folds" // which are the walls
@@ -347,16 +444,17 @@ export class PlaygroundPage {
     if (keep) {
       const start = this.plainLook(), all = look.layers >= this.recipe.depth
       const hidden = LAYERS.map(([name]) => name).filter(name => !look[name])
-      writeState({color: look.color === start.color ? null : look.color, layers: look.layers === start.layers || (all && start.layers >= this.recipe.depth) ? null : look.layers, hide: hidden.join(",") || null})
+      writeState({color: look.color === start.color ? null : look.color, layers: look.layers === start.layers || (all && start.layers >= this.recipe.depth) ? null : look.layers, hide: hidden.join(",") || null, patterns: look.patterns ? 1 : null})
     }
     this.channel.order("color", {color: look.color})
     if (!this.view) return
     this.view.show.folds = look.walls
     this.view.show.boundary = look.boundary
+    this.view.patterns = look.patterns
     this.view.layers = look.layers >= this.recipe.depth ? 255 : look.layers
     this.view.colorBy(look.color)
     if (this.empty) $("legend").replaceChildren()
-    else fillLegend($("legend"), this.view)
+    else this.tellLegend()
   }
 
   setSpeed(steps) {
@@ -370,6 +468,7 @@ export class PlaygroundPage {
     $("play").textContent = running ? "Pause" : "Play"
     $("play").setAttribute("aria-pressed", String(running))
     if (tell) this.channel.order("run", {running})
+    if (!running && this.frame) $("said").textContent = `Paused at step ${this.frame.step}: ${this.frame.measures.tiles} tiles, loss ${number(this.frame.measures.loss)}` // for those who hear: at rest alone
     if (!running) this.frames = []
     else writeState({step: null})
   }

@@ -1,6 +1,7 @@
 // Scenes: points that move in one or two panels as a slider goes through moments. Stories tell what they are.
 
-import {fillList} from "/viewer/words.js"
+import {markOf} from "../viewer/colors.js"
+import {fillList} from "../viewer/words.js"
 import {classColor} from "./controls.js"
 import {writeState} from "./state.js"
 import {storyPanel} from "./stories.js"
@@ -8,10 +9,11 @@ import {storyPanel} from "./stories.js"
 const $ = id => document.getElementById(id)
 const STEP = 120 // ms from one moment to the next while it plays
 const MARGIN = 0.06
+const CLASSES = 10 // colours beyond are of no class
 
 export class ScenePage {
   constructor(channel) {
-    Object.assign(this, {channel, scene: null, playing: 0})
+    Object.assign(this, {channel, scene: null, playing: 0, bold: 1})
     $("scene-play").onclick = () => this.play(!this.playing)
     $("scene-moment").oninput = () => { this.play(false); this.show(Number($("scene-moment").value)) }
     $("scene-seed").onchange = () => { writeState({seed: $("scene-seed").value}); this.load() }
@@ -70,6 +72,11 @@ export class ScenePage {
 
   pause() { this.play(false) }
 
+  setBold(times) { // for a screen that is far off
+    this.bold = times
+    if (this.scene) this.draw()
+  }
+
   draw() {
     const {scene, boxes} = this, moment = scene.moments[this.at], classes = moment.classes ?? scene.classes, sizes = moment.sizes ?? scene.sizes
     this.canvases().slice(0, scene.panels.length).forEach((canvas, i) => {
@@ -92,7 +99,9 @@ export class ScenePage {
       const points = moment.places[i]
       for (let k = 0; k < points.length / 2; k++) {
         pen.beginPath()
-        pen.arc(...place(points[2 * k], points[2 * k + 1]), sizes[k], 0, 2 * Math.PI)
+        const [px, py] = place(points[2 * k], points[2 * k + 1])
+        for (const [dx, dy] of markOf(classes[k] < CLASSES ? classes[k] : 0)) pen.lineTo(px + this.bold * sizes[k] * dx, py - this.bold * sizes[k] * dy)
+        pen.closePath()
         pen.fillStyle = classColor(classes[k])
         pen.fill()
         if (sizes[k] > 2) pen.stroke()

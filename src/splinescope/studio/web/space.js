@@ -1,12 +1,12 @@
 // The microscope's view of three directions at once: the 3-D explorer of pages and widgets, in place of the panes.
 
-import {exploreSpace} from "/viewer/space_panel.js"
+import {exploreSpace} from "../viewer/space_panel.js"
 
 export class Space {
   constructor(root) { Object.assign(this, {root, view: null, body: null}) }
 
   async show(frame) { // a view of its own for every tiling: camera and plane belong to what is seen
-    this.body ??= await (await fetch("/viewer/space.html")).text()
+    this.body ??= await (await fetch(new URL("../viewer/space.html", import.meta.url))).text()
     this.root.innerHTML = this.body // of the package, not of a file
     this.root.hidden = false
     this.view = exploreSpace(this.root, frame)

@@ -19,7 +19,7 @@ export function lookThere(view, text) { // false if the text is no place
 export function writeState(patch) { // null removes a name
   const state = {...readState(), ...patch}
   for (const name of Object.keys(state)) if (state[name] === null || state[name] === undefined) delete state[name]
-  history.replaceState(null, "", `#${new URLSearchParams(state)}`)
+  history.replaceState(null, "", `#${String(new URLSearchParams(state)).replaceAll("%2C", ",").replaceAll("%3B", ";")}`)
 }
 
 // Points of one's own, x, y and class each.

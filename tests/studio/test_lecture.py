@@ -1,0 +1,157 @@
+"""For a lecture hall and for everyone in it: large, by keys, in grey, and without chatter."""
+
+import numpy as np
+import pytest
+
+from splinescope.studio.recipe import Recipe
+from splinescope.studio.trainer import Trainer
+from tests.browser import becomes, expect, rest
+from tests.studio.conftest import DRAWN
+from tests.studio.test_playground import TO_CLIENT, VIEW
+
+SIZES = """() => [...document.querySelectorAll("#playground *")].filter(each => each.checkVisibility()
+  && !each.matches(".unseen, option")
+  && [...each.childNodes].some(node => node.nodeType === 3 && node.textContent.trim()))
+  .map(each => [parseFloat(getComputedStyle(each).fontSize), each.textContent.slice(0, 30)])"""
+WALL = """unit => { const wall = studio.pages.playground.wallOf(unit); return [wall[3], wall[4]] }"""
+
+
+def test_lecture_mode_is_large_and_has_picture_story_legend_and_one_curve(studio):
+    with studio("#story=migration&step=20", query="lecture&", width=1920, height=1080) as page:
+        page.wait_for_function(DRAWN)
+        rest(page, VIEW)
+        sizes = page.evaluate(SIZES)
+        assert min(sizes)[0] >= 22, min(sizes)
+        box = page.locator("#tiles").bounding_box()
+        assert box["height"] > 900
+        assert box["width"] > 1200
+        for seen in ("#story", "#legend .line", "#play"):
+            expect(page.locator(seen)).to_be_visible()
+        for hidden in (".top", "#switches", "#units", "#looks"):
+            expect(page.locator(hidden)).to_be_hidden()
+        expect(page.locator(".curve:visible")).to_have_count(1)
+        expect(page.locator(".curve:visible")).to_contain_text("tiles nearby")
+        assert page.evaluate(f"{VIEW}.bold") == 2
+        curve = page.locator(".curve:visible canvas").bounding_box()
+        assert curve["height"] > 170
+        assert curve["y"] + curve["height"] < 1080  # in sight beside the longest story
+        expect(page.locator("#legend")).to_contain_text("data of class 0 1")
+        page.set_viewport_size({"width": 960, "height": 540})  # a zoom of 200%
+        rest(page, VIEW)
+        box = page.locator("#tiles").bounding_box()
+        assert box["height"] > 0.8 * 540
+        page.keyboard.press("l")
+        expect(page.locator("#switches")).to_be_visible()
+
+
+def test_an_embedded_page_keeps_story_and_legend(studio):
+    with studio("#story=learn", query="embed&") as page:
+        page.wait_for_function(DRAWN)
+        for seen in ("#story p >> nth=0", "#legend", "#play"):
+            expect(page.locator(seen)).to_be_visible()
+        for hidden in (".top", "#switches", "#curves", "#lecture"):
+            expect(page.locator(hidden)).to_be_hidden()
+
+
+def test_keys_play_and_move_the_chosen_point_or_fold(studio):
+    with studio("#width=6&depth=1&seed=2") as page:
+        page.wait_for_function(DRAWN)
+        rest(page, VIEW)
+        page.locator("#tiles canvas").last.focus()
+        before = page.evaluate("[...studio.pages.playground.frame.points]")
+        page.keyboard.press("n")
+        page.keyboard.press("ArrowRight")
+        page.wait_for_function("x => studio.pages.playground.frame.points[0] > x + .01", arg=before[0])
+        assert page.evaluate("[...studio.pages.playground.frame.points.slice(1)]") == pytest.approx(
+            before[1:], abs=1e-6
+        )
+        page.keyboard.press("Escape")
+        page.click("button[data-unit='0,2']")
+        page.wait_for_function("() => studio.pages.playground.frame.selected?.unit === 2")
+        offset = page.evaluate("studio.pages.playground.frame.selected.offset")
+        page.locator("#tiles canvas").last.focus()
+        page.keyboard.press("ArrowUp")
+        page.wait_for_function("b => Math.abs(studio.pages.playground.frame.selected.offset - b) > 1e-4", arg=offset)
+        page.keyboard.press(" ")
+        page.wait_for_function("() => studio.pages.playground.frame.step > 2")
+        page.keyboard.press(" ")
+        expect(page.locator("#play")).to_have_text("Play")
+
+
+def test_a_fold_is_dragged_without_choosing_it_first(studio):
+    with studio("#width=4&depth=1&seed=2&hide=points") as page:
+        page.wait_for_function(DRAWN)
+        rest(page, VIEW)
+        unit = page.evaluate("[0, 1, 2, 3].find(unit => studio.pages.playground.wallOf([0, unit]))")
+        start = page.evaluate(WALL, [0, unit])
+        end = [0.6 * start[0], 0.6 * start[1] + 0.2]
+        page.mouse.move(*page.evaluate(TO_CLIENT, start))
+        page.mouse.down()
+        page.mouse.move(*page.evaluate(TO_CLIENT, end), steps=4)
+        page.mouse.up()
+        trainer = Trainer(Recipe(width=4, depth=1, seed=2))
+        trainer.move_fold(0, unit, *end)
+        expected = pytest.approx(trainer.model[0].linear.bias[unit].item(), abs=0.05)
+        becomes(page, "studio.pages.playground.frame.selected?.offset", expected)
+
+
+def test_classes_are_told_apart_in_grey(studio):
+    """By the marks of points, and by hatching; curves by their dashes."""
+    with studio("#data=blobs&width=5&depth=1&patterns=1") as page:
+        page.wait_for_function(DRAWN)
+        rest(page, VIEW)
+        marks = page.evaluate(
+            "async () => { const {markOf} = await import('/viewer/colors.js'); return [0, 1, 2].map(markOf) }"
+        )
+        assert len({len(mark) for mark in marks}) == 3
+        drawn = f"""() => {{ const v = {VIEW}, pen = v.overlay.getContext("2d")
+        v.draw()
+        const count = () => {{ let n = 0; const d = pen.getImageData(0, 0, v.overlay.width, v.overlay.height).data
+          for (let i = 3; i < d.length; i += 4) n += d[i] > 0; return n }}
+        const hatched = count(); v.patterns = false; v.draw(); return [hatched, count()] }}"""
+        hatched, plain = page.evaluate(drawn)
+        assert hatched > plain + 2000
+        borders = page.evaluate(
+            "[...document.querySelectorAll('.curve i')].map(i => getComputedStyle(i).borderTopStyle)"
+        )
+        assert "solid" in borders
+        assert "dashed" in borders
+
+
+def test_training_does_not_chatter_to_screen_readers(studio):
+    with studio("#width=4&depth=1") as page:
+        page.wait_for_function(DRAWN)
+        page.evaluate("""() => { window.said = 0
+            for (const live of document.querySelectorAll("[role=status], [role=alert], output, [aria-live]")) {
+              if (live.closest("[aria-live=off]")) continue
+              const all = {childList: true, characterData: true, subtree: true}
+              new MutationObserver(list => { window.said += list.length }).observe(live, all) } }""")
+        page.click("#play")
+        page.wait_for_function("() => studio.pages.playground.frame.step > 60")
+        assert page.evaluate("said") == 0
+        page.click("#play")
+        expect(page.locator("#said")).to_contain_text("Paused at step")
+        assert page.evaluate("said") <= 2
+
+
+def test_a_rate_that_kills_the_network_is_said(studio):
+    recipe = Recipe(width=4, depth=2, rate=10.0, optimizer="sgd", seed=1)
+    trainer = Trainer(recipe)
+    trainer.train(40)
+    assert trainer.frame()["dead"]
+    values = trainer.tile().outputs(trainer.x.double().numpy())
+    assert np.ptp(values, axis=0).max() < 1e-6
+    with studio("#width=4&depth=2&rate=10&optimizer=sgd&seed=1&step=40") as page:
+        page.wait_for_function(DRAWN)
+        expect(page.locator("#held")).to_contain_text("constant on all data")
+
+
+def test_a_link_survives_the_shell_of_windows(studio):
+    with studio("#width=4&depth=1&hide=points,walls") as page:
+        page.wait_for_function(DRAWN)
+        page.select_option("#look-color", "slope")
+        text = page.evaluate("async () => (await import('/static/take.js')).linkText()")
+        assert text.startswith('splinescope studio --at "')
+        assert "'" not in text
+        assert "%" not in text
+        assert "hide=walls,points" in text

@@ -1,0 +1,115 @@
+"""What is in the studio's folder, or sent to it: a bad file is named and harms nothing else."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+import splinescope as ss
+from splinescope.studio.library import EXAMPLE, Library
+from splinescope.studio.microscope import Microscope
+from splinescope.studio.workers import Job
+
+
+@pytest.fixture
+def library(shelf, tmp_path):
+    given, uploads = tmp_path / "given", tmp_path / "uploads"
+    uploads.mkdir()
+    given.mkdir()
+    shutil.copy(shelf / "first.onnx", given / "net.onnx")
+    return Library(given, uploads)
+
+
+def header_alone(path, shape):
+    """A .npy file that says it holds so much, and holds nothing."""
+    with path.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": shape})
+
+
+def test_an_array_longer_than_its_file_is_refused_before_memory_is_asked_for(library, tmp_path):
+    header_alone(tmp_path / "given" / "a.npy", (10**12, 2))
+    assert (tmp_path / "given" / "a.npy").stat().st_size == 128
+    np.save(tmp_path / "given" / "b.npy", np.arange(8.0).reshape(4, 2))
+    found = library.examples((2,))
+    assert found.file == "b.npy"
+    assert len(found.unread) == 1
+    assert found.unread[0].startswith("a.npy ")
+    assert "(1000000000000, 2)" in found.unread[0]
+
+
+def test_every_row_of_a_file_can_be_chosen_and_the_first_three_are_of_different_classes(library, tmp_path):
+    rows = np.random.default_rng(0).normal(size=(178, 2))
+    np.save(tmp_path / "given" / "wine.npy", rows)
+    np.save(tmp_path / "given" / "wine.labels.npy", np.repeat([2, 0, 1], (59, 71, 48)))
+    lens, kept = Microscope(library), {}
+    told = lens.examples(kept, Job(), {"name": "net.onnx"})["frame"]
+    assert (told["from"], told["count"], len(told["names"])) == ("wine.npy", 178, 60)
+    assert told["start"] == [0, 59, 130]
+    assert told["names"][59] == "row 59: class 0"
+    asked = {"id": 1, "pane": "a", "name": "net.onnx"}
+    lens.tile(kept, Job(), {**asked, "slice": {"kind": "through", "rows": [0, 61, 177]}})
+    assert kept["a"][-1][1].view.inputs(kept["a"][-1][1].view.anchors) == pytest.approx(rows[[0, 61, 177]])
+    with pytest.raises(ss.InputError, match="from 0 to 177"):
+        lens.tile(kept, Job(), {**asked, "slice": {"kind": "through", "rows": [0, 1, 178]}})
+
+
+def test_folders_named_like_uploads_or_the_example_are_opened_as_themselves(shelf, tmp_path):
+    given, uploads = tmp_path / "given", tmp_path / "uploads"
+    for folder in (uploads, given / "upload", given / EXAMPLE):
+        folder.mkdir(parents=True)
+    shutil.copy(shelf / "first.onnx", given / "upload" / "net.onnx")
+    shutil.copy(shelf / "solid.onnx", uploads / "net.onnx")
+    for step in (0, 10):
+        shutil.copy(shelf / "run" / f"step-{step}.safetensors", given / EXAMPLE)
+    library = Library(given, uploads, "lens_models:small")
+    names = [entry["name"] for entry in library.entries()]
+    assert len(set(names)) == len(names)
+    assert library.specimen("upload/net.onnx").input_shape == (3,)
+    assert library.specimen("./upload/net.onnx").input_shape == (2,)
+    assert library.path(f"./{EXAMPLE}") == given / EXAMPLE
+
+
+def test_what_is_sent_is_listed_only_if_it_can_be_read(library, shelf, tmp_path):
+    for name, content in (("net.onnx", b"\0broken"), ("x.npy", b"\x93NUMPY"), ("x.csv", b"a,b\nc,d\n")):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(ss.SplinescopeError, match=f"^upload/{name} "):  # by the name that the page knows
+            library.add(tmp_path / name)
+    assert [entry["name"] for entry in library.entries()] == ["net.onnx", EXAMPLE]
+    shutil.copy(shelf / "solid.onnx", tmp_path / "net.onnx")
+    assert library.add(tmp_path / "net.onnx") == "upload/net.onnx"
+    assert library.specimen("upload/net.onnx").input_shape == (3,)
+    with pytest.raises(ss.InputError, match=r"may have 200 bytes, got 305"):
+        library.upload_name("é" * 150 + ".onnx")  # fewer letters than bytes
+    with pytest.raises(ss.InputError, match="--factory"):
+        library.upload_name("weights.safetensors")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"do": "details", "x": [0], "y": 0.1},
+        {"do": "details", "x": "north"},
+        {"do": "details", "picture": [1]},
+        {"do": "tile", "window": ["a", "b", "c", "d"]},
+        {"do": "tile", "window": [0, 0, None, 1]},
+    ],
+)
+def test_a_wrong_value_is_refused_in_words(library, wrong):
+    lens, kept = Microscope(library), {}
+    asked = {"id": 1, "name": "net.onnx", "pane": "a", "slice": {"kind": "axes"}, "picture": 1}
+    lens.tile(kept, Job(), asked)
+    with pytest.raises(ss.InputError):
+        lens.verbs[wrong["do"]](kept, Job(), {**asked, **wrong})
+
+
+def test_a_picture_answers_for_itself_until_two_newer_ones_are_there(library):
+    lens, kept = Microscope(library), {}
+    asked = {"name": "net.onnx", "pane": "a", "x": 0.1, "y": 0.2}
+    told = []
+    for picture in range(3):
+        cut = {"kind": "axes", "low": -1 - picture, "high": 1}
+        lens.tile(kept, Job(), {**asked, "id": picture, "slice": cut})
+        told.append(lens.details(kept, Job(), {**asked, "picture": picture}))
+    assert lens.details(kept, Job(), {**asked, "picture": 1}) == told[1] != told[2]
+    with pytest.raises(ss.InputError, match="gone: tile it again"):
+        lens.details(kept, Job(), {**asked, "picture": 0})
