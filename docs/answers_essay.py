@@ -9,13 +9,12 @@ from _answer_parts import COLORS, Row, band, effects, legend, panels, titled
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from splinescope.evidence._fidelity import crossed
-from splinescope.evidence._intervals import interval, ratio_interval
-from splinescope.evidence._root_law import exponents, worth
-from splinescope.evidence.essay_depth_curvature import KINDS, PAIRS, QUANTITIES, correlations
-from splinescope.evidence.essay_fidelity_laws import ONE_LAYER, _some
-from splinescope.evidence.essay_fidelity_tells import MEASURES, _correlations
-from splinescope.evidence.essay_initialization_deep import FAMILIES, TRAINS
+from splinescope_evidence.essay.depth_curvature import KINDS, PAIRS, QUANTITIES, correlations
+from splinescope_evidence.essay.fidelity_laws import ONE_LAYER, _some, crossed
+from splinescope_evidence.essay.fidelity_tells import MEASURES, _correlations
+from splinescope_evidence.essay.initialization_deep import FAMILIES, TRAINS
+from splinescope_evidence.shared.intervals import interval, ratio_interval
+from splinescope_evidence.shared.root_law import exponents, worth
 
 Numbers = dict[str, Any]
 TINTS = ("#440154", "#31688e", "#35b779", "#e69f00")
@@ -208,16 +207,6 @@ def depth(numbers: Numbers) -> Figure:
     legend(axes[2], loc="upper left")
     for ax, pair in zip(axes[3:], PAIRS, strict=False):
         _beyond_depth(ax, numbers, pair, labels=ax is axes[3])
-    return figure
-
-
-def depth_spectrum(numbers: Numbers) -> Figure:
-    """The same for the effective rank of the loss's spectrum."""
-    figure, (through, *axes) = panels(2, 2, height=3.0)
-    _through_depth(through, numbers, QUANTITIES[3], "effective rank of the loss's spectrum")
-    legend(through, loc="upper right")
-    for ax, pair in zip(axes, PAIRS[3:], strict=True):
-        _beyond_depth(ax, numbers, pair, labels=ax is not axes[2])
     return figure
 
 

@@ -9,14 +9,13 @@ from _answer_parts import COLORS, Row, band, effects, legend, panels, seeds_and_
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from splinescope.evidence._distributions import ALIKE
-from splinescope.evidence._divisions import ALIKE as DIVIDED_ALIKE
-from splinescope.evidence._intervals import interval, ratio_interval
-from splinescope.evidence.survey_manifold_law import CURVES, NEAR, PUBLISHED
-from splinescope.evidence.survey_merge_away import ARMS, PLATEAU
-from splinescope.evidence.survey_migration import HIDDEN, PLACES, half_way, peak_and_onset
-from splinescope.evidence.survey_optimizer import _at
-from splinescope.evidence.survey_placed_norms import LEVEL, SCHEMES
+from splinescope_evidence.shared.distributions import ALIKE
+from splinescope_evidence.shared.divisions import ALIKE as DIVIDED_ALIKE
+from splinescope_evidence.shared.intervals import interval, ratio_interval
+from splinescope_evidence.survey.questions.merge_away import ARMS, PLATEAU
+from splinescope_evidence.survey.questions.migration import HIDDEN, half_way, peak_and_onset
+from splinescope_evidence.survey.questions.optimizer import _at
+from splinescope_evidence.survey.questions.placed_norms import LEVEL, SCHEMES
 
 Numbers = dict[str, Any]
 
@@ -201,43 +200,6 @@ def manifold(numbers: Numbers) -> Figure:
     return figure
 
 
-def manifold_uniform(numbers: Numbers) -> Figure:
-    """p values of the uniform law by chains: over sets where it is true or nearly so, and of published networks."""
-    figure, (known, asked) = panels(2, height=3.2)
-    names = {"uniform": "uniform law, by the mean", "distribution": "uniform law, by the whole distribution",
-             "model": "model's law there, by the mean"}  # fmt: skip
-    colors = dict(zip(names, COLORS, strict=False))
-    least = 1e-3
-    for name in ("uniform", "distribution"):
-        for truth, style in ((1.0, "-"), (NEAR, ":")):
-            p = np.sort([row[name] for row in numbers["curves"] if row["truth"] == truth])
-            shares = [0, *(np.arange(len(p)) + 1) / len(p), 1]
-            known.step([least, *np.maximum(p, least), 1], shares, style, where="post", color=colors[name], lw=1.5)
-    for text, style in (("sets of the uniform law", "-"), (rf"sets of $\rho$ = {NEAR:g}", ":")):
-        known.plot([], [], style, color="0.3", lw=1.5, label=text)
-    spread = np.geomspace(least, 1, 100)
-    known.plot(spread, spread, color="0.6", lw=1, ls="--", label="p values of a true law")
-    known.axvline(0.05, color="0.5", lw=1)
-    known.set(xscale="log", xlim=(least, 1), ylim=(0, 1.04), xlabel="p value", ylabel="share of sets with less")
-    legend(known, loc="center left", bbox_to_anchor=(0, 0.62))
-    titled(known, f"Toys: bent lines, {CURVES} latents")
-    rows = {name: v for name, v in numbers["uniform"].items() if "inside" in v}
-    for place, v in enumerate(rows.values()):
-        for k, name in enumerate(names):
-            asked.plot([v[name]], [place + 0.16 * (k - 1)], "o", ms=5, color=colors[name])
-    for name, text in names.items():
-        asked.plot([], [], "o", ms=5, color=colors[name], label=text)
-    asked.axvline(0.05, color="0.5", lw=1)
-    asked.axvline(0.05 / len(PUBLISHED), color="0.5", lw=1, ls="--")
-    asked.set(xscale="log", xlim=(1e-37, 10), ylim=(len(rows) + 0.1, -0.6), xlabel="p value")
-    asked.set_yticks(range(len(rows)), [f"MNIST, {name},\n{v['inside']:.0f} of 100 images" for name, v in rows.items()])
-    asked.grid(axis="x", color="0.92", lw=0.6)
-    asked.set_axisbelow(True)
-    legend(asked, loc="lower left")
-    titled(asked, "Held-out images within 3 deviations")
-    return figure
-
-
 def self_similarity(numbers: Numbers) -> Figure:
     """Exponents by depth; parts by own and by unrelated folds; sides of tiles and map differences by depth."""
     figure, (exponents, parts, sides, jumps, far_sides, far_jumps) = panels(2, 3, height=3.0)
@@ -347,30 +309,6 @@ def migration(numbers: Numbers) -> Figure:
     legend(speed, loc="lower left")
     for ax in (folds, squared, other, speed, pull, gradient):
         ax.set(xscale="log", xlabel="training step (0 drawn at 0.5)")
-    return figure
-
-
-def migration_to_boundary(numbers: Numbers) -> Figure:
-    """Folds near three kinds of places with either loss, and the distance of units to the boundary, by layer."""
-    figure, (squared, other, distance) = panels(3)
-    for ax, arm, title in ((squared, "squared", "Squared loss: at the boundary they stay"),
-                           (other, "cross-entropy", "Cross-entropy: fewest at the boundary")):  # fmt: skip
-        runs = numbers["runs"][arm]
-        for (place, name), color in zip(PLACES.items(), (COLORS[2], "black", COLORS[3]), strict=True):
-            band(ax, np.maximum(runs[0]["steps"], 0.5), [run[place] for run in runs], color, name)
-        ax.set(ylabel=f"folds near a point (r = {numbers['radius']:g})", ylim=(0, 13))
-        titled(ax, title)
-    legend(squared, loc="upper left")
-    for layer, tint in enumerate(TINTS):
-        distance.plot([], [], color=tint, label=f"layer {layer + 1}")
-    for arm, style, name in (("squared", "-", "squared loss"), ("cross-entropy", "--", "cross-entropy")):
-        _by_layer(distance, numbers["runs"][arm], "to_boundary", style)
-        distance.plot([], [], style, color="0.4", label=name)
-    distance.set(yscale="log", ylabel="distance to the boundary (median unit)", ylim=(1e-3, 8))
-    legend(distance, loc="upper center", ncols=2)
-    titled(distance, "Units: late, layers go different ways")
-    for ax in (squared, other, distance):
-        ax.set(xscale="log", xlabel="training step (0 drawn at 0.5)", xlim=(0.4, 3e4))
     return figure
 
 

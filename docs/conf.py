@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,9 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
     "sphinx_gallery.gen_gallery",
+    "sphinx_codeautolink",  # names inside blocks of code lead to the reference
     "mathml",  # docs/mathml.py: formulas without a script from elsewhere
+    "calls",  # docs/calls.py: the pages of the reference, and calls in the text that lead there
 ]
 exclude_patterns = ["_build", "gallery/**/*.ipynb", "gallery/**/*.py", "gallery/**/*.zip", "gallery/**/*.json"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
@@ -36,14 +39,18 @@ myst_heading_anchors = 3
 html_theme = "furo"
 html_title = "splinescope"
 html_static_path = ["static"]
-html_css_files = ["tables.css"]
+html_css_files = ["tables.css", "findings.css"]
 
 default_role = "code"
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
 autodoc_default_options = {"members": True}
 napoleon_google_docstring = True
-suppress_warnings = ["config.cache"]  # sphinx-gallery's settings hold functions
+suppress_warnings = [
+    "config.cache",  # sphinx-gallery's settings hold functions
+    "ref.python",  # fields of several results share a name, such as `site`
+    "codeautolink.match_block",  # an example with a directive of doctest in it keeps its plain text
+]
 
 _EXAMPLES = Path(__file__).parent.parent / "examples"
 _TOPICS = sorted(path.parent.name for path in _EXAMPLES.glob("*/README.rst"))
@@ -80,5 +87,15 @@ def _shown_scripts(topic: re.Match[str]) -> str:
     return " ".join(f"../examples/{topic[1]}/{name}" for name in names)
 
 
+def write_playground(app: Any, error: Exception | None) -> None:
+    """The playground beside the pages: it runs in the reader's browser."""
+    if error is None and app.builder.format == "html":
+        from splinescope.studio.files import write_playground as write
+
+        shutil.rmtree(Path(app.outdir) / "playground", ignore_errors=True)
+        write(Path(app.outdir) / "playground")
+
+
 def setup(app: Any) -> None:
+    app.connect("build-finished", write_playground)
     app.connect("source-read", name_shown_scripts)

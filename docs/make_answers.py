@@ -27,16 +27,13 @@ FIGURES = {
     "normalizations": ("survey-placed-norms", answers_survey.normalizations),
     "optimizer": ("survey-optimizer", answers_survey.optimizer),
     "manifold": ("survey-manifold-law", answers_survey.manifold),
-    "manifold-uniform": ("survey-manifold-law", answers_survey.manifold_uniform),
     "self_similarity": ("survey-self-similarity", answers_survey.self_similarity),
     "migration": ("survey-migration", answers_survey.migration),
-    "migration-boundary": ("survey-migration", answers_survey.migration_to_boundary),
     "batch_size": ("essay-fidelity", answers_essay.batch_size),
     "batch_size-laws": ("essay-fidelity-laws", answers_essay.fidelity_laws),
     "batch_size-tells": ("essay-fidelity-tells", answers_essay.fidelity_tells),
     "initialization": ("essay-initialization-deep", answers_essay.initialization),
     "depth": ("essay-depth-curvature", answers_essay.depth),
-    "depth-spectrum": ("essay-depth-curvature", answers_essay.depth_spectrum),
 }
 """Page in docs/open_questions (and which figure of it) -> the experiment and what draws its answer."""
 

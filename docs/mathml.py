@@ -1,9 +1,22 @@
 """A Sphinx extension: formulas become MathML when the pages are built, which every browser draws by itself."""
 
+import re
+
 from docutils import nodes
-from latex2mathml.converter import convert
+from latex2mathml.converter import convert as to_mathml
 from sphinx.application import Sphinx
 from sphinx.util.math import get_node_equation_number
+
+BLACKBOARD = {"C": "ℂ", "N": "ℕ", "P": "ℙ", "Q": "ℚ", "R": "ℝ", "Z": "ℤ", "E": "𝔼"}
+
+
+def convert(formula: str, **options: str) -> str:
+    """MathML with the characters themselves: browsers ignore `mathvariant`, and a prime is an operator."""
+    text = to_mathml(formula, **options)
+    text = re.sub(
+        r'<mi mathvariant="double-struck">(\w)</mi>', lambda m: f"<mi>{BLACKBOARD.get(m[1], m[1])}</mi>", text
+    )
+    return text.replace("<mi>&#x02032;</mi>", "<mo>&#x02032;</mo>")
 
 
 def inline(translator, node: nodes.math) -> None:

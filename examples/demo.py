@@ -122,7 +122,7 @@ def study(width: int, epochs: int, seed: int, console: Console) -> tuple[list[Ca
 
 def four_pictures(cases: list[Case], color: str, title: str) -> plt.Figure:
     """One row per network, one column per stage; numbers on one colour range."""
-    quantities = [ss.tiling.tile_quantity(case.tiling, color) for case in cases]
+    quantities = [case.tiling.quantity(color) for case in cases]
     limits = min(q.limits[0] for q in quantities), max(q.limits[1] for q in quantities)
     figure, axes = plt.subplots(2, 2, figsize=(9.5, 8.5), layout="constrained")
     for ax, case in zip(axes.flat, cases, strict=True):

@@ -21,7 +21,7 @@ x = torch.as_tensor(x).float()
 y = torch.as_tensor(y).long()
 net = nn.Sequential(nn.Linear(2, 24), nn.ReLU(), nn.Linear(24, 24), nn.ReLU(), nn.Linear(24, 2))
 optimizer = torch.optim.Adam(net.parameters(), 5e-3)
-monitor = ss.complexity.FoldMonitor(net, x, y, loss=nn.functional.cross_entropy)
+monitor = ss.research.FoldMonitor(net, x, y, loss=nn.functional.cross_entropy, budget=None)
 for step in range(2001):
     monitor.step(step)
     optimizer.zero_grad()

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 import splinescope as ss
-from splinescope.plot import plot_timeline
+from splinescope.plot.timeline import plot_timeline
 from splinescope.train import LogSpaced
 
 # %%
@@ -29,7 +29,7 @@ model = nn.Sequential(nn.Linear(2, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(),
 
 folder = tempfile.TemporaryDirectory()
 monitor = ss.ComplexityMonitor(
-    model, {"train": x[:100]}, radius=0.1, schedule=LogSpaced(3), out=folder.name, snapshots=True
+    model, {"train": x[:100]}, radius=0.1, schedule=LogSpaced(3), out=folder.name, snapshots=True, budget=None
 )
 optimizer = torch.optim.Adam(model.parameters(), 0.005)
 for step in range(1001):

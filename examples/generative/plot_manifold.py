@@ -14,7 +14,7 @@ import matplotlib.pyplot as plt
 import torch
 
 import splinescope as ss
-from splinescope.plot import plot_manifold
+from splinescope.plot.generative import plot_manifold
 
 torch.manual_seed(3)
 generator = torch.nn.Sequential(

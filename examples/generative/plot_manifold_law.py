@@ -11,7 +11,8 @@ import torch
 from torch import nn
 
 import splinescope as ss
-from splinescope.generative import Box, manifold_law, project
+from splinescope.generative import Box
+from splinescope.research import manifold_law, project
 
 
 class Surface(nn.Module):

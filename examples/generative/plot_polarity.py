@@ -12,9 +12,9 @@ avoids, without training anything again: latents are weighted by a power of the 
 import matplotlib.pyplot as plt
 import torch
 
-from splinescope.generative import Box, PolaritySampler, train_planar_wgan
-from splinescope.generative.training import three_gaussians
-from splinescope.plot import plot_cloud
+from splinescope.generative import Box, PolaritySampler
+from splinescope.generative.training import three_gaussians, train_planar_wgan
+from splinescope.plot.generative import plot_cloud
 
 generator = train_planar_wgan(three_gaussians, steps=300, seed=0)
 data = three_gaussians(1000, torch.Generator().manual_seed(1))

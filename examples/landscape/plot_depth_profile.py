@@ -12,7 +12,8 @@ import torch
 from torch import nn
 
 import splinescope as ss
-from splinescope.landscape import depth_profile, partial_rank_correlation
+from splinescope.research import depth_profile
+from splinescope.research.depth_profile import partial_rank_correlation
 
 
 class Deep(nn.Module):

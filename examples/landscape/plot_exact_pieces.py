@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import splinescope as ss
-from splinescope.plot import plot_loss_section
+from splinescope.plot.landscape import plot_loss_section
 
 torch.manual_seed(3)
 net = nn.Sequential(nn.Linear(1, 12), nn.ReLU(), nn.Linear(12, 8), nn.ReLU(), nn.Linear(8, 1))

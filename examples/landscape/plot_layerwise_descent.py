@@ -14,7 +14,8 @@ import torch
 from torch import nn
 
 import splinescope as ss
-from splinescope.landscape import LayerwiseDescent, break_distance
+from splinescope.landscape import break_distance
+from splinescope.research import LayerwiseDescent
 
 torch.manual_seed(0)
 net = nn.Sequential(nn.Linear(1, 16), nn.ReLU(), nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 1)).double().eval()

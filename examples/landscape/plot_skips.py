@@ -9,12 +9,12 @@ branch is small.
 import matplotlib.pyplot as plt
 import torch
 
-import splinescope as ss
-from splinescope.plot import plot_conditioning
+from splinescope.landscape.conditioning import random_conditioning
+from splinescope.plot.landscape import plot_conditioning
 
 generator = torch.Generator().manual_seed(0)
 layers = {
-    f"{'I + ' if skip else ''}DW, {activation}": ss.landscape.random_conditioning(
+    f"{'I + ' if skip else ''}DW, {activation}": random_conditioning(
         32, 0.4, activation, skip=skip, draws=60, generator=generator
     )
     for skip in (False, True)

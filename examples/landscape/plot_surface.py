@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 import splinescope as ss
-from splinescope.plot import plot_loss_surface
+from splinescope.plot.landscape import plot_loss_surface
 
 torch.manual_seed(0)
 net = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 2))

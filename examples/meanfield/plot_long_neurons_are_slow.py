@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from matplotlib import pyplot as plt
 
-from splinescope.meanfield import GaussianInputs, TwoLayerBN, descend, first_step
+from splinescope.meanfield import GaussianInputs, TwoLayerBN, descend
+from splinescope.meanfield.effects import first_step
 from splinescope.plot.meanfield import plot_first_step, plot_neurons
 
 generator = torch.Generator().manual_seed(0)

@@ -2,7 +2,7 @@
 Neurons on the ellipse
 ======================
 
-Data that varies more in one direction than in the other turns the manifold of normalised neurons into an
+Data that varies more in one direction than in the other turns the manifold of normalized neurons into an
 ellipse. The same batch-norm network is trained twice: as itself, where every neuron keeps its length and
 moves on its own circle, and as a plain network on the ellipse. The two pictures are one motion in two sets of
 coordinates.

@@ -12,7 +12,8 @@ from sklearn.datasets import make_moons
 from torch import nn
 
 import splinescope as ss
-from splinescope.normalization import MergeAway, merge_batchnorm_
+from splinescope.normalization import merge_batchnorm_
+from splinescope.research import MergeAway
 
 points, classes = make_moons(200, noise=0.15, random_state=0)
 x, y = torch.from_numpy(points).float(), torch.from_numpy(classes)
@@ -25,7 +26,7 @@ def train(merge_at):
         nn.Linear(32, 2),
     )
     optimizer = torch.optim.Adam(net.parameters(), 5e-3)
-    monitor = ss.ComplexityMonitor(net, x, radius=0.1, schedule=ss.train.LogSpaced(8))
+    monitor = ss.ComplexityMonitor(net, x, radius=0.1, schedule=ss.train.LogSpaced(8), budget=None)
     schedule = None if merge_at is None else MergeAway(net, optimizer, at=merge_at, statistics=x)
     for step in range(2001):
         if schedule is not None:

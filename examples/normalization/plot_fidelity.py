@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from splinescope.normalization import statistics_fidelity
+from splinescope.research import statistics_fidelity
 
 torch.manual_seed(0)
 layers = []

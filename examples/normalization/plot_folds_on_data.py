@@ -12,7 +12,8 @@ import torch
 from sklearn.datasets import make_moons
 
 import splinescope as ss
-from splinescope.normalization import normalized_mlp, with_statistics
+from splinescope.normalization import with_statistics
+from splinescope.normalization.compare import normalized_mlp
 from splinescope.plot.normalization import plot_fold_density, plot_fold_distances
 
 x = torch.from_numpy(make_moons(60, noise=0.08, random_state=0)[0] + np.array([0.5, 0.5]))

@@ -12,7 +12,9 @@ from sklearn.datasets import make_moons
 from torch import nn
 
 import splinescope as ss
-from splinescope.normalization import boundary_weights, placing, with_placed_norms, with_statistics
+from splinescope.normalization import with_statistics
+from splinescope.research import placing, with_placed_norms
+from splinescope.research.placed_norms import boundary_weights
 
 points, classes = make_moons(120, noise=0.1, random_state=0)
 x, y = torch.from_numpy(points), torch.from_numpy(classes)

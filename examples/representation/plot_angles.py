@@ -11,14 +11,15 @@ import numpy as np
 import torch
 from sklearn.datasets import load_digits
 
-from splinescope.representation import follow_expected_gram, random_network, representation_geometry
+from splinescope.representation import random_network, representation_geometry
+from splinescope.representation.gram import follow_expected_gram
 
 batch = torch.from_numpy(load_digits().data[:32] / 16.0)
 choices = {
     "ReLU only": {"components": ("nl",)},
     "rescaling by rms + ReLU": {"components": ("rs", "nl"), "spread": "rms"},
-    "recentring + ReLU": {"components": ("rc", "nl")},
-    "recentring + rescaling + ReLU": {"components": ("rc", "rs", "nl")},
+    "recentering + ReLU": {"components": ("rc", "nl")},
+    "recentering + rescaling + ReLU": {"components": ("rc", "rs", "nl")},
 }
 
 figure, ax = plt.subplots(figsize=(7, 4.2), layout="constrained")

@@ -2,7 +2,7 @@
 A cluster and one odd point
 ===========================
 
-A random network with recentring and ReLU, but no rescaling, drives any batch to a tight cluster plus one point,
+A random network with recentering and ReLU, but no rescaling, drives any batch to a tight cluster plus one point,
 far away and orthogonal to it. We follow 32 random points through 100 layers.
 """
 

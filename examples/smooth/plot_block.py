@@ -4,6 +4,7 @@ An MLP of a language model by itself
 
 A transformer has no tiles, but most of its parameters lie in MLPs that have: exact ones with ReLU, within a tolerance
 with GELU. `block` takes such a part out with the activations that really enter it, and every tool runs on it.
+The language model is the small one of the experiments (`pip install splinescope-evidence`).
 """
 
 import torch
@@ -11,7 +12,7 @@ from matplotlib import pyplot
 from torch import nn
 
 import splinescope as ss
-from splinescope.evidence._char_gpt import CharGPT, encode, prose, train
+from splinescope_evidence.shared.char_gpt import CharGPT, encode, prose, train
 
 text = "The tiles of a network are convex, and it is affine on each."
 ids = encode(text)[None]

@@ -3,7 +3,7 @@ Tokens among the folds of a language model
 ==========================================
 
 Every MLP of a transformer folds the space of what enters it, and each token has a distance to the nearest fold. Here
-the model is a small character-level GPT with random weights; a trained one is measured in the evidence.
+the model is a small character-level GPT of the experiments (`pip install splinescope-evidence`) with random weights.
 """
 
 import torch
@@ -11,7 +11,7 @@ from matplotlib import pyplot
 from torch import nn
 
 import splinescope as ss
-from splinescope.evidence._char_gpt import CharGPT, encode
+from splinescope_evidence.shared.char_gpt import CharGPT, encode
 
 torch.manual_seed(0)
 model = CharGPT(size=48, heads=4, layers=4, context=64, activation=nn.GELU).eval()

@@ -11,7 +11,8 @@ import torch
 from torch import nn
 
 import splinescope as ss
-from splinescope.plot import plot_cells, plot_mesh
+from splinescope.plot import plot_cells
+from splinescope.plot.solid import plot_mesh
 
 torch.manual_seed(0)
 x = torch.rand(600, 3) * 2 - 1

@@ -16,7 +16,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import splinescope as ss
-from splinescope.plot import plot_mesh
+from splinescope.plot.solid import plot_mesh
 
 ADVISORIES = ("clear of conflict", "weak left", "weak right", "strong left", "strong right")
 folder = Path(os.environ.get("SPLINESCOPE_TEST_DATA", "../shared/data"))

@@ -24,9 +24,9 @@ table = np.loadtxt(folder / "cifar10_100" / "mnist_test.csv", delimiter=",")
 images = (table[:, 1:] / 255).reshape(-1, *network.input_shape)
 generator = torch.Generator().manual_seed(0)
 radii = (0.5, 1.0, 2.0, 4.0)
-near = [ss.tiling.fold_census(network, images, radius=radius, lines=64, generator=generator) for radius in radii]
+near = [ss.space.fold_census(network, images, radius=radius, lines=64, generator=generator) for radius in radii]
 zeros, ones = np.zeros(network.input_shape), np.ones(network.input_shape)
-far = ss.tiling.fold_census(network, (zeros, ones), lines=4000, generator=generator)
+far = ss.space.fold_census(network, (zeros, ones), lines=4000, generator=generator)
 print(near[0].summary())
 
 # %%

@@ -18,7 +18,7 @@ import splinescope as ss
 
 folder = Path(os.environ.get("SPLINESCOPE_TEST_DATA", "../shared/data"))
 network = ss.load(folder / "sdf_chair" / "chair.onnx")
-mesh = ss.tiling.level_set(network, ([-0.35, 0.72, 0.15], [-0.12, 0.95, 0.45]))  # the top of a post of its back
+mesh = ss.space.level_set(network, ([-0.35, 0.72, 0.15], [-0.12, 0.95, 0.45]))  # the top of a post of its back
 print(mesh)
 
 # %%

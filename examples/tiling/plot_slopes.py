@@ -36,6 +36,6 @@ figure, axes = plt.subplots(1, 2, figsize=(11, 5), layout="constrained")
 for ax, tiling, when in zip(axes, (before, after), ("at initialisation", "after training"), strict=True):
     tiling.plot(color="slope", ax=ax, limits=(low, high), boundary=True, colorbar=False)
     ax.set_title(f"{when}: {tiling.count:,} tiles")
-table, norm = plot.shading(ss.tiling.tile_quantity(after, "slope"), limits=(low, high))
+table, norm = plot.shading(after.quantity("slope"), limits=(low, high))
 figure.colorbar(plt.cm.ScalarMappable(norm, table), ax=axes, label="slope norm ‖A‖₂")
 plt.show()

@@ -12,7 +12,8 @@ import torch
 from torch import nn
 
 import splinescope as ss
-from splinescope.tiling import cuts_within, subdivision
+from splinescope.research import subdivision
+from splinescope.research.subdivision import cuts_within
 
 torch.manual_seed(0)
 layers = []

@@ -21,7 +21,10 @@ mpl.use("agg")
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = [page for page in PAGES if "_build" not in page.parts]
-ELSEWHERE = {"docs/network.md", "README.md"}  # the one in tests/network/test_docs.py, the other with its output below
+ELSEWHERE = {
+    "docs/operation.md",
+    "README.md",
+}  # the one in tests/network/ops/test_docs.py, the other with its output below
 
 
 def blocks(page: Path) -> list[str]:
@@ -110,8 +113,9 @@ GIVEN: dict[str, Names | list[Names]] = {
     "docs/generative.md": generator,
     "docs/normalization.md": normalization,
     "docs/representation.md": lambda: {"model": classifier(), "batch": torch.randn(10, 2)},
-    "docs/smooth.md": [soft, gpt_texts, gpt, gpt, gpt, steered, gpt],
-    "docs/solid.md": [solid_first, solid, solid],
+    "docs/smooth.md": [soft, steered],
+    "docs/transformers.md": [gpt, gpt, gpt, gpt, gpt_texts],
+    "docs/solid.md": [solid_first, solid],
 }
 """What a page's blocks take for granted: one set of names for all of a page's blocks, or one for each of them."""
 
@@ -169,8 +173,10 @@ def test_every_link_within_the_repository_leads_somewhere(page: Path) -> None:
         if not goal.exists():
             missing.append(target)
         elif anchor and goal.suffix == ".md":
-            headings = re.findall(r"^#+ (.+)$", goal.read_text(encoding="utf-8"), flags=re.MULTILINE)
+            goals = goal.read_text(encoding="utf-8")
+            headings = re.findall(r"^#+ (.+)$", goals, flags=re.MULTILINE)
             slugs = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+            slugs |= set(re.findall(r"^\(([\w-]+)\)=$", goals, flags=re.MULTILINE))  # a target by name
             if anchor not in slugs:
                 missing.append(target)
     assert missing == []
