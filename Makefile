@@ -9,10 +9,10 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 help:  ## list the commands
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/'
 
-$(VENV)/.base: pyproject.toml constraints.txt
+$(VENV)/.base: pyproject.toml evidence/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) 'pip>=25.1'  # the first pip that installs [dependency-groups]
-	$(PIP) -e '.[all]'
+	$(PIP) -e '.[all]' -e ./evidence
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.base
@@ -47,22 +47,23 @@ docs: $(VENV)/.docs  ## build the documentation offline, warnings are errors, in
 	$(BIN)/python -m sphinx -W --keep-going -q docs docs/_build/html
 
 bench: $(VENV)/.bench  ## measure speed and memory; rewrites docs/benchmarks/*.md
-	for part in tiling rows reach solids pictures complexity representation meanfield landscape generative smooth studio; do \
+	for part in tiling rows reach solids guarantees pictures complexity representation meanfield landscape generative smooth studio; do \
 		$(BIN)/python -m benchmarks.$$part || exit 1; done
 
 JOBS ?= 2
 KNOWN ?= docs/evidence.json
 AGAIN ?= docs/evidence-again.json
-evidence: $(VENV)/.base  ## run at full size every experiment that has changed (KNOWN= runs all, in hours); rewrites docs/evidence.md
+evidence: $(VENV)/.base  ## run at full size every experiment that has changed (KNOWN= runs all, in hours); rewrites docs/evidence.md and docs/findings
 	$(BIN)/splinescope reproduce --all --jobs $(JOBS) $(if $(KNOWN),--known $(KNOWN)) --beside $(AGAIN) --out out/evidence
-	cp out/evidence/summary.md docs/evidence.md
 	cp out/evidence/records.json docs/evidence.json
+	$(BIN)/python -m splinescope_evidence.framework.pictures out/evidence docs
+	$(BIN)/python -m splinescope_evidence.framework.findings docs
 
-again: $(VENV)/.base  ## the same with another seed, for the verdicts that stand beside; rewrites docs/evidence-again.json and then docs/evidence.md
+again: $(VENV)/.base  ## the same with another seed, for the verdicts that stand beside; rewrites docs/evidence-again.json and then the pages
 	$(BIN)/splinescope reproduce --all --seed 1 --jobs $(JOBS) $(if $(KNOWN),--known $(AGAIN)) --out out/evidence-again
 	cp out/evidence-again/records.json $(AGAIN)
 	$(MAKE) evidence
 
 clean:  ## remove what the commands above made
 	rm -rf $(VENV) out docs/_build .pytest_cache .ruff_cache .mypy_cache
-	find src -name '*.nb[ci]' -delete  # compiled kernels
+	find src evidence -name '*.nb[ci]' -delete  # compiled kernels

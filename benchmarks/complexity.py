@@ -21,7 +21,8 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from benchmarks.timing import race
-from splinescope.complexity import ComplexityMonitor, local_complexity, random_frame
+from splinescope.complexity import ComplexityMonitor, local_complexity
+from splinescope.complexity.neighborhoods import random_frame
 from splinescope.train import At
 
 RADIUS, DIRECTIONS = 0.05, 25

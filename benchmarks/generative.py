@@ -21,8 +21,8 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from splinescope.evidence._generative import ConvDecoder
 from splinescope.generative import log_volume
+from splinescope_evidence.shared.generative import ConvDecoder
 
 TABLE = Path(__file__).parents[1] / "docs" / "benchmarks" / "generative.md"
 Jacobian = Callable[[Callable[[Tensor], Tensor], Tensor], Tensor]

@@ -26,8 +26,9 @@ import torch
 import torch.nn.functional as F
 
 from benchmarks.timing import peak_memory
-from splinescope.meanfield import Data, GaussianInputs, Manifold, TwoLayerBN
+from splinescope.meanfield import Data, GaussianInputs, TwoLayerBN
 from splinescope.meanfield.functions import as_loss
+from splinescope.meanfield.manifold import Manifold
 from splinescope.meanfield.velocity import euclidean_velocity, forces
 
 TABLE = Path(__file__).parents[1] / "docs" / "benchmarks" / "meanfield.md"
@@ -51,7 +52,7 @@ def products(net: TwoLayerBN, data: Data, rows: int = 104) -> torch.Tensor:
 
 
 def closed_form(net: TwoLayerBN, data: Data) -> tuple[torch.Tensor, torch.Tensor]:
-    force = forces(net.a, Manifold(data.covariance).normalise(net.b), data, net.activation, LOSS)
+    force = forces(net.a, Manifold(data.covariance).normalize(net.b), data, net.activation, LOSS)
     return euclidean_velocity(net.a, net.b, force, data.covariance)
 
 

@@ -79,14 +79,8 @@ signed distance in ONNX; 31 in all) were tiled by the last engine with plain row
 were factored from 2,048 numbers on. Counts, walls, the order of tiles and their labels are the same in all; 29 agree
 in every bit. In two, rows are factored and vertices differ: by 4.7e-13 of the domain in a max-pool network on MNIST,
 by up to 7.5e-11 in ResNet-20, whose window is a thousandth of its distance from the origin; against 80-bit arithmetic
-neither form is exact there, and both keep to the law of [exactness](../exactness.md). Which form is taken where, and
-what it costs: [rows](rows.md).
-
-## Moving a window
-
-`Retiler.cover` of a ConvNet on 3% of its square (10,279 tiles; CPU s): 0.33 at first, 0.008 again, 0.068 for a window
-moved by a tenth, where `tile` takes 0.082 (7,205 tiles: a window is smaller than the cells that cover it). 2-64x4-1
-(10,117 tiles): 0.042, 0.004, 0.010 and 0.010. One run each.
+neither form is exact there, and both keep to the law of [exactness](../engine.md#how-exact). Which form is taken
+where, and what it costs: [rows](rows.md).
 """
 
 

@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from splinescope.representation import random_network, representation_geometry, tree_representation, tree_rows
+from splinescope.representation import random_network, representation_geometry, tree_representation
+from splinescope.representation.tree import tree_rows
 
 TABLE = Path(__file__).parents[1] / "docs" / "benchmarks" / "representation.md"
 

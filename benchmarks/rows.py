@@ -1,8 +1,8 @@
 """Plain against factored rows: `python -m benchmarks.rows [PART OF A NAME ...]` rewrites docs/benchmarks/rows.md.
 
 CPU milliseconds of one thread, best of three after a first run, on planes of 3,000 to 16,000 tiles (a slice is made
-smaller or larger until it has so many) and on lines of 300 to 1,500. The lines drawn in `tiling/_cost.py` are read off
-here. With names, only those rows are printed and nothing is written.
+smaller or larger until it has so many) and on lines of 300 to 1,500. The thresholds of `tiling/engine/plan.py` are read
+off here. With names, only those rows are printed and nothing is written.
 """
 
 from __future__ import annotations

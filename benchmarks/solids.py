@@ -99,7 +99,7 @@ def cells(name: str) -> dict[str, Any]:
     row = {"cells": tiling.count, "vertices": len(tiling.vertices), "cpu": min(seconds)}
     row |= {"peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, "base": before}
     if name in REFERENCE:
-        from tests.tiling.cell_reference import reference_cells
+        from tests.tiling.cells.cell_reference import reference_cells
 
         start = time.process_time()
         found = reference_cells(net, half, exact=False)
@@ -194,7 +194,7 @@ def chair() -> dict[str, Any]:
         end.type.tensor_type.shape.dim[0].dim_param = "N"  # the file says one row at a time
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     entry = session.get_inputs()[0].name
-    ss.tiling.level_set(net, (-0.1, 0.1), threads=1, progress=False)  # kernels are loaded
+    ss.space.level_set(net, (-0.1, 0.1), threads=1, progress=False)  # kernels are loaded
 
     def values(points: np.ndarray) -> np.ndarray:  # in float64
         parts = np.array_split(points, max(1, len(points) // 65_536))
@@ -217,7 +217,7 @@ def chair() -> dict[str, Any]:
         return abs(float((a * np.cross(b, c)).sum() / 6))
 
     start = time.process_time()
-    mesh = ss.tiling.level_set(net, (-1.0, 1.0), threads=1, progress=False)
+    mesh = ss.space.level_set(net, (-1.0, 1.0), threads=1, progress=False)
     exact = {"method": "exact", "cpu": time.process_time() - start, "faces": len(mesh), "closed": mesh.closed}
     exact |= {"triangles": len(mesh.triangles[0]), "off": off(mesh.vertices, mesh.triangles[0])}
     exact |= {"volume": volume(mesh.vertices, mesh.triangles[0]), "components": mesh.components, "euler": mesh.euler}
@@ -244,7 +244,7 @@ def _draw_chairs(meshes: dict[str, tuple[np.ndarray, np.ndarray]]) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    from splinescope.plot import plot_mesh
+    from splinescope.plot.solid import plot_mesh
 
     figure = pyplot.figure(figsize=(9, 4.2), layout="constrained")
     for i, (name, mesh) in enumerate(meshes.items()):

@@ -1,7 +1,8 @@
 """Break the code on purpose and see whether a test notices: python -m tests.breaks [NAME ...] [--list] [--record FILE]
 
-Each break in breaks.toml is a small change of meaning (a sign, a factor, a forgotten step), made in a copy of the
-repository, with the tests that should go red. "killed" is good; a break that "SURVIVED" shows a law that no test holds.
+Each break in breaks.toml is a small change of meaning (a sign, a factor, a forgotten step) in one function, made in a
+copy of the repository, with the tests that should go red. It is found by its syntax, so that spelling, comments and the
+lines around it may change. "killed" is good; a break that "SURVIVED" shows a law that no test holds.
 Names match by any part: `python -m tests.breaks locate cli`. With --record FILE what was found is kept after every
 break, and what FILE already tells of the same break, source and tests is not run again: a night's run can be stopped
 and taken up.
@@ -10,6 +11,7 @@ and taken up.
 from __future__ import annotations
 
 import argparse
+import ast
 import hashlib
 import json
 import os
@@ -24,26 +26,34 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-COPIED = ("src", "tests", "docs", "examples", "benchmarks", "pyproject.toml", "Makefile", "README.md")
+COPIED = ("src", "evidence", "tests", "docs", "examples", "benchmarks", "pyproject.toml", "Makefile", "README.md")
 
 
 @dataclass(frozen=True)
 class Break:
-    """`old`, once in `file` (below src/splinescope), becomes `new`; `tests` are pytest's arguments."""
+    """`old`, an expression or statement that `function` has once, becomes `new`; `tests` are pytest's arguments.
+
+    `file` is below src/splinescope, or evidence/...; without a function, the whole file is meant.
+    """
 
     name: str
     file: str
     old: str
     new: str
     tests: str
+    function: str = ""
 
     @property
     def source(self) -> Path:
-        return Path("src", "splinescope", self.file)
+        return Path(self.file) if self.file.startswith("evidence/") else Path("src", "splinescope", self.file)
 
     @property
     def test_files(self) -> list[Path]:
-        return [Path(word.partition("::")[0]) for word in shlex.split(self.tests) if word.startswith("tests/")]
+        return [
+            Path(word.partition("::")[0])
+            for word in shlex.split(self.tests)
+            if word.startswith(("tests/", "evidence/tests/"))
+        ]
 
     def key(self, root: Path = ROOT) -> str:
         """Changes with the break, the file that it is made in, and the tests that should notice."""
@@ -51,6 +61,47 @@ class Break:
         for file in (self.source, *self.test_files):
             digest.update((root / file).read_bytes())
         return digest.hexdigest()[:16]
+
+    def applied(self, source: str) -> str:
+        """The source with the break in it.
+
+        Raises:
+            LookupError: The file does not have the function, or the function has `old` not once.
+        """
+        tree = ast.parse(source)
+        if not (place := within(tree, self.function.split(".") if self.function else [])):
+            raise LookupError(f"{self.file} has no {self.function}")
+        change = _Change(self.old, self.new)
+        change.visit(place)
+        if change.times != 1:
+            raise LookupError(f"{self.old!r} occurs {change.times} times in {self.file} {self.function}")
+        return ast.unparse(ast.fix_missing_locations(tree))
+
+
+def within(tree: ast.AST, names: list[str]) -> ast.AST | None:
+    """The function or class of that dotted name."""
+    for name in names:
+        named = [n for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.ClassDef)) and n.name == name]
+        if not named:
+            return None
+        tree = named[0]
+    return tree
+
+
+class _Change(ast.NodeTransformer):
+    """Puts `new` in place of every `old`, both given as source, and counts."""
+
+    def __init__(self, old: str, new: str) -> None:
+        (before,), (after,) = (ast.parse(text).body for text in (old, new))
+        if isinstance(before, ast.Expr) and isinstance(after, ast.Expr):
+            before, after = before.value, after.value
+        self.old, self.new, self.times = ast.dump(before), after, 0
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        if ast.dump(node) == self.old:
+            self.times += 1
+            return self.new
+        return self.generic_visit(node)
 
 
 @dataclass(frozen=True)
@@ -124,12 +175,15 @@ def tried(one: Break, folder: Path, limit: float = 600) -> Found:
     """Whether a test notices the break. One that does not apply is an error: the list has to follow the code."""
     file, key = folder / one.source, one.key(folder)
     source = file.read_text(encoding="utf-8")
-    if source.count(one.old) != 1:
-        return Found("STALE", 0.0, f"{one.old!r} occurs {source.count(one.old)} times in {one.file}", key)
+    try:
+        broken = one.applied(source)
+    except LookupError as error:
+        return Found("STALE", 0.0, str(error), key)
     before, compiled, kept = file.stat(), file.parent / "__pycache__", folder / "kept"
     shutil.copytree(compiled, kept) if compiled.exists() else kept.mkdir()
-    environment = {**os.environ, "PYTHONPATH": f"{folder / 'src'}{os.pathsep}{folder}"}
-    file.write_text(source.replace(one.old, one.new), encoding="utf-8")
+    paths = os.pathsep.join(str(folder / part) for part in ("src", "evidence/src", ""))
+    environment = {**os.environ, "PYTHONPATH": paths}
+    file.write_text(broken, encoding="utf-8")
     started = time.monotonic()
     try:
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *shlex.split(one.tests)]

@@ -6,10 +6,13 @@ hypothesis tries the same examples; `--hypothesis-profile=default` searches for 
 
 import os
 import random
+import sys
 
 # Two test processes share two cores; more threads in each would only wait for each other.
 for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
     os.environ.setdefault(name, "1")
+# Some virtual machines announce AMX and forbid it: there a product of bfloat16 would end the process.
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 os.environ.setdefault("MPLBACKEND", "Agg")  # no test opens a window
 os.environ["SPLINESCOPE_PROGRESS"] = "0"  # what is said to stderr does not depend on how long it took
 
@@ -38,3 +41,11 @@ def pytest_fixture_setup() -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_call() -> None:
     seed_everything()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown() -> None:
+    """Figures of one test are none of the next: pyplot keeps them all, and warns from twenty on."""
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is not None:
+        pyplot.close("all")

@@ -1,14 +1,19 @@
 """Files are whole or not there at all, also when the machine goes down in between."""
 
+import errno
 import os
+import signal
+import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import splinescope as ss
-from splinescope._archive import Kind, forget_pages, read_archive, write_archive
-from splinescope._files import replacing
+from splinescope.support.archive import Kind, forget_pages, read_archive, write_archive
+from splinescope.support.files import replacing
 
 
 def test_a_file_reaches_the_disk_before_it_takes_the_place_of_the_old_one(tmp_path, monkeypatch):
@@ -30,9 +35,10 @@ def test_a_file_reaches_the_disk_before_it_takes_the_place_of_the_old_one(tmp_pa
     monkeypatch.setattr(os, "replace", moved)
     with replacing(target) as partial:
         partial.write_text("new")
-    assert [name for name, _ in calls] == ["fsync", "replace"]
+    assert [name for name, _ in calls] == ["fsync", "replace", "fsync"]
     if calls[0][1]:
         assert calls[0][1] == calls[1][1] == str(partial)
+        assert calls[2][1] == str(tmp_path), "the new name reaches the disk too"
     assert target.read_text() == "new"
 
 
@@ -103,3 +109,45 @@ def test_pages_of_an_array_that_can_be_written_stay(tmp_path):
     changed[:] = 1.0
     forget_pages(changed)
     assert (changed == 1.0).all()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="files cannot be locked there as these are")
+def test_what_a_killed_save_left_is_swept_at_the_next_one_and_what_is_being_written_stays(tmp_path):
+    target = tmp_path / "numbers.txt"
+    code = (
+        "import os, signal; from splinescope.support.files import replacing, temporary_folder\n"
+        f"with temporary_folder({str(target)!r}) as place, replacing({str(target)!r}) as partial:\n"
+        "    (place / 'leaves').write_text('1'); partial.write_text('half'); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -signal.SIGKILL
+    left = [file.name for file in tmp_path.iterdir()]
+    assert len(left) == 2
+    assert all(name.startswith(".") for name in left)
+    (tmp_path / ".0123abcd.other.txt").touch()  # of another target: not looked at
+    with replacing(target) as outer:
+        outer.write_text("outer")
+        with replacing(target) as inner:
+            inner.write_text("inner")
+        assert outer.read_text() == "outer"
+    assert target.read_text() == "outer"
+    assert sorted(file.name for file in tmp_path.iterdir()) == [".0123abcd.other.txt", "numbers.txt"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="folders are not synced there")
+def test_a_folder_that_cannot_be_synced_is_left_and_one_that_fails_is_told(tmp_path, monkeypatch):
+    sync = os.fsync
+
+    def write(number):
+        def synced(file):
+            if stat.S_ISDIR(os.fstat(file).st_mode):
+                raise OSError(number, os.strerror(number))
+            sync(file)
+
+        monkeypatch.setattr(os, "fsync", synced)
+        with replacing(tmp_path / "numbers.txt") as partial:
+            partial.write_text("new")
+
+    write(errno.EINVAL)  # a file system that has no such thing
+    assert (tmp_path / "numbers.txt").read_text() == "new"
+    with pytest.raises(ss.SplinescopeError, match="may not be on the disk"):
+        write(errno.EIO)

@@ -15,7 +15,9 @@ import torch
 from torch import nn
 
 import splinescope as ss
-from splinescope import complexity, generative, landscape, normalization, tiling
+from splinescope import generative, landscape, normalization, research
+from splinescope.research.placed_norms import PlacedNorm1d, boundary_weights
+from splinescope.research.subdivision import cuts_within
 
 pytest.importorskip("matplotlib").use("Agg")
 
@@ -64,24 +66,24 @@ def sgd(model: nn.Module = NORMED) -> torch.optim.Optimizer:
 
 def merging(**options: Any) -> Any:
     model = normed()
-    return normalization.MergeAway(model, sgd(model), **options)
+    return research.MergeAway(model, sgd(model), **options)
 
 
 def law(x: Any = WANTED, **options: Any) -> Any:
-    return generative.manifold_law(NET, x, SQUARE, pool=100, reference=50, draws=100, **options)
+    return research.manifold_law(NET, x, SQUARE, pool=100, reference=50, draws=100, **options)
 
 
 def in_place_of(criterion: Any, **given: Any) -> Any:
-    model = normalization.with_placed_norms(NORMED, criterion).train()
-    with normalization.placing(model, **given):
+    model = research.with_placed_norms(NORMED, criterion).train()
+    with research.placing(model, **given):
         return model(X)
 
 
 WRONG: dict[str, tuple[Callable[[Any], Any], list[Any]]] = {
-    "subdivision within": (lambda g: tiling.cuts_within(TILED, g, ["1"]), [None, 3, "1", X, [1]]),
-    "subdivision by": (lambda g: tiling.cuts_within(TILED, [], g), [None, 3, "1", X, [1]]),
-    "MergeAway model": (lambda g: normalization.MergeAway(g, sgd(), at=1), [None, "model", X]),
-    "MergeAway optimizer": (lambda g: normalization.MergeAway(normed(), g, at=1), [None, NET, "adam"]),
+    "subdivision within": (lambda g: cuts_within(TILED, g, ["1"]), [None, 3, "1", X, [1]]),
+    "subdivision by": (lambda g: cuts_within(TILED, [], g), [None, 3, "1", X, [1]]),
+    "MergeAway model": (lambda g: research.MergeAway(g, sgd(), at=1), [None, "model", X]),
+    "MergeAway optimizer": (lambda g: research.MergeAway(normed(), g, at=1), [None, NET, "adam"]),
     "MergeAway plateau": (lambda g: merging(plateau=g), ["train", (None, "train"), (NET, "train"), ("a", "b", "c")]),
     "MergeAway statistics": (
         lambda g: merging(at=0, statistics=g).step(0),
@@ -90,25 +92,25 @@ WRONG: dict[str, tuple[Callable[[Any], Any], list[Any]]] = {
     "MergeAway x": (lambda g: merging(at=1, x=g), [X * torch.nan, torch.zeros(0, 2), torch.ones(12, 5), 3, X * 1j]),
     "MergeAway step": (lambda g: merging(at=1).step(g), [None, "1", 0.5, X, -1]),
     "merge_batchnorm_ optimizer": (lambda g: normalization.merge_batchnorm_(normed(), optimizer=g), ["sgd", 0.1, NET]),
-    "PlacedNorm1d num_features": (lambda g: normalization.PlacedNorm1d(g), [None, "4", 0, [4, 4], X]),
+    "PlacedNorm1d num_features": (lambda g: PlacedNorm1d(g), [None, "4", 0, [4, 4], X]),
     "PlacedNorm1d levels": (
-        lambda g: normalization.PlacedNorm1d(4, levels=g),
+        lambda g: PlacedNorm1d(4, levels=g),
         [None, 0.5, "ab", X, (0.9, 0.1), (0, 1)],
     ),
-    "PlacedNorm1d criterion": (lambda g: normalization.PlacedNorm1d(4, criterion=g), [None, 1, np.ones(2), "mode"]),
-    "with_placed_norms model": (lambda g: normalization.with_placed_norms(g, "median"), [None, "model", X]),
-    "with_placed_norms options": (lambda g: normalization.with_placed_norms(NORMED, "median", **g), [{"level": 1}]),
-    "placing model": (lambda g: normalization.placing(g).__enter__(), [None, "model", NET]),
+    "PlacedNorm1d criterion": (lambda g: PlacedNorm1d(4, criterion=g), [None, 1, np.ones(2), "mode"]),
+    "with_placed_norms model": (lambda g: research.with_placed_norms(g, "median"), [None, "model", X]),
+    "with_placed_norms options": (lambda g: research.with_placed_norms(NORMED, "median", **g), [{"level": 1}]),
+    "placing model": (lambda g: research.placing(g).__enter__(), [None, "model", NET]),
     "placing y": (lambda g: in_place_of("gap", y=g), ["abc", object(), {"a": 1}, 3, torch.zeros(5)]),
     "placing weights": (lambda g: in_place_of("weighted", weights=g), ["abc", object(), -torch.ones(12)]),
-    "boundary_weights": (normalization.boundary_weights, [None, [1, 2], X[:, :1], X[:0], X * torch.nan]),
+    "boundary_weights": (boundary_weights, [None, [1, 2], X[:, :1], X[:0], X * torch.nan]),
     "statistics_fidelity sizes": (
-        lambda g: normalization.statistics_fidelity(NORMED, X, g, draws=1),
+        lambda g: research.statistics_fidelity(NORMED, X, g, draws=1),
         [None, 8, "8", (), (1,), (40,)],
     ),
-    "statistics_fidelity x": (lambda g: normalization.statistics_fidelity(NORMED, g, (4,), draws=1), [3, None, X * 1j]),
+    "statistics_fidelity x": (lambda g: research.statistics_fidelity(NORMED, g, (4,), draws=1), [3, None, X * 1j]),
     "statistics_fidelity generator": (
-        lambda g: normalization.statistics_fidelity(NORMED, X, (4,), draws=1, generator=g),
+        lambda g: research.statistics_fidelity(NORMED, X, (4,), draws=1, generator=g),
         [0, "seed", np.random.default_rng(0)],
     ),
     "initialize_ eps": (lambda g: ss.initialize_(copy.deepcopy(NET), X, eps=g), [None, "1", -1.0, X]),
@@ -121,23 +123,23 @@ WRONG: dict[str, tuple[Callable[[Any], Any], list[Any]]] = {
         [0, "seed"],
     ),
     "initialize_ x": (lambda g: ss.initialize_(copy.deepcopy(NET), g), [np.array(["a", "b"]), 3, X * 1j]),
-    "LayerwiseDescent layers": (lambda g: landscape.LayerwiseDescent(NET, layers=g), ["0", 0, [0], NET, ["9"]]),
+    "LayerwiseDescent layers": (lambda g: research.LayerwiseDescent(NET, layers=g), ["0", 0, [0], NET, ["9"]]),
     "break_distance layer": (lambda g: landscape.break_distance(NET, X, g), [None, ["0"], np.ones(2), "1", "9"]),
     "break_distance x": (lambda g: landscape.break_distance(NET, g, "0"), [3, X * 1j]),
-    "depth_profile loss": (lambda g: landscape.depth_profile(NET, X, WANTED, loss=g), [None, np.ones(2), "hinge"]),
+    "depth_profile loss": (lambda g: research.depth_profile(NET, X, WANTED, loss=g), [None, np.ones(2), "hinge"]),
     "manifold_law x": (law, [3, X[0], WANTED * torch.nan, torch.zeros(5, 4), WANTED * 1j]),
     "manifold_law top_k": (lambda g: law(top_k=g), ["1", 0, 3, X]),
     "manifold_law generator": (lambda g: law(generator=g), [0, np.random.default_rng(0)]),
-    "project x": (lambda g: generative.project(NET, g, SQUARE, LATENTS), [3, X[0]]),
-    "FoldMonitor x": (lambda g: complexity.FoldMonitor(NET, g), [3, X[0], X * torch.nan, X[:1]]),
-    "FoldMonitor loss": (lambda g: complexity.FoldMonitor(NET, X, Y, loss=g), ["squared", 3]),
+    "project x": (lambda g: research.project(NET, g, SQUARE, LATENTS), [3, X[0]]),
+    "FoldMonitor x": (lambda g: research.FoldMonitor(NET, g), [3, X[0], X * torch.nan, X[:1]]),
+    "FoldMonitor loss": (lambda g: research.FoldMonitor(NET, X, Y, loss=g), ["huber", 3]),
     "FoldMonitor y": (
-        lambda g: complexity.FoldMonitor(NET, X, g, loss=nn.functional.cross_entropy).measure(0),
+        lambda g: research.FoldMonitor(NET, X, g, loss=nn.functional.cross_entropy).measure(0),
         [X, Y[:5], 3, X * torch.nan],
     ),
-    "FoldMonitor loss of other arguments": (lambda g: complexity.FoldMonitor(NET, X, Y, loss=g).measure(0), [NET]),
-    "FoldMonitor step": (lambda g: complexity.FoldMonitor(NET, X).step(g), [None, "0", 0.5, X]),
-    "FoldMonitor track": (lambda g: complexity.FoldMonitor(NET, X).track(g), [None, np.ones(2), "place"]),
+    "FoldMonitor loss of other arguments": (lambda g: research.FoldMonitor(NET, X, Y, loss=g).measure(0), [NET]),
+    "FoldMonitor step": (lambda g: research.FoldMonitor(NET, X).step(g), [None, "0", 0.5, X]),
+    "FoldMonitor track": (lambda g: research.FoldMonitor(NET, X).track(g), [None, np.ones(2), "place"]),
     "trainer_callback": (ss.train.trainer_callback, [None, "monitor", NET]),
     "lightning_callback": (ss.train.lightning_callback, [None, "monitor", NET]),
 }
@@ -155,7 +157,7 @@ def test_a_wrong_argument_is_refused_in_words(name: str) -> None:
 
 def test_counts_are_taken_as_the_numbers_they_are() -> None:
     counts = torch.tensor([[1, 1], [4, 0], [0, 2]])
-    torch.testing.assert_close(normalization.boundary_weights(counts), normalization.boundary_weights(counts.float()))
+    torch.testing.assert_close(boundary_weights(counts), boundary_weights(counts.float()))
 
 
 def test_statistics_that_are_refused_leave_the_network_as_it_was() -> None:

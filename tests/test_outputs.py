@@ -15,7 +15,15 @@ import torch
 from torch import Tensor, nn
 
 import splinescope as ss
-from splinescope import complexity, generative, landscape, normalization, smooth, tiling, train
+from splinescope import complexity, generative, landscape, normalization, research, smooth, space, tiling
+from splinescope.landscape.hessian import curvature_factor, downstream_jacobians
+from splinescope.landscape.skips import find_skips
+from splinescope.normalization.compare import sign_changes
+from splinescope.normalization.density import fold_alignment, fold_counts
+from splinescope.normalization.fold_distances import point_distances
+from splinescope.normalization.jitter import minibatch_networks
+from splinescope.smooth.soften import Softened
+from splinescope.support.evaluating import evaluating
 
 
 class TwoHeads(nn.Sequential):
@@ -68,8 +76,8 @@ def sampled(sampler: Any) -> Tensor:
 
 def placed(model: Any) -> list[Tensor]:
     """The statistics of placed norms after a batch with labels."""
-    made = normalization.with_placed_norms(model, "gap").train()
-    with normalization.placing(made, y=Y):
+    made = research.with_placed_norms(model, "gap").train()
+    with research.placing(made, y=Y):
         made(X)
     return list(made.buffers())
 
@@ -84,28 +92,28 @@ ONE: dict[str, Callable[[Any], Any]] = {
     "tiling tessellate": lambda m: ss.tessellate(m, VIEW).vertices,
     "tiling tessellate_each": lambda m: ss.tiling.tessellate_each(m, [VIEW])[0].vertices,
     "tiling Retiler": lambda m: tiling.Retiler(m, VIEW).tile().vertices,
-    "tiling fold_census": lambda m: tiling.fold_census(m, X, radius=0.1, lines=4, generator=seeded()).summary(),
-    "tiling level_set": lambda m: tiling.level_set(m, SOLID, 0.1).vertices,
+    "tiling fold_census": lambda m: space.fold_census(m, X, radius=0.1, lines=4, generator=seeded()).summary(),
+    "tiling level_set": lambda m: space.level_set(m, SOLID, 0.1).vertices,
     "complexity timeline": lambda m: complexity.timeline(
         m, {0: m.state_dict()}, VIEW, x={"a": X}, y={"a": Y}, radius=0.1
     ).summary(),
     "complexity robustness": lambda m: complexity.robustness(
         m, X, Y, epsilons=0.1, steps=2, restarts=1, queries=2, generator=seeded()
     ).summary(),
-    "complexity FoldMonitor": monitored(lambda m: complexity.FoldMonitor(m, X)),
+    "complexity FoldMonitor": monitored(lambda m: research.FoldMonitor(m, X)),
     "complexity local_complexity exact": lambda m: ss.local_complexity(m, X[:2], radius=0.5, method="exact").counts,
     "normalization fold_distances": lambda m: normalization.fold_distances(m, X).summary(),
-    "normalization point_distances": lambda m: normalization.point_distances(m, X),
+    "normalization point_distances": lambda m: point_distances(m, X),
     "normalization fold_density": lambda m: normalization.fold_density(m, X, VIEW, cells=4).summary(),
     "normalization normalization_report": lambda m: ss.normalization_report(m, X).summary(),
     "normalization initialize_": changed(lambda m: ss.initialize_(m, X)),
     "normalization boundary_jitter +": lambda m: (
         normalization.boundary_jitter(m, X, 4, VIEW, VIEW.domain[:2], draws=2).flips
     ),
-    "normalization statistics_fidelity +": lambda m: normalization.statistics_fidelity(m, X, (4,), draws=2).summary(),
+    "normalization statistics_fidelity +": lambda m: research.statistics_fidelity(m, X, (4,), draws=2).summary(),
     "normalization merge_batchnorm +": lambda m: list(normalization.merge_batchnorm(m, X).parameters()),
-    "normalization fold_counts": lambda m: normalization.fold_counts(m, X, radius=0.1),
-    "normalization fold_alignment": lambda m: normalization.fold_alignment(m, X, radius=0.1),
+    "normalization fold_counts": lambda m: fold_counts(m, X, radius=0.1),
+    "normalization fold_alignment": lambda m: fold_alignment(m, X, radius=0.1),
     "representation representation_geometry": lambda m: ss.representation_geometry(m, X).summary(),
     "representation representation_geometry hooks": lambda m: ss.representation_geometry(
         m, X, method="hooks"
@@ -118,22 +126,22 @@ ONE: dict[str, Callable[[Any], Any]] = {
     "landscape break_distance": lambda m: landscape.break_distance(m, X, "0").radius,
     "landscape certified_surface": lambda m: landscape.certified_surface(m, X, TARGETS, MOVES, cells=2).summary(),
     "landscape curvature": lambda m: ss.curvature(m, X, TARGETS, layer="0").dense(),
-    "landscape curvature_factor": lambda m: landscape.curvature_factor(m, X, TARGETS),
-    "landscape depth_profile": lambda m: landscape.depth_profile(m, X, TARGETS).summary(),
-    "landscape downstream_jacobians": lambda m: landscape.downstream_jacobians(m, X, "0"),
+    "landscape curvature_factor": lambda m: curvature_factor(m, X, TARGETS),
+    "landscape depth_profile": lambda m: research.depth_profile(m, X, TARGETS).summary(),
+    "landscape downstream_jacobians": lambda m: downstream_jacobians(m, X, "0"),
     "landscape loss_section": lambda m: landscape.loss_section(m, X, TARGETS, MOVES).summary(),
     "landscape loss_surface": lambda m: ss.loss_surface(m, X, Y, MOVES, resolution=3).losses,
     "landscape polynomial_section": lambda m: landscape.polynomial_section(m, X, TARGETS, MOVES).summary(),
     "landscape skip_conditioning": lambda m: ss.skip_conditioning(m, X).summary(),
-    "landscape find_skips": lambda m: landscape.find_skips(m, X),
+    "landscape find_skips": lambda m: find_skips(m, X),
     "landscape without_skips": lambda m: landscape.without_skips(m, X)(X),
     "landscape CurvatureMonitor": monitored(lambda m: landscape.CurvatureMonitor(m, X, TARGETS)),
-    "landscape LayerwiseDescent": changed(lambda m: landscape.LayerwiseDescent(m).step(X, TARGETS)),
+    "landscape LayerwiseDescent": changed(lambda m: research.LayerwiseDescent(m).step(X, TARGETS)),
     "generative log_volume": lambda m: ss.log_volume(m, X).log,
     "generative local_geometry": lambda m: generative.local_geometry(m, X[:2]).rank,
     "generative geometry_map": lambda m: generative.geometry_map(m, VIEW, resolution=2)[1].rank,
-    "generative manifold_law": lambda m: generative.manifold_law(m, TARGETS, BOX, top_k=2, pool=100, reference=50).rho,
-    "generative project": lambda m: generative.project(m, TARGETS, BOX, X).latents,
+    "generative manifold_law": lambda m: research.manifold_law(m, TARGETS, BOX, top_k=2, pool=100, reference=50).rho,
+    "generative project": lambda m: research.project(m, TARGETS, BOX, X).latents,
     "generative PolaritySampler": lambda m: sampled(ss.PolaritySampler(m, BOX, pool=64, top_k=2)),
     "generative MagnetSampler": lambda m: sampled(ss.MagnetSampler(m, BOX, pool=64, top_k=2)),
     "reports report": lambda m: [
@@ -149,25 +157,25 @@ ANY: dict[str, Callable[[Any], Any]] = {
     "network freeze_statistics": lambda m: list(ss.freeze_statistics(m, X).parameters()),
     "complexity local_complexity": lambda m: ss.local_complexity(m, X, radius=0.1).counts,
     "complexity ComplexityMonitor": monitored(lambda m: ss.ComplexityMonitor(m, X, radius=0.1)),
-    "normalization sign_changes +": lambda m: normalization.sign_changes(m, X, VIEW, cells=4).summary(),
+    "normalization sign_changes +": lambda m: sign_changes(m, X, VIEW, cells=4).summary(),
     "normalization fold_jitter +": lambda m: [site.measured for site in normalization.fold_jitter(m, X, 4, draws=2)],
-    "normalization minibatch_networks +": lambda m: len(list(normalization.minibatch_networks(m, X, 4, 2))),
+    "normalization minibatch_networks +": lambda m: len(list(minibatch_networks(m, X, 4, 2))),
     "normalization with_statistics +": lambda m: list(normalization.with_statistics(m, X).buffers()),
     "normalization merge_batchnorm_ +": changed(lambda m: normalization.merge_batchnorm_(m)),
     "normalization MergeAway +": lambda m: repr(
-        type(normalization.MergeAway(m, torch.optim.SGD(m.parameters(), 0.1), at=1))
+        type(research.MergeAway(m, torch.optim.SGD(m.parameters(), 0.1), at=1))
     ),
     "normalization placing +": placed,
     "normalization with_placed_norms +": placed,
     "smooth soften": lambda m: list(ss.soften(m, 0.5).parameters()),
-    "smooth Softened": lambda m: list(smooth.Softened(m, {"": 0.5}, 0.5, False).parameters()),
+    "smooth Softened": lambda m: list(Softened(m, {"": 0.5}, 0.5, False).parameters()),
     "smooth harden": lambda m: list(smooth.harden(ss.soften(m, 0.5)).parameters()),
     "smooth region_posterior": lambda m: smooth.region_posterior(m, X, beta=0.9).entropy,
     "smooth entropy_map": lambda m: smooth.entropy_map(m, VIEW, cells=3).entropy,
     "smooth block": lambda m: smooth.block(m, "0", X).inputs,
     "smooth token_geometry": lambda m: ss.token_geometry(m, X[:, None]).means(),
     "landscape random_directions": lambda m: landscape.random_directions(m, 1, generator=seeded())[0]["0.weight"],
-    "train evaluating": lambda m: train.evaluating(m).__enter__(),
+    "train evaluating": lambda m: evaluating(m).__enter__(),
     "tiling load_tiling": lambda m: None,
 }
 MODULES_ONLY = {name for name in ONE if name.endswith("+")} | {
@@ -287,7 +295,7 @@ def test_a_copy_of_a_picked_model_stands_on_its_own(copied):
     [
         (TWO, None, "output must be an index or a name, got None"),
         (TWO, True, "output must be an index or a name, got True"),
-        ("net.onnx", 0, "model must be a torch.nn.Module that is not scripted, got str"),
+        ("net.onnx", 0, "model must be a torch.nn.Module, got str: read the file first"),
     ],
 )
 def test_what_cannot_be_picked_is_refused(model, output, said):
@@ -304,4 +312,4 @@ def test_an_output_that_does_not_exist_is_refused_with_those_that_do():
 
 def test_skips_of_several_outputs_are_refused_in_the_same_words():
     with pytest.raises(ss.UnsupportedModelError, match=r"^The model returns 2 tensors"):
-        landscape.find_skips(TWO, X)
+        find_skips(TWO, X)

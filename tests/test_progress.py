@@ -1,5 +1,7 @@
 """Long work says how far it is, unless told not to; short work says nothing."""
 
+import contextlib
+import inspect
 import sys
 import types
 
@@ -8,16 +10,19 @@ import torch
 from torch import nn
 
 import splinescope as ss
-from splinescope import _progress
-from splinescope._progress import sharing, telling
-from splinescope.tiling import _work
+from splinescope.landscape.hessian import curvature_factor
+from splinescope.normalization.density import fold_alignment, fold_counts
+from splinescope.support import compile, progress
+from splinescope.support.progress import sharing, telling
+
+from .test_door import PARTS, public
 
 
 @pytest.fixture
 def clock(monkeypatch):
     """A clock that the test moves."""
     now = [0.0]
-    monkeypatch.setattr(_progress, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(progress, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
     monkeypatch.delenv("SPLINESCOPE_PROGRESS", raising=False)
     return now
 
@@ -54,24 +59,50 @@ def test_it_can_be_silenced(clock, capsys, monkeypatch, progress, environment):
     assert capsys.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize(("environment", "said"), [("", "splinescope: compiling kernels (once)\n"), ("0", "")])
-def test_a_wait_for_kernels_is_told_unless_silenced(capsys, monkeypatch, environment, said):
-    class AtOnce:
-        def __init__(self, seconds, tell):
-            self.start = tell
+class AtOnce:
+    """A timer whose time is over."""
 
-        def cancel(self):
-            pass
+    def __init__(self, seconds, tell):
+        self.start = tell
 
-    monkeypatch.setenv("SPLINESCOPE_PROGRESS", environment)
-    monkeypatch.setattr(_work, "threading", types.SimpleNamespace(Timer=AtOnce))
-    nothing_yet = types.SimpleNamespace(overloads={})
-    monkeypatch.setattr(
-        _work, "kernels", types.SimpleNamespace(split_polygons=nothing_yet, split_intervals=nothing_yet)
-    )
-    with _work._announced_compilation():
+    def cancel(self):
         pass
-    assert capsys.readouterr() == ("", said)
+
+
+@pytest.mark.parametrize("environment", ["", "0"])
+def test_a_wait_for_kernels_is_told_once_and_then_how_far_it_is_unless_silenced(capsys, monkeypatch, environment):
+    now = [0.0]
+    monkeypatch.setenv("SPLINESCOPE_PROGRESS", environment)
+    monkeypatch.setattr(compile, "threading", types.SimpleNamespace(Timer=AtOnce))
+    monkeypatch.setattr(compile, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
+    told = compile._Told()
+    with told:
+        pass  # known on this machine
+    assert capsys.readouterr() == ("", "")
+    for name, seconds in (("split", 4.0), ("carry", 2.0), ("mark", 1.0)):
+        with told:
+            told.begin(name)
+            now[0] += seconds
+    output, lines = capsys.readouterr()
+    assert output == ""
+    first = (
+        "splinescope: compiling kernels, once on this machine (`splinescope warmup` does it ahead): 0 done, now split"
+    )
+    later = "splinescope: compiling kernels: 2 done, now mark"
+    assert lines.splitlines() == ([] if environment else [first, later])
+
+
+def test_a_kernel_that_is_new_to_the_machine_is_told_by_name(monkeypatch, tmp_path):
+    begun = []
+    monkeypatch.setattr(compile.told, "begin", begun.append)
+    monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path))
+
+    @compile.jit
+    def twice(a):
+        return 2 * a
+
+    assert twice(2) == 4
+    assert begun == ["twice"]
 
 
 def test_a_notebook_has_one_line_that_is_rewritten_and_then_goes(clock, capsys, monkeypatch):
@@ -105,8 +136,8 @@ def test_a_terminal_has_a_bar_that_goes_away(clock, monkeypatch):
         def __getattr__(self, name):
             return lambda *arguments, **fields: made.append((name, fields.get("completed")))
 
-    monkeypatch.setattr(_progress, "_place", lambda: "terminal")
-    monkeypatch.setattr(_progress, "_bar", lambda transient: made.append(("bar", transient)) or Bar())
+    monkeypatch.setattr(progress, "_place", lambda: "terminal")
+    monkeypatch.setattr(progress, "_bar", lambda transient: made.append(("bar", transient)) or Bar())
     work(clock, 6.0)
     assert made[:3] == [("bar", True), ("start", None), ("add_task", None)]
     assert made[3:] == [*(("update", i / 10) for i in range(5, 11)), ("stop", None)]
@@ -135,7 +166,8 @@ def test_long_calls_tell_the_caller_how_far_they_are():
     view = ss.Slice.axes([0.0, 0.0], (0, 1), -4, 4)
     net = nn.Sequential(nn.Linear(2, 5), nn.BatchNorm1d(5), nn.ReLU(), nn.Linear(5, 2)).double()
     net.eval()
-    data = meanfield.Data.of(x, x[:, 0], centre="centre")
+    plain = nn.Sequential(nn.Linear(2, 5), nn.ReLU(), nn.Linear(5, 2)).double()
+    data = meanfield.Data.of(x, x[:, 0], center="center")
     sampler = ss.PolaritySampler(net, ss.generative.Box(2), pool=32, progress=False)
     matrix = ss.curvature(net, x, torch.zeros(30, 2))
 
@@ -167,6 +199,8 @@ def test_long_calls_tell_the_caller_how_far_they_are():
         "walks": lambda p: sampler.sample(3, rho=0.5, method="metropolis", steps=4, progress=p),
         "factor": lambda p: ss.landscape.spectrum_summary(matrix, progress=p),
         "spectrum": lambda p: ss.landscape.spectrum_summary(matrix, method="matrix-free", probes=2, progress=p),
+        "profile": lambda p: ss.research.depth_profile(plain, x, torch.zeros(30, 2), radius=0.1, progress=p),
+        "validity": lambda p: ss.smooth.local_map(plain, x[:1]).validity([0.1], directions=1, progress=p),
         "boundaries": lambda p: ss.normalization.boundary_jitter(net, x, 8, view, x[:2], draws=2, progress=p),
     }
     for name, call in calls.items():
@@ -176,5 +210,86 @@ def test_long_calls_tell_the_caller_how_far_they_are():
         assert shares == sorted(shares), name
         assert len(shares) > 1 or name == "factor", name
         assert shares[-1] < 1, name
+        with pytest.raises(ss.InputError, match="progress must be"):
+            call("yes")
+
+
+MADE = "makes an object and measures nothing yet"
+CHANGED = "changes or copies the module, at most one pass over its weights"
+PASS = "one pass over the data that the caller gives"
+WITHOUT_PROGRESS = {
+    "complexity.ComplexityMonitor": MADE,
+    "landscape.CurvatureMonitor": MADE,
+    "landscape.break_distance": "one Jacobian of a layer's output, in one call of torch",
+    "landscape.curvature": "matrix-free: products are made later, by calls that tell",
+    "landscape.random_directions": CHANGED,
+    "landscape.without_skips": CHANGED,
+    "network.SplineNetwork": MADE,
+    "network.freeze_statistics": PASS,
+    "network.pick_output": MADE,
+    "network.trace": "torch's export, which tells nothing of how far it is",
+    "normalization.fold_distances": PASS,
+    "normalization.initialize_": PASS,
+    "normalization.merge_batchnorm": CHANGED,
+    "normalization.merge_batchnorm_": CHANGED,
+    "normalization.normalization_report": PASS,
+    "normalization.with_statistics": CHANGED,
+    "representation.representation_geometry": PASS,
+    "research.FoldMonitor": MADE,
+    "research.LayerwiseDescent": MADE,
+    "research.MergeAway": MADE,
+    "research.manifold_law": PASS,
+    "research.placing": CHANGED,
+    "research.project": PASS,
+    "research.with_placed_norms": CHANGED,
+    "smooth.block": CHANGED,
+    "smooth.boundary_curvature": PASS,
+    "smooth.harden": CHANGED,
+    "smooth.local_map": "three passes of one point",
+    "smooth.region_posterior": PASS,
+    "smooth.soften": CHANGED,
+    "smooth.token_geometry": PASS,
+    "space.fold_census": "how many lines are needed is known at the end alone",
+    "tiling.Retiler": MADE,
+    "tiling.load_tiling": "reads a file",
+    "train.TrainingMonitor": MADE,
+}
+"""Public callables that take a model and tell nothing, and why."""
+
+
+def test_every_call_on_a_model_tells_how_far_it_is_or_says_why_not():
+    silent = set()
+    for part in set(PARTS) - {"cli"}:
+        for name in public(part).__all__:
+            thing = getattr(public(part), name)
+            if callable(thing) and not isinstance(thing, types.GenericAlias):
+                with contextlib.suppress(ValueError):  # type aliases and the like have no signature
+                    taken = inspect.signature(thing).parameters
+                    if "model" in taken and "progress" not in taken:
+                        silent.add(f"{part}.{name}")
+    assert silent == set(WITHOUT_PROGRESS)
+
+
+def test_matrices_and_spectra_tell_how_far_they_are():
+    net = nn.Sequential(nn.Linear(2, 200), nn.ReLU(), nn.Linear(200, 130)).double().eval()
+    view = ss.Slice.axes([0.0, 0.0], (0, 1), -1, 1)
+    at = ss.local_map(nn.Sequential(nn.Linear(130, 130)).double().eval(), torch.zeros(1, 130).double())
+    few = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 2)).double().eval()
+    tiling = ss.tessellate(few, view)
+    x = torch.zeros(5, 2).double()
+    calls = {
+        "matrix": (lambda p: at.matrix(progress=p), 3),
+        "singular values": (lambda p: at.singular_values(progress=p), 3),
+        "effective rank": (lambda p: at.effective_rank(progress=p), 3),
+        "of tiles": (lambda p: tiling.singular_values(progress=p), 1),
+        "entropy": (lambda p: ss.smooth.entropy_map(net, view, cells=8, batch_size=16, progress=p), 4),
+        "factor": (lambda p: curvature_factor(few, x, torch.zeros(5, 2).double(), progress=p), 1),
+        "counts": (lambda p: fold_counts(few, x, radius=0.1, progress=p), 1),
+        "alignment": (lambda p: fold_alignment(few, x + torch.eye(5, 2), radius=0.1, progress=p), 1),
+    }
+    for name, (call, steps) in calls.items():
+        shares = []
+        call(lambda share, *_, seen=shares: seen.append(share))
+        assert shares == [i / steps for i in range(steps)], name
         with pytest.raises(ss.InputError, match="progress must be"):
             call("yes")

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 import splinescope as ss
-from splinescope import _parallel
-from tests.tiling.test_workers import in_this_process
+from splinescope.support import worker_processes
+from tests.tiling.engine.test_workers import in_this_process
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +65,7 @@ def test_checkpoints(model: nn.Sequential) -> None:
 
 def test_every_row_is_in_one_block_and_there_is_work_for_all() -> None:
     for count, workers in ((1, 2), (3, 2), (100, 3)):
-        blocks = _parallel.blocks(count, workers)
+        blocks = worker_processes.blocks(count, workers)
         assert [i for block in blocks for i in range(count)[block]] == list(range(count))
         assert len(blocks) >= min(count, workers)
 

@@ -15,7 +15,7 @@ import pytest
 
 PARTS = (
     "network", "tiling", "train", "complexity", "representation", "meanfield", "normalization", "landscape",
-    "generative", "smooth", "plot", "reports", "data", "evidence",
+    "generative", "smooth", "plot", "reports", "data",
 )  # fmt: skip
 CONTRIBUTING = (Path(__file__).resolve().parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| `(\w+)` \| (.+?) \| (.+?) \| (.*?) \|$", re.MULTILINE)

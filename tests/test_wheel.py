@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EXTRAS = PROJECT["optional-dependencies"]
 NAMES = {"scikit-learn": "sklearn", "POT": "ot"}  # packages that are imported under another name
 
 WITHOUT_EXTRAS = """
@@ -64,8 +65,18 @@ def test_the_wheel_holds_the_package_and_nothing_else(installed: Path) -> None:
     }
     assert sources <= there
     tops = {name.split("/")[0] for name in there} - {"sitecustomize.py"}
-    assert tops == {"splinescope", "splinescope-0.1.0.dist-info"}
+    assert tops == {"splinescope", f"splinescope-{PROJECT['version']}.dist-info"}
     assert {"splinescope/py.typed", "splinescope/__init__.pyi", "splinescope/studio/web/index.html"} <= there
+
+
+def test_the_readme_of_the_wheel_links_to_what_an_index_can_show(installed: Path) -> None:
+    (metadata,) = installed.glob("*.dist-info/METADATA")
+    links = re.findall(r"\]\(([^)#]+)\)", metadata.read_text(encoding="utf-8"))
+    assert links
+    assert not [link for link in links if not link.startswith("https://")]
+    pictures = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", metadata.read_text(encoding="utf-8"))
+    assert pictures
+    assert not [link for link in pictures if "/blob/" in link]  # a page about the picture, not the picture
 
 
 def test_without_extras_it_tiles_saves_and_reports_in_text(installed: Path, tmp_path: Path) -> None:

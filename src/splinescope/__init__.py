@@ -11,6 +11,19 @@ list. Importing this package does no work: each name is loaded when first used.
 
 import lazy_loader
 
-__version__ = "0.1.0"
+from .support.threads import ALONE
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__version__ = "1.0.0rc1"
+
+_load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> object:
+    """A public name, loaded now; one that is not there is answered with the nearest that is."""
+    if name in __all__ or name.startswith("_"):
+        with ALONE:  # parts import one another: two threads at it would find each other's half-loaded
+            return _load(name)
+    from .support.errors import did_you_mean
+
+    told = f"splinescope has no attribute {name!r}{did_you_mean(name, __all__)}"
+    raise AttributeError(told, name=None, obj=None)  # a name would have Python suggest a second time

@@ -20,10 +20,11 @@ __all__ = [
     "complexity",
     "curvature",
     "data",
-    "evidence",
     "freeze_statistics",
     "generative",
+    "guarantees",
     "initialize_",
+    "integrated_gradients",
     "landscape",
     "load",
     "load_tiling",
@@ -35,28 +36,33 @@ __all__ = [
     "network",
     "normalization",
     "normalization_report",
+    "output_range",
     "pick_output",
     "plot",
     "report",
     "reports",
     "representation",
     "representation_geometry",
+    "research",
     "skip_conditioning",
     "smooth",
     "soften",
+    "space",
     "studio",
     "tessellate",
+    "tile_at",
     "tiling",
     "token_geometry",
     "trace",
     "train",
+    "verify",
 ]
 
 from . import (
     complexity,
     data,
-    evidence,
     generative,
+    guarantees,
     landscape,
     meanfield,
     network,
@@ -64,12 +70,24 @@ from . import (
     plot,
     reports,
     representation,
+    research,
     smooth,
+    space,
     studio,
     tiling,
     train,
 )
-from ._errors import (
+from .complexity import ComplexityMonitor, local_complexity
+from .generative import MagnetSampler, PolaritySampler, log_volume
+from .guarantees import integrated_gradients, output_range, verify
+from .landscape import curvature, loss_surface, skip_conditioning
+from .network import SplineNetwork, freeze_statistics, load, pick_output, trace
+from .normalization import initialize_, normalization_report
+from .reports import compare_models, report
+from .representation import representation_geometry
+from .smooth import local_map, soften, token_geometry
+from .space import tile_at
+from .support.errors import (
     FileFormatError,
     InputError,
     LimitReached,
@@ -77,12 +95,4 @@ from ._errors import (
     SplinescopeError,
     UnsupportedModelError,
 )
-from .complexity import ComplexityMonitor, local_complexity
-from .generative import MagnetSampler, PolaritySampler, log_volume
-from .landscape import curvature, loss_surface, skip_conditioning
-from .network import SplineNetwork, freeze_statistics, load, pick_output, trace
-from .normalization import initialize_, normalization_report
-from .reports import compare_models, report
-from .representation import representation_geometry
-from .smooth import local_map, soften, token_geometry
 from .tiling import Slice, Tiling, compare_tilings, load_tiling, tessellate

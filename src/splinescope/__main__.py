@@ -1,11 +1,11 @@
 """`python -m splinescope` is the `splinescope` command."""
 
-from . import _interrupt
+from .support import interrupt
 
 
 def run() -> None:
     """The command; Ctrl-C is answered before anything that takes time is loaded."""
-    _interrupt.watch()
+    interrupt.watch()
     from .cli import main
 
     main(prog_name="splinescope")

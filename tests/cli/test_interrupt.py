@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 import splinescope as ss
-from splinescope.tiling import _work
+from splinescope.tiling.engine import schedule
 
 NETWORK = """
 def build():
@@ -72,7 +72,7 @@ def test_an_interrupted_tiling_leaves_no_thread_at_work(monkeypatch):
     net = nn.Sequential(nn.Linear(2, 60), nn.ReLU(), nn.Linear(60, 60), nn.ReLU(), nn.Linear(60, 1))
     network = ss.trace(net, torch.zeros(2, 2))
     at_work = []
-    helping = _work.Work._help
+    helping = schedule.Work._help
 
     def slow(self, threads):
         at_work.append(threading.current_thread())
@@ -83,8 +83,8 @@ def test_an_interrupted_tiling_leaves_no_thread_at_work(monkeypatch):
     def interrupted(helpers, timeout):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_work.Work, "_help", slow)
-    monkeypatch.setattr(_work, "wait", interrupted)
+    monkeypatch.setattr(schedule.Work, "_help", slow)
+    monkeypatch.setattr(schedule, "wait", interrupted)
     before = threading.enumerate()
     with pytest.raises(KeyboardInterrupt):
         ss.tessellate(network, ss.Slice.axes([0.0, 0.0], (0, 1), -9, 9), threads=2, chunk_bytes=1 << 16)

@@ -1,9 +1,7 @@
 """Options of the command line reach the functions behind it."""
 
-import inspect
 import json
 import re
-import warnings
 
 import numpy as np
 import pytest
@@ -13,7 +11,6 @@ from safetensors.torch import save_model
 from torch import nn
 
 import splinescope as ss
-from splinescope import evidence
 from splinescope.cli import main
 
 
@@ -29,28 +26,6 @@ def data(tmp_path_factory) -> str:
     x = np.random.default_rng(0).normal(size=(12, 2)).astype(np.float32)
     np.savez(path, x=x, y=x[:, :1] ** 2)
     return str(path)
-
-
-def test_the_seed_of_reproduce_reaches_the_experiments(monkeypatch, tmp_path):
-    seeds = []
-    monkeypatch.setattr(evidence, "reproduce", lambda ids, **options: seeds.append(options["seed"]) or {})
-    arguments = ["reproduce", evidence.ids()[0], "--quick", "--out", str(tmp_path)]
-    for seed in ("7", "0"):
-        assert CliRunner().invoke(main, [*arguments, "--seed", seed]).exit_code == 0
-    assert seeds == [7, 0]
-
-
-def test_reproduce_does_not_tell_of_processes_that_loky_replaced(monkeypatch, tmp_path):
-    def replaced(ids, **options):
-        from joblib.externals.loky import process_executor
-
-        words = inspect.getsource(process_executor)  # the words that loky warns in, not ours
-        warnings.warn(re.search(r'"(A worker stopped while some jobs.*?)"', words)[1], UserWarning, stacklevel=1)
-        return {}
-
-    monkeypatch.setattr(evidence, "reproduce", replaced)
-    result = CliRunner().invoke(main, ["reproduce", evidence.ids()[0], "--quick", "--out", str(tmp_path)])
-    assert result.exit_code == 0, result.output  # a warning is an error in these tests
 
 
 def test_the_span_and_the_limit_of_a_section_of_the_loss_hold(data):

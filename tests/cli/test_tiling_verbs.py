@@ -215,7 +215,7 @@ def test_bad_input_is_one_clear_line(folder):
     refuse("tessellate", "nets_for_tests:absent", *SQUARE, match="has no attribute 'absent'")
     refuse("tessellate", "nets_for_tests:nn", *SQUARE, match="class or function")
     refuse("tessellate", "nets_for_tests:nn.Linear", *SQUARE, match="has no attribute")
-    refuse("tessellate", "nets_for_tests:number", *SQUARE, match="must give a torch.nn.Module, got int")
+    refuse("tessellate", "nets_for_tests:number", *SQUARE, match="must be a torch.nn.Module, got int")
     refuse(*small, *SQUARE[:-2], match="needs --shape")
     refuse(*small, *SQUARE[:-1], "3", match="")
     refuse(*small, "--slice", "through", match="needs --points")
@@ -228,7 +228,7 @@ def test_bad_input_is_one_clear_line(folder):
     (folder / "empty.csv").touch()
     refuse(*small, "--slice", "segment", "--points", "empty.csv", match="empty.csv holds no numbers")
     (folder / "text.npy").write_text("hello")
-    refuse(*small, "--slice", "segment", "--points", "text.npy", match="nothing in it was run")
+    refuse(*small, "--slice", "segment", "--points", "text.npy", match="is not a readable .npy file")
     refuse(*small, *SQUARE, "--plot", "a.gif", match="--plot must end in .png, .svg or .pdf")
     refuse(*small, *SQUARE, "--out", "absent/a.tiling", match="does not exist")
     refuse(*small, *SQUARE, "--max-tiles", "10", "--quiet", "--out", "a.tiling", match="max_tiles=10 reached")
@@ -296,6 +296,6 @@ def test_tiling_by_workers_prints_what_one_process_prints_and_keeps_parts(folder
     assert alone.keys() == shared.keys()
     for name, value in alone.items():
         assert shared[name] == (pytest.approx(value) if isinstance(value, float) else value), name
-    assert list((folder / "parts").glob("*.npz"))
+    assert list((folder / "parts").glob("*.safetensors"))
     refuse("tessellate", "nets_for_tests:small", *SQUARE, "--workers", 0, match="workers must be")
     refuse("tessellate", "nets_for_tests:small", *SQUARE, "--folder", "parts", match="folder")

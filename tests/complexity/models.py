@@ -83,7 +83,7 @@ with torch.no_grad():
 def case(name: str) -> tuple[nn.Module, tuple[int, ...]]:
     """A copy of the model, to be changed at will, and the shape of its rows."""
     model, shape = CASES[name]
-    return copy.deepcopy(model), shape
+    return copy.deepcopy(model).eval(), shape
 
 
 def normed() -> nn.Sequential:

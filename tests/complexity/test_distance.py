@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from splinescope.complexity import local_complexity
 from splinescope.complexity._routes import single
-from splinescope.complexity._sites import sites_of
-from splinescope.complexity.linear_distance import _checked_routes, _slopes
+from splinescope.complexity.linear_distance import _checked_routes, _slopes, backward_slopes, heights_and_slopes
+from splinescope.network.watching.sites import sites_of
 
 from .models import case, mlp
 
@@ -106,6 +106,23 @@ def test_a_series_has_windows_too() -> None:
         routes = _checked_routes(net, x[:1], 64)
     assert routes.directions.shape == (2 * 7, 2, 40)
     assert routes.forward == (0, 1)
+
+
+class ScalarRow(nn.Module):
+    """One number per row bends: |w . x|, |w| = 5."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x * torch.tensor([3.0, 4.0])).sum(1).relu().unsqueeze(1)
+
+
+def test_a_site_of_one_number_per_row_has_a_distance() -> None:
+    x = torch.tensor([[0.0, 0.1], [1.0, 1.0]])  # at distances 0.4 / 5 and 7 / 5
+    assert local_complexity(ScalarRow(), x, radius=0.1, method="distance").counts.ravel().tolist() == [1, 0]
+    with sites_of(ScalarRow(), torch.randn(3, 2), None) as net:
+        height, squares = heights_and_slopes(net, x, [torch.eye(2)])
+        backwards = backward_slopes(net, x, [0])[0]
+    torch.testing.assert_close((height[0], squares[0]), backwards)
+    torch.testing.assert_close(squares[0], torch.full((2,), 25.0))
 
 
 def test_dead_units_are_never_near() -> None:

@@ -11,7 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import splinescope as ss
-from splinescope.complexity import local_complexity, random_frame
+from splinescope.complexity import local_complexity
+from splinescope.complexity.neighborhoods import random_frame
 
 from .. import cases
 from .models import mlp
@@ -55,7 +56,7 @@ class WithoutGradients(nn.Module):
             (4,),
             (True, False),
         ),
-        (nn.TransformerEncoderLayer(4, 2, 8, batch_first=True), (3, 4), (False,)),
+        (nn.TransformerEncoderLayer(4, 2, 8, batch_first=True).eval(), (3, 4), (False,)),
         (Product(), (4,), (False,)),
     ],
     ids=["relu", "gelu", "layer norm", "attention", "product"],
@@ -225,11 +226,11 @@ def test_nothing_is_exact_behind_a_call_that_makes_steps(step, first: bool, meth
 
 
 def test_rounded_weights_are_constants() -> None:
-    class Quantised(nn.Linear):
+    class Quantized(nn.Linear):
         def forward(self, x: Tensor) -> Tensor:
             return nn.functional.linear(x, self.weight.mul(8).round().div(8), self.bias)
 
-    net = nn.Sequential(Quantised(3, 6), nn.ReLU(), nn.Linear(6, 1)).eval()
+    net = nn.Sequential(Quantized(3, 6), nn.ReLU(), nn.Linear(6, 1)).eval()
     assert local_complexity(net, torch.randn(4, 3), radius=0.1).affine == (True,)
 
 

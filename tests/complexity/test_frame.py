@@ -10,7 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from splinescope.complexity import calibrated_radius, frame_reach, local_complexity, random_frame
+from splinescope.complexity import local_complexity
+from splinescope.complexity.neighborhoods import calibrated_radius, frame_reach, random_frame
 
 from .. import cases
 from .models import case, mlp

@@ -9,7 +9,9 @@ import torch
 from torch import nn
 
 import splinescope as ss
-from splinescope.complexity import local_complexity, random_frame
+from splinescope.complexity import local_complexity
+from splinescope.complexity.neighborhoods import random_frame
+from splinescope.network.watching.undisturbed import HookWarning
 
 from .models import CASES, Residual, TinyTransformer, case, mlp
 
@@ -33,15 +35,18 @@ def test_functional_activations_are_found_and_a_clamp_has_two_units_per_element(
 def test_any_module_can_be_measured_and_is_left_as_found(name: str, method: str) -> None:
     model, shape = case(name)
     model.float().train()
+    for module in model.modules():
+        if isinstance(module, nn.modules.batchnorm._BatchNorm | nn.modules.dropout._DropoutNd | nn.RReLU):
+            module.eval()  # in training they are refused
     state = {k: v.clone() for k, v in model.state_dict().items()}
     next(iter(model.children())).eval()
     flags = [m.training for m in model.modules()]
     calls: list[int] = []
     handle = model.register_forward_hook(lambda *_: calls.append(1))
     random = torch.get_rng_state()
-    found = local_complexity(
-        model, torch.randn(3, *shape, generator=torch.Generator().manual_seed(0)), radius=0.2, method=method
-    )
+    points = torch.randn(3, *shape, generator=torch.Generator().manual_seed(0))
+    with pytest.warns(HookWarning):
+        found = local_complexity(model, points, radius=0.2, method=method)
     handle.remove()
     assert torch.equal(torch.get_rng_state(), random)
     assert calls == []
@@ -84,13 +89,13 @@ def test_nothing_that_a_model_does_on_eval_is_done_to_it() -> None:
 
 
 def test_the_gate_of_a_swiglu_block_is_its_site() -> None:
-    found = local_complexity(TinyTransformer(), torch.randn(2, 4, 8), radius=0.5)
+    found = local_complexity(TinyTransformer().eval(), torch.randn(2, 4, 8), radius=0.5)
     assert [(s.op, s.units) for s in found.sites] == [("silu", 4 * 16)]
 
 
 def test_rows_may_lie_along_another_axis() -> None:
-    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
-    other = nn.TransformerEncoderLayer(8, 2, 16, batch_first=False)
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
+    other = nn.TransformerEncoderLayer(8, 2, 16, batch_first=False).eval()
     other.load_state_dict(layer.state_dict())
     x = torch.randn(4, 3, 8)
     first = local_complexity(layer, x, radius=0.3)
@@ -165,13 +170,25 @@ def test_bad_arguments_are_named(arguments: dict, message: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["frame", "distance", "exact"])
-def test_a_model_in_training_or_inference_mode_counts_as_in_eval_mode(method: str) -> None:
+def test_layers_that_act_differently_in_training_are_refused_there_as_by_a_tiling(method: str) -> None:
     model = nn.Sequential(nn.Linear(3, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, 1))
     x = torch.randn(4, 3, generator=torch.Generator().manual_seed(0))
+    told = []
+    for call in (
+        lambda: local_complexity(model.train(), x, radius=0.5, method=method),
+        lambda: ss.tessellate(model.train(), ss.Slice.through(*x[:3])),
+    ):
+        with pytest.raises(
+            ss.UnsupportedModelError, match=r"1 \(BatchNorm1d\), 3 \(Dropout\)\. Call model\.eval\(\)"
+        ) as error:
+            call()
+        told.append(str(error.value))
+    assert told[0] == told[1]
     expected = local_complexity(model.eval(), x, radius=0.5, method=method).counts
     assert expected.sum() > 0
-    assert torch.equal(local_complexity(model.train(), x, radius=0.5, method=method).counts, expected)
-    assert all(module.training for module in model.modules())
+    model[0].train()  # what acts alike in both modes may be in either
+    assert torch.equal(local_complexity(model, x, radius=0.5, method=method).counts, expected)
+    assert model[0].training
     with torch.inference_mode():
         assert torch.equal(local_complexity(model, x, radius=0.5, method=method).counts, expected)
 
@@ -201,10 +218,10 @@ def test_recurrent_layers_are_named_and_not_left_out(layer: nn.Module, op: str, 
 
 @pytest.mark.parametrize("method", ["frame", "distance", "exact"])
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")  # torch's own, of its old tools
-def test_quantised_and_scripted_models_are_called_what_they_are(method: str) -> None:
-    quantised = torch.ao.quantization.quantize_dynamic(mlp(3, 4, 1).float(), {nn.Linear})
+def test_quantized_and_scripted_models_are_called_what_they_are(method: str) -> None:
+    quantized = torch.ao.quantization.quantize_dynamic(mlp(3, 4, 1).float(), {nn.Linear})
     for model, said in (
-        (quantised, r"0 \(Linear\), 2 \(Linear\) is quantised"),
+        (quantized, r"0 \(Linear\), 2 \(Linear\) is quantized"),
         (torch.jit.script(mlp(3, 4, 1)), "Script"),
     ):
         with pytest.raises(ss.UnsupportedModelError, match=said):
@@ -254,15 +271,21 @@ class MixedRows(nn.Module):
 
 
 def test_a_network_that_amplifies_rounding_is_not_taken_for_one_that_mixes_rows() -> None:
-    """Batch norm without skips doubles distances every few layers: after 100, rounding is a millionth and more."""
+    """Batch norm without skips doubles distances every few layers: after 140, rounding is a millionth and more."""
     torch.manual_seed(0)
-    layers = [part for _ in range(100) for part in (nn.Linear(24, 24), nn.BatchNorm1d(24, momentum=1.0), nn.ReLU())]
+    layers = [part for _ in range(140) for part in (nn.Linear(24, 24), nn.BatchNorm1d(24, momentum=1.0), nn.ReLU())]
     deep = nn.Sequential(*layers).double()
     x = torch.randn(64, 24, dtype=torch.float64)
     deep(x)
     deep.eval()
     with torch.no_grad():
         assert float((deep(x[:3])[:1] - deep(x[:1])).abs().max()) > 1e-9
-    assert local_complexity(deep, x[:4], radius=0.1).counts.shape == (4, 100)
+    assert local_complexity(deep, x[:4], radius=0.1).counts.shape == (4, 140)
     with pytest.raises(ss.UnsupportedModelError, match="other rows"):
         local_complexity(nn.Sequential(MixedRows(), *deep), x[:4], radius=0.1)
+
+
+def test_tanhshrink_bends_where_its_asymptotes_meet_zero():
+    net = nn.Sequential(nn.Linear(2, 4), nn.Tanhshrink(), nn.Linear(4, 1)).eval()
+    (site,) = ss.local_complexity(net, torch.randn(10, 2), radius=0.1).sites
+    assert (site.op, site.units, site.neurons) == ("tanhshrink", 8, 4)

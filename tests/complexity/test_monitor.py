@@ -8,6 +8,7 @@ import json
 import math
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -15,8 +16,8 @@ from torch import nn
 
 import splinescope as ss
 from splinescope.complexity import ComplexityMonitor, local_complexity
-from splinescope.train import At, Every, LogSpaced, Schedule
-from splinescope.train.budget import EARLY
+from splinescope.train import At, Every, LogSpaced
+from splinescope.train.schedules import BUDGET, EARLY, Schedule
 
 from .models import mlp, normed
 
@@ -48,7 +49,7 @@ def test_activations_of_the_model_itself_have_a_name() -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return torch.relu(self.map(x)).sum(1)
 
-    monitor = ComplexityMonitor(Functional(), {"train": torch.randn(4, 3)}, radius=0.3)
+    monitor = ComplexityMonitor(Functional(), {"train": torch.randn(4, 3)}, radius=0.3, budget=None)
     monitor.step(0)
     assert "train/0 relu" in monitor.records[-1]
     assert all(name == name.strip() for name in monitor.records[-1])
@@ -64,6 +65,7 @@ def test_the_monitor_records_what_local_complexity_says(tmp_path: Path) -> None:
         schedule=Every(2),
         out=tmp_path,
         metrics={"bias": lambda m: m[0].bias.sum()},
+        budget=None,
     )
     assert [step for step in range(5) if monitor.step(step)] == [0, 2, 4]
     assert model.training
@@ -82,7 +84,7 @@ def test_the_monitor_records_what_local_complexity_says(tmp_path: Path) -> None:
 def test_an_interrupted_run_is_continued(tmp_path: Path) -> None:
     def new() -> ComplexityMonitor:
         return ComplexityMonitor(
-            mlp(3, 4, 2), torch.zeros(2, 3), radius=0.3, schedule=Every(2), out=tmp_path, snapshots=True
+            mlp(3, 4, 2), torch.zeros(2, 3), radius=0.3, schedule=Every(2), out=tmp_path, snapshots=True, budget=None
         )
 
     first = new()
@@ -99,7 +101,7 @@ def test_an_interrupted_run_is_continued(tmp_path: Path) -> None:
     saved = sorted(path.name for path in (tmp_path / "snapshots").iterdir())
     assert saved == [f"step-{s:09d}.safetensors" for s in (0, 2, 4, 6, 8)]
     with pytest.raises(ss.InputError, match=r"another measurement: radius is 0\.3 there and 0\.5 here\.") as refused:
-        ComplexityMonitor(mlp(3, 4, 2), torch.zeros(2, 3), radius=0.5, out=tmp_path)
+        ComplexityMonitor(mlp(3, 4, 2), torch.zeros(2, 3), radius=0.5, out=tmp_path, budget=None)
     assert "{" not in str(refused.value)
 
 
@@ -108,7 +110,13 @@ def test_a_run_that_is_set_back_to_a_measured_step_measures_it_again(tmp_path: P
 
     def records(run: float, first: int, last: int) -> list[tuple[int, float]]:
         monitor = ComplexityMonitor(
-            mlp(3, 4, 2), torch.zeros(2, 3), radius=0.3, schedule=Every(2), out=tmp_path, metrics={"run": lambda _: run}
+            mlp(3, 4, 2),
+            torch.zeros(2, 3),
+            radius=0.3,
+            schedule=Every(2),
+            out=tmp_path,
+            metrics={"run": lambda _: run},
+            budget=None,
         )
         for step in range(first, last + 1):
             monitor.step(step)
@@ -122,10 +130,10 @@ def test_a_run_that_is_set_back_to_a_measured_step_measures_it_again(tmp_path: P
 def test_files_of_others_are_not_written_over(tmp_path: Path, text: str) -> None:
     (tmp_path / "complexity.jsonl").write_text(text)
     with pytest.raises(ss.FileFormatError, match="line 1 is not"):
-        ComplexityMonitor(mlp(3, 4, 2), torch.zeros(2, 3), radius=0.3, out=tmp_path)
+        ComplexityMonitor(mlp(3, 4, 2), torch.zeros(2, 3), radius=0.3, out=tmp_path, budget=None)
     assert (tmp_path / "complexity.jsonl").read_text() == text
     with pytest.raises(ss.InputError, match="out must be a folder"):
-        ComplexityMonitor(mlp(3, 4, 2), torch.zeros(2, 3), radius=0.3, out=tmp_path / "complexity.jsonl")
+        ComplexityMonitor(mlp(3, 4, 2), torch.zeros(2, 3), radius=0.3, out=tmp_path / "complexity.jsonl", budget=None)
 
 
 class Clock:
@@ -205,6 +213,7 @@ def test_without_a_budget_nothing_is_late_and_nothing_is_measured_twice() -> Non
         radius=0.3,
         schedule=Every(2),
         metrics={"calls": lambda _: calls.append(0) or 0.0},
+        budget=None,
     )
     for step in range(5):
         monitor.step(step)
@@ -214,7 +223,7 @@ def test_without_a_budget_nothing_is_late_and_nothing_is_measured_twice() -> Non
 
 def test_a_gradient_may_be_taken_across_a_measurement() -> None:
     model, x = normed().train(), torch.randn(8, 3)
-    monitor = ComplexityMonitor(model, x, radius=0.3)
+    monitor = ComplexityMonitor(model, x, radius=0.3, budget=None)
     loss = model(x).square().sum()
     monitor.measure(0)
     loss.backward()
@@ -249,7 +258,7 @@ def test_activations_without_a_module_have_a_name(tmp_path: Path) -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return self.last(torch.relu(self.first(x)))
 
-    ComplexityMonitor(Plain(), torch.zeros(2, 3), radius=0.3, out=tmp_path).measure(0)
+    ComplexityMonitor(Plain(), torch.zeros(2, 3), radius=0.3, out=tmp_path, budget=None).measure(0)
     (row,) = csv.DictReader((tmp_path / "complexity.csv").read_text().splitlines())
     assert "points/0 relu" in row
     assert all(name == name.strip() for name in row)
@@ -257,12 +266,12 @@ def test_activations_without_a_module_have_a_name(tmp_path: Path) -> None:
 
 def test_a_diverged_run_is_recorded_not_ended(tmp_path: Path) -> None:
     model = mlp(3, 4, 2)
-    monitor = ComplexityMonitor(model, torch.zeros(2, 3), radius=0.3, schedule=Every(1), out=tmp_path)
+    monitor = ComplexityMonitor(model, torch.zeros(2, 3), radius=0.3, schedule=Every(1), out=tmp_path, budget=None)
     monitor.step(0)
     with torch.no_grad():
         model[0].weight.fill_(math.nan)
     monitor.step(1)
-    again = ComplexityMonitor(model, torch.zeros(2, 3), radius=0.3, schedule=Every(1), out=tmp_path)
+    again = ComplexityMonitor(model, torch.zeros(2, 3), radius=0.3, schedule=Every(1), out=tmp_path, budget=None)
     assert math.isnan(again.records[1]["points"])
     assert not math.isnan(again.records[0]["points"])
 
@@ -271,7 +280,9 @@ def test_tensorboard_gets_every_number(tmp_path: Path) -> None:
     pytest.importorskip("tensorboard", reason="the tensorboard extra is not installed")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    with ComplexityMonitor(mlp(3, 4, 2), torch.zeros(2, 3), radius=0.3, schedule=Every(1), logger=tmp_path) as monitor:
+    with ComplexityMonitor(
+        mlp(3, 4, 2), torch.zeros(2, 3), radius=0.3, schedule=Every(1), logger=tmp_path, budget=None
+    ) as monitor:
         for step in range(3):
             monitor.step(step)
     events = EventAccumulator(str(tmp_path))
@@ -284,7 +295,7 @@ def test_bad_arguments_are_named() -> None:
     with pytest.raises(ss.InputError, match="budget"):
         ComplexityMonitor(mlp(3, 4, 2), torch.zeros(2, 3), radius=0.3, budget=2.0)
     with pytest.raises(ss.InputError, match="give out="):
-        ComplexityMonitor(mlp(3, 4, 2), torch.zeros(2, 3), radius=0.3, snapshots=True)
+        ComplexityMonitor(mlp(3, 4, 2), torch.zeros(2, 3), radius=0.3, snapshots=True, budget=None)
     for wrong, message in (
         ({"method": "exact"}, "method must be one of 'frame', 'distance'"),
         ({"schedule": 10}, "schedule must be"),
@@ -318,7 +329,7 @@ def test_callback_of_transformers(tmp_path: Path) -> None:
     from splinescope.train import trainer_callback
 
     model = Classifier()
-    monitor = ComplexityMonitor(model, torch.randn(4, 3), radius=0.3, schedule=Every(2))
+    monitor = ComplexityMonitor(model, torch.randn(4, 3), radius=0.3, schedule=Every(2), budget=None)
     rows = [{"x": torch.randn(3), "labels": torch.tensor(i % 2)} for i in range(10)]
     options = transformers.TrainingArguments(
         output_dir=str(tmp_path), max_steps=5, per_device_train_batch_size=2, report_to=[], save_strategy="no",
@@ -352,7 +363,7 @@ def test_callback_of_lightning(tmp_path: Path) -> None:
             return torch.optim.SGD(self.parameters(), 0.1)
 
     module = Module()
-    monitor = ComplexityMonitor(module, torch.randn(4, 3), radius=0.3, schedule=Every(2))
+    monitor = ComplexityMonitor(module, torch.randn(4, 3), radius=0.3, schedule=Every(2), budget=None)
     loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.randn(10, 3)), batch_size=2)
     trainer = lightning.Trainer(
         max_epochs=1, logger=False, enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
@@ -360,3 +371,31 @@ def test_callback_of_lightning(tmp_path: Path) -> None:
     )  # fmt: skip
     trainer.fit(module, loader)
     assert [r["step"] for r in monitor.records] == [0, 2, 4, 5]  # and the last state
+
+
+def test_a_step_that_goes_back_is_said_once_and_not_measured() -> None:
+    monitor = ComplexityMonitor(mlp(3, 4, 2), torch.zeros(2, 3), radius=0.3, schedule=Every(1))
+    for step in (0, 1, 1, 2):
+        monitor.step(step)
+    with pytest.warns(
+        UserWarning, match=r"told step 0 after step 2; .* until steps pass 2\. Count steps on over epochs"
+    ):
+        assert monitor.step(0) is None
+    for step in (1, 2, 3):  # said once; what comes after the last step is measured again
+        monitor.step(step)
+    assert [record["step"] for record in monitor.records] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("make", [ComplexityMonitor, ss.research.FoldMonitor])
+def test_a_monitor_takes_a_tenth_of_the_time_unless_told_otherwise(clock: Clock, make: Any) -> None:
+    def pay(_model: Any) -> float:
+        clock.now += 1.0
+        return 0.0
+
+    monitor = make(mlp(3, 4, 2), torch.randn(4, 3), schedule=Every(1), metrics={"price": pay})
+    for step in range(400):
+        monitor.step(step)
+        clock.now += 0.5  # two thirds of the time, if every step were measured
+    assert monitor.overhead <= BUDGET + 1e-9
+    assert monitor.skipped > 300
+    assert len(monitor.records) > EARLY

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 from torch import nn
@@ -23,7 +25,7 @@ def test_batch_norm_is_measured_with_the_statistics_of_the_data() -> None:
         return ComplexityMonitor(model, sets, radius=0.3, **options).measure(0)
 
     def count(network: nn.Module) -> float:
-        return float(local_complexity(network, x[:10], radius=0.3).total.double().mean())
+        return float(local_complexity(copy.deepcopy(network).eval(), x[:10], radius=0.3).total.double().mean())
 
     data, running, all_rows = first(), first(statistics="running"), first(statistics_from=x)
     assert (data["statistics"], running["statistics"]) == ("data", "running")
@@ -43,9 +45,9 @@ def test_batch_norm_is_measured_with_the_statistics_of_the_data() -> None:
 
 def test_every_monitor_measures_batch_norm_with_the_statistics_of_the_data() -> None:
     """Folds and curvature by default are those of the network with its data's statistics, and records say so."""
-    from splinescope.complexity import FoldMonitor
     from splinescope.landscape import CurvatureMonitor
     from splinescope.normalization import with_statistics
+    from splinescope.research import FoldMonitor
 
     x = 3 + torch.randn(40, 3, generator=torch.Generator().manual_seed(0))
     model, y = normed().train(), torch.zeros(40, 16)

@@ -1,4 +1,4 @@
-"""Neighbourhoods that follow the data: the spacing, and what a radius of "auto" means."""
+"""Neighborhoods that follow the data: the spacing, and what a radius of "auto" means."""
 
 from __future__ import annotations
 

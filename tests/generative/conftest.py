@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 
 import splinescope as ss
-from splinescope.generative import TiledManifold, tiled_manifold
+from splinescope.generative import tiled_manifold
+from splinescope.generative.exact import TiledManifold
 
 
 class ConvDecoder(nn.Module):

@@ -7,7 +7,9 @@ import torch
 from torch import nn
 
 import splinescope as ss
-from splinescope.generative import TiledManifold, effective_rank, geometry_map, local_geometry, log_volume
+from splinescope.generative import geometry_map, local_geometry, log_volume
+from splinescope.generative.descriptors import effective_rank
+from splinescope.generative.exact import TiledManifold
 
 
 def test_effective_rank_of_equal_values_is_their_number() -> None:

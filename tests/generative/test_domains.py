@@ -8,7 +8,8 @@ import pytest
 import torch
 
 import splinescope as ss
-from splinescope.generative import Ball, Box, Gaussian, LatentDomain, Sphere, TruncatedGaussian
+from splinescope.generative import Ball, Box, Gaussian, Sphere, TruncatedGaussian
+from splinescope.generative.domains import LatentDomain
 
 FILLING: list[LatentDomain] = [
     Box(2, -1.0, 3.0),

@@ -9,7 +9,8 @@ from scipy import stats
 from torch import nn
 
 import splinescope as ss
-from splinescope.generative import TiledManifold, tiled_manifold
+from splinescope.generative import tiled_manifold
+from splinescope.generative.exact import TiledManifold
 
 VIEW = ss.Slice.axes([0.0, 0.0], (0, 1), -2, 2)
 

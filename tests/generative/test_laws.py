@@ -12,8 +12,7 @@ from scipy import stats
 from torch import Tensor
 
 from splinescope.generative import Box, Gaussian
-from splinescope.generative.metropolis import Chains, metropolis
-from splinescope.generative.resampling import effective_size, rejected, resampled
+from splinescope.generative.resampling import Chains, effective_size, metropolis, rejected, resampled
 
 WEIGHTS = torch.tensor([0.45, 0.3, 0.15, 0.08, 0.02, 0.0], dtype=torch.float64).log()
 

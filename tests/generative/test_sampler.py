@@ -15,17 +15,16 @@ import splinescope as ss
 from splinescope.generative import (
     Ball,
     Box,
-    EffectiveSizeWarning,
     Gaussian,
     MagnetSampler,
     PolaritySampler,
-    Samples,
     Sphere,
-    TiledManifold,
     TruncatedGaussian,
     cache,
     log_volume,
 )
+from splinescope.generative.exact import TiledManifold
+from splinescope.generative.sampler import EffectiveSizeWarning, Samples
 
 BOX = Box(2, -2.0, 2.0)
 
@@ -215,7 +214,7 @@ def test_a_foreign_cache_is_refused(surface: nn.Sequential, tmp_path: Path) -> N
     with pytest.raises(ss.InputError, match="another generator"):
         _ = PolaritySampler(surface, BOX, pool=10, seed=1, cache=tmp_path, progress=False).pool
     next(tmp_path.iterdir()).write_bytes(b"no such thing")
-    with pytest.raises(ss.FileFormatError, match="corrupt"):
+    with pytest.raises(ss.FileFormatError, match="damaged"):
         _ = PolaritySampler(surface, BOX, pool=10, cache=tmp_path, progress=False).pool
 
 

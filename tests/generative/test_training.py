@@ -6,8 +6,7 @@ import pytest
 import torch
 
 import splinescope as ss
-from splinescope.generative import train_planar_wgan, train_vae
-from splinescope.generative.training import log_three_gaussians, three_gaussians
+from splinescope.generative.training import log_three_gaussians, three_gaussians, train_planar_wgan, train_vae
 
 
 def test_the_log_density_is_that_of_the_three_gaussians() -> None:

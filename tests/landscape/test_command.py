@@ -120,8 +120,8 @@ def onnx_file(model, path, mean=None):
     ]
     if mean is not None:
         given.insert(0, numpy_helper.from_array(mean, "mean"))
-        nodes.insert(0, helper.make_node("Sub", ["x", "mean"], ["centred"], name="centre"))
-        nodes[1].input[0] = "centred"
+        nodes.insert(0, helper.make_node("Sub", ["x", "mean"], ["centered"], name="center"))
+        nodes[1].input[0] = "centered"
     ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["batch", size]) for n, size in (("x", 2), ("y", 3))]
     graph = helper.make_graph(nodes, "net", ends[:1], ends[1:], given)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
@@ -163,8 +163,8 @@ def test_what_prepares_the_input_of_a_file_does_not_move(files):
     """A mean that is subtracted from inputs is a constant of the data, though it has the axes of a weight."""
     import landscape_model
 
-    onnx_file(landscape_model.net(), "centred.onnx", np.array([[0.5, -1.0]], np.float32))
-    network = ss.load("centred.onnx")
+    onnx_file(landscape_model.net(), "centered.onnx", np.array([[0.5, -1.0]], np.float32))
+    network = ss.load("centered.onnx")
     assert any(name.startswith("mean") for name, _ in network.module.named_buffers())
     for normalize in ("filter", "none"):
         moved = ss.landscape.random_directions(network, 1, normalize=normalize)[0]

@@ -15,8 +15,9 @@ from scipy.sparse.linalg import aslinearoperator
 from torch import nn
 
 import splinescope as ss
-from splinescope.landscape import CertifiedSurface
+from splinescope.landscape.certified import CertifiedSurface
 from splinescope.landscape.polynomials import real_roots
+from splinescope.landscape.surface import LossSurface
 
 from .networks import autograd_loss, case, direction, parameters
 
@@ -102,8 +103,8 @@ def assert_bounds_hold(network, x, y, moves, span: float, cells: int) -> None:
         assert (loss <= found.upper.reshape(-1)[k] + rounding).all()
         low, high = found.bounds(t)
         assert ((low <= loss + rounding) & (loss <= high + rounding)).all()
-    centre = losses(model, x, y, moves, found.quadratics.centers)
-    np.testing.assert_allclose(found.losses.reshape(-1), centre, rtol=1e-9, atol=1e-12)
+    center = losses(model, x, y, moves, found.quadratics.centers)
+    np.testing.assert_allclose(found.losses.reshape(-1), center, rtol=1e-9, atol=1e-12)
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
@@ -146,14 +147,14 @@ def test_the_nonconvex_share_counts_directions_that_bend_down(turn):
     a, b = np.meshgrid(axis, axis, indexing="ij")
     u, v = np.cos(turn) * a - np.sin(turn) * b, np.sin(turn) * a + np.cos(turn) * b
     shares = [
-        ss.landscape.LossSurface((axis, axis), z).nonconvex_fraction
+        LossSurface((axis, axis), z).nonconvex_fraction
         for z in (u**2 + 0.2 * v**2, -(u**2) - 0.2 * v**2, u**2 - 0.2 * v**2, -(u**2) + 0.2 * v**2)
     ]
     assert shares == [0.0, 1.0, 1.0, 1.0]
     if turn == 0.0:
-        assert ss.landscape.LossSurface((axis, axis), u**3 + v**2).nonconvex_fraction == 0.5
-        assert ss.landscape.LossSurface((axis, axis), v**3 + 5 * u**2).nonconvex_fraction == 0.5
-    lines = [ss.landscape.LossSurface((axis,), z).nonconvex_fraction for z in (axis**2, -(axis**2), axis**3)]
+        assert LossSurface((axis, axis), u**3 + v**2).nonconvex_fraction == 0.5
+        assert LossSurface((axis, axis), v**3 + 5 * u**2).nonconvex_fraction == 0.5
+    lines = [LossSurface((axis,), z).nonconvex_fraction for z in (axis**2, -(axis**2), axis**3)]
     assert lines == [0.0, 1.0, 0.5]
 
 
@@ -215,7 +216,7 @@ class Bent(nn.Module):
         return self.factor * (v + 2.0) + self.amount * v.square()
 
 
-def parametrised(amount: float, factor: float = 1.0) -> nn.Sequential:
+def parametrized(amount: float, factor: float = 1.0) -> nn.Sequential:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)).double()
     nn.utils.parametrize.register_parametrization(model[0], "weight", Bent(amount, factor))
@@ -229,7 +230,7 @@ def test_a_layer_is_taken_for_affine_in_its_parameters_to_rounding_only(section)
     x, y = torch.randn(5, 3).double(), torch.randn(5, 2).double()
     move = {"0.parametrizations.weight.original": torch.ones(4, 3).double()}
     for factor in (1.0, 1e8):  # affine, at any scale: taken, and true
-        model = parametrised(0.0, factor)
+        model = parametrized(0.0, factor)
         found = section(model, x, y, move, span=1.0)
         t = np.linspace(-0.9, 0.9, 7)
         want = [autograd_loss(model, x, y, [move], [v]) for v in t]
@@ -239,7 +240,7 @@ def test_a_layer_is_taken_for_affine_in_its_parameters_to_rounding_only(section)
         else:
             np.testing.assert_allclose(found(t), want, rtol=1e-8)
     with pytest.raises(ss.InputError, match="weight_norm"):
-        section(parametrised(1e-5), x, y, move, span=1.0)
+        section(parametrized(1e-5), x, y, move, span=1.0)
 
 
 @settings(max_examples=40, deadline=None)

@@ -8,7 +8,18 @@ import torch
 from torch import nn
 
 import splinescope as ss
-from splinescope import plot
+from splinescope.landscape.conditioning import random_conditioning
+from splinescope.landscape.skip_conditioning import BlockConditioning, SkipConditioning
+from splinescope.landscape.skips import Skip
+from splinescope.landscape.spectrum import SpectralDensity
+from splinescope.landscape.surface import LossSurface
+from splinescope.plot.landscape import (
+    plot_conditioning,
+    plot_loss_section,
+    plot_loss_surface,
+    plot_spectral_density,
+    write_surface_page,
+)
 from splinescope.train import Every
 from tests.browser import becomes, expect, open_page
 
@@ -26,18 +37,18 @@ def _close_figures():
 def bowl():
     axis = np.linspace(-1, 1, 21)
     u, v = np.meshgrid(axis, axis, indexing="ij")
-    return ss.landscape.LossSurface((axis, axis), u**2 + 3 * v**2 + 0.1, np.array([[1.0, 1.0], [0.5, 0.2], [0.0, 0.0]]))
+    return LossSurface((axis, axis), u**2 + 3 * v**2 + 0.1, np.array([[1.0, 1.0], [0.5, 0.2], [0.0, 0.0]]))
 
 
 def test_sections_are_drawn_with_their_pieces_and_minimum():
     model, x, y, layer = case("mlp, first layer", points=2)
     line = ss.landscape.loss_section(model, x, y, direction(model, layer))
-    ax = plot.plot_loss_section(line)
+    ax = plot_loss_section(line)
     assert ax.get_title() == f"{line.count} pieces of degree 2"
     assert len(ax.lines[1].get_xdata()) == line.count - 1
     assert ax.get_legend().get_texts()[-1].get_text().startswith("minimum")
     plane = ss.landscape.loss_section(model, x, y, [direction(model, layer, seed) for seed in (1, 2)])
-    ax = plot.plot_loss_section(plane, color="curvature")
+    ax = plot_loss_section(plane, color="curvature")
     assert len(ax.collections[0].get_paths()) == plane.count
 
 
@@ -49,40 +60,33 @@ def test_a_minimum_in_a_corner_is_seen(corner):
     moves = [{"bias": torch.tensor([1.0, 0.0])}, {"bias": torch.tensor([0.0, 1.0])}]
     section = ss.landscape.loss_section(model, torch.zeros(1, 1), torch.tensor([corner]) * 2, moves)
     assert section.minimum[1] == pytest.approx(corner)
-    ax = plot.plot_loss_section(section)
+    ax = plot_loss_section(section)
     ax.figure.canvas.draw()
     assert not ax.get_legend().get_window_extent().contains(*ax.transData.transform(corner))
     assert not ax.lines[-1].get_clip_on()
 
 
 def test_surfaces_spectra_and_conditioning_are_drawn():
-    assert plot.plot_loss_surface(bowl()).get_xlabel() == "$t_1$"
-    assert plot.plot_loss_surface(bowl(), kind="surface").get_zlabel() == "$\\log_{10}$ loss"
-    line = ss.landscape.LossSurface((bowl().axes[0],), bowl().losses[10])
-    assert plot.plot_loss_surface(line).get_yscale() == "log"
-    assert plot.plot_spectral_density(
-        ss.landscape.SpectralDensity(np.array([0.0, 1.0]), np.array([0.9, 0.1]))
-    ).get_ylabel()
-    kinds = {
-        name: ss.landscape.random_conditioning(6, 0.4, skip=skip, draws=9)
-        for name, skip in (("DW", False), ("I + DW", True))
-    }
-    assert [t.get_text() for t in plot.plot_conditioning(kinds).get_xticklabels()] == ["DW", "I + DW"]
-    pair = ss.landscape.BlockConditioning(
-        ss.landscape.Skip("b", "b", True, "add", "s", "f"), kinds["I + DW"], kinds["DW"]
-    )
-    blocks = plot.plot_conditioning(ss.landscape.SkipConditioning((pair,), 9))
+    assert plot_loss_surface(bowl()).get_xlabel() == "$t_1$"
+    assert plot_loss_surface(bowl(), kind="surface").get_zlabel() == "$\\log_{10}$ loss"
+    line = LossSurface((bowl().axes[0],), bowl().losses[10])
+    assert plot_loss_surface(line).get_yscale() == "log"
+    assert plot_spectral_density(SpectralDensity(np.array([0.0, 1.0]), np.array([0.9, 0.1]))).get_ylabel()
+    kinds = {name: random_conditioning(6, 0.4, skip=skip, draws=9) for name, skip in (("DW", False), ("I + DW", True))}
+    assert [t.get_text() for t in plot_conditioning(kinds).get_xticklabels()] == ["DW", "I + DW"]
+    pair = BlockConditioning(Skip("b", "b", True, "add", "s", "f"), kinds["I + DW"], kinds["DW"])
+    blocks = plot_conditioning(SkipConditioning((pair,), 9))
     assert [t.get_text() for t in blocks.get_xticklabels()] == ["b\nwith", "b\nwithout"]
     assert set(kinds["I + DW"].condition) <= {float(v) for line in blocks.get_lines()[:1] for v in line.get_ydata()}
     with pytest.raises(ss.InputError, match="no skip connections"):
-        plot.plot_conditioning(ss.landscape.SkipConditioning((), 9))
+        plot_conditioning(SkipConditioning((), 9))
     with pytest.raises(ss.InputError, match="log=False"):
-        plot.plot_loss_surface(ss.landscape.LossSurface(bowl().axes, bowl().losses - 1))
+        plot_loss_surface(LossSurface(bowl().axes, bowl().losses - 1))
 
 
 def test_the_page_shows_every_cell_turns_and_reads_values(tmp_path):
     target = tmp_path / "surface.html"
-    plot.write_surface_page(bowl(), target, title="a <bowl>")
+    write_surface_page(bowl(), target, title="a <bowl>")
     assert "http" not in target.read_text().replace("http-equiv", "")
     with open_page(target) as page:
         assert page.title() == "a <bowl>"
@@ -100,7 +104,7 @@ def test_the_page_shows_every_cell_turns_and_reads_values(tmp_path):
         page.locator("#log").uncheck()
         becomes(page, lambda: float(page.locator("#high").inner_text()), pytest.approx(4.1))
     with pytest.raises(ss.InputError, match="2-D surfaces"):
-        plot.write_surface_page(ss.landscape.LossSurface((bowl().axes[0],), bowl().losses[0]), target)
+        write_surface_page(LossSurface((bowl().axes[0],), bowl().losses[0]), target)
 
 
 TURNED = """delay => new Promise(done => { // the strides of the next two pictures, each frame after a delay in ms
@@ -114,7 +118,7 @@ def test_the_page_of_a_large_surface_is_drawn_coarser_while_it_turns(tmp_path):
     axis = np.linspace(-1, 1, 550)  # half of it are more numbers than JavaScript takes as arguments of one call
     losses = 1 + axis[:, None] ** 2 + axis**2
     losses[10, 20] = np.nan  # a hole of four cells, or of none where it is passed over
-    plot.write_surface_page(ss.landscape.LossSurface((axis, axis), losses), tmp_path / "large.html")
+    write_surface_page(LossSurface((axis, axis), losses), tmp_path / "large.html")
     with open_page(tmp_path / "large.html") as page:
         body = page.locator("body")
         assert float(page.locator("#high").inner_text()) == pytest.approx(3.0)
@@ -132,7 +136,7 @@ def test_near_cells_hide_far_ones_from_every_side(tmp_path):
     """A wall across the middle: from four sides, what is seen beside it is never the low ground behind."""
     axis = np.linspace(-1, 1, 41)
     u = np.broadcast_to(axis[:, None], (41, 41))
-    plot.write_surface_page(ss.landscape.LossSurface((axis, axis), 1 + 9 * (np.abs(u) < 0.06)), tmp_path / "wall.html")
+    write_surface_page(LossSurface((axis, axis), 1 + 9 * (np.abs(u) < 0.06)), tmp_path / "wall.html")
     with open_page(tmp_path / "wall.html") as page:
         seen = page.evaluate(
             """() => [0.8, 2.3, 3.9, 5.5].map(turn => {

@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 import splinescope as ss
+from splinescope.landscape._moved import NotOneLayer
 
 from .networks import CASES, autograd_loss, case, direction, parameters
 
@@ -77,7 +78,7 @@ def test_batches_of_data_do_not_change_the_pieces():
 
 def test_memory_of_a_row_does_not_grow_with_the_data():
     from splinescope.landscape._moved import Mover, ParameterNetwork
-    from splinescope.tiling._plan import make_plan
+    from splinescope.tiling.engine.plan import make_plan
 
     model, x, _, layer = case("mlp, first layer", points=40)
     mover = Mover(ss.trace(model, x), [direction(model, layer)])
@@ -184,7 +185,7 @@ def test_bad_input_is_refused_with_what_is_possible():
         ss.landscape.loss_section(model, x, torch.zeros(6, dtype=torch.long), move)
     with pytest.raises(ss.InputError, match="linearly independent"):
         ss.landscape.loss_section(model, x, y, [move, move])
-    with pytest.raises(ss.landscape.NotOneLayer, match="polynomial_section"):
+    with pytest.raises(NotOneLayer, match="polynomial_section"):
         ss.landscape.loss_section(model, x, y, {**move, **direction(model, "2")})
     with pytest.raises(ss.UnsupportedModelError, match="softmax"):
         ss.landscape.loss_section(nn.Sequential(model, nn.Softmax(1)), x, y, {"0.0.weight": torch.ones(6, 3)})
@@ -220,7 +221,7 @@ def test_a_tied_weight_moves_in_all_its_places():
     np.testing.assert_allclose(section(t), want, rtol=RTOL)
     low, high = ss.landscape.certified_surface(model, x, y, move, span=0.5, cells=8).bounds(t[:, None])
     assert ((low <= want) & (want <= high)).all()
-    with pytest.raises(ss.landscape.NotOneLayer, match="used twice"):
+    with pytest.raises(NotOneLayer, match="used twice"):
         ss.landscape.loss_section(model, x, y, {"first.weight": move["first.weight"]})
 
 

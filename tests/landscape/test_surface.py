@@ -6,6 +6,8 @@ import torch
 from torch import nn
 
 import splinescope as ss
+from splinescope.landscape.directions import direction_between
+from splinescope.landscape.surface import LossSurface
 
 from .networks import autograd_loss, case, direction, parameters
 
@@ -102,18 +104,16 @@ def test_reestimation_has_no_last_batch_of_a_few_rows():
 def test_bowls_are_convex_and_saddles_are_not():
     axis = np.linspace(-1, 1, 11)
     u, v = np.meshgrid(axis, axis, indexing="ij")
-    assert ss.landscape.LossSurface((axis, axis), u**2 + 3 * v**2 + u * v).nonconvex_fraction == 0.0
-    assert ss.landscape.LossSurface((axis, axis), u**2 - 0.1 * v**2 + 3).nonconvex_fraction == 1.0
-    assert ss.landscape.LossSurface((axis,), axis**4 - axis**2 + 1).nonconvex_fraction == pytest.approx(1 / 3, abs=0.2)
-    assert ss.landscape.LossSurface((axis,), axis**2 + 1).spread == pytest.approx(2.0)
+    assert LossSurface((axis, axis), u**2 + 3 * v**2 + u * v).nonconvex_fraction == 0.0
+    assert LossSurface((axis, axis), u**2 - 0.1 * v**2 + 3).nonconvex_fraction == 1.0
+    assert LossSurface((axis,), axis**4 - axis**2 + 1).nonconvex_fraction == pytest.approx(1 / 3, abs=0.2)
+    assert LossSurface((axis,), axis**2 + 1).spread == pytest.approx(2.0)
 
 
 def test_between_two_checkpoints_the_ends_are_the_checkpoints():
     start, x, y, _ = case("mlp, first layer")
     end, *_ = case("dead and duplicate units")
-    surface = ss.loss_surface(
-        start, x, y, ss.landscape.direction_between(start, end), span=(0.0, 1.0), resolution=3, loss="squared"
-    )
+    surface = ss.loss_surface(start, x, y, direction_between(start, end), span=(0.0, 1.0), resolution=3, loss="squared")
     for model, loss in ((start, surface.losses[0]), (end, surface.losses[-1])):
         assert float((model(x) - y).detach().square().sum() / len(x)) == pytest.approx(loss, rel=1e-12)
 
@@ -158,7 +158,7 @@ def test_bad_input_is_refused_with_what_is_possible():
     with pytest.raises(ss.InputError, match=r"points of shape \(2,\)"):
         ss.loss_surface(model, x.flatten(1)[:, :2], y, move, loss="squared")
     unsteady = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2, track_running_stats=False)).eval()
-    with pytest.raises(ss.UnsupportedModelError, match="1 normalises by the statistics of the batch"):
+    with pytest.raises(ss.UnsupportedModelError, match="1 normalizes by the statistics of the batch"):
         ss.loss_surface(unsteady, torch.zeros(4, 3), torch.zeros(4, 2), {"0.bias": torch.ones(2)}, loss="squared")
     with pytest.raises(ss.InputError, match="count must be a whole number"):
         ss.landscape.random_directions(model, 1.5)

@@ -11,6 +11,8 @@ from torch import Tensor, nn
 from torch.func import functional_call, hessian
 
 import splinescope as ss
+from splinescope.landscape.hessian import curvature_factor, downstream_jacobians
+from splinescope.landscape.skips import find_skips
 
 from .networks import parameters
 
@@ -81,7 +83,7 @@ CLASSES = torch.tensor([0, 2, 1])
 
 
 def test_residuals_are_found_and_named_by_their_part(model: Tiny) -> None:
-    found = ss.landscape.find_skips(model, IDS)
+    found = find_skips(model, IDS)
     assert [skip.name for skip in found] == ["h.0.attn", "h.0.mlp", "h.1.attn", "h.1.mlp"]
     assert [skip.path for skip in found] == ["h.0", "h.0", "h.1", "h.1"]
     assert all(skip.identity for skip in found)
@@ -91,7 +93,7 @@ def test_residuals_are_found_and_named_by_their_part(model: Tiny) -> None:
 def test_residuals_of_torch_itself_are_named_by_what_is_added(norm_first: bool) -> None:
     layer = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True, norm_first=norm_first)
     stack = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
-    found = ss.landscape.find_skips(stack, torch.randn(2, 3, 4))
+    found = find_skips(stack, torch.randn(2, 3, 4))
     assert [skip.name for skip in found] == [f"layers.{i}.{part}" for i in (0, 1) for part in ("self_attn", "linear2")]
 
 
@@ -101,7 +103,7 @@ def test_models_of_hugging_face_are_taken_as_they_are() -> None:
     sizes = {"n_layer": 1, "n_head": 2, "n_embd": 8, "vocab_size": 7, "n_positions": 8}
     config = transformers.GPT2Config(**sizes, bos_token_id=0, eos_token_id=0)
     base, lm = transformers.GPT2Model(config).eval(), transformers.GPT2LMHeadModel(config).eval()
-    assert [skip.name for skip in ss.landscape.find_skips(base, IDS)] == ["h.0.attn", "h.0.mlp"]
+    assert [skip.name for skip in find_skips(base, IDS)] == ["h.0.attn", "h.0.mlp"]
     assert len(ss.skip_conditioning(base, IDS[:1])) == 2
     targets = torch.randn(3, 5, 7)
     bias = "transformer.ln_f.bias"
@@ -137,7 +139,7 @@ def test_additions_inside_one_activation_are_no_skips(function) -> None:
             return self.last(function(self.first(x)))
 
     net, x = Net().eval(), torch.randn(3, 4)
-    assert ss.landscape.find_skips(net, x) == []
+    assert find_skips(net, x) == []
     torch.testing.assert_close(ss.landscape.without_skips(net, x)(x), net(x))
 
 
@@ -151,7 +153,7 @@ def test_blocks_that_add_several_times_without_parts_are_numbered() -> None:
             x = x + torch.relu(x @ self.weight)
             return x + torch.relu(x @ self.weight)
 
-    assert [skip.name for skip in ss.landscape.find_skips(Net().eval(), torch.randn(2, 3))] == ["model #1", "model #2"]
+    assert [skip.name for skip in find_skips(Net().eval(), torch.randn(2, 3))] == ["model #1", "model #2"]
 
 
 def test_switching_all_residuals_off_leaves_the_branches(model: Tiny) -> None:
@@ -227,7 +229,7 @@ def test_curvature_of_attention_is_the_hessian_of_its_plain_kernel(model: Tiny) 
     found = ss.curvature(model, IDS, CLASSES, loss="cross_entropy", kind="hessian", layer=names)
     np.testing.assert_allclose(found.dense(), want, atol=1e-12)
     ggn = ss.curvature(model, IDS, CLASSES, loss="cross_entropy", layer=names)
-    factor = ss.landscape.curvature_factor(model, IDS, CLASSES, loss="cross_entropy", layer=names)
+    factor = curvature_factor(model, IDS, CLASSES, loss="cross_entropy", layer=names)
     np.testing.assert_allclose(ggn.dense(), factor.T @ factor, atol=1e-13)
 
 
@@ -251,7 +253,7 @@ def test_token_ids_stay_whole_numbers(model: Tiny) -> None:
         with torch.no_grad():
             want = float(nn.functional.cross_entropy(model(IDS), CLASSES))
         assert surface.losses[1] == pytest.approx(want, rel=1e-12)
-    assert ss.landscape.downstream_jacobians(model, IDS, "h.1").shape == (3, 3, 20)
+    assert downstream_jacobians(model, IDS, "h.1").shape == (3, 3, 20)
     pixels = torch.randint(0, 255, (4, 3), dtype=torch.uint8)  # a network of floats still takes bytes
     net = nn.Linear(3, 2)
     losses = ss.loss_surface(net, pixels, torch.tensor([0, 1, 1, 0]), {"bias": torch.ones(2)}, resolution=3).losses

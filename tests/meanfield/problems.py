@@ -20,7 +20,7 @@ LOSSES = ("squared", "logistic", quartic)
 def problem(
     seed: int = 0, *, d: int = 3, m: int = 8, n: int = 40, activation: object = "tanh", skew: float = 1.0
 ) -> tuple[TwoLayerBN, Data]:
-    """A batch-norm network with neurons of very different lengths, and correlated centred data, labels -1,
+    """A batch-norm network with neurons of very different lengths, and correlated centered data, labels -1,
     1.
     """
     generator = torch.Generator().manual_seed(seed)
@@ -32,4 +32,4 @@ def problem(
     y = torch.sign(torch.sin(x[:, 0]) + 0.3 * normal(n))
     lengths = 10 ** (torch.rand(m, 1, generator=generator, dtype=torch.float64) - 0.5)
     b = normal(m, d)
-    return TwoLayerBN(normal(m), b / b.norm(dim=1, keepdim=True) * lengths, activation), Data.of(x, y, centre="centre")
+    return TwoLayerBN(normal(m), b / b.norm(dim=1, keepdim=True) * lengths, activation), Data.of(x, y, center="center")

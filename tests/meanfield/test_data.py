@@ -13,17 +13,17 @@ from splinescope.meanfield import Data, GaussianInputs
 SIGMA = torch.tensor([[2.0, 0.5], [0.5, 1.0]], dtype=torch.float64)
 
 
-def test_uncentred_data_is_refused_or_centred_as_asked() -> None:
+def test_uncentered_data_is_refused_or_centered_as_asked() -> None:
     x = torch.randn(30, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 5
     y = torch.zeros(30)
-    with pytest.raises(InputError, match='centre="centre"'):
+    with pytest.raises(InputError, match='center="center"'):
         Data.of(x, y)
-    data = Data.of(x, y, centre="centre")
+    data = Data.of(x, y, center="center")
     assert data.x.mean(0).abs().max() < 1e-14
     assert torch.allclose(data.covariance, torch.cov(x.T, correction=0), rtol=1e-12)
 
 
-def test_centring_is_judged_by_the_spread_and_the_precision_of_the_data() -> None:
+def test_centering_is_judged_by_the_spread_and_the_precision_of_the_data() -> None:
     x = torch.randn(1000, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     x -= x.mean(0)
     y = torch.zeros(1000)
@@ -62,8 +62,8 @@ def test_bad_data_is_refused(x: object, y: object, weights: object, words: str) 
 def test_loader_gives_the_same_data() -> None:
     x = torch.randn(20, 1, 2, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     y = torch.arange(20.0)
-    data = Data.from_loader(DataLoader(TensorDataset(x, y), batch_size=6), centre="centre")
-    assert torch.equal(data.x, Data.of(x.flatten(1), y, centre="centre").x)
+    data = Data.from_loader(DataLoader(TensorDataset(x, y), batch_size=6), center="center")
+    assert torch.equal(data.x, Data.of(x.flatten(1), y, center="center").x)
     with pytest.raises(InputError, match="at least one"):
         Data.from_loader([])
 
@@ -120,7 +120,7 @@ def test_bad_targets_are_refused(target: Callable[[torch.Tensor], object], words
             make(target)
 
 
-def test_a_batch_normalises_itself() -> None:
+def test_a_batch_normalizes_itself() -> None:
     data = GaussianInputs(SIGMA).sample(50, lambda x: x[:, 0], generator=torch.Generator().manual_seed(0))
     part = data.batch(torch.arange(10))
     assert part.x.mean(0).abs().max() < 1e-14

@@ -7,7 +7,9 @@ import pytest
 import torch
 
 from splinescope import InputError
-from splinescope.meanfield import Data, DensityPath, GaussianInputs, Trajectory, TwoLayerBN, density_flow, flow
+from splinescope.meanfield import Data, GaussianInputs, TwoLayerBN, density_flow, flow
+from splinescope.meanfield.density import DensityPath
+from splinescope.meanfield.flow import Trajectory
 from splinescope.meanfield.velocity import outputs
 
 from .problems import problem

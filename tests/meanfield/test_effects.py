@@ -7,16 +7,9 @@ import pytest
 import torch
 
 from splinescope import InputError
-from splinescope.meanfield import (
-    GaussianInputs,
-    Rate,
-    TwoLayerBN,
-    convergence_study,
-    first_step,
-    learning_rate_study,
-    speed_by_direction,
-    speed_by_length,
-)
+from splinescope.meanfield import GaussianInputs, TwoLayerBN, convergence_study
+from splinescope.meanfield.convergence import Rate
+from splinescope.meanfield.effects import first_step, learning_rate_study, speed_by_direction, speed_by_length
 
 from .problems import ACTIVATIONS, problem
 

@@ -10,9 +10,10 @@ import torch
 from scipy.integrate import solve_ivp
 
 from splinescope import InputError, LimitReached
-from splinescope.meanfield import Data, Manifold, TwoLayer, TwoLayerBN, certificate, density_flow, descend, flow
+from splinescope.meanfield import Data, TwoLayer, TwoLayerBN, certificate, density_flow, descend, flow
 from splinescope.meanfield.flow import vector_field
 from splinescope.meanfield.functions import as_loss
+from splinescope.meanfield.manifold import Manifold
 
 from .problems import problem
 
@@ -22,9 +23,9 @@ def test_theorem_2_the_three_flows_agree(activation: str, loss: str) -> None:
     net, data = problem(0, activation=activation)
     runs = {
         kind: flow(net, data, loss, times=[0, 4, 8], dynamics=kind, rtol=1e-8, atol=1e-10)
-        for kind in ("euclidean", "normalised", "manifold")
+        for kind in ("euclidean", "normalized", "manifold")
     }
-    for kind in ("normalised", "manifold"):
+    for kind in ("normalized", "manifold"):
         gap = (runs["euclidean"].directions - runs[kind].b).abs().max()
         assert gap < 1e-6  # local errors of 1e-8 over some hundred steps
         assert (runs["euclidean"].a - runs[kind].a).abs().max() < 1e-6

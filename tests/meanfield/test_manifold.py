@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from splinescope import InputError
-from splinescope.meanfield import Manifold
 from splinescope.meanfield.data import as_covariance
+from splinescope.meanfield.manifold import Manifold
 
 
 def points(d: int, count: int = 50, seed: int = 0) -> tuple[Manifold, torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -15,7 +15,7 @@ def points(d: int, count: int = 50, seed: int = 0) -> tuple[Manifold, torch.Tens
     generator = torch.Generator().manual_seed(100 * d + seed)
     root = torch.randn(d, d, generator=generator, dtype=torch.float64)
     manifold = Manifold(root @ root.T + 0.2 * torch.eye(d, dtype=torch.float64))
-    b = manifold.normalise(torch.randn(count, d, generator=generator, dtype=torch.float64))
+    b = manifold.normalize(torch.randn(count, d, generator=generator, dtype=torch.float64))
     v = manifold.project(b, torch.randn(count, d, generator=generator, dtype=torch.float64))
     return manifold, b, v, 0.3 + torch.rand(count, generator=generator, dtype=torch.float64)
 
@@ -77,7 +77,7 @@ class TestProposition1:
         assert (gradient * (b @ manifold.covariance)).sum(1).abs().max() < 1e-10  # tangent
 
 
-def test_differential_is_the_derivative_of_normalise() -> None:
+def test_differential_is_the_derivative_of_normalize() -> None:
     manifold, b, v, _ = points(4)
     expected = torch.autograd.functional.jvp(lambda p: p / manifold.norm(p)[:, None], 3 * b, v)[1]
     assert torch.allclose(manifold.differential(3 * b, v), expected, rtol=1e-12, atol=1e-14)
@@ -101,7 +101,7 @@ def test_bad_covariances_are_refused(covariance: list[list[float]], words: str) 
 def test_zero_and_misshapen_vectors_are_refused() -> None:
     manifold = Manifold(torch.eye(2, dtype=torch.float64))
     with pytest.raises(InputError, match="non-zero"):
-        manifold.normalise(torch.zeros(3, 2, dtype=torch.float64))
+        manifold.normalize(torch.zeros(3, 2, dtype=torch.float64))
     with pytest.raises(InputError, match="non-zero"):
         manifold.distance(torch.zeros(2, dtype=torch.float64), torch.ones(2, dtype=torch.float64))
     with pytest.raises(InputError, match="covariance must be numbers"):

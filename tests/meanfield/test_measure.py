@@ -8,8 +8,8 @@ import torch
 from scipy.optimize import linprog
 
 from splinescope import InputError
-from splinescope.meanfield import ParticleMeasure, bounded_lipschitz, sliced_wasserstein2, wasserstein2
-from splinescope.meanfield.measure import pairwise_distance
+from splinescope.meanfield import wasserstein2
+from splinescope.meanfield.measure import ParticleMeasure, bounded_lipschitz, pairwise_distance, sliced_wasserstein2
 
 
 def measure(m: int, seed: int, d: int = 3) -> ParticleMeasure:
@@ -60,7 +60,7 @@ def test_w2_of_a_small_rotation_is_its_angle() -> None:
 
 
 def test_bounded_lipschitz_solves_its_defining_programme() -> None:
-    """max sum f (mu - nu) over |f| <= 1 and |f_i - f_j| <= dist_ij, as a linear programme over the atoms."""
+    """max sum f (mu - nu) over |f| <= 1 and |f_i - f_j| <= dist_ij, as a linear program over the atoms."""
     mu, nu = measure(5, 4), measure(7, 5)
     every = ParticleMeasure(np.concatenate([mu.a, nu.a]), np.concatenate([mu.u, nu.u]))
     distance = pairwise_distance(every, every)

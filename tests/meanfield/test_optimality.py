@@ -7,17 +7,10 @@ import pytest
 import torch
 
 from splinescope import InputError
-from splinescope.meanfield import (
-    Data,
-    Manifold,
-    TwoLayer,
-    TwoLayerBN,
-    certificate,
-    first_variation,
-    flow,
-    separates,
-)
+from splinescope.meanfield import Data, TwoLayer, TwoLayerBN, certificate, flow
 from splinescope.meanfield.functions import as_loss
+from splinescope.meanfield.manifold import Manifold
+from splinescope.meanfield.optimality import first_variation, separates
 
 from .problems import LOSSES, problem
 
@@ -46,7 +39,7 @@ def test_first_variation_is_the_derivative_of_the_loss_in_the_measure(loss: obje
     net, data = problem(0)
     twin = net.twin(data.covariance)
     a, b = torch.tensor([1.7], dtype=torch.float64), torch.tensor([[0.3, -1.0, 0.4]], dtype=torch.float64)
-    added = TwoLayer(a, Manifold(data.covariance).normalise(b), "tanh")
+    added = TwoLayer(a, Manifold(data.covariance).normalize(b), "tanh")
 
     def risk(eps: float) -> float:
         f = (1 - eps) * twin(data.x) + eps * added(data.x)

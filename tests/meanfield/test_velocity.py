@@ -9,14 +9,15 @@ import torch
 import torch.nn.functional as F
 
 from splinescope import InputError
-from splinescope.meanfield import Data, Manifold, TwoLayer, TwoLayerBN
+from splinescope.meanfield import Data, TwoLayer, TwoLayerBN
 from splinescope.meanfield.flow import vector_field
 from splinescope.meanfield.functions import as_activation, as_loss
+from splinescope.meanfield.manifold import Manifold
 from splinescope.meanfield.velocity import (
     euclidean_velocity,
     forces,
     manifold_velocity,
-    normalised_velocity,
+    normalized_velocity,
     plain_velocity,
 )
 
@@ -48,7 +49,7 @@ def close(p: torch.Tensor, q: torch.Tensor, tol: float = 1e-12) -> bool:
 def test_theorem_2_the_three_vector_fields_agree(activation: object, loss: object, seed: int, d: int, m: int) -> None:
     net, data = problem(seed, d=d, m=m, activation=activation)
     manifold = Manifold(data.covariance)
-    n = manifold.normalise(net.b)
+    n = manifold.normalize(net.b)
     force = forces(net.a, n, data, net.activation, as_loss(loss))
 
     a_oracle, b_oracle = autograd_velocity(net, data, loss)
@@ -57,7 +58,7 @@ def test_theorem_2_the_three_vector_fields_agree(activation: object, loss: objec
     assert close(b_euclid, b_oracle)
 
     image = manifold.differential(net.b, b_oracle)
-    _, n_image = normalised_velocity(net.a, n, force, manifold, net.lengths)
+    _, n_image = normalized_velocity(net.a, n, force, manifold, net.lengths)
     a_manifold, n_manifold = manifold_velocity(net.a, n, force, manifold, net.lengths)
     assert close(n_image, image)
     assert close(n_manifold, image)
@@ -80,7 +81,7 @@ def test_unit_lengths_give_another_motion() -> None:
     length.
     """
     net, data = problem(1)
-    state = torch.column_stack([net.a, Manifold(data.covariance).normalise(net.b)])
+    state = torch.column_stack([net.a, Manifold(data.covariance).normalize(net.b)])
     true = vector_field(net, data, as_loss("squared"), "manifold", net.lengths)(state)[:, 1:]
     unit = vector_field(net, data, as_loss("squared"), "manifold")(state)[:, 1:]
     assert close(unit, true * net.lengths[:, None] ** 2)
@@ -118,7 +119,7 @@ def test_functions_of_torch_are_known_and_are_what_they_are_known_as(function: C
 
 def test_float32_follows_the_input() -> None:
     net, data = problem(0)
-    single = Data.of(data.x.float(), data.y.float(), centre="centre")
+    single = Data.of(data.x.float(), data.y.float(), center="center")
     small = TwoLayerBN(net.a.float(), net.b.float(), net.activation)
     out = vector_field(small, single, as_loss("squared"), "manifold")(torch.column_stack([small.a, small.b]))
     assert out.dtype == torch.float32
@@ -148,7 +149,7 @@ def test_a_module_derived_from_relu_is_what_it_computes() -> None:
     assert net.activation.leak is None
 
 
-def test_networks_refuse_inputs_that_they_cannot_normalise() -> None:
+def test_networks_refuse_inputs_that_they_cannot_normalize() -> None:
     net, data = problem(0)
     with pytest.raises(InputError, match=r"x must be a torch\.float64 tensor, like the weights, got torch\.float32"):
         net(data.x.float())

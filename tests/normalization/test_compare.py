@@ -1,18 +1,12 @@
-"""Normalisations on equal footing."""
+"""Normalizations on equal footing."""
 
 import numpy as np
 import pytest
 import torch
 
 import splinescope as ss
-from splinescope.normalization import (
-    NORMALIZATIONS,
-    compare_normalizations,
-    comparison_table,
-    fold_density,
-    normalized_mlp,
-    sign_changes,
-)
+from splinescope.normalization import compare_normalizations, fold_density
+from splinescope.normalization.compare import NORMALIZATIONS, comparison_table, normalized_mlp, sign_changes
 
 from .. import cases
 
@@ -47,7 +41,7 @@ def test_rms_norm_moves_no_fold():
         assert np.array_equal(a.values, b.values)
 
 
-def test_weight_norm_moves_no_merge_at_initialisation():
+def test_weight_norm_moves_no_merge_at_initialization():
     torch.testing.assert_close(make("weight")(blob()), make("none")(blob()))
 
 

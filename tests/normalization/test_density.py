@@ -1,4 +1,4 @@
-"""Densities of folds: lengths add up, known planes are counted, batch norm favours the data."""
+"""Densities of folds: lengths add up, known planes are counted, batch norm favors the data."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,9 @@ import torch
 from torch import nn
 
 import splinescope as ss
-from splinescope.normalization import fold_alignment, fold_counts, fold_density, initialize_
+from splinescope.normalization import fold_density, initialize_
+from splinescope.normalization.density import fold_alignment, fold_counts
+from splinescope.normalization.fold_distances import point_distances
 
 from .. import cases
 
@@ -74,7 +76,7 @@ def test_near_is_measured_in_the_input_space_whatever_the_basis():
     assert one.ratio(1) == pytest.approx(one.ratio(1, near=one.spacing, far=2 * one.spacing))
 
 
-def test_data_aware_folds_favour_the_data_and_are_counted_alike():
+def test_data_aware_folds_favor_the_data_and_are_counted_alike():
     torch.manual_seed(0)
     net = cases.mlp(2, 40, 40, 2).double()
     random = fold_density(net, blob(), cases.view("two layers"), cells=40)
@@ -90,14 +92,14 @@ def test_data_aware_folds_favour_the_data_and_are_counted_alike():
 def test_counts_are_those_of_the_planes_within_reach():
     """In the first layer a fold meets the ball iff its distance is below the radius."""
     net, x = cases.model("one layer"), blob()[:20]
-    distances = ss.normalization.point_distances(net, x)[0]
+    distances = point_distances(net, x)[0]
     counts = fold_counts(net, x, radius=0.4, directions=400, generator=torch.Generator().manual_seed(0))[1]
     assert (counts <= (distances < 0.4).sum(1)).all()
     assert (counts >= (distances < 0.4 * 0.99).sum(1)).all()  # 800 points leave caps below 1 % of the radius
 
 
-def test_a_fold_around_the_centre_is_counted():
-    """|x| + |y| = 0.1 is a closed fold: the unit has one sign on the sphere of radius 1 and the other at its centre."""
+def test_a_fold_around_the_center_is_counted():
+    """|x| + |y| = 0.1 is a closed fold: the unit has one sign on the sphere of radius 1 and the other at its center."""
     net = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 1), nn.ReLU()).double()
     with torch.no_grad():
         net[0].weight.copy_(torch.tensor([[1.0, 0], [-1, 0], [0, 1], [0, -1]]))

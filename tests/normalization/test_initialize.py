@@ -1,4 +1,4 @@
-"""Initialisation by data: equal to batch norm, a fixed point, reversible; on the table of networks."""
+"""Initialization by data: equal to batch norm, a fixed point, reversible; on the table of networks."""
 
 import copy
 from collections import OrderedDict
@@ -123,7 +123,7 @@ def test_each_unit_answers_to_a_point_of_its_own():
         assert any(own[i, unit] and (answers[i] > 1e-9).sum() == 1 for i in own[:, unit].nonzero().flatten())
 
 
-def test_units_that_never_vary_are_centred_and_named():
+def test_units_that_never_vary_are_centered_and_named():
     model, x = cases.model("dead units"), data("dead units")
     done = initialize_(model, x)
     assert done.constant == {"0": (3,), "2": (2,)}
@@ -172,14 +172,20 @@ class Stack(nn.Module):
 
 
 def test_branches_of_residual_blocks_get_the_deviation_that_is_asked_for():
-    """Branches of deviation 1/4 on a stem of deviation 1: every term is centred, and so is the sum's fold."""
+    """Branches of deviation 1/4 on a stem of deviation 1: every term is centered, and so is the sum's fold."""
     stack, x = Stack(16).double(), moons()
     streams: list[torch.Tensor] = []
     done = initialize_(stack, x, branch=16**-0.5)
     assert done.branches == tuple(f"second.{i}" for i in range(16))
-    for layer in (stack.stem, *stack.second):
-        layer.register_forward_hook(lambda _m, _i, out: streams.append(out))
-    stack(x)
+
+    def run() -> None:
+        layers = (stack.stem, *stack.second)
+        handles = [layer.register_forward_hook(lambda _m, _i, out: streams.append(out)) for layer in layers]
+        stack(x)
+        for handle in handles:
+            handle.remove()
+
+    run()
     for i, z in enumerate(streams):
         torch.testing.assert_close(z.std(0, correction=0), torch.full((8,), 1.0 if i == 0 else 0.25).double())
     total = torch.stack(streams).sum(0)
@@ -187,7 +193,7 @@ def test_branches_of_residual_blocks_get_the_deviation_that_is_asked_for():
     done.undo()
     streams.clear()
     assert initialize_(stack, x).branches == done.branches
-    stack(x)
+    run()
     assert all(z.std(0, correction=0).sub(1).abs().max() < 1e-9 for z in streams[-17:])
 
 

@@ -8,7 +8,8 @@ import torch
 from torch import nn
 
 import splinescope as ss
-from splinescope.normalization import boundary_jitter, fold_jitter, minibatch_networks, with_statistics
+from splinescope.normalization import boundary_jitter, fold_jitter, with_statistics
+from splinescope.normalization.jitter import minibatch_networks
 
 from .. import cases
 
@@ -122,7 +123,7 @@ def test_bad_input_is_told():
         with_statistics(cases.model("one layer"), points())
 
 
-def test_behind_a_normalised_relu_layer_the_jitter_is_that_of_the_third_hermite_component_on():
+def test_behind_a_normalized_relu_layer_the_jitter_is_that_of_the_third_hermite_component_on():
     """Gaussian, independent pre-activations: sqrt((1/4 - 3/(4 pi)) / (1/2 - 1/(2 pi))) of the first layer's law."""
     torch.manual_seed(0)
     net = nn.Sequential(nn.Identity(), nn.BatchNorm1d(60), nn.ReLU(), nn.Linear(60, 12), nn.BatchNorm1d(12)).double()
@@ -140,7 +141,7 @@ def test_behind_a_normalised_relu_layer_the_jitter_is_that_of_the_third_hermite_
 def test_what_is_measured_behind_a_norm_is_about_the_mean_of_all_data_with_its_bias(
     batch_size: int, deviation: float, about_full: float
 ) -> None:
-    """Numbers of a simulation of one batch-normalised Gaussian unit alone; 40 of them, 400 draws: errors of 1 %."""
+    """Numbers of a simulation of one batch-normalized Gaussian unit alone; 40 of them, 400 draws: errors of 1 %."""
     net = nn.Sequential(nn.BatchNorm1d(40), nn.ReLU(), nn.Linear(40, 40, bias=False), nn.BatchNorm1d(40)).double()
     with torch.no_grad():
         net[2].weight.copy_(torch.eye(40))  # each unit by itself, as in the simulation

@@ -11,6 +11,7 @@ from torch import nn
 import splinescope as ss
 from splinescope.cli import main
 from splinescope.normalization import Thresholds, initialize_, normalization_report
+from splinescope.normalization.report import NormalizationReport
 
 from .. import cases
 from ..real import cifar_images, needs_real_networks, resnet20
@@ -27,11 +28,11 @@ def network() -> nn.Sequential:
     return net
 
 
-def kinds(report: ss.normalization.NormalizationReport) -> set[tuple[str, str, int]]:
+def kinds(report: NormalizationReport) -> set[tuple[str, str, int]]:
     return {(f.kind, f.where, f.channels) for f in report.findings}
 
 
-def test_a_normalised_network_has_no_findings():
+def test_a_normalized_network_has_no_findings():
     report = normalization_report(network(), points())
     assert report.ok
     assert "no findings" in report.summary()
@@ -58,7 +59,7 @@ def test_batch_norm_is_not_advised_to_networks_that_have_it():
         net[1].bias[:2] = torch.tensor([-50.0, 50.0])  # a learnt shift
     found = normalization_report(net.eval(), points()).findings
     assert {f.kind for f in found} == {"dead", "always on", "far folds"}
-    assert all("shift" in f.advice and "normalise" not in f.advice for f in found)
+    assert all("shift" in f.advice and "normalize" not in f.advice for f in found)
 
 
 def test_results_print_in_a_line():

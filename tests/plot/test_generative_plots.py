@@ -12,8 +12,16 @@ from matplotlib import pyplot
 from torch import nn
 
 import splinescope as ss
-from splinescope.generative import TiledManifold, geometry_map, tiled_manifold
-from splinescope.plot import image_grid, plot_class_shares, plot_cloud, plot_geometry_map, plot_images, plot_manifold
+from splinescope.generative import geometry_map, tiled_manifold
+from splinescope.generative.exact import TiledManifold
+from splinescope.plot.generative import (
+    image_grid,
+    plot_class_shares,
+    plot_cloud,
+    plot_geometry_map,
+    plot_images,
+    plot_manifold,
+)
 
 mpl.use("Agg")
 VIEW = ss.Slice.axes([0.0, 0.0], (0, 1), -1, 1)

@@ -16,18 +16,10 @@ from matplotlib import pyplot  # noqa: E402
 from PIL import Image  # noqa: E402
 
 from splinescope import InputError  # noqa: E402
-from splinescope.meanfield import (  # noqa: E402
-    ConvergenceStudy,
-    Data,
-    LearningRateStudy,
-    Trajectory,
-    TwoLayerBN,
-    density_flow,
-    descend,
-    first_step,
-    flow,
-    speed_by_direction,
-)
+from splinescope.meanfield import Data, TwoLayerBN, density_flow, descend, flow  # noqa: E402
+from splinescope.meanfield.convergence import ConvergenceStudy  # noqa: E402
+from splinescope.meanfield.effects import LearningRateStudy, first_step, speed_by_direction  # noqa: E402
+from splinescope.meanfield.flow import Trajectory  # noqa: E402
 from splinescope.plot import meanfield as plot  # noqa: E402
 from tests.browser import expect, open_page  # noqa: E402
 
@@ -41,7 +33,7 @@ def _close_figures() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def data() -> Data:
     x = torch.randn(20, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    return Data.of(x, torch.relu(x[:, 0]), centre="centre")
+    return Data.of(x, torch.relu(x[:, 0]), center="center")
 
 
 @pytest.fixture(scope="module")
@@ -109,6 +101,6 @@ def test_bad_drawings_are_refused(path: Trajectory, tmp_path: Path) -> None:
         plot.animate_neurons(path, tmp_path / "film.mp4")
     three = TwoLayerBN([1.0], [[1.0, 0.0, 0.0]], "tanh")
     x = torch.randn(9, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    run = descend(three, Data.of(x, x[:, 0], centre="centre"), rate=0.1, iterations=1)
+    run = descend(three, Data.of(x, x[:, 0], center="center"), rate=0.1, iterations=1)
     with pytest.raises(InputError, match="two-dimensional"):
         plot.plot_neurons(run)

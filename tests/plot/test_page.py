@@ -10,7 +10,7 @@ from torch import nn
 
 import splinescope as ss
 from splinescope.plot import _fewer, frame
-from splinescope.tiling.quantities import QUANTITIES
+from splinescope.tiling.measures.quantities import QUANTITIES
 from tests.browser import PIXELS, becomes, colours, expect, rest
 
 TO_CLIENT = """([x, y]) => { const box = view.overlay.getBoundingClientRect(), at = view.toScreen(x, y)
@@ -70,6 +70,52 @@ def test_hovering_shows_the_tile_at_every_depth_of_zoom(tiling, tmp_path, open_p
         around = [np.array([x, y]) + 1e-10 * np.array([np.cos(a), np.sin(a)]) for a in np.linspace(0, 2 * np.pi, 200)]
         assert seen <= set(tiling.locate(around).tolist())
         assert len(seen) >= 3
+
+
+def test_hovering_tells_the_class_at_the_pointer(tiling, tmp_path, open_page):
+    """A tile that the decision boundary splits has two; its outputs there say which."""
+    tiling.to_html(tmp_path / "page.html")
+    ends = tiling.decision_boundary().segments
+    longest = ends[np.argmax(np.linalg.norm(ends[:, 1] - ends[:, 0], axis=1))]
+    along = longest[1] - longest[0]
+    across = np.array([-along[1], along[0]]) / np.linalg.norm(along)
+    with open_page(tmp_path / "page.html") as page:
+        told = {}
+        for side in (-0.01, 0.01):
+            hover(page, longest.mean(0) + side * across)
+            rows = shown(page, "tile")
+            outputs = [float(rows[f"output {i} here"]) for i in range(3)]
+            assert rows["class"] == str(int(np.argmax(outputs)))
+            told[rows["class"]] = rows["tile"]
+        assert len(told) == 2
+        assert len(set(told.values())) == 1
+
+
+def test_a_page_is_named_after_its_model_unless_it_gets_a_title(tiling, tmp_path):
+    class Bent(nn.Sequential):
+        pass
+
+    view = ss.Slice.axes([0.0, 0.0], (0, 1), -1, 1)
+    named = ss.tessellate(Bent(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 2)), view)
+    named.to_html(tmp_path / "named.html")
+    assert "<title>Bent</title>" in (tmp_path / "named.html").read_text()
+    named.save(tmp_path / "tiling")
+    ss.load_tiling(tmp_path / "tiling").to_html(tmp_path / "unknown.html")
+    assert "<title>Tiling</title>" in (tmp_path / "unknown.html").read_text()
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 50, 400, 5000])
+def test_a_page_has_at_most_the_tiles_that_were_asked_for(dense, most):
+    sent = frame.tiling_frame(dense, only=["area"], max_tiles=most)
+    assert 0 < len(sent["offsets"]) - 1 <= most
+    assert sent["rest"]["count"] == dense.count - len(sent["numbers"])
+
+
+def test_max_tiles_is_a_whole_number_and_more_than_there_are_is_all(tiling, tmp_path):
+    assert frame.tiling_frame(tiling, max_tiles=tiling.count)["rest"] is None
+    for wrong in (0, -1, 2.5, "many"):
+        with pytest.raises(ss.InputError, match="max_tiles"):
+            tiling.to_html(tmp_path / "page.html", max_tiles=wrong)
 
 
 def test_a_long_wall_is_sharp_in_its_middle(tiling, tmp_path, open_page):

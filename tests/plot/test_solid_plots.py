@@ -13,8 +13,9 @@ from click.testing import CliRunner
 
 import splinescope as ss
 from splinescope.cli import main
+from splinescope.plot.solid import plot_mesh
 from tests.tiling import shapes3d
-from tests.tiling.test_solids import cube, plain_mlp
+from tests.tiling.cells.test_solids import cube, plain_mlp
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
 
@@ -51,14 +52,14 @@ def test_pictures_that_would_take_too_long_or_are_flat_are_refused(tiling: ss.Ti
     with pytest.raises(ss.InputError, match="3-D axes"):
         ss.plot.plot_cells(tiling, ax=pyplot.subplots()[1])
     with pytest.raises(ss.InputError, match="order of x"):
-        ss.plot.plot_mesh(tiling.level_set(0.0), axes="xx")
+        plot_mesh(tiling.level_set(0.0), axes="xx")
     with pytest.raises(ss.InputError, match="draws 3-D"):
         ss.plot.plot_cells(tiling.section([0.0, 0.0, 1.0]))
     pyplot.close("all")
 
 
 def test_a_mesh_is_drawn_triangle_by_triangle() -> None:
-    mesh = ss.tiling.level_set(shapes3d.Octahedron().double(), (-2.0, 2.0))
+    mesh = ss.space.level_set(shapes3d.Octahedron().double(), (-2.0, 2.0))
     ax = mesh.plot(axes="xzy", alpha=0.5)
     assert len(ax.collections[0].get_facecolor()) == 8
     assert np.allclose(ax.get_ylim(), (-1, 1))

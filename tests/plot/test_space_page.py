@@ -9,7 +9,7 @@ from torch import nn
 
 import splinescope as ss
 from splinescope.plot.space_frame import space_frame
-from splinescope.tiling.quantities import available
+from splinescope.tiling.measures.quantities import available
 from tests.browser import becomes, expect, rest
 
 AREAS = """heights => { // of the polygons where heights are zero, in slice units, by tile
@@ -207,15 +207,14 @@ def test_no_two_labels_of_the_axes_lie_on_each_other_from_any_side(tmp_path, ope
             assert np.array_equal(meet, np.eye(9))
 
 
-def test_of_too_many_cells_the_largest_are_sent_and_the_page_says_so(tiling, tmp_path, open_page, monkeypatch):
-    everything, some = space_frame(tiling), space_frame(tiling, most=30)
+def test_of_too_many_cells_the_largest_are_sent_and_the_page_says_so(tiling, tmp_path, open_page):
+    everything, some = space_frame(tiling), space_frame(tiling, max_tiles=30)
     assert everything["numbers"] is None
     assert [q["name"] for q in everything["quantities"]] == available(tiling)
     assert sorted(some["numbers"]) == sorted(np.argsort(tiling.areas)[-30:])
     share = np.sort(tiling.areas)[-30:].sum() / tiling.areas.sum()
     assert dict(some["notes"])["shown"] == f"the largest 30, {share:.4%} of the volume"
-    monkeypatch.setitem(space_frame.__kwdefaults__, "most", 30)
-    tiling.to_html(tmp_path / "some.html")
+    tiling.to_html(tmp_path / "some.html", max_tiles=30)
     with open_page(tmp_path / "some.html") as page:
         page.evaluate("view.setPull(1)")
         rest(page)

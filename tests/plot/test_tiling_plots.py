@@ -10,8 +10,9 @@ from torch import nn
 
 import splinescope as ss
 from splinescope import plot
+from splinescope.plot._class_pieces import class_pieces
 from splinescope.plot.tiling import filled_tiles, shading
-from splinescope.tiling.quantities import QUANTITIES, available
+from splinescope.tiling.measures.quantities import QUANTITIES, available
 
 mpl.use("Agg")
 
@@ -49,7 +50,7 @@ def pixel(ax, image, point):
 
 @pytest.mark.parametrize("color", QUANTITIES)
 def test_each_tile_has_the_colour_of_its_quantity(tiling, color):
-    quantity = ss.tiling.tile_quantity(tiling, color)
+    quantity = tiling.quantity(color)
     cmap, norm = shading(quantity)
     ax = tiling.plot(color=color, edges=False, anchors=False, colorbar=False)
     image = drawn(ax)
@@ -61,7 +62,7 @@ def test_each_tile_has_the_colour_of_its_quantity(tiling, color):
 
 def test_colours_of_logarithms_leave_out_one_percent_of_the_picture_at_each_end(tiling):
     for name in ("slope", "area"):
-        quantity = ss.tiling.tile_quantity(tiling, name)
+        quantity = tiling.quantity(name)
         low, high = quantity.limits
         for beyond in (quantity.values < low, quantity.values > high):
             assert tiling.areas[beyond].sum() <= 0.01 * tiling.view.size
@@ -105,7 +106,19 @@ def test_a_colour_bar_is_as_tall_as_its_axes_and_touches_nothing(tiling, layout)
 
 def test_classes_get_a_legend_of_those_that_occur(tiling):
     legend = tiling.plot(color="class").get_legend()
-    assert [text.get_text() for text in legend.get_texts()] == [str(c) for c in np.unique(tiling.classes())]
+    parts = tiling.decision_boundary().classes.ravel()  # a class may win on a part of a tile alone
+    seen = np.unique(np.concatenate([tiling.classes(), parts]))
+    assert [text.get_text() for text in legend.get_texts()] == [str(c) for c in seen]
+
+
+def test_classes_are_coloured_by_the_point_not_by_the_tile(tiling):
+    pieces = class_pieces(tiling)
+    assert len(pieces.tiles)
+    for ring, winner in zip(pieces.rings, pieces.classes, strict=True):
+        middle = ring.mean(0, keepdims=True)
+        assert tiling.outputs(middle).argmax() == winner
+    areas = [(r[:, 0] * np.roll(r[:, 1], -1) - r[:, 1] * np.roll(r[:, 0], -1)).sum() / 2 for r in pieces.rings]
+    assert sum(areas) == pytest.approx(tiling.areas[pieces.tiles].sum())  # nothing is lost, nothing twice
 
 
 def test_the_boundary_is_drawn_in_red_where_classes_tie(tiling):
@@ -205,7 +218,7 @@ def test_a_network_that_went_on_training_still_draws_what_was_tiled():
 
 
 def test_one_path_per_colour_whatever_the_number_of_tiles(tiling):
-    quantity = ss.tiling.tile_quantity(tiling, "slope")
+    quantity = tiling.quantity("slope")
     collection = filled_tiles(tiling, quantity, *shading(quantity))
     assert len(collection.get_paths()) <= 256
     closed = sum(int((path.codes == mpl.path.Path.CLOSEPOLY).sum()) for path in collection.get_paths())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import html
 import itertools
 import json
 import os
@@ -15,6 +16,8 @@ from torch import nn
 
 import splinescope as ss
 from splinescope.cli import main
+from splinescope.reports.page import telling
+from splinescope.reports.typical import places
 
 from ..browser import open_browser, opened
 from .test_report import quiet
@@ -46,6 +49,23 @@ def test_a_notebook_shows_words_and_pictures_and_where_the_page_is(classifier, m
     assert box.count("<img") == box.count("data:image/png;base64,") == 1
     assert shown["network"].headline in box
     assert "at least twice as many" in box
+
+
+def test_the_page_opens_with_its_most_telling_findings_and_what_to_do(classifier, moons, tmp_path):
+    found = ss.report(classifier, *moons, out=tmp_path / "r.html", exclude=["curvature", "surface"], progress=False)
+    text = (tmp_path / "r.html").read_text()
+    opening = text[text.index("What to know first") : text.index("<section id='network'")]
+    chosen = telling(found.blocks)
+    assert opening.count("<li>") == len(chosen) == 3
+    for block in chosen:
+        assert html.escape(block.headline) in opening
+        assert html.escape(block.call) in opening
+    dead = [block for block in chosen if block.key == "folds"]
+    assert bool(dead) >= ("no findings" not in found["folds"].headline)  # what is wrong always comes first
+    here, others = places(found["complexity"])
+    assert text.count("class='scale'") == sum(bool(block.typical) for block in found.blocks)
+    assert 0 <= min(here, *others.values()) == 0
+    assert max(here, *others.values()) == 1
 
 
 def test_page_and_numbers_are_written_and_nothing_else_is_changed(classifier, moons, tmp_path):
@@ -103,7 +123,9 @@ def test_the_verb_writes_the_page_and_tells_the_rest(tmp_path, monkeypatch, moon
     assert told.exit_code == 0, told.stderr
     assert json.loads(told.stdout)["blocks"]["surface"]["numbers"]["loss"] == "cross-entropy"
     assert (tmp_path / "report.html").is_file()
-    wrong = CliRunner().invoke(main, ["report", "reportnet:make", "--data", "x.npy", "--include", "all"])
+    wrong = CliRunner().invoke(
+        main, ["report", "reportnet:make", "--data", "x.npy", "--out", "r.html", "--include", "all"]
+    )
     assert wrong.exit_code == 2
     assert "among network" in wrong.stderr
 

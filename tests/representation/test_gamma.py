@@ -7,13 +7,8 @@ import pytest
 from scipy import stats
 
 from splinescope import InputError
-from splinescope.representation import (
-    expected_width_bound,
-    full_rank_width,
-    new_direction_probability,
-    sign_classes,
-    width_tail_bounds,
-)
+from splinescope.representation import full_rank_width, sign_classes
+from splinescope.representation.full_rank import expected_width_bound, new_direction_probability, width_tail_bounds
 from splinescope.representation.gamma import _cap_volume
 
 
@@ -140,12 +135,12 @@ def test_collinear_points_never_reach_full_rank(x: list[list[float]]) -> None:
     assert full_rank_width(x, draws=10, limit=500).reached == 0
 
 
-def test_corollary_4_batch_norm_needs_the_centred_points() -> None:
+def test_corollary_4_batch_norm_needs_the_centered_points() -> None:
     shifted = circle(5) + 10.0
-    assert full_rank_width(shifted, recentre=True, draws=600).mean == pytest.approx(5.4, abs=0.25)
-    line = np.array([[0.0, 1.0], [1.0, 1.0], [2.0, 1.0]])  # not collinear through 0, but centred they are
+    assert full_rank_width(shifted, recenter=True, draws=600).mean == pytest.approx(5.4, abs=0.25)
+    line = np.array([[0.0, 1.0], [1.0, 1.0], [2.0, 1.0]])  # not collinear through 0, but centered they are
     assert full_rank_width(line, draws=10, limit=500).reached == 1
-    assert full_rank_width(line, recentre=True, draws=10, limit=500).reached == 0
+    assert full_rank_width(line, recenter=True, draws=10, limit=500).reached == 0
 
 
 def test_bad_arguments_are_named() -> None:

@@ -68,7 +68,7 @@ def test_activity_and_participation_count_inputs() -> None:
     assert layer.participation[2] == pytest.approx(25 / (4 * 17))
 
 
-def test_recentring_with_relu_leaves_one_odd_point() -> None:
+def test_recentering_with_relu_leaves_one_odd_point() -> None:
     n = 32
     network = random_network(100, 200, in_features=10, components=("rc", "nl"), dtype=torch.float64, generator=seeded())
     geometry = representation_geometry(network, torch.randn(n, 10, dtype=torch.float64, generator=seeded(1)))

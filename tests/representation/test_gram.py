@@ -1,4 +1,4 @@
-"""Expected Gram matrices against sampled layers; the invariant representation and its neighbourhood."""
+"""Expected Gram matrices against sampled layers; the invariant representation and its neighborhood."""
 
 import itertools
 import math
@@ -8,14 +8,9 @@ import pytest
 import torch
 
 from splinescope import InputError
-from splinescope.representation import (
-    arc_cosine,
-    expected_gram,
-    follow_expected_gram,
-    invariant_representation,
-    odd_point_step,
-    sample_odd_point_step,
-)
+from splinescope.representation import expected_gram, invariant_representation, odd_point_step
+from splinescope.representation.gram import arc_cosine, follow_expected_gram
+from splinescope.representation.invariant import sample_odd_point_step
 
 CHOICES = [c for k in range(4) for c in itertools.combinations(("rc", "rs", "nl"), k)]
 
@@ -27,11 +22,11 @@ def test_expected_gram_is_the_mean_over_random_units(components: tuple[str, ...]
     n, draws = 8, 200_000
     x = rng.standard_normal((n, 5)) + 0.5
     z = rng.standard_normal((draws, 5)) @ x.T
-    centred = z - z.mean(axis=1, keepdims=True)
+    centered = z - z.mean(axis=1, keepdims=True)
     if "rc" in components:
-        z = centred
+        z = centered
     if "rs" in components:
-        z = z / np.sqrt(np.mean((centred if spread == "std" else z) ** 2, axis=1, keepdims=True))
+        z = z / np.sqrt(np.mean((centered if spread == "std" else z) ** 2, axis=1, keepdims=True))
     if "nl" in components:
         z = np.maximum(z, 0)
     products = z[:, :, None] * z[:, None, :]

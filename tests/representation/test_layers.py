@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from splinescope import InputError
-from splinescope.representation import BatchStandardize, NormalizedLayer, one_unit_per_point_, random_network
+from splinescope.representation import one_unit_per_point_, random_network
+from splinescope.representation.layers import BatchStandardize, NormalizedLayer
 
 
 @pytest.fixture
@@ -15,7 +16,7 @@ def batch() -> torch.Tensor:
     return 3 + 2 * torch.randn(32, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
 
 
-def test_recentring_with_rescaling_is_torch_batch_norm(batch: torch.Tensor) -> None:
+def test_recentering_with_rescaling_is_torch_batch_norm(batch: torch.Tensor) -> None:
     ours, theirs = BatchStandardize(5).double(), nn.BatchNorm1d(5, affine=False).double()
     for step in range(3):  # running statistics must follow too
         assert torch.allclose(ours(batch + step), theirs(batch + step), rtol=0, atol=1e-12)
@@ -29,8 +30,8 @@ def test_every_switch_is_its_formula(batch: torch.Tensor, components: tuple[str,
     z = batch @ layer.linear.weight.T
     expected = z - z.mean(dim=0) if "rc" in components else z
     if "rs" in components:
-        centred = spread == "std" or "rc" in components
-        expected = expected / (z.std(dim=0, correction=0) if centred else z.square().mean(dim=0).sqrt())
+        centered = spread == "std" or "rc" in components
+        expected = expected / (z.std(dim=0, correction=0) if centered else z.square().mean(dim=0).sqrt())
     if "nl" in components:
         expected = expected.clamp(min=0)
     assert torch.allclose(layer(batch), expected, rtol=0, atol=1e-12)
@@ -59,7 +60,7 @@ def test_same_generator_same_network_and_global_stream_untouched() -> None:
 
 
 @pytest.mark.parametrize(("init", "variance"), [("he", 2.0), ("lecun", 1.0), ("default", 1 / 3)])
-def test_initialisations_have_their_variance(init: str, variance: float) -> None:
+def test_initializations_have_their_variance(init: str, variance: float) -> None:
     weight = random_network(1, 400, init=init, generator=_seeded())[0].linear.weight  # type: ignore[arg-type]
     assert weight.var().item() * 400 == pytest.approx(variance, rel=0.02)  # 160,000 entries: sd of the estimate .4%
 
@@ -87,7 +88,7 @@ def test_one_unit_per_point_represents_the_points_by_the_identity() -> None:
     x = nn.functional.normalize(x - x.mean(dim=0))
     for fraction in (1.0, 0.5):
         layer = nn.Linear(10, 40).double()
-        one_unit_per_point_(layer, x, centre=False, fraction=fraction)
+        one_unit_per_point_(layer, x, center=False, fraction=fraction)
         assert torch.allclose(torch.relu(layer(x)), torch.eye(40, dtype=torch.float64), atol=1e-12)
 
 

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from splinescope import InputError
-from splinescope.representation import three_cluster_depth_bound, tree_gram, tree_representation, tree_rows
+from splinescope.representation import tree_representation
+from splinescope.representation.tree import three_cluster_depth_bound, tree_gram, tree_rows
 
 
 def batches() -> list[np.ndarray]:
@@ -118,7 +119,7 @@ def test_theorem_11_angles_contract_at_the_predicted_rate() -> None:
 
 def test_vectors_add_the_gram_matrices_of_their_coordinates() -> None:
     x = np.random.default_rng(0).standard_normal((6, 3))
-    x[:, 1] = 1.0  # constant: nothing is left after recentring
+    x[:, 1] = 1.0  # constant: nothing is left after recentering
     gram, log_scale = tree_gram(x, 5)
     expected = sum(rows.T @ rows for rows in (tree_rows(x[:, c], 5) for c in (0, 2)))
     assert np.allclose(gram * math.exp(2 * log_scale), expected, rtol=1e-12)
@@ -145,7 +146,7 @@ def test_bad_batches_are_named() -> None:
 def squared_lengths(x: np.ndarray, depth: int) -> tuple[np.ndarray, np.ndarray]:
     """Squared lengths of the points after `depth` layers, and the sum of squares of each gap, written apart.
 
-    A row is `clip(x, l, h) - l` or `h - clip(x, l, h)` of an interval; whichever it is, recentring and ReLU make of it
+    A row is `clip(x, l, h) - l` or `h - clip(x, l, h)` of an interval; whichever it is, recentering and ReLU make of it
     the second kind of (l, mu) and the first kind of (mu, h), mu the mean of clip(x, l, h). Intervals that hold no point
     are summed by gap: with m points below, a length d becomes (n - m)/n d below mu and m/n d above it.
     """

@@ -181,4 +181,4 @@ def test_a_loaded_beta_is_the_one_that_is_used():
     source, target = ss.soften(net, 0.3), ss.soften(net, 0.9)
     assert not torch.equal(source(x), target(x))
     target.load_state_dict(source.state_dict())
-    assert torch.equal(source(x), target(x))
+    torch.testing.assert_close(source(x), target(x))  # products may round by where their arrays lie in memory

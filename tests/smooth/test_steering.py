@@ -14,6 +14,7 @@ import splinescope as ss
 from splinescope import InputError, UnsupportedModelError
 from splinescope.complexity import robustness
 from splinescope.complexity.attacks import rows_at_once
+from splinescope.plot.smooth import plot_entropy
 from tests.real import cifar_images, needs_real_networks, resnet20
 
 
@@ -106,7 +107,7 @@ def test_corners_count_by_their_angles_per_length(sides: int) -> None:
     side = 2 * math.tan(math.pi / sides)
     along = (torch.arange(40, dtype=torch.float64) + 0.5) / 40 * side - side / 2
     places = torch.cat([n + along[:, None] * torch.stack([-n[1], n[0]]) for n in Polygon(sides).normals])
-    x = torch.cat([torch.zeros_like(places), 2 * places])  # rays from the centre meet the boundary at the places
+    x = torch.cat([torch.zeros_like(places), 2 * places])  # rays from the center meet the boundary at the places
     reach = side / 40 * 3  # the corner is passed from three of the forty, on either side
     found = ss.smooth.boundary_curvature(Polygon(sides), x, places=3000, tangents=1, reach=reach)
     expected = 2 * math.pi / (sides * side)
@@ -169,7 +170,7 @@ def test_the_curves_and_the_map_are_drawn_with_labels(moons) -> None:
     entropy = ss.smooth.entropy_map(net, ss.Slice.axes([0.0, 0.0], (0, 1), -2, 2), cells=6)
     ax = entropy.plot("1")
     assert np.allclose(ax.images[0].get_array(), entropy.entropy[0])
-    assert np.allclose(ss.plot.plot_entropy(entropy).images[0].get_array(), entropy.total)
+    assert np.allclose(plot_entropy(entropy).images[0].get_array(), entropy.total)
     with pytest.raises(InputError, match="'nothing'"):
         entropy.plot("nothing")
     pyplot.close("all")

@@ -15,7 +15,7 @@ from torch import nn
 import splinescope as ss
 from splinescope import InputError, UnsupportedModelError
 from splinescope.cli import main
-from splinescope.smooth._functions import attention_weights
+from splinescope.smooth._held_values import attention_weights
 from splinescope.smooth._reader import attend
 from splinescope.train import At
 
@@ -260,6 +260,7 @@ def test_a_monitor_records_the_tokens(ids):
         model, model.wte(ids).detach(), radius=0.05, directions=2, schedule=At([0]),
         forward=lambda m, e: m(inputs_embeds=e),
         metrics={"tokens": lambda m: ss.token_geometry(m, ids), "one": lambda m: torch.tensor(1.0)},
+        budget=None,
     )  # fmt: skip
     record = monitor.step(0)
     assert record["one"] == 1.0
@@ -274,7 +275,7 @@ def test_a_monitor_records_the_tokens(ids):
 @pytest.mark.parametrize("wrong", [torch.ones(3), "much", None, {"a": [1.0]}])
 def test_a_metric_that_gives_no_numbers_is_named(wrong):
     net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU())
-    monitor = ss.ComplexityMonitor(net, torch.randn(4, 2), metrics={"mine": lambda m: wrong})
+    monitor = ss.ComplexityMonitor(net, torch.randn(4, 2), metrics={"mine": lambda m: wrong}, budget=None)
     with pytest.raises(InputError, match=r"numbers by name, and 'mine' gave"):
         monitor.step(0)
 

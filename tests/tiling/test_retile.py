@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import types
 
@@ -13,8 +12,6 @@ import torch.nn.functional as F
 from torch import nn
 
 import splinescope as ss
-from splinescope.tiling import _cost, _grid
-from tests.tiling.test_workers import assert_same_tiling
 
 
 @pytest.fixture(scope="module")
@@ -48,57 +45,6 @@ def test_every_tiling_is_that_of_the_weights_of_the_moment(net: nn.Sequential) -
     assert len(set(seen)) == 3
 
 
-@pytest.mark.parametrize("pool", [False, True])
-def test_moving_a_window_tiles_no_more_than_what_comes_into_sight_and_leaves_no_trace_of_the_grid(
-    net: nn.Sequential, pool: bool
-) -> None:
-    if pool:  # whose own unreal walls are taken out together with the seams
-        torch.manual_seed(1)
-        net = nn.Sequential(nn.Linear(2, 12), nn.Unflatten(1, (3, 4)), nn.MaxPool1d(2), nn.Flatten(), nn.Linear(6, 2))
-    retiler = ss.tiling.Retiler(net, SQUARE)
-    made = []
-    places = [((-3.0, -3.0), 6.0), ((-2.4, -3.0), 6.0), ((-2.4, -3.6), 6.0), ((-1.0, -1.0), 1.7), ((-3.0, -3.0), 6.0)]
-    for corner, side in places:
-        low = np.array(corner)
-        square = low + side * np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
-        window = ss.Slice(SQUARE.origin, SQUARE.basis, square)
-        covered = retiler.cover(window)
-        made.append(retiler._grid.made)
-        assert (covered.view.domain.min(0) <= low).all()
-        assert (covered.view.domain.max(0) >= low + side).all()
-        assert_same_tiling(ss.tessellate(net, covered.view), covered)
-    assert made[1] - made[0] <= made[0] / 2, "the strip that came into sight"
-    assert made[-1] == made[-2], "nothing new"
-
-
-def test_a_cover_of_factored_rows_is_the_tiling_and_cells_not_used_for_longest_are_forgotten(
-    net: nn.Sequential, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    retiler = ss.tiling.Retiler(net, SQUARE)
-    first = retiler.cover()
-    monkeypatch.setattr(_cost, "WIDE", 1)
-    monkeypatch.setattr(_grid, "_MOST_VERTICES", len(first.vertices))  # what one window needs, not quite
-    factored = ss.tiling.Retiler(copy.deepcopy(net), SQUARE)
-    assert_same_tiling(first, factored.cover())
-    for corner in (-2.0, -1.0, 0.0, 1.0, -3.0):
-        moved = factored.cover(ss.Slice(SQUARE.origin, SQUARE.basis, SQUARE.domain + np.array([corner + 3.0, 0.0])))
-        leaves = [leaf for leaves in factored._grid._known.values() for leaf in leaves]
-        assert sum(len(leaf.names) for leaf in leaves) <= len(first.vertices)
-        assert_same_tiling(ss.tessellate(net, moved.view, rows="plain"), moved)
-
-
-def test_windows_of_another_plane_are_refused_and_new_weights_forget_all(net: nn.Sequential) -> None:
-    retiler = ss.tiling.Retiler(net, SQUARE)
-    before = retiler.cover()
-    with pytest.raises(ss.InputError, match="own plane"):
-        retiler.cover(ss.Slice(SQUARE.origin + 0.5, SQUARE.basis, SQUARE.domain))
-    with torch.no_grad():
-        net[0].bias.add_(0.1)
-    after = retiler.cover()
-    assert after.fingerprint != before.fingerprint
-    assert_same_tiling(ss.tessellate(net, after.view), after)
-
-
 def test_another_window_is_tiled_as_if_it_were_the_first(net: nn.Sequential) -> None:
     retiler = ss.tiling.Retiler(net, SQUARE)
     retiler.tile()
@@ -112,20 +58,6 @@ def test_limits_hold_for_every_tiling(net: nn.Sequential) -> None:
     with pytest.raises(ss.LimitReached) as caught:
         ss.tiling.Retiler(net, SQUARE, max_tiles=3).tile()
     assert not caught.value.partial.complete
-
-
-def test_limits_hold_for_covers_too_and_what_was_finished_is_kept(net: nn.Sequential) -> None:
-    whole = ss.tiling.Retiler(net, SQUARE).cover()
-    for limit in ({"max_tiles": whole.count // 2}, {"time_limit": 1e-9}):
-        retiler = ss.tiling.Retiler(net, SQUARE, **limit)
-        with pytest.raises(ss.LimitReached, match=next(iter(limit))) as caught:
-            retiler.cover()
-        partial = caught.value.partial
-        assert not partial.complete
-        assert partial.count < whole.count
-        assert partial.walls.cuts.max(initial=-1) < sum(site.cuts for site in partial.sites), "no seam is left"
-    roomy = ss.tiling.Retiler(net, SQUARE, max_tiles=whole.count, time_limit=600.0)
-    assert_same_tiling(whole, roomy.cover())  # a tile that seams cut counts once
 
 
 def test_a_slice_of_another_space_is_refused(net: nn.Sequential) -> None:
@@ -160,12 +92,9 @@ def test_a_changed_module_is_read_anew_and_refused_where_tessellate_refuses_it(n
     assert_same(retiler.tile(), ss.tessellate(module, SQUARE))
     module[2].negative_slope = 0.5
     assert_same(retiler.tile(), ss.tessellate(module, SQUARE))
-    cover = retiler.cover()
-    assert_same_tiling(ss.tessellate(module, cover.view), cover)
     module.train()
-    for again in (retiler.tile, retiler.cover):
-        with pytest.raises(ss.UnsupportedModelError, match="eval"):
-            again()
+    with pytest.raises(ss.UnsupportedModelError, match="eval"):
+        retiler.tile()
 
 
 class Hidden(nn.Module):
@@ -242,9 +171,9 @@ def test_a_change_in_one_corner_of_the_view_alone_is_seen(
     retiler = ss.tiling.Retiler(module, SQUARE)
     retiler.tile()
     monkeypatch.setattr(Corner.settings, "far", 5.9)
-    for tiling in (retiler.tile(), retiler.cover()):
-        outputs = module(torch.tensor(tiling.view.inputs(tiling.vertices))).detach().numpy()
-        np.testing.assert_allclose(outputs, tiling.values, atol=1e-12)
+    tiling = retiler.tile()
+    outputs = module(torch.tensor(tiling.view.inputs(tiling.vertices))).detach().numpy()
+    np.testing.assert_allclose(outputs, tiling.values, atol=1e-12)
 
 
 @pytest.mark.parametrize("bad", [{"threads": 0}, {"max_tiles": -1}, {"rtol": 5}, {"time_limit": -1.0}])

@@ -11,7 +11,7 @@ from torch import nn
 
 import splinescope as ss
 from splinescope.tiling import several, tessellate_each
-from tests.tiling.test_workers import in_this_process
+from tests.tiling.engine.test_workers import in_this_process
 
 VIEWS = [
     ss.Slice.axes([0.0, 0.0], (0, 1), -2.0, 2.0),
@@ -55,7 +55,7 @@ def test_a_second_run_makes_only_what_is_missing(
 ) -> None:
     in_this_process(monkeypatch)
     first = tessellate_each(model, VIEWS, workers=2, folder=tmp_path)
-    next(tmp_path.glob("slice2of3-*.npz")).unlink()
+    next(tmp_path.glob("slice2of3-*.safetensors")).unlink()
     made = []
     work = several._arrays_of_one
     monkeypatch.setattr(several, "_arrays_of_one", lambda *item: made.append(item[2]) or work(*item))

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import numpy as np
 
-from .._checks import require
-from .._errors import InputError
-from .._files import replacing
+from ..support.checks import require
+from ..support.errors import InputError
+from ..support.files import replacing
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from ..generative import LatentDomain
+    from ..generative.domains import LatentDomain
     from ..network import SplineNetwork
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -103,5 +103,5 @@ def _enlarged(images: np.ndarray) -> np.ndarray:
     """Ones to enlarge pixels by, so that small images can be seen."""
     side = images.shape[-1] if images.ndim > 2 else round(images.shape[1] ** 0.5)
     factor = max(1, 56 // side)
-    colours = images.ndim == 4 and images.shape[1] == 3
-    return np.ones((factor, factor, 1) if colours else (factor, factor))
+    colors = images.ndim == 4 and images.shape[1] == 3
+    return np.ones((factor, factor, 1) if colors else (factor, factor))

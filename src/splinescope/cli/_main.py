@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import sys
 
 import click
 
-from .. import __version__, _interrupt
-from .._errors import SplinescopeError
+from .. import __version__
+from ..support import interrupt
+from ..support.errors import SplinescopeError, did_you_mean
 
 VERBS: dict[str, str] = {
     "normalization": "splinescope.cli.normalization",
     "representation": "splinescope.cli.representation",
-    "meanfield": "splinescope.cli.meanfield",
     "compare": "splinescope.cli.compare",
     "landscape": "splinescope.cli.landscape",
     "complexity": "splinescope.cli.complexity",
@@ -26,7 +27,9 @@ VERBS: dict[str, str] = {
     "studio": "splinescope.cli.studio",
     "tessellate": "splinescope.cli.tessellate",
     "tokens": "splinescope.cli.tokens",
+    "verify": "splinescope.cli.verify",
     "volume": "splinescope.cli.volume",
+    "warmup": "splinescope.cli.warmup",
 }
 """verb -> module that defines a click command named `command`."""
 
@@ -41,13 +44,21 @@ class _LazyGroup(click.Group):
         command: click.Command = importlib.import_module(VERBS[name]).command
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in VERBS and not name.startswith("-"):
+            ctx.fail(f"No such command {name!r}{did_you_mean(name, VERBS)}")
+        return super().resolve_command(ctx, args)
+
     def invoke(self, ctx: click.Context) -> object:
         try:
-            with _interrupt.at_work():
+            with interrupt.at_work():
                 return self._invoke(ctx)
         except KeyboardInterrupt:
-            click.echo(_interrupt.LINE, err=True)
-            ctx.exit(_interrupt.CODE)
+            click.echo(interrupt.LINE, err=True)
+            ctx.exit(interrupt.CODE)
 
     def _invoke(self, ctx: click.Context) -> object:
         try:
@@ -65,10 +76,9 @@ class _LazyGroup(click.Group):
 
 def _told(error: Exception) -> str:
     """An error in the words of the command line."""
-    from ..network.outputs import SeveralOutputs  # torch is loaded already where one was raised
-
-    if isinstance(error, SeveralOutputs):
-        return str(SeveralOutputs(error.listed, error.first, "--pick {0}"))
+    outputs = sys.modules.get("splinescope.network.outputs")  # loaded where one was raised: torch waits otherwise
+    if outputs is not None and isinstance(error, outputs.SeveralOutputs):
+        return str(outputs.SeveralOutputs(error.listed, error.first, "--pick {0}"))
     return str(error)
 
 

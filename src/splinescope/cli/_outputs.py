@@ -13,16 +13,38 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from .._checks import require
-from .._display import table
-from .._errors import InputError
-from .._files import replacing
+from ..support.checks import require
+from ..support.display import table
+from ..support.errors import InputError, did_you_mean
+from ..support.files import replacing
 
 if TYPE_CHECKING:
-    from ..reports import ModelComparison, Report
+    from ..reports.compare import ModelComparison
+    from ..reports.report import Report
     from ..tiling import Tiling
 
 _PICTURES = {".png", ".svg", ".pdf"}
+
+
+class _WrittenFile(click.Path):
+    """A file to write, refused while options are read, before anything that takes time is loaded."""
+
+    def __init__(self, *, allow_dash: bool = False, picture: bool = False) -> None:
+        super().__init__(dir_okay=False, allow_dash=allow_dash)
+        self._picture = picture
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        path = str(super().convert(value, param, ctx))
+        name = "it" if param is None else param.opts[-1]
+        if self._picture and Path(path).suffix.lower() not in _PICTURES:
+            raise InputError(f"{name} must end in .png, .svg or .pdf, got {path!r}.")
+        if path != "-" and not Path(path).absolute().parent.is_dir():
+            raise InputError(f"{path}: the folder {Path(path).parent} does not exist.")
+        return path
+
+
+written_file, written_picture = _WrittenFile(), _WrittenFile(picture=True)
+written_or_piped = _WrittenFile(allow_dash=True)
 
 
 class QuantityName(click.ParamType):
@@ -31,14 +53,15 @@ class QuantityName(click.ParamType):
     name = "quantity"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        from ..tiling.quantities import QUANTITIES
+        from ..tiling.measures.quantities import QUANTITIES
 
         if value not in QUANTITIES:
-            self.fail(f"must be one of {', '.join(QUANTITIES)}, got {value!r}", param, ctx)
+            near = did_you_mean(value, QUANTITIES)
+            self.fail(f"must be one of {', '.join(QUANTITIES)}, got {value!r}{near}", param, ctx)
         return value
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        from ..tiling.quantities import QUANTITIES
+        from ..tiling.measures.quantities import QUANTITIES
 
         return [CompletionItem(name) for name in QUANTITIES if name.startswith(incomplete)]
 
@@ -48,20 +71,11 @@ def picture_options(command: Any) -> Any:
     for option in (
         click.option("--color", type=QuantityName(), default="slope", show_default=True,
                      help="What tiles are coloured by: slope, area, class, ...; a wrong name lists them all."),
-        click.option("--html", type=click.Path(dir_okay=False), help="Write a page to explore."),
-        click.option("--plot", type=click.Path(dir_okay=False), help="Write a picture: .png, .svg or .pdf."),
+        click.option("--html", type=written_file, help="Write a page to explore."),
+        click.option("--plot", type=written_picture, help="Write a picture: .png, .svg or .pdf."),
     ):  # fmt: skip
         command = option(command)
     return command
-
-
-def check_outputs(*paths: str | None, plot: str | None = None) -> None:
-    """Refuse what cannot be written before the long work starts."""
-    if plot is not None and Path(plot).suffix.lower() not in _PICTURES:
-        raise InputError(f"--plot must end in .png, .svg or .pdf, got {plot!r}.")
-    for path in (*paths, plot):
-        if path is not None and not Path(path).absolute().parent.is_dir():
-            raise InputError(f"{path}: the folder {Path(path).parent} does not exist.")
 
 
 def check_page(html: str | None, dimension: int) -> None:

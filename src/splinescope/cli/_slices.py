@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import numpy as np
 
-from .._errors import InputError
-from .inputs import read_array, shape_option
+from ..support.errors import InputError
+from .inputs import data_file, read_array, shape_option
 
 if TYPE_CHECKING:
     from torch import nn
@@ -24,7 +24,7 @@ _OPTIONS = [
                  show_default=True,
                  help="through: the plane of 3 points, the space of 4...; segment: the line of 2; box: random "
                       "directions about 1; axes: along coordinate axes."),
-    click.option("--points", help="Points, one per row: .npy, .npz (FILE.npz:name), .csv or .pt."),
+    click.option("--points", type=data_file, help="Points, one per row: .npy, .npz (FILE.npz:name), .csv or .pt."),
     click.option("--rows", help="Which rows of --points, e.g. 3,14,15; the first ones by default "
                                 "(three of them for through)."),
     shape_option,

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import click
 
-from .._errors import InputError
-from ._outputs import check_outputs, tell_page
-from .inputs import MODEL_HELP, listed, page_options, pick_option, read_data, read_model, trust_option
+from ..support.checks import check_file
+from ..support.errors import InputError
+from ._outputs import tell_page
+from .inputs import MODEL_HELP, check_model_name, listed, page_options, pick_option, read_data, read_model, trust_option
 
 
 @click.command("compare", epilog=f"MODEL is {MODEL_HELP}.")
@@ -26,7 +27,7 @@ from .inputs import MODEL_HELP, listed, page_options, pick_option, read_data, re
 def command(
     models: tuple[str, ...], weights: tuple[str, ...], trust: bool, data: str, labels: str | None,
     shape: tuple[int, ...] | None, include: tuple[str, ...], exclude: tuple[str, ...], seed: int, out: str,
-    as_json: bool,
+    loss: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Measure two or more networks, or checkpoints of one, on the same data, and write one page with a column for each.
 
@@ -37,13 +38,17 @@ def command(
         --data x.npy --labels y.npy
       splinescope compare plain=mynet:plain normed=mynet:normed --weights plain=p.pt --weights normed=n.pt --data x.npy
     """
+    chosen = columns(models, weights)
+    for model, file in chosen.values():
+        check_model_name(model)
+        _ = None if file is None else check_file(file)
     from ..reports import compare_models
 
-    check_outputs(out)
-    networks = {name: read_model(*source, trust=trust) for name, source in columns(models, weights).items()}
+    networks = {name: read_model(*source, trust=trust) for name, source in chosen.items()}
     x, y = read_data(networks.values(), data, labels, shape)
     found = compare_models(
-        networks, x, y, out=out, seed=seed, include=listed(include) if include else None, exclude=listed(exclude)
+        networks, x, y, out=out, loss=loss, seed=seed,
+        include=listed(include) if include else None, exclude=listed(exclude),
     )  # fmt: skip
     tell_page(found, out, as_json)
 

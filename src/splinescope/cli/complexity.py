@@ -6,13 +6,15 @@ from typing import Any
 
 import click
 
-from ._outputs import check_outputs, echo_facts, echo_json, note
-from .inputs import MODEL_HELP, model_arguments, radius_option, read_array, read_model, shape_option
+from ._outputs import echo_facts, echo_json, note, written_file
+from .inputs import MODEL_HELP, data_file, model_arguments, radius_option, read_array, read_model, shape_option
 
 
 @click.command("complexity", epilog=f"MODEL is {MODEL_HELP}.")
 @model_arguments
-@click.option("--data", required=True, help="Points, one per row: .npy, .npz (FILE.npz:name), .csv or .pt.")
+@click.option(
+    "--data", type=data_file, required=True, help="Points, one per row: .npy, .npz (FILE.npz:name), .csv or .pt."
+)
 @radius_option
 @click.option("--method", type=click.Choice(["frame", "distance", "exact"]), default="frame", show_default=True,
               help="frame: signs at the vertices x +- r v; distance: |z| / |grad z| <= r; exact: tiles of a random "
@@ -20,7 +22,7 @@ from .inputs import MODEL_HELP, model_arguments, radius_option, read_array, read
 @click.option("--directions", type=int, help="frame: number of directions; 25, or the input size if less.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the random directions.")
 @shape_option
-@click.option("--out", type=click.Path(dir_okay=False), help="Write the counts, one row per point, to a .csv file.")
+@click.option("--out", type=written_file, help="Write the counts, one row per point, to a .csv file.")
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def command(
     model: str, weights: str | None, trust: bool, data: str, radius: Any, method: Any, directions: int | None,
@@ -35,9 +37,9 @@ def command(
     """
     import torch
 
-    from ..complexity import frame_reach, local_complexity
+    from ..complexity import local_complexity
+    from ..complexity.neighborhoods import frame_reach
 
-    check_outputs(out)
     network = read_model(model, weights, trust=trust)
     points = torch.from_numpy(read_array(data, shape or getattr(network, "input_shape", None))).double()
     generator = torch.Generator().manual_seed(seed)
@@ -74,7 +76,7 @@ def command(
 def _write_table(found: Any, path: str) -> None:
     import csv
 
-    from .._files import replacing
+    from ..support.files import replacing
 
     with replacing(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import math
 import shutil
 import sys
 import tempfile
@@ -11,12 +13,13 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from .._checks import check_file
-from .._errors import FileFormatError, InputError, SplinescopeError
+from ..support.checks import check_file, check_module, reading
+from ..support.errors import FileFormatError, InputError
+from ._outputs import written_file
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,7 +34,64 @@ MODEL_HELP = (
     "an .onnx or .nnet file, package.module:factory (with --weights for trained ones), or a .pt2 archive with --trust"
 )
 
-model_argument = click.argument("model", metavar="MODEL")
+FILES = (".onnx", ".nnet", ".pt2")
+
+
+class _ModelName(click.ParamType):
+    """MODEL, refused while options are read if nothing of that name is there: before torch is loaded."""
+
+    name = "MODEL"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return check_model_name(value)
+
+
+class _DataFile(click.ParamType):
+    """A file of numbers, refused while options are read if it is not there or of another kind."""
+
+    name = "FILE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        file, _ = _split_name(value)
+        _reader_of(file)
+        check_file(file)
+        return str(value)
+
+
+def check_model_name(model: str) -> str:
+    """`model`, refused unless it is a file that exists or a factory in a module that can be found."""
+    if Path(model).suffix in FILES:
+        check_file(model)
+        return model
+    module, colon, _ = model.partition(":")
+    if not colon:
+        raise InputError(f"MODEL must be {MODEL_HELP}; got {model!r}.")
+    top = module.partition(".")[0]
+    with _current_folder_first():
+        importlib.invalidate_caches()
+        try:
+            found = top in sys.modules or importlib.util.find_spec(top) is not None
+        except ValueError:  # of an empty name
+            found = False
+    if not found:
+        raise InputError(f"MODEL {model!r} was not found: No module named {top!r}.")
+    return model
+
+
+class _LossName(click.ParamType):
+    """The name of a loss; the table of them is looked up only when one is given: help stays fast."""
+
+    name = "LOSS"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from ..support.losses import named_loss
+
+        named_loss(value, functions=False)
+        return str(value)
+
+
+model_name, data_file, loss_name = _ModelName(), _DataFile(), _LossName()
+model_argument = click.argument("model", type=model_name, metavar="MODEL")
 weights_option = click.option(
     "--weights",
     type=click.Path(exists=True, dir_okay=False),
@@ -100,20 +160,33 @@ def page_options(page: str, otherwise: str) -> Callable[[_F], _F]:
     def decorate(command: _F) -> _F:
         for option in (
             click.option("--json", "as_json", is_flag=True, help=f"Print the numbers as JSON instead of {otherwise}."),
-            click.option("--out", type=click.Path(dir_okay=False), default=page, show_default=True,
-                         help="The page; the numbers go beside it as .json."),
+            click.option("--out", type=written_file, default=lambda: unused(page), show_default=page,
+                         help="The page, which replaces one of that name; the numbers go beside it as .json. "
+                              "The default name is never replaced."),
+            click.option("--loss", type=loss_name,
+                         help="squared, mse, cross_entropy, bce or logistic; by default the one that --labels suggest, "
+                              "which is said."),
             click.option("--seed", default=0, show_default=True, help="Seed of everything random."),
             click.option("--exclude", multiple=True, help="All blocks but these; may be given again."),
             click.option("--include", multiple=True,
                          help="Only these blocks, e.g. tiles,complexity; may be given again."),
             shape_option,
-            click.option("--labels", help="Class numbers or targets, one per row, in a file of the same kinds."),
-            click.option("--data", required=True, help="Inputs, one per row: .npy, .npz (FILE.npz:name), .csv or .pt."),
+            click.option("--labels", type=data_file,
+                         help="Class numbers or targets, one per row, in a file of the same kinds."),
+            click.option("--data", type=data_file, required=True,
+                         help="Inputs, one per row: .npy, .npz (FILE.npz:name), .csv or .pt."),
         ):  # fmt: skip
             command = option(command)
         return command
 
     return decorate
+
+
+def unused(page: str) -> str:
+    """The default name of a page, refused where a file of that name would be lost."""
+    if Path(page).exists():
+        raise InputError(f"{page} is there already: give --out {page} to replace it, or another name.")
+    return page
 
 
 def read_data(
@@ -151,17 +224,16 @@ def read_model(model: str, weights: str | None = None, *, trust: bool = False) -
     A factory is a class or function without required arguments; its module is imported as Python would from
     the current folder. Files are only read, never executed, but for a .pt2 archive that the user trusts.
     """
+    check_model_name(model)
     from torch import nn
 
     from ..network import load
 
-    if Path(model).suffix in (".onnx", ".nnet", ".pt2"):
+    if Path(model).suffix in FILES:
         if weights is not None:
             raise InputError(f"--weights goes with package.module:factory; {model} carries its own.")
         return picked(_read_archive(model, trust)) if model.endswith(".pt2") else load(model, output=_pick())
     module_name, _, factory_name = model.partition(":")
-    if not factory_name:
-        raise InputError(f"MODEL must be {MODEL_HELP}; got {model!r}.")
     with _current_folder_first():
         try:
             made = getattr(importlib.import_module(module_name), factory_name)
@@ -174,8 +246,7 @@ def read_model(model: str, weights: str | None = None, *, trust: bool = False) -
                 made = made()
             except Exception as error:  # the user's own code: whatever it raises is bad input here
                 raise InputError(f"{model}() failed: {type(error).__name__}: {error}") from error
-    if not isinstance(made, nn.Module):
-        raise InputError(f"{model} must give a torch.nn.Module, got {type(made).__name__}.")
+    check_module(made, f"what {model} gives", read=False)
     if weights is not None:
         from ..train.checkpoints import load_checkpoint
 
@@ -260,21 +331,13 @@ def read_array(path: str, shape: tuple[int, ...] | None = None) -> np.ndarray:
     """
     import numpy as np
 
-    from .._checks import as_float64_array
+    from ..support.checks import as_float64_array
 
     file, name = _split_name(path)
-    readers = {".npy": _read_npy, ".npz": _read_npz, ".csv": _read_csv, ".pt": _read_pt, ".pth": _read_pt}
-    reader = readers.get(Path(file).suffix.lower())
-    if reader is None:
-        raise InputError(f"data must end in {', '.join(readers)}, got {file!r}.")
+    reader = _reader_of(file)
     check_file(file)
-    try:
-        value = reader(file, name)
-    except SplinescopeError:
-        raise
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise FileFormatError(f"{file} could not be read: {error}") from error
-    array = as_float64_array(value, file)
+    with reading(file):
+        array = as_float64_array(reader(file, name), file)
     if not array.size:
         raise InputError(f"{file} holds no numbers.")
     if shape is None:
@@ -294,6 +357,15 @@ def read_labels(path: str) -> torch.Tensor:
     return torch.from_numpy(flat).long() if whole else torch.from_numpy(values).float()
 
 
+def _reader_of(file: str) -> Callable[[str, str | None], Any]:
+    """What reads a file of numbers, by its ending."""
+    readers = {".npy": _read_npy, ".npz": _read_npz, ".csv": _read_csv, ".pt": _read_pt, ".pth": _read_pt}
+    reader = readers.get(Path(file).suffix.lower())
+    if reader is None:
+        raise InputError(f"data must end in {', '.join(readers)}, got {file!r}.")
+    return reader
+
+
 def _split_name(path: str) -> tuple[str, str | None]:
     file, colon, name = path.rpartition(":")
     return (file, name) if colon and file.endswith(".npz") else (path, None)
@@ -302,21 +374,35 @@ def _split_name(path: str) -> tuple[str, str | None]:
 def _read_npy(path: str, _name: str | None) -> Any:
     import numpy as np
 
-    try:
-        return np.load(path, allow_pickle=False)
-    except ValueError as error:  # numpy's own words advise to unpickle
-        raise FileFormatError(f"{path} is not a .npy file of numbers; nothing in it was run.") from error
+    with open(path, "rb") as stream:
+        _check_npy(stream, Path(path).stat().st_size, path)
+    return np.load(path, allow_pickle=False)
+
+
+def _check_npy(stream: IO[bytes], size: int, path: str) -> None:
+    """Refuse an array of anything but numbers, or of more of them than its `size` bytes hold, before it gets memory."""
+    from numpy.lib import format as npy
+
+    readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+    shape, _, dtype = readers[npy.read_magic(stream)](stream)
+    if dtype.kind not in "fiub":
+        raise FileFormatError(f"{path} is not a .npy file of numbers; nothing in it was run.")
+    if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize > size - stream.tell():
+        raise FileFormatError(f"{path} is cut off: an array of shape {shape} is longer than its {size:,} bytes.")
 
 
 def _read_npz(path: str, name: str | None) -> Any:
     import numpy as np
 
-    with np.load(path, allow_pickle=False) as arrays:
+    with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as arrays:
         if name is None and len(arrays.files) != 1:
             raise InputError(f"{path} holds {', '.join(arrays.files)}: choose one as {path}:NAME.")
         name = name or arrays.files[0]
         if name not in arrays.files:
             raise InputError(f"{path} holds {', '.join(arrays.files)}, not {name!r}.")
+        member = arrays.zip.getinfo(f"{name}.npy")
+        with arrays.zip.open(member) as header:
+            _check_npy(header, member.file_size, path)
         return arrays[name]
 
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from .._checks import check_file, check_rows_of
-from .._errors import InputError
-from ._outputs import check_outputs, echo_facts, echo_json, note
-from .inputs import MODEL_HELP, model_arguments, read_array, read_labels, read_model
+from ..support.checks import check_file, check_rows_of
+from ..support.errors import InputError
+from ._outputs import echo_facts, echo_json, note, written_file, written_picture
+from .inputs import MODEL_HELP, data_file, loss_name, model_arguments, read_array, read_labels, read_model
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -26,16 +26,19 @@ if TYPE_CHECKING:
 @model_arguments
 @click.option(
     "--data",
+    type=data_file,
     required=True,
     help='Inputs, one per row: .npy, .npz (FILE.npz:name), .csv or .pt; or a .npz with both, arrays "x" and "y".',
 )
-@click.option("--labels", help="Class numbers, or one row of outputs each, in a file of the same kinds.")
+@click.option(
+    "--labels", type=data_file, help="Class numbers, or one row of outputs each, in a file of the same kinds."
+)
 @click.option(
     "--loss",
-    type=click.Choice(["squared", "cross_entropy"]),
+    type=loss_name,
     default="squared",
     show_default=True,
-    help="squared with class numbers compares with one-hot rows.",
+    help="squared, mse, cross_entropy, bce or logistic; squared and mse compare class numbers with one-hot rows.",
 )
 @click.option("--layer", help="Module path or parameter that moves, e.g. 2 or layer1.0.conv1; all by default.")
 @click.option("--exact", is_flag=True, help="Exact pieces of the squared error along random directions of --layer.")
@@ -54,8 +57,8 @@ if TYPE_CHECKING:
 @click.option("--seed", default=0, show_default=True, help="Seed of directions and estimates.")
 @click.option("--max-tiles", type=int, default=200_000, show_default=True,
               help="--exact in 2-D: stop with an error beyond this many pieces.")  # fmt: skip
-@click.option("--plot", type=click.Path(dir_okay=False), help="Write a picture: .png, .svg or .pdf.")
-@click.option("--html", type=click.Path(dir_okay=False), help="Write a page to turn the sampled 2-D surface.")
+@click.option("--plot", type=written_picture, help="Write a picture: .png, .svg or .pdf.")
+@click.option("--html", type=written_file, help="Write a page to turn the sampled 2-D surface.")
 @click.option("--json", "as_json", is_flag=True, help="Print the numbers as JSON.")
 def command(
     model: str, weights: str | None, trust: bool, data: str, labels: str | None, loss: str, layer: str | None,
@@ -77,7 +80,6 @@ def command(
 
     from .. import landscape
 
-    check_outputs(html, plot=plot)
     if html is not None and (exact or dimensions == 1):
         raise InputError("--html shows sampled 2-D surfaces; leave out --exact and --dimensions 1, or use --plot.")
     if exact and certified:
@@ -152,10 +154,9 @@ def _load_data(path: str, labels: str | None) -> tuple[Tensor, Tensor]:
 
 def _fitting(x: Tensor, y: Tensor, loss: str, model: nn.Module | SplineNetwork) -> tuple[Tensor, Tensor]:
     """The data as the network takes them; class numbers as rows of outputs where the loss compares these."""
-    import torch
-
     from ..landscape.losses import fitting_inputs
     from ..landscape.parameters import check_model, precision_of
+    from ..support.losses import fitting_targets
 
     module = check_model(model)
     dtype = precision_of(module)
@@ -164,29 +165,20 @@ def _fitting(x: Tensor, y: Tensor, loss: str, model: nn.Module | SplineNetwork) 
     if (shape := getattr(model, "input_shape", None)) is not None:
         x = check_rows_of(x, shape, "x")
     x, outputs = fitting_inputs(module, x.to(dtype) if x.is_floating_point() else x, dtype)
-    if y.is_floating_point():
-        return x, (y[:, None] if y.dim() == 1 and tuple(outputs) == (1,) else y).to(dtype)
-    if loss != "squared":
-        return x, y.long()
-    if not outputs:
+    if not outputs and not y.is_floating_point():
         raise InputError("--data: class numbers need a network of several outputs; give y as numbers.")
-    classes = outputs[-1]
-    if int(y.min()) < 0 or int(y.max()) >= classes:
-        raise InputError(
-            f"--data: class numbers must be from 0 to {classes - 1}, got {int(y.min())} to {int(y.max())}."
-        )
-    return x, torch.nn.functional.one_hot(y.long(), classes).to(dtype)
+    return x, fitting_targets(loss, y, outputs, dtype)
 
 
 def _pictures(result: Any, exact: bool, plot: str | None, html: str | None, title: str) -> None:
     if plot is not None:
-        from .._checks import require
-        from .._files import replacing
+        from ..support.checks import require
+        from ..support.files import replacing
 
         require("matplotlib", "plot").use("Agg")
         from matplotlib import pyplot
 
-        from ..plot import plot_loss_section, plot_loss_surface
+        from ..plot.landscape import plot_loss_section, plot_loss_surface
 
         ax = plot_loss_section(result) if exact else plot_loss_surface(result, log=bool((result.losses > 0).all()))
         figure: Any = ax.figure
@@ -195,7 +187,7 @@ def _pictures(result: Any, exact: bool, plot: str | None, html: str | None, titl
         pyplot.close(figure)
         note(f"wrote {plot}")
     if html is not None:
-        from ..plot import write_surface_page
+        from ..plot.landscape import write_surface_page
 
         write_surface_page(result, html, title=title)
         note(f"wrote {html}")

@@ -7,18 +7,21 @@ from pathlib import Path
 
 import click
 
-from .inputs import model_argument, pick_option, read_array, read_model, shape_option, weights_option
+from ._outputs import written_file
+from .inputs import data_file, model_argument, pick_option, read_array, read_model, shape_option, weights_option
 
 
 @click.command("normalization")
 @model_argument
-@click.option("--data", required=True, help="Inputs: .npy, .npz (or FILE.npz:name), .csv or .pt, one a row.")
+@click.option(
+    "--data", type=data_file, required=True, help="Inputs: .npy, .npz (or FILE.npz:name), .csv or .pt, one a row."
+)
 @weights_option
 @pick_option
 @shape_option
 @click.option("--batch-size", type=click.IntRange(min=1), help="Batch size used in training, to judge its noise.")
 @click.option("--json", "as_json", is_flag=True, help="Numbers as JSON instead of tables.")
-@click.option("--out", type=click.Path(dir_okay=False), help="Write to this file instead of stdout.")
+@click.option("--out", type=written_file, help="Write to this file instead of stdout.")
 def command(
     model: str,
     data: str,

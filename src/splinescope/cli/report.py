@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ._outputs import check_outputs, tell_page
+from ._outputs import tell_page
 from .inputs import MODEL_HELP, listed, model_arguments, page_options, read_data, read_model
 
 
@@ -13,7 +13,7 @@ from .inputs import MODEL_HELP, listed, model_arguments, page_options, read_data
 @page_options("report.html", "sentences")
 def command(
     model: str, weights: str | None, trust: bool, data: str, labels: str | None, shape: tuple[int, ...] | None,
-    include: tuple[str, ...], exclude: tuple[str, ...], seed: int, out: str, as_json: bool,
+    include: tuple[str, ...], exclude: tuple[str, ...], seed: int, out: str, loss: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Measure MODEL on data with everything that applies, and write one page about it.
 
@@ -24,11 +24,10 @@ def command(
     """
     from ..reports import report
 
-    check_outputs(out)
     network = read_model(model, weights, trust=trust)
     x, y = read_data([network], data, labels, shape)
     found = report(
-        network, x, y, out=out, seed=seed, title=f"Report on {model}",
+        network, x, y, out=out, loss=loss, seed=seed, title=f"Report on {model}",
         include=listed(include) if include else None, exclude=listed(exclude),
     )  # fmt: skip
     tell_page(found, out, as_json)

@@ -7,15 +7,20 @@ from pathlib import Path
 
 import click
 
-from .._errors import InputError
-from .._files import replacing
-from ._outputs import check_outputs, note
-from .inputs import model_argument, pick_option, read_array, read_model, shape_option, weights_option
+from ..support.errors import InputError
+from ..support.files import replacing
+from ._outputs import note, written_file, written_picture
+from .inputs import data_file, model_argument, pick_option, read_array, read_model, shape_option, weights_option
 
 
 @click.command("representation")
 @model_argument
-@click.option("--data", required=True, help="Batch of inputs: .npy, .npz (or FILE.npz:name), .csv or .pt, one a row.")
+@click.option(
+    "--data",
+    type=data_file,
+    required=True,
+    help="Batch of inputs: .npy, .npz (or FILE.npz:name), .csv or .pt, one a row.",
+)
 @weights_option
 @pick_option
 @shape_option
@@ -24,10 +29,10 @@ from .inputs import model_argument, pick_option, read_array, read_model, shape_o
 )
 @click.option("--train-mode", is_flag=True, help="Run in train mode: batch norm uses the batch's own statistics.")
 @click.option("--json", "as_json", is_flag=True, help="Numbers as JSON instead of a table.")
-@click.option("--out", type=click.Path(dir_okay=False), help="Write to this file instead of stdout.")
+@click.option("--out", type=written_file, help="Write to this file instead of stdout.")
 @click.option(
     "--plot",
-    type=click.Path(dir_okay=False),
+    type=written_picture,
     help="Also draw ranks, angles and the last layer: .png, .svg or .pdf.",
 )
 def command(
@@ -47,7 +52,6 @@ def command(
 
     Example: splinescope representation mypackage.nets:make --weights net.safetensors --data digits.npy --plot depth.png
     """
-    check_outputs(out, plot=plot)
     import torch
     from torch import nn
 
@@ -73,8 +77,8 @@ def command(
         Path(out).write_text(text + "\n", encoding="utf-8")
         note(f"wrote {out}")
     if plot is not None:
-        from .._checks import require
         from ..plot.representation import plot_overview
+        from ..support.checks import require
 
         require("matplotlib", "plot").use("Agg")
         figure = plot_overview(geometry)

@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+import importlib
 import warnings
+from typing import Any
 
 import click
 
-from .. import evidence
+from ..support.errors import MissingExtraError
+
+
+def _evidence() -> Any:
+    """The experiments, which are a distribution of their own: no other file of this package imports it."""
+    try:
+        return importlib.import_module("splinescope_evidence")
+    except ModuleNotFoundError as error:
+        if error.name != "splinescope_evidence":
+            raise  # it is there and broken: its own message is the useful one
+        raise MissingExtraError(
+            "the experiments are not installed: pip install splinescope-evidence "
+            "(in a clone of the repository: pip install -e evidence)"
+        ) from error
 
 
 def _known_ids(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    return [experiment_id for experiment_id in evidence.ids() if experiment_id.startswith(incomplete)]
+    try:
+        return [experiment_id for experiment_id in _evidence().ids() if experiment_id.startswith(incomplete)]
+    except MissingExtraError:
+        return []  # nothing to complete; the command itself says why
 
 
 @click.command("reproduce")
@@ -20,7 +38,7 @@ def _known_ids(context: click.Context, parameter: click.Parameter, incomplete: s
 @click.option("--quick", is_flag=True, help="Small sizes, seconds each: a look at whether it works, without verdicts.")
 @click.option("--seed", default=0, show_default=True, help="Of every run; results of two seeds are independent.")
 @click.option("--jobs", default=1, show_default=True, help="Processes to share the experiments.")
-@click.option("--fresh", is_flag=True, help="Run again what is there already, from the beginning.")
+@click.option("--fresh", is_flag=True, help="Run again what is there already.")
 @click.option(
     "--known",
     type=click.Path(exists=True, dir_okay=False),
@@ -31,7 +49,7 @@ def _known_ids(context: click.Context, parameter: click.Parameter, incomplete: s
     type=click.Path(exists=True, dir_okay=False),
     help="Records of runs with another seed: verdicts that differ there stand beside these in the table.",
 )
-@click.option("--out", type=click.Path(file_okay=False), default="evidence", show_default=True, help="Folder to write.")
+@click.option("--out", type=click.Path(file_okay=False), default="reproduced", show_default=True, help="Folder.")
 def command(
     experiment_ids: tuple[str, ...],
     list_: bool,
@@ -46,16 +64,17 @@ def command(
 ) -> None:
     """Reproduce figures and theorems of the four documents; writes JSON, PNG and a page.
 
-    An interrupted run goes on where it stopped: results in --out that the same source made are kept, and of an
-    experiment of several minutes its finished parts, in --out/pieces, until its result is there. Parts are pickles: go
-    on from folders that you trust.
+    The experiments are a distribution of their own: pip install splinescope-evidence (in a clone: pip install -e
+    evidence). An interrupted run goes on with the experiment that it stopped in: results in --out that the same source
+    made are kept.
 
     \b
     Examples:
-      splinescope reproduce survey-fig8 --quick --out evidence
-      splinescope reproduce --all --jobs 2 --out evidence
-      splinescope reproduce --all --known docs/evidence.json --out evidence  # what has changed since
+      splinescope reproduce survey-fig8 --quick --out reproduced
+      splinescope reproduce --all --jobs 2 --out reproduced
+      splinescope reproduce --all --known docs/evidence.json --out reproduced  # what has changed since
     """
+    evidence = _evidence()
     if list_:
         for experiment_id in evidence.ids():
             click.echo(f"{experiment_id:28} {evidence.find(experiment_id).title}")

@@ -16,7 +16,7 @@ from ._latents import (
     write_arrays,
     write_grid,
 )
-from ._outputs import check_outputs, echo_facts, echo_json, note
+from ._outputs import echo_facts, echo_json, note, written_file
 from .inputs import MODEL_HELP, model_arguments, read_model
 
 
@@ -35,8 +35,8 @@ from .inputs import MODEL_HELP, model_arguments, read_model
 @click.option("--keep-prior", is_flag=True, help="Target p_z * vol^rho, as public code does for normal latents.")
 @click.option("--seed", default=0, show_default=True)
 @click.option("--cache", type=click.Path(file_okay=False), help="Folder that keeps volumes; work resumes there.")
-@click.option("--out", type=click.Path(dir_okay=False), required=True, help="Write latents and outputs (.npz).")
-@click.option("--images", type=click.Path(dir_okay=False), help="Write the first 100 outputs as a grid (.png).")
+@click.option("--out", type=written_file, required=True, help="Write latents and outputs (.npz).")
+@click.option("--images", type=written_file, help="Write the first 100 outputs as a grid (.png).")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 @click.option("--quiet", is_flag=True, help="No progress on stderr.")
 def command(
@@ -55,10 +55,9 @@ def command(
     """
     import torch
 
-    from .._errors import InputError
     from ..generative import PolaritySampler
+    from ..support.errors import InputError
 
-    check_outputs(out, images)
     check_arrays_path(out)
     if images is not None and Path(images).suffix.lower() != ".png":
         raise InputError(f"--images must end in .png, got {images!r}.")

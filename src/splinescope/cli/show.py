@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ._outputs import check_outputs, check_page, echo_facts, echo_json, picture_options, write_pictures
+from ._outputs import check_page, echo_facts, echo_json, picture_options, write_pictures
 from .inputs import read_tiling, tiling_path
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ def command(file: str, plot: str | None, html: str | None, color: str, check: bo
       splinescope show net.tiling --plot net.pdf --color class
       splinescope show net.tiling --html net.html --check
     """
-    check_outputs(html, plot=plot)
     tiling = read_tiling(file)
     check_page(html, tiling.dimension)
     facts = _facts(tiling)

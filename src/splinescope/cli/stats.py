@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from .._errors import InputError
+from ..support.errors import InputError
 from ._outputs import echo_json
 from .inputs import read_tiling, tiling_path
 

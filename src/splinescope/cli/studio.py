@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 import click
 
 
@@ -11,7 +14,8 @@ import click
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Where to listen on 127.0.0.1; any by default.")
 @click.option("--no-browser", is_flag=True, help="Only print the page's address.")
 @click.option("--at", default="", help="Where the page opens: what follows # in its address, e.g. story=batch-norm.")
-def command(path: str | None, factory: str | None, port: int, no_browser: bool, at: str) -> None:
+@click.option("--files", type=click.Path(file_okay=False), help="Write the playground into a folder, for any web host.")
+def command(path: str | None, factory: str | None, port: int, no_browser: bool, at: str, files: str | None) -> None:
     """Open the studio: a page on which small networks are trained and their exact tiles move. Ctrl-C ends it.
 
     FILE or FOLDER (ONNX, .nnet, tilings, timelines; with --factory weights and folders of checkpoints; .npy or .csv
@@ -23,7 +27,13 @@ def command(path: str | None, factory: str | None, port: int, no_browser: bool, 
       splinescope studio net.onnx
       splinescope studio runs/ --factory my_models:mnist_net
       splinescope studio --at story=batch-norm
+      splinescope studio --files playground      # needs no server: networks are trained in the browser
     """
+    if files is not None:
+        from ..studio.files import write_playground
+
+        click.echo(f"wrote {write_playground(files)}")
+        return
     from ..studio import serve
 
     if path is not None and not at:
@@ -33,3 +43,5 @@ def command(path: str | None, factory: str | None, port: int, no_browser: bool, 
         click.echo(f"splinescope studio: {address}\nCtrl-C ends it.")
 
     serve(path, factory=factory, port=port, browser=not no_browser, at=at, announce=announce)
+    sys.stdout.flush()
+    os._exit(0)  # all is closed and removed: taking torch apart, or waiting for a job's thread, would take seconds

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from .._errors import InputError
-from ._outputs import check_outputs, echo_facts, echo_json, note, write_figure
+from ..support.errors import InputError
+from ._outputs import echo_facts, echo_json, note, write_figure, written_file, written_picture
 from ._slices import numbers_per_axis
 from .inputs import MODEL_HELP, model_arguments, read_model
 
@@ -16,8 +16,8 @@ from .inputs import MODEL_HELP, model_arguments, read_model
 @click.option("--high", default="1", show_default=True, help="Upper ends.")
 @click.option("--level", default=0.0, show_default=True, help="The value of the output on the surface.")
 @click.option("--output", default=0, show_default=True, help="Which output.")
-@click.option("--out", type=click.Path(dir_okay=False), help="Write the mesh: .ply, .obj, .stl or .glb.")
-@click.option("--plot", type=click.Path(dir_okay=False), help="Write a picture: .png, .svg or .pdf.")
+@click.option("--out", type=written_file, help="Write the mesh: .ply, .obj, .stl or .glb.")
+@click.option("--plot", type=written_picture, help="Write a picture: .png, .svg or .pdf.")
 @click.option(
     "--up", type=click.Choice(["x", "y", "z"]), default="z", show_default=True, help="The picture's vertical."
 )
@@ -37,12 +37,11 @@ def command(
     Example:
       splinescope surface chair.onnx --low -1 --high 1 --out chair.ply --plot chair.png --up y
     """
-    from ..tiling import level_set
-    from ..tiling.surfaces import FORMATS
+    from ..space import level_set
+    from ..tiling.measures.surfaces import FORMATS
 
     if out is not None and not out.lower().endswith(FORMATS):
         raise InputError(f"--out must end in {', '.join(FORMATS)}, got {out!r}.")
-    check_outputs(out, plot=plot)
     ends = tuple(numbers_per_axis(text, name, 3) for text, name in ((low, "--low"), (high, "--high")))
     network = read_model(model, weights, trust=trust)
     mesh = level_set(
@@ -57,7 +56,7 @@ def command(
     if plot is not None:
 
         def draw() -> object:
-            from ..plot import plot_mesh
+            from ..plot.solid import plot_mesh
 
             return plot_mesh(mesh, axes={"x": "yzx", "y": "zxy", "z": "xyz"}[up])
 

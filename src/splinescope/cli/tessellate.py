@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from .._errors import InputError
-from ._outputs import check_outputs, check_page, echo_json, note, picture_options, write_pictures, write_to_stdout
+from ..support.errors import InputError
+from ._outputs import check_page, echo_json, note, picture_options, write_pictures, write_to_stdout, written_or_piped
 from ._slices import make_slice, slice_options
 from .inputs import MODEL_HELP, model_arguments, read_model
 
@@ -18,7 +18,7 @@ from .inputs import MODEL_HELP, model_arguments, read_model
 @slice_options
 @click.option(
     "--out",
-    type=click.Path(dir_okay=False, allow_dash=True),
+    type=written_or_piped,
     help="Write the tiling (safetensors; `show` and `stats` read it); - writes it to stdout, in place of the summary.",
 )
 @picture_options
@@ -52,7 +52,6 @@ def command(
     from ..tiling import tessellate
 
     piped = out == "-"
-    check_outputs(None if piped else out, html, plot=plot)
     if piped and as_json:
         raise InputError("--out - and --json both write to stdout: choose one.")
     if piped and sys.stdout.isatty():

@@ -6,31 +6,39 @@ from typing import Any
 
 import click
 
-from ._outputs import check_outputs, echo_json, note
+from ._outputs import echo_json, note, written_file, written_picture
 from ._slices import make_slice, slice_options
-from .inputs import pick_option, radius_option, read_array, read_model
+from .inputs import data_file, model_name, pick_option, radius_option, read_array, read_model
+
+
+def _named_files(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> list[tuple[str, str]]:
+    """NAME=FILE in pairs, refused before torch is loaded if a file is not there."""
+    pairs = [(name, file) for name, _, file in (entry.partition("=") for entry in given)]
+    if not all(file for _, file in pairs):
+        raise click.UsageError("--data must be NAME=FILE, e.g. train=x.npy")
+    return [(name, data_file.convert(file, param, ctx)) for name, file in pairs]
 
 
 @click.command("timeline")
 @click.argument("folder", type=click.Path(exists=True, file_okay=False))
-@click.option("--model", required=True, metavar="package.module:factory",
+@click.option("--model", type=model_name, required=True, metavar="package.module:factory",
               help="A function without arguments that returns the module; FOLDER holds its parameters.")  # fmt: skip
 @pick_option
 @slice_options
 @radius_option
-@click.option("--data", multiple=True, metavar="NAME=FILE",
+@click.option("--data", multiple=True, metavar="NAME=FILE", callback=_named_files,
               help="Points whose local complexity is followed, e.g. train=x.npy; may be given again. Those of --points "
                    "by default; random points of the slice are always among them.")  # fmt: skip
 @click.option("--near", type=float,
               help="Radius of the discs in which tiles are counted; 5% of the side by default. The slice's edge cuts "
                    "them: leave a margin with --pad.")  # fmt: skip
-@click.option("--out", type=click.Path(dir_okay=False), help="Write everything to one .timeline file.")
-@click.option("--plot", type=click.Path(dir_okay=False), help="Write curves and tilings: .png, .svg or .pdf.")
-@click.option("--film", "film_path", type=click.Path(dir_okay=False), help="Write a film: .gif, or .mp4 with ffmpeg.")
+@click.option("--out", type=written_file, help="Write everything to one .timeline file.")
+@click.option("--plot", type=written_picture, help="Write curves and tilings: .png, .svg or .pdf.")
+@click.option("--film", "film_path", type=written_file, help="Write a film: .gif, .webp, .html, or .mp4 with ffmpeg.")
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 @click.option("--workers", type=int, help="Processes that share the checkpoints.")
 def command(
-    folder: str, model: str, radius: Any, data: tuple[str, ...], near: float | None, out: str | None,
+    folder: str, model: str, radius: Any, data: list[tuple[str, str]], near: float | None, out: str | None,
     plot: str | None, film_path: str | None, as_json: bool, workers: int | None, **where: Any,
 ) -> None:  # fmt: skip
     """Tile one slice at every checkpoint in FOLDER and follow the tiles while the network learns.
@@ -42,11 +50,11 @@ def command(
       splinescope timeline run1/snapshots --model mynet:build --slice through --points x.npy --rows 0,1,2 --pad 0.2 \\
         --data train=x.npy --data test=xt.npy --radius 0.05 --out run1.timeline --plot run1.png --film run1.gif
     """
+    files = dict(data) if data or where["points"] is None else {"points": where["points"]}
     import torch
 
     from ..complexity import timeline
 
-    check_outputs(out, film_path, plot=plot)
     if film_path is not None:
         from ..plot.timeline import check_film
 
@@ -56,12 +64,7 @@ def command(
         raise click.UsageError("--model must be package.module:factory: checkpoints hold parameters only")
     view = make_slice(network, **where)
     sets = {}
-    files = [entry.partition("=") for entry in data]
-    if any(not file for _, _, file in files):
-        raise click.UsageError("--data must be NAME=FILE, e.g. train=x.npy")
-    if not files and where["points"] is not None:
-        files = [("points", "=", where["points"])]
-    for name, _, file in files:
+    for name, file in files.items():
         rows = torch.from_numpy(read_array(file, view.input_shape))
         sets[name] = rows.to(next(network.parameters()))
     story = timeline(network, folder, view, x=sets, radius=radius, near=near, workers=workers,
@@ -82,11 +85,12 @@ def command(
 def _draw(story: Any, plot: str | None, film_path: str | None) -> None:
     if plot is None and film_path is None:
         return
-    from .._checks import require
-    from .._files import replacing
+    from ..support.checks import require
+    from ..support.files import replacing
 
     require("matplotlib", "plot").use("Agg")
-    from ..plot import film, plot_timeline
+    from ..plot import film
+    from ..plot.timeline import plot_timeline
 
     if plot is not None:
         with replacing(plot) as partial:

@@ -11,9 +11,9 @@ from typing import Any
 
 import click
 
-from .._checks import check_whole
-from .._errors import InputError
-from ._outputs import check_outputs, echo_json, note, write_figure
+from ..support.checks import check_whole
+from ..support.errors import InputError
+from ._outputs import echo_json, note, write_figure, written_file, written_picture
 from .inputs import model_arguments, read_model
 
 
@@ -26,8 +26,8 @@ from .inputs import model_arguments, read_model
 @click.option("--limit", type=int, help="Only the first tokens.")
 @click.option("--quantity", type=click.Choice(["active", "nearest", "folds", "mean", "std", "attention"]),
               default="nearest", show_default=True, help="What --plot shows.")  # fmt: skip
-@click.option("--out", type=click.Path(dir_okay=False), help="Write all arrays to a .npz file.")
-@click.option("--plot", type=click.Path(dir_okay=False), help="Write a heat map, layers by tokens: .png, .svg or .pdf.")
+@click.option("--out", type=written_file, help="Write all arrays to a .npz file.")
+@click.option("--plot", type=written_picture, help="Write a heat map, layers by tokens: .png, .svg or .pdf.")
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def command(
     model: str, weights: str | None, trust: bool, text: str, encode: str | None, radius: float, window: int | None,
@@ -45,7 +45,6 @@ def command(
 
     from ..smooth import token_geometry
 
-    check_outputs(out, plot=plot)
     if out is not None and Path(out).suffix != ".npz":
         raise InputError(f"--out must end in .npz, got {out!r}.")
     if limit is not None:
@@ -140,7 +139,7 @@ def _shortened(value: Any) -> str:
 def _write(found: Any, path: str) -> None:
     import numpy as np
 
-    from .._files import replacing
+    from ..support.files import replacing
 
     names = ("mask", "active", "nearest", "folds", "mean", "std", "norm_mean", "norm_rms")
     arrays: dict[str, Any] = {name: getattr(found, name) for name in names}

@@ -5,20 +5,22 @@ from __future__ import annotations
 import click
 
 from ._latents import check_arrays_path, latent_options, make_domain, shape_of_latent, write_arrays
-from ._outputs import check_outputs, echo_facts, echo_json, note
-from .inputs import MODEL_HELP, model_arguments, read_array, read_model
+from ._outputs import echo_facts, echo_json, note, written_file
+from .inputs import MODEL_HELP, data_file, model_arguments, read_array, read_model
 
 
 @click.command("volume", epilog=f"MODEL is {MODEL_HELP}.")
 @model_arguments
 @latent_options
 @click.option("-n", "--count", default=256, show_default=True, help="How many latents to draw.")
-@click.option("--latents", help="Take latents from a file, one per row: .npy, .npz, FILE.npz:name, .csv or .pt.")
+@click.option(
+    "--latents", type=data_file, help="Take latents from a file, one per row: .npy, .npz, FILE.npz:name, .csv or .pt."
+)
 @click.option("--top-k", type=int, help="Only the k largest singular values.")
 @click.option("--output", type=click.Choice(["after", "before"]), default="after", show_default=True,
               help="After or before the final tanh, sigmoid or softmax.")  # fmt: skip
 @click.option("--seed", default=0, show_default=True, help="Of the latents.")
-@click.option("--out", type=click.Path(dir_okay=False), help="Write latents, volumes and singular values (.npz).")
+@click.option("--out", type=written_file, help="Write latents, volumes and singular values (.npz).")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def command(
     model: str, weights: str | None, trust: bool, latent_shape: str | None, domain: str, radius: float | None,
@@ -33,10 +35,9 @@ def command(
     """
     import torch
 
-    from .._errors import InputError
     from ..generative import log_volume
+    from ..support.errors import InputError
 
-    check_outputs(out)
     if out is not None:
         check_arrays_path(out)
     if count < 1:

@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import Tensor
 
-from .._display import Certainty, Result, table
-from ..network import site_names
+from ..network.program import site_names
+from ..support.display import Certainty, Result, table
+from ..support.threads import ALONE
 
 if TYPE_CHECKING:
-    from ..network import Site
+    from ..network.program import Site
 
 Method = Literal["frame", "distance", "exact"]
 
 _WHAT = {
     "frame": "units whose sign is not constant over the 2P vertices x +- r v_p: no false positives; an undercount "
-    "where earlier folds meet the neighbourhood or a fold passes between the vertices",
-    "distance": "units with |z| / ||grad z|| <= r: the linearised distance to the fold; exact where no earlier "
+    "where earlier folds meet the neighborhood or a fold passes between the vertices",
+    "distance": "units with |z| / ||grad z|| <= r: the linearized distance to the fold; exact where no earlier "
     "fold meets the ball and the network is affine up to there, an estimate otherwise",
     "exact": "units with a wall inside the region of the 2-D slice, and tiles that meet it, from the exact tiling",
 }
@@ -37,10 +38,10 @@ class LocalComplexity(Result):
         tiles: `[N]` int64, number of tiles; only from method "exact", else None.
         sites: The S sites, in execution order (a site of a watched module has its place in that order as depth).
         method: "frame", "distance" or "exact".
-        radius: Size r of the neighbourhood.
-        dimension: Dimension of the neighbourhood: P directions (frame), D (distance), 2 (exact).
+        radius: Size r of the neighborhood.
+        dimension: Dimension of the neighborhood: P directions (frame), D (distance), 2 (exact).
         input_size: D. Frame counts with different D, P or r are not comparable (see `frame_reach`).
-        region: The neighbourhood, in words.
+        region: The neighborhood, in words.
         affine: Per site, whether the network up to there is affine as long as no fold is crossed: not so behind layer
             norm, attention, products or smooth activations.
     """
@@ -102,9 +103,9 @@ class LocalComplexity(Result):
 
     @cached_property
     def exact(self) -> Tensor:
-        """`[N, S]` bool: where a count is exact for its neighbourhood.
+        """`[N, S]` bool: where a count is exact for its neighborhood.
 
-        For "frame" and "distance": sites before which no fold meets the neighbourhood (the first site always), as far
+        For "frame" and "distance": sites before which no fold meets the neighborhood (the first site always), as far
         as the network is `affine`.
         """
         if self.method == "exact":
@@ -114,7 +115,8 @@ class LocalComplexity(Result):
     @cached_property
     def log2_tile_bound(self) -> Tensor:
         """`[N]` log2 of Zaslavsky's bound on the number of tiles; a bound where `bound_holds`."""
-        from ..tiling.bounds import zaslavsky  # the tiling loads numba: not for a count
+        with ALONE:
+            from ..tiling.measures.region_counts import zaslavsky  # the tiling loads numba: not for a count
 
         folds, place = self.total.unique(return_inverse=True)
         bounds = [math.log2(zaslavsky(n, max(1, min(n, self.dimension)))) for n in folds.tolist()]
@@ -122,16 +124,16 @@ class LocalComplexity(Result):
 
     @property
     def tile_bound(self) -> Tensor:
-        """`[N]` Zaslavsky's bound sum_{j <= d} C(folds, j) on the tiles in a d-dimensional neighbourhood (float64;
+        """`[N]` Zaslavsky's bound sum_{j <= d} C(folds, j) on the tiles in a d-dimensional neighborhood (float64;
         inf beyond its range); a bound where `bound_holds`."""
         return torch.exp2(self.log2_tile_bound)
 
     @cached_property
     def bound_holds(self) -> Tensor:
-        """`[N]` bool: True where it is certain that no fold bends inside the neighbourhood, as the bound requires.
+        """`[N]` bool: True where it is certain that no fold bends inside the neighborhood, as the bound requires.
 
         A fold bends only where it meets a fold of an earlier site. So the condition holds if folds of one site at
-        most meet the neighbourhood; for "frame" and "distance", whose counts behind the first fold met are no longer
+        most meet the neighborhood; for "frame" and "distance", whose counts behind the first fold met are no longer
         exact, if that site is the last one and the network is `affine`. Elsewhere more tiles are possible: the
         sawtooth of depth 3 makes 8 with 3 folds, where the bound says 4.
         """

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .._errors import UnsupportedModelError
-from ._sites import Sites
+from ..network.watching.sites import Sites
+from ..support.errors import UnsupportedModelError
 
 
 @dataclass(frozen=True)

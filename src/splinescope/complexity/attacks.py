@@ -1,7 +1,7 @@
 """Two attacks: projected gradient descent, and a random search that needs no gradient.
 
 Small on purpose. Of the libraries at hand, torchattacks pins old releases of `requests` and `urllib3`, foolbox asks for
-GitPython, and neither gives a margin-maximising PGD on any shape of input beside a gradient-free attack.
+GitPython, and neither gives a margin-maximizing PGD on any shape of input beside a gradient-free attack.
 """
 
 from __future__ import annotations

@@ -8,8 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._progress import Share
-from ..network import SplineNetwork, trace, units_of_cuts
+from ..network import SplineNetwork, trace
+from ..network.program import units_of_cuts
+from ..support.progress import Share
 from ..tiling import Slice, Tiling, tessellate
 
 Region = Literal["disc", "square"]

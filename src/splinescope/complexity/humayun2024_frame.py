@@ -11,11 +11,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
-from .._errors import InputError
-from .._progress import Share
-from ._sites import Sites
+from ..network.watching.intercept import Functions
+from ..network.watching.sites import Sites
+from ..support.errors import InputError
+from ..support.progress import Share
 
 
 def frame_counts(
@@ -76,7 +76,7 @@ def _extremes(net: Sites, points: Tensor, blocks: tuple[Tensor, ...]) -> list[tu
     return [found[site] for site in range(len(net.sites))]
 
 
-class _FirstMap(TorchFunctionMode):
+class _FirstMap(Functions):
     """Splits a linear map or convolution f of the vertices: f(x + s) = f(x) + f0(s), f0 being f without its bias.
 
     Equal to rounding, at the price of one pass over the n points and one over the 2P steps instead of 2P n. Only where
@@ -91,8 +91,7 @@ class _FirstMap(TorchFunctionMode):
         if rows.dtype.itemsize < 4 or torch.is_autocast_enabled(rows.device.type):
             self._fresh = None
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
+    def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if getattr(func, "__name__", "") not in _MAPS or not self._is_rows(args[0] if args else None):
             return func(*args, **kwargs)
         rows, weight, *rest = args

@@ -1,4 +1,4 @@
-"""Local complexity by the linearised distance to each fold: |z| / ||grad_x z|| <= r."""
+"""Local complexity by the linearized distance to each fold: |z| / ||grad_x z|| <= r."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from .._errors import UnsupportedModelError
-from .._progress import Share
+from ..network.watching.sites import Sites
+from ..support.derivatives import plain_kernels
+from ..support.errors import UnsupportedModelError
+from ..support.progress import Share
 from ._routes import Routes, planned, single
-from ._sites import Sites
 from .humayun2024_frame import check_numbers
 
 
@@ -38,7 +38,7 @@ def distance_counts(net: Sites, x: Tensor, radius: float, max_bytes: int, share:
             near = (squares > 0) & (height.square() <= radius**2 * squares)
             if net.winner[site]:
                 near = near.any(1)
-            counts[first : first + len(points), site] = near.flatten(1).sum(1)
+            counts[first : first + len(points), site] = near.reshape(len(points), -1).sum(1)
             neurons[first : first + len(points), site] = net.neurons(site, near)
     check_numbers(net, broken)
     return counts.cpu(), neurons.cpu()
@@ -88,15 +88,15 @@ def backward_slopes(net: Sites, points: Tensor, sites: Sequence[int]) -> dict[in
         if site in sites:
             heights[site] = z.clone()  # the activation may be in place
 
-    with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
+    with torch.enable_grad(), plain_kernels():
         net.run(rows * 1, visit, cuts=True)
         found = {}
         for site, z in heights.items():
-            flat, wide = z.flatten(1), torch.promote_types(z.dtype, torch.float32)
+            flat, wide = z.reshape(len(z), -1), torch.promote_types(z.dtype, torch.float32)
             squares = torch.zeros_like(flat, dtype=wide, requires_grad=False)
             for unit in range(flat.shape[1]) if flat.requires_grad else ():
                 (slope,) = torch.autograd.grad(flat[:, unit].sum(), rows, retain_graph=True)
-                squares[:, unit] = slope.flatten(1).to(wide).square().sum(1)
+                squares[:, unit] = slope.reshape(len(slope), -1).to(wide).square().sum(1)
             found[site] = z.detach().to(wide), squares.reshape(z.shape)
     return found
 
@@ -126,7 +126,7 @@ def heights_and_slopes(
     for tangents in blocks:
         directions = len(tangents)
         rows = points.repeat(directions, *(1,) * (points.dim() - 1))
-        with forward_ad.dual_level(), sdpa_kernel(SDPBackend.MATH):
+        with forward_ad.dual_level(), plain_kernels():
             dual = forward_ad.make_dual(rows, tangents.repeat_interleave(len(points), 0))
             try:
                 net.run(dual, visit, cuts=True)

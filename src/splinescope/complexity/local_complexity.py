@@ -1,4 +1,4 @@
-"""`local_complexity`: how many folds pass through a neighbourhood of each point."""
+"""`local_complexity`: how many folds pass through a neighborhood of each point."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .._checks import as_rows, check_choice, check_rows_of, check_whole
-from .._errors import InputError
-from .._parallel import by_rows
-from .._progress import Progress, check_progress, sharing
 from ..network import SplineNetwork
-from ..train import evaluating
+from ..network.readable import check_mode, unwrap
+from ..network.watching.sites import Forward, Sites, sites_of
+from ..support.checks import as_rows, check_choice, check_rows_of, check_whole
+from ..support.errors import InputError
+from ..support.evaluating import evaluating
+from ..support.progress import Progress, check_progress, sharing
+from ..support.threads import ALONE
+from ..support.worker_processes import by_rows
 from ._result import LocalComplexity, Method
-from ._sites import Forward, Sites, sites_of
-from .frames import random_frame
 from .humayun2024_frame import frame_counts
 from .linear_distance import distance_counts
-from .spacing import Radius, as_radius
+from .neighborhoods import Radius, as_radius, random_frame
 
 _BLOCK_BYTES = {"cpu": 4 << 20}  # of the widest site's values: stays in the cache, large enough for fast products
 _BLOCK_BYTES_ELSEWHERE = 256 << 20
@@ -44,7 +45,7 @@ def local_complexity(
     workers: int | None = None,
     progress: Progress | bool | None = None,
 ) -> LocalComplexity:
-    """Count, for each point and site, the folds that pass through a neighbourhood of the point.
+    """Count, for each point and site, the folds that pass through a neighborhood of the point.
 
     Three methods:
 
@@ -54,20 +55,21 @@ def local_complexity(
       bend. It reaches only
       `r * frame_reach(D, P)` along a fold's normal (0.0805 r for D = 784, P = 25): values with different D, P or r are
       not comparable; `calibrated_radius` gives the radius that reaches a stated distance.
-    - "distance": a unit counts if `|z| / ||grad_x z|| <= r`, the linearised distance to its fold; the ball of radius r,
+    - "distance": a unit counts if `|z| / ||grad_x z|| <= r`, the linearized distance to its fold; the ball of radius r,
       independent of P and D. Exact for the first site (if what comes before it is affine), an estimate deeper.
     - "exact": tiles and folds in a disc or square about the point in a 2-D plane, from the exact tiling
       (piecewise-affine networks only).
 
     "frame" and "distance" take any torch module: every activation that runs in its forward pass is a site, and smooth
     ones (GELU, SiLU, sigmoid, tanh) count by the sign of their gate. The model runs in its own dtype, on its own
-    device and under the caller's autocast, in eval mode (so that a point's count is its own and running statistics
-    stay); modes, hooks and random states are left as found.
+    device and under the caller's autocast; modes, hooks and random states are left as found. Layers that act
+    differently in training (batch norm, dropout) are refused there, as by `tessellate`: call `model.eval()`, or use
+    `ComplexityMonitor` inside a training loop.
 
     Args:
         model: A torch module, or the result of `trace` or `load`.
         x: `[N, *input shape]` points.
-        radius: r, the size of the neighbourhood (half the side of a square). "auto" is half the median distance of a
+        radius: r, the size of the neighborhood (half the side of a square). "auto" is half the median distance of a
             point of `x` to its nearest other point (`data_spacing`); the result tells it.
         method: "frame", "distance" or "exact".
         directions: For "frame", the number P (25, or D if that is less) or `[P, *input shape]` orthonormal directions;
@@ -106,6 +108,8 @@ def local_complexity(
     points = _as_points(x)
     if isinstance(model, SplineNetwork):
         points = check_rows_of(points, model.input_shape, "x")
+    if isinstance(model, nn.Module):
+        check_mode(unwrap(model))
     radius = as_radius(radius, points)
     shape, size = tuple(points.shape[1:]), math.prod(points.shape[1:])
     if method == "distance" and directions is not None:
@@ -119,7 +123,8 @@ def local_complexity(
             chunk_bytes=chunk_bytes,
         )  # fmt: skip
     if method == "exact":
-        from .exact_tiles import exact_counts
+        with ALONE:
+            from .exact_tiles import exact_counts
 
         if size < 2:
             raise InputError("method 'exact' needs inputs of at least 2 numbers, which a plane has; got 1.")
@@ -168,7 +173,7 @@ def _as_points(x: Any) -> Tensor:
     points = as_rows(x, "x")
     if not points.is_floating_point():
         raise InputError(
-            f"x must hold floating-point numbers, got {points.dtype}: a neighbourhood needs a continuous input; "
+            f"x must hold floating-point numbers, got {points.dtype}: a neighborhood needs a continuous input; "
             "for token ids give their embeddings and forward=."
         )
     if points.dim() < 2:

@@ -9,16 +9,20 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from .._checks import as_rows, check_choice
-from .._display import Certainty
-from .._errors import InputError
-from ..train import Metric, Record, Schedule, TrainingMonitor
+from ..network.watching.batch_statistics import Statistics, choose, measured_with
+from ..network.watching.sites import Forward
+from ..support.checks import as_rows, check_choice
+from ..support.display import Certainty
+from ..support.errors import InputError
+from ..support.evaluating import evaluating
+from ..train import TrainingMonitor
+from ..train.journal import Record
+from ..train.monitor import Metric
+from ..train.schedules import BUDGET, Schedule
 from ._result import LocalComplexity
-from ._sites import Forward
-from ._statistics import Statistics, choose, measured_with
 from .humayun2024_frame import NotNumbersError
 from .local_complexity import local_complexity
-from .spacing import Radius, as_radius
+from .neighborhoods import Radius, as_radius
 
 
 class ComplexityMonitor(TrainingMonitor):
@@ -27,7 +31,7 @@ class ComplexityMonitor(TrainingMonitor):
     Args:
         model: The network in training. It is left as found by every measurement.
         x: `[N, *input shape]`, or several such sets by name ("train", "test").
-        radius: As for `local_complexity`; "auto" is settled once, by the set "train" (or the first one).
+        radius: As for `local_complexity`; "auto" is chosen once, by the set "train" (or the first one).
         method: "frame" or "distance".
         directions: Number of directions of the frame, or the directions; the same at all steps.
         schedule: When to measure: `splinescope.train.LogSpaced(10)` by default; `splinescope.train.Every(n)`,
@@ -40,11 +44,12 @@ class ComplexityMonitor(TrainingMonitor):
         logger: Where the numbers also go: a folder or `SummaryWriter` (TensorBoard), a Weights & Biases run, the
             `mlflow` module, a logger of Lightning, a function of (numbers, step), or several in a list.
         snapshots: Save the parameters in `out` at every measurement, for `timeline`.
-        budget: Largest share of the time that measuring may take in the long run, e.g. 0.02. The first ten due
-            measurements are always made (the early phase cannot be seen later), on credit: then the monitor waits until
-            they are paid back. One that would exceed the budget is put off until it is affordable; its record says by
-            how many steps it is `late` and how many others fell due meanwhile (`skipped`). What the first one takes to
-            load and compile is not counted (`preparation`).
+        budget: Largest share of the time that measuring may take in the long run, a tenth by default; None for no
+            limit, with records at the same steps on every machine. The first ten due measurements are always made (the
+            early phase cannot be seen later), on credit: then the monitor waits until they are paid back. One that
+            would exceed the budget is put off until it is affordable; its record says by how many steps it is `late`
+            and how many others fell due meanwhile (`skipped`). What the first one takes to load and compile is not
+            counted (`preparation`).
         forward: How to call the model, as for `local_complexity`.
         statistics: For networks with batch norm: "data" measures with the mean and variance of the data, as in
             training on all of it; "running" with the running averages, which lag behind the weights early in training
@@ -80,7 +85,7 @@ class ComplexityMonitor(TrainingMonitor):
         out: str | os.PathLike[str] | None = None,
         logger: Any = None,
         snapshots: bool = False,
-        budget: float | None = None,
+        budget: float | None = BUDGET,
         forward: Forward | None = None,
         statistics: Statistics | None = None,
         statistics_from: Tensor | None = None,
@@ -122,7 +127,7 @@ class ComplexityMonitor(TrainingMonitor):
     def _measurements(self) -> Record:
         """Per set its mean count (`train`), and per site (`train/0 net.1 relu`)."""
         record: Record = {"statistics": self._statistics}
-        with measured_with(self._statistics, self.model, self._data, self._forward):
+        with measured_with(self._statistics, self.model, self._data, self._forward), evaluating(self.model):
             for name, x in self._sets.items():
                 record |= self._counts(name, x)
         return record

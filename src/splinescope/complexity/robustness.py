@@ -12,15 +12,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._checks import as_rows, check_choice, check_positive, check_whole, running_on
-from .._display import Result, table
-from .._errors import InputError
-from .._progress import Progress, check_progress, sharing
 from ..network import SplineNetwork
-from ..network.export import check_readable
 from ..network.outputs import one_tensor
-from ..train import evaluating
-from ._sites import Forward
+from ..network.readable import check_readable
+from ..network.watching.sites import Forward
+from ..support.checks import as_rows, check_choice, check_module, check_positive, check_whole, running_on
+from ..support.display import Result, table
+from ..support.errors import InputError
+from ..support.evaluating import evaluating
+from ..support.progress import Progress, check_progress, sharing
 from .attacks import Loss, Norm, Scores, attack_loss, blocks, margins, pgd, random_search, rows_at_once
 
 _HIDDEN = 0.1
@@ -230,12 +230,9 @@ def robustness(
 def _module(model: Any, name: str) -> nn.Module:
     if isinstance(model, SplineNetwork):
         model = model.module
-    if not isinstance(model, nn.Module):
-        raise InputError(
-            f"{name} must be a torch.nn.Module or the result of trace or load, got {type(model).__name__}."
-        )
-    check_readable(model, scripted=True)  # attacks need gradients
-    return model
+    module = check_module(model, name)
+    check_readable(module, scripted=True)  # attacks need gradients
+    return module
 
 
 def _signs(found: Robustness, missed: dict[str, Tensor], spread: float) -> tuple[str, ...]:

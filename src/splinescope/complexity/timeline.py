@@ -13,19 +13,33 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._checks import as_rows, check_positive
-from .._display import Result, table
-from .._errors import InputError
-from .._parallel import call_each
-from .._progress import Progress, telling
 from ..network.outputs import one_tensor
+from ..network.watching.batch_statistics import Statistics, choose, set_statistics_
+from ..support.archive import Kind, Layout, read_archive, require, write_archive
+from ..support.checks import as_rows, check_module, check_positive
+from ..support.display import Result, table
+from ..support.drawing import drawn
+from ..support.errors import FileFormatError, InputError
+from ..support.progress import Progress, telling
+from ..support.worker_processes import call_each
 from ..tiling import Slice, Tiling, tessellate
-from ..train import step_of
+from ..tiling.files.storage import (
+    MESH_LAYOUT,
+    OPTIONAL,
+    SLICE_LAYOUT,
+    check_header,
+    mesh_arrays,
+    read_slice,
+    read_tiling,
+    slice_arrays,
+    tiling_header,
+)
 from ..train.checkpoints import ENDINGS, load_checkpoint
-from ._statistics import Statistics, choose, set_statistics_
+from ..train.journal import step_of
 from .local_complexity import local_complexity
-from .spacing import Radius, as_radius
+from .neighborhoods import Radius, as_radius
 
+KIND = Kind("timeline", 2)
 _BOUNDARY_SAMPLES = 200
 
 
@@ -53,6 +67,7 @@ class Timeline(Result):
     near: float
     statistics: Literal["data", "running", "none"]
     certainty = "estimate"
+    plot = drawn("timeline.plot_timeline")
 
     def __repr__(self) -> str:
         span = f"steps {self.steps[0]} to {self.steps[-1]}"
@@ -67,10 +82,24 @@ class Timeline(Result):
         return f"{table(rows)}\n{foot}"
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything into one safetensors file, by atomic replacement."""
-        from ._timeline_file import save_timeline
+        """Write everything into one safetensors file, by atomic replacement.
 
-        save_timeline(self, path)
+        Besides the slice once and `i/vertices`, `i/tile_offsets`, ... for checkpoint i (see `tiling.files.storage`), it
+        has `steps` `[T]` int64 and `measures/NAME` `[T]` float64; the header holds the tilings' headers, the names of
+        the measures, `radius`, `near` and `statistics`.
+        """
+        arrays = {"steps": np.asarray(self.steps, np.int64), **slice_arrays(self.tilings[0].view)}
+        arrays |= {f"measures/{name}": np.asarray(values, np.float64) for name, values in self.measures.items()}
+        for i, tiling in enumerate(self.tilings):
+            arrays |= {f"{i}/{name}": array for name, array in mesh_arrays(tiling).items()}
+        header = {
+            "tilings": [tiling_header(tiling) for tiling in self.tilings],
+            "measures": list(self.measures),
+            "radius": self.radius,
+            "near": self.near,
+            "statistics": self.statistics,
+        }
+        write_archive(path, KIND, arrays, header)
 
 
 def timeline(
@@ -120,8 +149,7 @@ def timeline(
         >>> story = timeline(model, "run1/snapshots", view, x={"train": x}, radius=0.05)    # doctest: +SKIP
         >>> story.save("run1.timeline")                                                         # doctest: +SKIP
     """
-    if not isinstance(model, nn.Module):
-        raise InputError(f"model must be a torch.nn.Module, got {type(model).__name__}.")
+    check_module(model, read=False)
     if not isinstance(x, Mapping):
         raise InputError(f"x must be sets of inputs by name, {{'train': x}}, got {type(x).__name__}.")
     if view.dimension != 2:
@@ -261,3 +289,41 @@ def _unique(steps: Iterable[int]) -> list[int]:
     if twice:
         raise InputError(f"each checkpoint must have a step of its own in its name; {min(twice)} came twice.")
     return numbers
+
+
+def load_timeline(path: str | os.PathLike[str]) -> Timeline:
+    """Read a timeline that `Timeline.save` wrote; nothing in the file is executed.
+
+    Raises:
+        InputError: There is no such file.
+        FileFormatError: The file is corrupt, of an unknown version, or something else altogether.
+    """
+    optional: set[str] = set()
+
+    def layout(header: dict[str, Any]) -> Layout:
+        require(isinstance(header["tilings"], list) and len(header["tilings"]) > 0, "list of tilings")
+        require(all(isinstance(measure, str) for measure in header["measures"]), "names of measures")
+        for key in ("radius", "near"):
+            require(type(header[key]) is float and 0 < header[key] < np.inf, f"{key} {header[key]!r}")
+        require(header["statistics"] in ("data", "running", "none"), f"statistics {header['statistics']!r}")
+        for tiling in header["tilings"]:
+            check_header(tiling)
+        count = len(header["tilings"])
+        optional.update(f"{i}/{key}" for i in range(count) for key in OPTIONAL)
+        meshes = {f"{i}/{key}": kind for i in range(count) for key, kind in MESH_LAYOUT.items()}
+        measures = {f"measures/{measure}": (np.float64, 1) for measure in header["measures"]}
+        return {"steps": (np.int64, 1), **measures, **meshes, **SLICE_LAYOUT}
+
+    name, header, arrays = read_archive(path, KIND, layout, optional)
+    view = read_slice(name, arrays)
+    tilings = []
+    for i, tiling in enumerate(header["tilings"]):
+        own = {key: arrays[f"{i}/{key}"] for key in MESH_LAYOUT if f"{i}/{key}" in arrays}
+        tilings.append(read_tiling(f"{name}, tiling {i}", own, view, tiling))
+    measures = {measure: arrays[f"measures/{measure}"] for measure in header["measures"]}
+    for key, values in {"steps": arrays["steps"], **measures}.items():
+        if len(values) != len(tilings):
+            raise FileFormatError(f"{name}: {key} must be one number per tiling, {len(tilings)}, got {len(values)}.")
+    if (np.diff(arrays["steps"]) <= 0).any():
+        raise FileFormatError(f"{name}: steps must ascend.")
+    return Timeline(arrays["steps"], tuple(tilings), measures, header["radius"], header["near"], header["statistics"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .._checks import require
+from ..support.checks import require
 
 
 def digits() -> tuple[Tensor, Tensor]:

@@ -10,8 +10,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from .._checks import check_choice
-from .._errors import FileFormatError, InputError
+from ..support.checks import check_choice
+from ..support.errors import FileFormatError, InputError
 
 FOLDER = Path("/usr/share/datasets/fashion-mnist")
 """Where the Debian package `dataset-fashion-mnist` puts its files."""

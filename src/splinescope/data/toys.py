@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from .._errors import InputError
+from ..support.errors import InputError
 
 
 def two_moons(

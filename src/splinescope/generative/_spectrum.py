@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .._errors import InputError
-from ._pushforward import LatentMap
+from ..support.errors import InputError
+from .pushforward import LatentMap
 
 _SQUARING_LIMIT = 1e-6  # eigenvalue ratio of A^T A below which float64 squaring costs more than 1e-9 of a value
 

@@ -16,18 +16,25 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..network import Program
+from ..network.ops.table import operation
+from ..network.program import Program
 from ..tiling import Tiling
-from ..tiling.maps import vertex_values
-from ._pushforward import LatentMap
+from ..tiling.measures.maps import vertex_values
+from .pushforward import LatentMap
 
-FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {"sigmoid": torch.sigmoid, "tanh": torch.tanh}
-"""Endings s whose law is known on every tile."""
-SQUASHING: dict[str, Callable[[Tensor], Tensor]] = {
-    "sigmoid": lambda h: torch.sigmoid(h) * torch.sigmoid(-h),
-    "tanh": lambda h: 4 * torch.sigmoid(2 * h) * torch.sigmoid(-2 * h),
-}
-"""Their slopes s'."""
+Elementwise = Callable[[Tensor], Tensor]
+ENDINGS = ("sigmoid", "tanh")
+"""Endings s behind which volumes are known on every tile: their slopes are even and fall with |h|."""
+
+
+def ending_of(name: str) -> tuple[Elementwise, Elementwise]:
+    """(s, s') of one of `ENDINGS`."""
+    squash = operation(name).squash
+    assert squash is not None
+    assert squash.run is not None
+    assert squash.slope is not None
+    return squash.run, squash.slope
+
 
 _BLOCK_NUMBERS = 4 << 20  # numbers held at once (32 MB)
 
@@ -88,12 +95,12 @@ def squashed(tiling: Tiling, program: Program, ending: str, points: np.ndarray, 
     Args:
         tiling: Of the latent slice.
         program: Its network.
-        ending: A name of `SQUASHING`.
+        ending: A name of `ENDINGS`.
         points: `[K, 2]` a point inside each tile, where its slope is taken.
         triangles: `[T, 3]` vertex numbers of triangles that make up the tiles, tile after tile.
         owners: `[T]` the tile of each.
     """
-    slope, mapping = SQUASHING[ending], program_map(program)
+    slope, mapping = ending_of(ending)[1], program_map(program)
     basis = torch.from_numpy(tiling.view.basis.reshape(2, 1, -1).copy())
     size = max(1, _BLOCK_NUMBERS // (2 * len(FINE.nodes) * mapping.outputs * 4))  # about four triangles a tile
     parts = []
@@ -117,7 +124,7 @@ def squashed(tiling: Tiling, program: Program, ending: str, points: np.ndarray, 
 
 def log_volumes_at(tiling: Tiling, program: Program, ending: str, t: np.ndarray) -> np.ndarray:
     """`[n]` log volume behind the ending at slice coordinates `[n, 2]`."""
-    slope, mapping = SQUASHING[ending], program_map(program)
+    slope, mapping = ending_of(ending)[1], program_map(program)
     basis = torch.from_numpy(tiling.view.basis.reshape(2, 1, -1).copy())
     size = max(1, _BLOCK_NUMBERS // (4 * mapping.outputs))
     parts = [np.zeros(0)]

@@ -1,7 +1,8 @@
 """The pool of latents whose volumes are known, drawn shard by shard and kept on disk so that work resumes.
 
 Shard i is drawn from its own seed, so the pool of n latents is the start of the pool of 2n, whatever was
-interrupted. A shard is one safetensors file, written by atomic replacement; its header holds what it was made for.
+interrupted. A shard is one safetensors file with a checksum, written by atomic replacement; its header holds what it
+was made for.
 """
 
 from __future__ import annotations
@@ -12,15 +13,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from .._display import Result
-from .._errors import FileFormatError, InputError
-from .._files import replacing
-from .._progress import Progress
+from ..support.archive import Kind, Layout, read_archive, write_archive
+from ..support.display import Result
+from ..support.errors import FileFormatError, InputError
+from ..support.files import check_folder
+from ..support.progress import Progress
 
 SHARD = 512
 """Latents per shard: what an interruption costs at most."""
@@ -63,6 +64,7 @@ def gather(
     *,
     folder: str | os.PathLike[str] | None,
     key: str,
+    conditions: int,
     progress: Progress,
 ) -> Pool:
     """The first `size` latents of the pool; shards found in `folder` are read, the others made and written.
@@ -72,16 +74,15 @@ def gather(
         make: (shard number, n) to the first n of that shard's `SHARD` latents.
         folder: Where shards are kept; nowhere if None.
         key: Hash of all that the shards depend on; a folder made with another one is refused.
+        conditions: How many conditions there are to choose from.
         progress: Called with the share done and how many latents that is.
     """
-    place = None if folder is None else Path(folder)
-    if place is not None:
-        place.mkdir(parents=True, exist_ok=True)
+    place = None if folder is None else check_folder(folder)
     shards: list[Pool] = []
     for number in range(-(-size // SHARD)):
         path = None if place is None else place / f"pool-{number:06d}.safetensors"
         wanted = min(SHARD, size - number * SHARD)
-        shard = _read(path, key) if path is not None and path.exists() else None
+        shard = _read(path, key, conditions) if path is not None and path.exists() else None
         if shard is None or len(shard) < wanted:
             shard = make(number, wanted)
             if path is not None:
@@ -111,23 +112,43 @@ def _lasting(setting: object) -> str:
     return f"{type(setting).__qualname__}({attributes})"
 
 
+KIND = Kind("pool", 1)
+_LAYOUT: Layout = {
+    "latents": (np.float64, 2),
+    "condition": (np.int64, 1),
+    "singular_values": (np.float64, 2),
+    "rank": (np.int64, 1),
+    "log_volume": (np.float64, 1),
+}
+
+
 def _write(path: Path, pool: Pool, key: str) -> None:
-    tensors = {name: value.contiguous() for name, value in pool.tensors().items()}
-    with replacing(path) as partial:
-        save_file(tensors, partial, metadata={"kind": "splinescope pool", "key": key})
+    write_archive(path, KIND, {name: value.numpy() for name, value in pool.tensors().items()}, {"key": key})
 
 
-def _read(path: Path, key: str) -> Pool:
-    try:
-        with safe_open(path, framework="pt") as file:
-            header = file.metadata() or {}
-            if header.get("kind") != "splinescope pool":
-                raise FileFormatError(f"{path} is not a shard of a pool of latents.")
-            tensors = {name: file.get_tensor(name) for name in Pool.__dataclass_fields__}
-    except SafetensorError as error:
-        raise FileFormatError(f"{path} is corrupt or not a shard of a pool of latents: {error}") from error
-    if header["key"] != key:
+def _read(path: Path, key: str, conditions: int) -> Pool:
+    name, header, arrays = read_archive(path, KIND, lambda header: _LAYOUT)
+    if header.get("key") != key:
         raise InputError(
             f"{path.parent} holds volumes of another generator, domain, seed or setting; give another cache folder."
         )
-    return Pool(**tensors)
+    pool = Pool(**{key: torch.from_numpy(array.copy()) for key, array in arrays.items()})
+    checks = {
+        "all must have as many rows": len({len(value) for value in pool.tensors().values()}) == 1,
+        f"a shard has at most {SHARD} latents": len(pool) <= SHARD,
+        "latents must be finite": bool(pool.latents.isfinite().all()),
+        f"condition must be one of {conditions}": bool(((pool.condition >= 0) & (pool.condition < conditions)).all()),
+        "singular values must be finite, and descend from above zero": bool(
+            pool.singular_values.isfinite().all()
+            and (pool.singular_values >= 0).all()
+            and (pool.singular_values.diff() <= 0).all()
+        ),
+        "rank must be how many of them there are, or less": bool(
+            ((pool.rank >= 0) & (pool.rank <= pool.singular_values.shape[1])).all()
+        ),
+        "log_volume must be numbers": bool((pool.log_volume < torch.inf).all()),
+    }
+    for sentence, ok in checks.items():
+        if not ok:
+            raise FileFormatError(f"{name} is damaged: {sentence}.")
+    return pool

@@ -8,12 +8,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._checks import check_whole
-from .._display import Certainty, Result, table, told
-from .._errors import InputError
 from ..network import SplineNetwork, trace
+from ..support.checks import check_whole
+from ..support.display import Certainty, Result, table, told
+from ..support.errors import InputError
+from ..support.progress import Progress
+from ..support.threads import ALONE
 from ..tiling import Slice
-from ._pushforward import Generator
+from .pushforward import Generator
 from .volume import Volumes, log_volume
 
 
@@ -23,9 +25,9 @@ class LocalGeometry(Result):
 
     Attributes:
         scaling: `[N]` sum of the logs of the non-zero singular values: how much the generator stretches volume.
-        effective_rank: `[N]` exp of the entropy of the normalised singular values: how many directions matter.
+        effective_rank: `[N]` exp of the entropy of the normalized singular values: how many directions matter.
         rank: `[N]` numerical rank.
-        complexity: `[N]` folds that pass through the neighbourhood; nan where no radius was given.
+        complexity: `[N]` folds that pass through the neighborhood; nan where no radius was given.
     """
 
     scaling: Tensor
@@ -69,17 +71,19 @@ def local_geometry(
     condition: Tensor | None = None,
     tangents: Tensor | None = None,
     generator: torch.Generator | None = None,
+    progress: Progress | bool | None = None,
 ) -> LocalGeometry:
     """Scaling, rank and complexity of a generator at latents.
 
     Args:
         model: As in `log_volume`; complexity needs a piecewise-affine one.
         z: `[N, *latent shape]`.
-        radius: Of the neighbourhood whose folds are counted; no complexity if None.
+        radius: Of the neighborhood whose folds are counted; no complexity if None.
         output: "after" the final tanh, sigmoid or softmax, or "before" it.
         condition: `[N, ...]`; as in `log_volume`. Not with `radius`.
         tangents: `[N, d, k]`; as in `log_volume`.
         generator: Source of the frames of the complexity estimate.
+        progress: None: shown once it takes a few seconds; True, False, or a function of (share done, what it is at).
 
     Scaling and ranks are exact; the complexity is that of `local_complexity` by frames (folds summed over all sites, an
     estimate from below), of the network before its final tanh, sigmoid or softmax.
@@ -94,10 +98,10 @@ def local_geometry(
     """
     if radius is not None and condition is not None:
         raise InputError("complexity of a conditional generator: wrap it in a module that fixes the condition.")
-    volumes = log_volume(model, z, output=output, condition=condition, tangents=tangents)
+    volumes = log_volume(model, z, output=output, condition=condition, tangents=tangents, progress=progress)
     complexity = torch.full((len(z),), torch.nan, dtype=torch.float64, device=z.device)
     if radius is not None:
-        complexity = _complexity(model, z, radius, generator).to(z.device, torch.float64)
+        complexity = _complexity(model, z, radius, generator, progress).to(z.device, torch.float64)
     return _described(volumes, complexity)
 
 
@@ -108,6 +112,7 @@ def geometry_map(
     resolution: int = 64,
     radius: float | None = None,
     output: str = "after",
+    progress: Progress | bool | None = None,
 ) -> tuple[np.ndarray, LocalGeometry]:
     """The descriptors on a grid over the bounding box of a 2-D latent slice.
 
@@ -122,15 +127,18 @@ def geometry_map(
     across = low[0] + (high[0] - low[0]) * (np.arange(resolution) + 0.5) / resolution
     along = low[1] + (high[1] - low[1]) * (np.arange(resolution) + 0.5) / resolution
     t = np.stack(np.meshgrid(across, along), -1).reshape(-1, 2)
-    return t, local_geometry(model, torch.from_numpy(view.inputs(t)), radius=radius, output=output)
+    return t, local_geometry(model, torch.from_numpy(view.inputs(t)), radius=radius, output=output, progress=progress)
 
 
 def _described(volumes: Volumes, complexity: Tensor) -> LocalGeometry:
     return LocalGeometry(volumes.log_pseudo, effective_rank(volumes.singular_values), volumes.rank, complexity)
 
 
-def _complexity(model: Generator, z: Tensor, radius: float, generator: torch.Generator | None) -> Tensor:
-    from ..complexity import local_complexity
+def _complexity(
+    model: Generator, z: Tensor, radius: float, generator: torch.Generator | None, progress: Progress | bool | None
+) -> Tensor:
+    with ALONE:
+        from ..complexity import local_complexity
 
     network = model if isinstance(model, SplineNetwork) else trace(model, z[:1])
-    return local_complexity(network, z, radius=radius, generator=generator, progress=False).counts.sum(1)
+    return local_complexity(network, z, radius=radius, generator=generator, progress=progress).counts.sum(1)

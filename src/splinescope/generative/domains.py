@@ -12,8 +12,8 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from .._checks import check_positive
-from .._errors import InputError
+from ..support.checks import check_positive
+from ..support.errors import InputError
 
 
 @runtime_checkable

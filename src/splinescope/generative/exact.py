@@ -14,13 +14,14 @@ from typing import Literal
 import numpy as np
 import torch
 
-from .._checks import check_choice, check_whole
-from .._display import Certainty, Result, table
-from .._errors import InputError
+from ..support.checks import check_choice, check_whole
+from ..support.display import Certainty, Result, table
+from ..support.drawing import drawn
+from ..support.errors import InputError
 from ..tiling import Tiling
-from ..tiling.folds import need_tiling
-from ..tiling.maps import inner_points, vertex_values
-from ._squashed import COARSE, FINE, FUNCTIONS, Squashed, log_volumes_at, squashed
+from ..tiling.measures.folds import need_tiling
+from ..tiling.measures.maps import inner_points, vertex_values
+from ._squashed import COARSE, ENDINGS, FINE, Squashed, ending_of, log_volumes_at, squashed
 from .volume import log_volume
 
 _LEAST_ACCEPTANCE = 1e-3  # of the proposals of a sample behind an ending
@@ -48,6 +49,7 @@ class TiledManifold(Result):
     output: str = "after"
     ending: str | None = None
     _squashed: Squashed | None = None
+    plot = drawn("generative.plot_manifold")
 
     @property
     def certainty(self) -> Certainty:
@@ -93,10 +95,10 @@ class TiledManifold(Result):
     def corner_outputs(self) -> np.ndarray:
         """`[V, C]` outputs at the tiling's vertices, behind the ending if it is part of the volumes."""
         values = vertex_values(self.tiling, np.arange(len(self.tiling.vertices)))
-        return values if self.ending is None else FUNCTIONS[self.ending](torch.from_numpy(values)).numpy()
+        return values if self.ending is None else ending_of(self.ending)[0](torch.from_numpy(values)).numpy()
 
     def probabilities(self, rho: float = 1.0) -> np.ndarray:
-        """`[K]` probability of each tile under latents of density `vol^rho`: the integral of vol^rho, normalised.
+        """`[K]` probability of each tile under latents of density `vol^rho`: the integral of vol^rho, normalized.
 
         Tiles of zero volume have no weight unless rho = 0.
         """
@@ -105,13 +107,13 @@ class TiledManifold(Result):
         if not np.isfinite(self.log_volumes).any():
             raise InputError("every tile has zero volume: the image is a curve or a point, and has no area law.")
         logs = self._log_means(rho) if self._squashed is not None else _power(self.log_volumes, rho)
-        return _normalised(logs, self.tiling.areas)
+        return _normalized(logs, self.tiling.areas)
 
     def probability_error(self, rho: float = 1.0) -> float:
         """How far `probabilities(rho)` is off in all (total variation), by a coarser quadrature; 0 if exact."""
         if self._squashed is None or rho == 0:
             return 0.0
-        coarse = _normalised(self._log_means(rho, coarse=True), self.tiling.areas)
+        coarse = _normalized(self._log_means(rho, coarse=True), self.tiling.areas)
         return 0.5 * float(np.abs(self.probabilities(rho) - coarse).sum())
 
     def densities(self, rho: float = 0.0) -> np.ndarray:
@@ -137,7 +139,7 @@ class TiledManifold(Result):
         limits = _power(self._squashed.log_upper if rho > 0 else self._squashed.log_lower, rho)
         if not np.isfinite(limits).any():
             raise InputError("every tile has zero volume: the image is a curve or a point, and has no area law.")
-        ceilings = _normalised(limits, self.tiling.areas)
+        ceilings = _normalized(limits, self.tiling.areas)
         program = self.tiling.program("sampling behind its ending")
         kept: list[np.ndarray] = []
         found = tried = 0
@@ -210,9 +212,9 @@ def tiled_manifold(tiling: Tiling, *, output: Literal["after", "before"] = "afte
     affine = volumes.log.numpy()
     if output == "before" or ending is None:
         return TiledManifold(tiling, affine, volumes.singular_values.numpy(), output)
-    if ending not in FUNCTIONS:
+    if ending not in ENDINGS:
         raise InputError(
-            f"the generator ends in {ending}, behind which volumes of tiles are known for {' and '.join(FUNCTIONS)} "
+            f"the generator ends in {ending}, behind which volumes of tiles are known for {' and '.join(ENDINGS)} "
             "only: use output='before'."
         )
     numbers, owners, areas = _fan(tiling)
@@ -226,7 +228,7 @@ def _power(logs: np.ndarray, rho: float) -> np.ndarray:
     return np.where(np.isfinite(logs), rho * np.where(np.isfinite(logs), logs, 0.0), -np.inf)
 
 
-def _normalised(logs: np.ndarray, areas: np.ndarray) -> np.ndarray:
+def _normalized(logs: np.ndarray, areas: np.ndarray) -> np.ndarray:
     """`[K]` probabilities in proportion to exp(logs) * areas."""
     with np.errstate(divide="ignore"):
         logs = logs + np.log(areas)

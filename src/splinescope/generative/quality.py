@@ -9,20 +9,20 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .._checks import as_rows
-from .._display import Result
-from .._errors import InputError
+from ..support.checks import as_rows
+from ..support.display import Result
+from ..support.errors import InputError
 
 _CHUNK = 1024  # rows of a distance matrix held at once
 
 
 @dataclass(frozen=True, repr=False)
 class Fidelity(Result):
-    """Nearest-neighbour measures of samples against real data.
+    """Nearest-neighbor measures of samples against real data.
 
     Attributes:
-        precision: Share of samples within the k-th-neighbour ball of some real point (Kynkäänniemi et al. 2019).
-        recall: Share of real points within the k-th-neighbour ball of some sample.
+        precision: Share of samples within the k-th-neighbor ball of some real point (Kynkäänniemi et al. 2019).
+        recall: Share of real points within the k-th-neighbor ball of some sample.
         density: Mean over samples of (number of real balls containing it) / k; may exceed 1 (Naeem et al. 2020).
         coverage: Share of real points whose ball holds a sample.
     """
@@ -35,12 +35,12 @@ class Fidelity(Result):
 
 
 def fidelity(real: Tensor, samples: Tensor, *, k: int = 5) -> Fidelity:
-    """Precision, recall, density and coverage of samples, by balls that reach to the k-th nearest neighbour.
+    """Precision, recall, density and coverage of samples, by balls that reach to the k-th nearest neighbor.
 
     Args:
         real: `[N, ...]` data or features of it; flattened.
         samples: `[M, ...]` likewise.
-        k: Which neighbour; k < N and k < M.
+        k: Which neighbor; k < N and k < M.
 
     Cost: N^2 + M^2 + N M distances, in blocks of 1024 rows.
 
@@ -161,6 +161,6 @@ def _pair(real: Tensor, samples: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _radii(x: Tensor, k: int) -> Tensor:
-    """`[N]` distance of each point to its k-th nearest neighbour other than itself."""
+    """`[N]` distance of each point to its k-th nearest neighbor other than itself."""
     parts = [torch.cdist(x[i : i + _CHUNK], x).kthvalue(k + 1, dim=1).values for i in range(0, len(x), _CHUNK)]
     return torch.cat(parts)

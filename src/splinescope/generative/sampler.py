@@ -9,19 +9,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from .._checks import check_choice, check_whole
-from .._display import Result, Shown, table
-from .._errors import InputError
-from .._progress import Progress, check_progress, sharing, telling
 from ..network import SplineNetwork
 from ..network.outputs import one_tensor
-from ._pushforward import Generator
+from ..support.checks import check_choice, check_module, check_whole
+from ..support.display import Result, Shown, table
+from ..support.errors import InputError
+from ..support.progress import Progress, check_progress, sharing, telling
 from .cache import SHARD, Pool, fingerprint, gather
 from .domains import LatentDomain, check_domain
-from .metropolis import Chains, metropolis
-from .resampling import effective_size, rejected, resampled
+from .pushforward import Generator
+from .resampling import Chains, effective_size, metropolis, rejected, resampled
 from .volume import Volumes, log_volume
 
 OUTPUTS = ("after", "before")
@@ -144,8 +143,7 @@ class PolaritySampler(Shown):
     ) -> None:
         if isinstance(model, SplineNetwork):
             model = model.module  # with the ending that its tiling leaves out
-        if not isinstance(model, nn.Module):
-            raise InputError(f"model must be a torch.nn.Module, got {type(model).__name__}.")
+        check_module(model)
         check_domain(domain)
         pool = check_whole(pool, "pool")
         _check_power(rho)
@@ -188,7 +186,9 @@ class PolaritySampler(Shown):
             settings = (self.domain, self.proposal, self.top_k, self.output, self.latent_shape, self.seed)
             key = fingerprint(self.model, *settings, None if self.conditions is None else self.conditions.tolist())
             with telling(self._progress, "volumes") as report:
-                self._pool = gather(self._size, self._shard, folder=self._cache, key=key, progress=report)
+                self._pool = gather(
+                    self._size, self._shard, folder=self._cache, key=key, conditions=self._conditions, progress=report
+                )
         return self._pool
 
     def log_weights(self, rho: float | None = None) -> Tensor:
@@ -281,11 +281,15 @@ class PolaritySampler(Shown):
             ]
         return torch.cat(parts)
 
+    @property
+    def _conditions(self) -> int:
+        """How many conditions a latent may go with."""
+        return 1 if self.conditions is None else len(self.conditions)
+
     def _shard(self, number: int, n: int) -> Pool:
         rng = torch.Generator().manual_seed((self.seed * 1_000_003 + number) % 2**32)  # torch keeps 32 bits of a seed
         z = self.proposal.draw(SHARD, rng)[:n]
-        count = 1 if self.conditions is None else len(self.conditions)
-        condition = torch.randint(count, (SHARD,), generator=rng)[:n]
+        condition = torch.randint(self._conditions, (SHARD,), generator=rng)[:n]
         found = self._volumes(z, condition, rng)
         return Pool(z, condition, found.singular_values.cpu(), found.rank.cpu(), found.log.cpu())
 

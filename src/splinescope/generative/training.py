@@ -9,9 +9,9 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from .._checks import as_rows, check_whole
-from .._errors import InputError
-from .._progress import Progress, telling
+from ..support.checks import as_rows, check_whole
+from ..support.errors import InputError
+from ..support.progress import Progress, telling
 
 T = TypeVar("T")
 THREE_CENTRES = ((-1.5, -1.0), (1.5, -1.0), (0.0, 1.6))
@@ -20,16 +20,16 @@ THREE_SPREAD = 0.35
 
 def three_gaussians(count: int, generator: torch.Generator) -> Tensor:
     """`[count, 2]` points of three equal Gaussians in the plane."""
-    centres = torch.tensor(THREE_CENTRES)
-    which = torch.randint(len(centres), (count,), generator=generator)
-    return centres[which] + THREE_SPREAD * torch.randn(count, 2, generator=generator)
+    centers = torch.tensor(THREE_CENTRES)
+    which = torch.randint(len(centers), (count,), generator=generator)
+    return centers[which] + THREE_SPREAD * torch.randn(count, 2, generator=generator)
 
 
 def log_three_gaussians(x: Tensor) -> Tensor:
     """`[n]` log density of `three_gaussians` at `[n, 2]`."""
-    centres = torch.tensor(THREE_CENTRES, dtype=x.dtype)
-    distance = (x[:, None] - centres).square().sum(2) / THREE_SPREAD**2
-    constant = torch.log(torch.tensor(2 * torch.pi * THREE_SPREAD**2 * len(centres), dtype=x.dtype))
+    centers = torch.tensor(THREE_CENTRES, dtype=x.dtype)
+    distance = (x[:, None] - centers).square().sum(2) / THREE_SPREAD**2
+    constant = torch.log(torch.tensor(2 * torch.pi * THREE_SPREAD**2 * len(centers), dtype=x.dtype))
     return torch.logsumexp(-distance / 2, 1) - constant
 
 

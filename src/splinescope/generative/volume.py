@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._checks import check_whole
-from .._display import Certainty, Result, table
-from .._errors import InputError
-from .._parallel import by_rows
-from .._progress import Progress, Share, check_progress, sharing
-from ._pushforward import Bound, LatentMap, latent_map
+from ..support.checks import check_whole
+from ..support.display import Certainty, Result, table
+from ..support.errors import InputError
+from ..support.progress import Progress, Share, check_progress, sharing
+from ..support.worker_processes import by_rows
 from ._spectrum import gram_by_blocks, krylov_top, singular_values_of
+from .pushforward import Bound, LatentMap, latent_map
 
 _CHUNK_BYTES = 12 << 20  # Jacobians of the latents that go through together: they should stay in the cache
 _JACOBIAN_BYTES = 512 << 20  # a single latent's Jacobian beyond this is never formed

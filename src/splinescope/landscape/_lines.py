@@ -2,7 +2,7 @@
 
 The outputs at a data point are piecewise affine in t and bend only where one of that point's own units changes sign.
 All points go through the network together, as rows (t, point): at a fold, rows are added where a unit changes sign
-between two neighbours of one point, and every value of an added row is the weighted mean of its neighbours', since all
+between two neighbors of one point, and every value of an added row is the weighted mean of its neighbors', since all
 values are affine between them. One pass finds all break points; a second, in forward mode at the middles of the
 intervals, the quadratics.
 """
@@ -16,16 +16,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._derivatives import along
-from ..network import Affine, Fold, Seal
-from ..network.program import live_after
+from ..network.program import Affine, Fold, Tournament, live_after
+from ..support.derivatives import along
 from ._moved import Mover
 
 _BREAK_RTOL = 1e-12  # breaks closer than this share of the span are one
 _ZERO_RTOL = 1e-14  # of the largest pre-activation of a fold: below it a sign is rounding
 
 Pieces = tuple[np.ndarray, np.ndarray]
-"""`[K + 1]` break points, and `[K, 4]` centre, value, gradient, Hessian of the quadratic on each piece."""
+"""`[K + 1]` break points, and `[K, 4]` center, value, gradient, Hessian of the quadratic on each piece."""
 
 
 def interval_of(breaks: np.ndarray, t: np.ndarray) -> np.ndarray:
@@ -81,7 +80,7 @@ def _through(mover: Mover, x: Tensor, t: Tensor, owner: Tensor, refine: bool = F
         return [rows[name] if name in rows else fixed[name][owner] for name in step.inputs]
 
     for i, (step, needed) in enumerate(zip(steps, live_after(steps, {final}), strict=True)):
-        if isinstance(step, Seal):
+        if isinstance(step, Tournament):
             continue
         if step.output in mover.using:
             origin, slopes = mover.at_data(i, mover.fixed_inputs(step, fixed))

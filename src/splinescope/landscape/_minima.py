@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._display import Result
-from ..tiling.lists import reduced
+from ..support.display import Result
+from ..tiling.cells.lists import reduced
 
 if TYPE_CHECKING:
     from .sections import LossSection

@@ -16,10 +16,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._errors import InputError
-from ..network import Affine, Fold, Program, Seal, Site, SplineNetwork
-from ..network.merged import by_window, per_point
-from ..network.program import walk
+from ..network import SplineNetwork
+from ..network.ops.merged_rows import by_window, per_point
+from ..network.program import Affine, Fold, Program, Site, Tournament, walk
+from ..support.errors import InputError
 from .parameters import parameters_of
 
 Direction = Mapping[str, Tensor]
@@ -142,15 +142,15 @@ class Mover:
         count = len(x)
         fixed: dict[str, Tensor] = {self.base.input: x}
         moving: set[str] = set()
-        steps: list[Affine | Fold | Seal] = []
-        seals = [step for step in self.base.steps if isinstance(step, Seal)]
-        windows = {name: math.prod(seal.shape) for seal in seals for name, _ in seal.stages}
+        steps: list[Affine | Fold | Tournament] = []
+        tournaments = [step for step in self.base.steps if isinstance(step, Tournament)]
+        windows = {name: math.prod(tournament.shape) for tournament in tournaments for name, _ in tournament.stages}
         with torch.no_grad():
             for i, step in enumerate(self.base.steps):
                 lives = any(name in moving for name in step.inputs)
-                if isinstance(step, Seal):
+                if isinstance(step, Tournament):
                     if lives:
-                        steps.append(_lifted_seal(step, count, tag))
+                        steps.append(_lifted_tournament(step, count, tag))
                     continue
                 if step.output in self.using:
                     steps.append(self._entry(i, step, self.fixed_inputs(step, fixed), tag))
@@ -219,7 +219,7 @@ class Mover:
             name = self._all.steps[i].output  # type: ignore[union-attr]
             raise InputError(
                 f"{name} is not affine in the moved parameters (relative error {float(error / size):.2g}): a "
-                "parametrised weight (weight_norm)? Move the parameters of a plain layer."
+                "parametrized weight (weight_norm)? Move the parameters of a plain layer."
             )
 
 
@@ -274,10 +274,10 @@ def _lifted(
     )
 
 
-def _lifted_seal(seal: Seal, count: int, tag: str) -> Seal:
-    windows = math.prod(seal.shape)
+def _lifted_tournament(tournament: Tournament, count: int, tag: str) -> Tournament:
+    windows = math.prod(tournament.shape)
     stages = tuple(
         (f"{name}@{tag}", per_point(index, windows, count)[by_window(len(index), windows, count)])
-        for name, index in seal.stages
+        for name, index in tournament.stages
     )
-    return Seal(f"{seal.competitors}@{tag}", stages, (count, *seal.shape))
+    return Tournament(f"{tournament.competitors}@{tag}", stages, (count, *tournament.shape))

@@ -8,13 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .._checks import as_rows
-from .._derivatives import row_jacobians
-from .._display import Result, table
-from .._errors import InputError
-from ..network import Fold, Seal, SplineNetwork, trace
+from ..network import SplineNetwork, trace
 from ..network.outputs import Picked
-from ..network.program import walk, walked
+from ..network.program import Fold, Tournament, walk, walked
+from ..support.checks import as_rows
+from ..support.derivatives import row_jacobians
+from ..support.display import Result, table
+from ..support.errors import InputError
 from .losses import check_data
 from .parameters import Model, check_model, chosen_parameters, submodule
 
@@ -81,13 +81,13 @@ def break_distance(model: Model, x: Any, layer: str) -> BreakDistance:
     paths = chosen_parameters(network.module, layer)
     program = network.program()
     using = network.steps_using(paths)
-    entry = next(i for i, step in enumerate(program.steps) if not isinstance(step, Seal) and step.output in using)
+    entry = next(i for i, step in enumerate(program.steps) if not isinstance(step, Tournament) and step.output in using)
     moved = program.steps[entry]
-    assert not isinstance(moved, Seal)
+    assert not isinstance(moved, Tournament)
     before = program.steps[: entry + 1]
     needed = {name for step in program.steps[entry:] for name in step.inputs} & {
         program.input,
-        *(step.output for step in before if not isinstance(step, Seal)),
+        *(step.output for step in before if not isinstance(step, Tournament)),
     }
     with torch.no_grad():
         values = walked(before, {program.input: inputs}, {*needed, moved.output})

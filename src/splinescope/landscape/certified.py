@@ -19,17 +19,18 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._checks import as_points, check_whole
-from .._display import Certainty
-from .._errors import InputError
-from .._progress import Progress, sharing
-from ..network import Affine, Fold, Program, SplineNetwork
-from ..network.program import walked
-from ..tiling import Cells
-from ..tiling.lists import reduced
+from ..network import SplineNetwork
+from ..network.program import Affine, Fold, Program, walked
+from ..support.checks import as_points, check_whole
+from ..support.display import Certainty
+from ..support.errors import InputError
+from ..support.losses import squared
+from ..support.progress import Progress, sharing
+from ..tiling.cells.lists import reduced
+from ..tiling.cells.polygons import Cells
 from ._moved import Direction, Mover
-from ._section_inputs import checked_directions, checked_span, default_batch, traced_with_data
-from .losses import batches, check_batch_size, squared
+from .losses import batches, check_batch_size
+from .section_inputs import checked_directions, checked_span, default_batch, traced_with_data
 from .sections import LossSection
 from .surface import LossSurface
 
@@ -38,7 +39,7 @@ from .surface import LossSurface
 class CertifiedSurface(LossSurface):
     """The squared error on a line or plane that moves any layers: `|L(t) - q(t)| <= error` everywhere in each cell.
 
-    A `LossSurface` whose grid points are the centres of cells that cover the section, K in all. Not the exact pieces,
+    A `LossSurface` whose grid points are the centers of cells that cover the section, K in all. Not the exact pieces,
     which are polynomials of higher degree with curved walls, but a bound that holds between the grid points, too (up to
     float64 rounding); it falls about as the square of the cells' size.
 
@@ -186,7 +187,7 @@ class _Form:
 
 
 def _enclose(mover: Mover, program: Program, half: float, x: Tensor, check: bool) -> _Form:
-    """The outputs at data `[n, ...]` on a cell; `program` is the network at the cell's centre."""
+    """The outputs at data `[n, ...]` on a cell; `program` is the network at the cell's center."""
 
     def evaluate(step: Affine | Fold, given: list[_Form]) -> _Form:
         moves = step.output in mover.using
@@ -219,7 +220,7 @@ def _affine(step: Affine, given: Sequence[_Form]) -> _Form:
 
 
 def _moved(mover: Mover, i: int, form: _Form, given: Sequence[_Form], half: float, check: bool) -> _Form:
-    """Add to a step at the cell's centre what its parameters change: `sum_i r s_i K_i(inputs)`, K_i affine."""
+    """Add to a step at the cell's center what its parameters change: `sum_i r s_i K_i(inputs)`, K_i affine."""
     steps = [mover.along(k, i) for k in range(len(form.slopes))]
     centers = [part.center for part in given]
     changes = torch.stack([change(*centers) for change, _ in steps])

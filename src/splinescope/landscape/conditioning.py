@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from .._checks import as_float64_array, check_positive, check_whole
-from .._display import Certainty, Result, table
-from .._errors import InputError
+from ..support.checks import as_float64_array, check_positive, check_whole
+from ..support.display import Certainty, Result, table
+from ..support.errors import InputError
 from ..tiling import Tiling
-from ..tiling.folds import need_tiling
+from ..tiling.measures.folds import need_tiling
 from .hessian import downstream_jacobians
 
 SLOPES: dict[str, tuple[float, float]] = {
@@ -49,15 +49,15 @@ class Conditioning(Result):
     certainty = "exact"
 
     def __repr__(self) -> str:
-        return f"Conditioning({self.condition.size:,} maps, median {_told(self.condition)}, {self.certainty})"
+        return f"Conditioning({self.condition.size:,} maps, median {_median(self.condition)}, {self.certainty})"
 
     def summary(self) -> str:
         """The condition numbers in words."""
         singular, bounded = int(np.isinf(self.condition).sum()), int(np.isfinite(self.bound).sum())
         finite = self.condition[np.isfinite(self.condition)]
-        rows = [("maps", f"{self.condition.size:,}"), ("median condition", _told(self.condition)),
+        rows = [("maps", f"{self.condition.size:,}"), ("median condition", _median(self.condition)),
                 ("largest that is not singular", f"{finite.max():.4g}" if finite.size else "-"),
-                ("singular", f"{singular:,}"), ("median norm of the branch", _told(self.norm)),
+                ("singular", f"{singular:,}"), ("median norm of the branch", _median(self.norm)),
                 ("with a bound", f"{bounded:,}, exceeded by {self.violations}")]  # fmt: skip
         return f"{table(rows)}\nCondition numbers and norms are exact, up to rounding; their bounds are proven."
 
@@ -72,7 +72,7 @@ class Conditioning(Result):
         return int((np.where(slack < 1.0, self.condition, 0.0) * (1 - slack) > self.bound).sum())
 
 
-def _told(values: np.ndarray) -> str:
+def _median(values: np.ndarray) -> str:
     middle = float(np.median(values)) if values.size else float("nan")
     return f"{middle:.4g}"
 
@@ -165,7 +165,7 @@ def random_conditioning(
 
     Args:
         width: Units n of every layer.
-        scale: Standard deviation of the weights times `sqrt(width)`; He initialisation is `sqrt(2)`.
+        scale: Standard deviation of the weights times `sqrt(width)`; He initialization is `sqrt(2)`.
         activation: "relu", "leaky" (0.1), "abs" or "linear".
         skip: `I + D W` instead of `D W`.
         depth: Layers in a stack; the map is their product, its bound the product of theirs.
@@ -216,10 +216,10 @@ class TileSpectra(Result):
 
     def summary(self) -> str:
         """The spectra in words."""
-        rows = [("tiles", f"{len(self.singular_values):,}"), ("median condition", _told(self.condition_numbers)),
+        rows = [("tiles", f"{len(self.singular_values):,}"), ("median condition", _median(self.condition_numbers)),
                 ("singular", f"{int(np.isinf(self.condition_numbers).sum()):,}"),
-                ("median trace", _told(self.traces)),
-                ("median effective rank", _told(self.effective_ranks))]  # fmt: skip
+                ("median trace", _median(self.traces)),
+                ("median effective rank", _median(self.effective_ranks))]  # fmt: skip
         return f"{table(rows)}\n{self.assurance}"
 
     @property

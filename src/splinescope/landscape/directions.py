@@ -1,4 +1,4 @@
-"""Directions in parameter space: random and filter-normalised, between checkpoints, along a training path."""
+"""Directions in parameter space: random and filter-normalized, between checkpoints, along a training path."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._checks import check_choice, check_whole
-from .._display import Result
-from .._errors import InputError
 from ..network import SplineNetwork
 from ..network.module import module_of
+from ..support.checks import check_choice, check_whole
+from ..support.display import Result
+from ..support.errors import InputError
 from .parameters import Layers, Model, chosen_parameters, parameters_of
 
 State = Model | Mapping[str, Tensor]
@@ -32,7 +32,7 @@ def random_directions(
     """Random directions, scaled like the model's own parameters.
 
     With "filter", each filter (row of a matrix, output channel of a convolution) of a Gaussian direction is scaled to
-    the norm of that filter of the weight, `d_ij <- d_ij |theta_ij| / |d_ij|`. Biases and normalisation parameters (all
+    the norm of that filter of the weight, `d_ij <- d_ij |theta_ij| / |d_ij|`. Biases and normalization parameters (all
     tensors of fewer than two axes) do not move. "layer" does the same with whole tensors; "none" leaves the Gaussian.
 
     Args:
@@ -66,7 +66,7 @@ def random_directions(
                 direction[path] = draw * (target / size.clamp_min(torch.finfo(size.dtype).tiny))
         if not direction:
             raise InputError(
-                f"nothing moves: {layer!r} has only biases or normalisation parameters; use normalize='none'."
+                f"nothing moves: {layer!r} has only biases or normalization parameters; use normalize='none'."
             )
         result.append(direction)
     return result

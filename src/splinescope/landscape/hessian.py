@@ -2,7 +2,7 @@
 
 For layer l, squared error and fixed activation patterns the Hessian is `2/N sum_n A_n^T A_n` with
 `A_n = d outputs_n / d parameters = [M_n kron z_n^T, M_n]`, z_n the layer's input and M_n the Jacobian of all that
-follows the layer: the singular values of A set the curvature. In general this is the generalised Gauss-Newton matrix
+follows the layer: the singular values of A set the curvature. In general this is the generalized Gauss-Newton matrix
 `1/N sum_n J_n^T (d^2 loss / d outputs^2) J_n`, which is what `kind="ggn"` gives.
 """
 
@@ -18,11 +18,14 @@ from scipy.sparse.linalg import LinearOperator
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vjp, vmap
 
-from .._checks import as_rows, check_choice
-from .._derivatives import along, differentiating, row_jacobians
-from .._display import Result, table
-from .._errors import InputError
-from .losses import Loss, batches, check_batch_size, check_data, check_targets, fitting_inputs, summed
+from ..network.watching.intercept import Hooked
+from ..support.checks import as_rows, check_choice
+from ..support.derivatives import along, differentiating, row_jacobians
+from ..support.display import Result, table
+from ..support.errors import InputError
+from ..support.losses import LOSSES, check_targets, named_loss, summed
+from ..support.progress import Progress, stepping
+from .losses import Loss, batches, check_batch_size, check_data, fitting_inputs
 from .parameters import Layers, Model, check_model, chosen_parameters, device_of, state_in, submodule
 
 DENSE_LIMIT = 4096
@@ -34,7 +37,7 @@ _FACTOR_NUMBERS = 64 << 20  # numbers of a factor that a spectrum is taken from 
 
 
 class Curvature(Result, LinearOperator):
-    """Hessian or generalised Gauss-Newton matrix of a mean loss, as a scipy `LinearOperator` of shape (P, P).
+    """Hessian or generalized Gauss-Newton matrix of a mean loss, as a scipy `LinearOperator` of shape (P, P).
 
     Made by `curvature`. Attributes: `names` and `shapes` of the parameters, in the order of its rows; `kind`.
 
@@ -94,7 +97,7 @@ class Curvature(Result, LinearOperator):
 
     def summary(self) -> str:
         """What matrix it is, its parameters, and how it can be used."""
-        kind = {"ggn": "Generalised Gauss-Newton matrix", "hessian": "Hessian"}[self.kind]
+        kind = {"ggn": "Generalized Gauss-Newton matrix", "hessian": "Hessian"}[self.kind]
         rows = [("parameter", "shape", "numbers")]
         sizes = [int(np.prod(shape)) for shape in self.shapes]
         rows += [(n, str(shape), f"{size:,}") for n, shape, size in zip(self.names, self.shapes, sizes, strict=True)]
@@ -138,10 +141,10 @@ def curvature(
     Args:
         model: Any differentiable module in eval mode (or the result of `trace` or `load`).
         x: `[N, ...]` inputs; token ids stay whole numbers.
-        y: Targets: `[N, *output shape]` for "squared" (`|f - y|^2`, mean over N), class numbers `[N]` for
-            "cross_entropy".
-        loss: "squared", "cross_entropy", or a function (outputs, targets) -> mean over rows.
-        kind: "ggn": the generalised Gauss-Newton matrix, positive semi-definite for convex losses and, for one layer of
+        y: Targets: `[N, *output shape]` for "squared" (`|f - y|^2`, mean over N) and "mse" (torch's, mean over the
+            outputs too), class numbers `[N]` for "cross_entropy", labels 0 and 1 for "bce" (of logits).
+        loss: "squared", "mse", "cross_entropy", "bce", or a function (outputs, targets) -> mean over rows.
+        kind: "ggn": the generalized Gauss-Newton matrix, positive semi-definite for convex losses and, for one layer of
             a piecewise-affine network and squared error, the Hessian itself. "hessian": the full Hessian.
         layer: Module path or parameter paths; None for all parameters.
         batch_size: Points per pass; memory grows with it, not with N. Default 256.
@@ -205,20 +208,35 @@ def _one_batch(
     return vjp(outputs, moving)[1](bent)[0]
 
 
-def curvature_factor(model: Model, x: Any, y: Any, *, loss: str = "squared", layer: Layers = None) -> np.ndarray:
+def curvature_factor(
+    model: Model,
+    x: Any,
+    y: Any,
+    *,
+    loss: str = "squared",
+    layer: Layers = None,
+    progress: Progress | bool | None = None,
+) -> np.ndarray:
     """The matrix `A` `[N C, P]` with GGN = `A^T A`: its squared singular values are the curvatures.
 
     Dense: `sqrt(2/N) J` for the squared error, `sqrt(1/N) S_n J_n` with `S_n^T S_n = diag(p) - p p^T` for the
-    cross-entropy. Cost: C backward passes of all points, and N C P numbers.
+    cross-entropy, and so on for every named loss. Cost: C backward passes of all points, and N C P numbers; `progress`
+    as in `tessellate`.
     """
-    check_choice(loss, "loss", ("squared", "cross_entropy"))
+    named_loss(loss, functions=False)
     module = check_model(model)
     moving, frozen, inputs, *_ = prepare(module, x, y, loss, layer, torch.float64)
-    return dense_factor(module, moving, frozen, inputs, loss, 256)
+    return dense_factor(module, moving, frozen, inputs, loss, 256, progress)
 
 
 def dense_factor(
-    model: nn.Module, moving: dict[str, Tensor], frozen: dict[str, Tensor], x: Tensor, loss: str, size: int
+    model: nn.Module,
+    moving: dict[str, Tensor],
+    frozen: dict[str, Tensor],
+    x: Tensor,
+    loss: str,
+    size: int,
+    progress: Progress | bool | None = False,
 ) -> np.ndarray:
     """The factor, some points at a time: each point has its own gradients, so a pass serves all of them."""
     parameters = sum(p.numel() for p in moving.values())
@@ -233,12 +251,10 @@ def dense_factor(
     with differentiating("the model", lambda: functional_call(model, {**frozen, **moving}, (x,))):
         outputs = vjp(lambda p: functional_call(model, {**frozen, **p}, (x[:1],)), moving)[0].numel()
         together = max(1, min(size, _FACTOR_NUMBERS // (8 * outputs * parameters)))
-        for start in range(0, len(x), together):
+        for start in stepping(range(0, len(x), together), progress, "gradients of points"):
             values, J = (t.detach() for t in _of_points(of_point, x[start : start + together]))
-            if loss == "cross_entropy":
-                p = torch.softmax(values, 1)
-                root = torch.diag_embed(p.sqrt()) - p[:, :, None] * p.sqrt()[:, None, :]  # S^T: S^T S = diag(p) - p p^T
-                J = root.mT @ J
+            if loss != "squared":
+                J = LOSSES[loss].root(values).mT @ J
             parts.append(J.flatten(0, 1).to("cpu", torch.float64).numpy())
     return np.concatenate(parts) * np.sqrt((2.0 if loss == "squared" else 1.0) / len(x))
 
@@ -275,34 +291,20 @@ def downstream_jacobians(model: Model, x: Any, layer: str) -> np.ndarray:
     inputs, _ = fitting_inputs(lambda rows: functional_call(model, state, (rows,)), inputs, torch.float64)
     shapes: list[torch.Size] = []
 
-    def note_shape(out: Tensor) -> Tensor:
+    def note_shape(module: nn.Module, inputs: Any, out: Tensor) -> None:
         shapes.append(out.shape)
-        return out
 
-    with torch.no_grad(), _output_hook(module, note_shape):
+    with torch.no_grad(), Hooked(after=[(module, note_shape)]):
         functional_call(model, state, (inputs,))
     if len(shapes) != 1:
         raise InputError(f"{layer} must be called exactly once, got {len(shapes)} calls.")
 
     def outputs(shift: Tensor) -> Tensor:
-        with _output_hook(module, lambda out: out + shift):
+        with Hooked(after=[(module, lambda _module, _inputs, out: out + shift)]):
             return functional_call(model, state, (inputs,))
 
     with differentiating("the model", lambda: functional_call(model, state, (inputs,))):
         return row_jacobians(outputs, torch.zeros(shapes[0], dtype=torch.float64)).cpu().numpy()
-
-
-class _output_hook:
-    """While it lasts, a module's output is replaced by a function of it."""
-
-    def __init__(self, module: nn.Module, change: Callable[[Tensor], Tensor]) -> None:
-        self._module, self._change = module, change
-
-    def __enter__(self) -> None:
-        self._handle = self._module.register_forward_hook(lambda module, args, out: self._change(out))
-
-    def __exit__(self, *_: object) -> None:
-        self._handle.remove()
 
 
 def prepare(

@@ -1,4 +1,4 @@
-"""What all of this part shares about data and losses: checks, batches, and losses as sums over points."""
+"""What all of this part shares about data: checks, batches; the losses themselves are in `support.losses`."""
 
 from __future__ import annotations
 
@@ -6,39 +6,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from .._checks import as_rows, check_whole
-from .._derivatives import first_line
-from .._errors import InputError, UnsupportedModelError
+from ..support.checks import as_rows, check_whole
+from ..support.derivatives import first_line
+from ..support.errors import InputError, UnsupportedModelError
+from ..support.losses import Mean
 
-Loss = str | Callable[[Tensor, Tensor], Tensor]
-"""A name of `LOSSES`, or a function (outputs, targets) -> mean over the rows."""
-
-
-def squared(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Sum over the points of the squared distance of output and target."""
-    return (outputs - targets).square().sum()
-
-
-def cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Sum over the points of the cross-entropy of the logits with class numbers."""
-    return nn.functional.cross_entropy(outputs, targets, reduction="sum")
-
-
-LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"squared": squared, "cross_entropy": cross_entropy}
-
-
-def summed(loss: Loss) -> Callable[[Tensor, Tensor], Tensor]:
-    """The loss as a sum over the rows of a batch, so that batches add up."""
-    if isinstance(loss, str):
-        if loss not in LOSSES:
-            raise InputError(f"loss must be one of {', '.join(map(repr, LOSSES))} or a function, got {loss!r}.")
-        return LOSSES[loss]
-    if not callable(loss):
-        raise InputError(f"loss must be one of {', '.join(map(repr, LOSSES))} or a function, got {loss!r}.")
-    mean = loss
-    return lambda outputs, targets: mean(outputs, targets) * len(outputs)
+Loss = str | Mean
+"""A name of the package's losses, or a function (outputs, targets) -> mean over the rows."""
 
 
 def check_data(
@@ -93,30 +69,6 @@ def _shape(model: Callable[[Tensor], Tensor], x: Tensor) -> tuple[int, ...]:
         got = f"shape {tuple(result.shape)} for one point" if isinstance(result, Tensor) else type(result).__name__
         raise InputError(f"the model must return a tensor with a row per point, got {got}.")
     return tuple(result.shape[1:])
-
-
-def check_targets(loss: Loss, outputs: tuple[int, ...], targets: Tensor) -> Tensor:
-    """Targets that fit the named loss and one output of the network of this shape."""
-    if loss == "squared":
-        if targets.shape[1:] != outputs:
-            hint = "; for class numbers use torch.nn.functional.one_hot" if not targets.is_floating_point() else ""
-            raise InputError(
-                f"y must have the shape of the outputs for the squared error, (N, {', '.join(map(str, outputs))}), "
-                f"got {tuple(targets.shape)}{hint}."
-            )
-        return targets if targets.is_floating_point() else targets.to(torch.float64)
-    if loss == "cross_entropy":
-        if targets.is_floating_point() or targets.dim() != 1:
-            raise InputError(
-                f"y must be class numbers of shape (N,) for the cross-entropy, got {targets.dtype} of shape "
-                f"{tuple(targets.shape)}."
-            )
-        if len(outputs) != 1 or int(targets.min()) < 0 or int(targets.max()) >= outputs[0]:
-            raise InputError(
-                f"y must hold class numbers from 0 to {outputs[0] - 1 if outputs else 0}, got numbers from "
-                f"{int(targets.min())} to {int(targets.max())} for outputs of shape {outputs}."
-            )
-    return targets
 
 
 def batches(x: Tensor, y: Tensor, size: int) -> Iterator[tuple[Tensor, Tensor]]:

@@ -10,8 +10,11 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from ..complexity._statistics import Statistics, choose, measured_with
-from ..train import Record, Schedule, TrainingMonitor, evaluating
+from ..network.watching.batch_statistics import Statistics, choose, measured_with
+from ..support.evaluating import evaluating
+from ..train import TrainingMonitor
+from ..train.journal import Record
+from ..train.schedules import BUDGET, Schedule
 from .hessian import Layers, curvature
 from .losses import Loss, check_data
 from .spectrum import extreme_eigenvalues
@@ -40,7 +43,7 @@ class CurvatureMonitor(TrainingMonitor):
         logger: Where the numbers also go: a folder or `SummaryWriter` (TensorBoard), a Weights & Biases run, the
             `mlflow` module, a logger of Lightning, a function of (numbers, step), or several in a list.
         snapshots: Save the parameters in `out` at every measurement.
-        budget: Largest share of the time that measuring may take in the long run, e.g. 0.1; as for `ComplexityMonitor`.
+        budget: Largest share of the time that measuring may take in the long run; as for `ComplexityMonitor`.
         statistics: For networks with batch norm: "data" measures with the statistics of `x`, "running" with the running
             averages, which lag behind the weights; either are held while parameters move. "data" by default, but
             "running" for token ids. Every record says which in `statistics` ("none" without batch norm).
@@ -73,7 +76,7 @@ class CurvatureMonitor(TrainingMonitor):
         out: str | os.PathLike[str] | None = None,
         logger: Any = None,
         snapshots: bool = False,
-        budget: float | None = None,
+        budget: float | None = BUDGET,
         statistics: Statistics | None = None,
     ) -> None:
         self._data = check_data(x, y, torch.float64, whole=True)

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from .._errors import InputError, UnsupportedModelError
 from ..network import SplineNetwork
-from ..network.export import check_mode
+from ..network.files.onnx import OnnxNetwork
 from ..network.module import module_of
-from ..network.onnx_file import OnnxNetwork
 from ..network.outputs import Picked
+from ..network.readable import check_mode
+from ..support.errors import InputError, UnsupportedModelError, did_you_mean
 
 Model = nn.Module | SplineNetwork
 """What every function here takes: a module, or what `trace` and `load` make."""
@@ -28,7 +28,7 @@ def check_model(model: object) -> nn.Module:
     for path, module in whole.named_modules():
         if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.running_mean is None:
             raise UnsupportedModelError(
-                f"{path or 'the model'} normalises by the statistics of the batch, so its rows are mixed: give it "
+                f"{path or 'the model'} normalizes by the statistics of the batch, so its rows are mixed: give it "
                 "running statistics (track_running_stats=True)."
             )
     return whole
@@ -60,7 +60,8 @@ def submodule(model: nn.Module, path: str) -> nn.Module:
     """A module by path; an error lists the possible ones."""
     modules = dict(model.named_modules())
     if not isinstance(path, str) or path not in modules:
-        raise InputError(f"layer must be a module path, got {path!r}; there are: {', '.join(p for p in modules if p)}.")
+        near = did_you_mean(path, [*filter(None, modules), *parameters_of(model)])
+        raise InputError(f"layer must be a module path ({', '.join(filter(None, modules))}), got {path!r}{near}")
     return modules[path]
 
 

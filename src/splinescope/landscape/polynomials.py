@@ -17,16 +17,19 @@ import torch
 from numpy.polynomial import chebyshev
 from torch import Tensor, nn
 
-from .._checks import as_points
-from .._display import Result, table
-from .._errors import InputError
-from .._progress import Progress, sharing
-from ..network import Fold, SplineNetwork
+from ..network import SplineNetwork
+from ..network.program import Fold
+from ..support.checks import as_points
+from ..support.display import Result, table
+from ..support.drawing import drawn
+from ..support.errors import InputError
+from ..support.losses import squared
+from ..support.progress import Progress, sharing
 from ._lines import interval_of
 from ._minima import Minima
 from ._moved import Direction, Mover
-from ._section_inputs import checked_directions, checked_span, default_batch, traced_with_data
-from .losses import batches, check_batch_size, squared
+from .losses import batches, check_batch_size
+from .section_inputs import checked_directions, checked_span, default_batch, traced_with_data
 
 _CLOSE = 1e-12  # break points closer than this share of the span are one
 _BLOCK_NUMBERS = 4 << 20  # numbers of one block of intervals (32 MB)
@@ -52,6 +55,7 @@ class PolynomialSection(Result):
     residual: float
     points: int
     certainty = "exact"
+    plot = drawn("landscape.plot_loss_section")
 
     def __repr__(self) -> str:
         return (
@@ -168,7 +172,7 @@ def polynomial_section(
     if not residual <= _TRUST:
         raise InputError(
             f"the network must be piecewise polynomial in the moved parameters; the pieces miss it by {residual:.2g} "
-            "(a parametrised weight such as weight_norm?): move the parameters of plain layers."
+            "(a parametrized weight such as weight_norm?): move the parameters of plain layers."
         )
     breaks, coefficients = _sum(parts, degree, high - low)
     return PolynomialSection(breaks, coefficients / len(inputs), degree, residual, len(inputs))

@@ -4,7 +4,7 @@ On each tile of the plane of t the outputs at the data are affine in t, so the s
 
     L(t) = value + gradient . (t - center) + 1/2 (t - center)^T hessian (t - center)
 
-whose coefficients follow from the outputs and their slopes at the tile's centre.
+whose coefficients follow from the outputs and their slopes at the tile's center.
 """
 
 from __future__ import annotations
@@ -18,18 +18,20 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._checks import as_points
-from .._derivatives import along
-from .._display import Result, table
-from .._errors import InputError
-from .._progress import Progress, telling
 from ..network import SplineNetwork
-from ..tiling import Cells, Slice, Tiling, tessellate
+from ..support.checks import as_points
+from ..support.derivatives import along
+from ..support.display import Result, table
+from ..support.drawing import drawn
+from ..support.errors import InputError
+from ..support.progress import Progress, telling
+from ..tiling import Slice, Tiling, tessellate
+from ..tiling.cells.polygons import Cells
 from ._lines import Pieces, interval_of, point_pieces, summed
 from ._minima import Minima, interval_minima, polygon_minima
 from ._moved import Block, Direction, Mover, ParameterNetwork
-from ._section_inputs import checked_directions, checked_span, default_batch, traced_with_data
 from .losses import batches, check_batch_size
+from .section_inputs import checked_directions, checked_span, default_batch, traced_with_data
 
 MOST_PIECES = 200_000
 """Default limit of a 2-D section: minutes for a small convolutional network."""
@@ -45,7 +47,7 @@ class LossSection(Result):
         vertices: `[V, d]` coordinates; sorted if d = 1, where they are the break points and the two ends.
         tiles: `Cells`, the corners of each piece, counter-clockwise (left, right if d = 1).
         centers: `[K, d]` points inside the pieces, about which the quadratics are written.
-        values: `[K]` the loss at the centres.
+        values: `[K]` the loss at the centers.
         gradients: `[K, d]` its gradient there.
         hessians: `[K, d, d]` its constant Hessian on the piece, positive semi-definite.
         points: Number of data points the loss is a mean over.
@@ -66,6 +68,7 @@ class LossSection(Result):
 
     degree = 2
     certainty = "exact"
+    plot = drawn("landscape.plot_loss_section")
 
     def __repr__(self) -> str:
         return (

@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Interpreter, Node, map_arg
 
-from .._derivatives import differentiating, row_jacobians
-from .._display import Result, table
-from .._errors import InputError
-from .._progress import Progress, sharing
+from ..support.derivatives import differentiating, row_jacobians
+from ..support.display import Result, table
+from ..support.drawing import drawn
+from ..support.errors import InputError
+from ..support.progress import Progress, sharing
 from .conditioning import Conditioning, singular_conditions, skip_bound
 from .losses import check_data
 from .parameters import Model
@@ -55,6 +56,7 @@ class SkipConditioning(Result):
     blocks: tuple[BlockConditioning, ...]
     points: int
     certainty = "exact"
+    plot = drawn("landscape.plot_conditioning")
 
     def __len__(self) -> int:
         return len(self.blocks)

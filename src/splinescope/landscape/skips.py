@@ -17,13 +17,14 @@ import torch
 from torch import nn
 from torch.fx import GraphModule, Node
 
-from .._checks import as_rows
-from .._display import Result, numbered
-from .._errors import InputError
-from ..network.call import op_name
-from ..network.export import as_batch, export
-from ..network.source import module_path
-from ..network.twin import copied
+from ..network.ops.call import op_name
+from ..network.readable import as_batch
+from ..network.reading.export import export
+from ..network.reading.source import module_path
+from ..network.reading.twin import copied
+from ..support.checks import as_rows
+from ..support.display import Result, numbered
+from ..support.errors import InputError
 from .parameters import Model, check_model
 
 _SUMS = {"add", "add_"}

@@ -11,10 +11,11 @@ import torch
 from scipy.linalg import eigh_tridiagonal
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from .._checks import check_choice, check_whole
-from .._display import Certainty, Result, table
-from .._errors import InputError
-from .._progress import Progress, telling
+from ..support.checks import check_choice, check_whole
+from ..support.display import Certainty, Result, table
+from ..support.drawing import drawn
+from ..support.errors import InputError
+from ..support.progress import Progress, telling
 from .hessian import DENSE_LIMIT, Curvature
 
 _ZERO = 1e-10  # eigenvalues below this share of the largest count as zero
@@ -83,6 +84,7 @@ class SpectralDensity(Result):
     nodes: np.ndarray
     weights: np.ndarray
     certainty = "estimate"
+    plot = drawn("landscape.plot_spectral_density")
 
     def summary(self) -> str:
         """The spectrum in words."""

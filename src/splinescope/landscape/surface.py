@@ -11,17 +11,19 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from .._checks import check_choice, check_whole
-from .._derivatives import first_line, plain_kernels
-from .._display import Certainty, Result, table
-from .._errors import InputError
-from .._progress import Progress, sharing
-from ..network.twin import copied
+from ..network.reading.twin import copied
+from ..support.checks import check_choice, check_whole
+from ..support.derivatives import first_line, plain_kernels
+from ..support.display import Certainty, Result, table
+from ..support.drawing import drawn
+from ..support.errors import InputError
+from ..support.losses import summed
+from ..support.progress import Progress, sharing
 from ._moved import Direction
-from ._section_inputs import checked_span
 from .hessian import prepare
-from .losses import Loss, batches, check_batch_size, summed
+from .losses import Loss, batches, check_batch_size
 from .parameters import Model, check_model, precision_of
+from .section_inputs import checked_span
 
 _TOGETHER = 16  # grid points evaluated at once
 
@@ -39,6 +41,7 @@ class LossSurface(Result):
     axes: tuple[np.ndarray, ...]
     losses: np.ndarray
     path: np.ndarray | None = None
+    plot = drawn("landscape.plot_loss_surface")
 
     @property
     def certainty(self) -> Certainty:
@@ -125,7 +128,7 @@ def loss_surface(
         directions: One or two mappings from parameter path to change (see `random_directions`).
         span: The grid covers `[-span, span]` (or a pair low, high) in each coordinate.
         resolution: Grid points per axis.
-        loss: "cross_entropy", "squared", or a function (outputs, targets) -> mean over rows.
+        loss: "cross_entropy", "squared", "mse", "bce", or a function (outputs, targets) -> mean over rows.
         batch_norm: "fixed" keeps the running statistics; "reestimate" takes, at each grid point, the mean and variance
             of each batch norm's input over this data (batches of one size averaged), as after a training epoch there.
         batch_size: Data points per pass; memory grows with it, not with N. Default 256.

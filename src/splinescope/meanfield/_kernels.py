@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .._compile import jit
+from ..support.compile import jit
 
 POINTS = 8
 """Points that share a table: one bit each of a byte."""

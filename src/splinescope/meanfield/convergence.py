@@ -11,11 +11,12 @@ import numpy as np
 import torch
 from scipy import stats
 
-from .._checks import check_choice, check_whole
-from .._display import Result
-from .._errors import InputError
-from .._parallel import call_each
-from .._progress import Progress, telling
+from ..support.checks import check_choice, check_whole
+from ..support.display import Result
+from ..support.drawing import drawn
+from ..support.errors import InputError
+from ..support.progress import Progress, telling
+from ..support.worker_processes import call_each
 from .data import Data
 from .flow import flow
 from .functions import LossLike
@@ -30,7 +31,7 @@ Start = Callable[[int, torch.Generator], TwoLayerBN]
 class Rate(Result):
     """A power law `distance ~ width^slope`: mean over starts of least-squares slopes on logarithms, 95% interval.
 
-    Distances of neighbouring widths share a run and are not independent, starts are: the interval is Student's over the
+    Distances of neighboring widths share a run and are not independent, starts are: the interval is Student's over the
     slopes of the starts, and of a single start it is the whole line.
     """
 
@@ -72,6 +73,7 @@ class ConvergenceStudy(Result):
     lipschitz: np.ndarray
     outputs: np.ndarray
     certainty = "estimate"
+    plot = drawn("meanfield.plot_convergence")
 
     def rate(self, quantity: str = "end") -> Rate:
         """The fitted rate of "start", "end", "lipschitz" or "outputs"."""
@@ -91,7 +93,7 @@ def convergence_study(
     workers: int | None = None,
     progress: Progress | bool | None = None,
 ) -> ConvergenceStudy:
-    """Run the flow at each width and compare neighbours: W2(rho_m, rho_2m) for widths m, 2m, 4m, ...
+    """Run the flow at each width and compare neighbors: W2(rho_m, rho_2m) for widths m, 2m, 4m, ...
 
     Theorem 4 says that the measures converge for almost every sequence of starts; for independent draws on a
     circle the expected rate is `m^(-1/2)`, for an even grid faster. Exact distances; cost dominated by the

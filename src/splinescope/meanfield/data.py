@@ -1,4 +1,4 @@
-"""Centred data with its covariance: arrays, loaders, and the Gaussian population."""
+"""Centered data with its covariance: arrays, loaders, and the Gaussian population."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._checks import check_choice, check_whole, refuse_collections
-from .._display import Shown
-from .._errors import InputError
+from ..support.checks import check_choice, check_whole, refuse_collections
+from ..support.display import Shown
+from ..support.errors import InputError
 
-Centring = Literal["refuse", "centre"]
+Centering = Literal["refuse", "center"]
 _ROUNDING = {torch.float32: 1e-5, torch.float64: 1e-8}
-"""Largest mean, relative to the standard deviation, that counts as centred: some hundred roundings for float32."""
+"""Largest mean, relative to the standard deviation, that counts as centered: some hundred roundings for float32."""
 
 
 def as_covariance(covariance: Any) -> Tensor:
@@ -43,9 +43,9 @@ def as_covariance(covariance: Any) -> Tensor:
 
 @dataclass(frozen=True, repr=False)
 class Data(Shown):
-    """Weighted, centred data points; expectations over the data are weighted sums over these.
+    """Weighted, centered data points; expectations over the data are weighted sums over these.
 
-    Make one with `Data.of`, `Data.from_loader` or `GaussianInputs`, which check and centre.
+    Make one with `Data.of`, `Data.from_loader` or `GaussianInputs`, which check and center.
 
     Attributes:
         x: Inputs, shape (N, d), of weighted mean zero (for a population: up to sampling error).
@@ -60,20 +60,20 @@ class Data(Shown):
     covariance: Tensor
 
     @classmethod
-    def of(cls, x: Any, y: Any, *, weights: Any = None, centre: Centring = "refuse") -> Data:
+    def of(cls, x: Any, y: Any, *, weights: Any = None, center: Centering = "refuse") -> Data:
         """Data points from arrays, with their own covariance.
 
         Args:
             x: Shape (N, d). Its float dtype and device are kept.
             y: Shape (N,).
             weights: Probabilities of shape (N,); equal if None.
-            centre: What to do with inputs whose mean is not zero: "refuse" them or "centre" them.
+            center: What to do with inputs whose mean is not zero: "refuse" them or "center" them.
 
         Example:
-            >>> Data.of([[0.0, 3.0], [1.0, 1.0], [2.0, 5.0]], [1, 2, 3], centre="centre").x.sum(0).tolist()
+            >>> Data.of([[0.0, 3.0], [1.0, 1.0], [2.0, 5.0]], [1, 2, 3], center="center").x.sum(0).tolist()
             [0.0, 0.0]
         """
-        check_choice(centre, "centre", ("refuse", "centre"))
+        check_choice(center, "center", ("refuse", "center"))
         x = float_tensor(x, "x")
         y = float_tensor(y, "y").to(x)
         if x.ndim != 2 or 0 in x.shape:
@@ -88,22 +88,22 @@ class Data(Shown):
                 raise InputError(f"{name} must be finite, got NaN or infinity.")
         mean = w @ x
         spread = (w @ (x - mean) ** 2).sqrt()
-        if centre == "centre":
+        if center == "center":
             x = x - mean
         elif bool((mean.abs() > _ROUNDING[x.dtype] * spread).any()):
             raise InputError(
                 f"x must have mean zero, got a mean of up to {mean.abs().max().item():.3g}; "
-                'pass centre="centre" to subtract it.'
+                'pass center="center" to subtract it.'
             )
         return cls(x, y, w, as_covariance((w[:, None] * x).T @ x))
 
     @classmethod
-    def from_loader(cls, loader: Iterable[Any], *, centre: Centring = "refuse") -> Data:
+    def from_loader(cls, loader: Iterable[Any], *, center: Centering = "refuse") -> Data:
         """All (x, y) batches of a data loader, inputs flattened to rows."""
         batches = [(torch.as_tensor(x).flatten(1), torch.as_tensor(y)) for x, y in loader]
         if not batches:
             raise InputError("loader must yield at least one (x, y) batch, got none.")
-        return cls.of(torch.cat([x for x, _ in batches]), torch.cat([y for _, y in batches]), centre=centre)
+        return cls.of(torch.cat([x for x, _ in batches]), torch.cat([y for _, y in batches]), center=center)
 
     def __len__(self) -> int:
         return self.x.shape[0]
@@ -115,7 +115,7 @@ class Data(Shown):
     def batch(self, index: Tensor, *, statistics: Literal["batch", "data"] = "batch") -> Data:
         """The mini-batch of the rows `index`.
 
-        With `statistics="batch"` inputs are centred and normalised by the batch itself, as batch norm does in
+        With `statistics="batch"` inputs are centered and normalized by the batch itself, as batch norm does in
         training (the covariance may then be singular); with "data" by the whole data.
         """
         check_choice(statistics, "statistics", ("batch", "data"))
@@ -196,7 +196,7 @@ class GaussianInputs(Shown):
     ) -> Data:
         """`count` independent draws.
 
-        With `match` the draws are centred and whitened first, so that their mean and covariance are exactly 0
+        With `match` the draws are centered and whitened first, so that their mean and covariance are exactly 0
         and Sigma; without, `covariance` is the population's and the mean is zero up to sampling error.
         """
         d = self.covariance.shape[0]

@@ -19,9 +19,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._checks import as_float64_array, check_positive
-from .._display import Result
-from .._errors import InputError
+from ..support.checks import as_float64_array, check_positive
+from ..support.display import Result
+from ..support.drawing import drawn
+from ..support.errors import InputError
 from .data import Data
 from .functions import ActivationLike, LossLike, as_activation, as_loss, check_labels
 from .manifold import Manifold
@@ -33,8 +34,8 @@ class DensityPath(Result):
 
     Attributes:
         times: Shape (T,).
-        angles: Cell centres, shape (P,), of `phi` in [0, 2 pi).
-        amplitudes: Cell centres, shape (Q,), of `a` in [-reach, reach].
+        angles: Cell centers, shape (P,), of `phi` in [0, 2 pi).
+        amplitudes: Cell centers, shape (Q,), of `a` in [-reach, reach].
         values: Density, shape (T, P, Q); its sum times the cell area is 1.
         outputs: `f(x)` at the data, shape (T, N).
         risks: Shape (T,).
@@ -50,6 +51,7 @@ class DensityPath(Result):
     risks: np.ndarray
     edge_mass: float
     certainty = "estimate"
+    plot = drawn("meanfield.plot_density")
 
     @property
     def cell_area(self) -> float:
@@ -131,7 +133,7 @@ def density_flow(
 
 
 class _Grid:
-    """Cells, and the tables `sigma(n(phi) . x)` at centres and its `phi`-derivative at faces."""
+    """Cells, and the tables `sigma(n(phi) . x)` at centers and its `phi`-derivative at faces."""
 
     def __init__(self, data: Data, activation: Any, angles: int, amplitudes: int, reach: float) -> None:
         if angles < 8 or amplitudes < 8:
@@ -141,9 +143,9 @@ class _Grid:
         self.phi = (torch.arange(angles, dtype=torch.float64) + 0.5) * self.d_phi
         self.a = (torch.arange(amplitudes, dtype=torch.float64) + 0.5) * self.d_a - reach
         manifold, x = Manifold(data.covariance), data.x
-        self.table = activation.value(manifold.normalise(_circle(self.phi)) @ x.T)
+        self.table = activation.value(manifold.normalize(_circle(self.phi)) @ x.T)
         faces = self.phi + self.d_phi / 2
-        slope = activation.evaluate(manifold.normalise(_circle(faces)) @ x.T)()
+        slope = activation.evaluate(manifold.normalize(_circle(faces)) @ x.T)()
         turn = manifold.differential(_circle(faces), _circle(faces + np.pi / 2))
         self.face_table = slope * (turn @ x.T)
 

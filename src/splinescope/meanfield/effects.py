@@ -9,9 +9,10 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from .._checks import as_float64_array, check_positive
-from .._display import Result
-from .._errors import InputError
+from ..support.checks import as_float64_array, check_positive
+from ..support.display import Result
+from ..support.drawing import drawn
+from ..support.errors import InputError
 from .data import Data
 from .flow import descend
 from .functions import LossLike, as_loss
@@ -36,6 +37,7 @@ class SpeedByDirection(Result):
     plain: np.ndarray
     axis: float
     certainty = "exact"
+    plot = drawn("meanfield.plot_speed_by_direction")
 
     def anisotropy(self, *, within: float = np.radians(25)) -> tuple[float, float]:
         """(batch norm, plain): mean speed near the low-variance axis over mean speed near the high-variance
@@ -71,7 +73,7 @@ def speed_by_direction(
     u = torch.stack([phi.cos(), phi.sin()], dim=1).to(data.x)
     net = TwoLayerBN(torch.ones(angles), u, activation)
     pull = as_loss(loss).slope(torch.zeros_like(data.y) if outputs is None else outputs, data.y)
-    h, g = field_at(Manifold(data.covariance).normalise(u), pull, data, net.activation)
+    h, g = field_at(Manifold(data.covariance).normalize(u), pull, data, net.activation)
     turning = euclidean_velocity(net.a, u, Forces(h, g, 0.0), data.covariance)[1]
     _, g_plain = field_at(u, pull, data, net.activation)
     across = g_plain - u * (u * g_plain).sum(1, keepdim=True)
@@ -133,6 +135,7 @@ class FirstStep(Result):
     after: np.ndarray
     push: np.ndarray
     certainty = "exact"
+    plot = drawn("meanfield.plot_first_step")
 
     @property
     def predicted(self) -> np.ndarray:
@@ -175,6 +178,7 @@ class LearningRateStudy(Result):
     plain: np.ndarray
     start: float
     certainty = "exact"
+    plot = drawn("meanfield.plot_learning_rates")
 
     def workable_decades(self, *, share: float = 1.0) -> tuple[float, float]:
         """(batch norm, plain): decades of learning rate that end below `share` of the starting loss.

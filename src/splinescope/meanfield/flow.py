@@ -10,9 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._checks import as_float64_array, check_choice, check_positive, check_whole
-from .._display import Result
-from .._errors import InputError
+from ..support.checks import as_float64_array, check_choice, check_positive, check_whole
+from ..support.display import Result
+from ..support.drawing import drawn
+from ..support.errors import InputError
 from .data import Data
 from .functions import Activation, Loss, LossLike, as_loss, check_labels
 from .integrate import dormand_prince, runge_kutta
@@ -22,13 +23,13 @@ from .velocity import (
     euclidean_velocity,
     forces,
     manifold_velocity,
-    normalised_velocity,
+    normalized_velocity,
     outputs,
     plain_velocity,
 )
 
-Dynamics = Literal["euclidean", "normalised", "manifold", "plain"]
-DYNAMICS: tuple[Dynamics, ...] = ("euclidean", "normalised", "manifold", "plain")
+Dynamics = Literal["euclidean", "normalized", "manifold", "plain"]
+DYNAMICS: tuple[Dynamics, ...] = ("euclidean", "normalized", "manifold", "plain")
 Clock = Literal["meanfield", "parameter"]
 
 
@@ -40,11 +41,11 @@ class Trajectory(Result):
         dynamics: Which vector field moved the neurons.
         times: Shape (T,), in the clock that was asked for (for descent: step size times iteration).
         a: Amplitudes, shape (T, m).
-        b: Inner weights, shape (T, m, d); for "normalised" and "manifold" the normalised neurons.
+        b: Inner weights, shape (T, m, d); for "normalized" and "manifold" the normalized neurons.
         risks: Loss over the data at each time, shape (T,).
         steps: Integration steps taken.
         activation: Of the network.
-        covariance: The Sigma that normalised, shape (d, d).
+        covariance: The Sigma that normalized, shape (d, d).
     """
 
     dynamics: Dynamics
@@ -56,6 +57,7 @@ class Trajectory(Result):
     activation: Activation
     covariance: Tensor
     certainty = "estimate"
+    plot = drawn("meanfield.plot_neurons")
 
     @property
     def directions(self) -> Tensor:
@@ -64,7 +66,7 @@ class Trajectory(Result):
         """
         if self.dynamics != "euclidean":
             return self.b
-        return Manifold(self.covariance).normalise(self.b)
+        return Manifold(self.covariance).normalize(self.b)
 
     def network(self, index: int = -1) -> TwoLayer:
         """The network at one recorded time: `TwoLayerBN` for "euclidean", otherwise the plain twin."""
@@ -87,7 +89,7 @@ def vector_field(
 ) -> Callable[[Tensor], Tensor]:
     """The velocity, in mean-field time, as a function of the packed state (m, 1 + d), columns a | b.
 
-    `lengths` are the `||b_k||` of the batch-norm network that "normalised" and "manifold" stand for; by
+    `lengths` are the `||b_k||` of the batch-norm network that "normalized" and "manifold" stand for; by
     default 1, which is the paper's convention and not the same motion unless the neurons start with length 1.
     """
     manifold = Manifold(data.covariance.to(net.b))
@@ -95,14 +97,14 @@ def vector_field(
 
     def field(state: Tensor) -> Tensor:
         a, b = state[:, 0], state[:, 1:]
-        n = manifold.normalise(b) if dynamics == "euclidean" else b
+        n = manifold.normalize(b) if dynamics == "euclidean" else b
         force = forces(a, n, data, net.activation, loss)
         if dynamics == "plain":
             velocity = plain_velocity(a, b, force)
         elif dynamics == "euclidean":
             velocity = euclidean_velocity(a, b, force, manifold.covariance)
-        elif dynamics == "normalised":
-            velocity = normalised_velocity(a, n, force, manifold, scale)
+        elif dynamics == "normalized":
+            velocity = normalized_velocity(a, n, force, manifold, scale)
         else:
             velocity = manifold_velocity(a, n, force, manifold, scale)
         return torch.column_stack(velocity)
@@ -120,7 +122,7 @@ def _system(net: TwoLayer, data: Data, loss: Loss, dynamics: Dynamics, unit_leng
     lengths = net.b.norm(dim=1)
     if unit_length:
         lengths = torch.ones_like(lengths)
-    b = manifold.normalise(net.b) if dynamics in ("normalised", "manifold") else net.b
+    b = manifold.normalize(net.b) if dynamics in ("normalized", "manifold") else net.b
 
     def constrain(state: Tensor) -> Tensor:
         a, b = state[:, :1], state[:, 1:]
@@ -132,7 +134,7 @@ def _system(net: TwoLayer, data: Data, loss: Loss, dynamics: Dynamics, unit_leng
 
     def risk(state: Tensor) -> float:
         a, b = state[:, 0], state[:, 1:]
-        n = manifold.normalise(b) if dynamics == "euclidean" else b
+        n = manifold.normalize(b) if dynamics == "euclidean" else b
         return (data.weights @ loss.value(outputs(a, n, data, net.activation), data.y)).item()
 
     start = torch.column_stack([net.a, b])
@@ -160,13 +162,13 @@ def flow(
     """Gradient flow of the loss, recorded at `times`.
 
     The three batch-norm dynamics describe one motion (Theorem 2): "euclidean" moves the weights `b_k`
-    themselves, "normalised" and "manifold" their images on the ellipsoid. "plain" is the network without
+    themselves, "normalized" and "manifold" their images on the ellipsoid. "plain" is the network without
     batch norm.
 
     Args:
         net: Where it starts: `TwoLayerBN`, or `TwoLayer` for "plain".
         data: What the loss is averaged over.
-        loss: "squared", "logistic" or a twice differentiable function `(f, y) -> l`.
+        loss: "squared" (half the square), "mse", "logistic", "bce" or a twice differentiable function `(f, y) -> l`.
         times: Increasing, shape (T,), starting with the time of `net` (usually 0).
         dynamics: Which vector field.
         clock: "meanfield", or "parameter" for `theta' = -dL/dtheta`, which is slower by the width m.
@@ -235,7 +237,7 @@ def descend(
         iterations: How many.
         dynamics: "euclidean" (batch norm) or "plain".
         batch_size: Draw so many points, without replacement, at each iteration; all if None.
-        statistics: Whether a mini-batch is normalised by itself or by the whole data.
+        statistics: Whether a mini-batch is normalized by itself or by the whole data.
         train_amplitudes: If False the `a_k` stay as they are.
         record_every: Record each so many iterations (and the first and last).
         generator: Of the mini-batches.

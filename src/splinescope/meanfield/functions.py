@@ -11,7 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .._errors import InputError
+from ..support.errors import InputError, did_you_mean
+from ..support.losses import LOSSES, Loss
 
 Elementwise: TypeAlias = Callable[[Tensor], Tensor]
 ActivationLike: TypeAlias = "str | Activation | Elementwise"
@@ -137,7 +138,8 @@ def as_activation(activation: ActivationLike) -> Activation:
     if isinstance(activation, str):
         if activation not in ACTIVATIONS:
             names = ", ".join(map(repr, ACTIVATIONS))
-            raise InputError(f"activation must be one of {names}, or an elementwise function, got {activation!r}.")
+            near = did_you_mean(activation, ACTIVATIONS)
+            raise InputError(f"activation must be one of {names}, or an elementwise function, got {activation!r}{near}")
         return ACTIVATIONS[activation]
     # exactly these: a subclass may do something else
     if type(activation) is nn.LeakyReLU:
@@ -148,21 +150,6 @@ def as_activation(activation: ActivationLike) -> Activation:
         raise InputError(f"activation must be a name or an elementwise function, got {type(activation).__name__}.")
     known = next((name for function, name in _KNOWN if function is activation), None)
     return _from_elementwise(activation) if known is None else ACTIVATIONS[known]
-
-
-@dataclass(frozen=True)
-class Loss:
-    """A loss `l(f, y)` per data point, convex in `f` for the theorems, and its slope `dl/df`.
-
-    Attributes:
-        name: For messages and pictures.
-        value: `(f, y) -> l(f, y)`, shapes (N,) each.
-        slope: `(f, y) -> dl/df (f, y)`, shape (N,).
-    """
-
-    name: str
-    value: Callable[[Tensor, Tensor], Tensor]
-    slope: Callable[[Tensor, Tensor], Tensor]
 
 
 def _from_pointwise(function: Callable[[Tensor, Tensor], Tensor]) -> Loss:
@@ -178,28 +165,21 @@ def _from_pointwise(function: Callable[[Tensor, Tensor], Tensor]) -> Loss:
     return Loss(getattr(function, "__name__", "custom"), function, slope)
 
 
-LOSSES: dict[str, Loss] = {
-    "squared": Loss("squared", lambda f, y: 0.5 * (f - y) ** 2, lambda f, y: f - y),
-    "logistic": Loss(
-        "logistic",
-        lambda f, y: torch.logaddexp(-y * f, torch.zeros_like(f)),
-        lambda f, y: -y * torch.sigmoid(-y * f),
-    ),
-}
-
-
 def check_labels(loss: Loss, y: Tensor) -> None:
     """Refuse targets that make the logistic loss mean something else: labels 0 would feel no force at all."""
-    if loss is LOSSES["logistic"] and not bool((y.abs() == 1).all()):
+    if loss is LOSSES["logistic"].of_number and not bool((y.abs() == 1).all()):
         other = y[y.abs() != 1][0].item()
         raise InputError(
             f"y must be labels -1 and +1 for the logistic loss, got {other:g}; from labels 0 and 1 make 2 * y - 1."
         )
+    if loss is LOSSES["bce"].of_number and not bool(((y >= 0) & (y <= 1)).all()):
+        other = y[(y < 0) | (y > 1)][0].item()
+        raise InputError(f"y must be labels 0 and 1 for the binary cross-entropy, got {other:g}.")
 
 
 def as_loss(loss: LossLike) -> Loss:
-    """A `Loss` from "squared" (half the square), "logistic" (labels -1, +1), a `Loss`, or a function `(f, y)
-    -> l`.
+    """A `Loss` from "squared" (half the square), "mse", "logistic" (labels -1, +1), "bce" (labels 0, 1), a
+    `Loss`, or a function `(f, y) -> l`.
 
     Example:
         >>> as_loss("squared").slope(torch.tensor([3.0]), torch.tensor([1.0])).item()
@@ -208,9 +188,13 @@ def as_loss(loss: LossLike) -> Loss:
     if isinstance(loss, Loss):
         return loss
     if isinstance(loss, str):
-        if loss not in LOSSES:
-            raise InputError(f"loss must be one of {', '.join(map(repr, LOSSES))}, or a function (f, y), got {loss!r}.")
-        return LOSSES[loss]
+        known = {name: named.of_number for name, named in LOSSES.items() if named.of_number is not None}
+        if loss not in known:
+            names = ", ".join(map(repr, known))
+            raise InputError(
+                f"loss must be one of {names}, or a function (f, y), got {loss!r}{did_you_mean(loss, known)}"
+            )
+        return known[loss]
     if not callable(loss):
         raise InputError(f"loss must be a name or a function (f, y), got {type(loss).__name__}.")
     return _from_pointwise(loss)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-from .._errors import InputError, LimitReached
+from ..support.errors import InputError, LimitReached
 
 Field = Callable[[Tensor], Tensor]
 Projection = Callable[[Tensor], Tensor]

@@ -1,4 +1,4 @@
-"""The ellipsoid `Omega = {b : b^T Sigma b = 1}` of normalised neurons with the metric of batch norm."""
+"""The ellipsoid `Omega = {b : b^T Sigma b = 1}` of normalized neurons with the metric of batch norm."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._display import Shown
-from .._errors import InputError
+from ..support.display import Shown
+from ..support.errors import InputError
 from .data import as_covariance
 
 
@@ -17,7 +17,7 @@ class Manifold(Shown):
 
     .. math:: G_b = c^2\, M_b^+ / \|b\|^2, \qquad M_b = (I - b b^T\Sigma)(I - \Sigma b b^T),
 
-    where `c = ||b_k(0)||` is the length of the neuron before normalisation. The paper sets c = 1 "without
+    where `c = ||b_k(0)||` is the length of the neuron before normalization. The paper sets c = 1 "without
     loss of generality"; that changes the speed of a neuron by `c^2`, so it stays here as `scale`. The map
     `b -> b / ||b||` is an isometry onto the round sphere of radius `c`: distances are angles times `c`,
     geodesics are great circles.
@@ -30,7 +30,7 @@ class Manifold(Shown):
 
     Example:
         >>> ellipse = Manifold(torch.diag(torch.tensor([4.0, 1.0], dtype=torch.float64)))
-        >>> ellipse.normalise(torch.tensor([2.0, 0.0], dtype=torch.float64)).tolist()
+        >>> ellipse.normalize(torch.tensor([2.0, 0.0], dtype=torch.float64)).tolist()
         [0.5, 0.0]
 
     Reference: Ma and Ying, "A Riemannian Mean Field Formulation...", Proposition 1; the isometry is our
@@ -62,18 +62,18 @@ class Manifold(Shown):
         self._check(b)
         return ((b @ self.covariance) * b).sum(-1).sqrt()
 
-    def normalise(self, b: Tensor) -> Tensor:
+    def normalize(self, b: Tensor) -> Tensor:
         """`b / ||b||_Sigma`, the neuron as the network sees it. A zero `b` is refused."""
         return b / _positive(self.norm(b))[..., None]
 
-    retraction = normalise
+    retraction = normalize
     """The nearest point of Omega along the ray: used after every integration step."""
 
     def differential(self, b: Tensor, v: Tensor) -> Tensor:
-        """Derivative of `normalise` at any non-zero `b` in the direction `v`: `(I - n n^T Sigma) v /
+        """Derivative of `normalize` at any non-zero `b` in the direction `v`: `(I - n n^T Sigma) v /
         ||b||_Sigma`.
         """
-        n = self.normalise(b)
+        n = self.normalize(b)
         return (v - n * ((n @ self.covariance) * v).sum(-1, keepdim=True)) / self.norm(b)[..., None]
 
     def project(self, b: Tensor, v: Tensor) -> Tensor:
@@ -139,7 +139,7 @@ class Manifold(Shown):
         u = b / length
         turn = (v - u * (u * v).sum(-1, keepdim=True)) / length
         angle = turn.norm(dim=-1, keepdim=True)
-        return self.normalise(u * angle.cos() + turn * torch.sinc(angle / torch.pi))
+        return self.normalize(u * angle.cos() + turn * torch.sinc(angle / torch.pi))
 
     def log(self, b: Tensor, c: Tensor) -> Tensor:
         """The tangent vector `v` at `b` with `exp(b, v) = c`; any of many if `c` is opposite to `b`."""
@@ -147,7 +147,7 @@ class Manifold(Shown):
         u, w = _unit(b), _unit(c)
         across = w - u * (u * w).sum(-1, keepdim=True)
         turn = across / torch.sinc(self.distance(b, c) / torch.pi)[..., None]
-        # from the sphere back to Omega: the differential of normalise at u
+        # from the sphere back to Omega: the differential of normalize at u
         return self.differential(u, turn)
 
     @staticmethod
@@ -159,7 +159,7 @@ class Manifold(Shown):
 
 def _positive(norm: Tensor) -> Tensor:
     if not bool((norm > 0).all()):
-        raise InputError("b must be non-zero: a neuron of length 0 has no direction and no normalisation.")
+        raise InputError("b must be non-zero: a neuron of length 0 has no direction and no normalization.")
     return norm
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from scipy.optimize import linear_sum_assignment
 
-from .._checks import as_float64_array, check_choice, check_whole, require
-from .._display import Shown
-from .._errors import InputError
+from ..support.checks import as_float64_array, check_choice, check_whole, require
+from ..support.display import Shown
+from ..support.errors import InputError
 from .networks import TwoLayer
 
 Cost = Literal["geodesic", "chordal"]
@@ -78,7 +78,7 @@ def pairwise_distance(mu: ParticleMeasure, nu: ParticleMeasure, *, cost: Cost = 
     check_choice(cost, "cost", ("geodesic", "chordal"))
     _check_pair(mu, nu)
     chord = np.sqrt(np.maximum(2 - 2 * mu.u @ nu.u.T, 0.0))
-    # the inner product loses half of the digits for near neighbours: there take the difference itself
+    # the inner product loses half of the digits for near neighbors: there take the difference itself
     near = np.nonzero(chord < 1e-3)
     chord[near] = np.linalg.norm(mu.u[near[0]] - nu.u[near[1]], axis=1)
     across = chord if cost == "chordal" else 2 * np.arcsin(np.minimum(chord / 2, 1.0))

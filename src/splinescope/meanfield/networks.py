@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .._display import Shown
-from .._errors import InputError
+from ..support.display import Shown
+from ..support.errors import InputError
 from .data import Data, float_tensor
 from .functions import Activation, ActivationLike, as_activation
 from .manifold import Manifold
@@ -70,7 +70,7 @@ class TwoLayer(Shown):
 
 @dataclass(frozen=True, init=False, repr=False)
 class TwoLayerBN(TwoLayer):
-    """The batch-norm network `f(x) = (1/m) sum_k a_k sigma(b_k . x / sqrt(b_k^T Sigma b_k))` on centred data.
+    """The batch-norm network `f(x) = (1/m) sum_k a_k sigma(b_k . x / sqrt(b_k^T Sigma b_k))` on centered data.
 
     Arguments as for `TwoLayer`; no `b_k` may be zero.
 
@@ -84,10 +84,10 @@ class TwoLayerBN(TwoLayer):
         super().__init__(a, b, activation)
         zero = (self.b == 0).all(dim=1).nonzero()
         if len(zero):
-            raise InputError(f"b must have no zero rows (no direction to normalise), got row {int(zero[0])} = 0.")
+            raise InputError(f"b must have no zero rows (no direction to normalize), got row {int(zero[0])} = 0.")
 
     def __call__(self, x: Tensor, covariance: Tensor | None = None) -> Tensor:
-        """Outputs, shape (N,). Without `covariance` the batch `x` normalises itself, mean included, as in
+        """Outputs, shape (N,). Without `covariance` the batch `x` normalizes itself, mean included, as in
         training.
         """
         self._check(x)
@@ -97,7 +97,7 @@ class TwoLayerBN(TwoLayer):
             x = x - x.mean(0)
             norm = (self.b @ x.T).square().mean(1).sqrt()
         else:
-            raise InputError(f"x must have at least 2 rows to normalise itself, got {len(x)}; give a covariance.")
+            raise InputError(f"x must have at least 2 rows to normalize itself, got {len(x)}; give a covariance.")
         return self.a @ self.activation.value((self.b / norm[:, None]) @ x.T) / self.width
 
     @property
@@ -106,8 +106,8 @@ class TwoLayerBN(TwoLayer):
         return self.b.norm(dim=1)
 
     def twin(self, covariance: Tensor) -> TwoLayer:
-        """The plain network of the normalised neurons: the same function on data of this covariance."""
-        return TwoLayer(self.a, Manifold(covariance).normalise(self.b), self.activation)
+        """The plain network of the normalized neurons: the same function on data of this covariance."""
+        return TwoLayer(self.a, Manifold(covariance).normalize(self.b), self.activation)
 
     def to_module(self, covariance: Tensor) -> nn.Sequential:
         """The same function as a torch module (batch norm folded into the first layer), for `tessellate` and

@@ -12,9 +12,9 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 from torch import Tensor
 
-from .._checks import check_positive, check_whole
-from .._display import Result
-from .._errors import InputError
+from ..support.checks import check_positive, check_whole
+from ..support.display import Result
+from ..support.errors import InputError
 from .data import Data, float_tensor
 from .functions import LossLike, as_loss, check_labels
 from .manifold import Manifold
@@ -42,7 +42,7 @@ def first_variation(net: TwoLayer, data: Data, a: Any, b: Any, loss: LossLike = 
         net: The network whose loss is varied (with batch norm, or plain on the manifold).
         data: What the loss averages over.
         a: Amplitudes, shape (K,).
-        b: Directions, shape (K, d); normalised here.
+        b: Directions, shape (K, d); normalized here.
         loss: As for `flow`.
     """
     check_pair(net, data)
@@ -53,7 +53,7 @@ def first_variation(net: TwoLayer, data: Data, a: Any, b: Any, loss: LossLike = 
         )
     manifold = Manifold(data.covariance)
     pull = _loss_slope(_on_manifold(net, manifold), data, loss)
-    h, _ = field_at(manifold.normalise(b), pull, data, net.activation)
+    h, _ = field_at(manifold.normalize(b), pull, data, net.activation)
     return a * h
 
 
@@ -105,7 +105,7 @@ def certificate(
     refine: int = 40,
     generator: torch.Generator | None = None,
 ) -> Certificate:
-    """Check global optimality (Theorem 5) by maximising `|h|` over the manifold.
+    """Check global optimality (Theorem 5) by maximizing `|h|` over the manifold.
 
     In two dimensions `starts` points of an even grid of angles, otherwise random directions; the best 32 of
     them are improved by `refine` steps of Riemannian gradient ascent. Costs O((starts + 32 refine) N d).
@@ -120,7 +120,7 @@ def certificate(
 
     check_whole(starts, "starts")
     check_whole(refine, "refine", least=0)
-    b = manifold.normalise(_directions(net.dimension, starts, generator).to(net.b))
+    b = manifold.normalize(_directions(net.dimension, starts, generator).to(net.b))
     h, g = field(b)
     best = h.abs().topk(min(32, len(h))).indices
     b, h, g = b[best], h[best], g[best]

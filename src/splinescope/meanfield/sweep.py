@@ -13,7 +13,8 @@ from typing import Protocol, TypeAlias
 import torch
 from torch import Tensor
 
-from .._errors import InputError
+from ..support.errors import InputError
+from ..support.threads import ALONE
 from .data import Data
 from .functions import Activation
 
@@ -139,7 +140,8 @@ class _SignWorker:
     """
 
     def __init__(self, a: Tensor, b: Tensor, leak: float, rows: int) -> None:
-        from . import _kernels  # loads numba, which the other activations do not need
+        with ALONE:
+            from . import _kernels  # loads numba, which the other activations do not need
 
         self._kernels, self._leak, self._b = _kernels, leak, b
         self._amplitudes, self._linear = a.contiguous().numpy(), leak * (a @ b)

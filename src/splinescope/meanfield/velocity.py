@@ -11,7 +11,7 @@ dynamics      velocity of `b_k` (that of `a_k` is `-h_k` in all of them)        
 ============  =======================================================================  ===================
 "plain"       `-a_k g_k` (with `n_k` replaced by `b_k`)                                  no batch norm
 "euclidean"   `-a_k (I - Sigma n_k n_k^T) g_k / ||b_k||_Sigma`                           eq. 6, corrected
-"normalised"  `-a_k ||n_k||^2/||b_k||^2 (I - n_k n_k^T Sigma)(I - Sigma n_k n_k^T) g_k`  eq. 7, corrected
+"normalized"  `-a_k ||n_k||^2/||b_k||^2 (I - n_k n_k^T Sigma)(I - Sigma n_k n_k^T) g_k`  eq. 7, corrected
 "manifold"    `-G^+ (a_k g_k)`, the Riemannian gradient                                  Theorem 2
 ============  =======================================================================  ===================
 
@@ -51,7 +51,7 @@ def forces(a: Tensor, b: Tensor, data: Data, activation: Activation, loss: Loss)
 
     Args:
         a: Shape (m,).
-        b: Shape (m, d): for a batch-norm network the *normalised* neurons.
+        b: Shape (m, d): for a batch-norm network the *normalized* neurons.
         data: N points in d dimensions.
         activation: Of the network.
         loss: `l(f, y)`.
@@ -83,17 +83,17 @@ def plain_velocity(a: Tensor, b: Tensor, force: Forces) -> tuple[Tensor, Tensor]
 
 
 def euclidean_velocity(a: Tensor, b: Tensor, force: Forces, covariance: Tensor) -> tuple[Tensor, Tensor]:
-    """Velocity of the batch-norm network in its own weights (eq. 6); `force` at (a, normalised b)."""
+    """Velocity of the batch-norm network in its own weights (eq. 6); `force` at (a, normalized b)."""
     norm = ((b @ covariance) * b).sum(1, keepdim=True).sqrt()
     n = b / norm
     push = force.g - (n @ covariance) * (n * force.g).sum(1, keepdim=True)
     return -force.h, -a[:, None] * push / norm
 
 
-def normalised_velocity(
+def normalized_velocity(
     a: Tensor, n: Tensor, force: Forces, manifold: Manifold, lengths: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Velocity of the normalised neurons of a batch-norm network whose `||b_k||` are `lengths` (eq. 7).
+    """Velocity of the normalized neurons of a batch-norm network whose `||b_k||` are `lengths` (eq. 7).
 
     Computed as what it is, the image of eq. 6 at `b_k = lengths_k n_k / ||n_k||` under the derivative of
     `b -> b / ||b||_Sigma`; that this is the Riemannian gradient below is Theorem 2.

@@ -7,11 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from splinescope._checks import as_rows
-from splinescope._errors import InputError
+from splinescope.support.checks import as_rows
+from splinescope.support.errors import InputError
 
-from .export import unwrap
-from .twin import copied
+from .readable import unwrap
+from .reading.twin import copied
+from .watching.intercept import Hooked
 
 Norm = nn.LayerNorm | nn.GroupNorm | nn.RMSNorm | nn.modules.instancenorm._InstanceNorm
 
@@ -78,13 +79,8 @@ def freeze_statistics(model: nn.Module, x: Any) -> nn.Module:
 
         return hook
 
-    handles = [norm.register_forward_pre_hook(watch(path)) for path, norm in norms.items()]
-    try:
-        with torch.no_grad():
-            frozen(rows)
-    finally:
-        for handle in handles:
-            handle.remove()
+    with torch.no_grad(), Hooked(before=[(norm, watch(path)) for path, norm in norms.items()]):
+        frozen(rows)
     for path, (mean, variance) in measured.items():
         parent, _, name = path.rpartition(".")
         replacement = FrozenNorm(norms[path], mean, variance).train(norms[path].training)

@@ -8,10 +8,11 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree
 
-from splinescope._errors import InputError, UnsupportedModelError
+from splinescope.support.checks import check_module
+from splinescope.support.errors import InputError, UnsupportedModelError
 
-from .export import unwrap
-from .twin import built_in
+from .readable import unwrap
+from .watching.undisturbed import built_in
 
 Output = int | str | None
 """Index of a tensor among a model's outputs, or its name: a key, a field, or a path such as "boxes.0"."""
@@ -142,7 +143,8 @@ def pick_output(model: nn.Module, output: int | str) -> nn.Module:
         >>> ss.pick_output(TwoHeads(), "scores")(torch.zeros(5, 2)).shape
         torch.Size([5, 3])
     """
-    if isinstance(model, torch.jit.ScriptModule) or not isinstance(model, nn.Module):
+    check_module(model, read=False)
+    if isinstance(model, torch.jit.ScriptModule):
         raise InputError(f"model must be a torch.nn.Module that is not scripted, got {type(model).__name__}.")
     _check_kind(output)
     return Picked(model.whole if isinstance(model, Picked) else model, output)

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from ..support.threads import ALONE
 
 _NEARLY_ALL = 0.6  # of an image's height or width: a larger window is no smaller work than the image
 
@@ -156,13 +160,20 @@ def _convolve(
     return F.conv2d(x, weight, None, list(stride), list(padding), list(dilation), groups)
 
 
+@cache
+def _compiled() -> tuple[Any, Any]:
+    """`convolve_channels` and `paste`: numba takes half a second to load, so where they are needed."""
+    with ALONE:
+        from .kernels.channelwise import convolve_channels
+        from .kernels.windows import paste
+    return convolve_channels, paste
+
+
 def _one_by_one(x: Tensor, weight: Tensor, stride: Sequence[int], dilation: Sequence[int]) -> Tensor:
     """A convolution of each channel by itself, of images with their margins."""
-    from .kernels.channelwise import convolve_channels  # compiled code is loaded where it is needed
-
     sizes = [(int(x.shape[2 + i]) - (int(weight.shape[2 + i]) - 1) * dilation[i] - 1) // stride[i] + 1 for i in (0, 1)]
     out = np.empty((len(x), len(weight), *sizes))
-    convolve_channels(x.contiguous().numpy(), weight[:, 0].contiguous().numpy(), *stride, *dilation, out)
+    _compiled()[0](x.contiguous().numpy(), weight[:, 0].contiguous().numpy(), *stride, *dilation, out)
     return torch.from_numpy(out)
 
 
@@ -171,10 +182,8 @@ def _pasted(values: Tensor, offsets: np.ndarray, size: Sequence[int]) -> Tensor:
     height, width = (int(length) for length in size)
     if values.shape[2:] == (height, width) and not offsets.any():
         return values
-    from .kernels.windows import paste  # compiled code is loaded where it is needed
-
     out = values.new_zeros(len(values), values.shape[1], height, width)
-    paste(values.contiguous().numpy(), offsets, out.numpy())
+    _compiled()[1](values.contiguous().numpy(), offsets, out.numpy())
     return out
 
 

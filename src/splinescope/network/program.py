@@ -9,8 +9,8 @@ where each `cuts_j` is affine in the inputs and its zero set is the fold of unit
 abs and maximum are all of this form, so the engine needs to know one kind of fold only.
 
 A max over a window is a tournament of `maximum` folds. Some walls that a tournament draws are not walls of the
-max (two losers meet there); the **seal** that ends it says how to tell: a wall of stage s is real only where
-the stage's winner is also the winner of the whole.
+max (two losers meet there); the **tournament** step that ends it says how to tell: a wall of stage s is real only where
+the stage's winner is also the winner of the whole, or where a later fold lies on it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from splinescope._display import Shown, table
+from splinescope.support.display import Shown, table
 
 from .patches import Patches
 
@@ -140,7 +140,7 @@ class Smooth(Fold):
 
 
 @dataclass(frozen=True, eq=False)
-class Seal:
+class Tournament:
     """Ends a tournament, whose folds follow each other: each takes the output of the one before.
 
     A wall that some unit j of a stage drew is real only where the stage's winner is also the winner of the whole,
@@ -166,7 +166,7 @@ class Seal:
         return (self.competitors, *(name for name, _ in self.stages))
 
 
-Step = Affine | Fold | Seal
+Step = Affine | Fold | Tournament
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -209,7 +209,7 @@ class Program(Shown):
         sites = {fold.output: fold.site for fold in self.folds}
         rows = [("step", "what", "operation", "module", "units")]
         for step in self.steps:
-            if isinstance(step, Seal):
+            if isinstance(step, Tournament):
                 rows.append((step.final, "ends a max", "", self.paths.get(step.final, ""), ""))
                 continue
             what, units = type(step).__name__.lower(), f"{sites[step.output].units:,}" if step.output in sites else ""
@@ -222,7 +222,7 @@ class Program(Shown):
     @cached_property
     def sites(self) -> tuple[Site, ...]:
         """The places where the network folds, in execution order; a tournament is one, whatever its stages."""
-        finals = {step.final: step for step in self.steps if isinstance(step, Seal)}
+        finals = {step.final: step for step in self.steps if isinstance(step, Tournament)}
         return tuple(
             self._site_of(finals[fold.output], fold.site) if fold.output in finals else fold.site
             for fold in self.folds
@@ -232,14 +232,14 @@ class Program(Shown):
     @cached_property
     def site_numbers(self) -> dict[str, int]:
         """Number in `sites` of the site that a fold is, by its output; a tournament's is that of its last fold."""
-        stages = {name for step in self.steps if isinstance(step, Seal) for name, _ in step.stages[:-1]}
+        stages = {name for step in self.steps if isinstance(step, Tournament) for name, _ in step.stages[:-1]}
         outputs = [fold.output for fold in self.folds if fold.output not in stages]
         return {output: number for number, output in enumerate(outputs)}
 
-    def _site_of(self, seal: Seal, last: Site) -> Site:
+    def _site_of(self, end: Tournament, last: Site) -> Site:
         """One site for all stages of a tournament; the cuts of each go through the windows in order."""
-        cuts = sum(len(windows) for _, windows in seal.stages)
-        return Site(last.path, last.op, seal.shape, math.prod(last.shape), last.depth, cuts)
+        cuts = sum(len(windows) for _, windows in end.stages)
+        return Site(last.path, last.op, end.shape, math.prod(last.shape), last.depth, cuts)
 
     @property
     def constants(self) -> tuple[Tensor, ...]:
@@ -321,7 +321,7 @@ def walk(
     """
     steps = list(steps)
     for step, needed in zip(steps, live_after(steps, keep), strict=True):
-        if not isinstance(step, Seal):
+        if not isinstance(step, Tournament):
             inputs = [values[name] for name in step.inputs]
             output = step.run(*inputs) if evaluate is None else evaluate(step, inputs)
             values[step.output] = output  # type: ignore[assignment]

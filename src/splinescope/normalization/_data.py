@@ -11,9 +11,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from .._checks import as_rows, no_batch_axis, refuse_collections
-from .._errors import InputError
-from ..network import Program, SplineNetwork, trace
+from ..network import SplineNetwork, trace
+from ..network.program import Program
+from ..support.checks import as_rows, no_batch_axis, refuse_collections
+from ..support.errors import InputError
 
 BLOCK_BYTES = 64 << 20
 

@@ -13,9 +13,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from ..network import Affine, Fold, Program, Seal, SplineNetwork
-from ..network.program import Step, walked
-from ..tiling.differentiate import recording
+from ..network import SplineNetwork
+from ..network.ops.table import operation
+from ..network.program import Affine, Fold, Program, Step, Tournament, walked
+from ..network.watching.module_graph import WEIGHTED
+from ..tiling.measures.differentiate import recording
 
 _BLOCK_NUMBERS = 4 << 20
 
@@ -30,7 +32,7 @@ class Layer:
         sources: Names of the values that span the layer's input space.
         steps: The affine steps from the sources to the fold.
         groups: `[U]` statistic that each of the fold's units belongs to: a channel's positions share one.
-        centres: `[G]` the unit that stands for each group: in the middle of its channel, away from padding.
+        centers: `[G]` the unit that stands for each group: in the middle of its channel, away from padding.
     """
 
     fold: Fold
@@ -38,7 +40,7 @@ class Layer:
     sources: tuple[str, ...]
     steps: tuple[Affine, ...]
     groups: np.ndarray
-    centres: np.ndarray
+    centers: np.ndarray
 
     def weight_norms(self, shapes: dict[str, tuple[int, ...]]) -> np.ndarray:
         """`[G]` norms of the units' weights in the layer's input space; exact, one backward pass per block of units.
@@ -48,8 +50,8 @@ class Layer:
         """
         size = max(1, _BLOCK_NUMBERS // sum(math.prod(shapes[name]) for name in self.sources))
         norms = []
-        for start in range(0, len(self.centres), size):
-            units = torch.from_numpy(self.centres[start : start + size])
+        for start in range(0, len(self.centers), size):
+            units = torch.from_numpy(self.centers[start : start + size])
             with recording():
                 given = {
                     name: torch.zeros(len(units), *shapes[name], dtype=torch.float64).requires_grad_()
@@ -66,15 +68,15 @@ class Layer:
 
 def layers(program: Program) -> list[Layer]:
     """The layers of a network, in execution order; the stages of a max-pool, which have no offset, are left out."""
-    made_by = {step.output: step for step in program.steps if not isinstance(step, Seal)}
-    stages = {name for step in program.steps if isinstance(step, Seal) for name, _ in step.stages}
+    made_by = {step.output: step for step in program.steps if not isinstance(step, Tournament)}
+    stages = {name for step in program.steps if isinstance(step, Tournament) for name, _ in step.stages}
     found = []
     for fold in program.folds:
         if fold.output in stages:
             continue
         sources, steps = _upstream(fold, made_by, program.steps)
-        groups, centres = _groups(fold)
-        found.append(Layer(fold, program.site_numbers[fold.output], sources, steps, groups, centres))
+        groups, centers = _groups(fold)
+        found.append(Layer(fold, program.site_numbers[fold.output], sources, steps, groups, centers))
     return found
 
 
@@ -111,10 +113,10 @@ def _groups(fold: Fold) -> tuple[np.ndarray, np.ndarray]:
     keys = hinge * channels + fold.elements // positions
     _, groups = np.unique(keys, return_inverse=True)
     middle = int(np.ravel_multi_index([n // 2 for n in shape[1:]], shape[1:])) if len(shape) > 1 else 0
-    off_centre = np.abs(fold.elements % positions - middle)
-    ranked = np.lexsort((off_centre, groups))
-    centres = ranked[np.flatnonzero(np.diff(groups[ranked], prepend=-1))]
-    return groups.reshape(-1), centres
+    off_center = np.abs(fold.elements % positions - middle)
+    ranked = np.lexsort((off_center, groups))
+    centers = ranked[np.flatnonzero(np.diff(groups[ranked], prepend=-1))]
+    return groups.reshape(-1), centers
 
 
 def value_shapes(program: Program) -> dict[str, tuple[int, ...]]:
@@ -166,9 +168,9 @@ def owners(network: SplineNetwork, model: nn.Module) -> Owners:
                 own.append(path)
                 ends += 1
             else:
-                operation = program.ops[name]
-                if operation in _MAPS:
-                    functions[f"{operation} in {path or 'the model'}"] = None
+                known = operation(program.ops[name])
+                if known.role in ("product", "added product") and not known.elementwise:
+                    functions[f"{known.name} in {path or 'the model'}"] = None
                 stack.extend(made_by[name].inputs)
         if ends > 1:
             sums[layer.fold.site.path or layer.fold.output] = None
@@ -178,23 +180,6 @@ def owners(network: SplineNetwork, model: nn.Module) -> Owners:
     ordered = dict(sorted(found.items(), key=lambda item: order[item[0]]))
     return Owners(ordered, tuple(functions), tuple(sums), tuple(path for path in ordered if path not in alone))
 
-
-_MAPS = (
-    "linear",
-    "addmm",
-    "mm",
-    "bmm",
-    "matmul",
-    "einsum",
-    "convolution",
-    *(f"conv{'_transpose' * transposed}{dims}d" for transposed in (0, 1) for dims in (1, 2, 3)),
-)
-"""Operations that hold weights of their own, as torch names them."""
-
-WEIGHTED = (
-    *(nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d),
-    *(nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d),
-)
 
 NORMS = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, nn.modules.instancenorm._InstanceNorm)
 """Norms with weights and biases per unit that have the last word on where a fold lies."""

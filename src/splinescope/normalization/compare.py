@@ -1,4 +1,4 @@
-"""Normalisations side by side: what each does to where a random network's folds pass."""
+"""Normalizations side by side: what each does to where a random network's folds pass."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._checks import as_rows, check_choice
-from .._display import Result, table
-from .._errors import InputError
-from .._progress import Progress, sharing
-from ..network.export import check_mode, unwrap
-from ..tiling import Raster, Slice
+from ..network.readable import check_mode, unwrap
+from ..network.watching.intercept import Hooked
+from ..support.checks import as_rows, check_choice
+from ..support.display import Result, table
+from ..support.errors import InputError
+from ..support.progress import Progress, sharing
+from ..tiling import Slice
+from ..tiling.measures.folds import Raster
 from .density import FoldDensity
 from .jitter import with_statistics
 
@@ -39,7 +41,7 @@ NORMALIZATIONS: dict[str, str] = {
 def normalized_mlp(
     widths: tuple[int, ...], normalization: str, *, generator: torch.Generator | None = None
 ) -> nn.Sequential:
-    """A random ReLU network (He weights) with one normalisation before each ReLU, in float64.
+    """A random ReLU network (He weights) with one normalization before each ReLU, in float64.
 
     All kinds draw the same weights from the same generator. Biases are zero, but for "none" (torch's default,
     uniform on +-1/sqrt(fan in)), "random bias" (standard normal), "weight" and "spectral" (as "none"). Group norm
@@ -122,19 +124,18 @@ def _relu_inputs(model: nn.Module, x: Tensor) -> Iterator[Tensor]:
     """Inputs of the ReLU modules at a batch, `[N, U]` each, in order of execution."""
     seen: list[Tensor] = []
     relus = [module for module in model.modules() if isinstance(module, nn.ReLU)]
-    handles = [m.register_forward_pre_hook(lambda _m, inputs: seen.append(inputs[0].flatten(1))) for m in relus]
-    try:
-        with torch.no_grad():
-            model(x.to(next(model.parameters(), x)))
-    finally:
-        for handle in handles:
-            handle.remove()
+
+    def keep(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        seen.append(inputs[0].flatten(1))
+
+    with torch.no_grad(), Hooked(before=[(relu, keep) for relu in relus]):
+        model(x.to(next(model.parameters(), x)))
     yield from seen
 
 
 @dataclass(frozen=True, repr=False)
 class NormalizationRow(Result):
-    """One normalisation's row.
+    """One normalization's row.
 
     Attributes:
         name: A key of `NORMALIZATIONS`.
@@ -163,7 +164,7 @@ def compare_normalizations(
     seed: int = 0,
     progress: Progress | bool | None = None,
 ) -> list[NormalizationRow]:
-    """Random networks that differ in their normalisation alone: where their folds pass, against the data.
+    """Random networks that differ in their normalization alone: where their folds pass, against the data.
 
     Layer, instance, group and RMS norm depend on each input, so their networks are not piecewise affine: all kinds
     are measured by sign changes on one grid, which is fair to all. (With `freeze_statistics` they can be tiled.)
@@ -176,7 +177,7 @@ def compare_normalizations(
         near: Cells nearer than this to a data point are near.
         far: Cells further than this from all of them are far.
         cells: Cells of the grid along each side.
-        names: Which normalisations.
+        names: Which normalizations.
         seed: Of the weights, the same for all kinds.
         progress: None: shown once it takes a few seconds; True, False, or a function of (share done, what it is at).
 
@@ -185,7 +186,7 @@ def compare_normalizations(
     """
     data = as_rows(x, "x").double()
     rows = []
-    with sharing(progress, "normalisations") as share:
+    with sharing(progress, "normalizations") as share:
         for number, name in enumerate(names):
             share(number / len(names))
             drawn = normalized_mlp(
@@ -201,6 +202,6 @@ def compare_normalizations(
 
 def comparison_table(rows: list[NormalizationRow]) -> str:
     """A table of `compare_normalizations`: first and last layer, and what is exact."""
-    head = ("normalisation", "ratio, layer 1", "ratio, last", "split data, last", "piecewise affine?")
+    head = ("normalization", "ratio, layer 1", "ratio, last", "split data, last", "piecewise affine?")
     lines = [(r.name, f"{r.ratios[0]:.2f}", f"{r.ratios[-1]:.2f}", f"{r.splits[-1]:.0%}", r.exact) for r in rows]
     return table([head, *lines])

@@ -1,4 +1,4 @@
-"""Where a layer's folds pass: exact lengths on a slice, counts in balls, and how much they favour the data."""
+"""Where a layer's folds pass: exact lengths on a slice, counts in balls, and how much they favor the data."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ import numpy as np
 import torch
 from torch import nn
 
-from .._checks import as_float64_array, check_positive
-from .._display import Certainty, Result, table
-from .._errors import InputError
 from ..network import SplineNetwork
-from ..tiling import Raster, Slice, tessellate
-from ..tiling.differentiate import cuts
+from ..support.checks import as_float64_array, check_positive
+from ..support.display import Certainty, Result, table
+from ..support.drawing import drawn
+from ..support.errors import InputError
+from ..support.progress import Progress, stepping
+from ..tiling import Slice, tessellate
+from ..tiling.measures.differentiate import cuts
+from ..tiling.measures.folds import Raster
 from ._data import row_blocks, traced
 
 
@@ -43,6 +46,7 @@ class FoldDensity(Result):
     scale: np.ndarray
     certainty: Certainty
     tiles: int | None
+    plot = drawn("normalization.plot_fold_density")
 
     @classmethod
     def about(
@@ -119,8 +123,8 @@ class FoldDensity(Result):
         window = np.array([(edges[0], edges[-1]) for edges in _edges(raster)]).T
         if ((points < window[0]) | (points > window[1])).any():
             raise InputError("some data lies outside the slice's window; take a larger one, or ratio(near=, far=).")
-        centres = _centres(raster)
-        inside = ((centres >= low) & (centres <= high)).all(-1)
+        centers = _centers(raster)
+        inside = ((centers >= low) & (centers <= high)).all(-1)
         background = raster.density[inside].mean() if inside.any() else 0.0
         index = [
             np.clip(np.searchsorted(edges, points[:, i], side="right") - 1, 0, len(edges) - 2)
@@ -149,11 +153,11 @@ class FoldDensity(Result):
         return self.rasters[depth]
 
     def _distances(self, raster: Raster) -> np.ndarray:
-        """From each cell's centre to the nearest data point, in the input space: the offset is one more coordinate."""
+        """From each cell's center to the nearest data point, in the input space: the offset is one more coordinate."""
         from scipy.spatial import cKDTree
 
         data = np.column_stack([self.points @ self.scale, self.offsets])
-        places = _centres(raster) @ self.scale
+        places = _centers(raster) @ self.scale
         return np.asarray(cKDTree(data).query(np.concatenate([places, np.zeros((*places.shape[:-1], 1))], -1))[0])
 
 
@@ -179,14 +183,20 @@ def _edges(raster: Raster) -> list[np.ndarray]:
     return [raster.x_edges] if raster.y_edges is None else [raster.x_edges, raster.y_edges]
 
 
-def _centres(raster: Raster) -> np.ndarray:
+def _centers(raster: Raster) -> np.ndarray:
     """`[ny, nx, 2]` (1-D: `[nx, 1]`) middles of the cells."""
     middles = [(edges[1:] + edges[:-1]) / 2 for edges in _edges(raster)]
     return np.stack(np.meshgrid(*middles), -1) if len(middles) == 2 else middles[0][:, None]
 
 
 def fold_density(
-    model: nn.Module | SplineNetwork, x: Any, view: Slice, *, cells: int = 96, max_tiles: int | None = None
+    model: nn.Module | SplineNetwork,
+    x: Any,
+    view: Slice,
+    *,
+    cells: int = 96,
+    max_tiles: int | None = None,
+    progress: Progress | bool | None = None,
 ) -> FoldDensity:
     """Exact lengths of every layer's folds on a slice, per cell of a raster, with the data beside them.
 
@@ -195,7 +205,7 @@ def fold_density(
         x: `[N, *input shape]` data; they need not lie on the slice (see `FoldDensity`).
         view: A 1-D or 2-D slice (in 1-D, folds are counted).
         cells: Cells along the longer side.
-        max_tiles: See `tessellate`.
+        max_tiles, progress: See `tessellate`.
 
     Returns:
         `FoldDensity`. Exact; cost is that of the tiling.
@@ -209,7 +219,7 @@ def fold_density(
     Reference: "On the Geometry of Deep Learning", Figure 8.
     """
     empty = FoldDensity.about(x, view, {}, "exact", None)  # refuses x before the work
-    tiling = tessellate(model, view, max_tiles=max_tiles)
+    tiling = tessellate(model, view, max_tiles=max_tiles, progress=progress)
     depths = sorted({site.depth for site in tiling.sites})
     return replace(empty, rasters={d: tiling.fold_raster(cells, d) for d in depths}, tiles=tiling.count)
 
@@ -221,11 +231,12 @@ def fold_counts(
     radius: float,
     directions: int = 32,
     generator: torch.Generator | None = None,
+    progress: Progress | bool | None = None,
 ) -> dict[int, np.ndarray]:
     """How many units of each layer fold inside the ball of a radius about each point, in the full input space.
 
     A unit is counted if its sign at some of `directions` antipodal pairs of random points on the sphere, or at the
-    centre, differs: a lower bound (a fold that cuts off a small cap is missed), the same for data and background.
+    center, differs: a lower bound (a fold that cuts off a small cap is missed), the same for data and background.
 
     Args:
         model: In evaluation mode, or traced.
@@ -233,6 +244,7 @@ def fold_counts(
         radius: Of the ball.
         directions: Random directions, the same for all points.
         generator: Their source; a fresh one with seed 0 if None, so that calls are comparable.
+        progress: None: shown once it takes a few seconds; True, False, or a function of (share done, what it is at).
 
     Returns:
         Depth of a layer -> `[N]` counts. Cost: 2 * directions + 1 forward passes.
@@ -247,7 +259,7 @@ def fold_counts(
     steps = radius * steps / steps.flatten(1).norm(dim=1).reshape(-1, *(1,) * len(program.input_shape))
     steps = torch.cat([torch.zeros_like(steps[:1]), steps, -steps])
     counts: dict[int, list[np.ndarray]] = {site.depth: [] for site in program.sites}
-    for block in row_blocks(data, program):
+    for block in stepping(list(row_blocks(data, program)), progress, "folds near points"):
         seen: list[tuple[torch.Tensor, torch.Tensor]] = []
         with torch.no_grad():
             for step in steps:
@@ -272,10 +284,11 @@ def fold_alignment(
     radius: float,
     directions: int = 32,
     generator: torch.Generator | None = None,
+    progress: Progress | bool | None = None,
 ) -> dict[int, float]:
     """Per layer, mean number of folds near data over that near uniform points of the data's bounding box.
 
-    Above 1, the folds favour the data; the same number of background points as data points is drawn. See
+    Above 1, the folds favor the data; the same number of background points as data points is drawn. See
     `fold_counts` for the arguments and for what is counted. NaN where no fold is near the background either.
     """
     data = torch.from_numpy(as_float64_array(x, "x"))
@@ -283,10 +296,11 @@ def fold_alignment(
     generator = generator or torch.Generator().manual_seed(0)
     background = low + (high - low) * torch.rand(data.shape, generator=generator, dtype=torch.float64)
     seed = int(torch.randint(2**62, (1,), generator=generator))
-    near, anywhere = (
-        fold_counts(model, p, radius=radius, directions=directions, generator=torch.Generator().manual_seed(seed))
-        for p in (data, background)
+    drawn = torch.Generator().manual_seed(seed)
+    both = fold_counts(
+        model, torch.cat([data, background]), radius=radius, directions=directions, generator=drawn, progress=progress
     )
+    near, anywhere = ({d: c[part] for d, c in both.items()} for part in (slice(len(data)), slice(len(data), None)))
     return {
         depth: float(near[depth].mean() / anywhere[depth].mean()) if anywhere[depth].any() else float("nan")
         for depth in near

@@ -12,13 +12,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._checks import check_choice
-from .._display import Result, table
-from .._errors import InputError, UnsupportedModelError
-from .._parallel import by_rows
-from ..network import Program, Site, SplineNetwork
-from ..network.program import Smooth
-from ..tiling.differentiate import cuts, unit_distances
+from ..network import SplineNetwork
+from ..network.program import Program, Site, Smooth
+from ..support.checks import check_choice
+from ..support.display import Result, table
+from ..support.drawing import drawn
+from ..support.errors import InputError, UnsupportedModelError
+from ..support.worker_processes import by_rows
+from ..tiling.measures.differentiate import cuts, unit_distances
 from ._data import row_blocks, traced
 from ._layers import Layer, layers, value_shapes
 
@@ -106,7 +107,7 @@ class SiteDistances(Result):
 
     @property
     def optimum(self) -> np.ndarray:
-        r"""`[G]` the same after normalisation, over all offsets with the direction held: $N \sigma^2 / \|w\|^2$."""
+        r"""`[G]` the same after normalization, over all offsets with the direction held: $N \sigma^2 / \|w\|^2$."""
         return self.count * self.best_rms**2
 
     @property
@@ -126,6 +127,7 @@ class FoldDistances(Result):
 
     sites: tuple[SiteDistances, ...]
     certainty = "exact"
+    plot = drawn("normalization.plot_fold_distances")
 
     def __repr__(self) -> str:
         return f"FoldDistances({len(self)} sites, {sum(len(site) for site in self)} channels)"
@@ -332,7 +334,7 @@ class _Running:
     def __init__(self, layer: Layer) -> None:
         self.layer = layer
         self.order = torch.from_numpy(np.argsort(layer.groups, kind="stable"))
-        self.groups = len(layer.centres)
+        self.groups = len(layer.centers)
         sizes = np.bincount(layer.groups, minlength=self.groups)
         if len(set(sizes.tolist())) > 1:
             raise InputError(f"{layer.fold.site.path}: channels have unequal numbers of folds.")

@@ -1,4 +1,4 @@
-"""Data-aware initialisation: folds where batch norm would put them, in a network without batch norm."""
+"""Data-aware initialization: folds where batch norm would put them, in a network without batch norm."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from .._checks import check_choice, check_generator, check_pair, check_positive
-from .._display import Result, table
-from .._errors import InputError
-from ..network import Affine, trace
-from ..network.export import unwrap
+from ..network import trace
 from ..network.freeze import freeze_statistics
+from ..network.program import Affine
+from ..network.readable import unwrap
+from ..network.watching.intercept import Hooked
+from ..network.watching.module_graph import owns_weights
+from ..support.checks import check_choice, check_generator, check_pair, check_positive
+from ..support.display import Result, table
+from ..support.errors import InputError
+from ..support.threads import ALONE
 from ._data import first_row, raw_batches
 from ._layers import NORMS, Owners, owners
 from ._weights import add_to_bias_, channel_rows, scale_outputs_
-from .folding import owns_weights
 
 Method = Literal["mean", "standard", "whiten", "quantile", "unit_variance", "one_unit_per_point"]
 METHODS = ("mean", "standard", "whiten", "quantile", "unit_variance", "one_unit_per_point")
@@ -34,7 +37,7 @@ class Initialization(Result):
     Attributes:
         method: The method.
         layers: Paths of the layers that were set, in order.
-        constant: Path -> units whose pre-activation did not vary over the data: centred, but not scaled.
+        constant: Path -> units whose pre-activation did not vary over the data: centered, but not scaled.
         sums: Paths of non-linearities that a sum goes into (a skip connection): the layers in it are set, each on its
             own, but not the sum, so these folds need not pass through the mean.
         branches: Paths of the layers that reach non-linearities through sums alone, to which `branch` applied.
@@ -115,7 +118,7 @@ def initialize_(
 
     Norms in the network (`nn.LayerNorm`, `GroupNorm`, affine `InstanceNorm`) stay, with other weights and biases.
 
-    Limits: a sum that enters a non-linearity (skip connection) has each of its own layers normalised, as batch norm
+    Limits: a sum that enters a non-linearity (skip connection) has each of its own layers normalized, as batch norm
     inside a block does, not the sum (`sums` of the result names them). Maps written as functions (`F.linear`), tied or
     computed weights and layers without bias are refused, all at once. The output layer is left alone.
 
@@ -163,10 +166,10 @@ def initialize_(
             scale = torch.where(constant, 1.0, (square + eps).rsqrt())
             if constant.any():
                 done.constant[path] = tuple(constant.nonzero().flatten().tolist())
-            centre = moments.mean if method != "unit_variance" else torch.zeros_like(moments.mean)
+            center = moments.mean if method != "unit_variance" else torch.zeros_like(moments.mean)
             if method == "quantile":
-                centre = _spread_quantiles(model, layer, x, quantiles, generator)
-            add_to_bias_(layer, -centre)
+                center = _spread_quantiles(model, layer, x, quantiles, generator)
+            add_to_bias_(layer, -center)
             if method == "whiten":
                 _whiten_(layer, moments.covariance, eps)
             elif method != "mean":
@@ -231,13 +234,11 @@ def _watch(model: nn.Module, layer: nn.Module, data: Any, take: Callable[[Any, T
 
     rows = 0
     for batch in raw_batches(data):
-        handle = layer.register_forward_hook(hook)
         try:
-            model(batch.to(like))
+            with Hooked(after=[(layer, hook)]):
+                model(batch.to(like))
         except _Reached:
             rows += len(batch)
-        finally:
-            handle.remove()
         yield seen.pop()
     if rows < 2:
         raise InputError(f"data must hold at least 2 rows (one row has no spread), got {rows}.")
@@ -260,12 +261,12 @@ class _Moments:
         z = z.cpu()
         mean, n = z.mean(0), len(z)
         total = self.count + n
-        centred, shift = z - mean, mean - self.mean
+        centered, shift = z - mean, mean - self.mean
         weight = self.count * n / total
         if self.whiten:
-            self.scatter = self.scatter + centred.T @ centred + weight * torch.outer(shift, shift)
+            self.scatter = self.scatter + centered.T @ centered + weight * torch.outer(shift, shift)
         else:
-            self.scatter = self.scatter + centred.square().sum(0) + weight * shift.square()
+            self.scatter = self.scatter + centered.square().sum(0) + weight * shift.square()
         self.mean = self.mean + shift * (n / total)
         self.largest = torch.maximum(self.largest, z.abs().amax(0))
         self.count = total
@@ -311,15 +312,16 @@ def _one_unit_per_point_(
     model: nn.Module, path: str, layer: nn.Linear, data: Any, generator: torch.Generator | None
 ) -> None:
     """Give each unit a point that is the furthest in its own direction among the chosen ones."""
-    from ..representation import one_unit_per_point_
+    with ALONE:
+        from ..representation import one_unit_per_point_
 
     seen = _watch(model, layer, data, lambda inputs, _output: inputs[0].double().reshape(-1, layer.in_features))
     points = torch.cat(list(seen)).cpu()
     origin = points.mean(0)
-    centred = points - origin
+    centered = points - origin
     order = torch.randperm(len(points), generator=generator)
     chosen = torch.zeros(0, layer.in_features, dtype=torch.float64)
-    for point in centred[order]:
+    for point in centered[order]:
         inner, squares = chosen @ point, chosen.square().sum(1)
         apart = (inner < squares * (1 - 1e-9)).all() and (inner < point @ point * (1 - 1e-9)).all()
         if apart and bool(point.any()):
@@ -331,5 +333,5 @@ def _one_unit_per_point_(
             f"{path} has {layer.out_features} units, but only {len(chosen)} of {len(points)} points could be found "
             "that are each the furthest in their own direction; give more data or fewer units."
         )
-    one_unit_per_point_(layer, chosen, centre=False)
+    one_unit_per_point_(layer, chosen, center=False)
     add_to_bias_(layer, -(layer.weight.double() @ origin.to(layer.weight.device)))

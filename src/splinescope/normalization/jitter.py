@@ -11,16 +11,18 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._checks import as_float64_array, as_rows, check_generator
-from .._display import Result
-from .._errors import InputError
-from .._progress import Progress, Share, check_progress, sharing
-from ..complexity._statistics import batch_norms, set_statistics_
 from ..network import trace
-from ..network.export import unwrap
-from ..network.twin import copied
+from ..network.readable import unwrap
+from ..network.reading.twin import copied
+from ..network.watching.batch_statistics import batch_norms, set_statistics_
+from ..network.watching.intercept import Hooked
+from ..support.checks import as_float64_array, as_rows, check_generator
+from ..support.display import Result
+from ..support.drawing import drawn
+from ..support.errors import InputError
+from ..support.progress import Progress, Share, check_progress, sharing
 from ..tiling import Slice, tessellate
-from ..tiling.boundary import Boundary
+from ..tiling.measures.boundary import Boundary
 from ._data import raw_batches
 
 
@@ -82,7 +84,7 @@ class FoldJitter(Result):
         predicted: `[C]` $s \sqrt{(N-B)/((N-1)B)}$, s the deviation over rows of a row's influence on the mean. For the
             first batch norm that is a row's own mean over its positions ($s = \sigma$ where a row has one value) and
             the law is exact in expectation. Behind other batch norms it counts what they take out of a row's influence,
-            to first order in $1/B$: behind a wide batch-normalised ReLU layer of Gaussian, independent pre-activations
+            to first order in $1/B$: behind a wide batch-normalized ReLU layer of Gaussian, independent pre-activations
             $\sqrt{(1/4 - 3/(4\pi)) / (1/2 - 1/(2\pi))} = 0.1818$ of $\sigma$ is left, since the norm removes the
             first two Hermite components of the ReLU. A deviation: the bias is of higher order and not in it.
     """
@@ -186,18 +188,14 @@ def _influences(full: nn.Module, x: Tensor, share: Share) -> dict[str, np.ndarra
 
         return hook
 
-    handles = [norm.register_forward_hook(watch(path)) for path, norm in batch_norms(twin).items()]
-    try:
-        with torch.inference_mode(False), torch.enable_grad():
-            twin(rows)
-            channels, found = sum(map(len, means.values())), dict[str, list[Tensor]]()
-            for path, mean in means.items():
-                for m in mean:
-                    share(sum(map(len, found.values())) / channels)
-                    found.setdefault(path, []).append(torch.autograd.grad(m, weights, retain_graph=True)[0])
-    finally:
-        for handle in handles:
-            handle.remove()
+    hooks = Hooked(after=[(norm, watch(path)) for path, norm in batch_norms(twin).items()])
+    with hooks, torch.inference_mode(False), torch.enable_grad():
+        twin(rows)
+        channels, found = sum(map(len, means.values())), dict[str, list[Tensor]]()
+        for path, mean in means.items():
+            for m in mean:
+                share(sum(map(len, found.values())) / channels)
+                found.setdefault(path, []).append(torch.autograd.grad(m, weights, retain_graph=True)[0])
     return {path: torch.stack(gradients, 1).cpu().numpy() for path, gradients in found.items()}
 
 
@@ -219,6 +217,7 @@ class BoundaryJitter(Result):
     full_margins: np.ndarray
     flips: np.ndarray
     certainty = "estimate"
+    plot = drawn("normalization.plot_boundary_jitter")
 
 
 def boundary_jitter(

@@ -1,4 +1,4 @@
-"""Batch norm merged into its neighbours in place, in the middle of training, or not at all."""
+"""Batch norm merged into its neighbors in place, in the middle of training, or not at all."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim import Optimizer
 
-from .._checks import as_rows, running_on
-from .._errors import InputError, SplinescopeError, UnsupportedModelError
-from ..complexity._statistics import Forward, set_statistics_
-from ..network.export import unwrap
-from ..train import evaluating
+from ..network.readable import unwrap
+from ..network.watching.batch_statistics import Forward, set_statistics_
+from ..network.watching.module_graph import Run, outputs, watched
+from ..support.checks import as_rows, running_on
+from ..support.errors import InputError, SplinescopeError, UnsupportedModelError
+from ..support.evaluating import evaluating
 from ._data import raw_batches
-from ._groups import Structure, check_optimizer, put_back_on_error, restructure_, structure_of
-from ._watched import Run, outputs, watched
-from .folding import merged_by
+from .merge_copy import merged_by
+from .optimizer_groups import Structure, check_optimizer, put_back_on_error, restructure_, structure_of
 
 ROWS = 8
 """How many rows a model is run on to see that its outputs stay."""
@@ -33,7 +33,7 @@ def merge_batchnorm_(
 ) -> tuple[str, ...]:
     """Merge the batch norms of a model away in place, in the middle of training; in evaluation the function stays.
 
-    The tensors of the layers that take them up keep their identity, so an optimiser goes on with them. What it
+    The tensors of the layers that take them up keep their identity, so an optimizer goes on with them. What it
     remembers of those (moments) belonged to other coordinates and is forgotten; norms leave it, biases that had
     to be made join the group of their layer's weight, if that is in one and trained.
 
@@ -50,7 +50,7 @@ def merge_batchnorm_(
         Paths of the layers whose parameters changed.
 
     Raises:
-        UnsupportedModelError: The outputs would not stay, or calls cannot be read; model and optimiser are as before.
+        UnsupportedModelError: The outputs would not stay, or calls cannot be read; model and optimizer are as before.
 
     Example:
         >>> net = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.ReLU())
@@ -159,7 +159,7 @@ def _differ(model: nn.Module, path: str, made: nn.Module) -> bool:
 def _check_same(model: nn.Module, run: Run, before: list[Tensor]) -> None:
     """Refuse outputs that differ from those before by more than rounding."""
     advice = (
-        "Model and optimiser are as they were. A forward that looks at its norms themselves (their kind, weights or "
+        "Model and optimizer are as they were. A forward that looks at its norms themselves (their kind, weights or "
         "statistics) cannot do without them: write it without, merge only the part that does "
         "(MergeAway(model.part, ...)), or train on with the norms."
     )

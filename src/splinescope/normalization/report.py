@@ -11,10 +11,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from .._display import Result, table
-from .._errors import InputError
 from ..network import SplineNetwork
-from ..network.export import unwrap
+from ..network.readable import unwrap
+from ..network.watching.intercept import Hooked
+from ..support.display import Result, table
+from ..support.errors import InputError
 from ._data import raw_batches, traced
 from .fold_distances import FoldDistances, SiteDistances, fold_distances
 
@@ -116,7 +117,7 @@ class NormalizationReport(Result):
 def normalization_report(
     model: nn.Module | SplineNetwork, x: Any, *, thresholds: Thresholds | None = None
 ) -> NormalizationReport:
-    r"""Look for what normalisation should have prevented, or has caused, in a network on its data.
+    r"""Look for what normalization should have prevented, or has caused, in a network on its data.
 
     - *dead*: channels never positive on the data, so a ReLU passes nothing and learns nothing.
     - *always on*: never negative: the fold splits no data and the channel is linear on it.
@@ -169,8 +170,8 @@ def normalization_report(
 
 _ADVICE = {
     "constant": "check for zero weights or constant inputs; such a channel only adds a number",
-    "dead": "normalise (batch norm, or initialize_ before training), or lower the learning rate",
-    "always on": "no fold on the data: normalise, or accept a linear channel",
+    "dead": "normalize (batch norm, or initialize_ before training), or lower the learning rate",
+    "always on": "no fold on the data: normalize, or accept a linear channel",
     "far folds": "the offset is off by more than the data's spread: initialize_ or batch norm moves it",
 }
 _ADVICE_WITH_BATCH_NORM = _ADVICE | {
@@ -241,7 +242,7 @@ def _stale_findings(model: nn.Module, norms: dict[str, _BatchNorm], data: Any, l
         off, factor = float(shift.square().mean().sqrt()), float(ratio.square().mean().sqrt().exp())
         if off > limits.stale_mean + 3 / np.sqrt(rows) or factor > limits.stale_ratio:
             detail = f"means {off:.3g} deviations off, deviations by a factor {factor:.3g}"
-            advice = "run the training data through in train mode (no optimiser) to refresh them"
+            advice = "run the training data through in train mode (no optimizer) to refresh them"
             found.append(Finding("stale statistics", path, len(mean), len(mean), detail, advice))
     return found
 
@@ -259,22 +260,18 @@ def _true_statistics(
             z = inputs[0].double().cpu().movedim(1, -1).reshape(-1, norm.num_features)
             if path not in sums:  # sums about the first batch's mean: no cancellation
                 sums[path], counts[path] = [z.mean(0), torch.zeros_like(z[0]), torch.zeros_like(z[0])], [0, 0]
-            centred = z - sums[path][0]
-            sums[path][1] += centred.sum(0)
-            sums[path][2] += centred.square().sum(0)
+            centered = z - sums[path][0]
+            sums[path][1] += centered.sum(0)
+            sums[path][2] += centered.square().sum(0)
             counts[path][0] += len(z)
             counts[path][1] += len(inputs[0])
 
         return hook
 
-    handles = [norm.register_forward_pre_hook(watch(path)) for path, norm in norms.items()]
     like = next((p for p in [*model.parameters(), *model.buffers()] if p.is_floating_point()), None)
-    try:
+    with Hooked(before=[(norm, watch(path)) for path, norm in norms.items()]):
         for batch in raw_batches(data):
             model(batch if like is None else batch.to(like))
-    finally:
-        for handle in handles:
-            handle.remove()
     result = {}
     for path, (origin, first, second) in sums.items():
         n, rows = counts[path]

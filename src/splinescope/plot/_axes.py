@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._checks import as_float64_array, require
-from .._errors import InputError
-from ..tiling.folds import need_tiling
+from ..support.checks import as_float64_array, require
+from ..support.errors import InputError
+from ..tiling.measures.folds import need_tiling
+from .style import house_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from ..tiling import Slice, Tiling
 
 BOUNDARY_COLOR = "#e00000"
+WALL_COLOR = "#1c1c28"
 CLASS_COLORS = ("#88ccee", "#cc6677", "#ddcc77", "#117733", "#332288", "#aa4499", "#44aa99", "#999933", "#882255",
                 "#661100", "#6699cc", "#888888")  # fmt: skip
 """Paul Tol's muted scheme: distinct for colour-blind readers. The page uses the same."""
@@ -28,15 +30,16 @@ RASTER_FROM = 2000
 
 
 def new_axes(ax: Axes | None, **options: Any) -> Axes:
-    """`ax`, or axes of a new figure."""
+    """`ax`, or axes of a new figure in the house style."""
     if ax is not None:
         return ax
     pyplot = require("matplotlib.pyplot", "plot")
-    axes: Axes = pyplot.subplots(layout="constrained", **options)[1]
+    with house_style():
+        axes: Axes = pyplot.subplots(layout="constrained", **options)[1]
     return axes
 
 
-def colour_map(name: str | Colormap) -> Colormap:
+def color_map(name: str | Colormap) -> Colormap:
     """A colour map of matplotlib's, by name."""
     try:
         table: Colormap = require("matplotlib", "plot").colormaps.get_cmap(name)
@@ -47,7 +50,7 @@ def colour_map(name: str | Colormap) -> Colormap:
     return table
 
 
-def colour_bar(ax: Axes, key: ScalarMappable, label: str) -> Colorbar:
+def color_bar(ax: Axes, key: ScalarMappable, label: str) -> Colorbar:
     """A colour bar beside the axes and as tall as they are, also where an aspect leaves them less than their room."""
     bar = ax.figure.colorbar(key, ax=ax, label=label)
     plain_logarithms(bar)

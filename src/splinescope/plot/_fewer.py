@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._archive import forget_pages
-from ..tiling.cells import Cells
-from ..tiling.kernels.grids import largest_in_cells, reaches
-from ..tiling.lists import places_of
+from ..support.archive import forget_pages
+from ..tiling.cells.lists import places_of
+from ..tiling.cells.polygons import Cells
+from ..tiling.kernels.grid_lookup import largest_in_cells, reaches
 
 if TYPE_CHECKING:
     from ..tiling import Tiling
@@ -34,31 +35,40 @@ class Shown:
     note: tuple[str, str] | None = None
 
 
-def shown_tiles(tiling: Tiling, most: int) -> Shown:
+def shares(most: int) -> tuple[int, int]:
+    """How many tiles that reach furthest, and how many cells along a side, stay within `most` tiles together."""
+    cells = max(1, min(CELLS, math.isqrt(most // 2)))
+    return most - cells**2, cells
+
+
+def shown_tiles(tiling: Tiling, most: int, cells: int | None = None) -> Shown:
     """A plane tiling as it is or, of over `most` tiles, those that reach furthest and the largest others of a raster.
+
+    The raster has `cells` (`CELLS` by default) along its longer side: at most that number squared of tiles come on top.
 
     Of the tiles that are left, each cell of a raster gets the one of largest area whose middle is there; it is kept as
     well, and its colour stands for the cell wherever no kept tile is drawn.
     """
     if tiling.count <= most:
         return Shown(tiling)
+    cells = CELLS if cells is None else cells
     offsets, corners, points, areas = tiling.tiles.offsets, tiling.tiles.corners, tiling.vertices, tiling.areas
     reach = np.empty(tiling.count, np.float32)
     reaches(offsets, corners, points, reach)
     kept = np.zeros(tiling.count, bool)
-    kept[np.argpartition(reach, -most)[-most:]] = True
+    kept[np.argpartition(reach, tiling.count - most - 1)[tiling.count - most :]] = True
     low, high = tiling.view.domain.min(0), tiling.view.domain.max(0)
-    per_unit = CELLS / (high - low).max()
+    per_unit = cells / (high - low).max()
     width, height = np.maximum(1, np.ceil((high - low) * per_unit)).astype(int).tolist()
     found, best = np.full((height, width), -1, np.int32), np.zeros((height, width))
     largest_in_cells(offsets, corners, points, areas, kept, low, per_unit, best, found)
-    cells = found >= 0
-    kept[found[cells]] = True
+    filled = found >= 0
+    kept[found[filled]] = True
     numbers = np.flatnonzero(kept).astype(np.uint32)
-    found[cells] = np.searchsorted(numbers, found[cells])
+    found[filled] = np.searchsorted(numbers, found[filled])
     share = areas[numbers].sum() / areas.sum()
     note = (
-        f"{len(numbers):,} tiles, {share:.2%} of the area; the others by the largest in cells of 1/{CELLS} of the slice"
+        f"{len(numbers):,} tiles, {share:.2%} of the area; the others by the largest in cells of 1/{cells} of the slice"
     )
     box = [*low.tolist(), *(low + np.array([width, height]) / per_unit).tolist()]
     raster = {

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._checks import as_float64_array
-from .._errors import InputError
-from ..tiling.quantities import QUANTITIES, Quantity, available, corner_depths, tile_quantity
-from ._fewer import shown_tiles
+from ..support.checks import as_float64_array, check_whole
+from ..support.errors import InputError
+from ..tiling.measures.quantities import QUANTITIES, Quantity, available, corner_depths, tile_quantity
+from ._fewer import shares, shown_tiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -67,6 +67,7 @@ def tiling_frame(
     only: Sequence[str] | None = None,
     x: Any = None,
     y: Any = None,
+    max_tiles: int | None = None,
 ) -> dict[str, Any]:
     """What the viewer draws of a tiling, ready for `pack`.
 
@@ -78,13 +79,18 @@ def tiling_frame(
             network on every tile only where there are few tiles, or where `color` asks for them.
         x: `[N, ...]` inputs to mark; by default the slice's anchors.
         y: `[N]` their classes.
+        max_tiles: Tiles to send; by default some three million.
 
-    Of over `MOST_TILES` tiles some are left out, and the notes say so: see `_fewer`.
+    Of more tiles (`MOST_TILES` by default) some are left out, and the notes say so: see `_fewer`.
     """
     if tiling.dimension != 2:
         raise InputError(f"tiling_frame needs a 2-D tiling, got a {tiling.dimension}-D one.")
     places, classes = marks(tiling, x, y)
-    notes, shown = notes_of(tiling), shown_tiles(tiling, MOST_TILES)
+    notes = notes_of(tiling)
+    if max_tiles is None or tiling.count <= check_whole(max_tiles, "max_tiles"):
+        shown = shown_tiles(tiling, MOST_TILES)
+    else:
+        shown = shown_tiles(tiling, *shares(max_tiles))
     tiling = shown.tiling
     if shown.note is not None:
         notes.insert(1, shown.note)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._checks import require
-from .._errors import InputError
+from ..support.checks import require
+from ..support.errors import InputError
 from ._axes import CLASS_COLORS, frame, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from ..generative import TiledManifold
+    from ..generative.exact import TiledManifold
     from ..tiling import Slice
 
 
@@ -54,8 +54,8 @@ def manifold_facets(manifold: TiledManifold) -> list[np.ndarray]:
     if values.shape[1] < 3:
         raise InputError(f"a manifold in space needs a generator of at least 3 outputs, got {values.shape[1]}.")
     if values.shape[1] > 3:
-        centred = values - values.mean(0)
-        values = centred @ np.linalg.svd(centred, full_matrices=False)[2][:3].T
+        centered = values - values.mean(0)
+        values = centered @ np.linalg.svd(centered, full_matrices=False)[2][:3].T
     return [values[manifold.tiling.tiles[i]] for i in range(manifold.tiling.count)]
 
 

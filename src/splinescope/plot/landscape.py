@@ -11,22 +11,20 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from .._checks import check_choice, require
-from .._errors import InputError
-from .._files import replacing
+from ..support.checks import check_choice, require
+from ..support.errors import InputError
+from ..support.files import replacing
 from ._axes import BOUNDARY_COLOR, RASTER_FROM, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from ..landscape import (
-        Conditioning,
-        LossSection,
-        LossSurface,
-        PolynomialSection,
-        SkipConditioning,
-        SpectralDensity,
-    )
+    from ..landscape.conditioning import Conditioning
+    from ..landscape.polynomials import PolynomialSection
+    from ..landscape.sections import LossSection
+    from ..landscape.skip_conditioning import SkipConditioning
+    from ..landscape.spectrum import SpectralDensity
+    from ..landscape.surface import LossSurface
 
 
 def plot_loss_section(
@@ -153,7 +151,7 @@ def plot_conditioning(found: Mapping[str, Conditioning] | SkipConditioning, ax: 
 
     What `skip_conditioning` found has two columns for each block: with its skip, and without.
     """
-    from ..landscape import SkipConditioning
+    from ..landscape.skip_conditioning import SkipConditioning
 
     if isinstance(found, SkipConditioning):
         found = {

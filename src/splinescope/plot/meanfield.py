@@ -9,28 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._checks import require
-from .._errors import InputError
-from ..meanfield import (
-    ConvergenceStudy,
-    DensityPath,
-    FirstStep,
-    LearningRateStudy,
-    SpeedByDirection,
-    Trajectory,
-)
+from ..meanfield.convergence import ConvergenceStudy
+from ..meanfield.density import DensityPath
+from ..meanfield.effects import FirstStep, LearningRateStudy, SpeedByDirection
+from ..meanfield.flow import Trajectory
+from ..support.checks import require
+from ..support.errors import InputError
+from ._axes import new_axes
+from .style import house_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 BATCH_NORM, PLAIN = "#0072B2", "#D55E00"
 """Blue and vermilion of the Okabe-Ito palette: told apart by every reader."""
-
-
-def _axes(ax: Axes | None) -> Axes:
-    if ax is not None:
-        return ax
-    return require("matplotlib.pyplot", "plot").subplots(layout="constrained")[1]
 
 
 def _ring(trajectory: Trajectory) -> np.ndarray:
@@ -57,7 +49,7 @@ def plot_neurons(trajectory: Trajectory, *, index: int = -1, trace: bool = True,
         ax: Where to draw; a new figure if None.
     """
     points = _points(trajectory)
-    ax = _axes(ax)
+    ax = new_axes(ax)
     ax.plot(*_ring(trajectory), color="0.8", lw=1, zorder=0)
     last = index % len(points)
     if trace:
@@ -106,7 +98,8 @@ def animate_neurons(
     animation = require("matplotlib.animation", "plot")
     points, a = _points(trajectory), trajectory.a.cpu().numpy()
     collections = require("matplotlib.collections", "plot")
-    figure, ax = pyplot.subplots(figsize=(5, 4.2), dpi=90, layout="constrained")
+    with house_style():
+        figure, ax = pyplot.subplots(figsize=(5, 4.2), dpi=90, layout="constrained")
     ax.plot(*_ring(trajectory), color="0.8", lw=1, zorder=0)
     reach = float(np.abs(a).max()) or 1.0
     tails = ax.add_collection(collections.LineCollection([], colors="0.6", linewidths=0.7, zorder=1))
@@ -149,7 +142,7 @@ def plot_speed_by_direction(speeds: SpeedByDirection, *, ax: Axes | None = None)
     """Angular speed against the angle of the neuron, on a logarithmic scale; the low-variance axis is
     marked.
     """
-    ax = _axes(ax)
+    ax = new_axes(ax)
     degrees = np.degrees(speeds.angles)
     ax.semilogy(degrees, speeds.batch_norm, color=BATCH_NORM, label="batch norm")
     ax.semilogy(degrees, speeds.plain, color=PLAIN, ls="--", label="plain")
@@ -166,7 +159,7 @@ def plot_first_step(step: FirstStep, *, ax: Axes | None = None) -> Axes:
     """Length after one step of gradient descent against the length before: measured, predicted, and
     unchanged.
     """
-    ax = _axes(ax)
+    ax = new_axes(ax)
     fine = np.geomspace(step.before.min(), step.before.max(), 200)
     middle = float(np.median(step.push))
     ax.loglog(fine, np.hypot(fine, middle / fine), color="0.4", lw=1, label="predicted, median neuron")
@@ -180,7 +173,7 @@ def plot_first_step(step: FirstStep, *, ax: Axes | None = None) -> Axes:
 
 def plot_learning_rates(study: LearningRateStudy, *, ax: Axes | None = None) -> Axes:
     """Loss at the end against the learning rate; rates that diverge sit at the top edge."""
-    ax = _axes(ax)
+    ax = new_axes(ax)
     top, floor = 3 * study.start, study.start * 1e-6
     for risks, color, mark, label in (
         (study.batch_norm, BATCH_NORM, "o-", "batch norm"),
@@ -195,7 +188,7 @@ def plot_learning_rates(study: LearningRateStudy, *, ax: Axes | None = None) -> 
 
 def plot_convergence(study: ConvergenceStudy, *, ax: Axes | None = None) -> Axes:
     """Distances between consecutive widths, mean over seeds and each seed, with the fitted power laws."""
-    ax = _axes(ax)
+    ax = new_axes(ax)
     for name, color, mark, label in (
         ("start", "0.5", "^", "W2 at the start"),
         ("end", BATCH_NORM, "o", "W2 at the end"),
@@ -214,7 +207,7 @@ def plot_convergence(study: ConvergenceStudy, *, ax: Axes | None = None) -> Axes
 
 def plot_density(path: DensityPath, *, index: int = -1, ax: Axes | None = None) -> Axes:
     """Density of neurons over angle and amplitude at one recorded time."""
-    ax = _axes(ax)
+    ax = new_axes(ax)
     half = (path.amplitudes[1] - path.amplitudes[0]) / 2
     extent = (0.0, 360.0, float(path.amplitudes[0] - half), float(path.amplitudes[-1] + half))
     image = ax.imshow(path.values[index].T, origin="lower", extent=extent, aspect="auto", cmap="viridis")

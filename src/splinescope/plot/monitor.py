@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .._errors import InputError
+from ..support.errors import InputError
 from ._axes import new_axes
 
 if TYPE_CHECKING:

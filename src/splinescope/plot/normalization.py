@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._checks import require
-from ..normalization import BoundaryJitter, FoldDensity, FoldDistances, NormalizationRow
+from ..normalization.compare import NormalizationRow
+from ..normalization.density import FoldDensity
+from ..normalization.fold_distances import FoldDistances
+from ..normalization.jitter import BoundaryJitter
+from ..support.checks import require
+from ._axes import new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,7 +25,7 @@ def plot_fold_distances(distances: FoldDistances, ax: Axes | None = None) -> Axe
 
     Lines are medians over channels, bands from the first to the third quartile.
     """
-    ax = _axes(ax)
+    ax = new_axes(ax)
     places = [site.number for site in distances]
     for label, colour, values in (
         ("as they are", ORANGE, [site.rms for site in distances]),
@@ -40,7 +44,7 @@ def plot_fold_distances(distances: FoldDistances, ax: Axes | None = None) -> Axe
 
 def plot_fold_density(density: FoldDensity, depth: int, ax: Axes | None = None) -> Axes:
     """One layer's fold density on a 2-D slice, with the data on top."""
-    ax = _axes(ax)
+    ax = new_axes(ax)
     raster = density.rasters[depth]
     assert raster.y_edges is not None
     image = ax.pcolormesh(raster.x_edges, raster.y_edges, raster.density, cmap="viridis", rasterized=True)
@@ -62,7 +66,7 @@ def plot_boundary_jitter(jitter: BoundaryJitter, ax: Axes | None = None, *, poin
     require("matplotlib", "plot")
     from matplotlib.collections import LineCollection
 
-    ax = _axes(ax)
+    ax = new_axes(ax)
     for boundary in jitter.boundaries:
         ax.add_collection(LineCollection(list(boundary.segments), colors=BLUE, linewidths=0.7, alpha=0.35))
     ax.add_collection(LineCollection(list(jitter.full.segments), colors="black", linewidths=1.8))
@@ -79,7 +83,7 @@ def plot_boundary_jitter(jitter: BoundaryJitter, ax: Axes | None = None, *, poin
 
 def plot_comparison(rows: Sequence[NormalizationRow], ax: Axes | None = None) -> Axes:
     """Fold density near the data over far from it, layer by layer, one line a normalisation."""
-    ax = _axes(ax)
+    ax = new_axes(ax)
     markers = "osv^D<>pX*"
     for i, row in enumerate(rows):
         layers = np.arange(1, len(row.ratios) + 1)
@@ -97,10 +101,3 @@ def plot_comparison(rows: Sequence[NormalizationRow], ax: Axes | None = None) ->
 def _whole_numbers(ax: Axes) -> None:
     """Tick the x axis at whole numbers only."""
     ax.xaxis.set_major_locator(require("matplotlib.ticker", "plot").MaxNLocator(integer=True, min_n_ticks=1))
-
-
-def _axes(ax: Axes | None) -> Axes:
-    if ax is not None:
-        return ax
-    made: Axes = require("matplotlib.pyplot", "plot").subplots(layout="constrained")[1]
-    return made

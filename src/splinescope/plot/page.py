@@ -8,14 +8,15 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from .._errors import InputError
-from .._files import replacing
-from ..tiling.folds import need_tiling
+from ..network.outputs import Picked
+from ..support.errors import InputError
+from ..support.files import replacing
+from ..tiling.measures.folds import need_tiling
 from .frame import packed_pieces, tiling_frame
 from .space_frame import space_frame
 
@@ -33,7 +34,7 @@ class Viewer:
     """What draws tilings of one dimension.
 
     Attributes:
-        frame: (tiling, title=, color=) -> what is drawn, ready for `pack`.
+        frame: (tiling, title=, color=, ...) -> what is drawn, ready for `pack`.
         modules: Its JavaScript, each module after those that it imports.
         body: The page's elements.
         explore: Name of the function that fills them.
@@ -66,26 +67,46 @@ def write_page(
     tiling: Tiling,
     path: str | os.PathLike[str],
     *,
-    title: str = "Tiling",
+    title: str | None = None,
     color: str | None = None,
     x: Any = None,
     y: Any = None,
+    max_tiles: int | None = None,
 ) -> None:
     """Write a page to explore; see `Tiling.to_html`."""
     with replacing(path) as partial, open(partial, "wb") as file:
-        file.writelines(_pieces(tiling, title, color, x, y))
+        file.writelines(_pieces(tiling, title, color=color, x=x, y=y, max_tiles=max_tiles))
 
 
-def render_page(
-    tiling: Tiling, *, title: str = "Tiling", color: str | None = None, x: Any = None, y: Any = None
-) -> str:
+def write_film_page(frames: list[dict[str, Any]], path: str | os.PathLike[str], *, title: str, color: str) -> None:
+    """Write moments of a training as one page with a slider through time: frames with a `moment`, the moment's name."""
+    films = replace(_VIEWERS[2], explore="exploreFilm")
+    look = {"color": color, "hide": [], "layers": 255, "at": None}
+    with replacing(path) as partial, open(partial, "wb") as file:
+        file.writelines(_assembled(films, title, {"moments": frames, "look": look}))
+
+
+def render_page(tiling: Tiling, *, title: str | None = None) -> str:
     """The page as text: template, viewer and data (a compressed frame in base64) in one, with no links out."""
-    return b"".join(_pieces(tiling, title, color, x, y)).decode()
+    return b"".join(_pieces(tiling, title)).decode()
 
 
-def _pieces(tiling: Tiling, title: str, color: str | None, x: Any, y: Any) -> Iterator[bytes]:
+def title_of(tiling: Tiling) -> str:
+    """The name of a page whose title was not given: the model's class, where the tiling knows its model."""
+    if tiling.network is None:
+        return "Tiling"
+    module = tiling.network.module
+    return type(module.whole if isinstance(module, Picked) else module).__name__
+
+
+def _pieces(tiling: Tiling, title: str | None, **options: Any) -> Iterator[bytes]:
     """The page piece by piece: the data of millions of tiles is never there as a whole."""
     viewer = viewer_of(tiling)
+    title = title_of(tiling) if title is None else title
+    yield from _assembled(viewer, title, viewer.frame(tiling, title=title, **options))
+
+
+def _assembled(viewer: Viewer, title: str, content: dict[str, Any]) -> Iterator[bytes]:
     parts = {
         "title": html.escape(title),
         "style": web_file("tiling.css"),
@@ -99,7 +120,7 @@ def _pieces(tiling: Tiling, title: str, color: str | None, x: Any, y: Any) -> It
         elif text != "data":
             yield parts[text].encode()
         else:
-            yield from _compressed(packed_pieces(viewer.frame(tiling, title=title, color=color, x=x, y=y)))
+            yield from _compressed(packed_pieces(content))
 
 
 def _compressed(pieces: Iterable[bytes | memoryview]) -> Iterator[bytes]:

@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._checks import as_float64_array, require
-from .._errors import InputError
-from ..representation import LayerGeometry, RepresentationGeometry, arc_cosine, tree_rows
+from ..representation.geometry import RepresentationGeometry
+from ..representation.gram import arc_cosine
+from ..representation.measures import LayerGeometry
+from ..representation.tree import tree_rows
+from ..support.checks import as_float64_array, require
+from ..support.errors import InputError
+from ._axes import new_axes
+from .style import house_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,7 +27,8 @@ CLUSTER, ODD = "#3b528b", "#d55e00"
 
 def plot_overview(geometry: RepresentationGeometry) -> Figure:
     """Four panels: ranks along depth, mean angle along depth, angles at the end, the last layer in the plane."""
-    figure, axes = require("matplotlib.pyplot", "plot").subplots(2, 2, figsize=(10, 7.5), layout="constrained")
+    with house_style():
+        figure, axes = require("matplotlib.pyplot", "plot").subplots(2, 2, figsize=(10, 7.5), layout="constrained")
     ranks, angle, histogram, plane = axes.ravel()
     for quantity in ("rank", "effective_rank", "stable_rank"):
         plot_depth(geometry, quantity, ranks, label=quantity.replace("_", " "))
@@ -48,7 +54,7 @@ def plot_depth(
     label: str | None = None,
 ) -> Axes:
     """One number along depth: any name or function that `RepresentationGeometry.series` takes."""
-    ax = _axes(ax)
+    ax = new_axes(ax)
     ax.plot(range(len(geometry)), geometry.series(quantity), marker=".", label=label)
     ax.set_xlabel("place in the network (0 = input)")
     ax.set_ylabel(quantity.replace("_", " ") if isinstance(quantity, str) else getattr(quantity, "__name__", ""))
@@ -57,7 +63,7 @@ def plot_depth(
 
 def plot_angles(before: LayerGeometry, after: LayerGeometry, ax: Axes | None = None, *, kernel: bool = False) -> Axes:
     """Pairwise angles before against after; `kernel` adds what a wide plain ReLU layer does, arccos J(cos)."""
-    ax = _axes(ax)
+    ax = new_axes(ax)
     x, y = before.angles(), after.angles()
     ax.scatter(x, y, s=8, alpha=0.5, color=CLUSTER, edgecolors="none", rasterized=len(x) > 2000)
     ax.plot([0, 180], [0, 180], color="0.6", linewidth=1, label="unchanged")
@@ -84,7 +90,7 @@ def plot_angle_histogram(layer: LayerGeometry, ax: Axes | None = None, *, label:
     """Histogram of the pairwise angles of one layer."""
     from ..representation.measures import ANGLE_BINS
 
-    ax = _axes(ax)
+    ax = new_axes(ax)
     share = layer.angle_counts / max(layer.angle_counts.sum(), 1)
     ax.stairs(share, ANGLE_BINS, fill=True, alpha=0.6, label=label)
     ax.axvline(90, color="0.6", linewidth=1, linestyle=":")
@@ -96,7 +102,7 @@ def plot_angle_histogram(layer: LayerGeometry, ax: Axes | None = None, *, label:
 
 def plot_projection(layer: LayerGeometry, ax: Axes | None = None) -> Axes:
     """Random projection of the batch to the plane, the odd point marked."""
-    ax = _axes(ax)
+    ax = new_axes(ax)
     odd = layer.odd
     others = np.ones(layer.n, dtype=bool)
     if odd is not None:
@@ -115,7 +121,7 @@ def plot_projection(layer: LayerGeometry, ax: Axes | None = None) -> Axes:
 
 def plot_activity(layer: LayerGeometry, ax: Axes | None = None, *, label: str | None = None) -> Axes:
     """Histogram over units of the share of the batch on which a unit is active."""
-    ax = _axes(ax)
+    ax = new_axes(ax)
     ax.hist(layer.active_fraction, bins=np.linspace(0, 1, 26).tolist(), alpha=0.6, label=label)
     ax.set_xlim(0, 1)
     ax.set_xlabel("share of inputs on which a unit is active")
@@ -137,7 +143,7 @@ def plot_tree(values: Sequence[float] | Any, depth: int = 3, ax: Axes | None = N
         raise InputError(f"depth must lie in 0..5 to stay legible, got {depth}.")
     x = as_float64_array(values, "values")
     colors = require("matplotlib", "plot").colormaps["cividis"]
-    ax = _axes(ax)
+    ax = new_axes(ax)
     most = len(np.unique(x))
     seen: dict[int, Any] = {}
     for layer in range(depth + 1):
@@ -182,10 +188,3 @@ def _composition(sizes: list[int]) -> str:
     runs = [(size, len(list(run))) for size, run in itertools.groupby(sizes)]
     powers = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
     return "·".join(f"{size}{str(count).translate(powers) if count > 1 else ''}" for size, count in runs)
-
-
-def _axes(ax: Axes | None) -> Axes:
-    if ax is not None:
-        return ax
-    created: Axes = require("matplotlib.pyplot", "plot").subplots(layout="constrained")[1]
-    return created

@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._checks import check_index
-from .._errors import InputError
-from ._axes import BOUNDARY_COLOR, colour_bar, frame, new_axes
+from ..support.checks import check_index
+from ..support.errors import InputError
+from ._axes import BOUNDARY_COLOR, color_bar, frame, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from ..smooth import EntropyMap, Steering, TokenGeometry, Validity
+    from ..smooth.posterior import EntropyMap
+    from ..smooth.steering import Steering
+    from ..smooth.tokens import TokenGeometry
+    from ..smooth.validity import Validity
 
 _LABELS = {
     "active": "share of active gates",
@@ -100,7 +103,7 @@ def plot_entropy(entropy: EntropyMap, site: str | None = None, *, ax: Axes | Non
     )
     frame(ax, entropy.view)
     ax.scatter(entropy.view.anchors[:, 0], entropy.view.anchors[:, 1], s=30, color="white", edgecolor="black")
-    colour_bar(ax, image, f"entropy of the tile (bits), beta = {entropy.beta:g}")
+    color_bar(ax, image, f"entropy of the tile (bits), beta = {entropy.beta:g}")
     return ax
 
 

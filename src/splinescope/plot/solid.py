@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._checks import check_whole, require
-from .._errors import InputError
-from ..tiling import Facets, SurfaceMesh
-from ..tiling.folds import need_tiling
-from ..tiling.quantities import tile_quantity
+from ..support.checks import check_whole, require
+from ..support.errors import InputError
+from ..tiling.cells.polytopes import Facets
+from ..tiling.measures.folds import need_tiling
+from ..tiling.measures.quantities import tile_quantity
+from ..tiling.measures.surfaces import SurfaceMesh
+from .style import house_style
 from .tiling import shading
 
 if TYPE_CHECKING:
@@ -124,7 +126,8 @@ def plot_mesh(
 def _space(ax: Axes3D | None, elevation: float, azimuth: float) -> Axes3D:
     if ax is None:
         pyplot = require("matplotlib.pyplot", "plot")
-        ax = pyplot.figure(figsize=(6.5, 5.5), layout="constrained").add_subplot(projection="3d")
+        with house_style():
+            ax = pyplot.figure(figsize=(6.5, 5.5), layout="constrained").add_subplot(projection="3d")
     if not hasattr(ax, "add_collection3d"):
         raise InputError('ax must be 3-D axes: figure.add_subplot(projection="3d").')
     ax.view_init(elevation, azimuth)

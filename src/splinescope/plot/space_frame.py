@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._errors import InputError
-from ..tiling import Facets, SurfaceMesh
-from ..tiling.lists import places_of
-from ..tiling.quantities import tile_quantity
+from ..support.checks import check_whole
+from ..support.errors import InputError
+from ..tiling.cells.lists import places_of
+from ..tiling.cells.polytopes import Facets
+from ..tiling.measures.quantities import tile_quantity
+from ..tiling.measures.surfaces import SurfaceMesh
 from .frame import chosen_quantities, marks, notes_of, quantity_frame
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ def space_frame(
     only: Sequence[str] | None = None,
     x: Any = None,
     y: Any = None,
-    most: int = MOST_CELLS,
+    max_tiles: int | None = None,
 ) -> dict[str, Any]:
     """What the viewer draws of a 3-D tiling, ready for `pack`.
 
@@ -41,13 +43,14 @@ def space_frame(
         only: Names of the quantities to send, as in `tiling_frame`.
         x: `[N, ...]` inputs to mark; by default the slice's anchors.
         y: `[N]` their classes.
-        most: Cells to send; of more, the largest are sent, and the notes say so.
+        max_tiles: Cells to send, `MOST_CELLS` by default; of more, the largest are sent, and the notes say so.
     """
     walls = tiling.walls
     if tiling.dimension != 3 or not isinstance(walls, Facets):
         raise InputError(f"space_frame needs a 3-D tiling, got a {tiling.dimension}-D one.")
     places, classes = marks(tiling, x, y)
     kept = np.arange(tiling.count)
+    most = MOST_CELLS if max_tiles is None else check_whole(max_tiles, "max_tiles")
     if tiling.count > most:
         kept = np.sort(np.argpartition(tiling.areas, -most)[-most:])
     number = np.full(tiling.count + 1, -1, np.int32)  # the last for "no tile"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..tiling.quantities import tile_quantity
+from ..tiling.measures.quantities import tile_quantity
 from .page import web_file
 
 if TYPE_CHECKING:

@@ -6,22 +6,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._checks import as_float64_array, check_index, require
-from .._errors import InputError
-from ..network import units_of_cuts
-from ..tiling.folds import need_tiling
-from ..tiling.quantities import Quantity, tile_quantity
+from ..network.program import units_of_cuts
+from ..support.checks import as_float64_array, check_index, require
+from ..support.errors import InputError
+from ..tiling.measures.folds import need_tiling
+from ..tiling.measures.quantities import Quantity, tile_quantity
 from ._axes import (
     BOUNDARY_COLOR,
     CLASS_COLORS,
     RASTER_FROM,
+    WALL_COLOR,
     check_plane,
-    colour_bar,
-    colour_map,
+    color_bar,
+    color_map,
     frame,
     new_axes,
     slice_points,
 )
+from ._class_pieces import ClassPieces, class_pieces
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,7 +57,7 @@ def plot_tiles(
     Args:
         tiling: The tiling.
         color: Name of a quantity ("slope", "class", ...: see `Tiling.quantity`); or `[K]` numbers of your own; or None
-            for white tiles.
+            for white tiles. "class" is exact to the point: a tile is cut where its class changes.
         ax: Where to draw; a new figure by default.
         output: Which output "value" shows.
         cmap: Colour map of numbers.
@@ -76,13 +78,14 @@ def plot_tiles(
     ax = new_axes(ax, figsize=(6, 5))
     if color is not None:
         quantity = tile_quantity(tiling, color, output=output) if isinstance(color, str) else _own(tiling, color, label)
-        tiles = filled_tiles(tiling, quantity, *shading(quantity, cmap=cmap, log=log, limits=limits))
+        pieces = class_pieces(tiling) if quantity.name == "class" else None
+        tiles = filled_tiles(tiling, quantity, *shading(quantity, cmap=cmap, log=log, limits=limits), pieces)
         ax.add_collection(tiles, autolim=False)
         if colorbar:
-            _key(ax, tiles, quantity)
+            _key(ax, tiles, quantity, pieces)
     if tiling.count <= 20_000 if edges is None else edges:
-        thin = float(np.clip(20.0 / np.sqrt(max(tiling.count, 1)), 0.1, 0.8))
-        lines = drawn_lines(tiling.vertices[tiling.walls.ends], ["black"], linewidth=thin)
+        thin = float(np.clip(14.0 / np.sqrt(max(tiling.count, 1)), 0.08, 0.5))
+        lines = drawn_lines(tiling.vertices[tiling.walls.ends], [WALL_COLOR], linewidth=thin)
         ax.add_collection(lines, autolim=False)
     frame(ax, tiling.view)
     if boundary:
@@ -119,7 +122,7 @@ def plot_folds(
     depth_of_site = np.array([site.depth for site in tiling.sites] or [1])
     depths = depth_of_site[walls.sites[inner]]
     deepest = int(depth_of_site.max())
-    shades = colour_map(cmap)(np.linspace(0, 0.88, deepest))  # brighter ones fade on white
+    shades = color_map(cmap)(np.linspace(0, 0.88, deepest))  # brighter ones fade on white
     lines = drawn_lines(tiling.vertices[walls.ends[inner]], shades, depths - 1, linewidth=linewidth)
     ax.add_collection(lines, autolim=False)
     if highlight is not None:
@@ -132,7 +135,7 @@ def plot_folds(
     if colorbar and deepest > 1:
         norm = colors.BoundaryNorm(np.arange(0.5, deepest + 1), deepest)
         key = cm.ScalarMappable(norm, colors.ListedColormap(shades))
-        bar = colour_bar(ax, key, "depth of the fold")
+        bar = color_bar(ax, key, "depth of the fold")
         bar.set_ticks(np.unique(np.linspace(1, deepest, min(deepest, 8)).round()).tolist())
     return ax
 
@@ -169,7 +172,7 @@ def plot_points(tiling: Tiling, points: Any, ax: Axes | None = None, *, y: Any =
         if len(numbers) != len(t):
             raise InputError(f"y must be one class per point: {len(t)} expected, got {len(numbers)}.")
         colors = [CLASS_COLORS[i % len(CLASS_COLORS)] for i in numbers]
-    ax.scatter(t[:, 0], t[:, 1], s=size, c=colors, edgecolors="black", linewidths=1.2, zorder=4)
+    ax.scatter(t[:, 0], t[:, 1], s=size, c=colors, edgecolors="black", linewidths=1.0, zorder=4)
     frame(ax, tiling.view)
     return ax
 
@@ -276,7 +279,7 @@ def shading(
         shades = [CLASS_COLORS[i % len(CLASS_COLORS)] for i in range(count)]
         return colors.ListedColormap(shades), colors.BoundaryNorm(np.arange(count + 1) - 0.5, count)
     low, high = quantity.limits if limits is None else _ends(limits)
-    table = colour_map(cmap)
+    table = color_map(cmap)
     if quantity.steps and 0 < high - low <= 12:
         steps = int(high) - int(low) + 1
         norm = colors.BoundaryNorm(np.arange(steps + 1) + int(low) - 0.5, steps)
@@ -285,17 +288,27 @@ def shading(
     return table, colors.LogNorm(low, high, clip=True) if logarithmic else colors.Normalize(low, high, clip=True)
 
 
-def filled_tiles(tiling: Tiling, quantity: Quantity, cmap: Colormap, norm: Normalize) -> PathCollection:
-    """All tiles as one collection with a compound path per colour: the cost per tile is that of its corners only."""
+def filled_tiles(
+    tiling: Tiling, quantity: Quantity, cmap: Colormap, norm: Normalize, pieces: ClassPieces | None = None
+) -> PathCollection:
+    """All tiles as one collection with a compound path per colour: the cost per tile is that of its corners only.
+
+    `pieces`, where given, stand for the tiles that they are of.
+    """
     collections, paths = require("matplotlib.collections", "plot"), require("matplotlib.path", "plot")
     shade = np.minimum(np.asarray(norm(quantity.values), float), cmap.N - 1)  # a BoundaryNorm gives the number itself
     if not isinstance(norm, require("matplotlib.colors", "plot").BoundaryNorm):
         shade = np.floor(shade * (cmap.N - 1e-6))
     shade = shade.astype(np.int16)
     order = np.argsort(shade, kind="stable")
+    if pieces is not None:
+        order = order[~np.isin(order, pieces.tiles)]
     shades, first = np.unique(shade[order], return_index=True)
     groups = np.split(order, first[1:]) if len(order) else []
     compound = [paths.Path(*_outlines(tiling, group, paths.Path)) for group in groups]
+    if pieces is not None:
+        compound += [paths.Path(np.concatenate([ring, ring[:1]]), closed=True) for ring in pieces.rings]
+        shades = np.concatenate([shades, pieces.classes])
     tiles = collections.PathCollection(
         compound, antialiased=False, linewidth=0.0, rasterized=tiling.count >= RASTER_FROM, cmap=cmap, norm=norm
     )
@@ -333,16 +346,17 @@ def drawn_lines(segments: np.ndarray, colors: Any, which: np.ndarray | None = No
     return collections.PathCollection(compound, facecolor="none", edgecolor=shades, rasterized=raster, **style)
 
 
-def _key(ax: Axes, tiles: ScalarMappable, quantity: Quantity) -> None:
+def _key(ax: Axes, tiles: ScalarMappable, quantity: Quantity, pieces: ClassPieces | None) -> None:
     """A colour bar for numbers; for classes, a legend of those that occur."""
     if quantity.categories is None:
-        bar = colour_bar(ax, tiles, quantity.label)
+        bar = color_bar(ax, tiles, quantity.label)
         if np.issubdtype(quantity.values.dtype, np.integer):  # counts
             bar.locator = require("matplotlib.ticker", "plot").MaxNLocator(integer=True, nbins=8)
             bar.update_ticks()
         return
     patches = require("matplotlib.patches", "plot")
-    present = np.unique(quantity.values).astype(int)
+    seen = quantity.values if pieces is None else np.concatenate([quantity.values, pieces.classes])
+    present = np.unique(seen).astype(int)
     marks = [patches.Patch(color=CLASS_COLORS[i % len(CLASS_COLORS)], label=quantity.categories[i]) for i in present]
     ax.legend(handles=marks, title=quantity.label, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
 

@@ -10,18 +10,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._checks import require
-from .._errors import InputError, MissingExtraError
-from .._files import replacing
-from ..tiling.quantities import tile_quantity
+from ..support.checks import require
+from ..support.errors import InputError, MissingExtraError
+from ..support.files import replacing
+from ..tiling.measures.quantities import available, tile_quantity
 from ._axes import new_axes
+from .frame import tiling_frame
+from .page import write_film_page
+from .style import house_style
 from .tiling import plot_tiles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from ..complexity import Timeline
+    from ..complexity.timeline import Timeline
 
 _COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 
@@ -52,38 +55,45 @@ def plot_timeline(story: Timeline, *, at: Sequence[int] | None = None) -> Figure
     """
     pyplot = require("matplotlib.pyplot", "plot")
     chosen = list(dict.fromkeys(at if at is not None else (0, len(story.steps) // 2, len(story.steps) - 1)))
-    figure = pyplot.figure(figsize=(4.2 * max(2, len(chosen)), 7.6), layout="constrained")
-    top, bottom = figure.subfigures(2, 1, height_ratios=(3, 4))
-    panels = {
-        f"folds near points, r = {story.radius:g}": [name for name in story.measures if name.startswith("complexity/")],
-        f"tiles within {story.near:.3g} of": ["tiles_near_data", "tiles_near_boundary", "tiles_near_random"],
-        "length of the decision boundary": ["boundary_length"],
-        "slope norm at the data": ["slope_at_data"],
-    }
-    for ax, (label, names) in zip(top.subplots(1, len(panels)), panels.items(), strict=True):
-        plot_curves(story, names, ax, label=label)
-    limits = _limits(story)
-    for ax, index in zip(np.atleast_1d(bottom.subplots(1, len(chosen))), chosen, strict=True):
-        last = index == chosen[-1]
-        plot_tiles(story.tilings[index], "slope", ax, boundary=True, limits=limits, colorbar=last)
-        ax.set_title(f"step {story.steps[index]}: {story.tilings[index].count} tiles")
+    with house_style():
+        figure = pyplot.figure(figsize=(4.2 * max(2, len(chosen)), 7.6), layout="constrained")
+        top, bottom = figure.subfigures(2, 1, height_ratios=(3, 4))
+        panels = {
+            f"folds near points, r = {story.radius:g}": [
+                name for name in story.measures if name.startswith("complexity/")
+            ],
+            f"tiles within {story.near:.3g} of": ["tiles_near_data", "tiles_near_boundary", "tiles_near_random"],
+            "length of the decision boundary": ["boundary_length"],
+            "slope norm at the data": ["slope_at_data"],
+        }
+        for ax, (label, names) in zip(top.subplots(1, len(panels)), panels.items(), strict=True):
+            plot_curves(story, names, ax, label=label)
+        limits = _limits(story)
+        for ax, index in zip(np.atleast_1d(bottom.subplots(1, len(chosen))), chosen, strict=True):
+            last = index == chosen[-1]
+            plot_tiles(story.tilings[index], "slope", ax, boundary=True, limits=limits, colorbar=last)
+            ax.set_title(f"step {story.steps[index]}: {story.tilings[index].count} tiles")
     figure_: Figure = figure
     return figure_
 
 
 def film(story: Timeline, path: str | os.PathLike[str], *, frames_per_second: int = 2, dpi: int = 100) -> None:
-    """Write the tilings of a timeline as a film: .gif, or .mp4 where ffmpeg is installed.
+    """Write the tilings of a timeline as a film: .gif, .webp, .mp4 where ffmpeg is installed, or an .html page.
 
-    Tiles are coloured by slope on one scale for all checkpoints; the decision boundary is red.
+    Tiles are coloured by slope on one scale for all checkpoints; the decision boundary is red. The page is to explore,
+    with a slider through time.
     """
+    ending = check_film(path)
+    if ending == ".html":
+        _film_page(story, path)
+        return
     pyplot = require("matplotlib.pyplot", "plot")
     from matplotlib.animation import FFMpegWriter, PillowWriter
 
-    ending = check_film(path)
     figure = pyplot.figure(figsize=(7, 5.4))
     limits = _limits(story)
-    writer = (PillowWriter if ending == ".gif" else FFMpegWriter)(fps=frames_per_second)
-    with replacing(path) as partial, writer.saving(figure, str(partial), dpi):
+    writer = (FFMpegWriter if ending == ".mp4" else PillowWriter)(fps=frames_per_second)
+    with house_style(), replacing(path) as partial, writer.saving(figure, str(partial), dpi):
         for step, tiling in zip(story.steps, story.tilings, strict=True):
             figure.clear()
             ax = figure.add_subplot()
@@ -93,11 +103,19 @@ def film(story: Timeline, path: str | os.PathLike[str], *, frames_per_second: in
     pyplot.close(figure)
 
 
+def _film_page(story: Timeline, path: str | os.PathLike[str]) -> None:
+    frames = []
+    for step, tiling in zip(story.steps, story.tilings, strict=True):
+        shown = [name for name in ("slope", "class") if name in available(tiling)]
+        frames.append({**tiling_frame(tiling, only=shown), "moment": f"step {step}: {tiling.count:,} tiles"})
+    write_film_page(frames, path, title="Tiles through training", color=frames[0]["quantities"][0]["name"])
+
+
 def check_film(path: str | os.PathLike[str]) -> str:
     """The ending of a film that can be written here."""
     ending = Path(path).suffix.lower()
-    if ending not in (".gif", ".mp4"):
-        raise InputError(f"a film must end in .gif or .mp4, got {os.fspath(path)!r}.")
+    if ending not in (".gif", ".webp", ".mp4", ".html"):
+        raise InputError(f"a film must end in .gif, .webp, .mp4 or .html, got {os.fspath(path)!r}.")
     if ending == ".mp4" and shutil.which("ffmpeg") is None:
         raise MissingExtraError("an .mp4 film needs the program ffmpeg, which is not on the path; write a .gif.")
     return ending

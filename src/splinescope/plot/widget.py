@@ -6,9 +6,9 @@ import json
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from .._checks import require
+from ..support.checks import require
 from .frame import pack
-from .page import Viewer, script_of, viewer_of, web_file
+from .page import Viewer, script_of, title_of, viewer_of, web_file
 
 if TYPE_CHECKING:
     from anywidget import AnyWidget
@@ -67,5 +67,5 @@ def _widget_class(viewer: Viewer) -> Any:
 def tiling_widget(tiling: Tiling, *, color: str | None = None) -> AnyWidget:
     """See `Tiling.widget`."""
     viewer = viewer_of(tiling)
-    made: AnyWidget = _widget_class(viewer)(frame=pack(viewer.frame(tiling, color=color)))
+    made: AnyWidget = _widget_class(viewer)(frame=pack(viewer.frame(tiling, title=title_of(tiling), color=color)))
     return made

@@ -1,14 +1,12 @@
 """One page about a network and its data: `report`, and `compare_models` for several side by side."""
 
-from .block import ReportBlock
-from .compare import ModelComparison, compare_models
-from .report import BLOCKS, Report, report
+from ..support.errors import answer_misspellings as _answer_misspellings
+from .compare import compare_models
+from .report import report
 
 __all__ = [
-    "BLOCKS",
-    "ModelComparison",
-    "Report",
-    "ReportBlock",
     "compare_models",
     "report",
 ]
+
+_answer_misspellings(__name__)

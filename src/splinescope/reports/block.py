@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from .._display import Certainty, Result
+from ..support.display import Certainty, Result, numbered
 from .pictures import pictures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from ..network.program import Site
+
+_MOST_NAMED = 16  # sites whose names fit below a picture
 State = Literal["measured", "not applicable", "failed"]
 
 
@@ -33,11 +36,11 @@ class ReportBlock(Result):
         certainty: "exact", "bound" or "estimate".
         scope: Of what, and within which limits.
         reading: How to read it, in two sentences.
-        call: The call that gives more.
+        call: The call that gives more; it runs as it stands, with `import splinescope as ss`, `model`, `x` and `y`.
         numbers: Everything measured, ready for JSON.
         typical: How the main number compares with other networks, if there is a comparison.
         draw: Fills a figure with the picture, or None.
-        colours: Ends of the picture's colour scale, if it has one: `draw` then takes a common scale as well.
+        colors: Ends of the picture's colour scale, if it has one: `draw` then takes a common scale as well.
         reason: Why there is nothing.
         seconds: Wall time.
     """
@@ -53,7 +56,7 @@ class ReportBlock(Result):
     numbers: dict[str, Any] = field(default_factory=dict)
     typical: str = ""
     draw: Callable[..., None] | None = None
-    colours: tuple[float, float] | None = None
+    colors: tuple[float, float] | None = None
     reason: str = ""
     seconds: float = 0.0
 
@@ -67,10 +70,10 @@ class ReportBlock(Result):
         """The drawing as a PNG file, made once; None where there is nothing to draw (extra "plot")."""
         return None if self.draw is None else pictures([self])[0]
 
-    def draw_on(self, figure: Figure, colours: tuple[float, float] | None = None) -> None:
+    def draw_on(self, figure: Figure, colors: tuple[float, float] | None = None) -> None:
         """Fill a figure with the picture, on a colour scale that it shares with others if one is given."""
         assert self.draw is not None
-        self.draw(figure) if self.colours is None else self.draw(figure, colours)
+        self.draw(figure) if self.colors is None else self.draw(figure, colors)
 
     def record(self) -> dict[str, Any]:
         """The block without its picture, ready for JSON."""
@@ -90,8 +93,20 @@ class ReportBlock(Result):
         return "\n".join([*lines, f"  more: {self.call}"])
 
 
+def name_sites(ax: Axes, sites: Sequence[Site]) -> None:
+    """The horizontal axis of a bar for each site: module paths where they fit, else the sites' numbers."""
+    if len(sites) > _MOST_NAMED:
+        whole_numbers(ax)
+        ax.set_xlabel("site, numbered in order of execution")
+        return
+    names = numbered([site.path or site.op for site in sites])
+    slanted: dict[str, Any] = {"rotation": 45, "ha": "right"} if max(map(len, names)) > 4 else {}
+    ax.set_xticks(range(len(sites)), names, **slanted)
+    ax.set_xlabel("site, by the path of its module")
+
+
 def whole_numbers(ax: Axes) -> None:
-    """Ticks of the horizontal axis at whole numbers only: sites have no halves."""
+    """Ticks of the horizontal axis at whole numbers only: places have no halves."""
     from matplotlib.ticker import MaxNLocator
 
     ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .._display import Certainty, Result, table
-from .._errors import InputError
-from .._files import replacing
-from .._progress import Progress, telling
+from ..support.display import Certainty, Result, table
+from ..support.errors import InputError
+from ..support.files import replacing
+from ..support.progress import Progress, telling
 from .page import side_by_side
 from .report import Report, check_page, chosen_blocks, report, weakest
 from .typical import MAIN, main_number
@@ -71,7 +71,8 @@ def compare_models(
     x: Any,
     y: Any = None,
     *,
-    out: str | os.PathLike[str] | None = "comparison.html",
+    out: str | os.PathLike[str] | None = None,
+    loss: str | Callable[[Any, Any], Any] | None = None,
     include: Collection[str] | None = None,
     exclude: Collection[str] = (),
     title: str = "Comparison of networks",
@@ -84,7 +85,9 @@ def compare_models(
         models: Name -> module in evaluation mode (or the result of `trace` or `load`).
         x: `[N, *input shape]` inputs, the same for all; likewise `y`.
         y: See `report`.
-        out: The page, one file; the numbers go beside it as .json. None writes nothing.
+        out: The page, one file, which replaces one of that name; the numbers go beside it as .json. None writes
+            nothing.
+        loss: See `report`.
         include: See `report`.
         exclude: See `report`.
         title: Heading of the page.
@@ -100,7 +103,7 @@ def compare_models(
         >>> import torch, splinescope as ss
         >>> nets = {str(w): torch.nn.Sequential(torch.nn.Linear(2, w), torch.nn.ReLU(), torch.nn.Linear(w, 2)).eval()
         ...         for w in (4, 32)}
-        >>> found = ss.compare_models(nets, torch.randn(50, 2), out=None, include=["tiles"], progress=False)
+        >>> found = ss.compare_models(nets, torch.randn(50, 2), include=["tiles"], progress=False)
         >>> counts = [found[name]["tiles"].numbers["tiles"] for name in ("4", "32")]
         >>> counts[0] < counts[1]
         True
@@ -117,7 +120,7 @@ def compare_models(
             def told(share: float, now: str, name: str = str(name), i: int = i) -> None:
                 tell((i + share) / len(models), f"{name}: {now}")
 
-            reports[str(name)] = report(model, x, y, out=None, include=keys, seed=seed, progress=told)
+            reports[str(name)] = report(model, x, y, loss=loss, include=keys, seed=seed, progress=told)
             if out is not None:
                 _write(ModelComparison(reports, Path(out)), Path(out), title)
     return ModelComparison(reports, None if out is None else Path(out))

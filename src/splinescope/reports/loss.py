@@ -8,9 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..landscape import curvature, extreme_eigenvalues, find_skips, loss_surface, random_directions, without_skips
+from ..landscape import curvature, loss_surface, random_directions, without_skips
+from ..landscape.skips import find_skips
+from ..landscape.spectrum import extreme_eigenvalues
+from ..support.threads import ALONE
 from .block import NotApplicable, ReportBlock
-from .subject import Subject
+from .subject import Subject, TakenLoss
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,14 +25,8 @@ _GRID = 21
 def _sample(subject: Subject) -> tuple[Tensor, Tensor, torch.dtype]:
     """Points, targets and precision that keep the cost of a curvature product within bounds."""
     large = sum(p.numel() for p in subject.parameters.values()) > _LARGE
-    points, targets = subject.some(24 if large else 256)
-    assert targets is not None
-    return points, targets, torch.float32 if large else torch.float64
-
-
-def _argument(loss: Any) -> str:
-    """The loss as one would write it in a call."""
-    return repr(loss) if isinstance(loss, str) else "your_loss"
+    rows = subject.spread(24 if large else 256)
+    return subject.x[rows], subject.loss.targets[rows], torch.float32 if large else torch.float64
 
 
 def _largest(module: nn.Module, points: Tensor, targets: Tensor, loss: Any, dtype: torch.dtype) -> float:
@@ -39,62 +36,74 @@ def _largest(module: nn.Module, points: Tensor, targets: Tensor, loss: Any, dtyp
 
 def loss_curvature(subject: Subject) -> ReportBlock:
     """Largest curvature of the loss, with its skips and, if there are any, with them switched off."""
-    name, loss = subject.loss
+    taken = subject.loss
     module = subject.module
     points, targets, dtype = _sample(subject)
-    sharp = _largest(module, points, targets, loss, dtype)
+    sharp = _largest(module, points, targets, taken.loss, dtype)
     skips = find_skips(module, subject.rows(points[:2]))
-    numbers: dict[str, Any] = {"largest eigenvalue": sharp, "loss": name, "points": len(points), "skips": len(skips)}
+    numbers: dict[str, Any] = {
+        "largest eigenvalue": sharp, "loss": taken.words, "loss taken because": taken.why, "points": len(points),
+        "skips": len(skips),
+    }  # fmt: skip
     told = "it has no skip connections"
+    call = f"print(ss.landscape.spectrum_summary({_curvature_call(taken, len(points), len(subject.x))}).summary())"
     if skips:
         plain = without_skips(module, subject.rows(points[:2]))
-        without = _largest(plain, points, targets, loss, dtype)
+        without = _largest(plain, points, targets, taken.loss, dtype)
         numbers["largest eigenvalue without skips"] = without
-        told = f"{without:.3g} with its {len(skips)} skips switched off"
+        told = f"{without:.3g} with {'its skip' if len(skips) == 1 else f'its {len(skips)} skips'} switched off"
+        call = "print(ss.skip_conditioning(model, x).summary())"
     return ReportBlock(
         "curvature",
         "Curvature of the loss",
-        headline=f"sharpest direction {sharp:.3g} ({name}); {told}",
+        headline=f"sharpest direction {sharp:.3g} ({taken.words}); {told}",
         certainty="exact",
-        scope=f"for these {len(points)} points, to the tolerance of Lanczos iterations "
-        f"({'single' if dtype == torch.float32 else 'double'} precision)",
+        scope=f"for {len(points)} of the points, to the tolerance of Lanczos iterations "
+        f"({'single' if dtype == torch.float32 else 'double'} precision); loss: {taken}",
         reading="The largest eigenvalue of the Gauss-Newton matrix bounds the stable learning rate of plain gradient "
         "descent: about 2 divided by it. Switching skips off changes the function too: the same weights, another net.",
-        call=f"splinescope.landscape.spectrum_summary(splinescope.curvature(model, x, y, loss={_argument(loss)})), "
-        "splinescope.skip_conditioning(model, x)",
+        call=call,
         numbers=numbers,
     )
 
 
+def _curvature_call(taken: TakenLoss, points: int, given: int) -> str:
+    """The call that gives the whole matrix, on as many points as the block took."""
+    few = "" if points == given else f"[:{points}]"
+    return f"ss.curvature(model, x{few}, {taken.call_y}{few}, loss={taken.call})"
+
+
 def surface(subject: Subject) -> ReportBlock:
     """The loss on a random, filter-normalised plane through the parameters."""
-    name, loss = subject.loss
+    taken = subject.loss
     module = subject.module
     points, targets, _ = _sample(subject)
     if not any(p.dim() >= 2 for p in subject.parameters.values()):
         raise NotApplicable("no weight matrix to move.")
     generator = torch.Generator().manual_seed(subject.seed)
     directions = random_directions(module, 2, generator=generator)
-    found = loss_surface(module, subject.rows(points), targets, directions, span=1.0, resolution=_GRID, loss=loss)
+    found = loss_surface(module, subject.rows(points), targets, directions, span=1.0, resolution=_GRID, loss=taken.loss)
     middle = float(found.losses[_GRID // 2, _GRID // 2])
 
     def draw(figure: Figure) -> None:
-        from ..plot import plot_loss_surface
+        with ALONE:
+            from ..plot.landscape import plot_loss_surface
 
         plot_loss_surface(found, ax=figure.subplots())
 
     return ReportBlock(
         "surface",
         "Loss surface",
-        headline=f"{name} {middle:.3g} in the middle, up to {found.losses.max():.3g}; "
+        headline=f"{taken.words} {middle:.3g} in the middle, up to {found.losses.max():.3g}; "
         f"{found.nonconvex_fraction:.0%} of the plane is not convex",
         certainty="estimate",
-        scope=f"one random plane, {found.losses.size} grid points, {len(points)} data points",
+        scope=f"one random plane, {found.losses.size} grid points, {len(points)} data points; loss: {taken}",
         reading="A round bowl means that the loss is easy to descend in almost all directions; ridges and many "
         "valleys mean that it is not. One plane of very many: look at several before you conclude.",
-        call="splinescope.loss_surface(model, x, y, splinescope.landscape.random_directions(model, 2))",
+        call=f"ss.loss_surface(model, x, {taken.call_y}, ss.landscape.random_directions(model, 2), loss={taken.call})",
         numbers={
-            "loss": name, "middle": middle, "largest": float(found.losses.max()),
+            "loss": taken.words, "loss taken because": taken.why, "middle": middle,
+            "largest": float(found.losses.max()),
             "smallest": float(found.losses.min()), "non-convex share": found.nonconvex_fraction,
             "rise at the rim": float(np.median(np.concatenate([found.losses[0], found.losses[-1]])) - middle),
         },

@@ -8,29 +8,32 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from .._errors import InputError, LimitReached
 from ..complexity import local_complexity
 from ..network import SplineNetwork
 from ..network.program import Smooth
-from ..tiling import Slice, Tiling, tessellate, tile_quantity
-from ..tiling.margin import input_margin
-from .block import NotApplicable, ReportBlock, whole_numbers
-from .subject import Subject
+from ..support.errors import InputError, LimitReached
+from ..tiling import Slice, Tiling, tessellate
+from ..tiling.measures.margin import input_margin
+from ..tiling.measures.quantities import tile_quantity
+from .block import NotApplicable, ReportBlock, name_sites
+from .subject import Subject, written
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MOST_TILES, _FEWEST_TILES = 400_000, 1_000
-_TILING_WORK = 1.5e10  # tiles x units that a plane may have: about a minute of one core
+_TILING_WORK = 4e8  # tiles x units that a plane may have: about twenty seconds of one core in a convolutional network
+_RATE = 5e-8  # seconds of one core for a tile and a unit, about: said before the work, decides nothing
 _KNOTS = 12  # units that a smooth activation becomes, about
-_SMALLER = 0.25  # of the side, if a plane has too many tiles
+_SMALLER = 0.25  # of the side, if even a line has more folds than a plane within the budget would
+_SMALLEST = 1e-5  # of the side: the smallest window that is tried
 _DISTANCE_WORK = 2e9  # inputs x units x points that distances to the tile's edge may cost
 
 
 def complexity(subject: Subject) -> ReportBlock:
     """Local complexity by layer, in neighbourhoods half as large as the data's spacing."""
     radius = subject.spacing / 2
-    points, _ = subject.some(256)
+    points = subject.some(256)
     model = subject.model
     found = local_complexity(model, points, radius=radius, progress=False)
     means = found.counts.double().mean(0)
@@ -41,19 +44,18 @@ def complexity(subject: Subject) -> ReportBlock:
     def draw(figure: Figure) -> None:
         ax = figure.subplots()
         ax.bar(range(len(means)), (100 * bending).numpy(), color="#35b779")
-        whole_numbers(ax)
-        ax.set_xlabel("site, numbered in order of execution")
+        name_sites(ax, found.sites)
         ax.set_ylabel("% of its neurons that fold near a point")
 
     return ReportBlock(
         "complexity",
         "Local complexity",
         headline=f"{total:.3g} folds near a data point, by {share:.2%} of all neurons",
-        certainty="estimate",
+        certainty=found.certainty,
         scope=f"{found.what}; mean over {len(points)} points",
         reading="Few folds near the data mean that the network is nearly one affine map there; many mean that it "
         "changes its mind within half the distance to the next data point. Compare networks on the same data only.",
-        call=f"splinescope.local_complexity(model, x, radius={radius:.4g})",
+        call=f"print(ss.local_complexity(model, x, radius={radius:.6g}).summary())",
         numbers={
             "radius": radius, "spacing of the data": subject.spacing, "mean folds": total, "share of neurons": share,
             "neighbourhood": found.region, "mean folds by site": means.tolist(),
@@ -73,14 +75,16 @@ def tiles(subject: Subject) -> ReportBlock:
     except InputError as error:
         raise NotApplicable(f"no plane through three data points: {error}") from error
     most = most_tiles(net)
-    tiling, window = _tiled(net, view, tolerance, most)
+    center, split = _center(subject, net, view)
+    tiling, window = _tiled(subject, net, view, center, tolerance, most)
     growth = tiling.growth()
     boundary = tiling.decision_boundary() if tiling.values is not None and subject.classifies else None
     classes = tiling.classes() if tiling.values is not None else np.zeros(tiling.count, int)
     areas = {int(c): float(tiling.areas[classes == c].sum() / tiling.areas.sum()) for c in np.unique(classes)}
+    about = "a place where the predicted class changes" if split else "the first of them"
     where = "the plane through three data points" if window == 1 else (
-        f"a window of {window:.3g} of the side of the plane through three data points, about the first (a window four "
-        f"times as wide has over {most:,} tiles)"
+        f"a window of {window:.3g} of the side of the plane through three data points, about {about} (a larger one has "
+        f"more than {most:,} tiles)"
     )  # fmt: skip
 
     def draw(figure: Figure, limits: tuple[float, float] | None) -> None:
@@ -102,8 +106,7 @@ def tiles(subject: Subject) -> ReportBlock:
         scope=f"on {where}, " + _how_near(tiling),
         reading=f"Each tile is a region where {subject_of} is one affine map; colour is how steep it is. "
         f"{line} where the network does its work.",
-        call=f"splinescope.tessellate(model, splinescope.Slice.through(x[{i}], x[{j}], x[{k}]){near})"
-        ".to_html('tiles.html')",
+        call=f"ss.tessellate(model, {_slice_call(view, tiling, (i, j, k), window)}{near}).to_html('tiles.html')",
         numbers={
             "points": chosen, "window": window, "most tiles": most, "tiles": tiling.count, "area": tiling.view.size,
             "folds per length": growth.folds_per_length,
@@ -114,7 +117,7 @@ def tiles(subject: Subject) -> ReportBlock:
             "tolerance": tiling.tolerance, "proven bound": tiling.bound, "measured deviation": tiling.deviation,
         },
         draw=draw,
-        colours=tile_quantity(tiling, "slope").limits,
+        colors=tile_quantity(tiling, "slope").limits,
     )  # fmt: skip
 
 
@@ -143,23 +146,97 @@ def _how_near(tiling: Tiling) -> str:
 
 def most_tiles(net: SplineNetwork) -> int:
     """How many tiles a plane may have: the more units, the longer each takes. No clock decides what a report shows."""
-    folds = net.program().folds
-    units = sum(fold.site.units * (_KNOTS if isinstance(fold, Smooth) else 1) for fold in folds)
-    return int(np.clip(_TILING_WORK / max(units, 1), _FEWEST_TILES, _MOST_TILES))
+    return int(np.clip(_TILING_WORK / max(_units(net), 1), _FEWEST_TILES, _MOST_TILES))
 
 
-def _tiled(net: SplineNetwork, view: Slice, tolerance: float | None, most: int) -> tuple[Tiling, float]:
-    """The tiling of the slice, or of ever smaller windows about its first point until one has at most so many tiles."""
+def _units(net: SplineNetwork) -> int:
+    """Units that a tiling cuts along, with those that smooth activations become."""
+    return sum(fold.site.units * (_KNOTS if isinstance(fold, Smooth) else 1) for fold in net.program().folds)
+
+
+def _center(subject: Subject, net: SplineNetwork, view: Slice) -> tuple[np.ndarray, bool]:
+    """Where a window is laid: on the decision boundary between two of the points if there is one, else at the first."""
+    if subject.classifies:
+        level = 0.5 if (net.ending or "").endswith("sigmoid") else 0.0
+
+        def classes(points: np.ndarray) -> np.ndarray:
+            with torch.no_grad():
+                outputs = net(torch.from_numpy(view.inputs(points))).flatten(1)
+            return (outputs.argmax(1) if outputs.shape[1] > 1 else outputs[:, 0] > level).numpy()
+
+        for first, second in ((0, 1), (0, 2), (1, 2)):
+            ends = view.anchors[[first, second]]
+            while np.linalg.norm(ends[1] - ends[0]) > 1e-9 * np.linalg.norm(np.ptp(view.domain, axis=0)):
+                places = ends[0] + np.linspace(0, 1, 33)[:, None] * (ends[1] - ends[0])
+                changes = np.flatnonzero(np.diff(classes(places)))
+                if not len(changes):
+                    break
+                ends = places[changes[0] : changes[0] + 2]
+            else:
+                return ends.mean(0), True
+    return view.anchors[0], False
+
+
+def _tiled(
+    subject: Subject, net: SplineNetwork, view: Slice, center: np.ndarray, tolerance: float | None, most: int
+) -> tuple[Tiling, float]:
+    """The tiling of the slice, or of the largest window about a place that should have at most so many tiles."""
     window = 1.0
-    while True:
+    while window > _SMALLEST:
+        part = _shrunk(view, center, window)
+        expected = _expected_tiles(net, part, tolerance, most)
+        if expected > most:
+            window *= max(_SMALLER, 0.9 * float(np.sqrt(most / expected)))
+            continue
+        seconds = max(1, round(_RATE * expected * _units(net)))
+        subject.say(f"about {_rounded(expected):,} tiles, {seconds} s")
         try:
-            return tessellate(net, view, tolerance=tolerance, max_tiles=most, progress=False), window
-        except LimitReached as error:
-            if window < 1e-4:
-                raise NotApplicable(f"even the smallest window has too many tiles: {error}") from error
-            centre = view.anchors[0]
-            view = replace(view, domain=centre + _SMALLER * (view.domain - centre), anchors=view.anchors[:1])
+            return tessellate(net, part, tolerance=tolerance, max_tiles=4 * most, progress=False), window
+        except LimitReached:
             window *= _SMALLER
+    raise NotApplicable(f"even a window of {_SMALLEST:g} of the plane's side has more than {most:,} tiles.")
+
+
+def _shrunk(view: Slice, center: np.ndarray, window: float) -> Slice:
+    """A part of the slice about a place of it, with those of the marked points that are in it."""
+    if window == 1:
+        return view
+    domain = center + window * (view.domain - center)
+    inside = ((view.anchors >= domain.min(0)) & (view.anchors <= domain.max(0))).all(1)
+    return replace(view, domain=domain, anchors=view.anchors[inside])
+
+
+def _expected_tiles(net: SplineNetwork, view: Slice, tolerance: float | None, most: int) -> float:
+    """About how many tiles a square has, by the folds that its diagonals and middle lines cross.
+
+    Lines at random that a line crosses k times in a unit length make pi/4 k^2 cells in a unit area.
+    """
+    corners = view.domain
+    middles = (corners + np.roll(corners, -1, axis=0)) / 2
+    folds, length = 0, 0.0
+    for ends in (corners[[0, 2]], corners[[1, 3]], middles[[0, 2]], middles[[1, 3]]):
+        line = Slice.segment(*view.inputs(ends))
+        try:
+            found = tessellate(net, line, tolerance=tolerance, max_tiles=int(4 * np.sqrt(most)) + 4, progress=False)
+        except LimitReached:
+            return np.inf
+        folds, length = folds + found.count - 1, length + line.size
+    density = folds / length
+    return 1 + density * view.size**0.5 + np.pi / 4 * density**2 * view.size
+
+
+def _rounded(number: float) -> int:
+    """To two figures: an expectation is no count."""
+    return int(float(f"{number:.2g}"))
+
+
+def _slice_call(view: Slice, tiling: Tiling, points: tuple[int, int, int], window: float) -> str:
+    """The slice that was tiled, as one writes it."""
+    i, j, k = points
+    plane = f"ss.Slice.through(x[{i}], x[{j}], x[{k}], pad=0.15)"
+    if window == 1:
+        return plane
+    return f"dataclasses.replace({plane}, domain={np.round(tiling.view.domain, 9).tolist()}, anchors=[])"
 
 
 def margins(subject: Subject) -> ReportBlock:
@@ -168,7 +245,7 @@ def margins(subject: Subject) -> ReportBlock:
     if not net.sites:
         raise NotApplicable("the network has no folds: its one tile has no edge.")
     size = int(np.prod(net.input_shape)) * sum(site.units for site in net.sites)
-    points, _ = subject.some(int(np.clip(_DISTANCE_WORK / size, 4, 64)))
+    points = subject.some(int(np.clip(_DISTANCE_WORK / size, 4, 64)))
     found = input_margin(net.program(), points.double().numpy())
     relative = found.edge / subject.spacing
     exact = found.exact.mean()
@@ -196,7 +273,7 @@ def margins(subject: Subject) -> ReportBlock:
         "the others",
         reading="Inside this ball the network is exactly one affine map, so every attribution or linearisation is "
         "true there and not promised beyond. No perturbation smaller than the lower bound changes the class.",
-        call="tiling.input_margin(points), or ss.complexity.robustness(model, x, y, epsilons=[...]) beyond the tile",
+        call=_margin_call(subject, float(np.median(found.edge))),
         numbers={
             "points": len(points), "median edge": float(np.median(found.edge)),
             "median edge over spacing": float(np.median(relative)), "least edge": float(found.edge.min()),
@@ -206,3 +283,12 @@ def margins(subject: Subject) -> ReportBlock:
         },
         draw=draw,
     )  # fmt: skip
+
+
+def _margin_call(subject: Subject, edge: float) -> str:
+    """What goes on beyond the tile: attacks on a classifier, else the folds along the way to another point."""
+    if subject.classes is None:
+        return "print(ss.tessellate(model, ss.Slice.segment(x[0], x[1])).summary())"
+    sizes = ", ".join(f"{factor * max(edge, 1e-3 * subject.spacing):.3g}" for factor in (1, 4, 16))
+    labels = written(subject.y, subject.classes)
+    return f"print(ss.complexity.robustness(model, x, {labels}, epsilons=[{sizes}], norm='l2').summary())"

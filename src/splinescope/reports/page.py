@@ -7,15 +7,16 @@ import html
 import json
 from collections.abc import Iterable, Mapping, Sequence
 
-from .._errors import MissingExtraError
+from ..support.errors import MissingExtraError
 from .block import ReportBlock
 from .pictures import pictures
+from .typical import places
 
 
 def page(title: str, blocks: Iterable[ReportBlock], subtitle: str) -> str:
     """The whole page."""
     blocks = list(blocks)
-    return _shell(title, _head(title, subtitle, blocks) + body(blocks))
+    return _shell(title, _head(title, subtitle, blocks) + _answer(blocks) + body(blocks))
 
 
 def side_by_side(
@@ -38,6 +39,62 @@ def side_by_side(
             f"<div class='cells'>{cells}</div></section>"
         )
     return _shell(title, "".join(parts))
+
+
+ADVICE = {
+    "folds": "Place the folds by data (ss.initialize_) or normalise, then train again.",
+    "complexity": "Compare it with other networks on the same data, or watch it while you train.",
+    "tiles": "Open the tiles as a page and look where the boundary turns.",
+    "margins": "Attack the network at these distances before you trust it there.",
+    "depth": "A rank near 1 is a collapse: add normalisation or skips.",
+    "curvature": "Keep the learning rate of gradient descent below 2 over this number.",
+    "surface": "Look along other directions before you conclude: this is one plane.",
+    "volume": "Sample by polarity where even coverage matters.",
+}
+"""Key of a block -> what to do about what it found."""
+_ANSWERS = 3
+
+
+def telling(blocks: Iterable[ReportBlock]) -> list[ReportBlock]:
+    """The blocks that tell most: findings about folds, then numbers that are unlike those of other networks."""
+
+    def score(block: ReportBlock) -> float:
+        if block.key == "folds":
+            return 0.0 if "no findings" in block.headline else 3.0
+        found = places(block)
+        if found is None:
+            return 0.4 if block.key == "tiles" else 0.1
+        here, others = found
+        below = sum(place < here for place in others.values()) / len(others)
+        return 0.5 + abs(2 * below - 1)
+
+    known = [block for block in blocks if block.state == "measured" and block.key in ADVICE]
+    return sorted(known, key=score, reverse=True)[:_ANSWERS]
+
+
+def _answer(blocks: Sequence[ReportBlock]) -> str:
+    """What to know first: the most telling findings, each with what to do about it and the call."""
+    rows = "".join(
+        f"<li><a href='#{b.key}'><b>{html.escape(b.title)}</b></a>: {html.escape(b.headline)}.<br>"
+        f"{html.escape(ADVICE[b.key])} <code>{html.escape(b.call)}</code></li>"
+        for b in telling(blocks)
+    )
+    return f"<section class='answer'><h2>What to know first</h2><ol>{rows}</ol></section>" if rows else ""
+
+
+def _scale(block: ReportBlock) -> str:
+    """A line with a mark where this network lies among those of other people."""
+    found = places(block)
+    if found is None:
+        return ""
+    here, others = found
+    marks = "".join(
+        f"<path d='M{4 + 192 * at:.1f} 6v8'><title>{html.escape(name)}</title></path>" for name, at in others.items()
+    )
+    return (
+        "<svg class='scale' viewBox='0 0 200 20' role='img' aria-label='this network among others'>"
+        f"<line x1='4' x2='196' y1='10' y2='10'/>{marks}<circle cx='{4 + 192 * here:.1f}' cy='10' r='4'/></svg>"
+    )
 
 
 def _head(title: str, subtitle: str, blocks: Iterable[ReportBlock]) -> str:
@@ -88,7 +145,7 @@ def _inside(block: ReportBlock, *, reading: bool = True, picture: str | None = N
         return text
     shown = _pictures([block])[0] if picture is None else picture
     numbers = html.escape(json.dumps(block.numbers, indent=1, default=float))
-    text += f"<details><summary>numbers, {block.seconds:.1f} s</summary><pre>{numbers}</pre></details>"
+    text += f"<details><summary>all numbers (measured in {block.seconds:.1f} s)</summary><pre>{numbers}</pre></details>"
     return f"<div class='two'><div>{text}</div><div>{shown}</div></div>"
 
 
@@ -101,7 +158,7 @@ def _words(block: ReportBlock, *, reading: bool = True) -> str:
         f"<p class='headline'>{html.escape(block.headline)}</p>",
         f"<p class='certainty'>{sure}: {html.escape(block.scope)}</p>",
         f"<p>{html.escape(block.reading)}</p>" if reading else "",
-        f"<p class='typical'>{html.escape(block.typical)}</p>" if block.typical else "",
+        f"<p class='typical'>{_scale(block)}{html.escape(block.typical)}</p>" if block.typical else "",
         f"<p class='call'>more: <code>{html.escape(block.call)}</code></p>",
     ])  # fmt: skip
 
@@ -142,6 +199,8 @@ def _shell(title: str, inside: str) -> str:
 
 
 _STYLE = """
+.answer{border-left:4px solid var(--link)}.answer li{margin:.5rem 0}.answer code{overflow-wrap:anywhere}
+.scale{display:block;width:12.5rem;height:1.25rem;stroke:var(--soft);fill:var(--link)}.scale circle{stroke:none}
 :root{color-scheme:light dark;--ink:#1d2327;--paper:#f7f7f5;--card:#fff;--line:#dcdcd8;--soft:#5d666d;--link:#1f5f8b}
 @media (prefers-color-scheme:dark){:root{--ink:#e6e6e3;--paper:#17191b;--card:#202326;--line:#3a3f44;--soft:#a5adb3;
 --link:#7fb8e0}}

@@ -6,7 +6,8 @@ import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from .._checks import require
+from ..plot.style import house_style
+from ..support.checks import require
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,9 +29,9 @@ def pictures(blocks: Sequence[ReportBlock], *, dark: bool = False) -> list[bytes
     matplotlib = require("matplotlib", "plot")
     from matplotlib.figure import Figure as NewFigure
 
-    with matplotlib.rc_context(_DARK if dark else {}):
+    with house_style(), matplotlib.rc_context(_DARK if dark else {}):
         figures = {i: NewFigure(figsize=_INCHES, layout="constrained") for i, b in enumerate(blocks) if b.draw}
-        ranges = [blocks[i].colours for i in figures]
+        ranges = [blocks[i].colors for i in figures]
         known = [one for one in ranges if one is not None]
         common = (min(low for low, _ in known), max(high for _, high in known)) if known else None
         for i, figure in figures.items():

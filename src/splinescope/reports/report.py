@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from .._display import CERTAINTIES, Certainty, Result
-from .._errors import InputError, SplinescopeError
-from .._files import check_writable, replacing
-from .._progress import Progress, telling
+from ..support.display import CERTAINTIES, Certainty, Result
+from ..support.errors import InputError, SplinescopeError, did_you_mean
+from ..support.files import check_writable, replacing
+from ..support.progress import Progress, telling
 from . import loss, near_data, structure, through_depth
 from .block import NotApplicable, ReportBlock
 from .subject import Subject, as_subject
@@ -41,11 +41,13 @@ class Report(Result):
         blocks: In the order of the page; `report["tiles"]` is one of them.
         points: Number of data points given.
         page: The page that was written, or None.
+        loss: The loss that was taken and why, in words; empty without targets.
     """
 
     blocks: tuple[ReportBlock, ...]
     points: int
     page: Path | None
+    loss: str = ""
 
     @property
     def certainty(self) -> Certainty:
@@ -69,11 +71,16 @@ class Report(Result):
 
     def records(self) -> dict[str, Any]:
         """Every number and text, ready for JSON."""
-        return {"points": self.points, "blocks": {block.key: block.record() for block in self.blocks}}
+        return {
+            "points": self.points,
+            "loss": self.loss,
+            "blocks": {block.key: block.record() for block in self.blocks},
+        }
 
     def summary(self) -> str:
         """The report in words."""
-        return "\n".join(block.summary() for block in self.blocks)
+        told = [f"Loss: {self.loss}."] if self.loss else []
+        return "\n".join([*told, *(block.summary() for block in self.blocks)])
 
     def _repr_html_(self) -> str:
         """For notebooks: every block with its picture, as far as those can be drawn."""
@@ -87,14 +94,15 @@ def report(
     x: Any,
     y: Any = None,
     *,
-    out: str | os.PathLike[str] | None = "report.html",
+    out: str | os.PathLike[str] | None = None,
+    loss: str | Callable[[Any, Any], Any] | None = None,
     include: Collection[str] | None = None,
     exclude: Collection[str] = (),
     title: str | None = None,
     seed: int = 0,
     progress: Progress | bool | None = None,
 ) -> Report:
-    """Measure a network on its data with every part of this package that applies, and write one page about it.
+    """Measure a network on its data with every part of this package that applies; with `out`, as one page.
 
     What was read, whether folds meet the data, local complexity, tiles on a plane through three points, distances to
     the tile's edge and the decision boundary, the batch through depth, curvature with and without skips, the loss
@@ -104,9 +112,13 @@ def report(
     Args:
         model: A module in evaluation mode, or the result of `trace` or `load`. It is not changed.
         x: `[N, *input shape]` inputs (for a generator: latents); a few hundred are enough.
-        y: `[N]` class numbers or `[N, ...]` targets; without them what needs a loss does not apply.
-        out: The page, one file without links out; the numbers go beside it as .json. None writes nothing.
-        include: Keys of blocks (see `splinescope.reports.BLOCKS`); all of them by default.
+        y: `[N]` class numbers, one-hot rows or `[N, ...]` targets; without them what needs a loss does not apply.
+        out: The page, one file without links out. The numbers go to a .json of the same name beside it. Both replace
+            files of their name. None writes nothing.
+        loss: "squared", "mse", "cross_entropy", "bce", or a function (outputs, targets) -> mean over rows. None takes
+            the one that `y` suggests: cross-entropy for classes (also as floats or one-hot rows; binary for one
+            output), else the squared error. The report says which and why.
+        include: Keys of blocks (see `splinescope.reports.report.BLOCKS`); all of them by default.
         exclude: Keys of blocks to leave out.
         title: Heading of the page; the model's class by default.
         seed: Of everything random.
@@ -116,30 +128,43 @@ def report(
         A `Report`: `print(found.summary())`, `found["tiles"].numbers`, `found.records()`.
 
     Cost: tens of seconds for small networks, minutes for a ResNet-20; sample sizes shrink as networks grow, by their
-    numbers of units and parameters and by no clock: a report holds the same on every machine. The page
-    is written anew after every block, so that an interrupted report keeps what it has.
+    numbers of units and parameters and by no clock: a report holds the same on every machine. Progress says before the
+    tiles about how many and how long. The page is written anew after every block, so that an interrupted report keeps
+    what it has.
 
     Example:
         >>> import torch, splinescope as ss
         >>> net = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2)).eval()
-        >>> found = ss.report(net, torch.randn(50, 2), out=None, include=["network", "tiles"], progress=False)
+        >>> found = ss.report(net, torch.randn(50, 2), include=["network", "tiles"], progress=False)
         >>> found["tiles"].state
         'measured'
     """
-    subject = as_subject(model, x, y, seed)
+    subject = as_subject(model, x, y, seed, loss)
     keys = chosen_blocks(include, exclude)
     name = title or f"Report on {type(getattr(model, 'module', model)).__name__}"
     blocks: list[ReportBlock] = []
+    taken = _loss_taken(subject)
     if out is not None:
         check_page(out)
     with telling(progress, "report") as tell:
+        subject = replace(
+            subject, say=lambda text: tell(len(blocks) / len(keys), f"{BLOCKS[keys[len(blocks)]][0]}: {text}")
+        )
         for key in keys:
             tell(len(blocks) / len(keys), BLOCKS[key][0])
             blocks.append(_told_once(_measured(key, subject), blocks))
             if out is not None:
-                _write(Report(tuple(blocks), len(subject.x), Path(out)), name)
+                _write(Report(tuple(blocks), len(subject.x), Path(out), taken), name)
         tell(1.0, "done")
-    return Report(tuple(blocks), len(subject.x), None if out is None else Path(out))
+    return Report(tuple(blocks), len(subject.x), None if out is None else Path(out), taken)
+
+
+def _loss_taken(subject: Subject) -> str:
+    """The loss of a report and what suggested it; empty where there is none."""
+    try:
+        return str(subject.loss)
+    except NotApplicable:
+        return ""
 
 
 def check_page(out: str | os.PathLike[str]) -> None:
@@ -154,7 +179,8 @@ def chosen_blocks(include: Collection[str] | None, exclude: Collection[str]) -> 
         if isinstance(given, str):
             raise InputError(f"{name} must be a list of names, got {given!r}: write [{given!r}].")
         if unknown := sorted(set(given or ()) - set(BLOCKS)):
-            raise InputError(f"{name} must hold names among {', '.join(BLOCKS)}, got {', '.join(unknown)}.")
+            near = did_you_mean(unknown[0], BLOCKS)
+            raise InputError(f"{name} must hold names among {', '.join(BLOCKS)}, got {', '.join(unknown)}{near}")
     keys = [key for key in BLOCKS if (include is None or key in include) and key not in exclude]
     if not keys:
         raise InputError("include and exclude leave no block to measure.")
@@ -193,6 +219,15 @@ def _write(found: Report, title: str) -> None:
 
     assert found.page is not None
     with replacing(found.page) as partial:
-        partial.write_text(page(title, found.blocks, f"{found.points} data points"), encoding="utf-8")
+        partial.write_text(page(title, found.blocks, _subtitle(found)), encoding="utf-8")
     with replacing(found.page.with_suffix(".json")) as partial:
         partial.write_text(json.dumps(found.records(), indent=1, default=float), encoding="utf-8")
+
+
+def _subtitle(found: Report) -> str:
+    """What the page is about, below its heading."""
+    loss = f"; loss: {found.loss}" if found.loss else ""
+    names = (
+        "Calls below: import dataclasses, torch and splinescope as ss; model, x and y are what the report was given."
+    )
+    return f"{found.points:,} data points{loss}. {names}"

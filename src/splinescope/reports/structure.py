@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from torch import nn
 
-from ..network import SplineNetwork, site_names
+from ..network import SplineNetwork
+from ..network.program import site_names
 from ..normalization import normalization_report
-from .block import NotApplicable, ReportBlock, whole_numbers
+from ..support.display import counted
+from ..support.threads import ALONE
+from .block import NotApplicable, ReportBlock, name_sites
 from .subject import Subject
 
 if TYPE_CHECKING:
@@ -33,7 +36,7 @@ def network(subject: Subject) -> ReportBlock:
             reading="Blocks that need exact tiles do not apply; what counts folds by activations still does, and where "
             "smooth activations alone stand in the way, the plane is tiled within a stated tolerance. "
             "Each part named stands in the way by itself.",
-            call="splinescope.local_map(model, x[:1]), splinescope.local_complexity(model, x)",
+            call="print(ss.local_map(model, x[:1]).summary())",
             numbers={"class": kind, "parameters": parameters, "refusal": subject.refusal.splitlines()},
         )
     net = subject.network
@@ -47,23 +50,22 @@ def network(subject: Subject) -> ReportBlock:
     def draw(figure: Figure) -> None:
         ax = figure.subplots()
         ax.bar(range(len(sites)), [s.units for s in net.sites], color="#3a87b8")
-        whole_numbers(ax)
         sizes = [s.units for s in net.sites]
         if max(sizes) > 50 * min(sizes):  # the smallest bars would not be seen; below that, heights should compare
             ax.set_yscale("log")
-        ax.set_xlabel("site, numbered in order of execution")
+        name_sites(ax, net.sites)
         ax.set_ylabel("units")
 
     return ReportBlock(
         "network",
         title,
-        headline=f"{kind}: {units:,} units at {_count(len(sites), 'site')}, {depth} deep{ending}; "
+        headline=f"{kind}: {units:,} units at {counted(len(sites), 'site')}, {depth} deep{ending}; "
         f"{parameters:,} parameters",
         certainty="exact",
         scope="the program equals the model to float64 rounding",
         reading="A site is a place where the network bends; each of its units is one fold of the input space. "
         "Depth counts the sites on the longest way from input to output.",
-        call="print(splinescope.trace(model, x).summary())",
+        call="print(ss.trace(model, x).summary())",
         numbers={
             "class": kind, "parameters": parameters, "inputs": list(net.input_shape), "outputs": list(net.output_shape),
             "units": units, "depth": depth, "ending": net.ending, "sites": sites,
@@ -77,7 +79,7 @@ def folds(subject: Subject) -> ReportBlock:
     net = subject.network
     if not net.sites:
         raise NotApplicable("the network has no folds: it is one affine map.")
-    points, _ = subject.some(1000)
+    points = subject.some(1000)
     model = subject.model
     found = normalization_report(model, points if not isinstance(model, nn.Module) else subject.rows(points))
     splitting = [site.by_bend(site.splits).any(0) for site in found.distances]
@@ -86,12 +88,13 @@ def folds(subject: Subject) -> ReportBlock:
     kinds = {finding.kind for finding in found.findings}
     by_kind = {kind: found.of_kind(kind) for kind in sorted(kinds)}
     findings = "; ".join(
-        f"{kind}: {_count(sum(f.channels for f in several), 'channel')} at {_count(len(several), 'place')}"
+        f"{kind}: {counted(sum(f.channels for f in several), 'channel')} at {counted(len(several), 'place')}"
         for kind, several in by_kind.items()
     )
 
     def draw(figure: Figure) -> None:
-        from ..plot.normalization import plot_fold_distances
+        with ALONE:
+            from ..plot.normalization import plot_fold_distances
 
         plot_fold_distances(found.distances, figure.subplots())
 
@@ -104,11 +107,7 @@ def folds(subject: Subject) -> ReportBlock:
         reading="A channel is a unit, or the units of a convolution that share their weights. A fold with data on both "
         "sides is one the network can use; a dead or always-on channel is linear on all of the data. Folds far from "
         "every point, or statistics that are not the data's, can be mended.",
-        call="print(splinescope.normalization_report(model, x).summary())",
+        call="print(ss.normalization_report(model, x).summary())",
         numbers={"share of channels that fold between points": share, **found.records()},
         draw=draw,
     )
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

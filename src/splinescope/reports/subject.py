@@ -10,15 +10,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .._checks import as_float64_array, as_rows, check_rows_of, running_on
-from .._errors import InputError, UnsupportedModelError
 from ..complexity import data_spacing
 from ..landscape.parameters import parameters_of
 from ..network import SplineNetwork, trace
-from ..network.export import check_mode
 from ..network.module import module_of
 from ..network.outputs import one_tensor
 from ..network.program import Smooth
+from ..network.readable import check_mode
+from ..support.checks import as_float64_array, as_rows, check_module, check_rows_of, running_on
+from ..support.errors import InputError, UnsupportedModelError
+from ..support.losses import LOSSES, Mean, behind, check_targets, class_numbers, fitting_targets, named_loss, outputs_of
 from .block import NotApplicable
 
 _TOLERANCE = 0.01  # of the outputs' range over the data
@@ -27,8 +28,6 @@ _RANGE_POINTS = 256
 _TOKENS = (
     " For token ids give their embeddings, and a module that takes these; token_geometry takes the ids themselves."
 )
-
-Loss = str | Callable[[Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,12 +39,16 @@ class Subject:
         x: `[N, *input shape]` inputs.
         y: `[N, ...]` class numbers or targets, or None.
         seed: Of everything random in a report.
+        asked_loss: The loss that the user named or gave, or None.
+        say: Called with what takes long, before it does.
     """
 
     model: nn.Module | SplineNetwork
     x: Tensor
     y: Tensor | None
     seed: int
+    asked_loss: str | Mean | None = None
+    say: Callable[[str], None] = lambda _: None
 
     @cached_property
     def refusal(self) -> str:
@@ -82,7 +85,7 @@ class Subject:
             smooth = trace(self.model, self.x[:2], smooth=True)
         except UnsupportedModelError:
             return self.network, None  # refuses with what is in the way
-        outputs = smooth(self.some(_RANGE_POINTS)[0]).flatten(1)
+        outputs = smooth(self.some(_RANGE_POINTS)).flatten(1)
         span = float((outputs.amax(0) - outputs.amin(0)).max())
         if span == 0:
             raise NotApplicable("the outputs are the same on all data points, so no tolerance can be chosen.")
@@ -113,12 +116,10 @@ class Subject:
         like = next((p for p in self.model.parameters()), None) if isinstance(self.model, nn.Module) else None
         return x if like is None else x.to(like.device, like.dtype if like.is_floating_point() else x.dtype)
 
-    @property
+    @cached_property
     def classes(self) -> Tensor | None:
         """`[N]` class numbers, or None if the targets are not classes."""
-        if self.y is None or self.y.dim() != 1 or self.y.is_floating_point():
-            return None
-        return self.y
+        return None if self.y is None else class_numbers(self.y, tuple(self.output.shape[1:]))
 
     @property
     def classifies(self) -> bool:
@@ -127,11 +128,13 @@ class Subject:
             return self.classes is not None
         return self.output[0].numel() <= self.x[0].numel()
 
-    def some(self, most: int) -> tuple[Tensor, Tensor | None]:
-        """At most so many points, evenly spread over the data, with their targets."""
-        count = min(most, len(self.x))
-        rows = torch.linspace(0, len(self.x) - 1, count).round().long()
-        return self.x[rows], None if self.y is None else self.y[rows]
+    def some(self, most: int) -> Tensor:
+        """At most so many points, evenly spread over the data."""
+        return self.x[self.spread(most)]
+
+    def spread(self, most: int) -> Tensor:
+        """The numbers of at most so many points, evenly spread over the data."""
+        return torch.linspace(0, len(self.x) - 1, min(most, len(self.x))).round().long()
 
     @cached_property
     def spacing(self) -> float:
@@ -139,56 +142,84 @@ class Subject:
         return data_spacing(self.x)
 
     @cached_property
-    def loss(self) -> tuple[str, Loss]:
-        """The loss that fits outputs and targets: its name, and what computes it."""
+    def loss(self) -> TakenLoss:
+        """The loss that was asked for, or the one that fits outputs and targets."""
         if self.y is None:
             raise NotApplicable("a loss needs targets: give y.")
+        shape = tuple(self.output.shape[1:])
         ending = "" if isinstance(self._traced, str) else self._traced.ending or ""
-        width = self.output.flatten(1).shape[1]
-        if self.classes is not None and width == 1:
-            return "binary cross-entropy", _binary(ending)
+        if self.asked_loss is not None and not isinstance(self.asked_loss, str):
+            return TakenLoss(getattr(self.asked_loss, "__name__", "your loss"), self.asked_loss, self.y, "loss", "y")
+        name, why = (self.asked_loss, "as asked") if self.asked_loss is not None else self._fitting_loss(shape)
+        targets = fitting_targets(name, self.y, shape, self.rows(self.x[:1]).dtype)
+        loss, call = behind(name, ending)
+        try:
+            check_targets(name, shape, targets)
+        except InputError as error:
+            raise NotApplicable(str(error)) from error
+        places = " per place" if name == "cross_entropy" and len(shape) > 1 else ""
+        return TakenLoss(LOSSES[name].words + places, loss, targets, call, written(self.y, targets), why)
+
+    def _fitting_loss(self, shape: tuple[int, ...]) -> tuple[str, str]:
+        """The name of the loss that outputs of this shape and the targets suggest, and what suggests it."""
+        assert self.y is not None
         if self.classes is not None:
-            return "cross-entropy", _multiclass(ending)
-        if not self.y.is_floating_point() and self.y.shape[1:] == self.output.shape[1:-1]:
-            return "cross-entropy per place", _per_place
-        if self.y.numel() != len(self.y) * self.output[0].numel():
-            raise NotApplicable(
-                f"the targets have shape {tuple(self.y.shape[1:])}, the outputs {tuple(self.output.shape[1:])}."
-            )
-        return "squared error", _squared
+            given = (
+                "one-hot rows" if self.y.dim() == 2 and self.y.shape[1] > 1
+                else "whole numbers" if self.y.is_floating_point() else "class numbers"
+            )  # fmt: skip
+            if outputs_of(shape) == 1:
+                return "bce", f"y holds {given} and there is one output"
+            return "cross_entropy", f"y holds {given}"
+        if not self.y.is_floating_point() and tuple(self.y.shape[1:]) == shape[:-1]:
+            return "cross_entropy", "y holds class numbers for each place"
+        if self.y.numel() != len(self.y) * outputs_of(shape):
+            raise NotApplicable(f"the targets have shape {tuple(self.y.shape[1:])}, the outputs {shape}.")
+        return "squared", "y holds numbers of the outputs' shape"
 
 
-def _squared(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Mean over the rows of the squared distance; a column of targets may come without its axis."""
-    return (outputs.flatten(1) - targets.reshape(len(targets), -1).to(outputs.dtype)).square().sum(1).mean()
+@dataclass(frozen=True, eq=False)
+class TakenLoss:
+    """The loss of a report.
+
+    Attributes:
+        words: Its name in sentences.
+        loss: What computes it: a name, or a function (outputs, targets) -> mean over the rows.
+        targets: `[N, ...]` in the form it takes.
+        call: How one writes it in a call.
+        call_y: How one writes its targets, from the `y` that was given.
+        why: What suggested it.
+    """
+
+    words: str
+    loss: str | Mean
+    targets: Tensor
+    call: str
+    call_y: str
+    why: str = "as asked"
+
+    def __str__(self) -> str:
+        return f"{self.words} ({self.why})"
 
 
-def _per_place(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Mean cross-entropy of sequences: class numbers `[N, T]` against scores `[N, T, classes]`."""
-    return nn.functional.cross_entropy(outputs.flatten(0, -2), targets.flatten())
+def written(y: Tensor | None, targets: Tensor) -> str:
+    """How the targets of a loss are written in a call, from what was given."""
+    assert y is not None
+    if targets.shape == y.shape:
+        return "y" if targets.is_floating_point() == y.is_floating_point() else "y.long()"
+    if targets.dim() < y.dim():
+        return "y.argmax(1)" if y.shape[1] > 1 else "y[:, 0].long()"
+    if not y.is_floating_point() and targets.dim() == 2 and targets.shape[1] > 1:
+        return f"torch.nn.functional.one_hot(y.long(), {targets.shape[1]}).float()"
+    return f"y.reshape(len(y), {', '.join(map(str, targets.shape[1:]))}).float()"
 
 
-def _multiclass(ending: str) -> Loss:
-    if ending.endswith("log_softmax"):
-        return lambda outputs, targets: nn.functional.nll_loss(outputs, targets)
-    if ending.endswith("softmax"):
-        return lambda outputs, targets: nn.functional.nll_loss(outputs.clamp_min(1e-30).log(), targets)
-    return "cross_entropy"
-
-
-def _binary(ending: str) -> Loss:
-    entropy = nn.functional.binary_cross_entropy
-    with_logits = nn.functional.binary_cross_entropy_with_logits
-    chosen = entropy if ending.endswith("sigmoid") else with_logits
-    return lambda outputs, targets: chosen(outputs.reshape(-1), targets.to(outputs.dtype))
-
-
-def as_subject(model: Any, x: Any, y: Any, seed: int) -> Subject:
+def as_subject(model: Any, x: Any, y: Any, seed: int, loss: str | Mean | None = None) -> Subject:
     """Checked arguments of a report."""
-    if not isinstance(model, nn.Module | SplineNetwork):
-        raise InputError(f"model must be a torch.nn.Module or the result of trace or load, got {type(model).__name__}.")
-    if isinstance(model, nn.Module):
-        check_mode(model)
+    if loss is not None:
+        named_loss(loss)
+    if not isinstance(model, SplineNetwork):
+        check_mode(check_module(model))
     points = x.detach().cpu() if isinstance(x, Tensor) else torch.from_numpy(as_float64_array(x, "x"))
     if not points.is_floating_point() or points.dim() < 2 or len(points) < 2:
         raise InputError(
@@ -202,7 +233,7 @@ def as_subject(model: Any, x: Any, y: Any, seed: int) -> Subject:
     targets = None if y is None else as_rows(y, "y").cpu()
     if targets is not None and (targets.dim() == 0 or len(targets) != len(points)):
         raise InputError(f"y must have one row per input, {len(points)} of them, got shape {tuple(targets.shape)}.")
-    subject = Subject(model, points.float() if points.dtype == torch.float16 else points, targets, seed)
+    subject = Subject(model, points.float() if points.dtype == torch.float16 else points, targets, seed, loss)
     with running_on(subject.x, forward=False):
         _ = subject.output  # of several one must be chosen, before blocks are measured
     return subject

@@ -21,7 +21,7 @@ _LARGEST_LATENT = 512
 
 def depth(subject: Subject) -> ReportBlock:
     """Rank and angles of a batch through depth."""
-    points, _ = subject.some(128)
+    points = subject.some(128)
     model = subject.model
     found = representation_geometry(model, points if not isinstance(model, nn.Module) else subject.rows(points))
     rank, angle = found.series("effective_rank"), found.series("mean_angle")
@@ -46,7 +46,7 @@ def depth(subject: Subject) -> ReportBlock:
         scope=f"for these {len(points)} points",
         reading="If the rank falls to 1 or all angles to 0, the layers behind can no longer tell the points apart. "
         "A rank that stays, or angles that widen, mean that depth separates the batch.",
-        call="print(splinescope.representation_geometry(model, x).summary())",
+        call="print(ss.representation_geometry(model, x).summary())",
         numbers={
             "effective rank before the output": float(rank[last]), "mean angle before the output": float(angle[last]),
             "places": found.records(), "method": found.method,
@@ -64,7 +64,7 @@ def volume(subject: Subject) -> ReportBlock:
             f"here {inputs} inputs give {outputs} outputs"
             f"{' and y was given' if subject.y is not None else ''}."
         )
-    points, _ = subject.some(256)
+    points = subject.some(256)
     found = log_volume(module_of(subject.model), subject.rows(points), progress=False)
     logs = found.log_pseudo.numpy()
     low, high = np.percentile(logs, [5, 95])
@@ -83,7 +83,7 @@ def volume(subject: Subject) -> ReportBlock:
         scope="at each latent, to the model's rounding",
         reading="Where the factor is large few samples cover much of the manifold, where it is small many crowd "
         "together. The wider this spread, the more samples change when they are drawn evenly on the manifold.",
-        call="splinescope.MagnetSampler(generator, domain).sample(64)",
+        call=f"ss.MagnetSampler(model, ss.generative.TruncatedGaussian({inputs})).sample(64)",
         numbers={
             "spread of the log volume, 5% to 95%": float(high - low), "median log volume": float(np.median(logs)),
             "full rank": float((found.rank == found.singular_values.shape[1]).double().mean()),

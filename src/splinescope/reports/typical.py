@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -50,3 +51,20 @@ def compared(block: ReportBlock) -> str:
         f"{MAIN[block.key]}: {value:.3g} here; {known[low]:.3g} ({low}) to {known[high]:.3g} ({high}) for "
         f"{len(known)} networks that others trained"
     )
+
+
+def places(block: ReportBlock) -> tuple[float, dict[str, float]] | None:
+    """Where the main number and those of the table lie between the least (0) and the largest (1) of them all.
+
+    Over more than a factor of a hundred the scale is logarithmic. None if there is nothing to compare with.
+    """
+    value = main_number(block)
+    known = {name: row[block.key] for name, row in table().items() if block.key in row}
+    if value is None or not math.isfinite(value) or len(known) < _FEWEST:
+        return None
+    low, high = min(value, *known.values()), max(value, *known.values())
+    if low == high:
+        return None
+    scaled = math.log if low > 0 and high > 100 * low else float
+    start, room = scaled(low), scaled(high) - scaled(low)
+    return (scaled(value) - start) / room, {name: (scaled(each) - start) / room for name, each in known.items()}

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from .._checks import as_float64_array, check_whole, numpy_generator
-from .._display import Result
-from .._errors import InputError
+from ..support.checks import as_float64_array, check_whole, numpy_generator
+from ..support.display import Result
+from ..support.errors import InputError
 from .gamma import SignClasses
 
 
@@ -57,7 +57,7 @@ class FullRankWidth(Result):
 def full_rank_width(
     x: Any,
     *,
-    recentre: bool = False,
+    recenter: bool = False,
     draws: int = 200,
     limit: int = 2000,
     tolerance: float = 1e-9,
@@ -67,7 +67,7 @@ def full_rank_width(
 
     Args:
         x: `[n, D]`, the columns of `X`.
-        recentre: Centre each row of `W X` over the batch before the ReLU (Corollary 4).
+        recenter: Center each row of `W X` over the batch before the ReLU (Corollary 4).
         draws: Independent repetitions.
         limit: Give up beyond this width.
         tolerance: A new row counts if more than this share of its length is new.
@@ -89,8 +89,8 @@ def full_rank_width(
         raise InputError(f"x must have shape (n, D), got {x.shape}.")
     check_whole(draws, "draws")
     check_whole(limit, "limit")
-    if recentre:
-        x = x - x.mean(axis=0)  # centring the rows of W X is centring the points
+    if recenter:
+        x = x - x.mean(axis=0)  # centering the rows of W X is centering the points
     random = numpy_generator(generator)
     n = len(x)
     widths = np.full(draws, limit + 1)

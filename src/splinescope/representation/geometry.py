@@ -11,13 +11,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._checks import as_rows, check_choice, no_batch_axis
-from .._display import Result, table
-from .._errors import InputError, UnsupportedModelError
-from ..network import Fold, Seal, SplineNetwork, trace
-from ..network.export import check_readable
+from ..network import SplineNetwork, trace
 from ..network.outputs import SeveralOutputs, one_tensor
-from ..network.program import walk
+from ..network.program import Fold, Tournament, walk
+from ..network.readable import check_readable
+from ..network.watching.intercept import Hooked
+from ..support.checks import as_rows, check_choice, check_module, no_batch_axis
+from ..support.display import Result, table
+from ..support.drawing import drawn
+from ..support.errors import InputError, UnsupportedModelError
 from .measures import LayerGeometry, OddPoint, measure
 
 _ODD_QUANTITIES = tuple(field.name for field in fields(OddPoint) if field.name != "index")
@@ -40,6 +42,7 @@ class RepresentationGeometry(Result):
     layers: tuple[LayerGeometry, ...]
     method: Literal["trace", "hooks"]
     certainty = "exact"
+    plot = drawn("representation.plot_overview")
 
     def __repr__(self) -> str:
         points = self.layers[0].n if self.layers else 0
@@ -162,8 +165,8 @@ def representation_geometry(
         ['input', '0', '1', '2']
     """
     check_choice(method, "method", ("auto", "trace", "hooks"))
-    if not isinstance(model, nn.Module | SplineNetwork):
-        raise InputError(f"model must be a torch.nn.Module or a traced network, got {type(model).__name__}.")
+    if not isinstance(model, SplineNetwork):
+        check_module(model)
     x = as_rows(x, "x")
     if x.ndim < 2 or len(x) < 2:
         raise InputError(f"x must be a tensor or array [n, ...] with n >= 2, got {tuple(x.shape)}.")
@@ -210,8 +213,8 @@ Record = Callable[[str, str, Tensor], None]
 def _by_trace(network: SplineNetwork, batch: Tensor, record: Record) -> None:
     """Run the steps one by one; a max over a window is a tournament of folds, of which the last one counts."""
     program = network.program()
-    stages = {name for step in program.steps if isinstance(step, Seal) for name, _ in step.stages}
-    stages -= {step.final for step in program.steps if isinstance(step, Seal)}
+    stages = {name for step in program.steps if isinstance(step, Tournament) for name, _ in step.stages}
+    stages -= {step.final for step in program.steps if isinstance(step, Tournament)}
     values = {program.input: batch.detach().to("cpu", torch.float64)}
     record("input", "input", values[program.input])
     with torch.no_grad():
@@ -223,7 +226,7 @@ def _by_trace(network: SplineNetwork, batch: Tensor, record: Record) -> None:
 
 
 def _by_hooks(model: nn.Module, batch: Tensor, record: Record) -> None:
-    check_readable(model, quantised=True)
+    check_readable(model, quantized=True)
     batch = batch.to(next((p for p in model.parameters() if p.is_floating_point()), batch))
     record("input", "input", batch)
     last: list[Tensor] = []
@@ -241,15 +244,12 @@ def _by_hooks(model: nn.Module, batch: Tensor, record: Record) -> None:
         for name, module in model.named_modules()
         if not any(True for _ in module.children()) and not isinstance(module, nn.Identity)
     ]
-    handles = [m.register_forward_hook(hook(name or "output", type(m).__name__)) for name, m in leaves]
+    hooks = Hooked(after=[(m, hook(name or "output", type(m).__name__)) for name, m in leaves])
     try:
-        with _left_as_found(model), torch.no_grad():
+        with hooks, _left_as_found(model), torch.no_grad():
             output = one_tensor(model(batch.clone()))  # it may write over its input
     except RuntimeError as error:
         raise InputError(f"model failed on a batch of shape {tuple(batch.shape)}: {error}") from error
-    finally:
-        for handle in handles:
-            handle.remove()
     if _is_representation(output, len(batch)) and not (last and last[0] is output):
         record("output", "output", output)
     elif not last:

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import as_float64_array, check_choice, check_positive, check_whole
-from .._errors import InputError
+from ..support.checks import as_float64_array, check_choice, check_positive, check_whole
+from ..support.errors import InputError
 from .layers import COMPONENTS, check_components
 
 _STEP = 0.4
@@ -23,7 +23,7 @@ _STEP = 0.4
 def arc_cosine(correlation: Any) -> np.ndarray:
     r"""The order-1 arc-cosine kernel $J(r) = (\sqrt{1-r^2} + (\pi - \arccos r)\, r)/\pi$, from 0 at -1 to 1 at 1.
 
-    `E[relu(u) relu(v)] = |u| |v| J(r) / 2` for centred Gaussians of standard deviations `|u|`, `|v|` and
+    `E[relu(u) relu(v)] = |u| |v| J(r) / 2` for centered Gaussians of standard deviations `|u|`, `|v|` and
     correlation `r`. Reference: Cho and Saul (2009).
     """
     r = np.clip(np.asarray(correlation, dtype=np.float64), -1, 1)
@@ -40,7 +40,7 @@ def relu_gram(gram: np.ndarray) -> np.ndarray:
     return products * arc_cosine(correlation) / 2
 
 
-def recentred_gram(gram: np.ndarray) -> np.ndarray:
+def recentered_gram(gram: np.ndarray) -> np.ndarray:
     """Gram matrix of the batch minus its mean: `C G C` with `C = I - 1 1^T / n`."""
     half = gram - gram.mean(axis=-1, keepdims=True)
     return half - half.mean(axis=-2, keepdims=True)
@@ -53,7 +53,7 @@ def expected_gram(
     weight_variance: float = 1.0,
     spread: str = "std",
 ) -> np.ndarray:
-    r"""Expected Gram matrix (per unit) of one random layer with recentring, rescaling, non-linearity on or off.
+    r"""Expected Gram matrix (per unit) of one random layer with recentering, rescaling, non-linearity on or off.
 
     $$ G' = E\big[\phi(z)\phi(z)^T\big], \qquad z \sim N(0, \sigma^2 G), \qquad
        \phi = \mathrm{relu}^{[\text{nl}]} \circ \tfrac{\sqrt n}{\|\cdot\|}^{[\text{rs}]} \circ C^{[\text{rc}]} $$
@@ -69,7 +69,7 @@ def expected_gram(
     Args:
         gram: `[n, n]` symmetric, positive semi-definite: mean over units of `h h^T` before the layer.
         components: Any of "rc", "rs", "nl".
-        weight_variance: `sigma^2`: 1 for variance 1/width, 2 for He initialisation; no effect with RS.
+        weight_variance: `sigma^2`: 1 for variance 1/width, 2 for He initialization; no effect with RS.
         spread: What RS divides by: "std" over the batch, or "rms". After RC they agree.
 
     Returns:
@@ -78,7 +78,7 @@ def expected_gram(
     Cost: O(n^3) to check the input, then O(n^2) without RS, O(n^3) for each of some 200 nodes with it.
 
     Example:
-        >>> expected_gram(np.eye(2), ("rc", "nl")).round(9)    # recentred, two points are opposite: never both active
+        >>> expected_gram(np.eye(2), ("rc", "nl")).round(9)    # recentered, two points are opposite: never both active
         array([[0.25, 0.  ],
                [0.  , 0.25]])
 
@@ -92,9 +92,9 @@ def expected_gram(
 def _layer(g: np.ndarray, chosen: frozenset[str], weight_variance: float, spread: str) -> np.ndarray:
     g = weight_variance * g
     if "rc" in chosen:
-        g = recentred_gram(g)
+        g = recentered_gram(g)
     if "rs" in chosen:
-        return _rescaled(g, centred=spread == "std", rectified="nl" in chosen)
+        return _rescaled(g, centered=spread == "std", rectified="nl" in chosen)
     return relu_gram(g) if "nl" in chosen else g
 
 
@@ -133,7 +133,7 @@ def follow_expected_gram(
 def _trace_one(g: np.ndarray, log_scale: float) -> tuple[np.ndarray, float]:
     trace = float(np.trace(g))
     if trace <= 0:
-        raise InputError("the batch has collapsed to one point: nothing is left after recentring.")
+        raise InputError("the batch has collapsed to one point: nothing is left after recentering.")
     return g / trace, log_scale + math.log(trace)
 
 
@@ -151,12 +151,12 @@ def _check_gram(gram: Any) -> np.ndarray:
     return g
 
 
-def _rescaled(g: np.ndarray, *, centred: bool, rectified: bool) -> np.ndarray:
+def _rescaled(g: np.ndarray, *, centered: bool, rectified: bool) -> np.ndarray:
     """The integral over `s`, after `z = F g` with `g` standard normal and `|z|^2 -> sum_k rate_k g_k^2`."""
     n = len(g)
     values, vectors = np.linalg.eigh(g)
     factor = vectors * np.sqrt(np.maximum(values, 0))
-    rates, rotation = np.linalg.eigh(factor.T @ (recentred_gram(np.eye(n)) if centred else np.eye(n)) @ factor)
+    rates, rotation = np.linalg.eigh(factor.T @ (recentered_gram(np.eye(n)) if centered else np.eye(n)) @ factor)
     factor = factor @ rotation
     rates = np.where(rates > 1e-13 * rates[-1], rates, 0.0)
     if rates[-1] <= 0:

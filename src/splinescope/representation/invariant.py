@@ -1,4 +1,4 @@
-r"""The configuration that recentring and ReLU leave in place: a cluster and one odd point.
+r"""The configuration that recentering and ReLU leave in place: a cluster and one odd point.
 
 The layer is `x -> relu(W (x - mean))` with Gaussian `W`. Its entries have variance `2 gain / d_out`, with
 
@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from .._checks import as_float64_array, check_whole, numpy_generator
-from .._display import Result
-from .._errors import InputError
+from ..support.checks import as_float64_array, check_whole, numpy_generator
+from ..support.display import Result
+from ..support.errors import InputError
 from .gram import relu_gram
 
 
@@ -50,7 +50,7 @@ def invariant_representation(n: int, k: int = 2) -> np.ndarray:
 
 @dataclass(frozen=True, repr=False)
 class OddPointStep(Result):
-    """One layer of recentring and ReLU applied to an odd point and a cluster, in expectation.
+    """One layer of recentering and ReLU applied to an odd point and a cluster, in expectation.
 
     Attributes:
         distance: `R`, from the odd point to the cluster's mean.

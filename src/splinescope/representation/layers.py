@@ -1,4 +1,4 @@
-"""A batch-norm layer taken apart: linear map, recentring, rescaling, non-linearity, each on or off."""
+"""A batch-norm layer taken apart: linear map, recentering, rescaling, non-linearity, each on or off."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from .._checks import check_choice, check_whole
-from .._errors import InputError
+from ..support.checks import check_choice, check_whole
+from ..support.errors import InputError
 
 Spread = Literal["std", "rms"]
 Init = Literal["he", "lecun", "default"]
@@ -28,20 +28,20 @@ def check_components(components: Iterable[str]) -> frozenset[str]:
 
 
 class BatchStandardize(nn.Module):
-    r"""Recentring and rescaling over the batch, each on or off.
+    r"""Recentering and rescaling over the batch, each on or off.
 
     With batch mean `m` and batch spread `s` per unit, both over the leading axes,
 
     $$ h = (z - [\text{rc}]\, m) \,/\, \sqrt{s^2 + \text{eps}}^{\,[\text{rs}]} $$
 
     where `s` is the standard deviation (`spread="std"`) or the root mean square of what is divided
-    (`spread="rms"`, the rescaling of Daneshmand et al. 2021); after recentring the two agree. With both on,
+    (`spread="rms"`, the rescaling of Daneshmand et al. 2021); after recentering the two agree. With both on,
     this is `torch.nn.BatchNorm1d(affine=False)`, including its running statistics: in evaluation mode those
     are used in place of the batch's.
 
     Args:
         features: Size of the last axis.
-        recentre: Subtract the mean of each unit over the batch.
+        recenter: Subtract the mean of each unit over the batch.
         rescale: Divide each unit by its spread over the batch.
         spread: "std" or "rms".
         eps: Added to the squared spread.
@@ -62,7 +62,7 @@ class BatchStandardize(nn.Module):
         self,
         features: int,
         *,
-        recentre: bool = True,
+        recenter: bool = True,
         rescale: bool = True,
         spread: Spread = "std",
         eps: float = 1e-5,
@@ -73,7 +73,7 @@ class BatchStandardize(nn.Module):
         check_whole(features, "features")
         if not eps >= 0:
             raise InputError(f"eps must be a number >= 0, got {eps!r}.")
-        self.features, self.recentre, self.rescale = features, recentre, rescale
+        self.features, self.recenter, self.rescale = features, recenter, rescale
         self.spread, self.eps, self.momentum = spread, eps, momentum
         self.register_buffer("running_mean", torch.zeros(features))
         self.register_buffer("running_square", torch.ones(features))
@@ -82,7 +82,7 @@ class BatchStandardize(nn.Module):
         if z.ndim < 1 or z.shape[-1] != self.features:
             raise InputError(f"z must have shape (..., {self.features}), got {tuple(z.shape)}.")
         mean, square = (self.running_mean, self.running_square) if not self.training else self._batch_statistics(z)
-        if self.recentre:
+        if self.recenter:
             z = z - mean
         if self.rescale:
             z = z * torch.rsqrt(square + self.eps)
@@ -96,22 +96,22 @@ class BatchStandardize(nn.Module):
                 f"A batch of at least 2 rows is needed in train mode, got {count}; call eval() for one row."
             )
         mean = rows.mean(dim=0)
-        centred = self.recentre or self.spread == "std"
-        square = (rows - mean if centred else rows).square().mean(dim=0)
+        centered = self.recenter or self.spread == "std"
+        square = (rows - mean if centered else rows).square().mean(dim=0)
         with torch.no_grad():
-            unbiased = square * (count / (count - 1)) if centred else square
+            unbiased = square * (count / (count - 1)) if centered else square
             self.running_mean.lerp_(mean.to(self.running_mean.dtype), self.momentum)
             self.running_square.lerp_(unbiased.to(self.running_square.dtype), self.momentum)
         return mean, square
 
     def extra_repr(self) -> str:
         return (
-            f"{self.features}, recentre={self.recentre}, rescale={self.rescale}, spread={self.spread!r}, eps={self.eps}"
+            f"{self.features}, recenter={self.recenter}, rescale={self.rescale}, spread={self.spread!r}, eps={self.eps}"
         )
 
 
 class NormalizedLayer(nn.Module):
-    """Linear map, then recentring (RC), rescaling (RS) and non-linearity (NL), each on or off.
+    """Linear map, then recentering (RC), rescaling (RS) and non-linearity (NL), each on or off.
 
     `("rc", "rs", "nl")` is the usual batch-norm layer; `("rc", "nl")` the layer whose batch collapses to a
     cluster and one odd point; `("rs",)` with `spread="rms"` the rescaling-only linear model of Daneshmand,
@@ -153,7 +153,7 @@ class NormalizedLayer(nn.Module):
         self.standardize: nn.Module = nn.Identity()
         if chosen & {"rc", "rs"}:
             self.standardize = BatchStandardize(
-                out_features, recentre="rc" in chosen, rescale="rs" in chosen, spread=spread, eps=eps
+                out_features, recenter="rc" in chosen, rescale="rs" in chosen, spread=spread, eps=eps
             )
         self.activation: nn.Module = activation() if "nl" in chosen else nn.Identity()
 

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._checks import as_float64_array
-from .._display import Result
-from .._errors import InputError
+from ..support.checks import as_float64_array
+from ..support.display import Result
+from ..support.errors import InputError
 
 ANGLE_BINS = np.linspace(0, 180, 91)
 """Edges of the angle histogram, in degrees."""
@@ -100,7 +100,7 @@ class LayerGeometry(Result):
 
     @cached_property
     def effective_rank(self) -> float:
-        """Exponential of the entropy of the normalised singular values (Roy and Vetterli 2007)."""
+        """Exponential of the entropy of the normalized singular values (Roy and Vetterli 2007)."""
         s = self.singular_values[self.singular_values > 0]
         if len(s) == 0:
             return 0.0

@@ -1,19 +1,19 @@
-"""The initialisation that gives every data point a unit of its own."""
+"""The initialization that gives every data point a unit of its own."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
 
-from .._checks import as_float64_array
-from .._errors import InputError
+from ..support.checks import as_float64_array
+from ..support.errors import InputError
 
 
 @torch.no_grad()
-def one_unit_per_point_(linear: nn.Linear, x: Tensor, *, centre: bool = True, fraction: float = 1.0) -> Tensor:
+def one_unit_per_point_(linear: nn.Linear, x: Tensor, *, center: bool = True, fraction: float = 1.0) -> Tensor:
     r"""Set a linear layer so that, after ReLU, unit `i` answers to data point `i` alone, with value 1.
 
-    With `d_i` the centred points and `r_ij` the response of direction `i` to point `j`,
+    With `d_i` the centered points and `r_ij` the response of direction `i` to point `j`,
 
     $$ h_i(x) = \mathrm{relu}\left(\frac{\langle d_i, x - \bar x\rangle / \|d_i\|^2 - \theta_i}{1 - \theta_i}\right),
        \qquad r_{ij} = \frac{\langle d_i, d_j \rangle}{\|d_i\|^2}, \qquad
@@ -21,13 +21,13 @@ def one_unit_per_point_(linear: nn.Linear, x: Tensor, *, centre: bool = True, fr
 
     so that `h_i(x_j)` is 1 for `j = i` and 0 otherwise: the representation of the points is exactly the
     identity and its rank is their number. This needs every point to be the furthest one in its own direction,
-    which is sure when the centred points have equal lengths and different directions.
+    which is sure when the centered points have equal lengths and different directions.
 
     Args:
         linear: Layer with `in_features = D`, `out_features = N` and a bias; changed in place.
         x: `[N, D]`.
-        centre: Subtract the mean of the points; False if they are centred and scaled already.
-        fraction: `f` in (0, 1]; 1 puts the threshold at the nearest neighbour, less narrows each unit's cap.
+        center: Subtract the mean of the points; False if they are centered and scaled already.
+        fraction: `f` in (0, 1]; 1 puts the threshold at the nearest neighbor, less narrows each unit's cap.
 
     Returns:
         `[N]` thresholds `theta`.
@@ -54,7 +54,7 @@ def one_unit_per_point_(linear: nn.Linear, x: Tensor, *, centre: bool = True, fr
         raise InputError("linear must have a bias (it carries the thresholds), got bias=False.")
     if not 0 < fraction <= 1:
         raise InputError(f"fraction must lie in (0, 1], got {fraction}.")
-    origin = x.mean(dim=0) if centre else torch.zeros_like(x[0])
+    origin = x.mean(dim=0) if center else torch.zeros_like(x[0])
     offsets = x - origin
     squares = offsets.square().sum(dim=1)
     if (squares == 0).any():
@@ -65,7 +65,7 @@ def one_unit_per_point_(linear: nn.Linear, x: Tensor, *, centre: bool = True, fr
     if (nearest > 1 - 1e-12).any():
         raise InputError(
             f"each point must be the furthest in its own direction, point {int(nearest.argmax())} is not; "
-            "scale the centred points to one length (and pass centre=False) or drop repeated directions."
+            "scale the centered points to one length (and pass center=False) or drop repeated directions."
         )
     theta = fraction * nearest + (1 - fraction)
     gain = 1 / (1 - theta)

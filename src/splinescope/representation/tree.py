@@ -6,7 +6,7 @@ transformations belong to the intervals `(l, mu)` and `(mu, h)` with `mu = mean 
 
 * **wide**: at least two distinct values lie strictly inside. Kept one by one; soon there are none.
 * **single**: one distinct value `v` strictly inside. Kept as `(v - l, h - v)`; at most one for each value.
-* **empty**: the interval lies in a gap between neighbouring values, `m` points below and `n - m` above. The
+* **empty**: the interval lies in a gap between neighboring values, `m` points below and `n - m` above. The
   row takes two values, and only the sum of the squared lengths matters, separately for upper children
   (`A_m`) and lower ones (`B_m`):
   $$ A_m' = (A_m + B_m)\,(m/n)^2, \qquad B_m' = (A_m + B_m)\,((n-m)/n)^2. $$
@@ -23,9 +23,9 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import as_float64_array, check_whole
-from .._display import Result
-from .._errors import InputError
+from ..support.checks import as_float64_array, check_whole
+from ..support.display import Result
+from ..support.errors import InputError
 
 _RESCALE_EVERY = 64
 """Layers between two rescalings; the slowest gap loses at most a factor 2 a layer, so 2^-64: far from underflow."""

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from .._checks import as_rows
-from .._errors import InputError
+from ..support.checks import as_rows
+from ..support.errors import InputError
 from .capture import plain_call
 
 _MASK = "attention_mask"

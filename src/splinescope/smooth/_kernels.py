@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._compile import jit
+from ..support.compile import jit
 
 
 @jit(fastmath=True)

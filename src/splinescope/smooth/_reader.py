@@ -13,11 +13,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
-from torch.overrides import TorchFunctionMode
 
-from .._errors import InputError, UnsupportedModelError
-from ..complexity.watch import module_paths
-from . import _functions as table
+from ..network.ops.python_names import plain_name
+from ..network.ops.table import operation
+from ..network.watching.calls import module_paths
+from ..network.watching.intercept import Functions, Hook, Hooked
+from ..support.errors import InputError, UnsupportedModelError
+from ..support.threads import ALONE
+from ._held_values import opened
 from .capture import part_at
 
 STATISTICS = ("active", "nearest", "folds", "mean", "std")
@@ -37,7 +40,7 @@ class Reading:
         self.attention: list[tuple[str, np.ndarray]] = []
 
 
-class Reader(TorchFunctionMode):
+class Reader(Functions):
     """Catches activations of linear layers, softmax and fused attention while a model runs.
 
     Args:
@@ -61,7 +64,8 @@ class Reader(TorchFunctionMode):
     @contextlib.contextmanager
     def hooked(self) -> Iterator[Reading]:
         """Hooks on and the mode active for the time of the context."""
-        handles: list[Any] = []
+        before: list[tuple[nn.Module, Hook]] = []
+        after: list[tuple[nn.Module, Hook]] = []
         named = {path: part_at(self._model, path) for path in self._gates or ()}
         if others := [f"{path} ({type(part).__name__})" for path, part in named.items() if not is_linear(part)]:
             raise InputError(f"gates must name linear layers, got {', '.join(others)}.")
@@ -69,37 +73,34 @@ class Reader(TorchFunctionMode):
         for path, module in self._model.named_modules():
             if is_linear(module):
                 if wanted is None or id(module) in wanted:
-                    handles.append(module.register_forward_hook(self._linear_hook(path, wanted is not None)))
+                    after.append((module, self._linear_hook(path, wanted is not None)))
             elif is_norm(module):
-                handles.append(module.register_forward_pre_hook(self._norm_hook(path)))
+                before.append((module, self._norm_hook(path)))
             elif (
                 wanted is None
                 and not any(True for _ in module.parameters(recurse=False))
                 and not list(module.children())
             ):
-                handles.append(module.register_forward_pre_hook(self._enter))
-                handles.append(module.register_forward_hook(self._leave))
+                before.append((module, self._enter))
+                after.append((module, self._leave))
         try:
-            with contextlib.ExitStack() as stack:
+            with Hooked(before, after), contextlib.ExitStack() as stack:
                 if self._attention:
                     self._paths = stack.enter_context(module_paths(self._model))
                 stack.enter_context(self)
                 yield self.reading
         finally:
-            for handle in handles:
-                handle.remove()
             self._linear.clear()
             self._inside = None
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
+    def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         name = _watched(func)
         if name is None:
             return func(*args, **kwargs)
         if name == "multi_head_attention_forward":
             with self:
-                return table.opened(func)(*args, **kwargs)
-        if name in table.ACTIVATIONS and self._gates is None and args and isinstance(args[0], Tensor):
+                return opened(func)(*args, **kwargs)
+        if is_activation(name) and self._gates is None and args and isinstance(args[0], Tensor):
             self._activation(args[0])
         if not self._attention:
             return func(*args, **kwargs)
@@ -201,12 +202,16 @@ _Made = tuple[StorageWeakRef, int, int, str, nn.Module]
 """What a linear layer made: its memory (not kept alive), the offset in it, the width; the layer's path and itself."""
 
 
+def is_activation(name: str) -> bool:
+    return operation(name).role in ("piecewise", "smooth")
+
+
 @lru_cache(maxsize=4096)
 def _watched(func: Any) -> str | None:
     """The name of a function that is looked at."""
-    name = table.plain_name(func)
+    name = plain_name(func)
     attends = name in ("softmax", "scaled_dot_product_attention", "multi_head_attention_forward")
-    return name if attends or name in table.ACTIVATIONS else None
+    return name if attends or is_activation(name) else None
 
 
 def _unwatched(hook: Any) -> Any:
@@ -298,7 +303,8 @@ def gate_statistics(z: Tensor, scale: Tensor, radius: float) -> dict[str, np.nda
 
     active: share of d > 0. nearest: least |d|. folds: number of |d| <= radius. mean, std: of d.
     """
-    from ._kernels import row_statistics  # numba loads here, on first use
+    with ALONE:
+        from ._kernels import row_statistics  # numba loads here, on first use
 
     rows = z.detach().reshape(-1, z.shape[-1]).to("cpu", torch.float32).numpy()
     found = np.empty((len(STATISTICS), len(rows)), np.float32)

@@ -11,13 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._checks import as_rows, check_positive, check_whole
-from .._display import Result
-from .._errors import InputError
 from ..complexity.attacks import Scores, blocks, rows_at_once
 from ..complexity.robustness import class_scores
-from ..network.export import unwrap
-from ..train import evaluating
+from ..network.readable import unwrap
+from ..support.checks import as_rows, check_positive, check_whole
+from ..support.display import Result
+from ..support.errors import InputError
+from ..support.evaluating import evaluating
 from .capture import Forward, undisturbed
 
 _BISECTIONS, _SECANTS, _NEWTON = 14, 12, 6

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
-from .._checks import refuse_collections
-from .._errors import InputError, UnsupportedModelError
-from ..network.export import check_mode, unwrap
+from ..network.readable import check_mode, unwrap
+from ..support.checks import refuse_collections
+from ..support.errors import InputError, UnsupportedModelError
 from .capture import Forward, PartCall, capture, main_tensor
 
 
@@ -43,8 +43,6 @@ def block(model: nn.Module, path: str, x: Any, *, forward: Forward | None = None
         >>> part.inputs.shape, part(part.inputs).shape
         (torch.Size([10, 8]), torch.Size([10, 8]))
     """
-    if not isinstance(model, nn.Module):
-        raise InputError(f"model must be a torch.nn.Module, got {type(model).__name__}.")
     refuse_collections(x, "x")
     if isinstance(x, Iterator):
         raise InputError("x must be one input of the model, got an iterator: give one batch of it.")

@@ -7,15 +7,14 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
-from unittest import mock
 
 import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
-from .._errors import InputError
-from ..complexity.watch import uncompiled
-from ..network.twin import hooks_detached
+from ..network.watching.intercept import Hooked
+from ..network.watching.undisturbed import as_written
+from ..support.errors import InputError
 
 Forward = Callable[[Any, Any], Any]
 """How to call a model on its input: `(model, x) -> anything`."""
@@ -43,7 +42,7 @@ def main_tensor(output: Any) -> Tensor | None:
 @contextlib.contextmanager
 def undisturbed(model: nn.Module) -> Iterator[None]:
     """The model as written (user's hooks off, uncompiled), no gradients; all put back."""
-    with hooks_detached(model), uncompiled(model), torch.inference_mode(False), torch.no_grad():
+    with as_written(model), torch.inference_mode(False), torch.no_grad():
         yield
 
 
@@ -101,8 +100,7 @@ def capture(
 def _watching(part: nn.Module, see: Callable[..., None]) -> Iterator[None]:
     """`see(part, args, kwargs)` before every call of a part."""
     owner = part.owner if isinstance(part, Method) else part
-    handle = owner.register_forward_pre_hook(see if owner is part else _nothing, with_kwargs=True)
-    try:
+    with Hooked(before=[(owner, see if owner is part else _nothing)], with_kwargs=True):
         if not isinstance(part, Method):
             yield
             return
@@ -111,10 +109,11 @@ def _watching(part: nn.Module, see: Callable[..., None]) -> Iterator[None]:
             see(part, args, kwargs)
             return part(*args, **kwargs)
 
-        with mock.patch.object(owner, part.name, call):
+        vars(owner)[part.name] = call
+        try:
             yield
-    finally:
-        handle.remove()
+        finally:
+            del vars(owner)[part.name]
 
 
 def _nothing(*_: Any) -> None:

@@ -12,12 +12,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_map
 
-from .._errors import UnsupportedModelError
-from ..network.bend import COARSE, is_coarser
-from . import _functions as table
+from ..network.ops.bend import COARSE, is_coarser
+from ..network.ops.python_names import FACTS, SCALARS, plain_name, writes
+from ..network.ops.table import operation
+from ..network.watching.intercept import Functions
+from ..support.errors import UnsupportedModelError
+from ._held_values import attention_weights, gate, opened, statistics, winners
 
 _KIND = "_splinescope_kind"
 _ORIGIN = "_splinescope_origin"
@@ -45,7 +47,7 @@ class Record(list[tuple[str, Any]]):
     """What was held, in the order of the calls: (function's name, values)."""
 
 
-class Holding(TorchFunctionMode):
+class Holding(Functions):
     """Runs a model with its factors recorded (`replay` None) or taken from a record.
 
     Args:
@@ -62,31 +64,31 @@ class Holding(TorchFunctionMode):
         self._at = 0
         self.record: Record = Record() if replay is None else replay
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
+    def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given = [leaf for leaf in tree_flatten((args, kwargs))[0] if isinstance(leaf, Tensor)]
         kinds = [kind_of(leaf) for leaf in given]
-        name = table.plain_name(func)
+        name = plain_name(func)
+        known = operation(name)
         if "dropout" in name:
             _check_dropout(func, args, kwargs, self._where(name))
         if not any(kinds):
             result = func(*args, **kwargs)
-            if table.writes(func, kwargs) or name == "setitem":
+            if writes(func, kwargs) or name == "setitem":
                 _forget(args[0])
             return result
-        if name in table.READS or (name in table.MADE and not any(kinds[1:])):
+        if name in FACTS or (known.role == "made" and not any(kinds[1:])):
             return func(*args, **kwargs)
         if name == "setitem":
             func = _with_items
-        if getattr(func, "__module__", "") == "torch.nn.functional" and name not in _LEAVES:
+        if getattr(func, "__module__", "") == "torch.nn.functional" and known.role is None and name not in _WHOLE:
             with self:
-                return table.opened(func)(*args, **kwargs)
+                return opened(func)(*args, **kwargs)
         result = self._apply(func, name, args, kwargs, [k for k in kinds if k])
         if isinstance(result, Tensor) and kind_of(result) != FACTOR and is_coarser(result.dtype, self._precision):
             raise UnsupportedModelError(f"{self._where(name)}: {name} {COARSE.format(result.dtype)}")
-        if name in table.ELEMENTWISE and isinstance(result, Tensor):
+        if known.elementwise and isinstance(result, Tensor):
             _follow(result, given)
-        in_place = name == "setitem" or table.writes(func, kwargs)
+        in_place = name == "setitem" or writes(func, kwargs)
         if in_place and isinstance(args[0], Tensor) and result is not args[0]:
             args[0].copy_(result)
             _mark(args[0], kind_of(result), origin_of(result))
@@ -96,51 +98,52 @@ class Holding(TorchFunctionMode):
 
     def _apply(self, func: Any, name: str, args: Any, kwargs: Any, kinds: list[str]) -> Any:
         lives = [k for k in kinds if k != FACTOR]
-        if not lives or name in table.SCALARS:
+        if not lives or name in SCALARS:
             return self._factor(func, name, args, kwargs)
-        first = args[0] if args else kwargs.get("input")
+        role, first = operation(name).role, args[0] if args else kwargs.get("input")
         alone = kind_of(first) in (LIVE, GATED) and len(kinds) == 1
         if name == "iter":
             return iter(_mark(first.unbind(0), kinds[0]))
-        if name in table.SHAPES or "dropout" in name or (name == "pow" and _by_one(args, kwargs)):
+        if role == "shape" or "dropout" in name or (name == "pow" and _by_one(args, kwargs)):
             return _mark(func(*args, **kwargs), kinds[0] if alone else LIVE)
-        if name in table.SUMS:
-            if _adds_factors(name, args, kwargs):  # affine plus held: neither
+        if role in ("sum", "placed"):
+            if _adds_factors(role, args, kwargs):  # affine plus held: neither
                 return self._factor(func, name, args, kwargs, "")
             if name == "batch_norm" and (args[5] if len(args) > 5 else kwargs.get("training", False)):
                 return self._factor(func, name, args, kwargs, "batch_norm takes the statistics of the batch at hand")
             return _mark(func(*args, **kwargs), LIVE)
-        if name in table.PRODUCTS:
+        if role in ("product", "added product"):
             return self._product(func, name, args, kwargs)
         if name == "lerp":
             start, end, weight = (dict(zip(("input", "end", "weight"), args, strict=False)) | kwargs).values()
             with self:
                 return start + weight * (end - start)
-        if name in table.QUOTIENTS and kind_of(first) in (LIVE, GATED) and not kwargs.get("rounding_mode"):
+        if role == "quotient" and kind_of(first) in (LIVE, GATED) and not kwargs.get("rounding_mode"):
             other = args[1] if len(args) > 1 else kwargs["other"]
             return _mark(func(first, self._hold(other, "divisor")), LIVE)
-        if name in table.CHOICES:
+        if role == "choice":
             return self._choice(func, name, args, kwargs)
         if alone and name in ("square", "pow") and kinds == [GATED]:  # of an activation: one too
             rest = 1 if name == "square" else (args[1] if len(args) > 1 else kwargs["exponent"]) - 1
             return _mark(first * self._kept(name, lambda: first.detach() ** rest), GATED)
-        if alone and (name in table.ACTIVATIONS or name in table.CURVES):
-            factor, offset = self._kept(name, lambda: table.gate(func, name, first, args[1:], _out_of_place(kwargs)))
+        if alone and role in ("piecewise", "smooth", "curve"):
+            rest = args[1:], {key: value for key, value in kwargs.items() if key != "inplace"}
+            factor, offset = self._kept(name, lambda: gate(func, role == "piecewise", first, *rest))
             return _mark(factor * first + offset, GATED)
         if alone and name == "glu":
-            value, gate = first.chunk(2, *args[1:], **{k: v for k, v in kwargs.items() if k == "dim"})
-            return _mark(value * self._kept(name, lambda: gate.detach().sigmoid()), GATED)
-        if alone and name in table.NORMS:
+            value, gates = first.chunk(2, *args[1:], **{k: v for k, v in kwargs.items() if k == "dim"})
+            return _mark(value * self._kept(name, lambda: gates.detach().sigmoid()), GATED)
+        if alone and role == "norm":
             return self._norm(name, first, args[1:], kwargs)
         if name == "scaled_dot_product_attention":
             return self._attention(*args, **kwargs)
-        if name in table.POOLS and alone:
-            place, dims = self._kept(name, lambda: table.winners(name, first.detach(), args[1:], kwargs))
+        if role == "pool" and alone:
+            place, dims = self._kept(name, lambda: winners(name, first.detach(), args[1:], kwargs))
             won = first.flatten(-dims).gather(-1, place.flatten(-dims)).reshape(place.shape)
             return (_mark(won, GATED), place) if kwargs.get("return_indices") else _mark(won, GATED)
-        if name in table.EXTREMES:
+        if role == "extreme":
             return self._extreme(func, name, args, kwargs)
-        if name in table.SORTS and alone:
+        if role == "sort" and alone:
             return self._sort(func, name, args, kwargs)
         return self._factor(func, name, args, kwargs)
 
@@ -148,7 +151,8 @@ class Holding(TorchFunctionMode):
 
     def _product(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
         """Live times constants or factors is live; of two live factors one that came out of an activation is held."""
-        added, factors = (args[:1], args[1:]) if name in _ADDED else ((), args)
+        known = operation(name)
+        added, factors = (args[:1], args[1:]) if known.role == "added product" else ((), args)
         leaves = tree_flatten((factors, kwargs))[0]
         flat = [leaf for leaf in leaves if kind_of(leaf) in (LIVE, GATED)]
         distinct = list({id(leaf): leaf for leaf in flat}.values())
@@ -157,7 +161,7 @@ class Holding(TorchFunctionMode):
             return self._factor(func, name, args, kwargs, "")
         if len(flat) <= 1:
             return _mark(func(*args, **kwargs), LIVE)
-        if len(flat) == 2 == len(leaves) and gated == distinct and _one_source(flat) and name in table.ELEMENTWISE:
+        if len(flat) == 2 == len(leaves) and gated == distinct and _one_source(flat) and known.elementwise:
             return _mark(func(flat[0], self._hold(flat[1], "gate")), GATED)  # of one activation: one too
         if len(distinct) == 2 == len(flat) and len(gated) == 1:
             held = self._hold(gated[0], "gate")
@@ -181,14 +185,14 @@ class Holding(TorchFunctionMode):
         return _mark(rest[0].masked_fill(mask, rest[1]), LIVE)
 
     def _norm(self, name: str, x: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A norm with its scale held; centring is linear and stays."""
+        """A norm with its scale held; centering is linear and stays."""
         if name == "instance_norm":
             given = dict(zip(("running_mean", "running_var", "weight", "bias", "use_input_stats"), args, strict=False))
             if not (given | kwargs).get("use_input_stats", True):
                 func = torch.nn.functional.instance_norm  # with running statistics, which do not depend on the input
                 return _mark(func(x, *args, **kwargs), LIVE)
-        centre, scale, weight, bias = table.statistics(name, x.detach(), args, kwargs)
-        y = centre(x) * self._kept(name, lambda: scale)
+        center, scale, weight, bias = statistics(name, x.detach(), args, kwargs)
+        y = center(x) * self._kept(name, lambda: scale)
         y = y if weight is None else y * weight
         return _mark(y if bias is None else y + bias, LIVE)
 
@@ -203,7 +207,7 @@ class Holding(TorchFunctionMode):
         if enable_gqa:
             key, value = (t.repeat_interleave(query.shape[-3] // t.shape[-3], -3) for t in (key, value))
         weights = self._kept(
-            "attention", lambda: table.attention_weights(query.detach(), key.detach(), attn_mask, is_causal, scale)
+            "attention", lambda: attention_weights(query.detach(), key.detach(), attn_mask, is_causal, scale)
         )
         return _mark(weights @ value, kind)
 
@@ -281,12 +285,11 @@ class Holding(TorchFunctionMode):
         return f"{self._paths[-1] if self._paths and self._paths[-1] else 'model'} ({name})"
 
 
-_ADDED = frozenset(("addmm", "addbmm", "baddbmm", "addmv", "addcmul"))  # a sum and a product
-_LEAVES = (
-    table.SHAPES | table.SUMS | table.PRODUCTS | table.ACTIVATIONS | table.NORMS | table.POOLS
-    | {"softmax", "log_softmax", "softmin", "glu", "scaled_dot_product_attention", "dropout", "dropout1d", "dropout2d",
-       "dropout3d", "alpha_dropout", "feature_alpha_dropout", "embedding", "one_hot"}
-)  # fmt: skip
+_WHOLE = frozenset({
+    *("softmax", "log_softmax", "softmin", "glu", "scaled_dot_product_attention", "embedding", "one_hot"),
+    *("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"),
+})  # fmt: skip
+"""Functions of `torch.nn.functional` without a role that are not looked into."""
 
 
 def _with_items(target: Tensor, index: Any, value: Any) -> Tensor:
@@ -308,10 +311,10 @@ def _by_one(args: Any, kwargs: Any) -> bool:
     return isinstance(exponent, (int, float)) and exponent == 1
 
 
-def _adds_factors(name: str, args: Any, kwargs: Any) -> bool:
+def _adds_factors(role: str | None, args: Any, kwargs: Any) -> bool:
     """Whether a sum has a held value among its terms; whole numbers and booleans may be places instead."""
     held = [leaf for leaf in tree_flatten((args, kwargs))[0] if kind_of(leaf) == FACTOR]
-    return any(leaf.is_floating_point() or name not in table.PLACED for leaf in held)
+    return any(leaf.is_floating_point() or role != "placed" for leaf in held)
 
 
 def _mark(value: Any, kind: str | None, origins: tuple[str, ...] = ()) -> Any:
@@ -357,10 +360,6 @@ def _forget(value: Any) -> None:
 
 def _origins(values: list[Tensor]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(line for value in values for line in origin_of(value)))
-
-
-def _out_of_place(kwargs: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in kwargs.items() if key != "inplace"}
 
 
 def _check_dropout(func: Any, args: Any, kwargs: Any, where: str) -> None:

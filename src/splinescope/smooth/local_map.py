@@ -13,15 +13,16 @@ from scipy.sparse.linalg import LinearOperator
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
-from .._checks import as_float64_array, as_rows, check_generator, check_whole, running_on
-from .._display import Result, table
-from .._errors import InputError, UnsupportedModelError
-from ..complexity.watch import module_paths, uncompiled
-from ..network.export import check_mode, check_statistics, unwrap
 from ..network.outputs import one_tensor
-from ..network.recurrent import unrolled
-from ..network.twin import hooks_detached
-from ._uncast import Uncast, follow
+from ..network.readable import check_mode, check_statistics, unwrap
+from ..network.watching.calls import module_paths
+from ..network.watching.recurrent import unrolled
+from ..network.watching.undisturbed import as_written
+from ..support.checks import as_float64_array, as_rows, check_generator, check_whole, running_on
+from ..support.display import Result, table
+from ..support.errors import InputError, UnsupportedModelError
+from ..support.progress import Progress, check_progress, telling
+from ._changed_calls import Uncast, follow
 from .capture import Forward, PartCall, capture, main_tensor, part_paths, plain_call
 from .held import FACTOR, Holding, Record, kind_of, mark_live, origin_of
 from .map_part import MapPart
@@ -34,7 +35,7 @@ def local_map(
     """The affine map A_x x + c_x that a network applies at x.
 
     What is not affine is held at the values it has at x: attention weights, the scales of layer, RMS and group norms
-    (centring is linear and stays), winners of max-pools, and activations as x times a gate,
+    (centering is linear and stays), winners of max-pools, and activations as x times a gate,
 
         phi(x) = phi(0) + g(x) x,    g(x) = (phi(x) - phi(0)) / x,
 
@@ -75,8 +76,6 @@ def local_map(
     Reference: Balestriero, Humayun, Baraniuk, "On the Geometry of Deep Learning", equation (5); for language
     models: Golden, "Large Language Models are Locally Linear Mappings".
     """
-    if not isinstance(model, nn.Module):
-        raise InputError(f"model must be a torch.nn.Module, got {type(model).__name__}.")
     model = unwrap(model)
     check_mode(model)
     check_statistics(model)
@@ -108,7 +107,7 @@ class LocalMap(Result):
         with torch.no_grad():
             with running_on(point):
                 self.value, casts = self._real(point)
-            own = self._real(point, as_written=True)[0] if casts else self.value
+            own = self._real(point, with_casts=True)[0] if casts else self.value
             self.rounding = _relative(own - self.value, self.value)
             self._record = self._run(point, None)[1]
         self._zero = torch.zeros_like(point).requires_grad_()
@@ -158,10 +157,10 @@ class LocalMap(Result):
         """f(u): the real network (or layer), nothing held."""
         return self._real(u)[0]
 
-    def _real(self, u: Tensor, as_written: bool = False) -> tuple[Tensor, int]:
-        """(f(u), number of casts to float32 that were left out, as they are unless `as_written`)."""
-        with hooks_detached(self._model), uncompiled(self._model), torch.no_grad():
-            if as_written or self.point.dtype != torch.float64:
+    def _real(self, u: Tensor, *, with_casts: bool = False) -> tuple[Tensor, int]:
+        """(f(u), number of casts to float32 that were left out, which stay `with_casts`)."""
+        with as_written(self._model), torch.no_grad():
+            if with_casts or self.point.dtype != torch.float64:
                 return self._tensor(self._function(self._like(u))).detach(), 0
             entering = follow(self._like(u) * 1.0)
             with Uncast() as uncast:
@@ -188,17 +187,17 @@ class LocalMap(Result):
         """
         return MapPart(self, output, input)
 
-    def matrix(self) -> np.ndarray:
+    def matrix(self, *, progress: Progress | bool | None = None) -> np.ndarray:
         """A written down, `[outputs, inputs]` float64. Cost: a backward pass per 64 rows or columns."""
-        return self.part().matrix()
+        return self.part().matrix(progress=progress)
 
-    def singular_values(self, count: int | None = None) -> np.ndarray:
+    def singular_values(self, count: int | None = None, *, progress: Progress | bool | None = None) -> np.ndarray:
         """Singular values of A, falling: all (dense), or the `count` largest (Lanczos)."""
-        return self.part().singular_values(count)
+        return self.part().singular_values(count, progress=progress)
 
-    def effective_rank(self) -> float:
-        """Exponential of the entropy of the normalised singular values."""
-        return self.part().effective_rank()
+    def effective_rank(self, *, progress: Progress | bool | None = None) -> float:
+        """Exponential of the entropy of the normalized singular values."""
+        return self.part().effective_rank(progress=progress)
 
     @cached_property
     def _calls(self) -> dict[str, PartCall]:
@@ -219,8 +218,9 @@ class LocalMap(Result):
         return LocalMap(self._model, call.x.detach().clone(), _fresh(call), path, ())
 
     def validity(
-        self, radii: Any, *, directions: int = 8, layers: bool = True, generator: torch.Generator | None = None
-    ) -> Validity:
+        self, radii: Any, *, directions: int = 8, layers: bool = True, generator: torch.Generator | None = None,
+        progress: Progress | bool | None = None,
+    ) -> Validity:  # fmt: skip
         """How far the map is valid: its relative error at distance r, over random directions d of length r,
 
             error = ||f(x + d) - A (x + d) - c|| / ||f(x + d) - f(x)||,
@@ -233,14 +233,20 @@ class LocalMap(Result):
             directions: How many random directions.
             layers: Measure every layer too.
             generator: Source of directions; None is a fresh one with seed 0.
+            progress: As in `tessellate`, of (share done, layer at hand).
         """
+        check_progress(progress)
         distances = as_float64_array(radii, "radii").reshape(-1)
         if not len(distances) or not (distances > 0).all():
             raise InputError(f"radii must be positive numbers, got {radii!r}.")
         check_whole(directions, "directions")
         source = check_generator(generator) or torch.Generator().manual_seed(0)
         maps = [self, *(self.layer(path) for path in (self.layers if layers else ()))]
-        errors = [one._errors(distances, directions, source) for one in maps]
+        errors = []
+        with telling(progress, "validity") as tell:
+            for i, one in enumerate(maps):
+                tell(i / len(maps), one.path or "the whole map")
+                errors.append(one._errors(distances, directions, source))
         sizes = np.array([float(one.point.double().norm()) for one in maps])
         return Validity(tuple(one.path for one in maps), distances, np.array(errors), sizes)
 
@@ -261,10 +267,10 @@ class LocalMap(Result):
 
     def _run(self, u: Tensor, record: Record | None) -> tuple[Tensor, Record]:
         """The held network on u; (output, record). With no record, one is made at u."""
-        with hooks_detached(self._model), uncompiled(self._model), unrolled(), module_paths(self._model) as paths:
+        with as_written(self._model), unrolled(self._model):
             entering = follow(mark_live(u * 1.0))
             casts = Uncast() if u.dtype == torch.float64 else contextlib.nullcontext()
-            with Holding(paths, u.dtype, record) as holding, casts:
+            with module_paths(self._model) as paths, Holding(paths, u.dtype, record) as holding, casts:
                 output = self._tensor(self._function(entering))
         if record is None and kind_of(output) == FACTOR:
             lines = "\n".join(f"  - {line}" for line in origin_of(output))

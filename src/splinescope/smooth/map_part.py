@@ -11,9 +11,10 @@ import torch
 from scipy.sparse.linalg import LinearOperator, svds
 from torch import Tensor
 
-from .._checks import check_whole
-from .._display import Result
-from .._errors import InputError
+from ..support.checks import check_whole
+from ..support.display import Result
+from ..support.errors import InputError
+from ..support.progress import Progress, stepping
 
 if TYPE_CHECKING:
     from .local_map import LocalMap
@@ -57,45 +58,50 @@ class MapPart(Result):
 
         return LinearOperator(self.shape, matvec=forth, rmatvec=back, matmat=forth, rmatmat=back, dtype=np.float64)
 
-    def matrix(self) -> np.ndarray:
-        """The block written down, float64."""
+    def matrix(self, *, progress: Progress | bool | None = None) -> np.ndarray:
+        """The block written down, float64; `progress` as in `tessellate`."""
         rows, columns = self.shape
         if rows <= columns:
-            return self._back(torch.eye(rows, dtype=torch.float64))
-        return self._forth(torch.eye(columns, dtype=torch.float64)).T
+            return self._back(torch.eye(rows, dtype=torch.float64), progress)
+        return self._forth(torch.eye(columns, dtype=torch.float64), progress).T
 
-    def singular_values(self, count: int | None = None) -> np.ndarray:
-        """Falling: all (dense), or the `count` largest (Lanczos)."""
+    def singular_values(self, count: int | None = None, *, progress: Progress | bool | None = None) -> np.ndarray:
+        """Falling: all (dense), or the `count` largest (Lanczos); `progress`, of all, as in `tessellate`."""
         short = min(self.shape)
         if count is not None and check_whole(count, "count") < short - 1:
             return np.sort(svds(self.operator, k=count, return_singular_vectors=False, random_state=0))[::-1]
         if short > _DENSE_UP_TO:
             raise InputError(f"the matrix has {short} singular values; give count= for the largest ones.")
-        return np.linalg.svd(self.matrix(), compute_uv=False)[:count]
+        return np.linalg.svd(self.matrix(progress=progress), compute_uv=False)[:count]
 
-    def effective_rank(self) -> float:
-        """Exponential of the entropy of the normalised singular values (Roy and Vetterli 2007); dense."""
-        values = self.singular_values()
+    def effective_rank(self, *, progress: Progress | bool | None = None) -> float:
+        """Exponential of the entropy of the normalized singular values (Roy and Vetterli 2007); dense."""
+        values = self.singular_values(progress=progress)
         if not values.any():
             return 0.0
         share = values[values > 0] / values.sum()
         return float(np.exp(-(share * np.log(share)).sum()))
 
-    def _back(self, w: Tensor) -> np.ndarray:
+    def _back(self, w: Tensor, progress: Progress | bool | None = False) -> np.ndarray:
         """Rows `[n, rows]` through the transpose: `[n, columns]`."""
-        return _through(self._whole._back, w, self._whole.value, self._rows, self._columns)
+        return _through(self._whole._back, w, self._whole.value, self._rows, self._columns, progress)
 
-    def _forth(self, v: Tensor) -> np.ndarray:
+    def _forth(self, v: Tensor, progress: Progress | bool | None = False) -> np.ndarray:
         """Rows `[n, columns]` through the map: `[n, rows]`."""
-        return _through(self._whole._forth, v, self._whole.point, self._columns, self._rows)
+        return _through(self._whole._forth, v, self._whole.point, self._columns, self._rows, progress)
 
 
 def _through(
-    apply: Callable[[Tensor], Tensor], rows: Tensor, like: Tensor, given: Tensor, wanted: Tensor
+    apply: Callable[[Tensor], Tensor],
+    rows: Tensor,
+    like: Tensor,
+    given: Tensor,
+    wanted: Tensor,
+    progress: Progress | bool | None,
 ) -> np.ndarray:
     """Rows `[n, given]` through a map of tensors like `like`, zero but for the places given: `[n, wanted]`."""
     found = []
-    for chunk in rows.split(_CHUNK):
+    for chunk in stepping(rows.split(_CHUNK), progress, "rows of the matrix"):
         full = like.new_zeros(len(chunk), like.numel())
         full[:, given] = chunk.to(full)
         found.append(apply(full.reshape(len(chunk), *like.shape)).flatten(1)[:, wanted])

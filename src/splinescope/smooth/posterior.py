@@ -10,12 +10,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .._checks import as_rows, check_whole, running_on
-from .._display import Result
-from .._errors import InputError, UnsupportedModelError
+from ..support.checks import as_rows, check_whole, running_on
+from ..support.display import Result
+from ..support.drawing import drawing
+from ..support.errors import InputError, UnsupportedModelError
+from ..support.evaluating import evaluating
+from ..support.progress import Progress, stepping
 from ..tiling import Slice
-from ..train import evaluating
-from ._replacing import Replacing
+from ._changed_calls import Replacing
 from .capture import Forward, plain_call, undisturbed
 from .soften import checked_beta, soften, softened_relu
 
@@ -111,7 +113,7 @@ class EntropyMap(Result):
 
     Attributes:
         view: The plane.
-        t1: `[n]` first coordinates of the pixels' centres.
+        t1: `[n]` first coordinates of the pixels' centers.
         t2: `[n]` second coordinates.
         paths: `[S]` where the ReLUs are.
         entropy: `[S, n, n]` bits per site, rows along t2; NaN outside the slice's domain.
@@ -132,14 +134,20 @@ class EntropyMap(Result):
         return self.entropy.sum(0)
 
     def plot(self, site: str | None = None, *, ax: Axes | None = None) -> Axes:
-        """Draw it; see `splinescope.plot.plot_entropy`."""
-        from ..plot import plot_entropy
-
+        """Draw it; see `splinescope.plot.smooth.plot_entropy`."""
+        plot_entropy = drawing("smooth.plot_entropy")
         return plot_entropy(self, site, ax=ax)
 
 
 def entropy_map(
-    model: nn.Module, view: Slice, *, beta: float = 0.9, mix: float = 1.0, cells: int = 160, batch_size: int = 4096
+    model: nn.Module,
+    view: Slice,
+    *,
+    beta: float = 0.9,
+    mix: float = 1.0,
+    cells: int = 160,
+    batch_size: int = 4096,
+    progress: Progress | bool | None = None,
 ) -> EntropyMap:
     """The entropy of `region_posterior` on a grid of a plane: bright where the network is undecided, along soft folds.
 
@@ -150,9 +158,10 @@ def entropy_map(
         mix: As for `region_posterior`.
         cells: Pixels per side.
         batch_size: Points run at once.
+        progress: None: shown once it takes a few seconds; True, False, or a function of (share done, what it is at).
 
     Returns:
-        Bits per site and pixel, exact at the pixels' centres for the model of independent units.
+        Bits per site and pixel, exact at the pixels' centers for the model of independent units.
 
     Example:
         >>> import torch, splinescope as ss
@@ -164,13 +173,13 @@ def entropy_map(
         raise InputError(f"view must be a 2-D Slice, got {view!r}.")
     cells, batch_size = check_whole(cells, "cells"), check_whole(batch_size, "batch_size")
     low, high = view.domain.min(0), view.domain.max(0)
-    centres = (np.arange(cells) + 0.5) / cells
-    t1, t2 = (low[i] + (high[i] - low[i]) * centres for i in (0, 1))
+    centers = (np.arange(cells) + 0.5) / cells
+    t1, t2 = (low[i] + (high[i] - low[i]) * centers for i in (0, 1))
     grid = np.stack(np.meshgrid(t1, t2), -1).reshape(-1, 2)
     inside = _inside(view.domain, grid)
+    parts = np.array_split(grid[inside], max(1, -(-int(inside.sum()) // batch_size)))
     found = [
-        region_posterior(model, view.inputs(part), beta=beta, mix=mix)
-        for part in np.array_split(grid[inside], max(1, -(-int(inside.sum()) // batch_size)))
+        region_posterior(model, view.inputs(part), beta=beta, mix=mix) for part in stepping(parts, progress, "entropy")
     ]
     entropy = np.full((len(found[0].paths), cells * cells), np.nan)
     entropy[:, inside] = np.concatenate([part.entropy for part in found]).T

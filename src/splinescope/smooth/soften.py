@@ -11,9 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .._errors import InputError, UnsupportedModelError
-from ..network.export import check_readable, unwrap
-from ._replacing import Replacing
+from ..network.readable import check_readable, unwrap
+from ..support.errors import InputError, UnsupportedModelError
+from ._changed_calls import Replacing
 
 _MOST = 0.9999  # of a beta that training has moved beyond 1
 _SOFT = frozenset(("gelu", "silu", "mish", "softplus", "elu", "celu", "softened_relu"))
@@ -84,7 +84,7 @@ def soften(
     betas = {path: checked_beta(value, f" for {path!r}" if path else "") for path, value in given.items()}
     if not 0 <= mix <= 1:
         raise InputError(f"mix must lie in [0, 1], got {mix!r}.")
-    check_readable(unwrap(model), quantised=True)
+    check_readable(unwrap(model), quantized=True)
     inner = copy.deepcopy(unwrap(model))
     if isinstance(inner, Softened):
         inner = inner.model
@@ -106,7 +106,7 @@ def harden(model: nn.Module) -> nn.Module:
         >>> bool((ss.smooth.harden(net)(torch.randn(5, 2)) >= 0).all())
         True
     """
-    check_readable(unwrap(model), quantised=True)
+    check_readable(unwrap(model), quantized=True)
     inner = copy.deepcopy(unwrap(model))
     if isinstance(inner, Softened):
         return inner.model

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import nn
 
-from .._checks import as_rows, check_choice
-from .._display import Result, table
-from .._errors import InputError
-from .._progress import Progress, sharing
 from ..complexity.attacks import Norm
 from ..complexity.robustness import robustness
+from ..support.checks import as_rows, check_choice
+from ..support.display import Result, table
+from ..support.drawing import drawing
+from ..support.errors import InputError
+from ..support.progress import Progress, sharing
 from .bending import NoBoundary, boundary_curvature
 from .capture import Forward
 from .soften import soften
@@ -83,9 +84,8 @@ class Steering(Result):
         return f"{table(rows)}\n{self.right.shape[1]} points. {self.assurance}"
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw it; see `splinescope.plot.plot_steering`."""
-        from ..plot import plot_steering
-
+        """Draw it; see `splinescope.plot.smooth.plot_steering`."""
+        plot_steering = drawing("smooth.plot_steering")
         return plot_steering(self, ax=ax)
 
 

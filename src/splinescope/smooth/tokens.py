@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import Tensor, nn
 
-from .._checks import check_choice, check_positive, check_whole, running_on
-from .._display import Result, table
-from .._errors import InputError
-from ..network.export import check_mode, unwrap
+from ..network.readable import check_mode, unwrap
+from ..support.checks import check_choice, check_positive, check_whole, running_on
+from ..support.display import Result, table
+from ..support.drawing import drawing
+from ..support.errors import InputError
 from ._batches import call_masked, inputs_of, pieces_of
 from ._reader import STATISTICS, Reader, Reading, tokens_seen
 from .capture import Forward, undisturbed
@@ -82,8 +83,6 @@ def token_geometry(
     Reference: Balestriero, Cosentino, Shekkizhar, "Characterizing Large Language Model Geometry Helps Solve Toxicity
     Detection and Generation", ICML 2024 (the seven features per layer of `TokenGeometry.features`).
     """
-    if not isinstance(model, nn.Module):
-        raise InputError(f"model must be a torch.nn.Module, got {type(model).__name__}.")
     model = unwrap(model)
     check_mode(model)
     radius = check_positive(radius, "radius")
@@ -150,8 +149,8 @@ class TokenGeometry(Result):
         count = self.mask.sum(1)
 
         def spread(values: np.ndarray) -> np.ndarray:
-            centred = values - np.nanmean(values, -1, keepdims=True)
-            return np.sqrt(np.nansum(centred**2, -1) / np.maximum(count - 1, 1))
+            centered = values - np.nanmean(values, -1, keepdims=True)
+            return np.sqrt(np.nansum(centered**2, -1) / np.maximum(count - 1, 1))
 
         a, n = self.active.astype(np.float64), self.nearest.astype(np.float64)
         columns = [np.nanmean(a, -1), np.nanmin(a, -1), np.nanmax(a, -1), spread(a),
@@ -170,8 +169,7 @@ class TokenGeometry(Result):
         self, quantity: str = "nearest", *, row: int = 0, tokens: Sequence[str] | None = None, ax: Axes | None = None
     ) -> Axes:
         """Draw a quantity of one sequence as a heat map, layers by tokens (extra "plot")."""
-        from ..plot import plot_tokens
-
+        plot_tokens = drawing("smooth.plot_tokens")
         return plot_tokens(self, quantity, row=row, tokens=tokens, ax=ax)
 
     def quantity(self, name: str) -> np.ndarray:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._display import Result
+from ..support.display import Result
+from ..support.drawing import drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,6 +38,5 @@ class Validity(Result):
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the error against the distance, a curve per map (extra "plot")."""
-        from ..plot import plot_validity
-
+        plot_validity = drawing("smooth.plot_validity")
         return plot_validity(self, ax=ax)

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from .._display import Certainty, Result
+from ..support.display import Certainty, Result
 
 
 @dataclass(frozen=True, eq=False, repr=False)

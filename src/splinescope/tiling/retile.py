@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-import torch
 from torch import nn
 
-from .._display import Shown
-from .._errors import InputError, LimitReached
-from .._threads import one_torch_thread
 from ..network import SplineNetwork
-from ._grid import Grid
-from ._parts import closed_seams
+from ..support.display import Shown
+from .engine.options import Options
 from .slice import Slice
-from .tessellate import CHUNK_BYTES, check_arguments, check_slice, checked_network, tessellate, tiling_of, traced
+from .tessellate import check_slice, tessellate, traced
 from .tiling import Tiling
 
 
@@ -58,7 +53,8 @@ class Retiler(Shown):
         time_limit: float | None = None,
         threads: int | None = 1,
     ) -> None:
-        check_arguments(view, rtol, max_tiles, time_limit, threads, CHUNK_BYTES, "auto")
+        check_slice(view)
+        Options(rtol=rtol, max_tiles=max_tiles, time_limit=time_limit, threads=threads)
         self.view = view
         self._module: nn.Module | None = None
         self._smooth = tolerance is not None
@@ -67,7 +63,6 @@ class Retiler(Shown):
         else:
             self._module = model
             self._follow(view)
-        self._grid: Grid | None = None
         self._options: dict[str, Any] = {
             "tolerance": tolerance, "rtol": rtol, "max_tiles": max_tiles, "time_limit": time_limit, "threads": threads,
         }  # fmt: skip
@@ -93,38 +88,3 @@ class Retiler(Shown):
         view = self.view if view is None else view
         self._follow(view)
         return tessellate(self.network, view, progress=False, **self._options)
-
-    def cover(self, view: Slice | None = None) -> Tiling:
-        """The tiling of a rectangle that holds `view`, another window of the same plane, from parts that are kept.
-
-        The plane is divided by a grid, four to eight cells along a window; cells that were tiled before, with the same
-        weights, are not tiled again, and the seams between cells are taken out: moving a window costs the strip that
-        comes into sight. Exact as `tile`, with tiles in another order; what counts as zero is set by the view given at
-        the start. Worth it where a tile costs more than some ten microseconds (convolutional networks): of small ones
-        `tile` is as fast as putting kept parts together.
-
-        Raises:
-            InputError: The view is not a window of that plane.
-            LimitReached: With `.partial`; cells that were finished are kept.
-        """
-        view = self.view if view is None else view
-        plane = self.view
-        check_slice(view)
-        same = np.array_equal(view.origin, plane.origin) and np.array_equal(view.basis, plane.basis)
-        if not same or view.dimension != 2:
-            raise InputError("view must be a window of the Retiler's own plane: the same origin and 2-D basis.")
-        if self._options["tolerance"] is not None:
-            raise InputError("cover holds for piecewise-affine networks; within a tolerance, use tile.")
-        self._follow(view)
-        network, program = checked_network(self.network, plane, False)
-        with one_torch_thread(), torch.no_grad():
-            if self._grid is None or self._grid.program is not program:
-                self._grid = Grid(program, plane, self._options["rtol"], CHUNK_BYTES)
-            limits = self._options["max_tiles"], self._options["time_limit"]
-            mesh, outline, stopped = self._grid.over(view.domain, *limits)
-        window = Slice(plane.origin, plane.basis, outline, view.anchors)
-        mesh = closed_seams(mesh, program, complete=stopped is None)
-        tiling = tiling_of(network, program, window, self._options["rtol"], mesh, complete=stopped is None)
-        if stopped is not None:
-            raise LimitReached(f"{stopped}; {tiling.count} tiles were finished.", tiling)
-        return tiling

@@ -12,16 +12,19 @@ from inspect import signature
 from typing import Any
 
 import numpy as np
+import torch
 from torch import nn
 
-from .._checks import check_whole
-from .._errors import InputError, LimitReached, SplinescopeError
-from .._parallel import Arrays, packed, share, unpacked
-from .._progress import Progress, check_progress, telling
 from ..network import SplineNetwork, trace
-from ._parts import packed_network, unpacked_network
+from ..network.program import Smooth
+from ..support.archive import check_layout, require
+from ..support.checks import check_whole
+from ..support.errors import FileFormatError, InputError, LimitReached, SplinescopeError
+from ..support.progress import Progress, check_progress, telling
+from ..support.worker_processes import Arrays, share
+from .engine.parts import packed_network, unpacked_network
+from .files.storage import MESH_LAYOUT, OPTIONAL, check_header, mesh_arrays, read_tiling, tiling_header
 from .slice import Slice
-from .storage import mesh_arrays, read_tiling, tiling_header
 from .tessellate import tessellate, traced
 from .tiling import Tiling
 
@@ -128,6 +131,7 @@ def _by_workers(
     results = share(
         _arrays_of_one, items, names, workers=workers, folder=folder, called=[item[2] for item in items],
         is_finished=lambda arrays: not arrays["stopped"].size,
+        check=lambda name, i, arrays: _check(name, network, views[i], options, arrays),
     )  # fmt: skip
     with closing(results):
         for i, arrays in results:
@@ -146,17 +150,42 @@ def _arrays_of_one(model: np.ndarray, view: Slice, name: str, options: dict[str,
         tiling = _one(unpacked_network(model, view), view, name, options)
     except LimitReached as error:
         tiling, stopped = error.partial, str(error)  # type: ignore[assignment]
-    derived = None if tiling.network is None else tiling.network.derived
+    header = {**tiling_header(tiling), "errors": getattr(tiling.network, "errors", None)}
     return mesh_arrays(tiling) | {
-        "header": np.frombuffer(json.dumps(tiling_header(tiling)).encode(), np.uint8),
+        "header": np.frombuffer(json.dumps(header).encode(), np.uint8),
         "stopped": np.frombuffer(stopped.encode(), np.uint8),
-        "derived": np.zeros(0, np.uint8) if derived is None else packed(derived),
     }
 
 
 def _read(network: SplineNetwork, view: Slice, name: str, arrays: Arrays) -> Tiling:
-    """The tiling that a worker made, of this process's network (or of what the worker derived from it)."""
-    if arrays["derived"].size:
-        network = unpacked(arrays["derived"])(network)
-    tiling = read_tiling(name, arrays, view, json.loads(arrays["header"].tobytes()))
-    return replace(tiling, network=network, frozen=network.program())
+    """The tiling that a worker made, of this process's network (or of its interpolants, by the errors they have)."""
+    header = json.loads(arrays["header"].tobytes())
+    if header["errors"] is not None:
+        from .tolerance import Interpolated  # builds on `tessellate`
+
+        network = Interpolated(network, header["errors"], torch.from_numpy(view.inputs(view.domain)))
+    program = network.program()
+    if header["fingerprint"] != program.fingerprint:
+        raise FileFormatError(f"{name} holds the tiling of another network.")
+    return replace(read_tiling(name, arrays, view, header), network=network, frozen=program)
+
+
+def _check(name: str, network: SplineNetwork, view: Slice, options: dict[str, Any], arrays: Arrays) -> None:
+    """Refuse arrays of a file that are not the finished tiling of a slice."""
+    check_layout(name, arrays, {**MESH_LAYOUT, "header": (np.uint8, 1), "stopped": (np.uint8, 1)}, OPTIONAL)
+    try:
+        header = json.loads(arrays["header"].tobytes())
+        check_header(header)
+        require(header["complete"] and not arrays["stopped"].size, "end before the work was finished")
+        require((header["approximation"] is None) == (options.get("tolerance") is None), "approximation")
+        errors, least = header["errors"], _LEAST_ERROR * (options.get("tolerance") or 0.0)
+        if errors is not None:
+            wanted = {step.output for step in network.program().steps if isinstance(step, Smooth)}
+            require(set(errors) == wanted, "interpolants")
+            require(all(type(error) is float and least <= error < np.inf for error in errors.values()), "errors")
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise FileFormatError(f"{name} is damaged: {type(error).__name__}: {error}.") from error
+    _read(network, view, name, arrays)
+
+
+_LEAST_ERROR = 1e-9  # of the tolerance: an interpolant with a smaller one, which nobody planned, would fill the memory

@@ -10,10 +10,10 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from .._checks import as_float64_array, check_choice, check_finite, check_generator, check_positive, check_whole
-from .._display import Shown, table, told
-from .._errors import InputError
-from ._hull import MOST_DIMENSIONS, Hull, hull, unit_box
+from ..support.checks import as_float64_array, check_choice, check_finite, check_generator, check_positive, check_whole
+from ..support.display import Shown, table, told
+from ..support.errors import InputError
+from .cells.hull import MOST_DIMENSIONS, Hull, hull, unit_box
 
 
 @dataclass(frozen=True, eq=False, repr=False)

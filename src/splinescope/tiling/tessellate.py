@@ -6,34 +6,32 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
 from torch import nn
 
-from .._checks import check_positive, check_whole
-from .._errors import InputError, LimitReached, NotWrittenError, UnsupportedModelError
-from .._files import check_writable
-from .._progress import Progress, check_progress, telling
-from .._threads import one_torch_thread
 from ..network import SplineNetwork, trace
-from ..network.export import DidNotRun
 from ..network.program import Program, Smooth
-from ._engine import Engine, Keep
-from ._mesh import Mesh, assemble
-from ._parts import closed_seams, leaves_by_parts
-from ._plan import Plan, is_connected, make_plan, probe_points, spread
-from ._spool import Spool
-from ._work import Work
-from .cells import Cells
-from .polytopes import cells_of
+from ..network.reading.export import DidNotRun
+from ..support.checks import check_module
+from ..support.errors import InputError, LimitReached, NotWrittenError, UnsupportedModelError
+from ..support.files import check_writable, temporary_folder
+from ..support.progress import Progress, telling
+from ..support.threads import one_torch_thread
+from .cells.polytopes import cells_of
+from .engine.advance import Engine, Keep
+from .engine.assemble import assemble
+from .engine.mesh import Mesh
+from .engine.options import CHUNK_BYTES, Options
+from .engine.partial import at_most
+from .engine.parts import closed_seams, leaves_by_parts
+from .engine.plan import Plan, is_connected, make_plan, probe_points, spread
+from .engine.schedule import Work
+from .engine.spool import Spool
 from .slice import Slice
 from .tiling import Tiling
-
-CHUNK_BYTES = 64 << 20  # the rows of one chunk
 
 
 def tessellate(
@@ -57,10 +55,10 @@ def tessellate(
 
     On each tile every value in the network is affine, so its values at the tile's corners are all there is to
     know: the corners go through the real torch ops in float64, and each non-linearity cuts the tiles along its
-    units' folds. Exact up to float64 rounding and `rtol`. With plain rows no bit depends on `threads` or `chunk_bytes`.
-    With a tolerance above rounding, as by default, the tiles, their order and their labels do not depend on `rows`
-    either; at `rtol=0` rounding decides what is zero, and each kind of rows is rounded in its own way. The model is not
-    changed.
+    units' folds. Exact up to float64 rounding and `rtol`. With plain rows no bit depends on `threads`, `chunk_bytes`
+    or limits. With a tolerance above rounding, as by default, the tiles, their order and their labels do not depend on
+    `rows` either; at `rtol=0` rounding decides what is zero, and each kind of rows is rounded in its own way. The model
+    is not changed.
 
     Args:
         model: A torch module (in eval mode if it has batch norm or dropout), or the result of `trace` or `load`.
@@ -72,9 +70,10 @@ def tessellate(
             over a hundred times too large, knots are refined by what is measured, and `basis` says so. None: smooth
             networks are refused.
         rtol: A pre-activation is zero if it is below rtol times the sum of the absolute terms it is made of.
-        max_tiles: Stop with `LimitReached` beyond this many tiles (counted before walls between losers of a
-            max-pool are taken out).
-        time_limit: Stop with `LimitReached` after this many seconds.
+        max_tiles: Stop with `LimitReached` once so many tiles are finished and there are more (counted before walls
+            between losers of a max-pool are taken out).
+        time_limit: Stop with `LimitReached` after this many seconds, or a tenth more, with tiles in any case: the
+            network is read, kernels are loaded and the first few tiles are finished, however long that takes.
         progress: None: a bar on a terminal, a line in a notebook or a log, once it takes over three seconds; True: a
             bar at once; False: nothing; or a function of (share of the domain finished, tiles so far).
         threads: How many threads cut tiles; all cores by default. With workers, those of each process; one by default.
@@ -111,46 +110,45 @@ def tessellate(
 
     Reference: Balestriero, Humayun, Baraniuk, "On the Geometry of Deep Learning", equation (5).
     """
-    check_arguments(view, rtol, max_tiles, time_limit, threads, chunk_bytes, rows)
+    check_slice(view)
+    options = Options(
+        rtol=rtol, max_tiles=max_tiles, time_limit=time_limit, progress=progress, threads=threads,
+        chunk_bytes=chunk_bytes, rows=rows, workers=workers, folder=folder,
+    )  # fmt: skip
     if out is not None:
         check_writable(out)
-    if tolerance is not None:
-        from ..smooth.tolerance import tessellate_within  # builds on this function
+    if tolerance is None:
+        return _exactly(model, view, options, output, out)
+    from .tolerance import tessellate_within  # builds on this function
 
-        options: dict[str, Any] = {
-            "rtol": rtol, "max_tiles": max_tiles, "time_limit": time_limit, "progress": progress, "threads": threads,
-            "chunk_bytes": chunk_bytes, "rows": rows, "workers": workers, "folder": folder,
-        }  # fmt: skip
-        known = isinstance(model, SplineNetwork)
-        smooth = trace(model, None, output=output) if known else traced(model, view, output, smooth=True)
-        tiling = tessellate_within(smooth, view, tolerance, lambda near: tessellate(near, view, **options))
-        return tiling if out is None else _stored(tiling, out)
-    network, program = checked_network(model, view, progress, output)
-    if workers is not None:
-        check_whole(workers, "workers")
-        tiling, stopped = _by_parts(
-            network, program, view, rtol, rows, chunk_bytes, progress, workers, folder, max_tiles, time_limit, threads
-        )
-        if stopped is not None:
-            raise LimitReached(f"{stopped}; {tiling.count} tiles were finished.", tiling)
-        return tiling if out is None else _stored(tiling, out)
-    if folder is not None:
-        raise InputError("folder keeps what workers have finished: it needs workers=.")
-    tiling, stopped = tile(
-        network, program, view, rtol=rtol, max_tiles=max_tiles, time_limit=time_limit, progress=progress,
-        threads=threads, chunk_bytes=chunk_bytes, rows=rows, out=out,
-    )  # fmt: skip
+    known = isinstance(model, SplineNetwork)
+    smooth = trace(model, None, output=output) if known else traced(model, view, output, smooth=True)
+    tiling = tessellate_within(smooth, view, tolerance, lambda near: _exactly(near, view, options))
+    return tiling if out is None else _stored(tiling, out)
+
+
+def _exactly(
+    model: object, view: Slice, options: Options, output: int | str | None = None,
+    out: str | os.PathLike[str] | None = None,
+) -> Tiling:  # fmt: skip
+    """`tessellate` of a piecewise-affine network."""
+    network, program = checked_network(model, view, output)
+    if options.workers is None:
+        tiling, stopped = tile(network, program, view, options, out=out)
+    else:
+        tiling, stopped = _by_parts(network, program, view, options)
+        if out is not None and stopped is None:
+            tiling = _stored(tiling, out)
     if stopped is not None:
         raise LimitReached(f"{stopped}; {tiling.count} tiles were finished.", tiling)
     return tiling
 
 
 def tile(
-    network: SplineNetwork, program: Program, view: Slice, *, rtol: float, max_tiles: int | None,
-    time_limit: float | None, progress: Progress | bool | None, threads: int | None, chunk_bytes: int = CHUNK_BYTES,
-    rows: str = "auto", keep: Callable[[Plan], Keep] | None = None, out: str | os.PathLike[str] | None = None,
+    network: SplineNetwork, program: Program, view: Slice, options: Options, *,
+    keep: Callable[[Plan], Keep] | None = None, out: str | os.PathLike[str] | None = None,
 ) -> tuple[Tiling, str | None]:  # fmt: skip
-    """`tessellate` on checked arguments; and which limit stopped it, if one did.
+    """`tessellate` in this process; and which limit stopped it, if one did.
 
     `keep` makes, from the plan, what says before every fold which tiles are wanted: the others are left out.
     """
@@ -159,36 +157,40 @@ def tile(
             stack.enter_context(_words_for_a_full_disk(out))
         spool = None
         if out is not None and view.dimension <= 2:
-            place = stack.enter_context(TemporaryDirectory(prefix=".", suffix=".leaves", dir=Path(out).parent))
-            spool = stack.enter_context(closing(Spool(Path(place), view.dimension)))
-        tiling, stopped = _tile(
-            network, program, view, rtol, max_tiles, time_limit, progress, threads, chunk_bytes, rows, keep, spool
-        )
+            place = stack.enter_context(temporary_folder(out))
+            spool = stack.enter_context(closing(Spool(place, view.dimension)))
+        tiling, stopped = _tile(network, program, view, options, keep, spool)
         if out is not None and stopped is None:
             tiling = _stored(tiling, out)
-        elif spool is not None:  # what was found before a limit: the files it is mapped from go
-            tiling = _in_memory(tiling)
     return tiling, stopped
 
 
 def _tile(
-    network: SplineNetwork, program: Program, view: Slice, rtol: float, max_tiles: int | None,
-    time_limit: float | None, progress: Progress | bool | None, threads: int | None, chunk_bytes: int,
-    rows: str, keep: Callable[[Plan], Keep] | None, spool: Spool | None,
+    network: SplineNetwork, program: Program, view: Slice, options: Options,
+    keep: Callable[[Plan], Keep] | None, spool: Spool | None,
 ) -> tuple[Tiling, str | None]:  # fmt: skip
+    clock = options.clock
     with one_torch_thread(), torch.no_grad():
         probes = torch.from_numpy(view.inputs(probe_points(program, view.domain)))
-        plan = make_plan(program, probes, rtol, rows, view.dimension)
-        engine = Engine(plan, program.output, chunk_bytes, None if keep is None else keep(plan))
+        plan = make_plan(program, probes, options.rtol, options.rows, view.dimension)
+        engine = Engine(plan, program.output, options.chunk_bytes, None if keep is None else keep(plan))
         first = engine.start_on(view, program.input)
-        with telling(progress, "tiling") as report:
+        with telling(options.progress, "tiling") as report:
             take = None if spool is None else spool.append
-            told = None if progress is False else report
-            work = Work(engine, first, view.size, max_tiles, time_limit, told, take)
-            work.run(threads or os.cpu_count() or 1)
-    complete = work.stopped is None and keep is None
-    mesh = assemble(work.leaves, view.domain) if spool is None else spool.assembled(view.domain)
-    return tiling_of(network, program, view, rtol, mesh, complete), work.stopped
+            told = None if options.progress is False else report
+            # a level set may have no tile at all: its search ends in time
+            work = Work(engine, first, view.size, options.max_tiles, clock, told, take, await_first=keep is None)
+            while True:
+                work.run(options.threads or os.cpu_count() or 1)
+                if spool is not None and work.stopped is None:
+                    mesh = spool.assembled(view.domain)
+                else:
+                    leaves = work.leaves if spool is None else list(spool.leaves())
+                    mesh = assemble(leaves, view.domain, work.stopped is None)
+                if len(mesh.tiles) or work.stopped != clock.reached or keep is not None:
+                    break
+                work.go_on()  # beside a max, pieces whose tile is not whole yet were all there was
+    return _tiling_of(network, program, view, options.rtol, mesh, work.stopped is None and keep is None), work.stopped
 
 
 @contextmanager
@@ -203,36 +205,26 @@ def _words_for_a_full_disk(out: str | os.PathLike[str]) -> Iterator[None]:
 
 def _stored(tiling: Tiling, out: str | os.PathLike[str]) -> Tiling:
     """The tiling written to a file, and its arrays mapped from there."""
-    from .storage import load_tiling  # builds on this function
+    from .files.storage import load_tiling  # builds on this function
 
     tiling.save(out)
     return replace(load_tiling(out), network=tiling.network, frozen=tiling.frozen)
 
 
-def _in_memory(tiling: Tiling) -> Tiling:
-    tiles = Cells(tiling.tiles.offsets.copy(), tiling.tiles.corners.copy())
-    values = None if tiling.values is None else tiling.values.copy()
-    labels = tiling.corner_labels.copy()
-    return replace(tiling, vertices=tiling.vertices.copy(), tiles=tiles, values=values, corner_labels=labels)
-
-
-def _by_parts(
-    network: SplineNetwork, program: Program, view: Slice, rtol: float, rows: str, chunk_bytes: int,
-    progress: Progress | bool | None, workers: int, folder: str | os.PathLike[str] | None,
-    max_tiles: int | None, time_limit: float | None, threads: int | None,
-) -> tuple[Tiling, str | None]:  # fmt: skip
+def _by_parts(network: SplineNetwork, program: Program, view: Slice, options: Options) -> tuple[Tiling, str | None]:
     """`tessellate` by several processes; and which limit stopped it, if one did."""
-    with telling(progress, "tiling") as report:
-        leaves, stopped = leaves_by_parts(
-            network, program, view, rtol=rtol, rows=rows, chunk_bytes=chunk_bytes, workers=workers, folder=folder,
-            report=report, threads=threads, max_tiles=max_tiles, time_limit=time_limit,
-        )  # fmt: skip
-    complete = stopped is None
-    mesh = closed_seams(assemble(leaves, view.domain), program, complete)
-    return tiling_of(network, program, view, rtol, mesh, complete), stopped
+    with telling(options.progress, "tiling") as report:
+        leaves, stopped = leaves_by_parts(network, program, view, options, report)
+    mesh = closed_seams(assemble(leaves, view.domain, stopped is None), program, stopped is None)
+    if stopped is not None and not len(mesh.tiles):  # no part has a whole tile: the first ones are made here
+        return tile(network, program, view, options)
+    mesh, stopped = at_most(options.max_tiles, mesh, stopped)
+    return _tiling_of(network, program, view, options.rtol, mesh, stopped is None), stopped
 
 
-def tiling_of(network: SplineNetwork, program: Program, view: Slice, rtol: float, mesh: Mesh, complete: bool) -> Tiling:
+def _tiling_of(
+    network: SplineNetwork, program: Program, view: Slice, rtol: float, mesh: Mesh, complete: bool
+) -> Tiling:
     return Tiling(
         view=view,
         vertices=mesh.points,
@@ -249,11 +241,8 @@ def tiling_of(network: SplineNetwork, program: Program, view: Slice, rtol: float
     )
 
 
-def checked_network(
-    model: object, view: Slice, progress: Progress | bool | None, output: int | str | None = None
-) -> tuple[SplineNetwork, Program]:
+def checked_network(model: object, view: Slice, output: int | str | None = None) -> tuple[SplineNetwork, Program]:
     """The network and its program, once they are found to fit the slice."""
-    check_progress(progress)
     network = trace(model, None, output=output) if isinstance(model, SplineNetwork) else traced(model, view, output)
     if tuple(network.input_shape) != view.input_shape:
         raise InputError(
@@ -277,8 +266,7 @@ def checked_network(
 def traced(model: object, view: Slice, output: int | str | None = None, *, smooth: bool = False) -> SplineNetwork:
     """A module traced on inputs of the slice, in the module's own dtype."""
     check_slice(view)
-    if not isinstance(model, nn.Module):
-        raise InputError(f"model must be a torch.nn.Module or the result of trace or load, got {type(model).__name__}.")
+    model = check_module(model)
     parameter = next(model.parameters(), None)
     # a module seen before is compared where it is looked at, and where folds come in: at corners
     inside = spread(len(view.domain), 4) @ view.domain
@@ -288,27 +276,6 @@ def traced(model: object, view: Slice, output: int | str | None = None, *, smoot
         return trace(model, example, output=output, smooth=smooth)
     except DidNotRun as error:
         raise InputError(f"the model does not take the slice's inputs, of shape {view.input_shape}: {error}") from error
-
-
-def check_arguments(
-    view: object,
-    rtol: float,
-    max_tiles: int | None,
-    time_limit: float | None,
-    threads: int | None,
-    chunk_bytes: int,
-    rows: str,
-) -> None:
-    check_slice(view)
-    if not (isinstance(rtol, (int, float)) and np.isfinite(rtol) and 0 <= rtol < 1e-3):
-        raise InputError(f"rtol must be a number in [0, 1e-3), got {rtol!r}.")
-    for name, value in (("max_tiles", max_tiles), ("threads", threads), ("chunk_bytes", chunk_bytes)):
-        if value is not None:
-            check_whole(value, name)
-    if rows not in ("auto", "plain", "factored"):
-        raise InputError(f'rows must be "auto", "plain" or "factored", got {rows!r}.')
-    if time_limit is not None:
-        check_positive(time_limit, "time_limit")
 
 
 def check_slice(view: object) -> None:

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._display import Certainty, box, table
-from .._errors import InputError
-from ..network import units_of_cuts
-from ._check import Report, check_tiling
-from ._measures import Measures
-from .cells import Cells, Walls
-from .polytopes import Facets, Polytopes
+from ..network.program import units_of_cuts
+from ..support.display import Certainty, box, table
+from ..support.drawing import drawing
+from ..support.errors import InputError
+from .cells.polygons import Cells, Walls
+from .cells.polytopes import Facets, Polytopes
+from .measures.check import Report, check_tiling
+from .methods import Measures
 from .slice import Slice
 
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from geopandas import GeoDataFrame
     from matplotlib.axes import Axes
 
-    from ..network import Program, Site, SplineNetwork
+    from ..network import SplineNetwork
+    from ..network.program import Program, Site
     from .approximation import Approximation
 
 _WALLS_TOGETHER = 1 << 20
@@ -102,8 +104,7 @@ class Tiling(Measures):
 
     def _repr_html_(self) -> str:
         """For notebooks: what costs next to nothing to tell, and a small picture of a plane with few tiles."""
-        from ..plot.thumbnail import thumbnail
-
+        thumbnail = drawing("thumbnail.thumbnail")
         rows = [("slice", repr(self.view)), ("ending left out", self.ending or "none")]
         around = ", widget() lets you look around" if self.dimension in (2, 3) else ""
         note = f"summary() tells more, plot() draws it{around}."
@@ -144,9 +145,9 @@ class Tiling(Measures):
     @cached_property
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Volumes `[K]` and centres of mass `[K, d]` of tiles of three and more dimensions."""
-        if not isinstance(self.tiles, Polytopes) or not isinstance(self.walls, Facets):
+        if not isinstance(self.tiles, Polytopes):
             raise InputError(f"moments are of tiles in 3-D and beyond, got a {self.dimension}-D tiling: see `areas`.")
-        return self.tiles.moments(self.walls, self.vertices)
+        return self.tiles.moments(self.vertices)
 
     def tile(self, index: int) -> np.ndarray:
         """`[n, d]` corners of one tile in slice coordinates."""
@@ -187,9 +188,9 @@ class Tiling(Measures):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the tiling as one safetensors file, by atomic replacement; `load_tiling` reads it back.
 
-        The network itself is not stored, only its fingerprint. The layout is in `splinescope.tiling.storage`.
+        The network itself is not stored, only its fingerprint. The layout is in `splinescope.tiling.files.storage`.
         """
-        from .storage import save_tiling
+        from .files.storage import save_tiling
 
         save_tiling(self, path)
 
@@ -199,7 +200,7 @@ class Tiling(Measures):
         Columns: the quantities of `quantity` that this tiling can give, "value" for every stored output (`value_0`,
         `value_1`, ...).
         """
-        from .geometries import to_geopandas
+        from .files.geometries import to_geopandas
 
         return to_geopandas(self)
 
@@ -207,10 +208,11 @@ class Tiling(Measures):
         self,
         path: str | os.PathLike[str],
         *,
-        title: str = "Tiling",
+        title: str | None = None,
         color: str | None = None,
         x: Any = None,
         y: Any = None,
+        max_tiles: int | None = None,
     ) -> None:
         """Write one self-contained page to explore, of a 2-D or a 3-D tiling; it opens without a network connection.
 
@@ -226,15 +228,16 @@ class Tiling(Measures):
 
         Args:
             path: The file, written by atomic replacement.
-            title: Heading of the page.
+            title: Heading of the page; by default the name of the model's class.
             color: What tiles are coloured by at first, as in `plot`; the others can be chosen on the page, but for
                 "active" beyond 20,000 tiles, which runs the network on each of them and is only there if named here.
             x: `[N, ...]` inputs to mark; by default the points that the slice was laid through.
             y: `[N]` classes of the points, for their colours.
+            max_tiles: The most tiles that the file has, for a smaller one; chosen as above, the raster as coarse as it
+                must be.
         """
-        from ..plot.page import write_page
-
-        write_page(self, path, title=title, color=color, x=x, y=y)
+        write_page = drawing("page.write_page")
+        write_page(self, path, title=title, color=color, x=x, y=y, max_tiles=max_tiles)
 
     def widget(self, *, color: str | None = None) -> AnyWidget:
         """The page of `to_html` as a widget (extra "widget"): Jupyter, Colab, VS Code, marimo.
@@ -242,8 +245,7 @@ class Tiling(Measures):
         Args:
             color: What tiles are coloured by at first.
         """
-        from ..plot.widget import tiling_widget
-
+        tiling_widget = drawing("widget.tiling_widget")
         return tiling_widget(self, color=color)
 
     def plot(self, color: str | None = "slope", ax: Axes | None = None, **options: Any) -> Axes:
@@ -255,8 +257,9 @@ class Tiling(Measures):
         Example:
             >>> ax = tiling.plot(color="slope")    # doctest: +SKIP
         """
-        from ..plot import plot_cells, plot_graph, plot_tiles
-
+        plot_cells = drawing("solid.plot_cells")
+        plot_graph = drawing("tiling.plot_graph")
+        plot_tiles = drawing("tiling.plot_tiles")
         if self.dimension > 2:
             known = inspect.signature(plot_cells).parameters.keys() - {"tiling", "color", "ax"}
             if odd := sorted(options.keys() - known):

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from .._checks import require
-from .._errors import InputError
+from ..support.checks import require
+from ..support.errors import InputError
 from .monitor import TrainingMonitor
 
 
-class Told(Protocol):
-    """What is told the steps of training: a monitor, or a schedule that changes the model (`MergeAway`)."""
+class Listener(Protocol):
+    """What follows the steps of training: a monitor, or a schedule that changes the model (`MergeAway`)."""
 
     def step(self, step: int) -> Any:
         """Training is at this step."""
@@ -22,7 +22,7 @@ class Told(Protocol):
         """Training is over, at this step."""
 
 
-def _check_told(monitor: Any) -> None:
+def _check_listener(monitor: Any) -> None:
     if not all(callable(getattr(monitor, name, None)) for name in ("step", "finish")):
         raise InputError(
             f"monitor must be what is told the steps of training (a monitor, MergeAway), got {type(monitor).__name__}."
@@ -43,18 +43,18 @@ def _check_alone(schedule: Any, processes: int) -> None:
         )
 
 
-def lightning_callback(monitor: Told) -> Any:
+def lightning_callback(monitor: Listener) -> Any:
     """A `lightning.pytorch.Callback` that tells the monitor each global step.
 
     Monitors measure on the main process only, the last state always, and what they measure goes to the trainer's own
     loggers; a schedule that changes the model (`MergeAway`) must be alone in one process. Its state is in the trainer's
     checkpoints, and `fit(ckpt_path=...)` with a new model, schedule and callback goes on from there: the network and
-    its optimiser are built as they were before their own states are loaded.
+    its optimizer are built as they were before their own states are loaded.
 
     Example:
         >>> trainer = Trainer(callbacks=[lightning_callback(monitor)])    # doctest: +SKIP
     """
-    _check_told(monitor)
+    _check_listener(monitor)
     base: Any = require("lightning.pytorch", "lightning").Callback
 
     class TellMonitor(base):
@@ -67,10 +67,10 @@ def lightning_callback(monitor: Told) -> Any:
         def on_train_end(self, trainer: Any, pl_module: Any) -> None:
             _tell(trainer, monitor.finish)
 
-    def _tell(trainer: Any, told: Callable[[int], Any]) -> None:
+    def _tell(trainer: Any, call: Callable[[int], Any]) -> None:
         if isinstance(monitor, TrainingMonitor) and not trainer.is_global_zero:
             return
-        record = told(trainer.global_step)
+        record = call(trainer.global_step)
         if isinstance(monitor, TrainingMonitor) and record is not None:
             for logger in trainer.loggers:
                 logger.log_metrics(monitor.numbers(record), step=trainer.global_step)
@@ -79,8 +79,8 @@ def lightning_callback(monitor: Told) -> Any:
 
 
 def _kept_by_lightning(base: Any, schedule: Any) -> Any:
-    """The callback with a state. Lightning loads a model before its callbacks and makes the optimisers after both, but
-    a schedule comes before the other two: the model's state is set aside until the optimisers are there.
+    """The callback with a state. Lightning loads a model before its callbacks and makes the optimizers after both, but
+    a schedule comes before the other two: the model's state is set aside until the optimizers are there.
     """
 
     class TellSchedule(base):
@@ -125,12 +125,12 @@ def _kept_by_lightning(base: Any, schedule: Any) -> Any:
     return TellSchedule
 
 
-def trainer_callback(monitor: Told, trainer: Any = None) -> Any:
+def trainer_callback(monitor: Listener, trainer: Any = None) -> Any:
     """A `transformers.TrainerCallback` that tells the monitor each global step.
 
     The state that training ends in is always measured. The state of a schedule that changes the model (`MergeAway`) is
     in the trainer's checkpoints. The trainer loads a model before it asks callbacks, so to go on from a checkpoint call
-    the callback's `restore` first, which builds the model and its optimiser as they were.
+    the callback's `restore` first, which builds the model and its optimizer as they were.
 
     Args:
         monitor: What is told: a monitor on the main process only; a schedule that changes the model must be alone.
@@ -140,7 +140,7 @@ def trainer_callback(monitor: Told, trainer: Any = None) -> Any:
         >>> trainer = Trainer(model)                                          # doctest: +SKIP
         >>> trainer.add_callback(trainer_callback(monitor, trainer))          # doctest: +SKIP
 
-    To go on with a new model, of which the schedule has the optimiser made if there is none yet:
+    To go on with a new model, of which the schedule has the optimizer made if there is none yet:
 
         >>> schedule = MergeAway(model, trainer.create_optimizer, at=1000)    # doctest: +SKIP
         >>> callback = trainer_callback(schedule)                             # doctest: +SKIP
@@ -148,7 +148,7 @@ def trainer_callback(monitor: Told, trainer: Any = None) -> Any:
         >>> callback.restore("out/checkpoint-2000")                           # doctest: +SKIP
         >>> trainer.train(resume_from_checkpoint="out/checkpoint-2000")       # doctest: +SKIP
     """
-    _check_told(monitor)
+    _check_listener(monitor)
     base: Any = require("transformers", "transformers").TrainerCallback
 
     class TellMonitor(base):
@@ -161,10 +161,10 @@ def trainer_callback(monitor: Told, trainer: Any = None) -> Any:
         def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             _tell(state, monitor.finish)
 
-    def _tell(state: Any, told: Callable[[int], Any]) -> None:
+    def _tell(state: Any, call: Callable[[int], Any]) -> None:
         if isinstance(monitor, TrainingMonitor) and not state.is_world_process_zero:
             return
-        record = told(state.global_step)
+        record = call(state.global_step)
         if isinstance(monitor, TrainingMonitor) and trainer is not None and record is not None:
             trainer.log(monitor.numbers(record))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import warnings
 from collections.abc import Mapping
@@ -11,7 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .._errors import FileFormatError, InputError
+from ..support.errors import FileFormatError, InputError
+from ..support.files import replacing
+from ..support.threads import ALONE
 
 ENDINGS = (".safetensors", ".pt", ".pth", ".ckpt")
 """How names of files with parameters end."""
@@ -47,12 +50,42 @@ def load_checkpoint(model: nn.Module, source: str | os.PathLike[str] | Mapping[s
         raise InputError(f"{name} does not fit the model: {' '.join(str(error).split())}") from error
 
 
+def save_checkpoint(model: nn.Module, path: str | os.PathLike[str]) -> None:
+    """Write a module's parameters and buffers as safetensors, with a checksum that `load_checkpoint` compares."""
+    from safetensors import safe_open
+    from safetensors.torch import save_file, save_model
+
+    with replacing(path) as partial:
+        save_model(model, str(partial))  # knows about tied parameters, which the file holds once
+        with safe_open(partial, framework="pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            metadata = {**(file.metadata() or {}), _CHECKSUM: _checksum(file)}
+        save_file(tensors, partial, metadata)
+
+
+_CHECKSUM = "splinescope.sha256"
+
+
+def _checksum(file: Any) -> str:
+    """Digest of the tensors of an open safetensors file."""
+    digest = hashlib.sha256()
+    for name in sorted(file.keys()):
+        tensor = file.get_tensor(name)
+        digest.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(tensor.flatten().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
 def _load_safetensors(model: nn.Module, path: str) -> None:
-    from safetensors import SafetensorError
+    from safetensors import SafetensorError, safe_open
     from safetensors.torch import load_model
 
     try:
-        load_model(model, path)  # knows about tied parameters, which the file holds once
+        with safe_open(path, framework="pt") as file:
+            checksum = (file.metadata() or {}).get(_CHECKSUM)  # files of others have none
+            if checksum is not None and checksum != _checksum(file):
+                raise FileFormatError(f"{path} is damaged: it does not have the checksum that it was written with.")
+        load_model(model, path)
     except SafetensorError as error:
         raise FileFormatError(f"{path} is not a readable checkpoint: {str(error).splitlines()[0]}") from error
 
@@ -62,7 +95,7 @@ def load_tensors(path: str | os.PathLike[str]) -> Any:
     import pickle
 
     try:
-        with warnings.catch_warnings():
+        with ALONE, warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of unusual pickle protocols: read or refused all the same
             return torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError) as error:

@@ -1,18 +1,27 @@
-"""Records of a training run on disk: JSON lines as the truth, CSV beside them, snapshots of parameters."""
+"""Records of a training run on disk: JSON lines as the truth, CSV beside them, snapshots of parameters.
+
+Every line ends with a checksum of itself and of all lines before it. JSON knows neither NaN nor infinities: null stands
+for the one, "Infinity" and "-Infinity" for the others.
+"""
 
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 import os
+import re
+import zlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
-from .._errors import FileFormatError, InputError
-from .._files import replacing
+from ..support.errors import FileFormatError, InputError, NotWrittenError
+from ..support.files import locked, replacing
+from .checkpoints import save_checkpoint
 
 Record = dict[str, Any]
 """`step` and `seconds`, and numbers by name."""
@@ -22,6 +31,12 @@ class Journal:
     """A folder with `NAME.jsonl`, `NAME.csv` and, if wanted, `snapshots/step-*.safetensors`.
 
     A line is appended and flushed per record; a line cut short by a crash is dropped when the folder is opened again.
+    One run writes to it: what another one has appended in the meantime is never written over, nor doubled.
+
+    Raises:
+        InputError: `folder` is a file, or holds records of another measurement; another run has written to it since.
+        FileFormatError: Its records are damaged, or are none.
+        NotWrittenError: The disk is full, or the folder closed; it is as it was before.
     """
 
     def __init__(self, folder: str | os.PathLike[str], header: dict[str, Any], name: str = "complexity") -> None:
@@ -30,99 +45,189 @@ class Journal:
             self.folder.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError) as error:
             raise InputError(f"out must be a folder, got the path {str(folder)!r} of or below a file.") from error
+        except OSError as error:
+            raise NotWrittenError(f"out must be a folder that can be made, got {str(folder)!r}: {error}.") from error
         self._lines = self.folder / f"{name}.jsonl"
         self._table = self.folder / f"{name}.csv"
         self._header = header
-        self.records = self._read()
-        self._rewrite()
+        self._size = self._checksum = 0  # of all that is written
+        with locked(self.folder):
+            self.records = self._read()
+            self._rewrite(self.records)
 
     def append(self, record: Record) -> None:
         """Add a record to both files."""
+        line, checksum = _line(record, self._checksum)
+        with locked(self.folder):
+            self._check_unchanged()
+            named = self._table.exists() and self._table.stat().st_size > 0
+            _append({self._lines: line, self._table: _rows([record], list(record), header=not named)})
+        self._size, self._checksum = self._size + len(line), checksum
         self.records.append(record)
-        with self._lines.open("a", encoding="utf-8") as file:
-            file.write(_line(record))
-        with self._table.open("a", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, list(record), extrasaction="ignore")
-            if file.tell() == 0:
-                writer.writeheader()
-            writer.writerow(record)
 
     def forget_from(self, step: int) -> None:
         """Drop the records of this step and later ones: the run was set back to an earlier checkpoint."""
         kept = [record for record in self.records if record["step"] < step]
         if len(kept) < len(self.records):
+            with locked(self.folder):
+                self._check_unchanged()
+                self._rewrite(kept)
             self.records = kept
-            self._rewrite()
             for path in self.snapshots():
                 if step_of(path) >= step:
-                    path.unlink()
+                    path.unlink(missing_ok=True)
 
     def snapshot(self, model: nn.Module, step: int) -> Path:
         """Save the model's parameters and buffers."""
-        from safetensors.torch import save_model
-
         path = self.folder / "snapshots" / f"step-{step:09d}.safetensors"
-        path.parent.mkdir(exist_ok=True)
-        with replacing(path) as partial:
-            save_model(model, str(partial))
+        try:
+            path.parent.mkdir(exist_ok=True)
+        except OSError as error:
+            raise NotWrittenError(f"{path} was not written, nothing is left of it: {error}.") from error
+        save_checkpoint(model, path)
         return path
 
     def snapshots(self) -> list[Path]:
         return sorted((self.folder / "snapshots").glob("step-*.safetensors"))
 
     def _read(self) -> list[Record]:
+        """The records that are there; a damaged line is refused, a last one that was cut short left out."""
         if not self._lines.exists():
             return []
-        lines = self._lines.read_text(encoding="utf-8").splitlines(keepends=True)
-        records: list[Record] = []
+        try:
+            lines = self._lines.read_bytes().decode().split("\n")
+        except UnicodeDecodeError as error:
+            raise FileFormatError(f"{self._lines} is damaged: {error}.") from error
+        last = lines.pop()  # empty, or cut short by a crash (the first line is never: it is written as a whole)
+        if not lines or _SEALED.search(last):  # no crash writes more than a line without its end
+            lines.append(last)
+        checksum, found = 0, []
         for number, line in enumerate(lines):
-            try:
-                record = json.loads(line)
-                if not isinstance(record, dict):
-                    raise FileFormatError(
-                        f"{self._lines}: line {number + 1} is not a record by name: {line.strip()!r}."
-                    )
-                records.append({k: math.nan if v is None and number else v for k, v in record.items()})
-            except json.JSONDecodeError as error:
-                if 0 < number == len(lines) - 1:
-                    break  # cut short by a crash (the first line is never: it is written as a whole)
-                raise FileFormatError(f"{self._lines}: line {number + 1} is not JSON: {error}") from error
-        if not records:
-            return []
-        header = records.pop(0)
-        if header != self._header:
-            told = "; ".join(
-                f"{key} is {_told(header, key)} there and {_told(self._header, key)} here"
-                for key in {**header, **self._header}
-                if header.get(key) != self._header.get(key)
-            )
+            record, checksum = self._parsed(number, line, checksum)
+            found.append(record)
+        if found[0] != {key: _plain(value) for key, value in self._header.items()}:
+            self._refuse(found[0])
+        return [_numbers(record) for record in found[1:]]
+
+    def _parsed(self, number: int, line: str, checksum: int) -> tuple[Record, int]:
+        """A line's record and checksum, given the checksum of the line before it."""
+        where = f"{self._lines}: line {number + 1}"
+        parts = _SEALED.fullmatch(line)
+        body = line if parts is None else parts[1] + "}"
+        try:
+            record = json.loads(body)
+        except (ValueError, RecursionError) as error:
+            raise FileFormatError(f"{where} is not JSON: {error}") from error
+        if not isinstance(record, dict):
+            raise FileFormatError(f"{where} is not a record by name: {line.strip()!r}.")
+        checksum = zlib.crc32(body.encode(), checksum)
+        if parts is None or int(parts[2], 16) != checksum:
+            raise FileFormatError(f"{where} is damaged: it does not have the checksum that it was written with.")
+        if number and not all(type(record.get(key)) in (int, float) for key in ("step", "seconds", "late", "skipped")):
+            raise FileFormatError(f"{where} is not the record of a step: {line.strip()!r}.")
+        return record, checksum
+
+    def _refuse(self, header: Record) -> None:
+        told = "; ".join(
+            f"{key} is {_shown(header, key)} there and {_shown(self._header, key)} here"
+            for key in {**header, **self._header}
+            if header.get(key) != self._header.get(key)
+        )
+        raise InputError(
+            f"{self.folder} holds records of another measurement: {told}. Choose another folder, or remove these."
+        )
+
+    def _check_unchanged(self) -> None:
+        """Refuse to write if another run has: the last checksum is one of all that was written before."""
+        try:
+            with self._lines.open("rb") as file:
+                size = file.seek(0, os.SEEK_END)
+                file.seek(max(0, size - _END))
+                same = size == self._size and file.read() == _end(self._checksum).encode()
+        except OSError:
+            same = False
+        if not same:
             raise InputError(
-                f"{self.folder} holds records of another measurement: {told}. Choose another folder, or remove these."
+                f"{self._lines} was changed since this run opened it: only one run may write to a folder. Give each "
+                "run (each process of a distributed one, too) its own out=."
             )
-        return records
 
-    def _rewrite(self) -> None:
+    def _rewrite(self, records: list[Record]) -> None:
+        lines, checksum = [], 0
+        for record in (self._header, *records):
+            line, checksum = _line(record, checksum)
+            lines.append(line)
         with replacing(self._lines) as partial:
-            partial.write_text("".join(map(_line, [self._header, *self.records])), encoding="utf-8")
-        with replacing(self._table) as partial, partial.open("w", encoding="utf-8", newline="") as file:
-            if self.records:
-                writer = csv.DictWriter(file, list(self.records[0]), extrasaction="ignore")
-                writer.writeheader()
-                writer.writerows(self.records)
+            partial.write_bytes(b"".join(lines))
+        self._size, self._checksum = sum(map(len, lines)), checksum
+        with replacing(self._table) as partial:
+            partial.write_bytes(_rows(records, list(records[0]), header=True) if records else b"")
 
 
-def _told(header: Record, key: str) -> str:
+_SEALED = re.compile(r'(.*), "checksum": "([0-9a-f]{8})"}')
+"""A line, as what is before its checksum, and that."""
+
+
+def _end(checksum: int) -> str:
+    return f', "checksum": "{checksum:08x}"}}\n'
+
+
+_END = len(_end(0))
+
+
+def _line(record: Record, checksum: int) -> tuple[bytes, int]:
+    """One line of strict JSON and its checksum, given that of the line before it."""
+    plain = {key: _plain(value) for key, value in record.items()}
+    body = json.dumps(plain, allow_nan=False)
+    checksum = zlib.crc32(body.encode(), checksum)
+    return (body[:-1] + _end(checksum)).encode(), checksum
+
+
+def _plain(value: Any) -> Any:
+    """A value as strict JSON has it."""
+    if not isinstance(value, float) or math.isfinite(value):
+        return value
+    return None if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _numbers(record: Record) -> Record:
+    """A record with the numbers that `_plain` stands for."""
+    special = {None: math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+    return {k: special[v] if v is None or (isinstance(v, str) and v in special) else v for k, v in record.items()}
+
+
+def _rows(records: Iterable[Record], names: list[str], *, header: bool) -> bytes:
+    """Lines of CSV."""
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, names, extrasaction="ignore")
+    if header:
+        writer.writeheader()
+    writer.writerows(records)
+    return text.getvalue().encode()
+
+
+def _append(texts: dict[Path, bytes]) -> None:
+    """Add to the ends of files: to all of them, or to none."""
+    sizes = {path: path.stat().st_size if path.exists() else 0 for path in texts}
+    try:
+        for path, text in texts.items():
+            with path.open("ab") as file:
+                file.write(text)
+    except BaseException as error:
+        for written, size in sizes.items():
+            if written.exists():
+                os.truncate(written, size)
+        if isinstance(error, OSError):
+            raise NotWrittenError(f"{path} cannot take another record: {error}. Earlier ones are there.") from error
+        raise
+
+
+def _shown(header: Record, key: str) -> str:
     """A setting in words."""
     value = header.get(key)
     if isinstance(value, dict):
         return ", ".join(f"{name} ({number})" for name, number in value.items())
     return "not given" if value is None else ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-
-
-def _line(record: Record) -> str:
-    """One line of strict JSON, which has no NaN: null stands for it."""
-    plain = {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in record.items()}
-    return json.dumps(plain, allow_nan=False) + "\n"
 
 
 def step_of(path: Path) -> int:

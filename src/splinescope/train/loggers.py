@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .._checks import require
-from .._errors import InputError
+from ..support.checks import require
+from ..support.errors import InputError
 
 Sink = Callable[[Mapping[str, float], int], None]
 """Takes numbers by name, and the step they belong to."""

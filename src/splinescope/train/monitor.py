@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
@@ -11,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Self
 import torch
 from torch import nn
 
-from .._checks import check_whole
-from .._display import Certainty, Result, table
-from .._errors import InputError
-from .budget import Budget
-from .evaluation import evaluating
+from ..support.checks import check_module, check_whole
+from ..support.display import Certainty, Result, table
+from ..support.drawing import drawing
+from ..support.errors import InputError
+from ..support.evaluating import evaluating
 from .journal import Journal, Record
 from .loggers import Loggers
-from .schedules import LogSpaced, Schedule
+from .schedules import Budget, LogSpaced, Schedule
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,7 +43,7 @@ class TrainingMonitor(Result, ABC):
         logger: Where the numbers also go: a folder or `SummaryWriter` (TensorBoard), a Weights & Biases run, the
             `mlflow` module, a logger of Lightning, a function of (numbers, step), or several in a list.
         snapshots: Save the parameters in `out` at every measurement.
-        budget: Largest share of the time that measuring may take in the long run (see `Budget`).
+        budget: Largest share of the time that measuring may take in the long run (see `Budget`); None for no limit.
         overwrite: Replace the records of another run in `out`.
     """
 
@@ -64,8 +65,7 @@ class TrainingMonitor(Result, ABC):
         budget: float | None,
         overwrite: bool = False,
     ) -> None:
-        if not isinstance(model, nn.Module):
-            raise InputError(f"model must be the torch.nn.Module that trains, got {type(model).__name__}.")
+        check_module(model, read=False)
         if snapshots and out is None:
             raise InputError("snapshots need a folder: give out=.")
         if schedule is not None and not hasattr(schedule, "next_after"):
@@ -82,6 +82,7 @@ class TrainingMonitor(Result, ABC):
         self._loggers = Loggers(logger, self.name)
         self._due: int | None = None
         self._last: int | None = None
+        self._went_back = False
 
     @abstractmethod
     def _measurements(self) -> Record:
@@ -143,11 +144,21 @@ class TrainingMonitor(Result, ABC):
         return "Estimates, as the metrics give them."
 
     def step(self, step: int) -> Record | None:
-        """Tell the monitor where training is; measures if that is due (or overdue) and returns the record if so."""
+        """Tell the monitor where training is; measures if that is due (or overdue) and returns the record if so.
+
+        Steps only count upwards: one that goes back is not measured, and the first such one is warned of.
+        """
         check_whole(step, "step", least=0)
         if self._last is None:
             self._begin(step)
         elif step <= self._last:
+            if step < self._last and not self._went_back:
+                self._went_back = True
+                warnings.warn(
+                    f"{type(self).__name__} was told step {step} after step {self._last}; nothing is measured until "
+                    f"steps pass {self._last}. Count steps on over epochs, or make a monitor for each run.",
+                    stacklevel=2,
+                )
             return None
         self._last = step
         if self._due is None or step < self._due or not self._budget.affordable(time.perf_counter()):
@@ -202,8 +213,7 @@ class TrainingMonitor(Result, ABC):
     def plot(self, names: Sequence[str] | None = None, ax: Axes | None = None) -> Axes:
         """Draw the records over the steps of training: these numbers, or groups of them ("tokens/nearest" for one curve
         per layer); None is one curve for each set or metric."""
-        from ..plot import plot_records
-
+        plot_records = drawing("monitor.plot_records")
         return plot_records(self.records, names, ax, label="measured" if self._metrics else self.drawn_as)
 
     def finish(self, step: int | None = None) -> Record | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from splinescope._compile import jit
+from splinescope.support.compile import jit
 
 
 @jit

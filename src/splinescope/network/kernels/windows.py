@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from splinescope._compile import jit
+from splinescope.support.compile import jit
 
 
 @jit

@@ -1,4 +1,5 @@
-// Colours: viridis for numbers, Paul Tol's muted scheme for classes. Both are safe for colour-blind readers.
+// Colours: viridis for numbers, Paul Tol's muted scheme for classes. Both are safe for colour-blind readers; points have a
+// mark per class, too, which is told apart in grey.
 
 const VIRIDIS = "44015448186a472d7b4240863b528b33638d2c728e26828e21918c1fa08828ae803fbc735ec96284d44baddc30d8e219fde725"
 const CATEGORIES = ["#88ccee", "#cc6677", "#ddcc77", "#117733", "#332288", "#aa4499", "#44aa99", "#999933", "#882255",
@@ -57,4 +58,20 @@ export function gradient(from = 0) {
 }
 
 export function pointColor(labels, i) { return labels?.length ? CATEGORIES[labels[i] % CATEGORIES.length] : "#ffffff" } // of a marked point
+const MARKS = [[24, 0, 1], [4, 0.125, 1.2], [3, 0.25, 1.4], [4, 0, 1.3], [3, -0.25, 1.4], [5, 0.25, 1.2], [6, 0, 1.1], [8, 0.0625, 1.1]] // corners, first one in turns, size
+export function markOf(label) { // the outline of a class's mark, [[x, y], ...] about the origin, upwards: circle, square, triangle, ...
+  const [count, turn, size] = MARKS[label % MARKS.length]
+  return Array.from({length: count}, (_, i) => { const angle = 2 * Math.PI * (turn + i / count); return [size * Math.cos(angle), size * Math.sin(angle)] })
+}
+
+export const HATCHES = [[], [[0, 8, 8, 0]], [[0, 0, 8, 8]], [[0, 4, 8, 4]], [[4, 0, 4, 8]], [[0, 8, 8, 0], [0, 0, 8, 8]]] // lines in a square of 8
+export function hatch(label, size = 1) { // a class's hatching, as a canvas to repeat
+  const canvas = Object.assign(document.createElement("canvas"), {width: 8 * size, height: 8 * size}), pen = canvas.getContext("2d")
+  pen.scale(size, size)
+  pen.strokeStyle = "#0007"
+  for (const [ax, ay, bx, by] of HATCHES[label % HATCHES.length]) { pen.moveTo(ax, ay); pen.lineTo(bx, by) }
+  pen.stroke()
+  return canvas
+}
+
 export function rgbOf(hex) { return hexToRgb(hex.slice(1)).map(v => v / 255) }

@@ -1,4 +1,4 @@
-// Frames: nested JSON whose numeric arrays follow as raw bytes. Python's `pack` writes them.
+// Frames: nested JSON whose numeric arrays follow as raw bytes. Python's `pack` writes them, and so does this one.
 //
 // Layout: uint32 length of the JSON text, the text padded to a multiple of 8, then the arrays, each 8-aligned.
 // In the text an array is {"$": [dtype, first byte after the text, count]}.
@@ -15,6 +15,23 @@ export function unpack(buffer) { // typed arrays are views: nothing is copied
     const [dtype, offset, count] = value.$
     return new ARRAYS[dtype](buffer, start + offset, count)
   })
+}
+
+export function pack(content) { // as Python's `pack`
+  const arrays = []
+  let size = 0
+  const text = new TextEncoder().encode(JSON.stringify(content, (_, value) => {
+    if (!ArrayBuffer.isView(value)) return value
+    const dtype = Object.keys(ARRAYS).find(name => value instanceof ARRAYS[name]), place = {$: [dtype, size, value.length]}
+    arrays.push([size, value])
+    size += Math.ceil(value.byteLength / 8) * 8
+    return place
+  }))
+  const start = Math.ceil((4 + text.length) / 8) * 8, bytes = new Uint8Array(start + size)
+  new DataView(bytes.buffer).setUint32(0, text.length, true)
+  bytes.set(text, 4)
+  for (const [at, array] of arrays) bytes.set(new Uint8Array(array.buffer, array.byteOffset, array.byteLength), start + at)
+  return bytes
 }
 
 export async function unpackText(text) { // base64 of a zlib stream: what a page carries

@@ -82,6 +82,33 @@ export function shadedOutputs({values, vertices, offsets}) { // how many outputs
   return count <= (offsets.length > FEW ? 4 : 12) ? count : 0
 }
 
+export function classPieces(data, tile) { // a tile cut where the class changes: [[class, [[x, y, outputs...], ...]], ...]; outputs must decide (`shadedOutputs`)
+  const {vertices, offsets, corners, values} = data, size = shadedOutputs(data), pieces = []
+  const whole = Array.from(corners.subarray(offsets[tile], offsets[tile + 1]), v => [vertices[2 * v], vertices[2 * v + 1], ...size === 1 ? [0, values[v]] : values.subarray(size * v, size * v + size)])
+  const winners = new Set(whole.map(([,, ...outputs]) => outputs.indexOf(Math.max(...outputs))))
+  if (winners.size === 1) return [[...winners, whole]] // what wins at every corner wins inside: outputs are affine
+  for (let k = 0; k < Math.max(2, size); k++) {
+    let part = whole
+    for (let j = 0; j < Math.max(2, size); j++) if (j !== k) part = cutRing(part, p => p[2 + k] - p[2 + j])
+    if (part.length > 2) pieces.push([k, part])
+  }
+  return pieces
+}
+
+function cutRing(points, room) { // the part where `room`, which is affine, is not negative
+  return points.flatMap((p, i) => {
+    const q = points[(i + 1) % points.length], a = room(p), b = room(q), s = a / (a - b)
+    return [...(a >= 0 ? [p] : []), ...((a > 0 && b < 0) || (a < 0 && b > 0) ? [p.map((v, k) => v + s * (q[k] - v))] : [])]
+  })
+}
+
+export function eachWall({vertices, offsets, corners, depths}, layers, draw) { // draw(ax, ay, bx, by, depth), once a wall
+  for (let t = 0; t + 1 < offsets.length; t++) for (let c = offsets[t]; c < offsets[t + 1]; c++) {
+    const a = corners[c], b = corners[c + 1 < offsets[t + 1] ? c + 1 : offsets[t]]
+    if (depths[c] <= layers && (depths[c] === 0 || a < b)) draw(vertices[2 * a], vertices[2 * a + 1], vertices[2 * b], vertices[2 * b + 1], depths[c])
+  }
+}
+
 // What the GPU draws of the box x +- half, y +- half at `scale` pixels per unit, positions relative to (x, y).
 export function buildMesh(data, bounds, x, y, half, scale) {
   const classes = shadedOutputs(data)

@@ -2,7 +2,7 @@
 
 import {restAt} from "./mesh.js"
 import {TilingView} from "./viewer.js"
-import {fillLegend, fillList, number, shown} from "./words.js"
+import {classOf, element, fillLegend, fillList, number, shown} from "./words.js"
 
 const MOST_OUTPUTS = 12
 
@@ -10,7 +10,7 @@ export function tileRows(view, tile, x, y) { // what is known of the tile under 
   if (tile < 0 && restAt(view.data.rest, x, y) >= 0) return [["tile", `one of ${view.data.rest.count.toLocaleString("en")} that are too small for this page`]]
   if (tile < 0) return [["tile", "none"]]
   const outputs = view.outputs(tile, x, y), rows = [["tile", String(view.data.numbers?.[tile] ?? tile)]]
-  for (const q of view.data.quantities) if (q.name !== "value" || !outputs.length) rows.push([q.label, shown(q, q.values[tile])])
+  for (const q of view.data.quantities) if (q.name !== "value" || !outputs.length) rows.push([q.label, shown(q, q.name === "class" && outputs.length ? classOf(outputs) : q.values[tile])])
   const order = outputs.map((value, i) => [`output ${i} here`, number(value), value])
   if (order.length > MOST_OUTPUTS) order.sort((a, b) => b[2] - a[2]).splice(MOST_OUTPUTS)
   return [...rows, ...order.map(row => row.slice(0, 2)), ["at", `${number(x)}, ${number(y)}`]]
@@ -30,8 +30,48 @@ export function explore(root, data) {
   view.onhover = (tile, x, y) => fillList($("tile"), tileRows(view, tile, x, y))
   view.onview = () => fillList($("where"), [["centre", `${number(view.x)}, ${number(view.y)}`], ["width", number(view.width / view.scale)]])
   view.onhover(-1, 0, 0)
+  if (data.look) takeLook($, view, data.look)
   view.onview()
   fillList($("notes"), data.notes)
   fillLegend($("legend"), view)
   return view
+}
+
+// The same for moments of a training, `{moments: [data with `moment`, its name]}`, with a slider through time; one scale of colours for all.
+export function exploreFilm(root, {moments, look}) {
+  for (const {name} of moments[0].quantities) {
+    const all = moments.map(data => data.quantities.find(q => q.name === name)).filter(q => q && !q.categories)
+    const low = Math.min(...all.map(q => q.low)), high = Math.max(...all.map(q => q.high))
+    for (const q of all) Object.assign(q, {low, high})
+  }
+  const last = moments.length - 1, view = explore(root, {...moments[last], look}), now = element("output", {ariaLive: "off"})
+  const time = element("input", {type: "range", min: 0, max: last, value: last, id: "time", ariaLabel: "moment of training"}), play = element("button", {id: "play", textContent: "play"})
+  const show = i => {
+    time.value = i
+    now.textContent = moments[i].moment
+    view.setData(moments[i])
+    fillLegend(root.querySelector("#legend"), view)
+    fillList(root.querySelector("#notes"), moments[i].notes)
+  }
+  let playing = 0
+  const pause = () => { clearInterval(playing); playing = 0; play.textContent = "play" }
+  time.oninput = () => { pause(); show(Number(time.value)) }
+  play.onclick = () => {
+    if (playing) return pause()
+    if (Number(time.value) === last) show(0)
+    play.textContent = "pause"
+    playing = setInterval(() => { show(Number(time.value) + 1); if (Number(time.value) === last) pause() }, 150)
+  }
+  root.querySelector("header").append(element("div", {className: "film"}, play, time, now))
+  show(last)
+  return view
+}
+
+function takeLook($, view, {color, hide, layers, at}) { // of a page that shows what another one showed
+  $("color").value = color
+  for (const id of hide) if ($(id)) $(id).checked = false
+  for (const id of hide) view.show[id] = false
+  view.layers = layers
+  if (at) view.lookAt(at[0], at[1], Math.min(view.width, view.height) / at[2])
+  $("color").onchange()
 }

@@ -1,22 +1,25 @@
 // The words and controls beside a 3-D tiling. Shared by the page, the widget and whoever embeds the view.
 
 import {SpaceView} from "./space.js"
-import {element, fillLegend, fillList, number, shown} from "./words.js"
+import {classOf, element, fillLegend, fillList, number, shown} from "./words.js"
 
 const MOST_MAPS = 5
 
 const term = (v, name) => `${v < 0 ? "−" : "+"} ${name && Math.abs(v) === 1 ? "" : number(Math.abs(v))}${name}`
 const sum = terms => terms.join(" ").replace(/^\+ /, "").replace(/^− /, "−")
 
+const valueAt = (map, at) => map[0] * at[0] + map[1] * at[1] + map[2] * at[2] + map[3]
+const outputsHere = (view, tile, at) => view.solid.map(tile).map(map => valueAt(map, at))
+
 export function cellRows(view, tile, at) { // what is known of the cell under the pointer, as pairs
   if (tile < 0) return [["cell", "none"]]
   const {data, solid} = view, rows = [["cell", String(data.numbers?.[tile] ?? tile)]]
-  for (const q of data.quantities) if (q.name !== "value" || !solid.outputs) rows.push([q.label, shown(q, q.values[tile])])
+  for (const q of data.quantities) if (q.name !== "value" || !solid.outputs) rows.push([q.label, shown(q, q.name === "class" && solid.outputs ? classOf(outputsHere(view, tile, at)) : q.values[tile])])
   return [...rows, ...at.map((v, k) => [`at t${"₁₂₃"[k]}`, number(v)])]
 }
 
 export function cellMap(view, tile, at) { // its affine map, a line per output; of many outputs, the largest here
-  const maps = tile < 0 ? [] : view.solid.map(tile).map((map, i) => ({i, map, here: map[0] * at[0] + map[1] * at[1] + map[2] * at[2] + map[3]}))
+  const maps = tile < 0 ? [] : view.solid.map(tile).map((map, i) => ({i, map, here: valueAt(map, at)}))
   if (maps.length > MOST_MAPS) maps.sort((a, b) => b.here - a.here).splice(MOST_MAPS)
   return maps.map(({i, map, here}) => `output ${i} = ${sum([..."₁₂₃"].map((k, j) => term(map[j], ` t${k}`)))} ${term(map[3], "")} = ${number(here)} here`)
 }

@@ -11,8 +11,8 @@
 // The GPU only sees float32. Positions handed to it are relative to a nearby origin, subtracted in float64, and
 // tiles are clipped to a box a few times the view; so the picture stays sharp however deep the zoom.
 
-import {colorTable, foldLevel, levelsOf, pointColor, themeColor} from "./colors.js"
-import {buildMesh, clipRing, clipSegment, dustImage, extent, locate, outputsAt, ring, shadedOutputs, tileBounds} from "./mesh.js"
+import {colorAt, colorTable, foldLevel, hatch, HATCHES, levelsOf, markOf, pointColor, themeColor} from "./colors.js"
+import {buildMesh, classPieces, clipRing, clipSegment, dustImage, eachWall, extent, locate, outputsAt, ring, shadedOutputs, tileBounds} from "./mesh.js"
 import {painterFor} from "./painter.js"
 import {listenTo} from "./pointer.js"
 
@@ -29,12 +29,15 @@ export class TilingView {
     this.overlay.setAttribute("role", "img")
     this.painter = painter(this.canvas)
     this.show = {folds: true, boundary: true, anchors: true, fill: true}
+    this.bold = 1 // times the width of lines and marks: for a screen that is far off
+    this.patterns = false // hatch classes, told apart in grey then
     this.layers = 255 // walls of folds up to this depth are drawn
     this.hovered = NO_TILE
     this.drawings = [] // functions (pen, view) that draw on top
     this.onhover = () => {}
     this.onview = () => {}
     this.ontap = () => {}
+    this.onkey = () => false // (name) -> whether it was for something else than the view
     this.grab = () => null // (px, py, event) -> {move(px, py), end()} for something else to drag than the view
     this.setData(data)
     this.takeTheme()
@@ -50,7 +53,7 @@ export class TilingView {
     if (!data.window) this.world = data.domain // a window of the same plane: the whole stays what it was
     this.count = data.offsets.length - 1
     this.bounds = tileBounds(data)
-    this.deepest = data.depths.reduce((a, b) => Math.max(a, b), 1)
+    this.deepest = this.ownDeepest = data.depths.reduce((a, b) => Math.max(a, b), 1)
     this.mesh = null
     this.overlay.setAttribute("aria-label", `${data.title}: ${this.count} tiles. Drag to pan, scroll to zoom, arrow keys, + and -, 0 for all.`)
     this.colorBy(this.colored ?? data.quantities[0]?.name ?? "folds")
@@ -116,9 +119,9 @@ export class TilingView {
     this.changed()
   }
 
-  colorBy(name) {
+  colorBy(name, scale = {}) { // scale: low, high and log of another scale than the quantity's own
     this.colored = name
-    const q = this.quantity = this.data.quantities.find(each => each.name === name) ?? null
+    const own = this.data.quantities.find(each => each.name === name), q = this.quantity = own ? {...own, ...scale} : null
     this.table = colorTable(q)
     this.levels = levelsOf(q, this.count)
     this.painter.setColors(this.table)
@@ -126,6 +129,9 @@ export class TilingView {
     if (this.mesh) this.dust()
     this.changed()
   }
+
+  get cutsClasses() { return this.quantity?.name === "class" && shadedOutputs(this.data) > 0 } // colours change inside tiles
+  get hasBoundary() { return this.show.boundary && this.data.boundary.length > 0 }
 
   // drawing
 
@@ -158,9 +164,9 @@ export class TilingView {
     this.build()
     const fill = this.quantity !== null && this.show.fill
     this.painter.draw(this, this.mesh, {
-      fill, walls: this.show.folds || !this.quantity, byDepth: !fill, layers: this.layers, deepest: this.deepest,
+      fill, walls: (this.show.folds || !this.quantity) && this.bold === 1, byDepth: !fill, layers: this.layers, deepest: this.deepest,
       ground: fill ? this.ground : [0.06, 0.08, 0.11], ink: [0, 0, 0],
-      classes: this.quantity?.name === "class" ? shadedOutputs(this.data) : 0,
+      classes: this.cutsClasses ? shadedOutputs(this.data) : 0,
     })
     this.drawOverlay()
   }
@@ -169,6 +175,8 @@ export class TilingView {
     const pen = this.overlay.getContext("2d", {willReadFrequently: true}), {boundary, anchors, labels} = this.data, reach = 2 * Math.max(this.width, this.height) / this.scale
     pen.setTransform(this.ratio, 0, 0, this.ratio, 0, 0)
     pen.clearRect(0, 0, this.width, this.height)
+    if (this.patterns && this.cutsClasses) this.drawPatterns(pen)
+    if (this.bold > 1 && (this.show.folds || !this.quantity)) this.drawBoldWalls(pen)
     if (this.show.boundary && boundary.length) {
       pen.beginPath()
       for (let i = 0; i < boundary.length; i += 4) {
@@ -178,8 +186,8 @@ export class TilingView {
         pen.lineTo(...this.toScreen(ends[2], ends[3]))
       }
       pen.lineCap = "round"
-      pen.strokeStyle = "#fff"; pen.lineWidth = 4; pen.stroke()
-      pen.strokeStyle = "#d60000"; pen.lineWidth = 2; pen.stroke()
+      pen.strokeStyle = "#fff"; pen.lineWidth = 4 * this.bold; pen.stroke()
+      pen.strokeStyle = "#d60000"; pen.lineWidth = 2 * this.bold; pen.stroke()
     }
     if (this.hovered >= 0 && this.hovered < this.count) {
       pen.beginPath()
@@ -188,14 +196,39 @@ export class TilingView {
       pen.strokeStyle = "#fff"; pen.lineWidth = 4; pen.stroke()
       pen.strokeStyle = "#000"; pen.lineWidth = 2; pen.stroke()
     }
-    if (this.show.anchors) for (let i = 0; i < anchors.length; i += 2) this.dot(pen, anchors[i], anchors[i + 1], 5, pointColor(labels, i / 2))
+    if (this.show.anchors) for (let i = 0; i < anchors.length; i += 2) this.dot(pen, anchors[i], anchors[i + 1], 5, pointColor(labels, i / 2), labels?.[i / 2])
     for (const drawing of this.drawings) drawing(pen, this)
   }
 
-  dot(pen, x, y, radius, color) {
-    const [px, py] = this.toScreen(x, y)
+  drawBoldWalls(pen) { // the painters draw lines of one pixel
+    const paths = new Map()
+    eachWall(this.data, this.layers, (ax, ay, bx, by, depth) => {
+      if (!paths.has(depth)) paths.set(depth, new Path2D())
+      paths.get(depth).moveTo(...this.toScreen(ax, ay))
+      paths.get(depth).lineTo(...this.toScreen(bx, by))
+    })
+    pen.lineCap = "round"
+    pen.lineWidth = this.bold
+    for (const [depth, path] of paths) { pen.strokeStyle = this.wallColor(depth); pen.stroke(path) }
+  }
+
+  wallColor(depth) { return this.quantity && this.show.fill ? "#000" : `rgb(${colorAt(null, foldLevel(Math.max(1, depth), this.deepest)).join(",")})` }
+
+  drawPatterns(pen) {
+    const paths = new Map()
+    for (let t = 0; t < this.count; t++) for (const [k, points] of classPieces(this.data, t)) {
+      if (!paths.has(k)) paths.set(k, new Path2D())
+      points.forEach(([x, y], i) => paths.get(k)[i ? "lineTo" : "moveTo"](...this.toScreen(x, y)))
+    }
+    for (const [k, path] of paths) if (k % HATCHES.length) { pen.fillStyle = pen.createPattern(hatch(k % HATCHES.length, this.bold), "repeat"); pen.fill(path) }
+  }
+
+  dot(pen, x, y, size, color, label = 0) { // the mark of a class
+    const [px, py] = this.toScreen(x, y), radius = size * this.bold
     if (px < -1e4 || py < -1e4 || px > this.width + 1e4 || py > this.height + 1e4) return
-    pen.beginPath(); pen.arc(px, py, radius, 0, 2 * Math.PI)
+    pen.beginPath()
+    for (const [dx, dy] of markOf(label)) pen.lineTo(px + radius * dx, py - radius * dy)
+    pen.closePath()
     pen.strokeStyle = "#fff"; pen.lineWidth = 3; pen.stroke() // or a point is lost on a tile of its class
     pen.fillStyle = color; pen.fill()
     pen.strokeStyle = "#000"; pen.lineWidth = radius > 4 ? 2 : 1; pen.stroke()
@@ -233,6 +266,7 @@ export class TilingView {
       double: (px, py) => this.zoom(4, px, py),
       grab: (px, py, event) => this.grab(px, py, event),
       key: name => {
+        if (this.onkey(name)) return true
         if (!keys[name]) return false
         keys[name]()
         this.hover(this.width / 2, this.height / 2) // what is in the middle is told, as it is under a pointer

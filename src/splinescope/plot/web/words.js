@@ -1,6 +1,6 @@
 // Words beside a picture: elements, numbers, lists, legends. Shared by the pages, the widget and the studio.
 
-import {colorOf, FIRST_FOLD, gradient} from "./colors.js"
+import {colorOf, FIRST_FOLD, gradient, markOf} from "./colors.js"
 
 export function element(tag, properties = {}, ...children) {
   const {dataset, ...rest} = properties, made = Object.assign(document.createElement(tag), rest)
@@ -17,25 +17,37 @@ export function fillList(target, rows) {
   target.replaceChildren(...rows.flatMap(([key, value]) => [element("dt", {textContent: key}), element("dd", {textContent: value})]))
 }
 
+export const classOf = outputs => outputs.length === 1 ? Number(outputs[0] > 0) : outputs.indexOf(Math.max(...outputs)) // at a point: a tile may have several
+
 export const shown = (q, v) => q.categories ? q.categories[v] ?? String(v) : number(v)
 
+export function legendOf(view) { // what a picture's legend says: {name, classes: [[number, name, colour]]} or {name, low, high, log, from}; and `boundary`
+  const q = view.quantity, boundary = view.hasBoundary ?? false
+  if (!q?.categories) return {name: q ? q.label : "depth of the fold", low: q ? q.low : 1, high: q ? q.high : view.deepest, log: q?.log, from: q ? 0 : FIRST_FOLD, boundary}
+  const cut = view.cutsClasses ?? false, present = new Set(q.values) // classes that win on a part of a tile only are seen, too
+  const classes = q.categories.map((name, i) => [i, name, colorOf(q, i)]).filter(([i]) => cut || present.has(i))
+  return {name: q.label, classes, boundary}
+}
+
+export function classMark(i, label, color) { // a class's colour and name, in the shape that marks its points
+  const swatch = element("i", {className: "swatch"})
+  swatch.style.background = color
+  swatch.style.clipPath = `polygon(${markOf(i).map(([x, y]) => `${50 + 36 * x}% ${50 - 36 * y}%`).join(",")})`
+  return element("span", {}, swatch, label)
+}
+
 export function fillLegend(target, view) {
-  const q = view.quantity, by = element("div")
-  if (q?.categories) {
+  const {name, classes, low, high, log, from, boundary} = legendOf(view), by = element("div")
+  if (classes) {
     by.className = "classes"
-    const present = new Set(q.values)
-    q.categories.forEach((name, i) => {
-      if (!present.has(i)) return
-      const swatch = element("i", {className: "swatch"})
-      swatch.style.background = colorOf(q, i)
-      by.append(element("span", {}, swatch, name), " ")
-    })
+    for (const [i, label, color] of classes) by.append(classMark(i, label, color), " ")
   } else {
-    const bar = element("div", {id: "bar", className: "bar"}), [low, high] = q ? [q.low, q.high] : [1, view.deepest]
-    bar.style.background = gradient(q ? 0 : FIRST_FOLD)
-    by.append(bar, element("div", {className: "ends"}, ...[number(low), q?.log ? "logarithmic" : "", number(high)].map(text => element("span", {textContent: text}))))
+    const bar = element("div", {id: "bar", className: "bar"})
+    bar.style.background = gradient(from)
+    by.append(bar, element("div", {className: "ends"}, ...[number(low), log ? "logarithmic" : "", number(high)].map(text => element("span", {textContent: text}))))
   }
-  target.replaceChildren(element("div", {className: "name", textContent: q ? q.label : "depth of the fold"}), by)
+  const line = element("div", {className: "line", hidden: !boundary}, element("i"), "decision boundary")
+  target.replaceChildren(element("div", {className: "name", textContent: name}), by, line)
 }
 
 export function showError(target, error) {

@@ -1,0 +1,214 @@
+"""Layers and arithmetic that are affine in the live values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from ..patches import Patches, added, convolved
+from .activations import SMOOTH
+from .call import Call, Curved, Live, Refusal, Rows, absolute
+from .pooling import per_axis
+from .refused import NORM, TRAINING
+from .registry import Tails, affine
+
+POWERS = (
+    "is smooth, not piecewise affine, so it has no exact tiles; only x**1 is read as it is, and x**2 and x**3 within a "
+    "tolerance."
+)
+_ALIGNED = 8  # numbers of float64 in a cache line
+
+FACTORS = {
+    *("input", "weight", "self", "other", "mat1", "mat2", "vec"),
+    *("batch1", "batch2", "tensor1", "tensor2", "tensors"),
+}
+"""Arguments that multiply each other: at most one of them may be live."""
+ADDED = ("addmm", "addmv", "baddbmm", "addcmul")
+"""Products whose first argument is added to them."""
+
+
+@affine(
+    *("linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"),
+    *("matmul", "mm", "mv", "bmm", "einsum", "tensordot"),
+    role="product",
+)
+@affine("mul", "multiply", role="product", elementwise=True)
+@affine(*ADDED, role="added product")
+def product(call: Call) -> Live:
+    """Products with a constant; a product of two live values is quadratic."""
+    factors = FACTORS - ({"self"} if call.op in ADDED else set())
+    live = sum(leaf_is_live(call, name) for name in factors & call.arguments.keys())
+    if live > 1:
+        raise Refusal(
+            "multiplies two values that both depend on the input (attention, gating, squaring): quadratic, not "
+            "piecewise affine; trace the part before it, or make one factor a constant."
+        )
+    return call.affine(run=aligned_product(call), linear=_local_convolution(call))
+
+
+def _local_convolution(call: Call) -> Callable[..., Patches] | None:
+    """The linear part of a convolution of images, on patches; None for any other product."""
+    if call.op != "conv2d" or not call.is_live("input") or call.rank != 3 or isinstance(call["padding"], str):
+        return None
+    weight, groups, shape = call["weight"], call["groups"], call.shape
+    stride, padding, dilation = (per_axis(call[name], 2) for name in ("stride", "padding", "dilation"))
+    return lambda x: convolved(x, weight, stride, padding, dilation, groups, shape)
+
+
+def aligned_product(call: Call) -> Callable[[Tensor], Tensor] | None:
+    """A matrix product whose rows come out the same wherever they stand in a batch; None if the op itself will do.
+
+    A BLAS starts its sums at aligned addresses, so with rows of odd length the last bits of a row depend on its
+    position. Zeros that fill the rows up change nothing else.
+    """
+    if call.op == "linear" and call.is_live("input") and isinstance(call["weight"], Tensor):
+        matrix, bias = call["weight"], call["bias"]
+    elif call.op in {"matmul", "mm"} and call.is_live("self") and _second(call).ndim == 2:
+        matrix, bias = _second(call).T, None
+    else:
+        return None
+    missing = -matrix.shape[1] % _ALIGNED
+    if missing == 0 or not (bias is None or isinstance(bias, Tensor)):
+        return None
+    filled = functional.pad(matrix, (0, missing))
+    return lambda x: functional.linear(functional.pad(x, (0, missing)), filled, bias)
+
+
+def _second(call: Call) -> Tensor:
+    """The right factor of a matrix product."""
+    factor: Tensor = call["other" if call.op == "matmul" else "mat2"]
+    return factor
+
+
+def leaf_is_live(call: Call, argument: str) -> int:
+    """How many live values an argument holds (einsum takes a list)."""
+    value = call[argument]
+    items = value if isinstance(value, (list, tuple)) else [value]
+    return sum(isinstance(item, Live) for item in items)
+
+
+@affine("div", "divide", "true_divide", role="quotient", elementwise=True)
+def quotient(call: Call) -> Live:
+    """Division by a constant."""
+    if call.is_live("other"):
+        raise Refusal("divides by a value that depends on the input: not piecewise affine.")
+    if call.get("rounding_mode") is not None:
+        raise Refusal("rounds its quotient: not continuous.")
+    return call.affine()
+
+
+@affine("add", "sub", "subtract", "rsub", role="sum", elementwise=True)
+def total(call: Call) -> Live:
+    """Sums and differences, of live values or constants; magnitudes add."""
+    first, second, alpha = call["self"], call["other"], abs(call.get("alpha", 1))
+    positions = {live: i for i, live in enumerate(call.lives)}
+
+    def size_of(value: Any, tensors: tuple[Tensor, ...]) -> Any:
+        if isinstance(value, Live):
+            return tensors[positions[value]]
+        return absolute(value.tensor if isinstance(value, Rows) else value)
+
+    images = call.op == "add" and alpha == 1 and len(call.shape) == 3
+    local = images and len(call.lives) == 2 and all(live.shape == call.shape for live in call.lives)
+    return call.affine(
+        magnitude=lambda *m: size_of(first, m) + alpha * size_of(second, m),
+        linear=(lambda *x: added([part for part in x if part is not None])) if local else None,
+    )
+
+
+@affine("neg", "negative", role="sum", elementwise=True)
+def negation(call: Call) -> Live:
+    return call.affine(torch.neg, identity)
+
+
+@affine("lerp")
+def blend(call: Call) -> Live:
+    """start + weight (end - start), the weight a constant."""
+    start, end, weight = call["self"], call["end"], call["weight"]
+    if call.is_live("weight"):
+        raise Refusal("blends with a weight that depends on the input: quadratic, not piecewise affine.")
+    positions = {live: i for i, live in enumerate(call.lives)}
+
+    def size_of(value: Any, tensors: tuple[Tensor, ...]) -> Any:
+        return tensors[positions[value]] if isinstance(value, Live) else absolute(value)
+
+    near, far = absolute(1 - weight), absolute(weight)
+    return call.affine(magnitude=lambda *m: near * size_of(start, m) + far * size_of(end, m))
+
+
+@affine(
+    *("sum", "mean", "cumsum", "avg_pool1d", "avg_pool2d", "avg_pool3d"),
+    *("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d"),
+    *("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d"),
+    *("_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d"),
+    *("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d", "_upsample_bilinear2d_aa"),
+    role="sum",
+)
+def average(call: Call) -> Live:
+    """Sums with weights that are not negative: the op is its own magnitude."""
+    run = call.runner()
+    return call.affine(run, run)
+
+
+@affine("upsample_bicubic2d", "_upsample_bicubic2d_aa", role="sum")
+def bicubic(call: Call) -> Live:
+    """R x C^T with weights of both signs: magnitudes take |R| and |C|, which the op itself gives on unit vectors."""
+    run, (channels, height, width) = call.runner(), call.lives[0].shape
+    rows = torch.eye(height, dtype=torch.float64)[:, None, :, None].expand(height, channels, height, width)
+    columns = torch.eye(width, dtype=torch.float64)[:, None, None, :].expand(width, channels, height, width)
+    left, right = run(rows)[:, 0, :, 0].abs(), run(columns)[:, 0, 0, :].abs()
+    return call.affine(run, lambda m: torch.einsum("hi,nchw,wj->ncij", left, m, right))
+
+
+@affine("pow", elementwise=True, tails=lambda a: Tails())  # of the second or third power
+def power(call: Call) -> Live:
+    """The first power of a value is the value; its square and cube are smooth functions of it."""
+    if not call.is_live("self") or call.is_live("exponent"):
+        raise Refusal(POWERS)
+    exponent = call.constant("exponent")
+    if isinstance(exponent, (int, float)) and exponent in (2, 3):
+        raise Curved(SMOOTH)
+    if not bool(torch.as_tensor(exponent == 1).all()):
+        raise Refusal(POWERS)
+    return call.affine(identity, identity, inputs=call.lives[:1])
+
+
+@affine("_native_batch_norm_legit_no_training")
+@affine("batch_norm", role="sum")
+def batch_norm(call: Call) -> Live:
+    """Batch norm in eval: `scale * x + shift` per channel, from the running statistics."""
+    call.values_only()
+    if call.get("training"):
+        raise Refusal(TRAINING)
+    return _normalized(call)
+
+
+@affine("instance_norm", role="norm")
+def instance_norm(call: Call) -> Live:
+    """Instance norm in eval with running statistics: the same formula as batch norm."""
+    if call["use_input_stats"]:
+        raise Refusal(NORM)
+    return _normalized(call)
+
+
+def _normalized(call: Call) -> Live:
+    x = call.live("input")
+    mean, variance = call["running_mean"], call["running_var"]
+    weight = torch.ones_like(mean) if call["weight"] is None else call["weight"]
+    bias = torch.zeros_like(mean) if call["bias"] is None else call["bias"]
+    per_channel = (-1,) + (1,) * (len(x.shape) - 1)
+    scale = weight / (variance + call["eps"]).sqrt()
+    shift = (bias - mean * scale).reshape(per_channel)
+    shift_size = (bias.abs() + (mean * scale).abs()).reshape(per_channel)
+    scale = scale.reshape(per_channel)
+    scale_size = scale.abs()
+    linear = (lambda x: x.times(scale)) if len(x.shape) == 3 else None
+    return call.affine(lambda x: x * scale + shift, lambda m: m * scale_size + shift_size, linear=linear)
+
+
+def identity(x: Tensor) -> Tensor:
+    return x

@@ -1,0 +1,218 @@
+"""Piecewise-affine functions of torch that are made of others: sorting, order statistics, norms of one and infinity.
+
+Written out, their parts are in the table of operations like any others, so tracing and watching see the same folds. A
+sort of k values is a network of sorted pairs (Batcher's), which is exact.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .python_names import function_name
+
+
+def written_out(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any] | None:
+    """A call as a function that runs its parts; None if it is not made of any, or acts on the batch axis."""
+    compose = COMPOSED.get(function_name(func))
+    if compose is None:
+        return None
+    if not args and "input" in kwargs:
+        args, kwargs = (kwargs["input"],), {key: value for key, value in kwargs.items() if key != "input"}
+    if not args or not isinstance(args[0], Tensor) or not args[0].is_floating_point():
+        return None
+    return compose(func, *args, **kwargs)
+
+
+def _axes(x: Tensor, dim: Any) -> list[int] | None:
+    """The axes that `dim` names, if the batch axis is not among them."""
+    dims = list(dim) if isinstance(dim, (list, tuple)) else [] if dim is None else [dim]
+    axes = [axis % x.dim() for axis in dims if isinstance(axis, int)]
+    return axes if axes and len(axes) == len(dims) and 0 not in axes else None
+
+
+def comparators(count: int) -> list[tuple[list[int], list[int]]]:
+    """Batcher's network: in each layer the places that are compared, smaller values going to the first of two."""
+    layers = []
+    reach = 1
+    while reach < count:
+        step = reach
+        while step >= 1:
+            pairs = [
+                (place, place + step)
+                for start in range(step % reach, count - step, 2 * step)
+                for place in range(start, min(start + step, count - step))
+                if place // (2 * reach) == (place + step) // (2 * reach)
+            ]
+            if pairs:
+                layers.append(([low for low, _ in pairs], [high for _, high in pairs]))
+            step //= 2
+        reach *= 2
+    return layers
+
+
+def sorted_values(x: Tensor, axis: int, descending: bool = False) -> Tensor:
+    """The values along an axis in order, by sorting pairs."""
+    count = x.shape[axis]
+    x = x.movedim(axis, -1)
+    for low, high in comparators(count):
+        rest = sorted(set(range(count)) - {*low, *high})
+        pairs = torch.stack([_at(x, low), _at(x, high)], -1).sort(-1)[0]
+        parts = [pairs[..., 0], pairs[..., 1], *([_at(x, rest)] if rest else [])]
+        order = [*low, *high, *rest]
+        x = _at(torch.cat(parts, -1), [order.index(place) for place in range(count)])
+    return (x.flip(-1) if descending else x).movedim(-1, axis)
+
+
+def _at(x: Tensor, places: list[int]) -> Tensor:
+    return x.index_select(-1, torch.tensor(places, device=x.device))
+
+
+def _places(func: Any, *args: Any, **kwargs: Any) -> Tensor:
+    """The indices that torch itself returns, seen by nobody."""
+    with torch._C.DisableTorchFunction():
+        places: Tensor = func(*args, **kwargs)[1]
+    return places
+
+
+def _sort(
+    func: Any, x: Tensor, dim: int = -1, descending: bool = False, stable: bool | None = None
+) -> Callable[[], Any] | None:
+    axes = _axes(x, dim)
+    if axes is None or x.shape[axes[0]] <= 2:
+        return None
+    return lambda: torch.return_types.sort(
+        (sorted_values(x, axes[0], descending), _places(func, x, dim=dim, descending=descending))
+    )
+
+
+def _topk(
+    func: Any, x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
+) -> Callable[[], Any] | None:
+    axes = _axes(x, dim)
+    if axes is None or not 1 <= k <= x.shape[axes[0]] or not (sorted or k == 1):  # torch may order them in any way
+        return None
+
+    def values() -> Tensor:
+        if k == 1:
+            return x.amax(axes, keepdim=True) if largest else x.amin(axes, keepdim=True)
+        return sorted_values(x, axes[0], largest).narrow(axes[0], 0, k)
+
+    return lambda: torch.return_types.topk((values(), _places(func, x, k, dim, largest, sorted)))
+
+
+def _kthvalue(func: Any, x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Callable[[], Any] | None:
+    axes = _axes(x, dim)
+    if axes is None or not 1 <= k <= x.shape[axes[0]]:
+        return None
+
+    def values() -> Tensor:
+        found = sorted_values(x, axes[0]).narrow(axes[0], k - 1, 1)
+        return found if keepdim else found.squeeze(axes[0])
+
+    return lambda: torch.return_types.kthvalue((values(), _places(func, x, k, dim, keepdim)))
+
+
+def _median(func: Any, x: Tensor, dim: int | None = None, keepdim: bool = False) -> Callable[[], Any] | None:
+    """The lower one of two in the middle, as torch takes it."""
+    axes = _axes(x, dim)
+    if axes is None:
+        return None
+    kth = _kthvalue(torch.kthvalue, x, (x.shape[axes[0]] + 1) // 2, axes[0], keepdim)
+    return kth and (lambda: torch.return_types.median((kth()[0], _places(func, x, dim, keepdim))))
+
+
+def _running(func: Any, x: Tensor, dim: int) -> Callable[[], Any] | None:
+    """Running maximum or minimum."""
+    axes, name = _axes(x, dim), function_name(func)
+    if axes is None:
+        return None
+    choose = torch.maximum if name == "cummax" else torch.minimum
+
+    def values() -> Tensor:
+        parts = list(x.unbind(axes[0]))
+        for i in range(1, len(parts)):
+            parts[i] = choose(parts[i - 1], parts[i])
+        return torch.stack(parts, axes[0])
+
+    return lambda: getattr(torch.return_types, name)((values(), _places(func, x, dim)))
+
+
+def _aminmax(func: Any, x: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Callable[[], Any] | None:
+    axes = _axes(x, dim)
+    if axes is None:
+        return None
+    return lambda: torch.return_types.aminmax((x.amin(axes, keepdim=keepdim), x.amax(axes, keepdim=keepdim)))
+
+
+def _length(x: Tensor, order: Any, axes: Any, keepdim: bool = False) -> Callable[[], Tensor] | None:
+    """The norm of one, of infinity, or of minus infinity (the smallest absolute value)."""
+    if axes is None or not isinstance(order, (int, float)):
+        return None
+    if order == 1:
+        return lambda: x.abs().sum(axes, keepdim=keepdim)
+    if math.isinf(order):
+        return lambda: x.abs().amax(axes, keepdim=keepdim) if order > 0 else x.abs().amin(axes, keepdim=keepdim)
+    return None
+
+
+def _norm(func: Any, x: Tensor, p: Any = 2, dim: Any = None, keepdim: bool = False, **rest: Any) -> Any:
+    return None if any(value is not None for value in rest.values()) else _length(x, p, _axes(x, dim), keepdim)
+
+
+def _matrix_norm(
+    func: Any, x: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, **rest: Any
+) -> Callable[[], Tensor] | None:
+    """The largest (of minus, the smallest) sum of absolute values in a row, or for one in a column."""
+    axes = _axes(x, dim)
+    if (
+        axes is None
+        or not isinstance(ord, (int, float))
+        or not (abs(ord) == 1 or math.isinf(ord))
+        or any(rest.values())
+    ):
+        return None
+    added, kept = (axes[1], axes[0]) if math.isinf(ord) else (axes[0], axes[1])
+    choose = torch.amax if ord > 0 else torch.amin
+
+    def value() -> Tensor:
+        found = choose(x.abs().sum(added, keepdim=True), kept, keepdim=True)
+        return found if keepdim else found.squeeze(axes)
+
+    return value
+
+
+def _vector_norm(func: Any, x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, **rest: Any) -> Any:
+    matrix = function_name(func) == "linalg_norm" and isinstance(dim, (list, tuple)) and len(dim) > 1
+    if matrix:
+        return _matrix_norm(func, x, ord, dim, keepdim, **rest)
+    return _norm(func, x, ord, dim, keepdim, **rest)
+
+
+def _cdist(func: Any, x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: Any = None) -> Any:
+    return _length(x1.unsqueeze(-2) - x2.unsqueeze(-3), p, -1)
+
+
+def _pairwise(func: Any, x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Any:
+    return _length(x1 - x2 + eps, p, -1, keepdim) if x1.dim() > 1 else None
+
+
+COMPOSED: dict[str, Callable[..., Callable[[], Any] | None]] = {
+    "sort": _sort,
+    "topk": _topk,
+    "kthvalue": _kthvalue,
+    "median": _median,
+    "cummax": _running,
+    "cummin": _running,
+    "aminmax": _aminmax,
+    "norm": _norm,
+    "linalg_norm": _vector_norm,
+    "linalg_vector_norm": _vector_norm,
+    "linalg_matrix_norm": _matrix_norm,
+    "cdist": _cdist,
+    "pairwise_distance": _pairwise,
+}

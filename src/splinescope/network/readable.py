@@ -1,0 +1,106 @@
+"""The module that is meant, and whether it can be read: its mode, its kind, its statistics, an example for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..support.checks import as_rows, check_module
+from ..support.errors import InputError, UnsupportedModelError
+
+
+def unwrap(model: nn.Module) -> nn.Module:
+    """The module inside DataParallel, DistributedDataParallel and torch.compile wrappers."""
+    check_module(model, read=False)
+    while True:
+        if isinstance(model, (nn.DataParallel, nn.parallel.DistributedDataParallel)):
+            model = model.module
+        elif isinstance(getattr(model, "_orig_mod", None), nn.Module):
+            model = model._orig_mod  # type: ignore[assignment]
+        else:
+            return model
+
+
+def as_batch(model: nn.Module, example: Any) -> Tensor:
+    """`example` as a batch of at least two rows in the dtype and on the device of the model."""
+    if isinstance(example, (tuple, dict)):
+        raise InputError(
+            f"example must be one batch (tensor or array), got a {type(example).__name__}: only models of one "
+            "input can be traced; wrap the model in a module that fixes its other inputs."
+        )
+    batch = as_rows(example, "example")
+    if not batch.is_floating_point():
+        raise InputError(
+            f"example must hold floating-point numbers, got {batch.dtype}: a network of integer or complex inputs "
+            "has no tiles; trace the part after its embedding."
+        )
+    if batch.dim() == 0 or batch.shape[0] == 0:
+        raise InputError(f"example must be a batch of at least one row, got shape {tuple(batch.shape)}.")
+    like = next((p for p in [*model.parameters(), *model.buffers()] if p.is_floating_point()), batch)
+    if like.device.type == "meta":
+        raise UnsupportedModelError("The model has shapes but no numbers (device 'meta'): load its weights first.")
+    return (batch if len(batch) > 1 else batch[[0, 0]]).to(dtype=like.dtype, device=like.device)
+
+
+def check_statistics(model: nn.Module) -> None:
+    """Refuse batch norms that keep no statistics: they take those of the batch in evaluation mode too."""
+    norms = (
+        (path or "it", module)
+        for path, module in model.named_modules()
+        if isinstance(module, nn.modules.batchnorm._BatchNorm)
+    )
+    names = [f"{path} ({type(norm).__name__})" for path, norm in norms if norm.running_mean is None]
+    if names:
+        raise UnsupportedModelError(
+            f"These layers keep no running statistics, so a row's answer depends on its batch: {', '.join(names)}. "
+            "Make them with track_running_stats=True."
+        )
+
+
+def check_mode(model: nn.Module) -> None:
+    """Refuse layers that act differently in training, naming all of them."""
+    moving = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd, nn.RReLU)
+    names = [
+        f"{path or type(module).__name__} ({type(module).__name__})"
+        for path, module in model.named_modules()
+        if module.training and isinstance(module, moving) and getattr(module, "p", 1.0) > 0
+    ]
+    if names:
+        raise UnsupportedModelError(
+            "These layers are in training mode, where they mix the rows of a batch or are random, so the network "
+            f"is not piecewise affine: {', '.join(names)}. Call model.eval() first."
+        )
+    check_readable(model)
+    lazy = [path for path, p in model.named_parameters() if isinstance(p, nn.UninitializedParameter)]
+    if lazy:
+        raise UnsupportedModelError(f"Parameters not initialized yet: {', '.join(lazy)}. Run the model once first.")
+
+
+def check_readable(model: nn.Module, *, scripted: bool = False, quantized: bool = False) -> None:
+    """Refuse scripted and quantized models (but those allowed) by what they are, naming their outermost such parts."""
+    allowed = {reason for reason, allow in ((SCRIPTED, scripted), (QUANTIZED, quantized)) if allow}
+    modules = dict(model.named_modules())
+    found = {path: hidden(module) for path, module in modules.items()}
+    unreadable = {path: reason for path, reason in found.items() if reason is not None and reason not in allowed}
+    outer = [path for path in unreadable if not path or path.rpartition(".")[0] not in unreadable]
+    if outer:
+        named: dict[str, list[str]] = {reason: [] for reason in unreadable.values()}
+        for path in outer:
+            named[unreadable[path]].append(f"{path or 'it'} ({type(modules[path]).__name__})")
+        parts = [f"{', '.join(names)} {reason}" for reason, names in named.items() if names]
+        raise UnsupportedModelError(f"The model cannot be read: {'; '.join(parts)}.")
+
+
+SCRIPTED = "is a ScriptModule, which hides its operations: give the torch.nn.Module that it was made from"
+QUANTIZED = "is quantized: it rounds, so its output is made of steps, not of affine pieces; give the float model"
+
+
+def hidden(module: nn.Module) -> str | None:
+    """Why nothing of a module can be read, for the kinds of which torch shows too little."""
+    if isinstance(module, torch.jit.ScriptModule):
+        return SCRIPTED
+    if "quantized" in type(module).__module__ and type(module).__module__.startswith("torch."):
+        return QUANTIZED
+    return None

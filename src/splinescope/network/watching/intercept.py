@@ -1,0 +1,79 @@
+"""The one place where a forward pass is intercepted: calls of torch functions, of ATen ops and of modules.
+
+Everything here acts on the thread that entered it and is gone when its context ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from torch import nn
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+Hook = Callable[..., Any]
+
+
+class Functions(TorchFunctionMode):
+    """While it lasts, `call` runs in place of every torch function and tensor method.
+
+    Inside `call` the functions of torch are not intercepted; `with self:` intercepts them again.
+    """
+
+    def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result of `func(*args, **kwargs)`, or what shall take its place."""
+        return func(*args, **kwargs)
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return self.call(func, args, kwargs or {})
+
+
+class Operators(TorchDispatchMode):
+    """While it lasts, `call` runs in place of every ATen op, inside composite functions too."""
+
+    def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result of `func(*args, **kwargs)`, or what shall take its place."""
+        return func(*args, **kwargs)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return self.call(func, args, kwargs or {})
+
+
+class Hooked:
+    """Hooks on modules, until `remove` or the end of the context.
+
+    Args:
+        before: (module, hook(module, args)) to be called before the module; what it returns replaces the arguments.
+        after: (module, hook(module, args, result)) to be called after it; what it returns replaces the result.
+        with_kwargs: Hand hooks the keyword arguments too, after `args`.
+    """
+
+    def __init__(
+        self,
+        before: Iterable[tuple[nn.Module, Hook]] = (),
+        after: Iterable[tuple[nn.Module, Hook]] = (),
+        *,
+        with_kwargs: bool = False,
+    ) -> None:
+        self._handles: list[Any] = []
+        try:
+            for module, hook in before:
+                self._handles.append(module.register_forward_pre_hook(hook, with_kwargs=with_kwargs))
+            for module, hook in after:
+                self._handles.append(module.register_forward_hook(hook, with_kwargs=with_kwargs))
+        except BaseException:
+            self.remove()
+            raise
+
+    def remove(self) -> None:
+        """Take the hooks off."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+
+    def __enter__(self) -> Hooked:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()

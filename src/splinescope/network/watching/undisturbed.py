@@ -1,0 +1,133 @@
+"""A model runs and nobody notices: no hook of the user's is called; random states, mode and gradients stay.
+
+A hook may keep or log what it sees, so none is called; a warning names them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import warnings
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn.modules import module as of_torch
+
+from ...support.evaluating import evaluating
+from ...support.threads import ALONE
+
+_OF_ALL = of_torch._global_forward_hooks, of_torch._global_forward_pre_hooks  # torch has no public name for them
+
+
+class HookWarning(UserWarning):
+    """A model has forward hooks, which may change what it returns and are not called."""
+
+
+def warn_of_hooks(model: nn.Module) -> None:
+    """Name the modules whose hooks are left out: what is computed is the model without them."""
+    places = [
+        path or "the model"
+        for path, part in model.named_modules()
+        for hooks in (part._forward_hooks, part._forward_pre_hooks)
+        if any(map(_of_user, hooks.values()))
+    ]
+    if any(_of_user(hook) for hooks in _OF_ALL for hook in hooks.values()):
+        places.append("all modules")
+    if places:
+        warnings.warn(
+            f"Forward hooks are not called, those of {', '.join(dict.fromkeys(places))}: what is computed is the model "
+            "without them. If they change what it returns, write them into forward.",
+            HookWarning,
+            stacklevel=3,
+        )
+
+
+@contextlib.contextmanager
+def hooks_of_all_detached() -> Iterator[None]:
+    """Without the hooks that were registered for all modules."""
+    kept = [dict(hooks) for hooks in _OF_ALL]
+    try:
+        for hooks in _OF_ALL:
+            hooks.clear()
+        yield
+    finally:
+        for hooks, before in zip(_OF_ALL, kept, strict=True):
+            hooks.update(before)
+
+
+def _of_user(hook: Any) -> bool:
+    """Whether a hook is neither torch's (`spectral_norm`, the check of inputs of exported modules) nor ours."""
+    return not str(hook.__module__).startswith(("torch.", "splinescope."))
+
+
+def hook_tables(module: nn.Module) -> dict[str, dict[int, Any]]:
+    """The hook dictionaries of a module that run in forward or backward."""
+    names = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    return {name: vars(module)[name] for name in names if vars(module).get(name)}
+
+
+def built_in(hooks: dict[int, Any]) -> OrderedDict[int, Any]:
+    """Those hooks that torch.nn.utils itself placed (weight_norm, spectral_norm, prune): part of the function."""
+    return OrderedDict((key, hook) for key, hook in hooks.items() if type(hook).__module__.startswith("torch.nn.utils"))
+
+
+@contextlib.contextmanager
+def hooks_detached(model: nn.Module) -> Iterator[None]:
+    """Take the user's hooks off while the context lasts; no other model is read or watched meanwhile."""
+    with ALONE:
+        taken = [(module, name, hooks) for module in model.modules() for name, hooks in hook_tables(module).items()]
+        try:
+            for module, name, hooks in taken:
+                vars(module)[name] = built_in(hooks)
+            yield
+        finally:
+            for module, name, hooks in taken:
+                vars(module)[name] = hooks
+
+
+@contextlib.contextmanager
+def state_kept(device: torch.device) -> Iterator[None]:
+    """Random states and warning filters stay as they were; hooks of all modules are not called.
+
+    Those would meet torch's own modules too.
+    """
+    with ALONE:
+        python = random.getstate()
+        numpy = np.random.get_state()  # noqa: NPY002  (the state a model's own code may draw from)
+        devices = [device] if device.type == "cuda" else []
+        try:
+            with torch.random.fork_rng(devices=devices), warnings.catch_warnings(), hooks_of_all_detached():
+                warnings.simplefilter("ignore")
+                yield
+        finally:
+            random.setstate(python)
+            np.random.set_state(numpy)  # noqa: NPY002
+
+
+@contextlib.contextmanager
+def uncompiled(model: nn.Module) -> Iterator[None]:
+    """Run compiled submodules as they were written, or their functions could not be seen."""
+    if not any(isinstance(getattr(module, "_orig_mod", None), nn.Module) for module in model.modules()):
+        yield
+        return
+    with torch.compiler.set_stance("force_eager"):
+        yield
+
+
+@contextlib.contextmanager
+def as_written(model: nn.Module) -> Iterator[None]:
+    """The model as its code says: the user's hooks off, compiled parts uncompiled."""
+    with hooks_detached(model), uncompiled(model):
+        yield
+
+
+@contextlib.contextmanager
+def undisturbed(model: nn.Module) -> Iterator[None]:
+    """Where a model runs in evaluation mode and nobody notices: no user's hook, no gradient, random states kept."""
+    like = next((p for p in [*model.parameters(), *model.buffers()] if p.is_floating_point()), torch.empty(0))
+    with as_written(model), evaluating(model), state_kept(like.device), torch.inference_mode(False), torch.no_grad():
+        yield

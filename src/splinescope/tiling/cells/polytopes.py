@@ -1,0 +1,153 @@
+"""Tiles of three and more dimensions: corners with their facets, the walls between tiles, volumes and centres."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...support.errors import InputError, SplinescopeError
+from .. import kernels
+from ..approximation import OfTiling
+from .lists import offsets_of
+from .lists import owners as owners_of
+from .polygons import Cells
+from .solids import Solids
+from .tiles import Tiles
+
+
+@dataclass(frozen=True, repr=False)
+class Polytopes(Cells):
+    """Convex tiles of three and more dimensions, in CSR form.
+
+    Tile i has the corners `corners[offsets[i]:offsets[i + 1]]`, in no special order, and the facets
+    `side_offsets[i]` to `side_offsets[i + 1]` (numbered through all tiles). Bit f of `facet_bits[c]` says that corner
+    number c of the list lies on the tile's f-th facet; that is all there is to know about its faces.
+    """
+
+    facet_bits: np.ndarray
+    facet_offsets: np.ndarray
+
+    @property
+    def side_offsets(self) -> np.ndarray:
+        return self.facet_offsets
+
+    @property
+    def lists(self) -> tuple[np.ndarray, ...]:
+        """The arrays as kernels take them."""
+        return self.offsets, self.corners, self.facet_bits, self.facet_offsets
+
+    def walls(self, labels: np.ndarray, points: np.ndarray, site_of: Callable[[np.ndarray], np.ndarray]) -> Facets:
+        """Every facet once, paired with the neighbour's by its set of vertices."""
+        slots = len(labels)
+        keys, sizes = np.empty(slots, np.uint64), np.empty(slots, np.int32)
+        kernels.facet_keys(*self.lists, keys, sizes)
+        order = np.argsort(keys, kind="stable")
+        ordered = keys[order]
+        starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if slots else np.zeros(0, np.int64)
+        if slots and np.diff(np.append(starts, slots)).max() > 2:
+            raise SplinescopeError("more than two tiles share a facet: please report this network and slice.")
+        first = order[starts]
+        paired = starts + 1 < np.append(starts[1:], slots)
+        second = np.full(len(first), -1, np.int64)
+        second[paired] = order[starts[paired] + 1]
+        rank = np.argsort(first, kind="stable")  # walls in the order of their first tiles
+        first, second = first[rank], second[rank]
+        numbers = np.empty(slots, np.int32)
+        numbers[first] = np.arange(len(first))
+        numbers[second[second >= 0]] = np.flatnonzero(second >= 0)
+        tile_of = owners_of(self.facet_offsets, np.int32)
+        tiles = np.stack([tile_of[first], np.where(second >= 0, tile_of[second], -1)], 1).astype(np.int32)
+        dimension = points.shape[1]
+        owners = tiles[:, 0]
+        offsets, places = self.facet_corners(first, owners, sizes[first], dimension)
+        vertices = self.corners[places]
+        vectors, centers = np.empty((len(first), dimension)), np.empty((len(first), dimension))
+        kernels.measure_facets(first, owners, *self.lists, points, vectors, centers)
+        cuts = labels[first]
+        return Facets(tiles, cuts, site_of(cuts), offsets, vertices, vectors, centers, numbers)
+
+    def facet_corners(
+        self, slots: np.ndarray, tiles: np.ndarray, sizes: np.ndarray, dimension: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """CSR lists of places in `corners` for some facets."""
+        offsets = offsets_of(sizes.astype(np.int64))
+        places = np.empty(offsets[-1], np.int64)
+        kernels.list_facets(slots, tiles, *self.lists, dimension, offsets[:-1], places)
+        return offsets, places
+
+    def moments(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Volumes `[K]` and centres of mass `[K, d]`."""
+        volumes, middles = np.empty(len(self)), np.empty((len(self), points.shape[1]))
+        kernels.measure_cells(*self.lists, points, volumes, middles, np.empty((0, 0, 0)))
+        return volumes, middles
+
+    def second_moments(self, points: np.ndarray, part: slice) -> np.ndarray:
+        """`[n, d, d]` covariances of the uniform distribution on each of some tiles."""
+        count, dimension = part.stop - part.start, points.shape[1]
+        ends = slice(part.start, part.stop + 1)
+        volumes, middles = np.empty(count), np.empty((count, dimension))
+        seconds = np.empty((count, dimension, dimension))
+        lists = self.offsets[ends], self.corners, self.facet_bits, self.facet_offsets[ends]
+        kernels.measure_cells(*lists, points, volumes, middles, seconds)
+        return seconds
+
+
+@dataclass(frozen=True, repr=False)
+class Facets(OfTiling):
+    """The walls between tiles of three and more dimensions: convex polytopes of one dimension less.
+
+    Attributes:
+        tiles: `[E, 2]` the tiles on its two sides, -1 for outside the domain.
+        cuts: `[E]` number of the cut that made it, counted over all sites (`Folds.units` has the unit); -1 outside.
+        sites: `[E]` index into `Tiling.sites`; -1 for the domain's boundary.
+        offsets: `[E + 1]` wall i has the vertices `vertices[offsets[i]:offsets[i + 1]]`; in 3-D they go around it.
+        vertices: `[M]` vertex numbers.
+        vectors: `[E, d]` its (d-1)-volume times its unit normal, away from the first of its tiles.
+        centers: `[E, d]` its centre of mass.
+        numbers: The wall of each facet of each tile, in the order of the tiles' facets.
+    """
+
+    tiles: np.ndarray
+    cuts: np.ndarray
+    sites: np.ndarray
+    offsets: np.ndarray
+    vertices: np.ndarray
+    vectors: np.ndarray
+    centers: np.ndarray
+    numbers: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.tiles)
+
+    def sizes(self, points: np.ndarray) -> np.ndarray:
+        """`[E]` (d-1)-volumes: areas in 3-D."""
+        return np.linalg.norm(self.vectors, axis=1)
+
+    @property
+    def ends(self) -> np.ndarray:
+        raise InputError(
+            "walls have two ends on a plane only; those of solids are lists: walls.vertices, walls.offsets."
+        )
+
+    @property
+    def slots(self) -> np.ndarray:
+        """`[E]` for each wall, its number among the facets of all tiles, of the first of its tiles."""
+        slots = np.empty(len(self), np.int64)
+        slots[self.numbers[::-1]] = np.arange(len(self.numbers) - 1, -1, -1)
+        return slots
+
+    def __getitem__(self, wall: int) -> np.ndarray:
+        """The vertex numbers of one wall."""
+        if not -len(self) <= wall < len(self):
+            raise IndexError(f"wall must be in [0, {len(self)}), got {wall}")
+        wall %= len(self)
+        return self.vertices[self.offsets[wall] : self.offsets[wall + 1]]
+
+
+def cells_of(tiles: Tiles) -> Cells:
+    """The engine's tiles as a tiling shows them."""
+    if isinstance(tiles, Solids):
+        return Polytopes(tiles.offsets, tiles.corners, tiles.masks, tiles.facet_offsets)
+    return Cells(tiles.offsets, tiles.corners)

@@ -1,0 +1,256 @@
+"""What is fixed before any tile is cut: segments, shapes, tolerances and sizes for one program on one slice."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import accumulate, pairwise
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from ...network.program import Affine, Fold, Program, Tournament, depends_on_input
+from .segments import Segment, cut_into_segments
+
+WIDE = 2048
+"""Numbers in a row from which factored rows pay anywhere on a plane."""
+_LEAST = 512  # narrower layers than this are no wider than the basis of a chunk
+_WIDE_ON_LINES = 16384  # numbers in any row: whole rows take too much memory
+_IMAGES_ON_LINES = 4  # wide ones: fewer do not make up for the basis
+_PROBES = 16
+_PROBES_IF_WIDE = 2
+_ROWS_TOGETHER = 8
+# Blocks are filled up to a multiple of this. The last bits of a row of a matrix product must not depend on the rows
+# beside it: the kernels of a BLAS for whole groups of rows are alike, those for the rest of a matrix are not (and see
+# `network.affine_ops.aligned_product` for the length of rows).
+_BLOCK_NUMBERS = 1 << 22  # in a block of very wide rows: larger temporaries are fresh memory at every step
+_NARROW_BLOCK = 1 << 17  # in a block of narrow rows: what the nearest large cache holds
+_VERTEX_BYTES = 256  # about what a vertex and its share of tiles take while they are cut, whatever their rows
+_KEEP_OUTPUTS_UP_TO = 64  # larger outputs (images) are recomputed from the vertices when asked for
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What a program fixes, whatever the slice.
+
+    Attributes:
+        segments: One more than there are folds.
+        folds: The folds in order: fold i ends segment i and starts segment i + 1.
+        first_labels: Per fold, the label of its first unit; labels number all units of all folds.
+        labels: Per fold, `[U]` the labels of its units.
+        is_stage: Per fold, whether it is a stage of a tournament.
+        widths: Per segment, how many numbers a row has at its end.
+        rows_per_block: Per segment, how many rows run through the torch ops together, at most.
+        row_bytes: Per segment, bytes that one vertex holds while the segment is being worked on.
+        basis_bytes: Per segment, bytes of a whole basis row at its end.
+    """
+
+    segments: list[Segment]
+    folds: list[Fold]
+    first_labels: list[int]
+    labels: list[np.ndarray]
+    is_stage: list[bool]
+    widths: list[int]
+    rows_per_block: list[int]
+    row_bytes: list[int]
+    basis_bytes: list[int]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A program's layout, and what belongs to the slice.
+
+    Attributes:
+        layout: What the program fixes.
+        tolerances: Per fold, `[U]`: a pre-activation of at most this size is zero.
+        seal_tolerances: Per segment and seal, `[windows]`: the same for ties in a tournament.
+        factored: How many folds a chunk meets with rows in factored form; see `rows_factored` and `factored_folds`.
+    """
+
+    layout: Layout
+    tolerances: list[np.ndarray]
+    seal_tolerances: list[list[np.ndarray]]
+    factored: int
+
+    segments: list[Segment] = field(init=False)
+    folds: list[Fold] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "segments", self.layout.segments)
+        object.__setattr__(self, "folds", self.layout.folds)
+
+    @property
+    def keeps_output(self) -> bool:
+        return bool(self.segments[-1].keys)
+
+
+_SEGMENTS: WeakKeyDictionary[Program, list[Segment]] = WeakKeyDictionary()
+_LAYOUTS: WeakKeyDictionary[Program, Layout] = WeakKeyDictionary()
+
+
+def segments_of(program: Program, keep_output: bool = False) -> list[Segment]:
+    """The segments of a program, with the columns they have learned: kept as long as the program is.
+
+    Args:
+        keep_output: Let vertices carry the output however large it is; looked at when segments are made.
+    """
+    if program not in _SEGMENTS:
+        small = int(np.prod(program.output_shape)) <= _KEEP_OUTPUTS_UP_TO
+        _SEGMENTS[program] = cut_into_segments(program, keep_output or small)
+    return _SEGMENTS[program]
+
+
+def _layout_of(program: Program) -> Layout:
+    """The layout of a program whose segments have learned their shapes; worked out once per program."""
+    if program not in _LAYOUTS:
+        segments = segments_of(program)
+        folds = [segment.next_fold for segment in segments if segment.next_fold is not None]
+        ends = [0, *accumulate(fold.site.units for fold in folds)]
+        stages = {name for segment in segments for seal in segment.seals for name, _ in seal.stages}
+        widths = [sum(segment.width(key) for key in segment.keys) for segment in segments]
+        entering = [int(np.prod(program.input_shape)), *widths[:-1]]
+        _LAYOUTS[program] = Layout(
+            segments,
+            folds,
+            first_labels=ends[:-1],
+            labels=[np.arange(a, b, dtype=np.int32) for a, b in pairwise(ends)],
+            is_stage=[fold.output in stages for fold in folds],
+            widths=widths,
+            rows_per_block=[_block(max(pair)) for pair in zip(entering, widths, strict=True)],
+            row_bytes=[_VERTEX_BYTES + 8 * (a + b) for a, b in zip(widths, [*widths[1:], widths[-1]], strict=True)],
+            basis_bytes=[8 * segment.basis_width for segment in segments],
+        )
+    return _LAYOUTS[program]
+
+
+_CONNECTED: WeakKeyDictionary[Program, bool] = WeakKeyDictionary()
+
+
+def is_connected(program: Program) -> bool:
+    """Whether any weight connects the output to the input; worked out once per program."""
+    if program not in _CONNECTED:
+        _CONNECTED[program] = depends_on_input(program)
+    return _CONNECTED[program]
+
+
+def make_plan(program: Program, probes: Tensor, rtol: float, rows: str = "auto", dimension: int = 2) -> Plan:
+    """Run the probes once: learn shapes and the size of the terms that each pre-activation is summed from.
+
+    A unit is zero where it is below `rtol` times the largest sum of absolute terms, |W| |x| + |b|, that it has
+    at any probe: that is the scale of its rounding error, and it is the same for every chunk. (The row of the
+    vertex itself would not do: where all folds meet, the whole row is rounding noise.)
+    """
+    segments = segments_of(program)
+    tolerances: list[np.ndarray] = []
+    seal_tolerances: list[list[np.ndarray]] = []
+    folds = [fold.output for fold in program.folds]
+    live = {program.input: probes}
+    for segment in segments:
+        values = dict(live)
+        if segment.fold is not None:
+            values[segment.fold.output] = segment.fold.run(*(values[name] for name in segment.fold.inputs))
+        sizes = {name: value.abs() for name, value in values.items()}
+        for step in segment.steps:
+            values[step.output] = step.run(*(values[name] for name in step.inputs))
+            sizes[step.output] = step.magnitude(*(sizes[name] for name in step.inputs))
+        if segment.next_fold is not None:
+            fold = segment.next_fold
+            if not segment.shapes:
+                segment.learn_aliases(fold.cuts(*(values[name] for name in fold.inputs)), values)
+            magnitude = fold.cut_magnitude(*(sizes[name] for name in fold.inputs))
+            tolerances.append(rtol * magnitude.amax(0).numpy())
+        seal_tolerances.append([_ties(seal, dict(zip(folds, tolerances, strict=False))) for seal in segment.seals])
+        live = segment.learn_shapes(values) if not segment.shapes else {name: values[name] for name in segment.kept}
+    layout = _layout_of(program)
+    return Plan(layout, tolerances, seal_tolerances, factored_folds(layout.folds, layout.widths[:-1], rows, dimension))
+
+
+def factored_folds(folds: Sequence[Fold], widths: Sequence[int], rows: str, dimension: int) -> int:
+    """How many folds to meet with factored rows, by the widths of rows before them.
+
+    A model of sizes alone, so that equal calls have equal results on every machine. What plain rows cost is passes
+    through the layers: behind a fold they run over the vertices that were there before it, so the first two folds are
+    cheap, and a later one is the dearer the more folds there are before it. What factored rows cost is a product with
+    the basis per vertex and bookkeeping per chunk, so they never pay where layers are narrower than a basis. On a line
+    there are as many basis rows as vertices: there they pay for several images alone, whose basis rows are small
+    windows at first, and where memory is short. The thresholds are read off docs/benchmarks/rows.md, which
+    `python -m benchmarks.rows` measures.
+
+    If they pay before any fold, up to the last one that is not narrow: where rows are handed over, every vertex is an
+    old one, which is dear while rows are wide.
+    """
+    if rows != "auto":
+        return len(widths) if rows == "factored" else 0
+    if dimension == 1:
+        images = sum(width >= WIDE and len(fold.site.shape) == 3 for fold, width in zip(folds, widths, strict=True))
+        pays = images >= _IMAGES_ON_LINES or any(width >= _WIDE_ON_LINES for width in widths)
+    else:
+        pays = any(width >= WIDE or (width >= _LEAST and width * i >= WIDE) for i, width in enumerate(widths))
+    return max((i + 1 for i, width in enumerate(widths) if pays and width >= min(_LEAST, WIDE)), default=0)
+
+
+def _ties(seal: Tournament, tolerances: dict[str, np.ndarray]) -> np.ndarray:
+    """`[windows]`: how far two values of a tournament may be apart that are the same, by all that met in it.
+
+    Not by the size of its result: a minimum of ReLUs may be zero at every probe, and is rounded as its values are.
+    """
+    ties = np.zeros(math.prod(seal.shape))
+    for name, windows in seal.stages:
+        np.maximum.at(ties, windows, tolerances[name])
+    return ties
+
+
+def learn_shapes(segments: list[Segment], program: Program) -> None:
+    """Run one row: what segments must know of their values."""
+    live = {program.input: torch.zeros(1, *program.input_shape, dtype=torch.float64)}
+    for segment in segments:
+        values = dict(live)
+        steps: list[Affine | Fold] = [*segment.steps]
+        if segment.fold is not None:
+            steps.insert(0, segment.fold)
+        for step in steps:
+            values[step.output] = step.run(*(values[name] for name in step.inputs))
+        live = segment.learn_shapes(values)
+
+
+def _block(width: int) -> int:
+    """Rows of this width that run through the torch ops together: what caches hold, and few calls if narrow."""
+    if width > 4096:
+        return min(32, max(2, _BLOCK_NUMBERS // width))
+    return min(2048, max(256, _NARROW_BLOCK // width))
+
+
+def probe_points(program: Program, domain: np.ndarray) -> np.ndarray:
+    """Fixed points of a convex domain `[n, d]`: its corners and a spread of points inside.
+
+    Fewer for wide networks: there a pre-activation has many terms, whose sum varies little, and a probe costs more.
+    """
+    wide = max((site.units for site in program.sites), default=0) >= WIDE
+    return np.concatenate([domain, spread(len(domain), _PROBES_IF_WIDE if wide else _PROBES) @ domain])
+
+
+@cache
+def spread(corners: int, count: int) -> np.ndarray:
+    """`[count, corners]` weights of corners in fixed points of a convex domain."""
+    return np.random.default_rng(0).dirichlet(np.ones(corners), size=count)
+
+
+def run_in_blocks(segment: Segment, values: dict[str, np.ndarray], shapes: dict[str, tuple[int, ...]],
+                  block: int, out: dict[str, np.ndarray], count: int) -> None:  # fmt: skip
+    """Fill `out[key][:count]` with the segment's rows for the vertices whose flat values are given."""
+    for start in range(0, count, block):
+        stop = min(start + block, count)
+        inputs = {}
+        for name, rows in values.items():
+            part = torch.from_numpy(rows[start:stop])
+            missing = -(stop - start) % _ROWS_TOGETHER
+            if missing:
+                part = functional.pad(part, (0, 0, 0, missing))
+            inputs[name] = part.reshape(len(part), *shapes[name])
+        for key, result in segment.run(inputs).items():
+            out[key][start:stop] = result[: stop - start].numpy()

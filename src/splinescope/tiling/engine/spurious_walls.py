@@ -1,0 +1,102 @@
+"""Spurious walls: which of the walls that a max drew are walls of the network.
+
+A tournament draws walls between two of its losers, which are marked when it ends. A later fold on such a wall has
+nothing to cut there, since tiles end at it: the wall stands for the fold, and is marked no more.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from ...network.program import Tournament
+from .. import kernels
+from ..cells.tiles import OUTSIDE, Tiles
+from .crossing import linear_parts
+from .plan import Plan
+from .rows_factored import FactoredRows, touching_units
+from .rows_plain import PlainRows
+
+
+def apply_seal(
+    plan: Plan, stage: int, seal: Tournament, tol: np.ndarray, tiles: Tiles, rows: PlainRows | FactoredRows
+) -> None:
+    """Mark the walls of a finished tournament that are none: their labels become -2 - label, in place.
+
+    Walls of earlier ones that its winners draw as well are marked no more. `rows` hold the values that the segment
+    (number `stage`) keeps for its seals.
+    """
+    numbers = {fold.output: i for i, fold in enumerate(plan.folds)}
+    stages = [numbers[name] for name, _ in seal.stages]
+    low = plan.layout.first_labels[stages[0]]
+    high = low + sum(plan.folds[i].site.units for i in stages)
+    if not ((tiles.labels >= low) | (tiles.labels < OUTSIDE)).any():  # no label is beyond `high` yet
+        return
+    if isinstance(rows, FactoredRows):
+        _seal_factored(plan, stage, seal, tol, tiles, rows, stages, low, high)
+        return
+    segment = plan.segments[stage]
+
+    def value(name: str) -> np.ndarray:
+        return rows.value(segment, name)
+
+    final = value(seal.final)
+    before = seal.competitors
+    rounds = []
+    for i, (name, windows) in zip(stages, seal.stages, strict=True):
+        rounds.append((i, before, (value(name), final, plan.folds[i].elements, windows, tol)))
+        before = name
+    for i, _, outcome in rounds:
+        tiles.mark_lost(plan.layout.first_labels[i], outcome)
+    shapes = segment.shapes
+    for i, before, outcome in rounds:
+        competitors = torch.from_numpy(value(before)).reshape(-1, *shapes[before])
+        cuts = plan.folds[i].cuts(competitors).numpy()
+        tiles.keep_shared(low, high, plan.layout.labels[i], cuts, plan.tolerances[i], *outcome)
+
+
+def _seal_factored(
+    plan: Plan, stage: int, seal: Tournament, tol: np.ndarray, tiles: Tiles, rows: FactoredRows,
+    stages: list[int], low: int, high: int,
+) -> None:  # fmt: skip
+    """The same with rows in factored form: only units that may be zero somewhere on the chunk are worked out."""
+    segment = plan.segments[stage]
+    stored = dict(segment.stored)
+    before = seal.competitors
+    rounds = []
+    for i, (name, windows) in zip(stages, seal.stages, strict=True):
+        fold = plan.folds[i]
+        basis = linear_parts(fold.cuts, rows.basis.rows(stored[before]), segment.shapes[before])
+        units, _, limits = touching_units(rows.coefficients, basis, plan.tolerances[i])
+        place = np.zeros(fold.site.units, np.int64)
+        place[units] = np.arange(len(units))
+        here = np.arange(len(units))
+        values = (
+            rows.coefficients @ rows.basis.columns(stored[name], fold.elements[units]),
+            rows.coefficients @ rows.basis.columns(stored[seal.final], windows[units]),
+        )
+        cuts = rows.coefficients @ basis[:, units]
+        rounds.append((plan.layout.labels[i], units, place, here, values, tol[windows[units]], cuts, limits))
+        before = name
+    for labels, _, place, _, values, ties, _, _ in rounds:
+        tiles.mark_lost(int(labels[0]), (*values, place, place, ties))
+    for labels, units, _, here, values, ties, cuts, limits in rounds:
+        tiles.keep_shared(low, high, labels[units], cuts, limits, *values, here, here, ties)
+
+
+def keep_used(
+    plan: Plan, stage: int, tiles: Tiles, rows: PlainRows | FactoredRows, pos: np.ndarray, neg: np.ndarray
+) -> None:
+    """Mark spurious walls no more, in place, that a unit of fold `stage` is zero along; the bits are those of `rows`.
+
+    Stages of a tournament do not count before it ends: where both values lose, their unit draws no wall.
+    """
+    if plan.layout.is_stage[stage] or not (tiles.labels < OUTSIDE).any():
+        return
+    high = plan.layout.first_labels[stage]
+    tiles.keep_used(high, rows.labels, pos, neg)
+    if isinstance(rows, FactoredRows) and rows.grazing is not None:
+        units, cuts, tolerances = rows.grazing
+        pos, neg = np.empty((2, len(cuts), (len(units) + 63) // 64), np.uint64)
+        kernels.sign_bits(cuts, tolerances, 0, len(cuts), pos, neg)
+        tiles.keep_used(high, units, pos, neg)

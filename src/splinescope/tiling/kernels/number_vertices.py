@@ -1,0 +1,240 @@
+"""What finished tiles need: which walls are real, numbers for vertices, areas."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from splinescope.support.compile import in_place, jit
+
+from .sign_bits import lowest_bit
+
+
+@in_place
+def _wall(c, start, stop, corners):
+    """The two ends of the wall that starts at corner c of a tile (in 1-D a wall is a point)."""
+    if stop - start == 2:
+        return corners[c], corners[c]
+    return corners[c], corners[c + 1 if c + 1 < stop else start]
+
+
+@in_place
+def loses(v, j, stage, final, elements, windows, tol):
+    """Whether the winner of a stage's unit j is not the winner of its whole window at vertex v."""
+    return abs(final[v, windows[j]] - stage[v, elements[j]]) > tol[windows[j]]
+
+
+@in_place
+def mark_lost_walls(offsets, corners, labels, low, stage, final, elements, windows, tol):
+    """Relabel as -2 - label the walls of one stage of a tournament (labels from `low`) whose winner loses later.
+
+    `stage` and `final` `[V, size]` are the values of the stage and of the whole tournament.
+    """
+    for i in range(offsets.shape[0] - 1):
+        for c in range(offsets[i], offsets[i + 1]):
+            j = labels[c] - low
+            if 0 <= j < elements.shape[0]:
+                u, v = _wall(c, offsets[i], offsets[i + 1], corners)
+                if loses(u, j, stage, final, elements, windows, tol) or loses(
+                    v, j, stage, final, elements, windows, tol
+                ):
+                    labels[c] = -2 - labels[c]
+
+
+@in_place
+def keep_shared_walls(offsets, corners, labels, low, high, units, cuts, cut_tol, stage, final, elements, windows, tol):
+    """Give back a label to marked walls (of labels below `high`) that some unit of a stage draws as well and wins.
+
+    Those of the same tournament, from `low` on, get back their own; an earlier one's get the label of the unit, of
+    `units`. `cuts` `[V, units]` are the stage's pre-activations. A unit draws a wall if it is zero on it and not on the
+    rest of the tile.
+    """
+    for i in range(offsets.shape[0] - 1):
+        for c in range(offsets[i], offsets[i + 1]):
+            if not 0 <= -2 - labels[c] < high:
+                continue
+            u, v = _wall(c, offsets[i], offsets[i + 1], corners)
+            for j in range(cuts.shape[1]):
+                if abs(cuts[u, j]) > cut_tol[j] or abs(cuts[v, j]) > cut_tol[j]:
+                    continue
+                if loses(u, j, stage, final, elements, windows, tol) or loses(
+                    v, j, stage, final, elements, windows, tol
+                ):
+                    continue
+                draws = False
+                for other in range(offsets[i], offsets[i + 1]):
+                    draws = draws or abs(cuts[corners[other], j]) > cut_tol[j]
+                if draws:
+                    labels[c] = -2 - labels[c] if -2 - labels[c] >= low else units[j]
+                    break
+
+
+@in_place
+def keep_used_walls(offsets, corners, labels, high, units, pos, neg):
+    """Give marked walls (of labels below `high`) the label of the first unit of a fold, of `units`, that draws them.
+
+    The bits are those of the fold's pre-activations. Such a unit finds no edge to cut there: the wall stands for it.
+    """
+    for i in range(offsets.shape[0] - 1):
+        for c in range(offsets[i], offsets[i + 1]):
+            if not 0 <= -2 - labels[c] < high:
+                continue
+            u, v = _wall(c, offsets[i], offsets[i + 1], corners)
+            for w in range(pos.shape[1]):
+                zero = ~(pos[u, w] | neg[u, w] | pos[v, w] | neg[v, w])
+                draws = np.uint64(0)
+                for other in range(offsets[i], offsets[i + 1] if zero != 0 else offsets[i]):
+                    draws |= zero & (pos[corners[other], w] | neg[corners[other], w])
+                if draws != 0:
+                    labels[c] = units[64 * w + lowest_bit(draws)]
+                    break
+
+
+@in_place
+def number_vertices(names, corners, keys, values, known, numbers, firsts):
+    """Number vertices by name in order of first appearance among `corners`; returns how many there are.
+
+    `known` of them are in the table (`keys`, `values`) already. numbers[v], -1 before, becomes the number of vertex v
+    if it is a corner; firsts[n - known] the local index at which vertex n first appeared.
+    """
+    mask = np.uint64(keys.shape[0] - 1)
+    count = known
+    for c in range(corners.shape[0]):
+        v = corners[c]
+        if numbers[v] >= 0:
+            continue
+        slot = (names[v] >> np.uint64(20)) & mask
+        while values[slot] >= 0 and keys[slot] != names[v]:
+            slot = (slot + np.uint64(1)) & mask
+        if values[slot] < 0:
+            keys[slot] = names[v]
+            values[slot] = count
+            firsts[count - known] = v
+            count += 1
+        numbers[v] = values[slot]
+    return count
+
+
+@in_place
+def farthest(points, numbers, others):
+    """Largest |points[numbers[v]] - others[v]| of vertices that have a number."""
+    far = 0.0
+    for v in range(numbers.shape[0]):
+        if numbers[v] >= 0:
+            for d in range(points.shape[1]):
+                far = max(far, abs(points[numbers[v], d] - others[v, d]))
+    return far
+
+
+@in_place
+def replace_tiles(
+    offsets, corners, labels, become, merged_offsets, merged_corners, merged_labels, ids,
+    out_offsets, out_corners, out_labels,
+):  # fmt: skip
+    """Lists of corners with some replaced: tile i by merged tile become[i], by nothing (-2), or by itself (-1).
+
+    Vertex v is called ids[v]; those of number -1 are left out. Returns how many tiles there are.
+    """
+    tiles = 0
+    at = 0
+    out_offsets[0] = 0
+    for i in range(offsets.shape[0] - 1):
+        if become[i] == -2:
+            continue
+        if become[i] == -1:
+            for c in range(offsets[i], offsets[i + 1]):
+                if ids[corners[c]] >= 0:
+                    out_corners[at] = ids[corners[c]]
+                    out_labels[at] = labels[c]
+                    at += 1
+        else:
+            for c in range(merged_offsets[become[i]], merged_offsets[become[i] + 1]):
+                if ids[merged_corners[c]] >= 0:
+                    out_corners[at] = ids[merged_corners[c]]
+                    out_labels[at] = merged_labels[c]
+                    at += 1
+        tiles += 1
+        out_offsets[tiles] = at
+    return tiles
+
+
+@in_place
+def tiles_around(offsets, corners, labels, chosen, around, at_boundary):
+    """For each chosen vertex, count the tiles that have it as a corner, and say whether a wall without a label has."""
+    for i in range(offsets.shape[0] - 1):
+        last = offsets[i + 1] - 1
+        for c in range(offsets[i], offsets[i + 1]):
+            if chosen[corners[c]]:
+                around[corners[c]] += 1
+                before = last if c == offsets[i] else c - 1
+                if labels[c] == -1 or labels[before] == -1:
+                    at_boundary[corners[c]] = True
+
+
+@in_place
+def enter_again(keys, values, larger_keys, larger_values):
+    """Enter what a table of `number_vertices` holds into a larger, empty one."""
+    mask = np.uint64(larger_keys.shape[0] - 1)
+    for i in range(keys.shape[0]):
+        if values[i] < 0:
+            continue
+        slot = (keys[i] >> np.uint64(20)) & mask
+        while larger_values[slot] >= 0:
+            slot = (slot + np.uint64(1)) & mask
+        larger_keys[slot] = keys[i]
+        larger_values[slot] = values[i]
+
+
+@in_place
+def polygon_areas(offsets, corners, points, areas):
+    """Signed areas by the shoelace formula about the first corner (so that far-away origins cost no digits)."""
+    for i in range(offsets.shape[0] - 1):
+        start = offsets[i]
+        x0 = points[corners[start], 0]
+        y0 = points[corners[start], 1]
+        total = 0.0
+        for c in range(start + 1, offsets[i + 1] - 1):
+            ux = points[corners[c], 0] - x0
+            uy = points[corners[c], 1] - y0
+            vx = points[corners[c + 1], 0] - x0
+            vy = points[corners[c + 1], 1] - y0
+            total += ux * vy - uy * vx
+        areas[i] = 0.5 * total
+
+
+@jit
+def chain_boundaries(order, leaders, offsets, corners, labels, inner):
+    """The outlines of groups of tiles (equal `leaders`, consecutive in `order`), from their outer half-edges."""
+    out_offsets = np.empty(len(order) + 1, np.int64)
+    out_corners = np.empty(len(corners), np.int32)
+    out_labels = np.empty(len(corners), np.int32)
+    starts = np.empty(len(corners), np.int32)
+    ends = np.empty(len(corners), np.int32)
+    made = np.empty(len(corners), np.int32)
+    out_offsets[0] = 0
+    groups = 0
+    at = 0
+    i = 0
+    while i < len(order):
+        size = 0
+        leader = leaders[i]
+        while i < len(order) and leaders[i] == leader:
+            tile = order[i]
+            for c in range(offsets[tile], offsets[tile + 1]):
+                if not inner[c]:
+                    starts[size] = corners[c]
+                    ends[size] = corners[c + 1 if c + 1 < offsets[tile + 1] else offsets[tile]]
+                    made[size] = labels[c]
+                    size += 1
+            i += 1
+        current = 0
+        for _ in range(size):
+            out_corners[at] = starts[current]
+            out_labels[at] = made[current]
+            at += 1
+            for j in range(size):
+                if starts[j] == ends[current]:
+                    current = j
+                    break
+        groups += 1
+        out_offsets[groups] = at
+    return out_offsets[: groups + 1], out_corners[:at], out_labels[:at]

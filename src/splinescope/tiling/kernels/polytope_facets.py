@@ -1,0 +1,185 @@
+"""What finished cells of three and more dimensions need: facets that are facets indeed, and those as vertex lists.
+
+Cells are kept as in `cut_polytopes`: corners with bit masks of the cell's facets. A facet of a cell is called a slot:
+slots are numbered through all cells, cell i has `facet_offsets[i]` to `facet_offsets[i + 1]`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from splinescope.support.compile import in_place, jit
+
+from .number_vertices import loses
+from .sign_bits import count_bits, lowest_bit, mix
+
+
+@in_place
+def lies_on(c, f, masks):
+    return (masks[c, f // 64] >> np.uint64(f % 64)) & np.uint64(1) != 0
+
+
+@in_place
+def real_facets(offsets, masks, facet_offsets, dimension, real):
+    """Mark the slots that are facets indeed: at least d corners, not all of them on another facet of the cell.
+
+    A fold that only touches a cell in a lower face was kept while it could not be told apart from a facet.
+    """
+    for i in range(offsets.shape[0] - 1):
+        count = facet_offsets[i + 1] - facet_offsets[i]
+        simple = True  # d facets at every corner: none is redundant
+        for c in range(offsets[i], offsets[i + 1]):
+            on = 0
+            for w in range(masks.shape[1]):
+                on += count_bits(masks[c, w])
+            simple = simple and on == dimension
+        for f in range(count):
+            if simple:
+                real[facet_offsets[i] + f] = True
+                continue
+            corners = 0
+            for c in range(offsets[i], offsets[i + 1]):
+                corners += lies_on(c, f, masks)
+            good = corners >= dimension
+            g = 0
+            while good and g < count:
+                if g != f:
+                    inside = True
+                    more = False
+                    for c in range(offsets[i], offsets[i + 1]):
+                        on_f, on_g = lies_on(c, f, masks), lies_on(c, g, masks)
+                        inside = inside and (on_g or not on_f)
+                        more = more or (on_g and not on_f)
+                    good = not (inside and (more or g < f))
+                g += 1
+            real[facet_offsets[i] + f] = good
+
+
+@jit
+def keep_slots(offsets, masks, facet_offsets, real):
+    """Renumber each cell's facets to the marked ones, in the masks, in place."""
+    words = masks.shape[1]
+    row = np.empty(words, np.uint64)
+    for i in range(offsets.shape[0] - 1):
+        for c in range(offsets[i], offsets[i + 1]):
+            row[:] = np.uint64(0)
+            kept = 0
+            for f in range(facet_offsets[i + 1] - facet_offsets[i]):
+                if real[facet_offsets[i] + f]:
+                    if lies_on(c, f, masks):
+                        row[kept // 64] |= np.uint64(1) << np.uint64(kept % 64)
+                    kept += 1
+            masks[c] = row
+
+
+@in_place
+def facet_keys(offsets, corners, masks, facet_offsets, keys, sizes):
+    """A 64-bit key per slot that depends on its set of vertices alone, and how many there are."""
+    for i in range(offsets.shape[0] - 1):
+        for f in range(facet_offsets[i + 1] - facet_offsets[i]):
+            key = np.uint64(0)
+            size = 0
+            for c in range(offsets[i], offsets[i + 1]):
+                if lies_on(c, f, masks):
+                    key += mix(corners[c] + 1, corners[c] + 7, 3)
+                    size += 1
+            keys[facet_offsets[i] + f] = key
+            sizes[facet_offsets[i] + f] = size
+
+
+@in_place
+def list_facets(slots, cells, offsets, corners, masks, facet_offsets, dimension, starts, places):
+    """The corners (places in `corners`) of chosen slots of the given cells as CSR lists; in 3-D around the polygon.
+
+    In a polygon two corners are neighbours if they share another facet of the cell.
+    """
+    for n in range(slots.shape[0]):
+        i = cells[n]
+        f = slots[n] - facet_offsets[i]
+        count = facet_offsets[i + 1] - facet_offsets[i]
+        at = starts[n]
+        for c in range(offsets[i], offsets[i + 1]):
+            if lies_on(c, f, masks):
+                places[at] = c
+                at += 1
+        if dimension == 3:
+            for p in range(starts[n], at - 1):  # bring a neighbour of corner p to place p + 1
+                for q in range(p + 1, at):
+                    near = False
+                    for g in range(count):
+                        if g != f and lies_on(places[p], g, masks) and lies_on(places[q], g, masks):
+                            near = True
+                            break
+                    if near:
+                        places[p + 1], places[q] = places[q], places[p + 1]
+                        break
+
+
+@in_place
+def _facet_loses(i, f, offsets, corners, masks, j, stage, final, elements, windows, tol):
+    """Whether unit j of a stage loses its tournament somewhere on facet f of cell i."""
+    for c in range(offsets[i], offsets[i + 1]):
+        if lies_on(c, f, masks) and loses(corners[c], j, stage, final, elements, windows, tol):
+            return True
+    return False
+
+
+@in_place
+def mark_lost_facets(
+    offsets, corners, masks, facet_offsets, labels, low, stage, final, elements, windows, tol
+):  # fmt: skip
+    """`mark_lost_walls` for cells of three and more dimensions."""
+    for i in range(offsets.shape[0] - 1):
+        for s in range(facet_offsets[i], facet_offsets[i + 1]):
+            j = labels[s] - low
+            if 0 <= j < elements.shape[0] and _facet_loses(
+                i, s - facet_offsets[i], offsets, corners, masks, j, stage, final, elements, windows, tol
+            ):
+                labels[s] = -2 - labels[s]
+
+
+@in_place
+def keep_shared_facets(
+    offsets, corners, masks, facet_offsets, labels, low, high, units, cuts, cut_tol, stage, final, elements, windows,
+    tol,
+):  # fmt: skip
+    """`keep_shared_walls` for cells of three and more dimensions."""
+    for i in range(offsets.shape[0] - 1):
+        for s in range(facet_offsets[i], facet_offsets[i + 1]):
+            if not 0 <= -2 - labels[s] < high:
+                continue
+            f = s - facet_offsets[i]
+            for j in range(cuts.shape[1]):
+                zero = True
+                draws = False
+                for c in range(offsets[i], offsets[i + 1]):
+                    away = abs(cuts[corners[c], j]) > cut_tol[j]
+                    zero = zero and not (away and lies_on(c, f, masks))
+                    draws = draws or away
+                if (
+                    zero
+                    and draws
+                    and not _facet_loses(i, f, offsets, corners, masks, j, stage, final, elements, windows, tol)
+                ):
+                    labels[s] = -2 - labels[s] if -2 - labels[s] >= low else units[j]
+                    break
+
+
+@in_place
+def keep_used_facets(offsets, corners, masks, facet_offsets, labels, high, units, pos, neg):
+    """`keep_used_walls` for cells of three and more dimensions."""
+    for i in range(offsets.shape[0] - 1):
+        for s in range(facet_offsets[i], facet_offsets[i + 1]):
+            if not 0 <= -2 - labels[s] < high:
+                continue
+            for w in range(pos.shape[1]):
+                draws = on_facet = np.uint64(0)  # units that are not zero
+                for c in range(offsets[i], offsets[i + 1]):
+                    signs = pos[corners[c], w] | neg[corners[c], w]
+                    draws |= signs
+                    if lies_on(c, s - facet_offsets[i], masks):
+                        on_facet |= signs
+                draws &= ~on_facet
+                if draws != 0:
+                    labels[s] = units[64 * w + lowest_bit(draws)]
+                    break

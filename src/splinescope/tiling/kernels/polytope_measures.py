@@ -1,0 +1,502 @@
+"""Volumes, centres and second moments of cells of three and more dimensions, areas of their facets, and their faces.
+
+A face is the set of its corners, as bits: those of a facet of a face are the ones that it shares with a facet of the
+cell. A polytope is filled by simplices: from its lowest corner to its own facets that do not hold it, and so on down to
+edges. Every corner on the way is one more row of a Gaussian elimination, so that simplices share the rows of the faces
+they have in common; the last step takes all triangles of a polygon at once. Sums of absolute values need no care where
+more than d facets meet in a corner.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from splinescope.support.compile import jit
+
+from .sign_bits import count_bits, inlined, lowest_bit, mix
+
+
+@inlined
+def _gather(first, count, facets, dimension, masks, on):
+    """Corners of each facet of a cell as bits `on[f]`; returns whether every corner lies on d facets and no more.
+
+    Of such a simple cell every set of facets with a corner in common is a face, and no two sets are the same one.
+    """
+    words = (count + 63) // 64
+    for f in range(facets):
+        for w in range(words):
+            on[f, w] = np.uint64(0)
+    simple = True
+    for c in range(count):
+        bit = np.uint64(1) << np.uint64(c % 64)
+        there = 0
+        for w in range(masks.shape[1]):
+            left = masks[first + c, w]
+            while left:
+                on[64 * w + lowest_bit(left), c // 64] |= bit
+                left &= left - np.uint64(1)
+                there += 1
+        simple = simple and there == dimension
+    return simple
+
+
+@inlined
+def _largest(face, part, f, facets, words, on, sets):
+    """Whether no other facet of the cell has more of a face than `part`, which facet f has, or the same before f."""
+    for h in range(facets):
+        if h == f:
+            continue
+        inside = whole = same = True
+        for w in range(words):
+            shared = sets[face, w] & on[h, w]
+            inside = inside and sets[part, w] & ~shared == 0
+            whole = whole and shared == sets[face, w]
+            same = same and shared == sets[part, w]
+        if inside and not whole and (not same or h < f):
+            return False
+    return True
+
+
+@inlined
+def _lowest(face, sets):
+    """Number of the lowest corner of a face that has one."""
+    w = 0
+    while sets[face, w] == 0:
+        w += 1
+    return 64 * w + lowest_bit(sets[face, w])
+
+
+@inlined
+def _next_part(level, dimension, apex, simple, facets, words, on, sets, pointers):
+    """Fill `sets[level + 1]` with the next facet of the face `sets[level]`, of that dimension, without its apex."""
+    bit = np.uint64(1) << np.uint64(apex % 64)
+    while pointers[level] < facets:
+        f = pointers[level]
+        pointers[level] += 1
+        if on[f, apex // 64] & bit != 0:
+            continue
+        size = 0
+        for w in range(words):
+            shared = sets[level, w] & on[f, w]
+            sets[level + 1, w] = shared
+            size += count_bits(shared)
+        if size >= dimension and (simple or _largest(level, level + 1, f, facets, words, on, sets)):
+            return True
+    return False
+
+
+@inlined
+def _add_row(rank, vertex, origin, points, edges, rows, columns):
+    """Row `rank` of the elimination: the edge from origin to a vertex, cleared by the rows before; its pivot's size."""
+    d = points.shape[1]
+    for x in range(d):
+        edges[rank, x] = points[vertex, x] - points[origin, x]
+        rows[rank, x] = edges[rank, x]
+    for r in range(rank):
+        share = rows[rank, columns[r]] / rows[r, columns[r]]
+        if share != 0.0:
+            for y in range(r + 1, d):
+                rows[rank, columns[y]] -= share * rows[r, columns[y]]
+    best, at = -1.0, rank
+    for y in range(rank, d):
+        if abs(rows[rank, columns[y]]) > best:
+            best, at = abs(rows[rank, columns[y]]), y
+    columns[rank], columns[at] = columns[at], columns[rank]
+    return best
+
+
+@inlined
+def _spokes(face, apex, rank, first, origin, words, corners, sets, points, spokes, left, rows, columns):
+    """Edges from origin to the corners of a polygon but its apex, and what rows 0 to rank - 1 leave of them.
+
+    Of each, `left` has the columns without a pivot. Returns how many there are.
+    """
+    d = points.shape[1]
+    count = 0
+    for w in range(words):
+        more = sets[face, w]
+        if w == apex // 64:
+            more &= ~(np.uint64(1) << np.uint64(apex % 64))
+        while more:
+            vertex = corners[first + 64 * w + lowest_bit(more)]
+            more &= more - np.uint64(1)
+            for x in range(d):
+                spokes[count, x] = points[vertex, x] - points[origin, x]
+            for x in range(d):
+                left[count, x] = spokes[count, columns[x]]
+            for r in range(rank):
+                share = left[count, r] / rows[r, columns[r]]
+                for y in range(r + 1, d):
+                    left[count, y] -= share * rows[r, columns[y]]
+            count += 1
+    return count
+
+
+@inlined
+def _around(count, u, v, left, order):
+    """Sort vectors of a plane, all in one half of it, by their angles; columns u and v of `left` are coordinates."""
+    for k in range(count):
+        order[k] = k
+        at = k
+        while at > 0:
+            a, b = order[at - 1], order[at]
+            if left[a, u] * left[b, v] >= left[a, v] * left[b, u]:
+                break
+            order[at - 1], order[at] = b, a
+            at -= 1
+
+
+@inlined
+def _flatten(count, first, left, order):
+    """`_around` for vectors `left[:, first:first + 3]` of a plane in space: by two coordinates that tell them apart."""
+    if count < 3:
+        order[0], order[1] = 0, 1
+        return
+    best, c0, c1, c2 = -1.0, 0.0, 0.0, 0.0
+    for b in range(1, count):
+        t0 = left[0, first + 1] * left[b, first + 2] - left[0, first + 2] * left[b, first + 1]
+        t1 = left[0, first + 2] * left[b, first] - left[0, first] * left[b, first + 2]
+        t2 = left[0, first] * left[b, first + 1] - left[0, first + 1] * left[b, first]
+        if t0 * t0 + t1 * t1 + t2 * t2 > best:
+            best = t0 * t0 + t1 * t1 + t2 * t2
+            c0, c1, c2 = abs(t0), abs(t1), abs(t2)
+    u, v = first, first + 1
+    if c0 >= c1 and c0 >= c2:
+        u, v = first + 1, first + 2
+    elif c1 >= c2:
+        u, v = first + 2, first
+    _around(count, u, v, left, order)
+
+
+@jit
+def measure_cells(offsets, corners, masks, facet_offsets, points, volumes, middles, seconds):
+    """Volume, centre of mass and, where `seconds` `[K, d, d]` has rows, covariance of the uniform law on every cell.
+
+    A simplex with edges v_1 to v_d from its apex has the volume `|det| / d!`, the mean `s / (d + 1)` with `s = sum v`,
+    and the second moment `(sum v v' + s s') / ((d + 1) (d + 2))`.
+    """
+    d = points.shape[1]
+    cells = offsets.shape[0] - 1
+    most = most_facets = 0
+    for i in range(cells):
+        most = max(most, offsets[i + 1] - offsets[i])
+        most_facets = max(most_facets, facet_offsets[i + 1] - facet_offsets[i])
+    on = np.empty((most_facets, (most + 63) // 64), np.uint64)
+    sets = np.empty((d + 1, (most + 63) // 64), np.uint64)
+    pointers, apexes, columns = np.empty(d, np.int64), np.empty(d, np.int64), np.empty(d, np.int64)
+    edges, rows, sums = np.empty((d, d)), np.empty((d, d)), np.empty((d, d))
+    spokes, left, order = np.empty((most, d)), np.empty((most, d)), np.empty(most, np.int64)
+    sizes, mean, squares = np.empty(d), np.empty(d), np.empty((d, d, d))
+    factorial = 1.0
+    for x in range(2, d + 1):
+        factorial *= x
+    squared = seconds.shape[0] > 0
+    for i in range(cells):
+        first, count = offsets[i], offsets[i + 1] - offsets[i]
+        facets = facet_offsets[i + 1] - facet_offsets[i]
+        words = (count + 63) // 64
+        simple = _gather(first, count, facets, d, masks, on)
+        for w in range(words):
+            sets[0, w] = ~np.uint64(0)
+        if count % 64:
+            sets[0, words - 1] = (np.uint64(1) << np.uint64(count % 64)) - np.uint64(1)
+        origin = corners[first]
+        for x in range(d):
+            columns[x] = x
+            mean[x] = sums[0, x] = 0.0
+            for y in range(d):
+                squares[0, x, y] = 0.0
+                if squared:
+                    seconds[i, x, y] = 0.0
+        total = 0.0
+        sizes[0] = 1.0
+        apexes[0] = pointers[0] = level = 0
+        while level >= 0:
+            if not _next_part(level, d - level, apexes[level], simple, facets, words, on, sets, pointers):
+                level -= 1
+                continue
+            apex = _lowest(level + 1, sets)
+            pivot = _add_row(level, corners[first + apex], origin, points, edges, rows, columns)
+            if pivot == 0.0:
+                continue
+            size = sizes[level] * pivot
+            for x in range(d):
+                sums[level + 1, x] = sums[level, x] + edges[level, x]
+                if squared:
+                    for y in range(x, d):
+                        squares[level + 1, x, y] = squares[level, x, y] + edges[level, x] * edges[level, y]
+            if level + 3 < d:
+                level += 1
+                sizes[level] = size
+                apexes[level] = apex
+                pointers[level] = 0
+                continue
+            ends = _spokes(
+                level + 1, apex, d - 2, first, origin, words, corners, sets, points, spokes, left, rows, columns
+            )
+            _around(ends, d - 2, d - 1, left, order)
+            for k in range(ends - 1):  # the triangles of the polygon, each with all apexes so far a simplex
+                a, b = order[k], order[k + 1]
+                part = size * abs(left[a, d - 2] * left[b, d - 1] - left[a, d - 1] * left[b, d - 2])
+                total += part
+                for x in range(d):
+                    mean[x] += part * (sums[level + 1, x] + spokes[a, x] + spokes[b, x])
+                if squared:
+                    for x in range(d):
+                        s = sums[level + 1, x] + spokes[a, x] + spokes[b, x]
+                        for y in range(x, d):
+                            square = (
+                                squares[level + 1, x, y] + spokes[a, x] * spokes[a, y] + spokes[b, x] * spokes[b, y]
+                            )
+                            square += s * (sums[level + 1, y] + spokes[a, y] + spokes[b, y])
+                            seconds[i, x, y] += part * square
+        volumes[i] = total / factorial
+        for x in range(d):
+            if total > 0.0:
+                mean[x] /= total * (d + 1)
+            else:  # thinner than its corners' digits
+                for c in range(first, first + count):
+                    mean[x] += (points[corners[c], x] - points[origin, x]) / count
+            middles[i, x] = points[origin, x] + mean[x]
+        if squared:
+            for x in range(d):
+                for y in range(x, d):
+                    if total > 0.0:
+                        seconds[i, x, y] = seconds[i, x, y] / (total * (d + 1) * (d + 2)) - mean[x] * mean[y]
+                    seconds[i, y, x] = seconds[i, x, y]
+
+
+@jit
+def measure_facets(slots, cells, offsets, corners, masks, facet_offsets, points, vectors, centres):
+    """Per chosen slot its area times its outward unit normal, and its centre of area."""
+    d = points.shape[1]
+    most = most_facets = 0
+    for i in range(offsets.shape[0] - 1):
+        most = max(most, offsets[i + 1] - offsets[i])
+        most_facets = max(most_facets, facet_offsets[i + 1] - facet_offsets[i])
+    on = np.empty((most_facets, (most + 63) // 64), np.uint64)
+    sets = np.empty((d + 1, (most + 63) // 64), np.uint64)
+    pointers, apexes, columns = np.empty(d, np.int64), np.empty(d, np.int64), np.empty(d, np.int64)
+    edges, rows, sums = np.empty((d, d)), np.empty((d, d)), np.empty((d, d))
+    spokes, left, order = np.empty((most, d)), np.empty((most, d)), np.empty(most, np.int64)
+    sizes, normal, moment = np.empty(d), np.empty(d), np.empty(d)
+    factorial = 1.0
+    for x in range(2, d):
+        factorial *= x
+    known, simple = -1, False
+    for n in range(slots.shape[0]):
+        i = cells[n]
+        first, count = offsets[i], offsets[i + 1] - offsets[i]
+        facets = facet_offsets[i + 1] - facet_offsets[i]
+        words = (count + 63) // 64
+        if i != known:
+            simple = _gather(first, count, facets, d, masks, on)
+            known = i
+        for w in range(words):
+            sets[0, w] = on[slots[n] - facet_offsets[i], w]
+        apexes[0] = _lowest(0, sets)
+        origin = corners[first + apexes[0]]
+        for x in range(d):
+            columns[x] = x
+            vectors[n, x] = centres[n, x] = sums[0, x] = 0.0
+        total = 0.0
+        sizes[0] = 1.0
+        pointers[0] = level = 0
+        while level >= 0:
+            rank = face = 0
+            apex, size = apexes[0], 1.0
+            if d > 3:  # in 3-D the facet is the polygon
+                if not _next_part(level, d - 1 - level, apexes[level], simple, facets, words, on, sets, pointers):
+                    level -= 1
+                    continue
+                rank = face = level + 1
+                apex = _lowest(face, sets)
+                size = sizes[level] * _add_row(level, corners[first + apex], origin, points, edges, rows, columns)
+                if size == 0.0:
+                    continue
+                for x in range(d):
+                    sums[face, x] = sums[level, x] + edges[level, x]
+                if level + 4 < d:
+                    level += 1
+                    sizes[level] = size
+                    apexes[level] = apex
+                    pointers[level] = 0
+                    continue
+            ends = _spokes(face, apex, rank, first, origin, words, corners, sets, points, spokes, left, rows, columns)
+            _flatten(ends, d - 3, left, order)
+            # the sum of the triangles' areas, as a vector in the three columns without a pivot
+            turn0 = turn1 = turn2 = whole = 0.0
+            for x in range(d):
+                moment[x] = 0.0
+            for k in range(ends - 1):
+                a, b = order[k], order[k + 1]
+                t0 = left[a, d - 2] * left[b, d - 1] - left[a, d - 1] * left[b, d - 2]
+                t1 = left[a, d - 1] * left[b, d - 3] - left[a, d - 3] * left[b, d - 1]
+                t2 = left[a, d - 3] * left[b, d - 2] - left[a, d - 2] * left[b, d - 3]
+                turn0, turn1, turn2 = turn0 + t0, turn1 + t1, turn2 + t2
+                part = np.sqrt(t0 * t0 + t1 * t1 + t2 * t2)
+                whole += part
+                for x in range(d):
+                    moment[x] += part * (sums[face, x] + spokes[a, x] + spokes[b, x])
+            if whole > 0.0:
+                normal[columns[d - 3]], normal[columns[d - 2]] = size * turn0, size * turn1
+                normal[columns[d - 1]] = size * turn2
+                for r in range(rank - 1, -1, -1):  # at right angles to every row
+                    across = 0.0
+                    for y in range(r + 1, d):
+                        across += rows[r, columns[y]] * normal[columns[y]]
+                    normal[columns[r]] = -across / rows[r, columns[r]]
+                along = area = 0.0
+                for x in range(d):
+                    along += normal[x] * vectors[n, x]
+                    area += normal[x] * normal[x]
+                area = np.sqrt(area)
+                total += area
+                for x in range(d):
+                    vectors[n, x] += normal[x] if along >= 0.0 else -normal[x]
+                    centres[n, x] += area * moment[x] / whole
+            if d == 3:
+                break
+        outward = 0.0
+        for x in range(d):
+            centres[n, x] = points[origin, x] + (centres[n, x] / (total * d) if total > 0.0 else 0.0)
+            mean = 0.0
+            for c in range(first, first + count):
+                mean += points[corners[c], x] - centres[n, x]
+            outward -= vectors[n, x] * mean
+        for x in range(d):
+            vectors[n, x] *= (1.0 if outward >= 0.0 else -1.0) / factorial
+
+
+@inlined
+def _key(face, words, names, sets):
+    """A name that depends on the set of vertices alone."""
+    key = np.uint64(0)
+    for w in range(words):
+        left = sets[face, w]
+        while left:
+            key += names[64 * w + lowest_bit(left)]
+            left &= left - np.uint64(1)
+    return key
+
+
+@inlined
+def _enter(key, table):
+    """Whether a key is new to a hash table with free places (zero)."""
+    mask = np.uint64(table.shape[0] - 1)
+    at = (key ^ (key >> np.uint64(31))) & mask
+    while table[at] != 0:
+        if table[at] == key:
+            return False
+        at = (at + np.uint64(1)) & mask
+    table[at] = key
+    return True
+
+
+@jit
+def _entered(key, dimension, counts, table):
+    """Count a face if it is new; the table, grown if it is half full."""
+    key = (key + np.uint64(dimension)) | np.uint64(1)
+    if not _enter(key, table):
+        return table
+    counts[dimension] += 1
+    counts[0] += 1  # entries in all
+    if 2 * counts[0] > table.shape[0]:
+        grown = np.zeros(2 * table.shape[0], np.uint64)
+        for k in range(table.shape[0]):
+            if table[k] != 0:
+                _enter(table[k], grown)
+        return grown
+    return table
+
+
+@jit
+def count_faces(offsets, corners, masks, facet_offsets, dimension, share, shares, counts, table):
+    """Count the faces of dimensions 1 to d - 2 of all cells, each once, into `counts[1]` to `counts[d - 2]`.
+
+    Of `shares` equal parts of all faces, by their names, only those of number `share`: a smaller table each time.
+    """
+    d = dimension
+    most = most_facets = 0
+    for i in range(offsets.shape[0] - 1):
+        most = max(most, offsets[i + 1] - offsets[i])
+        most_facets = max(most_facets, facet_offsets[i + 1] - facet_offsets[i])
+    width = (most + 63) // 64
+    on = np.empty((most_facets, width), np.uint64)
+    sets = np.empty((d + 2, width), np.uint64)
+    pointers = np.empty(d, np.int64)
+    names = np.empty(most, np.uint64)
+    above, below = np.empty((64, width), np.uint64), np.empty((64, width), np.uint64)
+    keys = np.empty(64, np.uint64)
+    for i in range(offsets.shape[0] - 1):
+        first, count = offsets[i], offsets[i + 1] - offsets[i]
+        facets = facet_offsets[i + 1] - facet_offsets[i]
+        words = (count + 63) // 64
+        for c in range(count):
+            names[c] = mix(corners[first + c] + 1, corners[first + c] + 7, 3)
+        if _gather(first, count, facets, d, masks, on):
+            for w in range(words):
+                sets[0, w] = ~np.uint64(0)
+            pointers[0] = level = 0
+            while level >= 0:  # sets of facets with a corner in common, each in ascending order
+                if pointers[level] == facets:
+                    level -= 1
+                    continue
+                f = pointers[level]
+                pointers[level] += 1
+                filled = np.uint64(0)
+                for w in range(words):
+                    sets[level + 1, w] = sets[level, w] & on[f, w]
+                    filled |= sets[level + 1, w]
+                if filled == 0:
+                    continue
+                if level > 0:
+                    key = _key(level + 1, words, names, sets)
+                    if (key >> np.uint64(33)) % np.uint64(shares) == np.uint64(share):
+                        table = _entered(key, d - 1 - level, counts, table)
+                if level + 2 < d:
+                    level += 1
+                    pointers[level] = f + 1
+            continue
+        have = facets
+        while have > above.shape[0]:
+            above = np.empty((2 * above.shape[0], width), np.uint64)
+        for f in range(facets):
+            for w in range(words):
+                above[f, w] = on[f, w]
+        for k in range(d - 2, 0, -1):  # facets of all faces of one dimension more, each once
+            found = 0
+            for p in range(have):
+                for w in range(words):
+                    sets[0, w] = above[p, w]
+                for f in range(facets):
+                    size = 0
+                    whole = True
+                    for w in range(words):
+                        sets[1, w] = sets[0, w] & on[f, w]
+                        size += count_bits(sets[1, w])
+                        whole = whole and sets[1, w] == sets[0, w]
+                    if whole or size < k + 1 or not _largest(0, 1, f, facets, words, on, sets):
+                        continue
+                    key = _key(1, words, names, sets)
+                    known = False
+                    for q in range(found):
+                        known = known or keys[q] == key
+                    if known:
+                        continue
+                    if found == keys.shape[0] or found == below.shape[0]:
+                        more = np.empty((2 * found, width), np.uint64)
+                        more[:found] = below[:found]
+                        below = more
+                        longer = np.empty(2 * found, np.uint64)
+                        longer[:found] = keys[:found]
+                        keys = longer
+                    for w in range(words):
+                        below[found, w] = sets[1, w]
+                    keys[found] = key
+                    found += 1
+            for q in range(found):
+                if (keys[q] >> np.uint64(33)) % np.uint64(shares) == np.uint64(share):
+                    table = _entered(keys[q], k, counts, table)
+            above, below = below, above
+            have = found

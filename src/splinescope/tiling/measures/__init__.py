@@ -1,0 +1,4 @@
+"""Functions of a `Tiling`: what can be read off finished tiles, one file per kind of answer.
+
+Imports `network`, `engine`, `cells`, `kernels` and `support`.
+"""

@@ -1,0 +1,181 @@
+"""Outputs and derivatives of a network at many points, in float64 and in blocks of bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from ...network.program import Fold, Program, walk
+from ...support.derivatives import load_forward_mode
+
+BLOCK_BYTES = 64 << 20
+"""Rough size of the rows that go through the network together."""
+
+
+@contextmanager
+def recording() -> Iterator[None]:
+    """Gradients on, whatever mode the caller is in."""
+    with torch.inference_mode(False), torch.enable_grad():
+        yield
+
+
+@contextmanager
+def forward_mode() -> Iterator[None]:
+    """Tangents on."""
+    load_forward_mode()
+    with forward_ad.dual_level():
+        yield
+
+
+def block_rows(program: Program) -> int:
+    """How many inputs to run together: all values of one row are counted, though not all live at once."""
+    numbers = int(np.prod(program.input_shape)) + int(np.prod(program.output_shape))
+    numbers += sum(fold.site.units + int(np.prod(fold.site.shape)) for fold in program.folds)
+    return int(np.clip(BLOCK_BYTES // (8 * numbers), 1, 8192))
+
+
+def blocks(count: int, size: int) -> Iterator[slice]:
+    """0..count in consecutive slices of at most `size`."""
+    for start in range(0, count, size):
+        yield slice(start, min(start + size, count))
+
+
+def outputs(program: Program, x: np.ndarray) -> np.ndarray:
+    """`[N, C]` outputs at inputs `[N, *input_shape]`."""
+    with torch.no_grad():
+        return program.forward(torch.from_numpy(x)).reshape(len(x), -1).numpy()
+
+
+def outputs_and_codes(program: Program, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """`[N, C]` outputs and `[N]` 64-bit hashes of the activation patterns at inputs, in one pass."""
+    patterns = []
+    with torch.no_grad():
+        for step, value in _walk(program, torch.from_numpy(x)):
+            if step is not None:
+                patterns.append((value > 0).numpy())
+    return value.reshape(len(x), -1).numpy(), pattern_codes(patterns, len(x))
+
+
+def pattern_codes(patterns: list[np.ndarray], count: int) -> np.ndarray:
+    """`[N]` 64-bit hashes of activation patterns, given per fold as booleans `[N, U]`."""
+    codes = np.zeros(count, np.uint64)
+    first = 0
+    for pattern in patterns:
+        words = _packed(pattern)
+        codes += _hashed(words, first).sum(1, dtype=np.uint64)
+        first += words.shape[1]
+    return codes
+
+
+def _packed(pattern: np.ndarray) -> np.ndarray:
+    """`[N, W]` 64-bit words of a boolean matrix `[N, U]`."""
+    count = len(pattern)
+    packed = np.zeros((count, -(-pattern.shape[1] // 64) * 8), np.uint8)
+    packed[:, : -(-pattern.shape[1] // 8)] = np.packbits(pattern, axis=1)
+    return packed.view(np.uint64)
+
+
+def _hashed(words: np.ndarray, first: int) -> np.ndarray:
+    """Each word mixed with its place (the rounds of splitmix64), so that sums tell patterns apart."""
+    mixed = words + (np.arange(first + 1, first + 1 + words.shape[1], dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))
+
+
+def directional_derivatives(program: Program, x: np.ndarray, directions: np.ndarray) -> np.ndarray:
+    """`[N, C, d]` derivatives of the outputs along `directions` `[d, *input_shape]`; one forward pass each."""
+    columns = []
+    batch = torch.from_numpy(x)
+    with torch.no_grad():
+        for direction in directions:
+            with forward_mode():
+                dual = forward_ad.make_dual(batch, torch.from_numpy(direction).expand_as(batch).contiguous())
+                columns.append(_tangent(program.forward(dual)).reshape(len(x), -1).numpy())
+    return np.stack(columns, 2)
+
+
+def jacobians(program: Program, x: np.ndarray) -> np.ndarray:
+    """`[N, C, D]` Jacobians at inputs `[N, *input_shape]`: min(C, D) passes through the network."""
+    inputs, count = int(np.prod(program.input_shape)), int(np.prod(program.output_shape))
+    if inputs < count:
+        return directional_derivatives(program, x, np.eye(inputs).reshape(inputs, *program.input_shape))
+    with recording():
+        batch = torch.from_numpy(x.copy()).requires_grad_()
+        y = program.forward(batch).reshape(len(x), -1)
+        return torch.stack([_gradient(y[:, c], batch) for c in range(count)], 1).numpy()
+
+
+def cuts(program: Program, x: Tensor) -> Iterator[tuple[Fold, Tensor]]:
+    """Each fold with its units' pre-activations `[N, U]` at a batch, in execution order."""
+    for step, value in _walk(program, x):
+        if isinstance(step, Fold):
+            yield step, value
+
+
+def _walk(program: Program, x: Tensor) -> Iterator[tuple[Fold | None, Tensor]]:
+    """(fold, its pre-activations `[N, U]`) in execution order, then (None, the output)."""
+    values = {program.input: x}
+    for step, inputs, _ in walk(program.steps, values, {program.output}):
+        if isinstance(step, Fold):
+            yield step, step.cuts(*inputs)
+    yield None, values[program.output]
+
+
+def unit_gradients(program: Program, x: np.ndarray, units: np.ndarray) -> np.ndarray:
+    """`[N, D]`: row n is the gradient of unit `units[n]`'s pre-activation at input n; one backward pass per site."""
+    gradients = torch.zeros(len(x), int(np.prod(program.input_shape)), dtype=torch.float64)
+    with recording():
+        batch = torch.from_numpy(x.copy()).requires_grad_()
+        first = 0
+        for _, z in cuts(program, batch):
+            rows = np.flatnonzero((units >= first) & (units < first + z.shape[1]))
+            if len(rows):
+                gradients += _gradient(z[rows, units[rows] - first], batch)
+            first += z.shape[1]
+    return gradients.numpy()
+
+
+def unit_distances(program: Program, x: np.ndarray) -> np.ndarray:
+    """`[N, U]` distances `|z_k| / ||grad z_k||` to the units' folds, continued straight from each point's tile.
+
+    Infinite for a unit that does not depend on the input near the point. min(D, U) passes through the network.
+    """
+    size, units = int(np.prod(program.input_shape)), sum(site.cuts for site in program.sites)
+    batch = torch.from_numpy(x.copy())
+    squares = torch.zeros(len(x), units, dtype=torch.float64)
+    if size <= units:
+        with torch.no_grad():
+            for direction in torch.eye(size, dtype=torch.float64).reshape(size, *program.input_shape):
+                with forward_mode():
+                    dual = forward_ad.make_dual(batch, direction.expand_as(batch).contiguous())
+                    tangents = [_tangent(z) for _, z in cuts(program, dual)]
+                    squares += torch.cat(tangents, 1) ** 2
+            values = torch.cat([z for _, z in cuts(program, batch)], 1)
+    else:
+        with recording():
+            batch.requires_grad_()
+            values = torch.cat([z for _, z in cuts(program, batch)], 1)
+            for k in range(units):
+                squares[:, k] = (_gradient(values[:, k], batch) ** 2).sum(1)
+            values = values.detach()
+    norms = squares.sqrt()
+    return torch.where(norms > 0, values.abs() / norms.clamp_min(torch.finfo(torch.float64).tiny), torch.inf).numpy()
+
+
+def _tangent(value: Tensor) -> Tensor:
+    primal, tangent = forward_ad.unpack_dual(value)
+    return torch.zeros_like(primal) if tangent is None else tangent
+
+
+def _gradient(y: Tensor, x: Tensor) -> Tensor:
+    """`[N, D]` gradient of each y[n] with respect to its own row of x."""
+    if not y.requires_grad:
+        return torch.zeros(len(x), x[0].numel(), dtype=x.dtype)
+    gradient = torch.autograd.grad(y.sum(), x, retain_graph=True, allow_unused=True)[0]
+    return torch.zeros_like(x).flatten(1) if gradient is None else gradient.flatten(1)

@@ -1,0 +1,78 @@
+"""The dual graph: tiles as nodes, joined where they share a wall."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...support.checks import require
+from ..approximation import OfTiling
+from ..cells.lists import connected
+from ..kernels.polygon_walls import join_tiles
+
+if TYPE_CHECKING:
+    from ..tiling import Tiling
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DualGraph(OfTiling):
+    """Tiles joined where they share a wall (meeting in a corner is not enough).
+
+    Attributes:
+        edges: `[M, 2]` pairs of tiles, lower number first, sorted; each pair once.
+        degrees: `[K]` number of neighbours of each tile.
+    """
+
+    edges: np.ndarray
+    degrees: np.ndarray
+
+    def neighbors(self) -> tuple[np.ndarray, np.ndarray]:
+        """CSR form: tile i's neighbours are `indices[starts[i]:starts[i + 1]]`."""
+        both = np.concatenate([self.edges, self.edges[:, ::-1]])
+        indices = both[np.lexsort((both[:, 1], both[:, 0])), 1]
+        return np.concatenate([[0], np.cumsum(self.degrees)]), indices
+
+    def summary(self) -> str:
+        """The graph in words."""
+        d = self.degrees
+        each = f": {d.min()} to {d.max()} a tile, {d.mean():.3g} on average" if len(d) else ""
+        return f"{len(d)} tiles share {len(self.edges)} borders{each}.\n{self.assurance}"
+
+    def to_networkx(self) -> Any:
+        """A `networkx.Graph` on the tile numbers (needs the extra "graph")."""
+        graph = require("networkx", "graph").Graph()
+        graph.add_nodes_from(range(len(self.degrees)))
+        graph.add_edges_from(self.edges.tolist())
+        return graph
+
+
+def dual_graph(tiling: Tiling) -> DualGraph:
+    """Tiles joined where they share a wall: edges, degrees, CSR neighbours, `to_networkx()`."""
+    sides = tiling.walls.tiles
+    sides = np.sort(sides[(sides >= 0).all(1)], axis=1).astype(np.int64)
+    keys = np.unique(sides[:, 0] * tiling.count + sides[:, 1])
+    edges = np.stack([keys // max(tiling.count, 1), keys % max(tiling.count, 1)], 1)
+    return DualGraph(edges, np.bincount(edges.reshape(-1), minlength=tiling.count), certainty=tiling.certainty)
+
+
+def components(tiling: Tiling, walls: np.ndarray) -> tuple[int, np.ndarray]:
+    """Tiles joined across the given walls (mask `[E]`): how many groups, and each tile's group `[K]`."""
+    sides = tiling.walls.tiles[walls & (tiling.walls.tiles >= 0).all(1)]
+    labels = connected(tiling.count, sides[:, 0], sides[:, 1])
+    return int(labels.max(initial=-1)) + 1, labels
+
+
+def counts_by_depth(tiling: Tiling) -> dict[int, int]:
+    """Depth l -> number of tiles of the first l layers on the slice (0: one per connected part). Exact.
+
+    Found by merging tiles across deeper folds. Compare `zaslavsky` for one layer, `serra` and `montufar` for more.
+    """
+    depths = np.array([site.depth for site in tiling.sites] + [0])  # sites[-1], outside, is the last
+    walls, parents, counts = tiling.walls, np.arange(tiling.count, dtype=np.int32), {}
+    left = tiling.count
+    for depth in sorted({site.depth for site in tiling.sites}, reverse=True):  # joined across all deeper walls so far
+        counts[depth] = left
+        left -= join_tiles(walls.tiles, walls.sites, depths, depth, parents)
+    return dict(sorted({**counts, 0: left}.items()))

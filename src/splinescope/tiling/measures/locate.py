@@ -1,0 +1,117 @@
+"""Which tile is a point in, and which tiles meet a disc: a uniform grid over the slice, built once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...support.checks import as_float64_array, as_points, check_positive
+from ...support.errors import InputError
+from ..kernels.grid_lookup import count_near, locate_points, sort_into_cells
+from .solid_maps import locate_solids
+
+if TYPE_CHECKING:
+    from ..tiling import Tiling
+
+_SLACK = 1e-12  # of the slice's extent: how far outside all tiles a point may be by rounding
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Square cells of side `step` from `low`, about one per tile; cell i meets `tiles[starts[i]:starts[i + 1]]`."""
+
+    low: np.ndarray
+    step: float
+    shape: tuple[int, int]
+    starts: np.ndarray
+    tiles: np.ndarray
+
+
+def make_grid(tiling: Tiling) -> Grid:
+    """Sort the tiles of a 2-D tiling into cells. Cost and memory are linear in tiles plus total wall length."""
+    low, high = tiling.view.domain.min(0), tiling.view.domain.max(0)
+    step = float(np.sqrt(np.prod(high - low) / max(tiling.count, 1)))
+    step = max(step, float((high - low).max()) / 8192)
+    columns, rows = (int(n) for n in np.maximum(np.ceil((high - low) / step), 1))
+    counts = np.zeros(rows * columns + 1, np.int64)
+    arguments = (tiling.tiles.offsets, tiling.tiles.corners, tiling.vertices, low, step, columns, rows)
+    sort_into_cells(*arguments, counts, np.zeros(0, np.int32), True)
+    starts = np.concatenate([[0], np.cumsum(counts[:-1])])
+    tiles = np.empty(starts[-1], np.int32)
+    sort_into_cells(*arguments, starts.copy(), tiles, False)
+    return Grid(low, step, (rows, columns), starts, tiles)
+
+
+def locate(tiling: Tiling, points: Any) -> np.ndarray:
+    """`[N]` tile of each point `[N, d]` of the slice; -1 outside. On a wall, one of its tiles.
+
+    Cost: the tiles in one grid cell per point, after the grid is built once.
+    """
+    points = as_points(points, tiling.dimension)
+    slack = _SLACK * float(np.ptp(tiling.view.domain, axis=0).max())
+    found = np.full(len(points), -1, np.int64)
+    if not tiling.count:
+        return found
+    if tiling.dimension == 1:
+        left, right, order = _intervals(tiling)
+        place = np.clip(np.searchsorted(left, points[:, 0], side="right") - 1, 0, None)
+        inside = (points[:, 0] >= left[place] - slack) & (points[:, 0] <= right[place] + slack)
+        return np.where(inside, order[place], -1)
+    if tiling.dimension > 2:
+        return locate_solids(tiling, tiling.boxes, points, slack)
+    grid = tiling.grid
+    arguments = (tiling.tiles.offsets, tiling.tiles.corners, tiling.vertices)
+    locate_points(points, *arguments, grid.low, grid.step, *grid.shape, grid.starts, grid.tiles, slack, found)
+    return found
+
+
+def tiles_near(tiling: Tiling, point: Any, radius: float) -> np.ndarray:
+    """Numbers of the tiles that meet the open disc (1-D: interval) about a point: those with area inside. Exact."""
+    radius = check_positive(radius, "radius")
+    _need_discs(tiling)
+    point = as_points(np.atleast_2d(as_float64_array(point, "point")), tiling.dimension)
+    if len(point) != 1:
+        raise InputError(f"point must be one point of shape ({tiling.dimension},); for many, see counts_near.")
+    if tiling.dimension == 1:
+        left, right, order = _intervals(tiling)
+        return np.sort(order[(left < point[0, 0] + radius) & (right > point[0, 0] - radius)])
+    found = np.empty(tiling.count, np.int64)
+    return np.sort(found[: _near(tiling, point, radius, found)[0]])
+
+
+def counts_near(tiling: Tiling, points: Any, radius: float) -> np.ndarray:
+    """`[N]` number of tiles that meet the open disc about each point `[N, d]`: exact local complexity."""
+    radius = check_positive(radius, "radius")
+    _need_discs(tiling)
+    points = as_points(points, tiling.dimension)
+    if tiling.dimension == 1:
+        left, right, _ = _intervals(tiling)
+        right = np.sort(right)
+        below = np.searchsorted(left, points[:, 0] + radius, side="left")
+        return below - np.searchsorted(right, points[:, 0] - radius, side="right")
+    return _near(tiling, points, radius, np.zeros(0, np.int64))
+
+
+def _need_discs(tiling: Tiling) -> None:
+    if tiling.dimension > 2:
+        raise InputError(f"tiles near a point need a 1-D or 2-D tiling, got a {tiling.dimension}-D one.")
+
+
+def _near(tiling: Tiling, points: np.ndarray, radius: float, found: np.ndarray) -> np.ndarray:
+    grid = tiling.grid
+    counts = np.zeros(len(points), np.int64)
+    arguments = (tiling.tiles.offsets, tiling.tiles.corners, tiling.vertices)
+    seen = np.full(tiling.count, -1, np.int64)
+    count_near(
+        points, radius, *arguments, grid.low, grid.step, *grid.shape, grid.starts, grid.tiles, seen, counts, found
+    )
+    return counts
+
+
+def _intervals(tiling: Tiling) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Left ends, right ends and tile numbers, from left to right."""
+    ends = tiling.vertices[tiling.tiles.corners, 0].reshape(-1, 2)
+    order = np.argsort(ends[:, 0], kind="stable")
+    return ends[order, 0], ends[order, 1], order

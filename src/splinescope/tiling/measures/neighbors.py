@@ -1,0 +1,68 @@
+"""A network at many neighbouring points of a slice at once, in factored form (see `rows_factored`): a few basis rows go
+through its ops, not every point. For points of some hundred tiles these are about a hundred.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+
+from ...network.program import Fold, Program
+from ..engine.basis import Basis
+from ..engine.crossing import crossed_basis, first_basis
+from ..engine.plan import learn_shapes
+from ..engine.rows_factored import box, touching
+from ..engine.segments import Segment, cut_into_segments
+from ..slice import Slice
+
+_EPS = float(np.finfo(float).eps)
+_SEGMENTS: WeakKeyDictionary[Program, list[Segment]] = WeakKeyDictionary()
+
+
+class ProgramAtPoints:
+    """A program at points `t` `[N, d]` of a slice; value at point n = coefficients[n] @ basis.
+
+    Attributes:
+        coefficients: `[N, r]`.
+        output: `[r, C]` the basis of the outputs, flattened.
+        patterns: Per fold `[N, U]` booleans: where a unit is positive by more than rounding.
+    """
+
+    def __init__(self, program: Program, view: Slice, t: np.ndarray) -> None:
+        middle = t.mean(0, keepdims=True)
+        self.coefficients = np.concatenate([np.ones((len(t), 1)), t - middle], 1)
+        self.patterns: list[np.ndarray] = []
+        first = np.concatenate([view.inputs(middle), view.basis.reshape(-1, *view.input_shape)])
+        with torch.no_grad():
+            segments = _segments(program)
+            basis = first_basis(segments[0], first, program.input)
+            for before, segment in pairwise(segments):
+                assert segment.fold is not None
+                basis = crossed_basis(before, segment, basis, *self._cross(segment.fold, basis))
+        self.output = basis.rows(program.output)
+
+    def _cross(self, fold: Fold, basis: Basis) -> tuple[np.ndarray, np.ndarray]:
+        """Which units of a fold are positive throughout; and those with both signs, which become coefficients."""
+        units, always, _ = touching(*basis.cut_ranges(fold, *box(self.coefficients)), np.zeros(fold.site.units))
+        cuts = basis.cuts(fold, units)
+        z = self.coefficients @ cuts
+        positive = z > len(cuts) * _EPS * (np.abs(self.coefficients) @ np.abs(cuts))
+        pattern = np.repeat(always[None], len(z), 0)
+        pattern[:, units] = positive
+        self.patterns.append(pattern)
+        both = positive.any(0) & ~positive.all(0)
+        always[units] = positive.all(0)
+        self.coefficients = np.concatenate([self.coefficients, np.where(positive, z, 0.0)[:, both]], 1)
+        return always, units[both]
+
+
+def _segments(program: Program) -> list[Segment]:
+    """The segments of a program with its output, however large."""
+    if program not in _SEGMENTS:
+        segments = cut_into_segments(program, keep_output=True)
+        learn_shapes(segments, program)
+        _SEGMENTS[program] = segments
+    return _SEGMENTS[program]

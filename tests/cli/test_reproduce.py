@@ -1,0 +1,31 @@
+"""`splinescope reproduce` where the experiments, a distribution of their own, are not installed."""
+
+import sys
+
+import pytest
+from click.shell_completion import BashComplete
+from click.testing import CliRunner
+
+from splinescope.cli import main
+
+
+@pytest.fixture(autouse=True)
+def without_experiments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "splinescope_evidence", None)  # as python marks what cannot be imported
+
+
+@pytest.mark.parametrize("arguments", [["--list"], ["survey-fig8", "--quick"], ["--all"]])
+def test_the_command_says_how_to_install_them(arguments: list[str]) -> None:
+    result = CliRunner().invoke(main, ["reproduce", *arguments])
+    assert result.exit_code == 2
+    assert "pip install splinescope-evidence" in result.stderr
+    assert "pip install -e evidence" in result.stderr
+
+
+def test_there_is_nothing_to_complete() -> None:
+    shell = BashComplete(main, {}, "splinescope", "_SPLINESCOPE_COMPLETE")
+    assert shell.get_completions(["reproduce"], "survey-") == []
+
+
+def test_help_answers() -> None:
+    assert CliRunner().invoke(main, ["reproduce", "--help"]).exit_code == 0

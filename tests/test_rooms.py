@@ -1,0 +1,170 @@
+"""Data flows one way: a room imports only the rooms it may, when it is loaded or later, inside a function."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import splinescope
+
+ROOT = Path(splinescope.__file__).parent
+
+ORDER = (
+    ("support",),
+    ("data", "network"),
+    ("train", "tiling"),
+    ("guarantees", "space"),
+    ("complexity", "meanfield", "representation"),
+    ("normalization", "landscape", "generative", "smooth"),  # on the monitors and networks of the line above
+    ("research",),
+    ("plot",),
+    ("reports",),
+    ("cli", "studio"),
+)
+"""Parts, from the lowest to the highest: each imports parts of the lines above its own."""
+LEVEL = {part: level for level, parts in enumerate(ORDER) for part in parts}
+
+WITHIN = {
+    "network/kernels": set(),
+    "network/ops": {"network"},
+    "network/files": {"network", "network/watching"},
+    "network/watching": {"network", "network/ops"},
+    "network/reading": {"network", "network/ops", "network/watching"},
+    "tiling/kernels": set(),
+    "tiling/cells": {"tiling", "tiling/kernels"},
+    "tiling/files": {"tiling", "tiling/cells", "tiling/kernels", "tiling/measures"},
+    "tiling/engine": {"tiling", "tiling/cells", "tiling/files", "tiling/kernels"},
+    "tiling/measures": {"tiling", "tiling/cells", "tiling/engine", "tiling/kernels"},
+}
+"""Rooms inside a part: which others of the part each may import. The part's own files may import all of them."""
+BELOW = {
+    "tiling/cells": {"slice", "approximation"},
+    "tiling/engine": {"slice"},
+    "tiling/measures": {"slice", "approximation", "tessellate", "tiling"},
+    "network/ops": {"program", "patches"},
+}
+"""Of the part's own files, those that a room may import: the others are built on it."""
+
+UP = {("cli", "studio"), ("studio", "cli")}
+"""The verb starts the server, and the server reads files as the verbs do: the same line, asked inside functions."""
+
+
+def room_of(path: Path) -> str:
+    """The folder of a file; for a file at the top, its own name."""
+    parts = path.relative_to(ROOT).parts
+    return "/".join(parts[:-1]) or parts[0].removesuffix(".py")
+
+
+MODULES = {path.relative_to(ROOT).with_suffix("").parts: path for path in ROOT.rglob("*.py")}
+
+
+def imported(path: Path) -> set[tuple[str, ...]]:
+    """Modules of splinescope that a file imports anywhere but for type checkers alone."""
+    package = path.relative_to(ROOT).parts[:-1]
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    typing = {
+        inner
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for inner in ast.walk(node)
+    }
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node not in typing:
+            if node.level:
+                base = (*package[: len(package) - node.level + 1], *(node.module.split(".") if node.module else ()))
+            elif (node.module or "").split(".")[0] == "splinescope":
+                base = tuple(node.module.split(".")[1:])
+            else:
+                continue
+            for alias in node.names:
+                for name in ((*base, alias.name), (*base, alias.name, "__init__"), base, (*base, "__init__")):
+                    if name in MODULES:
+                        found.add(name)
+                        break
+    return found
+
+
+FILES = [path for path in sorted(ROOT.rglob("*.py")) if path.parent != ROOT]
+
+
+ROOMS = sorted({path.parent for path in FILES})
+
+
+def may_import(path: Path, name: tuple[str, ...]) -> bool:
+    room, part = room_of(path), path.relative_to(ROOT).parts[0]
+    other, theirs = room_of(MODULES[name]), name[0]
+    if other == room or len(name) == 1:
+        return True
+    if theirs != part:
+        return LEVEL[theirs] < LEVEL[part] or (part, theirs) in UP
+    if room not in WITHIN:
+        return True  # a part's own files are its door
+    return other in WITHIN[room] and (other != part or name[-1] in BELOW.get(room, {name[-1]}))
+
+
+@pytest.mark.parametrize("folder", ROOMS, ids=lambda p: str(p.relative_to(ROOT)))
+def test_a_room_imports_only_the_rooms_it_may(folder: Path) -> None:
+    wrong = [
+        f"{path.name} imports {'.'.join(name)}"
+        for path in folder.glob("*.py")
+        for name in imported(path)
+        if not may_import(path, name)
+    ]
+    assert not wrong
+
+
+def test_every_part_has_a_place_in_the_order() -> None:
+    assert {path.relative_to(ROOT).parts[0] for path in FILES} == set(LEVEL)
+
+
+@pytest.mark.parametrize("folder", ROOMS, ids=lambda p: str(p.relative_to(ROOT)))
+def test_a_room_is_small_and_says_what_it_is(folder: Path) -> None:
+    files = list(folder.glob("*.py"))
+    assert len(files) <= 25, f"{folder.name} has {len(files)} files"
+    for file in files:
+        text = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8")))
+        assert text, f"{file} does not say what it is"
+
+
+def test_a_file_with_an_underscore_is_its_own_parts_alone() -> None:
+    wrong = [
+        (str(path.relative_to(ROOT)), ".".join(name))
+        for path in FILES
+        for name in imported(path)
+        if name[-1].startswith("_") and name[-1] != "__init__" and name[0] != path.relative_to(ROOT).parts[0]
+    ]
+    assert not wrong
+
+
+def test_hot_loops_are_compiled_in_one_way_and_stand_in_kernels() -> None:
+    """Elsewhere any change beside them would have them compiled anew: see `support.compile`."""
+    for path in FILES:
+        text = path.read_text(encoding="utf-8")
+        if path.name != "compile.py":
+            assert "njit" not in text, path
+            compiled = "@jit" in text or "@in_place" in text
+            assert not compiled or "kernels" in (path.parent.name, path.stem.lstrip("_")), path
+
+
+def test_forward_passes_are_intercepted_in_one_place():
+    """Modes of torch and forward hooks are set by `network/watching` alone, so that what holds of one holds of all."""
+    wrong = [
+        f"{path.relative_to(ROOT)}: {word}"
+        for path in FILES
+        for word in re.findall(r"Torch\w+Mode\b|register_(?:module_)?forward\w*", path.read_text(encoding="utf-8"))
+        if path.parent != ROOT / "network" / "watching"
+    ]
+    assert not wrong
+
+
+def test_parts_are_attributes_whatever_has_been_loaded() -> None:
+    command = "import splinescope as ss; ss.data, ss.normalization.fold_density, ss.plot.film"
+    subprocess.run([sys.executable, "-c", command], check=True)
+    with pytest.raises(AttributeError, match="nothing"):
+        splinescope.nothing  # noqa: B018

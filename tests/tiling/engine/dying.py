@@ -1,0 +1,39 @@
+"""Work that ends its process: what a killed worker, or one out of memory, looks like from outside."""
+
+from __future__ import annotations
+
+import os
+import signal
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import numpy as np
+
+
+def once(number: int, mark: str, common: np.ndarray | None = None) -> dict[str, np.ndarray]:
+    """Number 1 dies if the mark is not there yet; what all have in common is not used."""
+    if number == 1 and not os.path.exists(mark):
+        Path(mark).touch()
+        os._exit(9)
+    return {"number": np.array([number])}
+
+
+def always(number: int) -> dict[str, np.ndarray]:
+    """Number 1 dies."""
+    if number == 1:
+        os._exit(9)
+    return {"number": np.array([number])}
+
+
+def while_sending(number: int, mark: str) -> dict[str, np.ndarray]:
+    """Number 1 is killed in the middle of its result, each time if the mark is empty, else if it is not there yet."""
+    if number == 1 and not (mark and os.path.exists(mark)):
+        if mark:
+            Path(mark).touch()
+
+        def half(connection: Connection, data: bytes) -> None:
+            os.write(connection.fileno(), data[: max(1, min(len(data) // 2, 4000))])
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        Connection._send = half  # type: ignore[method-assign]
+    return {"number": np.full(100_000, number)}

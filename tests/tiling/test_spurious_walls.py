@@ -1,0 +1,99 @@
+"""Walls between losers of a maximum: none of the network's, unless another fold lies on them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import splinescope as ss
+from splinescope.network.program import units_of_cuts
+from splinescope.tiling.engine import advance
+
+from .shared_maxima import KINDS, exact_count, random_graph
+
+HALF = 3
+DRAWS = 1  # network of each structure; run by hand with hundreds
+
+
+def view(dimension: int) -> ss.Slice:
+    return ss.Slice.axes([0.0] * dimension, tuple(range(dimension)), -HALF, HALF)
+
+
+def assert_map_is_the_networks(tiling: ss.Tiling, model: nn.Module) -> None:
+    points = np.random.default_rng(0).uniform(-HALF, HALF, (50, tiling.dimension))
+    tiles = tiling.locate(points)
+    found = np.einsum("kcd,kd->kc", tiling.slopes(tiles), points) + tiling.offsets(tiles)
+    with torch.no_grad():
+        np.testing.assert_allclose(found, model(torch.from_numpy(points)).numpy(), atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("kind", "dimension"),
+    [("extremes", 2), ("pools", 1), ("image", 2), ("lattice", 3), ("pairs", 4), ("maxout", 2), ("hinges", 3)],
+)
+def test_counts_of_networks_with_shared_maxima_are_those_of_exact_arithmetic(kind: str, dimension: int) -> None:
+    graph = random_graph(kind, dimension, 0)
+    network = ss.trace(graph, torch.zeros(2, dimension, dtype=torch.float64))
+    for draw in range(DRAWS):
+        graph.draw(0, draw)
+        expected = exact_count(graph, dimension, HALF)
+        for options in ({"rows": "plain"}, {"rows": "factored"}, {"rows": "factored", "chunk_bytes": 1}):
+            tiling = ss.tessellate(network, view(dimension), progress=False, **options)
+            assert tiling.count == expected, (draw, options)
+            assert tiling.check().ok, (draw, options)
+        assert_map_is_the_networks(tiling, graph)
+
+
+def test_every_kind_of_shared_maxima_is_drawn() -> None:
+    assert [len(random_graph(kind, 2, 0).outputs) >= 2 for kind in KINDS] == [True] * len(KINDS)
+
+
+class Losers(nn.Module):
+    """The largest of three numbers, and a fold where two of them are equal."""
+
+    def __init__(self, dimension: int) -> None:
+        super().__init__()
+        self.layer = nn.Linear(dimension, 3)
+        with torch.no_grad():  # the third wins near the origin, where the first and the second are equal
+            self.layer.weight.copy_(torch.eye(3, dimension) if dimension > 1 else torch.tensor([[1.0], [-1.0], [0.0]]))
+            self.layer.bias.copy_(torch.tensor([0.25, 0.25, 1.0]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        z = self.layer(x)
+        return torch.stack([z.amax(1), (z[:, 0] - z[:, 1]).relu()], 1)
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3])
+def test_tiles_with_different_maps_are_never_joined(dimension: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Losers(dimension).double()
+    assert ss.tessellate(model, view(dimension)).count == 4  # the third wins on both sides of the fold
+    monkeypatch.setattr(advance, "keep_used", lambda *given: None)
+    with pytest.raises(ss.SplinescopeError, match="two tiles with different maps"):
+        ss.tessellate(model, view(dimension))
+
+
+def test_walls_name_a_site_that_folds_there() -> None:
+    tiling = ss.tessellate(Losers(2).double(), view(2))
+    inner = (tiling.walls.tiles >= 0).all(1)
+    sites, _ = units_of_cuts(tiling.sites, tiling.walls.cuts[inner])
+    middles = tiling.tiles.corner_means(tiling.vertices)[tiling.walls.tiles[inner]]
+    z = Losers(2).double().layer(torch.from_numpy(middles)).detach().numpy()
+    winner_changes = z[:, 0].argmax(1) != z[:, 1].argmax(1)
+    side_changes = (z[:, 0, 0] > z[:, 0, 1]) != (z[:, 1, 0] > z[:, 1, 1])
+    assert sorted(set(sites)) == [0, 1]
+    assert np.where(sites == 0, winner_changes, side_changes).all()
+
+
+def test_folds_on_walls_between_losers_stay_where_parts_of_a_plane_are_joined() -> None:
+    model = random_graph("extremes", 2, 0)
+    joined = ss.tessellate(model, view(2), workers=1)
+    assert joined.check().ok
+    assert_map_is_the_networks(joined, model)
+
+
+def test_tie_of_values_that_are_zero_at_every_probe_is_seen() -> None:
+    graph = random_graph("maxout", 2, 0)  # the least of three ReLUs, positive in a few small places alone
+    graph.draw(0, 1)
+    assert ss.tessellate(graph, view(2)).count == exact_count(graph, 2, HALF) == 47
