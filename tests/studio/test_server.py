@@ -284,6 +284,29 @@ def test_a_request_whose_headers_do_not_end_is_hung_up(small_server, before):
         assert time.monotonic() < end
 
 
+def test_a_request_that_is_cut_off_at_the_end_prints_nothing(capfd):
+    begun = threading.Event()
+
+    async def never_answers(scope, receive, send):
+        begun.set()
+        await asyncio.Event().wait()
+
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen()
+    config = uvicorn.Config(never_answers, http=connection.Connection, lifespan="off", timeout_graceful_shutdown=0)
+    serving = connection.Server(config)
+    thread = threading.Thread(target=serving.run, kwargs={"sockets": [listener]})
+    capfd.readouterr()
+    with socket.create_connection(listener.getsockname(), timeout=PATIENCE) as line:
+        line.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        thread.start()
+        assert begun.wait(PATIENCE)
+        serving.should_exit = True
+        thread.join()
+    assert "ERROR" not in capfd.readouterr().err
+
+
 def test_an_answer_may_take_longer_than_headers(small_server):
     assert httpx.get(f"http://127.0.0.1:{small_server}/slow", timeout=PATIENCE).text == "ok"
 

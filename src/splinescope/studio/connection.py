@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any
 
+import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
@@ -14,6 +16,15 @@ HEADERS_WITHIN = 10.0
 """Seconds from the opening of a connection, or from the last answer, to the end of a request's headers."""
 BACKLOG = 16
 """Connections accepted in one turn of the loop; the next turn closes what is too many."""
+
+
+class Server(uvicorn.Server):
+    """A server that ends silently: a request that Ctrl-C cuts off is no error."""
+
+    async def shutdown(self, sockets: Any = None) -> None:
+        # A connection accepted in the turn that closes the listener is cancelled by uvicorn, which logs a traceback.
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+        await super().shutdown(sockets)
 
 
 class Connection(H11Protocol):

@@ -175,7 +175,7 @@ def serve(
     """
     uvicorn = require("uvicorn", "studio")
     require("websockets", "studio")
-    from .connection import BACKLOG, Connection, Socket
+    from .connection import BACKLOG, Connection, Server, Socket
 
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -201,7 +201,7 @@ def serve(
     try:
         if browser:
             webbrowser.open(app.state.studio.door(address).as_uri())
-        uvicorn.Server(config).run(sockets=[listener])
+        Server(config).run(sockets=[listener])
     except KeyboardInterrupt:
         pass  # Ctrl-C is how it ends
     finally:
