@@ -16,6 +16,7 @@ from splinescope.guarantees import Property, verify
 from splinescope.guarantees.forms import with_forms
 from splinescope.guarantees.property import Clause
 from splinescope.guarantees.search import Search
+from splinescope.guarantees.witness import descend, samples
 from splinescope.tiling.engine.limits import Clock
 
 
@@ -176,6 +177,22 @@ def test_a_violation_in_a_billionth_of_the_volume_is_found() -> None:
     assert verdict.unsafe.share < 1e-9
     assert verdict.margin == pytest.approx(-0.2, abs=1e-9)
     assert verify(needle(depth=-0.01, width=4e-3), Property.never([[1.0]], [0.0]), (0.0, 1.0)).holds is True
+
+
+def test_descents_stay_in_a_polytope_and_reach_its_corner() -> None:
+    net = nn.Sequential(nn.Linear(3, 2), nn.ReLU(), nn.Linear(2, 1)).double()
+    with torch.no_grad():  # x_0 + x_1 + x_2, least at a corner of the simplex cut off
+        net[0].weight.copy_(torch.tensor([[1.0, 1.0, 1.0], [-1.0, -1.0, -1.0]]))
+        net[0].bias.zero_()
+        net[2].weight.copy_(torch.tensor([[1.0, -1.0]]))
+        net[2].bias.zero_()
+    view = ss.guarantees.polytope([[-2.0, -1.0, -1.0]], [0.9], (-1.0, 1.0))
+    program = ss.trace(net, torch.zeros(2, 3).double()).program()
+    points, values = samples(program, view, 200)
+    found = descend(program, view, points, values)
+    assert (view.inputs(found) @ [-2.0, -1.0, -1.0] <= 0.9 + 1e-12).all()
+    least = linprog([1.0, 1.0, 1.0], [[-2.0, -1.0, -1.0]], [0.9], bounds=[(-1, 1)] * 3).fun
+    assert view.inputs(found).sum(1).min() == pytest.approx(least, abs=1e-3)
 
 
 def exact_minimum(weights: list[Fraction], biases: list[Fraction], scale: Fraction, constant: Fraction) -> Fraction:

@@ -29,7 +29,7 @@ from .search import Search
 from .sets import view_of
 from .unsafe import Collected, UnsafeSet
 from .vnnlib import read_vnnlib
-from .witness import Witness, descend, run_own, samples
+from .witness import Witness, descend, run_own, samples, values_at
 
 _BEFORE_ATTACK = 4000  # tiles that are looked at before time is spent on gradients: most properties are decided by then
 
@@ -239,13 +239,13 @@ class _Run:
         self._rounding = max(self._rounding, float(search.error.max()))
         witness = self._witness(part, formed, search)
         if witness is None or self._complete:
-            rounds = 1
-            while not search.run(self._report, None if self._complete else _BEFORE_ATTACK * rounds):
-                attack(formed.program, part.view, search, 1024 * rounds)
+            rounds = 0
+            while not search.run(self._report, None if self._complete else _BEFORE_ATTACK * 4**rounds):
+                attack(formed.program, part.view, search, min(4096 * 4**rounds, 1 << 18), seed=1 + rounds)
                 witness = self._witness(part, formed, search)
                 if witness is not None:
                     break
-                rounds *= 4
+                rounds += 1
         self._tiles += search.tiles
         self._cells += search.cells
         witness = witness or self._witness(part, formed, search)
@@ -334,14 +334,13 @@ class _Run:
         return lowest, where
 
 
-def attack(program: Program, view: Slice, search: Search, count: int) -> None:
+def attack(program: Program, view: Slice, search: Search, count: int, seed: int = 0) -> None:
     """Descend from samples, and from tiles that looked promising; what is found is seen by the search."""
-    points = np.concatenate([samples(program, view, count)[0], *(p[None] for p in search.promising)])
-    with torch.no_grad():
-        values = program.forward(torch.from_numpy(view.inputs(points))).numpy()
-    near = descend(program, view, points, values, starts=min(max(48, count // 64), 1024))
-    with torch.no_grad():
-        search.see(near, program.forward(torch.from_numpy(view.inputs(near))).numpy())
+    points = np.concatenate([samples(program, view, count, seed)[0], *(p[None] for p in search.promising)])
+    values = values_at(program, view, points)
+    search.see(points, values)
+    near = descend(program, view, points, values, starts=min(max(48, count // 32), 1024))
+    search.see(near, values_at(program, view, near))
 
 
 def as_network(model: Any, over: Any, asked: Property | None = None) -> SplineNetwork:

@@ -18,6 +18,8 @@ from ..tiling.slice import Slice
 _SAMPLES = 1024
 _STARTS = 48
 _STEPS = 40
+_FIRST_STEP = 0.05  # of the domain's width
+_BATCH = 8192  # rows that stay in the cache
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -43,19 +45,35 @@ class Witness(Shown):
     confirmed: bool | None = None
 
 
-def samples(program: Program, view: Slice, count: int = _SAMPLES) -> tuple[np.ndarray, np.ndarray]:
+def samples(program: Program, view: Slice, count: int = _SAMPLES, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Points of a slice, its corners among them, and the program's outputs there."""
-    points = np.concatenate([view.domain, spread_over(view, count)])
+    points = np.concatenate([view.domain, spread_over(view, count, seed)])
+    return points, values_at(program, view, points)
+
+
+def values_at(program: Program, view: Slice, points: np.ndarray) -> np.ndarray:
+    """`[n, clauses]` the program's outputs at points of a slice."""
     with torch.no_grad():
-        return points, program.forward(torch.from_numpy(view.inputs(points))).numpy()
+        found = [program.forward(torch.from_numpy(view.inputs(some))) for some in _batches(points)]
+    return torch.cat(found).reshape(len(points), -1).numpy()
 
 
-def spread_over(view: Slice, count: int) -> np.ndarray:
-    """`[count, d]` random points of a slice's domain, always the same."""
-    rng = np.random.default_rng(0)
-    if is_box(view):
-        return rng.uniform(view.domain.min(0), view.domain.max(0), (count, view.dimension))
-    return rng.dirichlet(np.full(len(view.domain), 0.5), count) @ view.domain
+def _batches(points: np.ndarray) -> list[np.ndarray]:
+    return [points[i : i + _BATCH] for i in range(0, len(points), _BATCH)]
+
+
+def spread_over(view: Slice, count: int, seed: int = 0) -> np.ndarray:
+    """`[count, d]` random points of a slice's domain, crowded towards its faces: extremes are often there."""
+    rng = np.random.default_rng(seed)
+    if not is_box(view):
+        return rng.dirichlet(np.full(len(view.domain), 0.5), count) @ view.domain
+    low, high = view.domain.min(0), view.domain.max(0)
+    share = rng.uniform(size=(count, view.dimension))
+    near = share**4
+    near = np.where(rng.uniform(size=share.shape) < 0.5, near, 1 - near)
+    crowded = rng.uniform(size=share.shape) < 0.4
+    crowded[: count // 4] = False
+    return np.asarray(low + np.where(crowded, near, share) * (high - low))
 
 
 def is_box(view: Slice) -> bool:
@@ -67,29 +85,49 @@ def is_box(view: Slice) -> bool:
 def descend(
     program: Program, view: Slice, points: np.ndarray, values: np.ndarray, starts: int = _STARTS, steps: int = _STEPS
 ) -> np.ndarray:
-    """Points nearer to a violation than the best of those given: gradient steps of falling size on the least output.
+    """Points nearer to a violation than those given: descents from the best points of every clause.
 
-    On domains that are no box none are made: the points come back.
+    Each point has its own step: half as long again after a success, 0.4 times after a failure. In a box a step is along
+    the signs of the slope and clipped; elsewhere it is towards the corner that the slope favours.
     """
-    if not is_box(view):
-        return points[np.argsort(values.min(1))[:starts]]
-    low, high = (torch.from_numpy(view.domain.min(0)), torch.from_numpy(view.domain.max(0)))
-    t = torch.from_numpy(points[np.argsort(values.min(1), kind="stable")[:starts]].copy())
+    chosen, clauses = _best(values, starts)
+    corners = torch.from_numpy(view.domain.copy())
+    box = is_box(view)
+    low, high = corners.amin(0), corners.amax(0)
     basis = torch.from_numpy(view.basis.reshape(view.dimension, -1).copy())
     origin = torch.from_numpy(view.origin.reshape(-1).copy())
-    best, least = t.clone(), torch.full((len(t),), torch.inf, dtype=torch.float64)
-    for step in range(steps):
-        t.requires_grad_(True)
+    column = torch.from_numpy(clauses)[:, None]
+
+    def evaluate(t: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        t = t.detach().requires_grad_(True)
         with torch.enable_grad():
             x = (origin + t @ basis).reshape(-1, *view.input_shape)
-            value = program.forward(x).amin(1)
+            value = program.forward(x).reshape(len(t), -1).gather(1, column)[:, 0]
+            if not value.requires_grad:  # the clause is constant
+                return value, torch.zeros_like(t)
             (slope,) = torch.autograd.grad(value.sum(), t)
-        with torch.no_grad():
-            better = value < least
-            best[better], least[better] = t[better], value[better]
-            size = 0.3 * (1 - step / steps) ** 2
-            t = (t - size * (high - low) * slope.sign()).clamp(low, high)
-    return best.detach().numpy()
+        return value.detach(), slope
+
+    t = torch.from_numpy(points[chosen])
+    value, slope = evaluate(t)
+    size = torch.full((len(t), 1), _FIRST_STEP, dtype=torch.float64)
+    for _ in range(steps):
+        if box:
+            moved = (t - size * (high - low) * slope.sign()).clamp(low, high)
+        else:
+            moved = t + size.clamp_max(1.0) * (corners[(slope @ corners.T).argmin(1)] - t)
+        new, new_slope = evaluate(moved)
+        better = new < value
+        t[better], value[better], slope[better] = moved[better], new[better], new_slope[better]
+        size = torch.where(better[:, None], 1.5 * size, 0.4 * size)
+    return np.asarray(t.numpy())
+
+
+def _best(values: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Points and clauses of about `count` pairs, those that rank first among the values `[n, clauses]` of a clause."""
+    each = min(max(count // values.shape[1], 2), len(values))
+    first = np.argpartition(values, each - 1, axis=0)[:each]
+    return first.reshape(-1), np.tile(np.arange(values.shape[1]), each)
 
 
 def run_own(model: Any, x: np.ndarray, output: int | str | None = None) -> tuple[str, np.ndarray] | None:
