@@ -139,7 +139,7 @@ def test_a_rate_that_kills_the_network_is_said(studio):
     trainer = Trainer(recipe)
     trainer.train(40)
     assert trainer.frame()["dead"]
-    values = trainer.tile().outputs(trainer.x.double().numpy())
+    values = trainer.tile().outputs(trainer.x.numpy())
     assert np.ptp(values, axis=0).max() < 1e-6
     with studio("#width=4&depth=2&rate=10&optimizer=sgd&seed=1&step=40") as page:
         page.wait_for_function(DRAWN)

@@ -283,10 +283,10 @@ def test_every_normalisation_is_tiled_exactly_as_it_is_shown(norm):
     trainer.train(3)
     trainer.hold_statistics()
     tiling = trainer.tile()
-    points = torch.from_numpy(tiling.centroids()).float()
+    points = torch.from_numpy(tiling.centroids())
     with torch.no_grad():
-        outputs = trainer.model.eval()(points).double().numpy()
-    assert np.abs(tiling.outputs(tiling.centroids()) - outputs).max() < 1e-4 * (1 + np.abs(outputs).max())  # float32
+        outputs = trainer.model.eval()(points).numpy()
+    assert np.abs(tiling.outputs(tiling.centroids()) - outputs).max() < 1e-9 * (1 + np.abs(outputs).max())
     assert trainer.frame()["held"] == (norm in ("layer", "group", "rms"))
 
 
@@ -297,7 +297,7 @@ def test_every_activation_is_tiled_within_what_the_picture_says(activation):
     frame = trainer.frame()
     points = np.random.default_rng(0).uniform(-2.6, 2.6, (500, 2))
     with torch.no_grad():
-        outputs = trainer.model.double().eval()(torch.from_numpy(points)).numpy()
+        outputs = trainer.model.eval()(torch.from_numpy(points)).numpy()
     worst = np.abs(trainer.tile().outputs(points) - outputs).max()
     assert (frame["within"] is None) == (activation not in SMOOTH)
     assert worst < (1e-5 if frame["within"] is None else frame["within"]["bound"])
@@ -318,7 +318,7 @@ def test_a_fold_that_is_dragged_passes_through_the_place():
         seen = []
         handle = trainer.model[1].act.register_forward_pre_hook(lambda _m, inputs, seen=seen: seen.append(inputs[0]))
         with torch.no_grad():
-            trainer.model.eval()(torch.tensor([[0.3, -0.4]]))
+            trainer.model.eval()(torch.tensor([[0.3, -0.4]], dtype=torch.float64))
         handle.remove()
         assert abs(float(seen[0][0, 3])) < 1e-5
     with pytest.raises(InputError, match="no offset"):

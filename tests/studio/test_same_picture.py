@@ -27,7 +27,7 @@ def places_to_compare(trainer, count=1500):
     a, b = lines[:, 0], lines[:, 1]
     along = ((points[:, None] - a) * (b - a)).sum(2) / ((b - a) ** 2).sum(1)
     away = np.linalg.norm(points[:, None] - a - along.clip(0, 1)[..., None] * (b - a), axis=2).min(1)
-    data = np.linalg.norm(points[:, None] - trainer.x.double().numpy(), axis=2).min(1)
+    data = np.linalg.norm(points[:, None] - trainer.x.numpy(), axis=2).min(1)
     return points[(away > 0.06) & (data > 0.14)][:count]
 
 

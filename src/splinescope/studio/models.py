@@ -27,7 +27,7 @@ class HeldNorm(nn.Module):
     def __init__(self, norm: nn.LayerNorm | nn.GroupNorm | nn.RMSNorm, width: int) -> None:
         super().__init__()
         self.norm = norm
-        self.eps = norm.eps if norm.eps is not None else torch.finfo(torch.float32).eps
+        self.eps = norm.eps if norm.eps is not None else torch.finfo(torch.float64).eps
         size = width if isinstance(norm, nn.GroupNorm) else 1
         self.register_buffer("mean", torch.zeros(size))
         self.register_buffer("variance", torch.ones(size))
@@ -84,7 +84,7 @@ class Layer(nn.Module):
 
 
 def make_network(recipe: Recipe, classes: int, data: Tensor) -> nn.Sequential:
-    """The network of a recipe, weights drawn from its seed; torch's own random state is left alone."""
+    """The network of a recipe in float64, weights drawn from its seed; torch's own random state is left alone."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
         sizes = [2] + [recipe.width] * recipe.depth
@@ -93,7 +93,7 @@ def make_network(recipe: Recipe, classes: int, data: Tensor) -> nn.Sequential:
         ]
         model = nn.Sequential(*layers, nn.Linear(recipe.width, classes))
         _initialize(model, recipe, data)
-    return model
+    return model.double()
 
 
 def _norm(name: str, width: int) -> nn.Module:
@@ -115,7 +115,8 @@ def _initialize(model: nn.Sequential, recipe: Recipe, data: Tensor) -> None:
             raise InputError(
                 f"the start {recipe.init!r} sets plain layers: choose no normalisation and no skips for it."
             )
-        initialize_(model.eval(), data, method=recipe.init)  # type: ignore[arg-type]  # one of METHODS
+        # in float32, folds that meet at the data's mean would miss each other, and leave tiles of rounding between them
+        initialize_(model.eval().double(), data.double(), method=recipe.init)  # type: ignore[arg-type]  # one of METHODS
         return
     for module in model:
         if not isinstance(module, Layer) or recipe.init == "default":

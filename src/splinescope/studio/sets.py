@@ -14,7 +14,15 @@ from .recipe import Recipe
 
 
 def make_set(recipe: Recipe, *, seed: int | None = None) -> tuple[Tensor, Tensor]:
-    """Points `[N, 2]` (float32) and classes `[N]` of a recipe; another `seed` gives other points of the same law."""
+    """Points `[N, 2]` and classes `[N]` of a recipe; another `seed` gives other points of the same distribution.
+
+    Points are float64, of numbers that float32 holds: the playground in a browser has the same ones.
+    """
+    x, y = _draw(recipe, seed)
+    return x.double(), y
+
+
+def _draw(recipe: Recipe, seed: int | None) -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(recipe.seed if seed is None else seed)
     if recipe.data == "own":
         if len(recipe.points) < 2 or len({row[2] for row in recipe.points}) < 2:

@@ -32,7 +32,8 @@ class Trainer:
     """One network, its data and its optimiser.
 
     A step is one batch. Loss and accuracy are those of the network itself; tiles are those of the network in
-    evaluation, with the statistics of norms as the recipe says. Everything is drawn from the recipe's seed.
+    evaluation, with the statistics of norms as the recipe says. Everything is drawn from the recipe's seed,
+    and all is float64.
     """
 
     def __init__(self, recipe: Recipe) -> None:
@@ -98,7 +99,7 @@ class Trainer:
     def move_point(self, index: Any, x: Any, y: Any) -> None:
         """Put a data point elsewhere."""
         place = _finite([x, y], "the point")
-        self.x[check_index(index, "point", len(self.x))] = torch.tensor(np.clip(place, -REACH, REACH))
+        self.x[check_index(index, "point", len(self.x))] = torch.from_numpy(np.clip(place, -REACH, REACH))
 
     def move_fold(self, layer: Any, unit: Any, x: Any, y: Any, knot: Any = 0.0) -> None:
         """Shift a unit's offset so that its fold (of a smooth one: that of `knot`) passes through a point."""
@@ -107,7 +108,7 @@ class Trainer:
         if offset is None:
             raise InputError(f"{self.recipe.norm} norm has no offset: its folds are moved by weights alone.")
         *place, level = _finite([x, y, knot], "the place")
-        point = torch.tensor([place])
+        point = torch.tensor([place], dtype=torch.float64)
         seen: list[Tensor] = []
         keep = Hooked(before=[(block.act, lambda _module, inputs: seen.append(inputs[0]))])
         with keep, torch.no_grad():
@@ -174,7 +175,7 @@ class Trainer:
     def _tiles_near(self, tiling: Tiling, boundary: np.ndarray) -> dict[str, float | None]:
         """Mean number of tiles that meet a disc about data points, and about points of the decision boundary."""
         found: dict[str, float | None] = {"near boundary": None}
-        found["near data"] = float(tiling.counts_near(self.x.double().numpy(), NEAR).mean())
+        found["near data"] = float(tiling.counts_near(self.x.numpy(), NEAR).mean())
         if len(boundary):
             middles = boundary.mean(1)
             chosen = middles[np.linspace(0, len(middles) - 1, min(100, len(middles))).astype(int)]

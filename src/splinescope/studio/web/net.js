@@ -154,10 +154,10 @@ export function crossEntropy(outputs, y, classes) { // mean loss, share that is 
     let sum = 0
     for (const v of row) sum += Math.exp(v - most)
     loss += (most + Math.log(sum) - row[y[r]]) / n
-    right += row.indexOf(most) === y[r] ? 1 / n : 0
+    if (row.indexOf(most) === y[r]) right++
     for (let k = 0; k < classes; k++) grad[r * classes + k] = (Math.exp(row[k] - most) / sum - (k === y[r] ? 1 : 0)) / n
   }
-  return {loss, accuracy: right, grad}
+  return {loss, accuracy: right / n, grad}
 }
 
 export class Optimiser { // SGD, with momentum or without, Adam and AdamW, as PyTorch has them

@@ -23,7 +23,7 @@ export const STORIES = [
   },
   {
     name: "migration", title: "Tiles migrate to the boundary",
-    text: ["Training goes on long after every point is right, here from step 100 on. At first tiles crowd where the data are: 24 meet a disc about a point at step 1,000, and 5 one about the boundary. Then the tide turns: at step 3,200, where this story pauses, it is 12 and 13. This recipe was chosen because it shows the effect, and later it ebbs again; with other seeds and sets it may be weak or absent."],
+    text: ["Training goes on long after every point is right, here from step 100 on. At first tiles crowd where the data are: 24 meet a disc about a point at step 1,000, and 5 one about the boundary. Then the tide turns: at step 3,200, where this story pauses, it is 12 and 14. This recipe was chosen because it shows the effect, and later it ebbs again; with other seeds and sets it may be weak or absent."],
     tries: ["Watch “tiles nearby” cross over at the end.", "Colour is slope: at the end the boundary runs through tiles about twice as steep as those that hold the data."],
     curve: "tiles nearby", recipe: {data: "moons", depth: 3, width: 24, optimizer: "adamw", decay: 0.1, rate: 0.003, seed: 1}, look: {color: "slope"}, speed: 25, run: true, until: 3200,
   },
