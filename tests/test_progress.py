@@ -201,6 +201,7 @@ def test_long_calls_tell_the_caller_how_far_they_are():
         "spectrum": lambda p: ss.landscape.spectrum_summary(matrix, method="matrix-free", probes=2, progress=p),
         "profile": lambda p: ss.research.depth_profile(plain, x, torch.zeros(30, 2), radius=0.1, progress=p),
         "validity": lambda p: ss.smooth.local_map(plain, x[:1]).validity([0.1], directions=1, progress=p),
+        "census": lambda p: ss.space.fold_census(plain, x, radius=1.0, lines=50, progress=p),
         "boundaries": lambda p: ss.normalization.boundary_jitter(net, x, 8, view, x[:2], draws=2, progress=p),
     }
     for name, call in calls.items():
@@ -249,7 +250,6 @@ WITHOUT_PROGRESS = {
     "smooth.region_posterior": PASS,
     "smooth.soften": CHANGED,
     "smooth.token_geometry": PASS,
-    "space.fold_census": "how many lines are needed is known at the end alone",
     "tiling.Retiler": MADE,
     "tiling.load_tiling": "reads a file",
     "train.TrainingMonitor": MADE,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import _thread
 import signal
 import threading
-import time
 from functools import cache
 
 import numpy as np
@@ -274,7 +273,7 @@ def test_an_interruption_passes_through_and_leaves_the_global_state_as_it_was(di
     def work() -> None:
         view = ss.Slice.axes(origin, axes, -3.0, 3.0)
         ss.tessellate(traced, view, progress=progress, threads=threads, chunk_bytes=1 << 20)
-        time.sleep(30)  # the interruption may come a moment after the last tile
+        helper.join()  # the interruption may come a moment after the last tile
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # parallel test processes ignore Ctrl-C
     try:

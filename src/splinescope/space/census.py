@@ -16,11 +16,15 @@ from ..network.program import Site
 from ..support.checks import as_float64_array, check_generator, check_module, check_positive, check_whole
 from ..support.display import Certainty, Result, table
 from ..support.errors import InputError
+from ..support.progress import Progress, sharing
 from ..support.worker_processes import by_rows
 from ..tiling.engine.parts import packed_network, unpacked_network
 from ..tiling.measures.crofton import crofton_constant
 from ..tiling.slice import Slice
 from .lines import PROBE_LINES, LineCounter
+
+_BLOCK = 1024
+"""Lines that are cut together: enough to be fast, few enough to tell how far it is."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -93,6 +97,7 @@ def fold_census(
     max_lines: int = 1 << 16,
     generator: torch.Generator | None = None,
     workers: int | None = None,
+    progress: Progress | bool | None = None,
 ) -> FoldCensus:
     """How densely the folds of a network lie in its whole input space, near given points or in a box.
 
@@ -116,6 +121,7 @@ def fold_census(
         generator: Source of the lines; torch's own by default.
         workers: Share the lines between so many processes (by joblib, which may send them to a cluster): the same
             numbers.
+        progress: As in `tessellate`; with `rtol` the share is of `max_lines`, and may end early.
 
     Cost: one 1-D tiling per line, tens of microseconds each for small networks; all lines are cut together.
 
@@ -147,19 +153,25 @@ def fold_census(
     count: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
     found: list[np.ndarray] = []
     wanted = lines
-    while True:
-        drawn = sum(part.shape[1] for part in found)
-        starts, ends = region.lines(wanted - drawn, generator)
-        count = count or _counting(network, starts, ends, workers)
-        lengths = np.linalg.norm((ends - starts).reshape(len(starts), -1), axis=1, keepdims=True)
-        found.append((count(starts, ends) / lengths).reshape(region.count, wanted - drawn, -1))
-        rates = np.concatenate(found, 1)  # [points, lines, sites]
-        totals = rates.sum(2)
-        by_point, spread = totals.mean(1), totals.std(1, ddof=1) / np.sqrt(wanted)
-        error = np.sqrt((spread**2).sum()) / region.count
-        if rtol is None or error <= rtol * by_point.mean() or wanted >= max_lines:
-            break
-        wanted = min(2 * wanted, max_lines)
+    with sharing(progress, "counting crossings") as share:
+        while True:
+            drawn = sum(part.shape[1] for part in found)
+            starts, ends = region.lines(wanted - drawn, generator)
+            count = count or _counting(network, starts, ends, workers)
+            lengths = np.linalg.norm((ends - starts).reshape(len(starts), -1), axis=1, keepdims=True)
+            block = _BLOCK if workers is None else len(starts)
+            counts = []
+            for i in range(0, len(starts), block):
+                share((drawn + i / region.count) / (lines if rtol is None else max_lines))
+                counts.append(count(starts[i : i + block], ends[i : i + block]))
+            found.append((np.concatenate(counts) / lengths).reshape(region.count, wanted - drawn, -1))
+            rates = np.concatenate(found, 1)  # [points, lines, sites]
+            totals = rates.sum(2)
+            by_point, spread = totals.mean(1), totals.std(1, ddof=1) / np.sqrt(wanted)
+            error = np.sqrt((spread**2).sum()) / region.count
+            if rtol is None or error <= rtol * by_point.mean() or wanted >= max_lines:
+                break
+            wanted = min(2 * wanted, max_lines)
     errors = np.sqrt((rates.var(1, ddof=1) / wanted).sum(0)) / region.count
     crossings = rates.mean((0, 1))
     return FoldCensus(program.sites, crossings, errors, by_point, spread, size, wanted, region.words)

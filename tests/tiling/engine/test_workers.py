@@ -295,7 +295,6 @@ def test_a_worker_that_dies_is_tried_once_more_then_named(tmp_path: Path) -> Non
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="messages are whole there")
-@pytest.mark.timeout(300)  # without the law it waits for ever
 def test_a_worker_killed_in_the_middle_of_its_result_is_tried_once_more_then_named(tmp_path: Path) -> None:
     mark = str(tmp_path / "sending")
     results = worker_processes.share(dying.while_sending, [(i, mark) for i in range(3)], ["a", "b", "c"], workers=2)
@@ -364,7 +363,7 @@ def dask_client(**kind: Any) -> Iterator[Any]:
         yield client
 
 
-@pytest.mark.timeout(600)  # two processes import torch; both laws in one test, so that two are enough
+
 def test_processes_of_a_dask_cluster_give_the_same_tiling_and_lose_nothing_else_when_one_dies(
     network: ss.SplineNetwork, tmp_path: Path
 ) -> None:
