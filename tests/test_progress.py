@@ -229,7 +229,6 @@ WITHOUT_PROGRESS = {
     "network.freeze_statistics": PASS,
     "network.pick_output": MADE,
     "network.trace": "torch's export, which tells nothing of how far it is",
-    "normalization.fold_distances": PASS,
     "normalization.initialize_": PASS,
     "normalization.merge_batchnorm": CHANGED,
     "normalization.merge_batchnorm_": CHANGED,
@@ -284,6 +283,7 @@ def test_matrices_and_spectra_tell_how_far_they_are():
         "of tiles": (lambda p: tiling.singular_values(progress=p), 1),
         "entropy": (lambda p: ss.smooth.entropy_map(net, view, cells=8, batch_size=16, progress=p), 4),
         "factor": (lambda p: curvature_factor(few, x, torch.zeros(5, 2).double(), progress=p), 1),
+        "distances": (lambda p: ss.normalization.fold_distances(few, x + torch.eye(5, 2), progress=p), 1),
         "counts": (lambda p: fold_counts(few, x, radius=0.1, progress=p), 1),
         "alignment": (lambda p: fold_alignment(few, x + torch.eye(5, 2), radius=0.1, progress=p), 1),
     }

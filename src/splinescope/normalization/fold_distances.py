@@ -18,6 +18,7 @@ from ..support.checks import check_choice
 from ..support.display import Result, table
 from ..support.drawing import drawn
 from ..support.errors import InputError, UnsupportedModelError
+from ..support.progress import Progress, Share, check_progress, sharing
 from ..support.worker_processes import by_rows
 from ..tiling.measures.differentiate import cuts, unit_distances
 from ._data import row_blocks, traced
@@ -187,7 +188,12 @@ class FoldDistances(Result):
 
 @torch.inference_mode(False)  # gradients are taken
 def fold_distances(
-    model: nn.Module | SplineNetwork, x: Any, *, input_space: bool = False, workers: int | None = None
+    model: nn.Module | SplineNetwork,
+    x: Any,
+    *,
+    input_space: bool = False,
+    workers: int | None = None,
+    progress: Progress | bool | None = None,
 ) -> FoldDistances:
     r"""Distances from data to the fold of every unit, and how far each fold is from its total-least-squares optimum.
 
@@ -206,6 +212,7 @@ def fold_distances(
             min(D, U) passes instead of one.
         workers: Share the rows between so many processes (by joblib, whose `parallel_config` may send them to dask or
             ray); means then agree to rounding, all else exactly. Worth it from some seconds of work.
+        progress: As in `tessellate`; how far it is can be told of a tensor of rows, in this process.
 
     Returns:
         `FoldDistances`; exact up to rounding. Memory does not grow with the number of rows (with workers it does).
@@ -218,9 +225,12 @@ def fold_distances(
 
     Reference: Balestriero, Humayun, Baraniuk, "On the Geometry of Deep Learning", equation (8).
     """
+    check_progress(progress)
     program = _program(model, x, input_space)
     if workers is None:
-        running = _measured(program, row_blocks(x, program), input_space)
+        with sharing(progress, "fold distances") as share:
+            blocks = row_blocks(x, program)
+            running = _measured(program, _told(blocks, len(x), share) if isinstance(x, Tensor) else blocks, input_space)
     elif not isinstance(model, nn.Module):
         raise InputError("workers need the module itself, not a network that was read from it.")
     else:
@@ -231,6 +241,15 @@ def fold_distances(
                 statistics.merge(sums)
     shapes = value_shapes(program)
     return FoldDistances(tuple(statistics.result(shapes) for statistics in running))
+
+
+def _told(blocks: Iterable[Tensor], rows: int, share: Share) -> Iterator[Tensor]:
+    """The blocks; before each the share of rows behind it is told."""
+    done = 0
+    for block in blocks:
+        share(done / rows)
+        yield block
+        done += len(block)
 
 
 def _program(model: nn.Module | SplineNetwork, x: Any, input_space: bool) -> Program:

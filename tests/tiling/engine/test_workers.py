@@ -363,7 +363,6 @@ def dask_client(**kind: Any) -> Iterator[Any]:
         yield client
 
 
-
 def test_processes_of_a_dask_cluster_give_the_same_tiling_and_lose_nothing_else_when_one_dies(
     network: ss.SplineNetwork, tmp_path: Path
 ) -> None:
