@@ -46,7 +46,7 @@ pytest: $(VENV)/.test
 docs: $(VENV)/.docs  ## build the documentation offline, warnings are errors, into docs/_build/html
 	$(BIN)/python -m sphinx -W --keep-going -q docs docs/_build/html
 
-bench: $(VENV)/.bench  ## measure speed and memory; rewrites docs/benchmarks/*.md
+bench: $(VENV)/.bench  ## measure speed and memory; rewrites the tables of docs/benchmarks
 	for part in tiling rows reach solids guarantees pictures complexity representation meanfield landscape generative smooth studio; do \
 		$(BIN)/python -m benchmarks.$$part || exit 1; done
 

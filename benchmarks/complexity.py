@@ -1,6 +1,6 @@
-"""Speed and memory of local complexity. Writes docs/benchmarks/complexity.md.
+"""Speed and memory of local complexity. Writes docs/benchmarks/complexity*.csv.
 
-    python benchmarks/complexity.py
+    python -m benchmarks.complexity
 
 Times are CPU seconds of one thread, the least of several rounds; in a round all competitors run one after the other, so
 that ratios hold on a busy machine.
@@ -14,12 +14,12 @@ import resource
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from benchmarks.tables import write_table
 from benchmarks.timing import race
 from splinescope.complexity import ComplexityMonitor, local_complexity
 from splinescope.complexity.neighborhoods import random_frame
@@ -70,11 +70,11 @@ def stored_hulls(model: nn.Module, x: Tensor, frame: Tensor) -> list[Tensor]:
     return [torch.cat(c) for c in counts]
 
 
-def measure(rounds: int) -> list[str]:
-    lines = [
-        "| network | points | bare passes | frame | ratio | stored hulls | frame is faster by | distance |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+HEAD = ("network", "points", "bare passes", "frame", "ratio", "stored hulls", "frame is faster by", "distance")
+
+
+def measure(rounds: int) -> list[tuple[object, ...]]:
+    rows: list[tuple[object, ...]] = []
     cases = [("MLP 64-200x4-10", mlp(64), (64,), 1000), ("MLP 784-200x4-10", mlp(784), (784,), 400),
              ("ConvNet 3x32x32 (16, 32 channels)", convnet(), (3, 32, 32), 40)]  # fmt: skip
     for name, model, shape, count in cases:
@@ -94,11 +94,9 @@ def measure(rounds: int) -> list[str]:
         )
         distance = times["distance"] / len(few) * count
         bare, ours, hulls = times["bare"], times["frame"], times["hulls"]
-        lines.append(
-            f"| {name} | {count} | {bare:.2f} s | {ours:.2f} s | {ours / bare:.2f} | {hulls:.2f} s | "
-            f"{hulls / ours:.1f}x | {distance:.1f} s |"
-        )
-    return lines
+        rows.append((name, count, f"{bare:.2f} s", f"{ours:.2f} s", f"{ours / bare:.2f}", f"{hulls:.2f} s",
+                     f"{hulls / ours:.1f}x", f"{distance:.1f} s"))  # fmt: skip
+    return rows
 
 
 def large() -> None:
@@ -137,36 +135,20 @@ def main() -> None:
     if arguments.large:
         large()
         return
-    table = measure(arguments.rounds)
-    fresh = subprocess.run([sys.executable, __file__, "--large"], capture_output=True, text=True, check=True)
-    seconds, grown = fresh.stdout.split()
-    page = Path(__file__).parent.parent / "docs" / "benchmarks" / "complexity.md"
-    page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text(
-        "\n".join(
-            [
-                "# Local complexity: speed and memory",
-                "",
-                "Written by `python benchmarks/complexity.py`. CPU seconds of one thread, least of "
-                f"{arguments.rounds} interleaved rounds, float32, P = {DIRECTIONS} directions. *Bare passes*: the 2P "
-                "forward passes per point that a frame needs, in the same blocks, and nothing else. *Stored hulls*: "
-                "the way of public code, all vertices stored, a `DataLoader` and hooks that keep the "
-                "pre-activations. A frame runs the first linear map or convolution on points and steps apart and so "
-                "may need less than the bare passes. *Distance*: extrapolated from a twentieth of the points.",
-                "",
-                *table,
-                "",
-                f"10,000 points on the MLP 784-200x4-10: {seconds} s, peak memory grows by {grown} MB.",
-                "",
-                "Training monitor, 200 points at 19 log-spaced steps of 600 of batch 200: "
-                f"{monitor_share(None)}; with `budget=0.05`, whose first ten are made on credit: "
-                f"{monitor_share(0.05)}.",
-                "",
-            ]
-        ),
-        encoding="utf-8",
+    write_table("complexity", HEAD, measure(arguments.rounds))
+    fresh = subprocess.run(
+        [sys.executable, "-m", "benchmarks.complexity", "--large"], capture_output=True, text=True, check=True
     )
-    print(page.read_text(encoding="utf-8"))
+    seconds, grown = fresh.stdout.split()
+    write_table(
+        "complexity_more",
+        ("what", "measured"),
+        [
+            ("10,000 points on the MLP 784-200x4-10", f"{seconds} s; peak memory grows by {grown} MB"),
+            ("training monitor, 200 points, 600 steps", monitor_share(None)),
+            ("training monitor with budget=0.05", monitor_share(0.05)),
+        ],
+    )
 
 
 if __name__ == "__main__":

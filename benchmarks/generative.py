@@ -1,4 +1,4 @@
-"""Speed of volume factors: `python -m benchmarks.generative` rewrites docs/benchmarks/generative.md.
+"""Speed of volume factors: `python -m benchmarks.generative` rewrites docs/benchmarks/generative.csv.
 
 `log_volume` against the singular values of Jacobians made one latent at a time, on the shapes of two published
 generators: an MLP 64 -> 784 and a convolutional decoder 10 -> 3x64x64. Float32, one thread, CPU seconds; every row
@@ -16,15 +16,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
+from benchmarks.tables import write_table
 from splinescope.generative import log_volume
 from splinescope_evidence.shared.generative import ConvDecoder
 
-TABLE = Path(__file__).parents[1] / "docs" / "benchmarks" / "generative.md"
 Jacobian = Callable[[Callable[[Tensor], Tensor], Tensor], Tensor]
 
 
@@ -78,7 +77,7 @@ def measure(subject: str, method: str) -> dict[str, float]:
     return {"ms": 1e3 * seconds / count, "MB": peak, "first": float(logs[0]), "latents": count}
 
 
-def table(subject: str) -> list[str]:
+def table(subject: str) -> list[tuple[object, ...]]:
     """Rows of one subject, each from a process of its own; methods that disagree are an error."""
     found: dict[str, dict[str, float]] = {}
     for method in METHODS:
@@ -86,13 +85,13 @@ def table(subject: str) -> list[str]:
         found[method] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
         print(subject, method, found[method], file=sys.stderr)
     ours = found["log_volume"]
-    lines = ["| method | latents | ms a latent | times `log_volume` | peak memory, MB |", "|---|---|---|---|---|"]
+    rows: list[tuple[object, ...]] = []
     for method, row in found.items():
         if abs(row["first"] - ours["first"]) > 1e-3 * abs(ours["first"]):
             raise RuntimeError(f"{method} found a log volume of {row['first']}, log_volume {ours['first']}")
         ratio = row["ms"] / ours["ms"]
-        lines.append(f"| {method} | {row['latents']} | {row['ms']:.3g} | {ratio:.3g} | {row['MB']:.0f} |")
-    return lines
+        rows.append((subject, method, row["latents"], f"{row['ms']:.3g}", f"{ratio:.3g}", f"{row['MB']:.0f}"))
+    return rows
 
 
 def main() -> None:
@@ -102,11 +101,8 @@ def main() -> None:
     if one:
         print(json.dumps(measure(*one)))
         return
-    lines = ["# Volume factors: speed", "", " ".join((__doc__ or "").split("\n\n", 1)[1].split()), ""]
-    for subject in SUBJECTS:
-        lines += [f"## {subject}", "", *table(subject), ""]
-    TABLE.parent.mkdir(parents=True, exist_ok=True)
-    TABLE.write_text("\n".join(lines), encoding="utf-8")
+    head = ("generator", "method", "latents", "ms a latent", "times log_volume", "peak memory, MB")
+    write_table("generative", head, [row for subject in SUBJECTS for row in table(subject)])
 
 
 if __name__ == "__main__":

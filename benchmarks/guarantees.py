@@ -1,4 +1,4 @@
-"""Speed of `verify`: `python -m benchmarks.guarantees [FOLDER]` rewrites docs/benchmarks/guarantees.md.
+"""Speed of `verify`: `python -m benchmarks.guarantees [FOLDER]` rewrites docs/benchmarks/guarantees*.csv.
 
 FOLDER holds `instances.csv` (network, property, verdict, published seconds) and the files it names, by default those of
 SPLINESCOPE_TEST_DATA. Networks are loaded and kernels warm; CPU seconds of one thread for the verdict alone.
@@ -18,16 +18,10 @@ import torch
 from torch import nn
 
 import splinescope as ss
+from benchmarks.tables import write_table
 from splinescope.guarantees import Property, read_vnnlib
 
-TABLE = Path(__file__).parents[1] / "docs" / "benchmarks" / "guarantees.md"
 WORDS = {True: "unsat", False: "sat", None: "open"}
-HEAD = """# Guarantees: speed
-
-Low-dimensional instances of the verification competition: ACAS Xu (5 inputs), cartpole (4) and lunarlander (8)
-policies, two-level lattices (2). CPU seconds of one thread, network loaded; tiles looked at, cells finished. The
-seconds of nnenum and alpha-beta-CROWN are those they published for 2022, on other machines, start-up included.
-"""
 
 
 def main(folder: Path) -> None:
@@ -50,21 +44,20 @@ def main(folder: Path) -> None:
                          *(f"{float(p):.2f}" if p else "-" for p in published)))  # fmt: skip
             print(*rows[-1], flush=True)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    lines = [HEAD, "| kind | instances | right | median s | largest s | all s |", "|---|---|---|---|---|---|"]
+    kinds = []
     for kind in dict.fromkeys(row[0].split("/")[0] for row in rows):
         some = [row for row in rows if row[0].startswith(kind)]
         spent = [row[4] for row in some]
         right = sum(row[2] == row[3] for row in some)
-        lines.append(
-            f"| {kind} | {len(some)} | {right} | {np.median(spent):.3f} | {max(spent):.2f} | {sum(spent):.1f} |"
-        )
-    lines += [f"\nPeak memory of the whole run, all networks loaded: {peak:.0f} MB.\n",
-              "| network | property | published | found | s | tiles | cells | nnenum s | alpha-beta-CROWN s |",
-              "|---|---|---|---|---|---|---|---|---|"]  # fmt: skip
+        kinds.append((kind, len(some), right, f"{np.median(spent):.3f}", f"{max(spent):.2f}", f"{sum(spent):.1f}"))
+    write_table("guarantees", ("kind", "instances", "right", "median s", "largest s", "all s"), kinds)
+    each = []
     for a, b, c, d, e, f, g, h, i in rows:
         names = Path(a).stem.replace("ACASXU_run2a_", "").replace("_batch_2000", ""), Path(b).stem
-        lines.append(f"| {names[0]} | {names[1]} | {c} | {d} | {e:.3f} | {f:,} | {g:,} | {h} | {i} |")
-    TABLE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        each.append((*names, c, d, f"{e:.3f}", f"{f:,}", f"{g:,}", h, i))
+    head = ("network", "property", "published", "found", "s", "tiles", "cells", "nnenum s", "alpha-beta-CROWN s")
+    write_table("guarantees_instances", head, each)
+    print(f"Peak memory of the whole run, all networks loaded: {peak:.0f} MB.")
 
 
 if __name__ == "__main__":

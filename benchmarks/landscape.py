@@ -1,6 +1,6 @@
 """Cost of curvature products, exact sections and surfaces, in multiples of one gradient or forward pass.
 
-Run with `python -m benchmarks.landscape`; rewrites docs/benchmarks/landscape.md. CPU time, one thread, medians.
+Run with `python -m benchmarks.landscape`; rewrites docs/benchmarks/landscape*.csv. CPU time, one thread, medians.
 """
 
 from __future__ import annotations
@@ -9,16 +9,14 @@ import resource
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import torch
 from torch import nn
 
 import splinescope as ss
+from benchmarks.tables import write_table
 from splinescope.landscape.spectrum import extreme_eigenvalues
-
-TABLE = Path(__file__).parent.parent / "docs" / "benchmarks" / "landscape.md"
 
 
 def network() -> nn.Module:
@@ -45,7 +43,7 @@ def seconds(work, repeats: int = 5) -> float:
     return float(np.median(times))
 
 
-def products() -> list[str]:
+def products() -> list[tuple[str, str, str]]:
     model, (x, y) = network().double(), data(1024)
     x, y = x.double(), y.double()
 
@@ -55,23 +53,23 @@ def products() -> list[str]:
             torch.autograd.grad(loss, list(model.parameters()))
 
     unit = seconds(gradient)
-    rows = [f"| one gradient, 1,024 points, {sum(p.numel() for p in model.parameters()):,} parameters | 1 |"]
-    vector = np.random.default_rng(0).normal(size=sum(p.numel() for p in model.parameters()))
+    count = sum(p.numel() for p in model.parameters())
+    rows = [(f"one gradient, 1,024 points, {count:,} parameters", "1", "gradient")]
+    vector = np.random.default_rng(0).normal(size=count)
     for kind, label in (("ggn", "Gauss-Newton product"), ("hessian", "Hessian product")):
         matrix = ss.curvature(model, x, y, kind=kind)
-        rows.append(f"| {label} | {seconds(lambda matrix=matrix: matrix @ vector) / unit:.1f} |")
+        rows.append((label, f"{seconds(lambda matrix=matrix: matrix @ vector) / unit:.1f}", "gradient"))
     many = np.random.default_rng(0).normal(size=(len(vector), 32))
     matrix = ss.curvature(model, x, y)
-    rows.append(
-        f"| 32 Gauss-Newton products at once, per product | {seconds(lambda: matrix @ many, 1) / 32 / unit:.1f} |"
-    )
+    each = seconds(lambda: matrix @ many, 1) / 32
+    rows.append(("32 Gauss-Newton products at once, per product", f"{each / unit:.1f}", "gradient"))
     generator = torch.Generator().manual_seed(0)
     top = seconds(lambda: extreme_eigenvalues(matrix, 1, generator=generator), 1)
-    rows.append(f"| largest eigenvalue (to 1e-10) | {top / unit:.0f} |")
+    rows.append(("largest eigenvalue (to 1e-10)", f"{top / unit:.0f}", "gradient"))
     return rows
 
 
-def surfaces() -> list[str]:
+def surfaces() -> list[tuple[str, str, str]]:
     model, (x, y) = network(), data(1024)
     moves = ss.landscape.random_directions(model, 2, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
@@ -81,21 +79,22 @@ def surfaces() -> list[str]:
         took = seconds(
             lambda mode=mode: ss.loss_surface(model, x, y, moves, resolution=5, loss="squared", batch_norm=mode), 1
         )
-        rows.append(f"| grid point of a surface, statistics {mode} | {took / 25 / unit:.1f} |")
+        rows.append((f"grid point of a surface, statistics {mode}", f"{took / 25 / unit:.1f}", "forward pass"))
     model, x, y = model.double(), x.double(), y.double()
     with torch.no_grad():
         unit = seconds(lambda: [model(x[i : i + 256]) for i in range(0, len(x), 256)])
     start = time.process_time()
     found = ss.landscape.certified_surface(model, x, y, moves, span=0.1, cells=6)
     took = time.process_time() - start
-    rows.append(
-        f"| cell of a certified surface (float64), {2 * found.half:.2g} wide: error at most "
-        f"{found.errors.max() / found.losses.min():.2g} of the least loss | {took / found.losses.size / unit:.0f} |"
+    what = (
+        f"cell of a certified surface (float64), {2 * found.half:.2g} wide: error at most "
+        f"{found.errors.max() / found.losses.min():.2g} of the least loss"
     )
+    rows.append((what, f"{took / found.losses.size / unit:.0f}", "forward pass"))
     return rows
 
 
-def sections() -> list[str]:
+def sections() -> list[tuple[object, ...]]:
     model = network().double()
     rows = []
     x, y = (v.double() for v in data(2))
@@ -108,10 +107,8 @@ def sections() -> list[str]:
         start = time.process_time()
         section = ss.landscape.loss_section(model, x, y, move)
         took = time.process_time() - start
-        rows.append(
-            f"| {layer} | {count} | {section.count:,} | {took:.1f} | {took / section.count * 1e6:.0f} | "
-            f"{took / section.count / unit:.2f} |"
-        )
+        each = took / section.count
+        rows.append((layer, count, f"{section.count:,}", f"{took:.1f}", f"{each * 1e6:.0f}", f"{each / unit:.2f}"))
     return rows
 
 
@@ -132,23 +129,11 @@ def measure_peak(count: int) -> None:
 
 def main() -> None:
     torch.set_num_threads(1)
-    memory = [f"| {count:,} | {peak(count):.0f} |" for count in (256, 1024, 4096)]
-    lines = [
-        "# Loss landscape", "",
-        f"Made by `python -m benchmarks.landscape` (torch {torch.__version__}, one thread, CPU time).",
-        "Network: two convolutions (8 and 16 channels, batch norm) and two linear layers on 8 x 8 images.", "",
-        "## Curvature products, in gradients over the same data", "", "| what | gradients |", "|---|---|", *products(),
-        "",
-        "## Sampled surfaces, in forward passes over the same data", "", "| what | forward passes |", "|---|---|",
-        *surfaces(), "", "## Exact 1-D sections of the squared error", "",
-        "| layer | points | pieces | seconds | microseconds per piece | forward passes per piece |",
-        "|---|---|---|---|---|---|", *sections(), "",
-        "## Peak memory of an exact 1-D section in a fresh process (torch alone takes most of it)", "",
-        "| points | MB |", "|---|---|", *memory, "",
-    ]  # fmt: skip
-    TABLE.parent.mkdir(parents=True, exist_ok=True)
-    TABLE.write_text("\n".join(lines), encoding="utf-8")
-    print(TABLE.read_text(encoding="utf-8"))
+    write_table("landscape", ("what", "cost", "in units of"), [*products(), *surfaces()])
+    head = ("layer", "points", "pieces", "seconds", "microseconds per piece", "forward passes per piece")
+    write_table("landscape_sections", head, sections())
+    peaks = [(f"{count:,}", f"{peak(count):.0f}") for count in (256, 1024, 4096)]
+    write_table("landscape_memory", ("points", "MB"), peaks)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Ten million tiles from a mapped file: `python -m benchmarks.large FOLDER` prints CPU seconds and peak memory.
 
 A network that folds the plane again and again is tiled into FOLDER/large.tiling (0.7 GB, kept); loading it, its
-summary, a plot and a page follow, each in a fresh process. Their figures stand in docs/benchmarks/reach.md.
+summary, a plot and a page follow, each in a fresh process. docs/benchmarks/index.md has the figures of one run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Speed of the particle velocities: `python -m benchmarks.meanfield` rewrites docs/benchmarks/meanfield.md.
+"""Speed of the particle velocities: `python -m benchmarks.meanfield` rewrites docs/benchmarks/meanfield*.csv.
 
 One evaluation of the batch-norm velocity of all neurons at m = 10^4, d = 50, N = 10^4, against
 
@@ -19,20 +19,24 @@ import multiprocessing
 import os
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 
+from benchmarks.tables import write_table
 from benchmarks.timing import peak_memory
 from splinescope.meanfield import Data, GaussianInputs, TwoLayerBN
 from splinescope.meanfield.functions import as_loss
 from splinescope.meanfield.manifold import Manifold
 from splinescope.meanfield.velocity import euclidean_velocity, forces
 
-TABLE = Path(__file__).parents[1] / "docs" / "benchmarks" / "meanfield.md"
 LOSS = as_loss("squared")
+HEAD = ("threads", "activation, precision", "closed form, s", "autograd loop, s", "closed form against it (all rounds)",
+        "vectorised autograd, s", "closed form against it", "two products alone, s",
+        "products against the loop")  # fmt: skip
+LARGE_HEAD = ("activation", "neurons", "d", "points", "closed form, s", "memory added, MB",
+              "one table of pre-activations, MB")  # fmt: skip
 
 
 def problem(m: int, d: int, n: int, activation: str, dtype: torch.dtype = torch.float64) -> tuple[TwoLayerBN, Data]:
@@ -86,8 +90,8 @@ def seconds(*works: Callable[[], object], rounds: int = 7) -> np.ndarray:
     return times[1:]
 
 
-def compare(m: int, d: int, n: int, activation: str, dtype: torch.dtype) -> tuple[str, float, float]:
-    """A row of the table, and the seconds of the closed form and of the loop."""
+def compare(m: int, d: int, n: int, activation: str, dtype: torch.dtype) -> tuple[object, ...]:
+    """A row of the table."""
     net, data = problem(m, d, n, activation, dtype)
     some = min(m, 500)
     f = net(data.x, data.covariance)
@@ -105,12 +109,17 @@ def compare(m: int, d: int, n: int, activation: str, dtype: torch.dtype) -> tupl
     closed, loop, whole, bare = np.median(times, axis=0)
     gains = times / times[:, :1]
     loop_gain, whole_gain = np.median(gains[:, 1]), np.median(gains[:, 2])
-    row = (
-        f"| {torch.get_num_threads()} | {activation}, {str(dtype).split('.')[-1]} | {closed:.2f} | {loop:.1f} "
-        f"| **{loop_gain:.0f}x** ({gains[:, 1].min():.0f} to {gains[:, 1].max():.0f}) "
-        f"| {whole:.2f} | {whole_gain:.1f}x | {bare:.2f} | {np.median(times[:, 1] / times[:, 3]):.0f}x |"
+    return (
+        torch.get_num_threads(),
+        f"{activation}, {str(dtype).split('.')[-1]}",
+        f"{closed:.2f}",
+        f"{loop:.1f}",
+        f"{loop_gain:.0f}x ({gains[:, 1].min():.0f} to {gains[:, 1].max():.0f})",
+        f"{whole:.2f}",
+        f"{whole_gain:.1f}x",
+        f"{bare:.2f}",
+        f"{np.median(times[:, 1] / times[:, 3]):.0f}x",
     )
-    return row, closed, loop
 
 
 def _peak(m: int, d: int, n: int, activation: str, send: object) -> None:
@@ -122,7 +131,7 @@ def _peak(m: int, d: int, n: int, activation: str, send: object) -> None:
     send.send((spent, before, peak_memory()))
 
 
-def memory(m: int, d: int, n: int, activation: str) -> str:
+def memory(m: int, d: int, n: int, activation: str) -> tuple[object, ...]:
     context = multiprocessing.get_context("spawn")
     receive, send = context.Pipe(duplex=False)
     process = context.Process(target=_peak, args=(m, d, n, activation, send))
@@ -130,7 +139,7 @@ def memory(m: int, d: int, n: int, activation: str) -> str:
     spent, before, peak = receive.recv()
     process.join()
     full = m * n * 8 / 2**20
-    return f"| {activation} | {m:,} | {d} | {n:,} | {spent:.1f} | {peak - before:,.0f} | {full:,.0f} |"
+    return activation, f"{m:,}", d, f"{n:,}", f"{spent:.1f}", f"{peak - before:,.0f}", f"{full:,.0f}"
 
 
 def main() -> None:
@@ -139,52 +148,16 @@ def main() -> None:
     scale = parser.parse_args().scale
     m = n = int(10_000 * scale)
     cases = [(activation, dtype) for dtype in (torch.float64, torch.float32) for activation in ("relu", "tanh")]
-    rows, times = [], []
+    rows = []
     for threads in sorted({1, os.cpu_count() or 1}):
         torch.set_num_threads(threads)
         for case in cases:
-            row, *both = compare(m, 50, n, *case)
-            rows.append(row)
-            times.append(both)
-            print(row, flush=True)
-    closed, loop = np.reshape(times, (-1, len(cases), 2)).min(0).T
-    best = ", ".join(
-        f"{activation} {str(dtype).split('.')[-1]} {gain:.0f}x"
-        for (activation, dtype), gain in zip(cases, loop / closed, strict=True)
-    )
+            rows.append(compare(m, 50, n, *case))
+            print(*rows[-1], sep=" | ", flush=True)
     large = [memory(int(100_000 * scale), 100, n, activation) for activation in ("relu", "tanh")]
-    head = (
-        "threads | activation, precision | closed form, s | autograd loop, s | closed form against it (all rounds) "
-        "| vectorised autograd, s | closed form against it | two products alone, s | products against the loop"
-    )
-    text = f"""# Mean field: speed of the particle velocities
-
-Written by `python -m benchmarks.meanfield`: wall-clock seconds for one velocity of {m:,} neurons in 50 dimensions on
-{n:,} points, medians of seven rounds in which all take turns; ratios are medians of the ratios within a round. "Loop"
-is one backward pass per neuron with the network's outputs given; "vectorised" is one backward pass through the whole
-network with torch's batch norm. The closed form is first compared with the loop, to 1e-12 in float64.
-
-| {head} |
-|---|---|---|---|---|---|---|---|---|
-{chr(10).join(rows)}
-
-Each at its best number of threads: {best}.
-
-A closed form makes two matrix products (the pre-activations, and their slopes times the data) where the loop makes
-matrix-vector products; "products against the loop" is what is gained if all else is free. With a ReLU in float64 the
-closed form need not stop there: slopes are bits, so the second product is made by looking up sums of eight points
-in tables. With other activations, tanh here, the products and the activation itself set the limit. Vectorised autograd
-makes the same two products; the closed form saves passes over stored intermediates, and their memory: it holds one
-block per core, not several tables of neurons times points.
-
-| activation | neurons | d | points | closed form, s | memory added, MB | one table of pre-activations, MB |
-|---|---|---|---|---|---|---|
-{chr(10).join(large)}
-"""
-    print(text)
     if scale == 1.0:
-        TABLE.parent.mkdir(parents=True, exist_ok=True)
-        TABLE.write_text(text, encoding="utf-8")
+        write_table("meanfield", HEAD, rows)
+        write_table("meanfield_memory", LARGE_HEAD, large)
 
 
 if __name__ == "__main__":

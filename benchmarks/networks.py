@@ -15,10 +15,9 @@ import splinescope as ss
 
 @dataclass(frozen=True)
 class Case:
-    """A network on a slice. `reference` is (tiles, microseconds per tile, ratio) of the design's prototype."""
+    """A network on a slice; `long` ones take seconds."""
 
     make: Callable[[], tuple[nn.Module, ss.Slice]]
-    reference: tuple[int, float, float] | None = None
     long: bool = False
 
 
@@ -81,20 +80,14 @@ def mountain_car() -> tuple[nn.Module, ss.Slice]:
 
 CASES: dict[str, Case] = {
     "MLP 2-20x3-1": Case(lambda: (mlp(2, 20, 20, 20, 1), square())),
-    "MLP 2-64x4-1": Case(lambda: (mlp(2, 64, 64, 64, 64, 1), square()), (20_876, 1.2, 1.2)),
-    "MLP 2-128x4-1": Case(lambda: (mlp(2, 128, 128, 128, 128, 1), square()), (79_122, 2.3, 0.51)),
-    "MLP 2-256x4-1": Case(lambda: (mlp(2, 256, 256, 256, 256, 1), square()), (354_209, 4.3, 0.32)),
-    "MLP 784-200x4-10, triangle": Case(
-        lambda: (mlp(784, 200, 200, 200, 200, 10), plane(784, kind="triangle")), (9_446, 3.8, 0.19)
-    ),
-    "ConvNet 1x64x64, 5% of the square": Case(lambda: (conv_net(), plane(1, 64, 64, share=0.05)), (15_825, 26, 0.03)),
-    "ConvNet 1x64x64, 10% of the square": Case(lambda: (conv_net(), plane(1, 64, 64, share=0.1)), (66_873, 28, 0.04)),
-    "ConvNet 1x64x64, half of the square": Case(
-        lambda: (conv_net(), plane(1, 64, 64, share=0.5)), (1_654_477, 37, 0.05), long=True
-    ),
-    "small ResNet, BN, max-pool 3x32x32": Case(
-        lambda: (SmallResNet().eval(), plane(3, 32, 32)), (490_000, 43, 0.47), long=True
-    ),
+    "MLP 2-64x4-1": Case(lambda: (mlp(2, 64, 64, 64, 64, 1), square())),
+    "MLP 2-128x4-1": Case(lambda: (mlp(2, 128, 128, 128, 128, 1), square())),
+    "MLP 2-256x4-1": Case(lambda: (mlp(2, 256, 256, 256, 256, 1), square())),
+    "MLP 784-200x4-10, triangle": Case(lambda: (mlp(784, 200, 200, 200, 200, 10), plane(784, kind="triangle"))),
+    "ConvNet 1x64x64, 5% of the square": Case(lambda: (conv_net(), plane(1, 64, 64, share=0.05))),
+    "ConvNet 1x64x64, 10% of the square": Case(lambda: (conv_net(), plane(1, 64, 64, share=0.1))),
+    "ConvNet 1x64x64, half of the square": Case(lambda: (conv_net(), plane(1, 64, 64, share=0.5)), long=True),
+    "small ResNet, BN, max-pool 3x32x32": Case(lambda: (SmallResNet().eval(), plane(3, 32, 32)), long=True),
     "ResNet-20, CIFAR-10": Case(resnet_20),
     "MountainCar DQN 2-256x2-3": Case(mountain_car),
 }

@@ -1,4 +1,4 @@
-"""How long tilings take to draw, save and load: `python -m benchmarks.pictures` rewrites docs/benchmarks/pictures.md.
+"""How long tilings take to draw, save and load: `python -m benchmarks.pictures` rewrites docs/benchmarks/pictures.csv.
 
 CPU seconds of one run each, which a busy machine disturbs less than wall time.
 """
@@ -15,11 +15,11 @@ import torch
 from torch import nn
 
 import splinescope as ss
+from benchmarks.tables import write_table
 from splinescope import plot
 
 mpl.use("Agg")
 WIDTHS = (64, 240, 600)
-TABLE = Path(__file__).parents[1] / "docs" / "benchmarks" / "pictures.md"
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -83,10 +83,7 @@ def main() -> None:
         measure("", dense(16), Path(folder))  # loads kernels and fonts
         rows = [measure(f"2-{width}-{width}-{width}-4", dense(width), Path(folder)) for width in WIDTHS]
         rows.append(measure("CNN, 8 x 8 pixels", convolutional(), Path(folder)))
-    lines = ["| " + " | ".join(cells) + " |" for cells in [head, ["---", *["---:"] * (len(head) - 1)], *rows]]
-    text = "# Pictures and files\n\nCPU seconds (one run each); `python -m benchmarks.pictures` rewrites this page.\n\n"
-    TABLE.write_text(text + "\n".join(lines) + "\n", encoding="utf-8")
-    print("\n".join(lines))
+    write_table("pictures", head, rows)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How far the engine reaches: `python -m benchmarks.reach [--long]` rewrites docs/benchmarks/reach.md.
+"""How far the engine reaches: `python -m benchmarks.reach [--long]` rewrites docs/benchmarks/reach.csv.
 
 Every row runs in a fresh process on one thread; CPU seconds, best of three (of one for the long ones), and the peak
 memory of that process. `--long` adds ImageNet-size networks and several processes, which take minutes each.
@@ -14,7 +14,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,65 +22,10 @@ from torch import Tensor, nn
 
 import splinescope as ss
 from benchmarks.networks import CASES, conv_net, mlp, plane, resnet_20, square
+from benchmarks.tables import write_table
 from benchmarks.timing import peak_memory
 
-TABLE = Path(__file__).parents[1] / "docs" / "benchmarks" / "reach.md"
 Row = dict[str, Any]
-
-NOTES = """
-## Where the time goes
-
-Of 2 ms for the 1,109 tiles of 2-20x3-1 a quarter is the cutting kernel; the rest is Python and calls of torch and
-numpy around it, microseconds each: the probes that set the tolerances (0.3 ms), the torch ops of four segments (0.4),
-the parameters compared with those of the last call (0.15), the mesh (0.1). Of 784-200x4-10 half is torch ops over old
-vertices, nearly all of them matrix products at 47 Gflop/s, a fifth cutting, a sixth delta propagation. Page faults
-cost: with an allocator that keeps its memory the same calls took 33 instead of 41 ms.
-
-A line has as many basis rows as vertices, so factored rows save none of its torch ops; but a basis row that starts at
-one unit reaches few pixels at first, and the ops run on that window alone until it is most of the image. What is left
-of EfficientNet-Lite0 is its last stages, where every unit reaches all of 14 x 14 pixels. Of the time to carry basis
-rows nearly half is 1 x 1 convolutions, an eighth convolutions channel by channel, an eighth slopes and batch norms;
-finding the ranges of units costs an eighth on top. A plane of as many tiles has far fewer basis rows.
-
-## Two workers
-
-The aim of 1.8 is not quite reached: the row has the median of five pairs of runs in turn, on two quiet cores. One pair
-tells little: of these the ratio was 1.64 to 1.98 with the same work done in all, of four others 1.58, 1.80, 1.85 and
-1.96. What keeps it from two:
-
-- two processes share a cache and the way to memory. One tiling of 249,209 tiles took 4.2 s alone, and 4.4 and 4.5
-  beside another one: whatever is done, about 1.9 is the most;
-- the parts together cost 2 to 3% more than the whole (nine parts one after the other in one process, 26.7 s, not 26.0;
-  25 parts 3.1%). Of 249,209 tiles nine parts cost 9% less than the whole and 25 parts 20% less (three runs): compact
-  parts have smaller bases than chunks of the whole, which are as the tiles come;
-- 0.5 to 0.9 s here: joblib's polls, which grow with the wall time, the bytes that its other threads receive, the
-  numbering of vertices, the walls on seams, copies; page faults are no part of it (an allocator that keeps its memory
-  made a quarter of them and gained 1%);
-- the workers end within 0.2 to 0.4 s of each other.
-
-Chunks of half or a quarter of the size gained nothing that two runs could tell; of bases of at most 384 rows instead of
-768 one run says the same, and 256 took a fifth more. Starting two workers costs about 10 CPU seconds, most of them for
-loading torch: below that one process is better. joblib's ray backend gives results at the end only: tried once with ray
-2.60 (259 MB installed), 402 tiles of a small network, the tiling of one process.
-
-## Ten million tiles
-
-`python -m benchmarks.large`, one run on a busy machine, a network of 12 layers that fold the plane again and again:
-9,015,574 tiles, each step in a fresh process. `tessellate(..., out=)` 15.2 CPU s and 1.18 GB at the most; loading 1.5
-s, 0.97 GB; `summary()` 10.1 s, 1.52 GB; a plot 14.2 s, 1.91 GB, of which 0.7 are the outlines that matplotlib wants
-and 0.7 pages of the file; `to_html` 16.0 s, 1.48 GB. The page has 2,446,066 tiles, 200 MB, and opens in chromium in a
-minute of a busy machine.
-
-## The engine before factored rows
-
-The cases of tests/cases.py and networks trained by others (MountainCar, ResNet-20, ACAS Xu, HorizontalCAS, MNIST and a
-signed distance in ONNX; 31 in all) were tiled by the last engine with plain rows alone and by the next one, whose rows
-were factored from 2,048 numbers on. Counts, walls, the order of tiles and their labels are the same in all; 29 agree
-in every bit. In two, rows are factored and vertices differ: by 4.7e-13 of the domain in a max-pool network on MNIST,
-by up to 7.5e-11 in ResNet-20, whose window is a thousandth of its distance from the origin; against 80-bit arithmetic
-neither form is exact there, and both keep to the law of [exactness](../engine.md#how-exact). Which form is taken
-where, and what it costs: [rows](rows.md).
-"""
 
 
 def _row(tiles: int, cpu: float, aim: str, **more: Any) -> Row:
@@ -327,15 +271,7 @@ def main() -> None:
     if options.one:
         print(json.dumps((ROWS | LONG)[options.one]()))
         return
-    lines = [
-        "# Reach: wide networks, live speed, several processes",
-        "",
-        "Written by `python -m benchmarks.reach` (`--long` for networks of ImageNet size and several processes). One",
-        "thread, float64, CPU seconds; *aim* is what was set out to be reached.",
-        "",
-        "| case | tiles | CPU s | µs per tile | peak GB | aim | |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    rows = []
     for name in [*ROWS, *(LONG if options.long else [])]:
         done = subprocess.run(
             [sys.executable, "-m", "benchmarks.reach", "--one", name],
@@ -347,10 +283,9 @@ def main() -> None:
         r = json.loads(done.stdout.splitlines()[-1])
         count, each = (f"{r['tiles']:,}", f"{1e6 * r['cpu'] / r['tiles']:.2f}") if r["tiles"] else ("", "")
         cells = (name, count, f"{r['cpu']:.4f}", each, f"{r['peak']:.2f}", r["aim"], r.get("note", ""))
-        lines.append(f"| {' | '.join(cells)} |")
-        print(lines[-1], flush=True)
-    TABLE.write_text("\n".join(lines) + "\n" + NOTES, encoding="utf-8")
-    print(f"wrote {TABLE}", file=sys.stderr)
+        rows.append(cells)
+        print(*cells, sep=" | ", flush=True)
+    write_table("reach", ("case", "tiles", "CPU s", "µs per tile", "peak GB", "aim", "note"), rows)
 
 
 if __name__ == "__main__":

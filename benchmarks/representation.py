@@ -1,4 +1,4 @@
-"""Speed of the representation part: `python -m benchmarks.representation` rewrites docs/benchmarks/representation.md.
+"""Speed of the representation part: `python -m benchmarks.representation` rewrites docs/benchmarks/representation*.csv.
 
 * the interval form of the tree model against the literal one, which doubles with every layer, and far beyond it;
 * `representation_geometry` of a layer in multiples of that layer's forward pass.
@@ -11,15 +11,15 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import torch
 
+from benchmarks.tables import write_table
 from splinescope.representation import random_network, representation_geometry, tree_representation
 from splinescope.representation.tree import tree_rows
 
-TABLE = Path(__file__).parents[1] / "docs" / "benchmarks" / "representation.md"
+Rows = list[tuple[object, ...]]
 
 
 def seconds(work: Callable[[], object], repeats: int = 3) -> float:
@@ -37,24 +37,24 @@ def literal_gram(x: np.ndarray, depth: int) -> np.ndarray:
     return rows.T @ rows
 
 
-def tree_table(quick: bool) -> list[str]:
+def tree_table(quick: bool) -> Rows:
     x = np.random.default_rng(0).standard_normal(20)
-    lines = ["| layers | literal rows | literal, s | intervals, s | ratio |", "|---|---|---|---|---|"]
+    rows: Rows = []
     for depth in (4, 8, 12) if quick else (4, 8, 12, 16, 19):
         literal = seconds(lambda d=depth: literal_gram(x, d))  # type: ignore[misc]
         fast = seconds(lambda d=depth: tree_representation(x, d).gram())  # type: ignore[misc]
-        lines.append(f"| {depth} | {2**depth:,} | {literal:.2g} | {fast:.2g} | {literal / fast:.2g} |")
-    return lines
+        rows.append((depth, f"{2**depth:,}", f"{literal:.2g}", f"{fast:.2g}", f"{literal / fast:.2g}"))
+    return rows
 
 
-def deep_table(quick: bool) -> list[str]:
-    lines = ["| points | layers | s | microseconds a layer |", "|---|---|---|---|"]
+def deep_table(quick: bool) -> Rows:
+    rows: Rows = []
     sizes = ((10, 10_000), (100, 10_000)) if quick else ((10, 100_000), (100, 100_000), (1000, 20_000))
     for n, depth in sizes:
         x = np.random.default_rng(0).standard_normal(n)
         used = seconds(lambda v=x, d=depth: tree_representation(v, d), repeats=1)  # type: ignore[misc]
-        lines.append(f"| {n} | {depth:,} | {used:.2g} | {1e6 * used / depth:.0f} |")
-    return lines
+        rows.append((n, f"{depth:,}", f"{used:.2g}", f"{1e6 * used / depth:.0f}"))
+    return rows
 
 
 def layer_times(n: int, width: int) -> tuple[float, float]:
@@ -69,34 +69,25 @@ def layer_times(n: int, width: int) -> tuple[float, float]:
     return forward / 4, (both - forward) / places
 
 
-def geometry_table(quick: bool) -> list[str]:
-    lines = [
-        "| points | width | forward pass of a layer, ms | geometry of a place, ms | ratio |",
-        "|---|---|---|---|---|",
-    ]
+def geometry_table(quick: bool) -> Rows:
+    rows: Rows = []
     for n, width in ((64, 256),) if quick else ((64, 256), (256, 1024), (512, 4096)):
         forward, each = layer_times(n, width)
-        lines.append(f"| {n} | {width} | {1e3 * forward:.3g} | {1e3 * each:.3g} | {each / forward:.2g} |")
-    return lines
+        rows.append((n, width, f"{1e3 * forward:.3g}", f"{1e3 * each:.3g}", f"{each / forward:.2g}"))
+    return rows
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="small sizes")
-    parser.add_argument("--out", type=Path, default=TABLE)
+    parser.add_argument("--quick", action="store_true", help="small sizes, written too: for a trial")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    parts = [
-        "# Representation: speed",
-        "Written by `python -m benchmarks.representation`: CPU seconds, one thread, float64.",
-        "## The tree model: intervals against the literal rows, 20 points\n\n" + "\n".join(tree_table(arguments.quick)),
-        "## The tree model at depth\n\n" + "\n".join(deep_table(arguments.quick)),
-        "## Geometry of a layer (ranks by singular values, Gram matrix, angles, activity)\n\n"
-        + "\n".join(geometry_table(arguments.quick)),
-    ]
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    arguments.out.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
-    print(arguments.out.read_text(encoding="utf-8"))
+    quick = arguments.quick
+    head = ("points", "width", "forward pass of a layer, ms", "geometry of a place, ms", "ratio")
+    write_table("representation", head, geometry_table(quick))
+    head = ("layers", "literal rows", "literal, s", "intervals, s", "ratio")
+    write_table("representation_tree", head, tree_table(quick))
+    write_table("representation_depth", ("points", "layers", "s", "microseconds a layer"), deep_table(quick))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Plain against factored rows: `python -m benchmarks.rows [PART OF A NAME ...]` rewrites docs/benchmarks/rows.md.
+"""Plain against factored rows: `python -m benchmarks.rows [PART OF A NAME ...]` rewrites docs/benchmarks/rows.csv.
 
 CPU milliseconds of one thread, best of three after a first run, on planes of 3,000 to 16,000 tiles (a slice is made
 smaller or larger until it has so many) and on lines of 300 to 1,500. The thresholds of `tiling/engine/plan.py` are read
@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -19,9 +18,10 @@ from torch import nn
 
 import splinescope as ss
 from benchmarks.networks import SmallResNet, mlp, plane, resnet_20
+from benchmarks.tables import write_table
 
-TABLE = Path(__file__).parents[1] / "docs" / "benchmarks" / "rows.md"
 Made = tuple[nn.Module, ss.Slice]
+HEAD = ("network", "slice", "tiles", "plain", "factored", "auto", "plain / factored", "auto / better")
 
 
 def _mlp(inputs: int, width: int, layers: int) -> Made:
@@ -102,7 +102,7 @@ def _milliseconds(network: ss.SplineNetwork, view: ss.Slice, rows: Literal["auto
     return 1e3 * min(times[1:] or times)
 
 
-def measure(name: str, dimension: int) -> str:
+def measure(name: str, dimension: int) -> tuple[str, ...]:
     """One row of the table."""
     model, view = CASES[name]()
     network = ss.trace(model, torch.from_numpy(view.inputs(view.domain[:2])).float())
@@ -110,8 +110,9 @@ def measure(name: str, dimension: int) -> str:
     tiles = ss.tessellate(network, window, threads=1).count
     plain, factored, auto = (_milliseconds(network, window, rows) for rows in ("plain", "factored", "auto"))
     kind = "plane" if dimension == 2 else "line"
-    times = f"{plain:.1f} | {factored:.1f} | {auto:.1f} | {plain / factored:.2f} | {auto / min(plain, factored):.2f}"
-    return f"| {name} | {kind} | {tiles:,} | {times} |"
+    ratios = plain / factored, auto / min(plain, factored)
+    times = [f"{each:.1f}" for each in (plain, factored, auto)]
+    return (name, kind, f"{tiles:,}", *times, *(f"{ratio:.2f}" for ratio in ratios))
 
 
 def main() -> None:
@@ -121,20 +122,9 @@ def main() -> None:
         if not wanted or any(part in name for part in wanted):
             for dimension in (2, 1):
                 rows.append(measure(name, dimension))
-                print(rows[-1], flush=True)
+                print(*rows[-1], sep=" | ", flush=True)
     if not wanted:
-        TABLE.write_text(HEAD + "\n".join(rows) + "\n", encoding="utf-8")
-
-
-HEAD = """# Plain and factored rows
-
-Written by `python -m benchmarks.rows`: CPU milliseconds of one thread by plain rows, by factored ones throughout, and
-by what `rows="auto"` takes; then plain over factored, and auto over the better of the two. What the choice is made by
-is told in [how the engine works](../engine.md).
-
-| network | slice | tiles | plain | factored | auto | plain / factored | auto / better |
-|---|---|---|---|---|---|---|---|
-"""
+        write_table("rows", HEAD, rows)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Cost of token geometry and of tilings within a tolerance, steering, memory. Writes docs/benchmarks/smooth.md.
+"""Cost of token geometry and of tilings within a tolerance, steering, memory. Writes docs/benchmarks/smooth_*.csv.
 
     python -m benchmarks.smooth
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -21,17 +20,16 @@ from torch import Tensor, nn
 
 import splinescope as ss
 from benchmarks import smooth_memory
+from benchmarks.tables import write_table
 from benchmarks.timing import race
 
 TOLERANCES = (1e-1, 1e-2, 1e-3, 1e-4)
+Rows = list[tuple[object, ...]]
 
 
-def overhead(rounds: int) -> list[str]:
+def overhead(rounds: int) -> Rows:
     """Token geometry against the bare forward pass."""
-    lines = [
-        "| model | tokens | forward pass | with geometry | ratio | without attention |",
-        "|---|---|---|---|---|---|",
-    ]
+    rows: Rows = []
     for name, block, size, layers in (
         ("GPT-2-shaped, width 768", GPT2Block, 768, 2),
         ("Llama-shaped, width 768", LlamaBlock, 768, 2),
@@ -54,21 +52,19 @@ def overhead(rounds: int) -> list[str]:
             },
             rounds,
         )
-        lines.append(
-            f"| {name}, {layers} layers | {ids.numel()} | {times['bare']:.2f} s | {times['all']:.2f} s | "
-            f"{times['all'] / times['bare']:.2f} | {times['some'] / times['bare']:.2f} |"
-        )
-    return lines
+        bare_time, whole = times["bare"], times["all"]
+        rows.append((f"{name}, {layers} layers", ids.numel(), f"{bare_time:.2f} s", f"{whole:.2f} s",
+                     f"{whole / bare_time:.2f}", f"{times['some'] / bare_time:.2f}"))  # fmt: skip
+    return rows
 
 
-def by_tolerance() -> list[str]:
-    """Knots, tiles and time of a GELU network as the tolerance shrinks, on a line and on a plane."""
+def by_tolerance() -> tuple[Rows, float]:
+    """Knots, tiles and time of a GELU network as the tolerance shrinks, on a line and on a plane; the growth on it."""
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(2, 16), nn.GELU(), nn.Linear(16, 16), nn.GELU(), nn.Linear(16, 2)).double()
     line = ss.Slice.segment([-2.0, -1.0], [2.0, 1.5])
     plane = ss.Slice.axes([0.0, 0.0], (0, 1), -1, 1)
-    lines = ["| tolerance | cuts per unit | tiles on a line | tiles on a plane | bound | deviation | basis | CPU |",
-             "|---|---|---|---|---|---|---|---|"]  # fmt: skip
+    rows: Rows = []
     seen = []
     for tolerance in TOLERANCES:
         on_line = ss.tessellate(net, line, tolerance=tolerance, threads=1)
@@ -77,16 +73,14 @@ def by_tolerance() -> list[str]:
         seconds = time.process_time() - start
         shown = on_line if tiling is None else tiling
         seen.append((tolerance, on_line.count))
-        lines.append(
-            f"| {tolerance:g} | {sum(s.units for s in on_line.sites) / 32:.1f} | {on_line.count} | "
-            f"{'-' if tiling is None else tiling.count} | {shown.bound:.1e} | {shown.deviation:.1e} | "
-            f"{shown.approximation.basis} | {'-' if tiling is None else f'{seconds:.1f} s'} |"
-        )
-    slope = np.polyfit(*np.log(np.array(seen).T), 1)[0]
-    return [*lines, "", f"Tiles on the line grow as tolerance^({slope:.2f})."]
+        on_plane = ("-", "-") if tiling is None else (tiling.count, f"{seconds:.1f} s")
+        rows.append((f"{tolerance:g}", f"{sum(s.units for s in on_line.sites) / 32:.1f}", on_line.count, on_plane[0],
+                     f"{shown.bound:.1e}", f"{shown.deviation:.1e}", shown.approximation.basis,
+                     on_plane[1]))  # fmt: skip
+    return rows, float(np.polyfit(*np.log(np.array(seen).T), 1)[0])
 
 
-def many_networks(count: int, points: int) -> str:
+def many_networks(count: int, points: int) -> Rows:
     """Random smooth networks: how often a point deviates by more than the bound, and how loose the bound is."""
     ratios, proven, above = [], 0, 0
     for seed in range(count):
@@ -97,17 +91,19 @@ def many_networks(count: int, points: int) -> str:
         proven += tiling.approximation.basis == "bound"
         if deviation > 0:  # 0 behind a ReLU that is off throughout
             ratios.append(tiling.bound / deviation)
-    return (
-        f"{count} random smooth networks (MLP, convolutional, residual; `tests/smooth/networks.py`), tolerance 0.05, "
-        f"{points} points each: {above} have a point beyond the bound; {proven} are proven by it; bound over largest "
-        f"deviation: median {np.median(ratios):.1f}, largest {max(ratios):.1f}."
-    )
+    return [
+        (f"random networks (MLP, convolutional, residual), tolerance 0.05, {points:,} points each", count),
+        ("with a point beyond the bound", above),
+        ("proven by the bound", proven),
+        ("bound over largest deviation, median", f"{np.median(ratios):.1f}"),
+        ("bound over largest deviation, largest", f"{max(ratios):.1f}"),
+    ]
 
 
-def two_layers() -> list[str]:
+def two_layers() -> Rows:
     """How loose the bound is on networks of two layers, by their width."""
     ends = np.random.default_rng(0).normal(size=(2, 64))
-    lines = ["| network | hidden units | median | largest |", "|---|---|---|---|"]
+    rows: Rows = []
     for width in (8, 16, 32, 64, 128, 256, 512):
         view = ss.Slice.segment([-2.0, -1.0], [2.0, 1.5])
         nets = [
@@ -115,7 +111,7 @@ def two_layers() -> list[str]:
             for act in ACTIVATIONS
             for seed in (0, 1)
         ]
-        lines.append(f"| MLP 2-{width}-2 | {width} | {looseness(nets, view, 0.02)} |")
+        rows.append((f"MLP 2-{width}-2", width, *looseness(nets, view, 0.02)))
     for channels in (2, 8, 16, 32):
         view = ss.Slice.segment(*ends)
         nets = [
@@ -123,11 +119,9 @@ def two_layers() -> list[str]:
                 nn.Unflatten(1, (1, 8, 8)), nn.Conv2d(1, c, 3, padding=1), act, nn.Flatten(), nn.Linear(64 * c, 4)))
             for act in ACTIVATIONS
         ]  # fmt: skip
-        lines.append(
-            f"| convolution of 8 x 8, {channels} channels, and a layer | {64 * channels} | "
-            f"{looseness(nets, view, 0.05)} |"
-        )
-    return lines
+        name = f"convolution of 8 x 8, {channels} channels, and a layer"
+        rows.append((name, 64 * channels, *looseness(nets, view, 0.05)))
+    return rows
 
 
 def seeded(seed: int, make: Callable[[], nn.Module]) -> nn.Module:
@@ -135,7 +129,7 @@ def seeded(seed: int, make: Callable[[], nn.Module]) -> nn.Module:
     return make().double()
 
 
-def looseness(nets: list[nn.Module], view: ss.Slice, tolerance: float) -> str:
+def looseness(nets: list[nn.Module], view: ss.Slice, tolerance: float) -> tuple[str, str]:
     """Median and largest bound over deviation."""
     ratios = []
     for net in nets:
@@ -143,19 +137,16 @@ def looseness(nets: list[nn.Module], view: ss.Slice, tolerance: float) -> str:
         if tiling.approximation is None or tiling.approximation.basis != "bound":
             raise AssertionError("the bound of a network of two layers was given up")
         ratios.append(tiling.bound / max(deviation_at(net, tiling, 4_000), tiling.deviation))
-    return f"{np.median(ratios):.1f} | {max(ratios):.1f}"
+    return f"{np.median(ratios):.1f}", f"{max(ratios):.1f}"
 
 
-def steered() -> list[str]:
-    """A public ResNet-20 at some betas, on 100 test images; where the trained networks are at hand."""
-    if not real.FOLDER.is_dir():
-        return [f"The trained networks were not at {real.FOLDER.name}: not measured."]
+def steered() -> Rows:
+    """A public ResNet-20 at some betas, on 100 test images."""
     x, y = real.cifar_images()
     found = ss.smooth.steer(real.resnet20(), x, y, epsilon=2 / 255 / 0.226, betas=(0.8, 0.9, 0.95, 1.0), steps=7,
                             restarts=1, queries=10, places=16)  # fmt: skip
-    lines = ["| beta | accuracy | under attack | turn of the boundary |", "|---|---|---|---|"]
     rows = zip(found.betas, found.accuracy, found.robust, found.curvature, found.curvature_error, strict=True)
-    return [*lines, *(f"| {b:g} | {a:.2f} | {r:.2f} | {c:.4f} ± {e:.4f} |" for b, a, r, c, e in rows)]
+    return [(f"{b:g}", f"{a:.2f}", f"{r:.2f}", f"{c:.4f} ± {e:.4f}") for b, a, r, c, e in rows]
 
 
 def main() -> None:
@@ -165,46 +156,17 @@ def main() -> None:
     parser.add_argument("--points", type=int, default=100_000)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    page = Path(__file__).parent.parent / "docs" / "benchmarks" / "smooth.md"
-    page.write_text(
-        "\n".join(
-            [
-                "# Smooth networks: cost and bounds",
-                "",
-                "Written by `python -m benchmarks.smooth`. CPU seconds of one thread.",
-                "",
-                f"**Token geometry** against the bare forward pass, least of {arguments.rounds} interleaved rounds:",
-                "",
-                *overhead(arguments.rounds),
-                "",
-                "**Tilings within a tolerance**, MLP 2-16-16-2 with GELU:",
-                "",
-                *by_tolerance(),
-                "",
-                many_networks(arguments.networks, arguments.points),
-                "",
-                "Bound over largest deviation on networks of two layers, 16 activations each, on lines; all are "
-                "proven. The bound adds up the errors of all units, which partly cancel: it grows as the square root "
-                "of the width.",
-                "",
-                *two_layers(),
-                "",
-                "**Steering** a public ResNet-20 by beta, no weight touched; one network, 100 test images, "
-                "L-inf 2/255, 16 places on the boundary (radians per unit of distance, normalised images):",
-                "",
-                *steered(),
-                "",
-                "**Memory** of each tool in a fresh process: its peak above what `import torch, splinescope` takes, "
-                "model and weights included. The small case is mostly libraries that load on first use (torch's "
-                "exporter, numba, scipy):",
-                "",
-                *smooth_memory.table(),
-                "",
-            ]
-        ),
-        encoding="utf-8",
-    )
-    print(page.read_text(encoding="utf-8"))
+    head = ("model", "tokens", "forward pass", "with geometry", "ratio", "without attention")
+    write_table("smooth_tokens", head, overhead(arguments.rounds))
+    rows, power = by_tolerance()
+    head = ("tolerance", "cuts per unit", "tiles on a line", "tiles on a plane", "bound", "deviation", "basis", "CPU")
+    write_table("smooth_tolerance", head, rows)
+    more = [("tiles on the line grow as tolerance to the power", f"{power:.2f}")]
+    write_table("smooth_more", ("what", "measured"), [*more, *many_networks(arguments.networks, arguments.points)])
+    write_table("smooth_width", ("network", "hidden units", "median", "largest"), two_layers())
+    write_table("smooth_memory", ("tool", "small case, MB", "this one, MB"), smooth_memory.table())
+    if real.FOLDER.is_dir():  # the trained networks are at hand
+        write_table("smooth_steering", ("beta", "accuracy", "under attack", "turn of the boundary"), steered())
 
 
 if __name__ == "__main__":

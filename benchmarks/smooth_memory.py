@@ -95,14 +95,14 @@ def entropy(small: bool) -> None:
 
 
 CASES: dict[str, tuple[str, Callable[[bool], None]]] = {
-    "tiling": ("`tessellate(tolerance=1e-3)`, MLP 2-16-16-2, plane of 105,034 tiles", tiling),
+    "tiling": ("tessellate(tolerance=1e-3), MLP 2-16-16-2, plane of 105,034 tiles", tiling),
     "forward": ("the bare forward pass, GPT-2-shaped, width 768, 2 layers, 1024 tokens", forward),
-    "tokens": ("`token_geometry` of that", tokens),
-    "long_text": ("`token_geometry`, 8192 tokens in windows of 256", long_text),
-    "point_map": ("`local_map` of that model at 16 tokens, 3 singular values, one block, validity", point_map),
-    "part": ("`block`: its layer at 16 tokens, mapped; an MLP 768-3072-768 tiled on a line within 1", part),
-    "steering": ("`steer`, ResNet-20, 100 images, two betas", steering),
-    "entropy": ("`entropy_map`, MLP 2-24-24-2, 160 x 160 points", entropy),
+    "tokens": ("token_geometry of that", tokens),
+    "long_text": ("token_geometry, 8192 tokens in windows of 256", long_text),
+    "point_map": ("local_map of that model at 16 tokens, 3 singular values, one block, validity", point_map),
+    "part": ("block: its layer at 16 tokens, mapped; an MLP 768-3072-768 tiled on a line within 1", part),
+    "steering": ("steer, ResNet-20, 100 images, two betas", steering),
+    "entropy": ("entropy_map, MLP 2-24-24-2, 160 x 160 points", entropy),
 }
 
 
@@ -117,15 +117,14 @@ def measure(name: str) -> tuple[float, float]:
     return small, peak_memory() - before
 
 
-def table() -> list[str]:
+def table() -> list[tuple[str, ...]]:
     """One row per tool, each from a process of its own."""
-    lines = ["| tool | small case, MB | this one, MB |", "|---|---|---|"]
+    rows: list[tuple[str, ...]] = []
     for name, (what, _) in CASES.items():
         command = [sys.executable, "-m", "benchmarks.smooth_memory", name]
         out = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
-        lines.append(f"| {what} | {float(out[0]):.0f} | {float(out[1]):.0f} |")
-        print(lines[-1], file=sys.stderr)
-    return lines
+        rows.append((what, f"{float(out[0]):.0f}", f"{float(out[1]):.0f}"))
+    return rows
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Speed and memory of tilings in 3-D and beyond: `python -m benchmarks.solids` rewrites its page in docs.
+"""Speed and memory of tilings in 3-D and beyond: `python -m benchmarks.solids` rewrites its tables in docs.
 
 Every row runs in a fresh process (for its peak memory) on one thread, in CPU seconds after the kernels are loaded.
 Compare ratios: seconds depend on the machine and on what else it does. What was measured is kept in out/solids, so that
@@ -22,8 +22,8 @@ import torch
 from torch import nn
 
 import splinescope as ss
+from benchmarks.tables import write_table
 
-TABLE = Path(__file__).parents[1] / "docs" / "benchmarks" / "solids.md"
 PICTURE = Path(__file__).parents[1] / "docs" / "images" / "chair.png"
 CASES = {
     "3-16x2-1": ((3, 16, 16, 1), 1.0),
@@ -269,107 +269,64 @@ def run(kind: str, name: str = "") -> dict[str, Any]:
     return run(kind, name)
 
 
+GROWTH = {3: ("3-16x2-1", "3-64x2-1"), 4: ("4-10x2-1", "4-24x2-1"), 5: ("5-8x2-1", "5-16x2-1")}
+"""Networks by dimension between which the growth of the time is read off."""
+
+
 def write() -> None:
-    text = [
-        "# Solids",
-        "",
-        "`python -m benchmarks.solids` writes this page; one thread, CPU seconds, the fastest of some short runs.",
-        "",
-    ]
-    text += ["## Cells", "", "| network | cells | vertices | µs a cell | peak MB (before) | plain Python, times |"]
-    text += ["|---|---|---|---|---|---|"]
-    found = {}
+    rows, found = [], {}
     for name in CASES:
         row = found[name] = run("cells", name)
         times = f"{row['reference'] / row['cpu']:.0f}" if "reference" in row else ""
-        text.append(
-            f"| {name} | {row['cells']:,} | {row['vertices']:,} | {1e6 * row['cpu'] / row['cells']:.1f} "
-            f"| {row['peak']:.0f} ({row['base']:.0f}) | {times} |"
-        )
-    text += [
-        "",
-        "The aim, 100 times plain Python, is reached by every row (on a busy machine, both in one run). Two thirds of "
-        "the time of 4-16x2-1 is the cutting kernel, 1.0 µs for a cut of a cell of 21 corners: finding edges among 93 "
-        "pairs of corners, and looking up the 8 vertices that a cut makes, of which neighbours have made 6 or 7 "
-        "before. The last third is Python and mesh around the kernel.",
-        "",
-        "Growth of the time with the number of cells, as an exponent (small networks are mostly the cost of a call):",
-    ]
-    for d, (small, large) in {
-        3: ("3-16x2-1", "3-64x2-1"),
-        4: ("4-10x2-1", "4-24x2-1"),
-        5: ("5-8x2-1", "5-16x2-1"),
-    }.items():
-        a, b = found[small], found[large]
-        text.append(f"- d = {d}: {np.log(b['cpu'] / a['cpu']) / np.log(b['cells'] / a['cells']):.2f}")
-    text += ["", "## Beside relucent", ""]
-    text += [
-        "| network on [-1, 1]³ | cells | CPU s | relucent's cells | its CPU s | times |",
-        "|---|---|---|---|---|---|",
-    ]
+        each = 1e6 * row["cpu"] / row["cells"]
+        memory = f"{row['peak']:.0f} ({row['base']:.0f})"
+        rows.append((name, f"{row['cells']:,}", f"{row['vertices']:,}", f"{each:.1f}", memory, times))
+    head = ("network", "cells", "vertices", "µs a cell", "peak MB (before)", "plain Python, times")
+    write_table("solids", head, rows)
+    rows = []
     for widths in RELUCENT:
-        row = run("relucent", "-".join(map(str, widths)))
-        text.append(
-            f"| {'-'.join(map(str, widths))} | {row['cells']:,} | {row['cpu']:.4f} | {row['their cells']:,} "
-            f"| {row['their cpu']:.1f} | {row['their cpu'] / row['cpu']:,.0f} |"
-        )
-    text += [
-        "",
-        *_advisory_lines(run("advisories")),
-        "",
-        *_page_lines(run("page")),
-        "",
-        *_chair_lines(run("chair")),
-        "",
-    ]
-    TABLE.write_text("\n".join(text))
+        name = "-".join(map(str, widths))
+        row = run("relucent", name)
+        theirs = row["their cpu"]
+        rows.append((name, f"{row['cells']:,}", f"{row['cpu']:.4f}", f"{row['their cells']:,}", f"{theirs:.1f}",
+                     f"{theirs / row['cpu']:,.0f}"))  # fmt: skip
+    head = ("network on [-1, 1]³", "cells", "CPU s", "relucent's cells", "its CPU s", "times")
+    write_table("solids_relucent", head, rows)
+    more = []
+    for d, (small, large) in GROWTH.items():
+        a, b = found[small], found[large]
+        power = np.log(b["cpu"] / a["cpu"]) / np.log(b["cells"] / a["cells"])
+        more.append((f"{'' if more else 'growth of CPU time with cells, exponent, '}d = {d}", f"{power:.2f}"))
+    more += [*_advisories(run("advisories")), *_page(run("page"))]
+    write_table("solids_more", ("what", "measured"), more)
+    _chair(run("chair"))
 
 
-def _advisory_lines(row: dict[str, Any]) -> list[str]:
-    text = ["## HorizontalCAS on its whole 3-D box", ""]
-    text.append(
-        f"{row['cells']:,} cells in {row['cpu']:.2f} s ({1e6 * row['cpu'] / row['cells']:.1f} µs each), all checks "
-        f"{'passed' if row['ok'] else 'NOT passed'}; the topology of the five regions took {row['topology']:.1f} s. "
-        "gudhi finds the same numbers in the simplices that fill each region (up to 2.4 million, 2 to 11 s a region)."
-    )
-    text += ["", "| advisory | share of the volume | components | holes | voids |", "|---|---|---|---|---|"]
-    for i, (share, betti) in enumerate(zip(row["shares"], row["betti"], strict=True)):
-        text.append(f"| {i} | {share:.2%} | {' | '.join(map(str, betti))} |")
-    return text
+def _advisories(row: dict[str, Any]) -> list[tuple[str, str]]:
+    regions = zip(row["shares"], row["betti"], strict=True)
+    head = ("advisory", "share of the volume", "components", "holes", "voids")
+    write_table("solids_regions", head, [(i, f"{share:.2%}", *betti) for i, (share, betti) in enumerate(regions)])
+    checks = f"all checks {'passed' if row['ok'] else 'NOT passed'}"
+    tiled = f"{row['cells']:,} cells in {row['cpu']:.2f} s ({1e6 * row['cpu'] / row['cells']:.1f} µs each), {checks}"
+    return [("HorizontalCAS, whole 3-D box", tiled), ("topology of its five regions", f"{row['topology']:.1f} s")]
 
 
-def _page_lines(row: dict[str, Any]) -> list[str]:
-    text = ["## The page of these cells", ""]
-    text.append(
-        f"{row['bytes'] / 1e6:.1f} MB ({row['bytes'] / row['cells']:.0f} bytes a cell), written in {row['cpu']:.1f} s "
-        f"and opened in {row['open']:.1f} s by a Chromium that imitates the GPU on two cores (load {row['load']:.0f} "
-        f"while it was measured: the browser had a share of them only). Pulled apart it draws {row['apart']}."
-    )
-    text += ["", "| what | ms a frame | frames a second |", "|---|---|---|"]
-    text += [f"| {name} | {ms:.0f} | {1000 / ms:.1f} |" for name, ms in row["frames"].items()]
-    return text
+def _page(row: dict[str, Any]) -> list[tuple[str, str]]:
+    frames = [(name, f"{ms:.0f}", f"{1000 / ms:.1f}") for name, ms in row["frames"].items()]
+    write_table("solids_frames", ("what", "ms a frame", "frames a second"), frames)
+    size = f"{row['bytes'] / 1e6:.1f} MB ({row['bytes'] / row['cells']:.0f} bytes a cell)"
+    times = f"written in {row['cpu']:.1f} s, opened in {row['open']:.1f} s"
+    return [("its page", f"{size}, {times}"), ("pulled apart, the page draws", row["apart"])]
 
 
-def _chair_lines(row: dict[str, Any]) -> list[str]:
-    exact = row["rows"][0]
-    text = ["## A chair, beside marching cubes", ""]
-    text.append(
-        f"The zero set of a signed-distance network on [-1, 1]³ (a {'closed' if exact['closed'] else 'open'} surface, "
-        f"{exact['components']} component(s), Euler number {exact['euler']}), all in one run. Largest |f| is over "
-        "corners, middles and a random point of every triangle; differences are from the exact volume."
-    )
-    text += [
-        "",
-        "| method | CPU s | faces | triangles | largest abs(f) | volume | difference |",
-        "|---|---|---|---|---|---|---|",
-    ]
+def _chair(row: dict[str, Any]) -> None:
+    exact, rows = row["rows"][0], []
     for one in row["rows"]:
         off = "" if one is exact else f"{one['volume'] / exact['volume'] - 1:+.3%}"
-        text.append(
-            f"| {one['method']} | {one['cpu']:.2f} | {one['faces']:,} | {one['triangles']:,} | {one['off']:.1e} "
-            f"| {one['volume']:.6f} | {off} |"
-        )
-    return [*text, "", "![The chair, exact and by marching cubes](../images/chair.png)"]
+        rows.append((one["method"], f"{one['cpu']:.2f}", f"{one['faces']:,}", f"{one['triangles']:,}",
+                     f"{one['off']:.1e}", f"{one['volume']:.6f}", off))  # fmt: skip
+    head = ("method", "CPU s", "faces", "triangles", "largest abs(f)", "volume", "difference")
+    write_table("solids_chair", head, rows)
 
 
 if __name__ == "__main__":

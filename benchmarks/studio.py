@@ -1,4 +1,4 @@
-"""How fast the studio is, end to end: `python -m benchmarks.studio` rewrites docs/benchmarks/studio.md.
+"""How fast the studio is, end to end: `python -m benchmarks.studio` rewrites docs/benchmarks/studio_*.csv.
 
 Pictures a second are wall time and depend on what else the machine does; CPU milliseconds per picture do so far less.
 The browser is the system's chromium, headless, as it starts by itself: on a machine without a graphics card it draws in
@@ -7,7 +7,6 @@ software.
 
 from __future__ import annotations
 
-import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +21,7 @@ from tests.studio.conftest import Server
 from torch import nn
 
 import splinescope as ss
+from benchmarks.tables import write_table
 from splinescope.plot.frame import pack, tiling_frame
 from splinescope.studio.recipe import Recipe
 from splinescope.studio.trainer import Trainer
@@ -29,7 +29,6 @@ from splinescope.studio.trainer import Trainer
 LIVE = {"22 x 3": {"width": 22, "depth": 3}, "50 x 4": {"width": 50, "depth": 4}}
 WIDTHS = (120, 250, 560)  # of networks with about 50,000, 200,000 and a million tiles
 SECONDS = 6
-TABLE = Path(__file__).parents[1] / "docs" / "benchmarks" / "studio.md"
 RATE = """async seconds => { const g = studio.pages.playground, n = g.drawn, t = performance.now()
 while (performance.now() < t + 1000 * seconds) await new Promise(done => setTimeout(done, 20))
 return [g.drawn - n, (performance.now() - t) / 1000, g.frame.measures.tiles] }"""
@@ -76,7 +75,7 @@ def stages() -> list[list[str]]:
             "packing": milliseconds(lambda f=frame: pack(f)),
         }
         if not columns:
-            columns.append(["", *times])
+            columns.append(["what the server does", *times])
         columns.append(
             [f"{name}, {tiling.count:,} tiles, {len(pack(frame)) / 1e3:,.0f} kB", *(f"{v:.2f}" for v in times.values())]
         )
@@ -164,27 +163,10 @@ def write_tiling(path: Path, width: int) -> None:
     ss.tessellate(net, ss.Slice.axes([0.0, 0.0], (0, 1), -3, 3), progress=False).save(path)
 
 
-def table(rows: list[list[str]]) -> str:
-    head, *rest = rows
-    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rest]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
-
-
 def main() -> None:
-    parts = [
-        "# The studio\n\n`python -m benchmarks.studio` rewrites this page.",
-        "Headless chromium, 1280 × 800, no graphics card: everything is drawn in software, on the same "
-        f"{os.cpu_count()} cores as the server. Load average when it began: {os.getloadavg()[0]:.1f}; what a second "
-        "holds depends on it, CPU time hardly.",
-        "## Live\n\nThe playground trains and re-tiles as fast as it can, one picture per step; CPU milliseconds per "
-        "picture.\n\n" + table(live()),
-        "What the server does for one, CPU milliseconds of one thread:\n\n" + table(stages()),
-        "## Large tilings\n\nA saved tiling under the microscope, coloured by slope norm with its walls, panned and "
-        "zoomed in for 30 frames. Tiles below two pixels are drawn as the mean of their colours.\n\n" + table(frames()),
-        f"Load average when it ended: {os.getloadavg()[0]:.1f}.",
-    ]
-    TABLE.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
-    print(TABLE.read_text())
+    for name, measure in (("studio_live", live), ("studio_server", stages), ("studio_tilings", frames)):
+        head, *rows = measure()
+        write_table(name, head, rows)
 
 
 if __name__ == "__main__":

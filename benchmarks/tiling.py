@@ -1,4 +1,4 @@
-"""Speed and memory of exact tilings: `python -m benchmarks.tiling` rewrites docs/benchmarks/tiling.md.
+"""Speed and memory of exact tilings: `python -m benchmarks.tiling` rewrites docs/benchmarks/tiling*.csv.
 
 Every network runs in a fresh process (for its peak memory) on one thread. CPU seconds, best of three (of one for the
 long ones); the limit is one plain float64 forward pass over the final vertices in the same process. Compare ratios:
@@ -14,7 +14,6 @@ import resource
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,25 +21,10 @@ import torch
 
 import splinescope as ss
 from benchmarks.networks import CASES, conv_net, mlp, plane, square
+from benchmarks.tables import write_table
 
-NOTES = """
-## Where the time goes
-
-The ConvNet on 10% of its square, with rows in factored form up to its second convolution (one thread): about 40% is
-running the torch ops on basis rows, 15% finding the units that cut, 15% merging basis rows when a chunk is split, 15%
-handing over to plain rows where the layers are narrow, 15% the two later linear maps, 5% cutting. Vertices cost no
-convolution. The ratio is further from the design's than the time: the plain forward pass it is measured by is twice as
-fast here (370 microseconds a vertex, not 700).
-
-The max-pool network is another architecture than the prototype's, which was not given.
-
-The MLPs: of 34 ms for 2-64x4-1, 35% is the cutting kernel, 20% matrix products over old vertices, 15% delta
-propagation, 4% numbering the vertices, the rest Python between them. A network of a thousand tiles takes two to three
-milliseconds, half of them Python around the kernels; parameters are compared with those of the last call at every call,
-because a tensor changed through `.data` does not tell.
-"""
-
-TABLE = Path(__file__).parents[1] / "docs" / "benchmarks" / "tiling.md"
+HEAD = ("network", "tiles", "vertices", "CPU s", "µs per tile", "ratio", "wall s, 1 thread", "wall s, 2 threads",
+        "peak MB")  # fmt: skip
 
 
 def measure(name: str) -> dict[str, Any]:
@@ -154,44 +138,22 @@ def main() -> None:
     if options.one:
         print(json.dumps(measure(options.one)))
         return
-    lines = [
-        "# Tilings: speed and memory",
-        "",
-        "Written by `make bench`. One thread, float64, CPU seconds; *ratio* is time over one plain forward pass over",
-        "the final vertices in the same process; *design* is what a prototype reached on another machine.",
-        "",
-        "| network | tiles | vertices | CPU s | µs per tile | ratio | wall s, 1 thread | wall s, 2 threads "
-        "| peak MB | design: tiles, µs, ratio |",
-        "|---|---|---|---|---|---|---|---|---|---|",
-    ]
+    rows = []
     for name, case in CASES.items():
         if options.short and case.long:
             continue
         r = run_in_fresh_process(name)
-        design = "" if case.reference is None else "{:,}, {:g}, {:g}".format(*case.reference)
-        two = "" if not np.isfinite(r["wall_two"]) else f"{r['wall_two']:.3f}"
-        row = (
-            f"| {name} | {r['tiles']:,} | {r['vertices']:,} | {r['cpu']:.3f} | {1e6 * r['cpu'] / r['tiles']:.2f} "
-            f"| {r['cpu'] / r['limit']:.2f} | {r['wall']:.3f} | {two} | {r['peak']:.0f} | {design} |"
-        )
-        print(row, flush=True)
-        lines.append(row)
-    lines += ["", "## Growth", "", "CPU time grows as tiles to the power of:", ""]
-    lines += [
-        f"- {name}: {exponent:.2f} ({' to '.join(f'{t:,}' for t in (tiles[0], tiles[-1]))} tiles)"
-        for name, tiles, exponent in growth()
-    ]
-    lines += [
-        "",
-        "## Beside relucent",
-        "",
-        "| network on [-3, 3]² | tiles | CPU s | relucent's cells | its CPU s | times |",
-        "|---|---|---|---|---|---|",
-    ]
-    lines += [f"| {n} | {t:,} | {s:.4f} | {c:,} | {rs:.1f} | {rs / s:,.0f} |" for n, t, s, c, rs in against_relucent()]
-    TABLE.parent.mkdir(parents=True, exist_ok=True)
-    TABLE.write_text("\n".join(lines) + "\n" + NOTES, encoding="utf-8")
-    print(f"wrote {TABLE}", file=sys.stderr)
+        cpu, two = r["cpu"], "" if not np.isfinite(r["wall_two"]) else f"{r['wall_two']:.3f}"
+        row = (name, f"{r['tiles']:,}", f"{r['vertices']:,}", f"{cpu:.3f}", f"{1e6 * cpu / r['tiles']:.2f}",
+               f"{cpu / r['limit']:.2f}", f"{r['wall']:.3f}", two, f"{r['peak']:.0f}")  # fmt: skip
+        print(*row, sep=" | ", flush=True)
+        rows.append(row)
+    write_table("tiling", HEAD, rows)
+    grown = [(name, f"{power:.2f}", f"{tiles[0]:,}", f"{tiles[-1]:,}") for name, tiles, power in growth()]
+    write_table("tiling_growth", ("network", "exponent", "from tiles", "to tiles"), grown)
+    both = [(n, f"{t:,}", f"{s:.4f}", f"{c:,}", f"{rs:.1f}", f"{rs / s:,.0f}") for n, t, s, c, rs in against_relucent()]
+    head = ("network on [-3, 3]²", "tiles", "CPU s", "relucent's cells", "its CPU s", "times")
+    write_table("tiling_relucent", head, both)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import splinescope as ss
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-RECORDS = re.compile(r"evidence|studio|open_questions|findings|benchmarks/(?!index)|changelog|contributing")
+RECORDS = re.compile(r"evidence|studio|open_questions|findings|changelog|contributing")
 """Pages that programs write, or that include another file."""
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
 PAGES = [page for page in PAGES if not {"_build", "gallery"} & set(page.parts)]
@@ -97,6 +97,12 @@ def test_every_page_is_in_the_contents() -> None:
                     listed |= {str(each.relative_to(DOCS)) for each in DOCS.glob(str(inside / f"{line.strip()}.md"))}
     shown = {str(page.relative_to(DOCS)) for page in PAGES if DOCS in page.parents}
     assert shown - listed - {"index.md"} == set()
+
+
+def test_every_table_of_the_benchmarks_is_shown_or_linked() -> None:
+    text = (DOCS / "benchmarks" / "index.md").read_text(encoding="utf-8")
+    tables = {path.name for path in (DOCS / "benchmarks").glob("*.csv")}
+    assert set(re.findall(r"[\w-]+\.csv", text)) == tables
 
 
 @pytest.mark.parametrize(

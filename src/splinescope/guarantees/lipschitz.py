@@ -84,7 +84,7 @@ def lipschitz(
     progress: Progress | bool | None = None,
     threads: int | None = None,
 ) -> Lipschitz:
-    """The exact Lipschitz constant of a network over a set of up to eight dimensions, or over all of space.
+    """The exact Lipschitz constant of a network over a set of up to eight dimensions, or over all of space::
 
         L = max over tiles of ||A||,    ||A|| = max of |A v|_p / |v|_p
 

@@ -178,7 +178,7 @@ def factored_folds(folds: Sequence[Fold], widths: Sequence[int], rows: str, dime
     cheap, and a later one is the dearer the more folds there are before it. What factored rows cost is a product with
     the basis per vertex and bookkeeping per chunk, so they never pay where layers are narrower than a basis. On a line
     there are as many basis rows as vertices: there they pay for several images alone, whose basis rows are small
-    windows at first, and where memory is short. The thresholds are read off docs/benchmarks/rows.md, which
+    windows at first, and where memory is short. The thresholds are read off docs/benchmarks/rows.csv, which
     `python -m benchmarks.rows` measures.
 
     If they pay before any fold, up to the last one that is not narrow: where rows are handed over, every vertex is an
