@@ -12,6 +12,7 @@ from torch import nn
 
 import splinescope as ss
 from splinescope.cli import main
+from splinescope.cli._main import VERBS
 
 
 def build() -> nn.Module:
@@ -190,3 +191,10 @@ def test_axes_alone_are_a_slice(tmp_path):
 
 def test_the_tolerance_for_zeros_reaches_the_tiling(tmp_path):
     assert tiled(tmp_path, "--slice", "axes", "--shape", "3", "--rtol", "1e-9").rtol == 1e-9
+
+
+def test_every_verb_says_what_it_does_in_one_line_and_shows_an_example():
+    listed = CliRunner().invoke(main, ["--help"], terminal_width=80).output.split("Commands:")[1]
+    assert [line for line in listed.strip().splitlines() if not line.endswith(".") or line.endswith("...")] == []
+    for name in VERBS:
+        assert re.search(r"Examples?:\n +splinescope " + name, CliRunner().invoke(main, [name, "--help"]).output), name

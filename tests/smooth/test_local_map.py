@@ -295,6 +295,15 @@ def test_validity_is_the_share_of_the_change_that_the_map_gets_wrong(radius):
     assert min(abs(found - error) for error in either) < 1e-12
 
 
+def test_validity_is_told_as_a_table_with_a_row_per_map():
+    net = nn.Sequential(nn.Linear(2, 3), nn.GELU(), nn.Linear(3, 2)).double()
+    found = ss.local_map(net, torch.ones(1, 2).double()).validity([0.1, 1.0], directions=1)
+    head, first, *_, said = found.summary().splitlines()
+    assert head.split("  ")[-2:] == ["error at 0.1", "error at 1"]
+    assert first.split()[-2:] == [f"{error:.2%}" for error in found.error[0]]
+    assert said.endswith("An estimate.")
+
+
 def test_validity_draws_a_curve_per_map():
     from matplotlib import pyplot
 

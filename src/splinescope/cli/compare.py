@@ -29,7 +29,9 @@ def command(
     shape: tuple[int, ...] | None, include: tuple[str, ...], exclude: tuple[str, ...], seed: int, out: str,
     loss: str | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Measure two or more networks, or checkpoints of one, on the same data, and write one page with a column for each.
+    """Measure several networks on the same data.
+
+    Takes two or more models, or checkpoints of one, and writes a page with a column for each.
 
     \b
     Examples:

@@ -65,7 +65,9 @@ def command(
     exact: bool, certified: bool, dimensions: int, span: float, points: int, batch_norm: str, curvature: bool,
     seed: int, max_tiles: int, plot: str | None, html: str | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """The loss around MODEL's parameters: a sampled or certified surface, or exact pieces.
+    """Measure the loss around MODEL's parameters.
+
+    Gives a sampled or certified surface, or with --exact the pieces of which the loss consists.
 
     \b
     Examples:

@@ -31,11 +31,14 @@ def command(
     as_json: bool,
     out: str | None,
 ) -> None:
-    """Dead units, folds that miss the data, layers out of balance, stale statistics, small batches.
+    """Find dead units, stale statistics and misplaced folds.
 
-    MODEL is an .onnx or .nnet file, or package.module:factory.
+    Also names layers out of balance and batches that are too small. MODEL is an .onnx or .nnet file, or
+    package.module:factory.
 
-    Example: splinescope normalization mypackage.nets:make --weights net.safetensors --data digits.npy --batch-size 32
+    \b
+    Example:
+      splinescope normalization mypackage.nets:make --weights net.safetensors --data digits.npy --batch-size 32
     """
     import torch
 

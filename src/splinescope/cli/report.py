@@ -15,7 +15,7 @@ def command(
     model: str, weights: str | None, trust: bool, data: str, labels: str | None, shape: tuple[int, ...] | None,
     include: tuple[str, ...], exclude: tuple[str, ...], seed: int, out: str, loss: str | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Measure MODEL on data with everything that applies, and write one page about it.
+    """Measure everything about MODEL and write one page.
 
     \b
     Examples:

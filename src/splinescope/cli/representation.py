@@ -46,11 +46,13 @@ def command(
     out: str | None,
     plot: str | None,
 ) -> None:
-    """Rank, angles, lengths, sparsity and the odd point of a batch, layer by layer.
+    """Follow the geometry of a batch layer by layer.
 
-    MODEL is an .onnx or .nnet file, or package.module:factory.
+    Rank, angles, lengths, sparsity and the odd point. MODEL is an .onnx or .nnet file, or package.module:factory.
 
-    Example: splinescope representation mypackage.nets:make --weights net.safetensors --data digits.npy --plot depth.png
+    \b
+    Example:
+      splinescope representation mypackage.nets:make --weights net.safetensors --data digits.npy --plot depth.png
     """
     import torch
     from torch import nn

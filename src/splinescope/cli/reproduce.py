@@ -62,7 +62,9 @@ def command(
     beside: str | None,
     out: str,
 ) -> None:
-    """Reproduce figures and theorems of the four documents; writes JSON, PNG and a page.
+    """Reproduce figures and theorems of four papers.
+
+    Writes JSON, PNG and a page.
 
     The experiments are a distribution of their own: pip install splinescope-evidence (in a clone: pip install -e
     evidence). An interrupted run goes on with the experiment that it stopped in: results in --out that the same source

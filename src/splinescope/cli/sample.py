@@ -45,7 +45,9 @@ def command(
     keep_prior: bool, seed: int,
     cache: str | None, out: str, images: str | None, as_json: bool, quiet: bool,
 ) -> None:  # fmt: skip
-    """Sample a generator MODEL by the law p_model(x)^(1 - rho) on its manifold, without retraining.
+    """Sample a generator MODEL evenly, without retraining.
+
+    Draws with density p_model(x)^(1 - rho) on its manifold: rho 1 is uniform, rho 0 as the model itself.
 
     \b
     Examples:

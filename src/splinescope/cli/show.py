@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 @click.option("--check", is_flag=True, help="Verify the invariants; exit code 1 if one fails.")
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def command(file: str, plot: str | None, html: str | None, color: str, check: bool, as_json: bool) -> None:
-    """Show what is in a tiling FILE (- for standard input); draw it, or write a page to explore it.
+    """Show, draw or check a tiling FILE.
+
+    With --html writes a page to explore it; a dash stands for standard input.
 
     \b
     Examples:

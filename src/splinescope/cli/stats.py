@@ -14,9 +14,9 @@ from .inputs import read_tiling, tiling_path
 @click.argument("other", type=tiling_path, required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def command(file: str, other: str | None, as_json: bool) -> None:
-    """Statistics of a tiling FILE: counts, areas, shapes, slopes, folds; with OTHER, both and their ratio.
+    """Print statistics of a tiling FILE, or of two.
 
-    A dash stands for standard input.
+    Counts, areas, shapes, slopes, folds; with OTHER, both and their ratio. A dash stands for standard input.
 
     \b
     Examples:

@@ -16,7 +16,9 @@ import click
 @click.option("--at", default="", help="Where the page opens: what follows # in its address, e.g. story=batch-norm.")
 @click.option("--files", type=click.Path(file_okay=False), help="Write the playground into a folder, for any web host.")
 def command(path: str | None, factory: str | None, port: int, no_browser: bool, at: str, files: str | None) -> None:
-    """Open the studio: a page on which small networks are trained and their exact tiles move. Ctrl-C ends it.
+    """Open the studio: networks train while their tiles move.
+
+    It is a page in your browser; Ctrl-C ends it.
 
     FILE or FOLDER (ONNX, .nnet, tilings, timelines; with --factory weights and folders of checkpoints; .npy or .csv
     data) goes under its microscope; nothing outside of it is opened.

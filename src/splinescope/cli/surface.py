@@ -31,7 +31,9 @@ def command(
     plot: str | None, up: str, as_json: bool, max_tiles: int | None, time_limit: float | None, threads: int | None,
     quiet: bool,
 ) -> None:  # fmt: skip
-    """The exact surface on which MODEL takes a value: the shape of a signed-distance or occupancy network.
+    """Write the exact surface on which MODEL takes a value.
+
+    That is the shape of a signed-distance or occupancy network.
 
     \b
     Example:

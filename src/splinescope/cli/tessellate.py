@@ -39,7 +39,9 @@ def command(
     workers: int | None, folder: str | None, quiet: bool,
     **slice_arguments: Any,
 ) -> None:  # fmt: skip
-    """Tile MODEL on a slice of its input space, exactly (or within --tolerance); prints a summary.
+    """Tile MODEL exactly on a slice of its input space.
+
+    Prints a summary. With --tolerance it takes smooth networks, too.
 
     \b
     Examples:

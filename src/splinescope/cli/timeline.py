@@ -41,9 +41,10 @@ def command(
     folder: str, model: str, radius: Any, data: list[tuple[str, str]], near: float | None, out: str | None,
     plot: str | None, film_path: str | None, as_json: bool, workers: int | None, **where: Any,
 ) -> None:  # fmt: skip
-    """Tile one slice at every checkpoint in FOLDER and follow the tiles while the network learns.
+    """Follow the tiles of one slice through training.
 
-    Checkpoints are .safetensors, .pt, .pth or .ckpt files with the training step as the last number in their name.
+    Tiles the slice at every checkpoint in FOLDER: .safetensors, .pt, .pth or .ckpt files with the training step as the
+    last number in their name.
 
     \b
     Example:

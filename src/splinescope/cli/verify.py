@@ -29,7 +29,9 @@ def command(
     network: str, property: str, time_limit: float | None, max_tiles: int | None, complete: bool, margin: bool,
     as_json: bool, style: str,
 ) -> None:  # fmt: skip
-    """Decide a VNN-LIB property of an ONNX or .nnet network by exact tiles.
+    """Prove or refute a VNN-LIB property of a network.
+
+    The network is an ONNX or .nnet file; exact tiles decide.
 
     Exit code 0: it holds; 10: it is violated; 3: undecided; with --format vnncomp 0 whatever the answer.
 

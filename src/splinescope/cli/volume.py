@@ -26,7 +26,9 @@ def command(
     model: str, weights: str | None, trust: bool, latent_shape: str | None, domain: str, radius: float | None,
     count: int, latents: str | None, top_k: int | None, output: str, seed: int, out: str | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Log volume factors sqrt(det(A^T A)) and ranks of a generator MODEL at latents.
+    """Measure how a generator MODEL stretches its latents.
+
+    Gives log volume factors sqrt(det(A^T A)) and ranks.
 
     \b
     Examples:

@@ -8,7 +8,9 @@ import click
 @click.command("warmup")
 @click.option("--quiet", is_flag=True, help="No progress.")
 def command(quiet: bool) -> None:
-    """Compile the kernels of lines, planes and solids, once per machine: no later tiling waits for them.
+    """Compile the kernels once, so that no tiling waits.
+
+    They serve lines, planes and solids, and are kept on this machine.
 
     \b
     Example:

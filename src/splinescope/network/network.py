@@ -13,7 +13,7 @@ from torch.fx import Node
 from torch.utils import _pytree
 
 from splinescope.support.checks import as_rows, no_batch_axis
-from splinescope.support.display import Shown, table
+from splinescope.support.display import Shown, counted, table
 from splinescope.support.errors import InputError, UnsupportedModelError
 from splinescope.support.threads import ALONE, one_torch_thread
 
@@ -219,7 +219,7 @@ class SplineNetwork(Shown):
         ending = f", before {self.ending}" if self.ending else ""
         return (
             f"SplineNetwork({type(self._model).__name__}: {self.input_shape} -> {self.output_shape}, "
-            f"{units:,} units at {len(self.sites)} sites{ending})"
+            f"{counted(units, 'unit')} at {counted(len(self.sites), 'site')}{ending})"
         )
 
     def _constants_now(self, replace: Mapping[str, Tensor]) -> dict[Node, Tensor]:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from ..network import SplineNetwork
 from ..network.program import Program, Site, Smooth
 from ..support.checks import check_choice
-from ..support.display import Result, table
+from ..support.display import Result, counted, table
 from ..support.drawing import drawn
 from ..support.errors import InputError, UnsupportedModelError
 from ..support.progress import Progress, Share, check_progress, sharing
@@ -131,7 +131,8 @@ class FoldDistances(Result):
     plot = drawn("normalization.plot_fold_distances")
 
     def __repr__(self) -> str:
-        return f"FoldDistances({len(self)} sites, {sum(len(site) for site in self)} channels)"
+        channels = counted(sum(len(site) for site in self), "channel")
+        return f"FoldDistances({counted(len(self), 'site')}, {channels})"
 
     def __len__(self) -> int:
         return len(self.sites)
@@ -169,7 +170,8 @@ class FoldDistances(Result):
 
     def summary(self) -> str:
         """A table: per site the objective over its optimum, median distances, channels that split data."""
-        rows = [("site", "units", "channels", "objective/optimum", "offset", "rms", "nearest", "split data")]
+        medians = [f"median {key}" for key in ("offset", "rms", "nearest")]
+        rows = [("site", "units", "channels", "objective/optimum", *medians, "split data")]
         for r in self.records():
             constant = r["optimum"] <= 1e-24 * r["objective"]  # deviations of 1e-12 of the offset are rounding
             ratio = np.inf if constant else r["objective"] / r["optimum"]

@@ -14,7 +14,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from ..network import SplineNetwork
 from ..network.readable import unwrap
 from ..network.watching.intercept import Hooked
-from ..support.display import Result, table
+from ..support.display import Result, counted, table
 from ..support.errors import InputError
 from ._data import raw_batches, traced
 from .fold_distances import FoldDistances, SiteDistances, fold_distances
@@ -82,7 +82,7 @@ class NormalizationReport(Result):
     certainty = "exact"
 
     def __repr__(self) -> str:
-        return f"NormalizationReport({self.rows} points, {self.distances!r}, {len(self.findings)} findings)"
+        return f"NormalizationReport({self.rows} points, {self.distances!r}, {counted(len(self.findings), 'finding')})"
 
     @property
     def ok(self) -> bool:
@@ -104,7 +104,7 @@ class NormalizationReport(Result):
 
     def summary(self) -> str:
         """Two tables: distances site by site, then findings with what to do."""
-        head = f"{self.rows} points, {len(self.distances)} sites"
+        head = f"{self.rows} points, {counted(len(self.distances), 'site')}"
         if self.ok:
             return f"{head}\n{self.distances.summary()}\n\nno findings"
         rows = [("finding", "where", "channels", "measured", "what to do")]

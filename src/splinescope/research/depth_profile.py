@@ -72,7 +72,7 @@ class DepthProfile(Result):
 
     def summary(self) -> str:
         """The layers as a table."""
-        rows = [("layer", "condition", "its effective rank", "largest eigenvalue", "effective rank")]
+        rows = [("layer", "median condition", "its effective rank", "largest eigenvalue", "effective rank")]
         for i, path in enumerate(self.layers):
             numbers = (self.condition[i], self.map_rank[i], self.largest[i], self.effective_rank[i])
             rows.append((path, *(f"{v:.4g}" for v in numbers)))  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..support.display import Result
+from ..support.display import Result, table
 from ..support.drawing import drawing
 
 if TYPE_CHECKING:
@@ -35,6 +35,13 @@ class Validity(Result):
         """`[M]` the largest of the radii up to which the error stays within `error`; 0 where none does."""
         within = np.logical_and.accumulate(self.error <= error, axis=1).sum(1)
         return np.where(within > 0, self.radii[np.maximum(within - 1, 0)], 0.0)
+
+    def summary(self) -> str:
+        """A table: per map the norm of its point and the error at each radius."""
+        rows = [("map", "point's norm", *(f"error at {radius:.3g}" for radius in self.radii))]
+        for path, size, errors in zip(self.paths, self.sizes, self.error, strict=True):
+            rows.append((path or "whole network", f"{size:.4g}", *(f"{error:.2%}" for error in errors)))
+        return f"{table(rows)}\nError: share of the network's change that the map gets wrong. {self.assurance}"
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the error against the distance, a curve per map (extra "plot")."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..network.program import units_of_cuts
-from ..support.display import Certainty, box, table
+from ..support.display import Certainty, box, counted, table
 from ..support.drawing import drawing
 from ..support.errors import InputError
 from .cells.polygons import Cells, Walls
@@ -78,7 +78,8 @@ class Tiling(Measures):
 
     def __repr__(self) -> str:
         state = "" if self.complete else ", INCOMPLETE"
-        what = f"{self.count} tiles, {len(self.vertices)} vertices, {self.dimension}-D, {len(self.sites)} sites"
+        tiles = f"{self.count} {'tile' if self.count == 1 else 'tiles'}, {len(self.vertices)} vertices"
+        what = f"{tiles}, {self.dimension}-D, {counted(len(self.sites), 'site')}"
         near = "" if self.approximation is None else f", within {self.tolerance:g} by {self.approximation.basis}"
         return f"Tiling({what}{near}{state})"
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...network.program import units_of_cuts
 from ...support.checks import check_index, check_whole
-from ...support.display import table
+from ...support.display import counted, table
 from ...support.errors import InputError
 from ..approximation import OfTiling
 from ..kernels.grid_lookup import draw_lengths
@@ -47,7 +47,8 @@ class Folds(OfTiling):
         return len(self.walls)
 
     def __repr__(self) -> str:
-        return f"Folds({len(self)} walls of {len(self.by_layer())} layers, {self.measure} {self.lengths.sum():.6g})"
+        layers = counted(len(self.by_layer()), "layer")
+        return f"Folds({len(self)} walls of {layers}, {self.measure} {self.lengths.sum():.6g})"
 
     @property
     def measure(self) -> str:
