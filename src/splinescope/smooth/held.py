@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_map
 
 from ..network.ops.bend import COARSE, is_coarser
+from ..network.ops.composed import written_out
 from ..network.ops.python_names import FACTS, SCALARS, plain_name, writes
 from ..network.ops.table import operation
 from ..network.watching.intercept import Functions
@@ -145,6 +146,10 @@ class Holding(Functions):
             return self._extreme(func, name, args, kwargs)
         if role == "sort" and alone:
             return self._sort(func, name, args, kwargs)
+        with self:  # what is made of others: a median, a norm of one
+            parts = written_out(func, args, kwargs) if FACTOR not in kinds else None
+            if parts is not None:
+                return parts()
         return self._factor(func, name, args, kwargs)
 
     # how each kind is held

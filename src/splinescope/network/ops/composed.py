@@ -55,16 +55,32 @@ def comparators(count: int) -> list[tuple[list[int], list[int]]]:
     return layers
 
 
-def sorted_values(x: Tensor, axis: int, descending: bool = False) -> Tensor:
-    """The values along an axis in order, by sorting pairs."""
+def selecting(count: int, ranks: set[int]) -> list[tuple[list[int], list[int]]]:
+    """The comparisons of `comparators` that the values of these ranks depend on; other places hold anything."""
+    layers, needed = [], set(ranks)
+    for low, high in reversed(comparators(count)):
+        pairs = [(a, b) for a, b in zip(low, high, strict=True) if a in needed or b in needed]
+        if pairs:
+            layers.append(([a for a, _ in pairs], [b for _, b in pairs]))
+            needed.update(*pairs)
+    return layers[::-1]
+
+
+def sorted_values(x: Tensor, axis: int, descending: bool = False, start: int = 0, length: int | None = None) -> Tensor:
+    """The values along an axis in order, by sorting pairs; or `length` of them from rank `start` on."""
     count = x.shape[axis]
+    length = count - start if length is None else length
+    first = count - start - length if descending else start
+    if length == 1 and first in (0, count - 1):
+        return (x.amin if first == 0 else x.amax)(axis, keepdim=True)
     x = x.movedim(axis, -1)
-    for low, high in comparators(count):
+    for low, high in selecting(count, set(range(first, first + length))):
         rest = sorted(set(range(count)) - {*low, *high})
         pairs = torch.stack([_at(x, low), _at(x, high)], -1).sort(-1)[0]
         parts = [pairs[..., 0], pairs[..., 1], *([_at(x, rest)] if rest else [])]
         order = [*low, *high, *rest]
         x = _at(torch.cat(parts, -1), [order.index(place) for place in range(count)])
+    x = x.narrow(-1, first, length)
     return (x.flip(-1) if descending else x).movedim(-1, axis)
 
 
@@ -97,12 +113,9 @@ def _topk(
     if axes is None or not 1 <= k <= x.shape[axes[0]] or not (sorted or k == 1):  # torch may order them in any way
         return None
 
-    def values() -> Tensor:
-        if k == 1:
-            return x.amax(axes, keepdim=True) if largest else x.amin(axes, keepdim=True)
-        return sorted_values(x, axes[0], largest).narrow(axes[0], 0, k)
-
-    return lambda: torch.return_types.topk((values(), _places(func, x, k, dim, largest, sorted)))
+    return lambda: torch.return_types.topk(
+        (sorted_values(x, axes[0], largest, length=k), _places(func, x, k, dim, largest, sorted))
+    )
 
 
 def _kthvalue(func: Any, x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Callable[[], Any] | None:
@@ -111,7 +124,7 @@ def _kthvalue(func: Any, x: Tensor, k: int, dim: int = -1, keepdim: bool = False
         return None
 
     def values() -> Tensor:
-        found = sorted_values(x, axes[0]).narrow(axes[0], k - 1, 1)
+        found = sorted_values(x, axes[0], start=k - 1, length=1)
         return found if keepdim else found.squeeze(axes[0])
 
     return lambda: torch.return_types.kthvalue((values(), _places(func, x, k, dim, keepdim)))
