@@ -67,6 +67,7 @@ NAMES = (
     ss.generative.tiled_manifold,
     ss.guarantees.Property,
     ss.guarantees.difference,
+    ss.guarantees.expectation,
     ss.guarantees.integrated_gradients,
     ss.guarantees.lipschitz,
     ss.guarantees.output_range,

@@ -140,6 +140,17 @@ def test_pruning_changes_no_verdict_and_no_volume(seed: int) -> None:
     assert abs(hits - volume.share) <= 4.5 * np.sqrt(max(hits * (1 - hits), 1e-4) / len(points)) + 1e-4
 
 
+def test_boxes_that_overlap_count_once_and_boxes_apart_are_added() -> None:
+    net = mlp(2, 4, 1)
+    always = Property.never([[0.0]], [1.0])
+    for corner, volume, parts in ((0.5, 1.75, 1), (1.0, 2.0, 2), (2.0, 2.0, 2)):  # unit squares at 0 and at the corner
+        both = always.within([0.0, 0.0], [1.0, 1.0]) & always.within([corner] * 2, [corner + 1] * 2)
+        unsafe = verify(net, both, complete=True).unsafe
+        assert unsafe is not None
+        assert unsafe.volume == pytest.approx(volume, rel=1e-12)
+        assert len(unsafe.view) == parts
+
+
 def test_inputs_may_stand_in_a_constraint() -> None:
     net = mlp(2, 8, 1, seed=2)
     view = ss.Slice.axes([0.0, 0.0], (0, 1), -1.0, 1.0)

@@ -8,6 +8,7 @@ verdicts, margins, witnesses, extremes and integrals, exact up to a stated toler
 from ..support.errors import answer_misspellings as _answer_misspellings
 from .attribution import integrated_gradients
 from .difference import difference
+from .expectation import expectation
 from .extremes import output_range
 from .lipschitz import lipschitz
 from .property import Property
@@ -18,6 +19,7 @@ from .vnnlib import read_vnnlib
 __all__ = [
     "Property",
     "difference",
+    "expectation",
     "integrated_gradients",
     "lipschitz",
     "output_range",

@@ -95,9 +95,9 @@ def _cut(view: Slice, normals: np.ndarray, offsets: np.ndarray) -> Slice:
     from scipy.optimize import linprog
     from scipy.spatial import ConvexHull, HalfspaceIntersection
 
-    outline = _outline(view)
-    rows = np.concatenate([outline[0], normals])
-    ends = np.concatenate([outline[1], offsets])
+    around = outline(view)
+    rows = np.concatenate([around[0], normals])
+    ends = np.concatenate([around[1], offsets])
     length = np.linalg.norm(rows, axis=1)
     if (ends[length == 0] < 0).any():
         raise _nothing()
@@ -114,8 +114,10 @@ def _cut(view: Slice, normals: np.ndarray, offsets: np.ndarray) -> Slice:
     return Slice(view.origin, view.basis, corners[ConvexHull(corners).vertices])
 
 
-def _outline(view: Slice) -> tuple[np.ndarray, np.ndarray]:
-    """The domain as `normals @ t <= offsets`."""
+def outline(view: Slice) -> tuple[np.ndarray, np.ndarray]:
+    """A slice's domain as `normals @ t <= offsets`."""
+    if view.dimension == 1:
+        return np.array([[-1.0], [1.0]]), np.array([-view.domain.min(), view.domain.max()])
     if view.dimension > 2:
         return view.hull.normals, view.hull.offsets
     edges = np.roll(view.domain, -1, 0) - view.domain

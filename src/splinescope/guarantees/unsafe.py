@@ -46,13 +46,14 @@ class UnsafeSet(Result):
     """All inputs of a set that violate a property: convex polytopes that overlap in walls at most.
 
     Attributes:
-        view: The slices of the parts that the property is about, one unless its conditions on inputs are several boxes.
+        view: The slices of the parts that the property is about: one, or boxes of its conditions on inputs that do not
+            overlap.
         polytopes: Per polytope its corners `[n, d]`, in coordinates of its slice.
         parts: `[P]` which slice each lies in.
         clauses: `[P]` a clause, of those that are about its slice, which it meets.
         volumes: `[P]` their d-volumes.
         volume: Of all of them together.
-        share: `volume` as a share of that of the whole set.
+        share: `volume` as a share of that of the slices in `view`.
     """
 
     view: tuple[Slice, ...]

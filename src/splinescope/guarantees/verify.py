@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -170,7 +171,7 @@ def verify(
         from .monotone import verify_slope
 
         return verify_slope(network, asked, over, max_tiles=max_tiles, time_limit=time_limit, progress=progress)
-    parts = parts_of(asked.sized(inputs, outputs), program.input_shape, over)
+    parts = parts_of(asked.sized(inputs, outputs), program.input_shape, over, apart=complete)
     with telling(progress, "verifying") as report:
         run = _Run(model, program, parts, complete, max_tiles, clock, report)
         return run.verdict(started)
@@ -379,8 +380,11 @@ def checked_program(network: SplineNetwork) -> Program:
     return program
 
 
-def parts_of(clauses: Sequence[Clause], input_shape: tuple[int, ...], over: Any) -> list[Part]:
-    """The sets that clauses are about, each with its clauses; those that nothing can meet are left out."""
+def parts_of(clauses: Sequence[Clause], input_shape: tuple[int, ...], over: Any, apart: bool = False) -> list[Part]:
+    """The sets that clauses are about, each with its clauses; those that nothing can meet are left out.
+
+    If they must be `apart` and some overlap, they are one set, the box about them all: volumes count once.
+    """
     size = int(np.prod(input_shape))
     view = None if over is None else view_of(over, input_shape)
     whole = None if over is None or isinstance(over, Slice) else _box_of(view)
@@ -409,10 +413,25 @@ def parts_of(clauses: Sequence[Clause], input_shape: tuple[int, ...], over: Any)
         assert view is not None
         return [Part(view, tuple(c for c, _ in on_view), tuple(n for _, n in on_view))]
     shape = tuple(input_shape)
+    if apart and _overlap([(low, high) for low, high, _, _ in groups.values()]):
+        least = np.min([group[0] for group in groups.values()], axis=0)
+        most = np.max([group[1] for group in groups.values()], axis=0)
+        boxed = [_never_empty(clauses[n]) for g in groups.values() for n in g[3]]
+        numbers = tuple(n for g in groups.values() for n in g[3])
+        return [Part(view_of((least.reshape(shape), most.reshape(shape)), shape), tuple(boxed), numbers)]
     return [
         Part(view_of((low.reshape(shape), high.reshape(shape)), shape), tuple(found), tuple(numbers))
         for low, high, found, numbers in groups.values()
     ]
+
+
+def _overlap(boxes: Sequence[tuple[np.ndarray, np.ndarray]]) -> bool:
+    """Whether the insides of two boxes meet."""
+    return any(
+        bool((np.maximum(a[0], b[0]) <= np.minimum(a[1], b[1])).all())
+        and bool((np.maximum(a[0], b[0]) < np.minimum(a[1], b[1]))[(a[0] < a[1]) | (b[0] < b[1])].all())
+        for a, b in combinations(boxes, 2)
+    )
 
 
 def _box_of(view: Slice | np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,275 @@
+"""`expectation`: mean, covariance and class probabilities of a network's outputs over a set of inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from ..network import SplineNetwork
+from ..network.program import Program
+from ..support.checks import check_whole
+from ..support.display import Certainty, Result, table, told
+from ..support.errors import InputError, LimitReached
+from ..support.progress import Progress, check_progress
+from ..tiling.measures.differentiate import outputs
+from ..tiling.measures.maps import iterate_slopes
+from ..tiling.measures.quantities import tile_quantity
+from ..tiling.measures.tile_shapes import second_moments
+from ..tiling.slice import Slice
+from ..tiling.tessellate import tessellate
+from ..tiling.tiling import Tiling
+from .forms import with_forms
+from .gaussian import Gaussian
+from .property import Property
+from .sets import view_of
+from .verify import as_network, checked_program, verify
+from .winners import pieces_by_class, volumes_of
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Expectation(Result):
+    """What a network's outputs are on average over a set.
+
+    Attributes:
+        mean: `[C]` of the flattened outputs.
+        covariance: `[C, C]`.
+        classes: `[C]` probability that each output is the largest; of a single output, `[2]`: not positive, positive.
+        unsafe: Probability that the property asked about is violated; None without one.
+        quantity: Mean of the quantity asked for; None without one.
+        errors: Standard errors of these numbers, by name; all zero where they are exact.
+        law: What inputs are drawn from, in words.
+        tiles: How many tiles were used; 0 where points were.
+        missed: How much the tiles' volumes, summed up, are off that of the set, as a share of it: rounding.
+    """
+
+    mean: np.ndarray
+    covariance: np.ndarray
+    classes: np.ndarray
+    unsafe: float | None
+    quantity: np.ndarray | float | None
+    errors: dict[str, Any]
+    law: str
+    tiles: int
+    missed: float
+    certainty: Certainty = field(default="exact", kw_only=True)
+
+    def _shown(self) -> list[tuple[str, Any]]:
+        return [("mean", self.mean), ("classes", self.classes), ("law", self.law), ("tiles", self.tiles)]
+
+    def summary(self) -> str:
+        """Means with their deviations and errors, and how they came about."""
+        deviations = np.sqrt(np.clip(np.diag(self.covariance), 0.0, None))
+        rows = [("means", told(self.mean)), ("standard deviations", told(deviations)),
+                ("class probabilities", told(self.classes))]  # fmt: skip
+        rows += [("unsafe", f"{self.unsafe:.6g}")] if self.unsafe is not None else []
+        rows += [("quantity", told(self.quantity))] if self.quantity is not None else []
+        if self.certainty == "estimate":
+            rows.append(("standard errors of means", told(self.errors["mean"])))
+        return f"{table(rows)}\nInputs: {self.law}. {self.assurance}"
+
+
+def expectation(
+    model: nn.Module | SplineNetwork,
+    over: Any,
+    law: Any = "uniform",
+    *,
+    property: Property | None = None,
+    quantity: str | Callable[[Tiling], Any] | None = None,
+    count: int = 1 << 16,
+    seed: int = 0,
+    rtol: float = 1e-12,
+    max_tiles: int | None = None,
+    time_limit: float | None = None,
+    progress: Progress | bool | None = None,
+    threads: int | None = None,
+) -> Expectation:
+    """Mean, covariance and class probabilities of the outputs for inputs drawn from a set.
+
+    On a tile with map `A t + c`, volume V, centroid m and covariance S of its points,
+
+        E f = sum V (A m + c),    E f f' = sum V ((A m + c)(A m + c)' + A S A'),    with V in shares of the set
+
+    Class probabilities are volumes of tiles, cut where the largest output changes. All of that is exact. Under a
+    Gaussian the same holds on lines, by the normal distribution function; in more dimensions numbers are means over
+    scrambled Sobol' points, with standard errors from 16 independent scramblings, and no tiles are needed.
+
+    Args:
+        model: A torch module in eval mode, or the result of `trace` or `load`. Before any ending (softmax).
+        over: A `Slice`, a pair (low, high) of the corners of a box, or the result of `guarantees.polytope`.
+        law: "uniform" on the set, or (mean, std) of a Gaussian, conditioned on the set: independent in the slice's
+            coordinates, which of a box are its free inputs; numbers, or one per coordinate.
+        property: Also find the probability that this `Property` is violated.
+        quantity: Also find the mean of a number per tile: a name as in `tiling.quantity`, or a function from the
+            tiling to an array `[K]` or `[K, m]`.
+        count, seed: Points that are drawn where the result is an estimate, and their seed.
+        rtol, max_tiles, time_limit, progress, threads: As in `tessellate`; a limit raises `LimitReached`.
+
+    Raises:
+        LimitReached: There are more tiles than that; no number is known then.
+        InputError: The set is empty or has more than eight free dimensions, or holds none of the law's mass.
+
+    Cost: a tiling, and some microseconds per tile and class that meets another one there.
+
+    Example:
+        >>> import torch, splinescope as ss
+        >>> net = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
+        >>> found = ss.guarantees.expectation(net, (-1.0, 1.0))
+        >>> found.certainty, round(float(found.classes.sum()), 9)
+        ('exact', 1.0)
+    """
+    check_progress(progress)
+    check_whole(count, "count", least=256)
+    check_whole(seed, "seed", least=0)
+    if not (law == "uniform" if isinstance(law, str) else isinstance(law, (tuple, list)) and len(law) == 2):
+        raise InputError(f'law must be "uniform", or (mean, std) of a Gaussian, got {law!r}.')
+    if property is not None and (not isinstance(property, Property) or property.slope is not None):
+        raise InputError("property must be a Property about values: one about slopes has no probability here.")
+    network = as_network(model, over)
+    program = checked_program(network)
+    view = view_of(over, tuple(program.input_shape))
+    if not isinstance(view, Slice):
+        return _at_point(program, view, property, quantity)
+    limits: dict[str, Any] = {"max_tiles": max_tiles, "time_limit": time_limit, "progress": progress}
+    gaussian = None if isinstance(law, str) else Gaussian.made(law, view)
+    if gaussian is not None and view.dimension > 1:
+        tiling = None if quantity is None else tessellate(network, view, rtol=rtol, threads=threads, **limits)
+        return _by_points(program, view, gaussian, property, quantity, tiling, count, seed)
+    tiling = tessellate(network, view, rtol=rtol, threads=threads, **limits)
+    unsafe = None if property is None else _unsafe(network, property, over, view, gaussian, limits)
+    return _by_tiles(tiling, program, gaussian, quantity, unsafe)
+
+
+def _by_tiles(
+    tiling: Tiling, program: Program, gaussian: Gaussian | None, quantity: Any, unsafe: float | None
+) -> Expectation:
+    """Exactly: the uniform law, or a Gaussian on a line."""
+    view = tiling.view
+    if gaussian is None:
+        weights, centers = tiling.areas, tiling.centroids()
+        whole = view.size
+        law, measure = f"uniform on a set of {view.dimension} dimensions", volumes_of
+    else:
+        moments = gaussian.intervals(tiling.vertices[tiling.tiles.corners, 0].reshape(-1, 2))
+        weights = moments[:, 0]
+        some = np.where(weights > 0, weights, 1.0)
+        shift = moments[:, 1] / some
+        centers = gaussian.mean + gaussian.std * shift[:, None]
+        spread = np.clip(moments[:, 2] / some - shift**2, 0.0, None)[:, None, None] * gaussian.std**2
+        whole = float(gaussian.intervals(view.domain.reshape(1, 2))[0, 0])
+        law, measure = "Gaussian on a line, conditioned on the set", gaussian.masses
+    total = float(weights.sum())
+    if not total > 0:
+        raise InputError("the set must have some of the law's mass: it lies too many deviations from the mean.")
+    share = weights / total
+    values = outputs(program, view.inputs(centers))
+    mean = share @ values
+    apart = values - mean
+    covariance = (apart * share[:, None]).T @ apart
+    for tiles, slopes in iterate_slopes(tiling):
+        part = slice(int(tiles[0]), int(tiles[-1]) + 1)
+        inner = second_moments(tiling, part) if gaussian is None else spread[part]
+        tilted = (slopes @ inner) * share[part, None, None]
+        flat = slopes.transpose(1, 0, 2).reshape(slopes.shape[1], -1)
+        covariance += tilted.transpose(1, 0, 2).reshape(slopes.shape[1], -1) @ flat.T
+    classes = np.zeros(max(2, values.shape[1]))
+    for winners, sizes in pieces_by_class(tiling, tiling.rtol, measure):
+        classes += np.bincount(winners, sizes, len(classes))
+    of_tiles = None if quantity is None else _per_tile(tiling, quantity)
+    averaged = None if of_tiles is None else np.tensordot(share, of_tiles, 1)
+    errors = {"mean": np.zeros_like(mean), "covariance": np.zeros_like(covariance), "classes": np.zeros_like(classes)}
+    errors |= {"unsafe": 0.0} if unsafe is not None else {}
+    errors |= {"quantity": 0.0 * averaged} if averaged is not None else {}
+    return Expectation(
+        mean, (covariance + covariance.T) / 2, classes / classes.sum(), unsafe, _scalar(averaged), errors, law,
+        tiling.count, abs(total - whole) / whole,
+    )  # fmt: skip
+
+
+def _by_points(
+    program: Program, view: Slice, gaussian: Gaussian, property: Property | None, quantity: Any,
+    tiling: Tiling | None, count: int, seed: int,
+) -> Expectation:  # fmt: skip
+    """By scrambled points, each scrambling an estimate of its own."""
+    size = int(np.prod(program.output_shape))
+    inputs = int(np.prod(program.input_shape))
+    formed = None if property is None else with_forms(program, property.sized(inputs, size))
+    per_tile = None if tiling is None else _per_tile(tiling, quantity)
+    found: dict[str, list[Any]] = {name: [] for name in ("mean", "square", "classes", "unsafe", "quantity")}
+    for points in gaussian.draw(view, count, seed):
+        x = view.inputs(points)
+        y = outputs(program, x)
+        found["mean"].append(y.mean(0))
+        found["square"].append(y.T @ y / len(y))
+        wins = y.argmax(1) if size > 1 else (y[:, 0] > 0).astype(int)
+        found["classes"].append(np.bincount(wins, minlength=max(2, size)) / len(y))
+        if formed is not None:
+            with torch.no_grad():
+                met = formed.program.forward(torch.from_numpy(x)).numpy() <= 0
+            found["unsafe"].append(met.any(1).mean())
+        if per_tile is not None:
+            assert tiling is not None
+            at = tiling.locate(points)
+            found["quantity"].append(per_tile[at[at >= 0]].mean(0))
+    means = {name: np.mean(parts, axis=0) for name, parts in found.items() if parts}
+    errors = {
+        name: np.std(parts, axis=0, ddof=1) / np.sqrt(len(parts)) for name, parts in found.items() if parts
+    }  # fmt: skip
+    errors["covariance"] = errors.pop("square")
+    return Expectation(
+        means["mean"], means["square"] - np.outer(means["mean"], means["mean"]), means["classes"],
+        float(means["unsafe"]) if formed is not None else None, _scalar(means.get("quantity")), errors,
+        f"Gaussian in {view.dimension} dimensions, conditioned on the set", 0 if tiling is None else tiling.count, 0.0,
+        certainty="estimate",
+    )  # fmt: skip
+
+
+def _at_point(program: Program, x: np.ndarray, property: Property | None, quantity: Any) -> Expectation:
+    if quantity is not None:
+        raise InputError("over must have an input that is free: a single point has no tiles, so no quantity.")
+    y = outputs(program, x[None])[0]
+    classes = np.zeros(max(2, len(y)))
+    classes[y.argmax() if len(y) > 1 else int(y[0] > 0)] = 1.0
+    unsafe = None if property is None else float(verify_point(program, property, x))
+    zero = np.zeros((len(y), len(y)))
+    errors = {"mean": 0.0 * y, "covariance": zero, "classes": 0.0 * classes}
+    return Expectation(y, zero, classes, unsafe, None, errors, "one point", 0, 0.0)
+
+
+def verify_point(program: Program, property: Property, x: np.ndarray) -> bool:
+    """Whether a property is violated at one input, in float64."""
+    formed = with_forms(program, property.sized(x.size, int(np.prod(program.output_shape))))
+    with torch.no_grad():
+        return bool((formed.program.forward(torch.from_numpy(x[None])) <= 0).any())
+
+
+def _unsafe(
+    network: SplineNetwork, property: Property, over: Any, view: Slice, gaussian: Gaussian | None,
+    limits: dict[str, Any],
+) -> float:  # fmt: skip
+    """The probability of the unsafe set, from its polytopes; those of fewer dimensions than the set have none."""
+    verdict = verify(network, property, over, complete=True, **limits)
+    if verdict.unsafe is None:
+        raise LimitReached(f"{verdict.reason} The probability of the unsafe set is not known.", None)
+    unsafe = verdict.unsafe
+    whole = np.array([part.dimension == view.dimension for part in unsafe.view])[unsafe.parts]
+    if gaussian is None:
+        return float(unsafe.volumes[whole].sum() / view.size)
+    ends = [np.sort(corners[:, 0])[[0, -1]] for corners, one in zip(unsafe.polytopes, whole, strict=True) if one]
+    mass = gaussian.intervals(view.domain.reshape(1, 2))[0, 0]
+    return float(gaussian.intervals(np.array(ends).reshape(-1, 2))[:, 0].sum() / mass)
+
+
+def _per_tile(tiling: Tiling, quantity: Any) -> np.ndarray:
+    values = tile_quantity(tiling, quantity).values if isinstance(quantity, str) else np.asarray(quantity(tiling))
+    if values.ndim < 1 or len(values) != tiling.count:
+        raise InputError(f"quantity must give one number (or row) per tile, {tiling.count}, got shape {values.shape}.")
+    return values.astype(np.float64)
+
+
+def _scalar(value: Any) -> Any:
+    return float(value) if value is not None and np.ndim(value) == 0 else value

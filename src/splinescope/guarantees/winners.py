@@ -1,0 +1,165 @@
+"""Tiles cut where the winning class changes, so that one class wins on every piece."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from ..tiling import kernels
+from ..tiling.cells.lists import owners, reduced
+from ..tiling.cells.polytopes import Polytopes
+from ..tiling.cells.solids import Solids
+from ..tiling.cells.tiles import Tiles
+from ..tiling.measures.maps import vertex_values
+from ..tiling.tiling import Tiling
+
+_NUMBERS_TOGETHER = 1 << 22  # outputs at corners that are looked at in one go
+_TRIES = 8  # of pairs of classes per cut
+
+Measure = Callable[[Tiles, np.ndarray], np.ndarray]
+"""`[n]` the weights of tiles whose corners are numbers of points `[V, d]`."""
+
+
+def volumes_of(tiles: Tiles, points: np.ndarray) -> np.ndarray:
+    """`[n]` lengths, areas or volumes."""
+    if not isinstance(tiles, Solids):
+        return tiles.sizes(points)
+    volumes, middles = np.empty(len(tiles)), np.empty((len(tiles), points.shape[1]))
+    lists = (tiles.offsets, tiles.corners, tiles.masks, tiles.facet_offsets)
+    kernels.measure_cells(*lists, points, volumes, middles, np.empty((0, 0, 0)))
+    return volumes
+
+
+def pieces_by_class(
+    tiling: Tiling, rtol: float, measure: Measure = volumes_of
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Winners `[n]` and weights `[n]` of pieces that make up all tiles, a block of tiles at a time.
+
+    Outputs are affine on a tile, so the places where a class wins are convex: a class that wins at every corner wins on
+    the whole tile. Any other tile is cut where two classes tie that win at different corners, and its parts are looked
+    at again. A class that wins inside alone wins at a corner of one of the parts. So only classes that win somewhere
+    are ever cut by. One output counts as two classes: not positive, and positive. Outputs that are closer than `rtol`
+    times the largest count as tied, and the first of tied classes has the piece.
+    """
+    cells = tiling.tiles
+    counts = np.diff(cells.offsets)
+    size = max(1, int(vertex_values(tiling, np.zeros(1, int)).shape[1]))
+    until = np.cumsum(counts * size)
+    start = 0
+    while start < tiling.count:
+        done = until[start - 1] if start else 0
+        stop = max(start + 1, int(np.searchsorted(until, done + _NUMBERS_TOGETHER, side="right")))
+        yield _of_block(tiling, start, stop, rtol, measure)
+        start = stop
+
+
+def _of_block(tiling: Tiling, start: int, stop: int, rtol: float, measure: Measure) -> tuple[np.ndarray, np.ndarray]:
+    tiles = _engine_tiles(tiling, start, stop)
+    used = tiles.corners
+    tiles = _own_corners(tiles)
+    points, values = tiling.vertices[used], vertex_values(tiling, used)
+    if values.shape[1] == 1:
+        values = np.concatenate([np.zeros_like(values), values], 1)
+    tolerance = rtol * float(np.abs(values).max(initial=0.0))
+    winners, weights = [], []
+    while len(tiles):
+        won, pairs = _winners(tiles, values, tolerance)
+        decided = won >= 0
+        finished = tiles.chosen(decided)
+        winners.append(won[decided])
+        weights.append(measure(finished, points))
+        tiles = tiles.chosen(~decided)
+        if not len(tiles):
+            break
+        corners = tiles.corners
+        tiles = _own_corners(tiles)
+        points, values = points[corners], values[corners]
+        first, second = pairs[~decided].T
+        owner = owners(tiles.offsets)
+        rows = np.arange(len(values))
+        apart = values[rows, first[owner]] - values[rows, second[owner]]
+        tiles, points, values = _cut(tiles, points, values, apart, tolerance)
+    return np.concatenate(winners), np.concatenate(weights)
+
+
+def _winners(tiles: Tiles, values: np.ndarray, tolerance: float) -> tuple[np.ndarray, np.ndarray]:
+    """`[n]` the class that wins on a whole tile or -1, and `[n, 2]` for the latter two classes that share it."""
+    at = values[tiles.corners]
+    lacks = at.max(1, keepdims=True) - at
+    worst = reduced(np.maximum, lacks, tiles.offsets)
+    within = worst <= tolerance
+    won = np.where(within.any(1), within.argmax(1), -1)
+    pairs = np.zeros((len(tiles), 2), np.int64)
+    open_ = np.flatnonzero(won < 0)
+    mine = worst[open_].argmin(1)
+    for _ in range(_TRIES):  # a class, and one that beats it at a corner but is beaten at another
+        if not len(open_):
+            return won, pairs
+        some = tiles.taken(open_)
+        owner = owners(some.offsets)
+        inner = values[some.corners]
+        rows = np.arange(len(inner))
+        gap = _lacks(inner, mine[owner])
+        most = reduced(np.maximum, gap, some.offsets)
+        corner = np.flatnonzero(gap == most[owner])
+        corner = corner[np.unique(owner[corner], return_index=True)[1]]
+        other = inner[corner].argmax(1)
+        apart = inner[rows, mine[owner]] - inner[rows, other[owner]]
+        good = reduced(np.maximum, apart, some.offsets) > tolerance
+        pairs[open_[good]] = np.stack([mine[good], other[good]], 1)
+        open_, mine = open_[~good], other[~good]  # the other is better everywhere: go on with it
+    won[open_] = mine  # by rounding alone
+    return won, pairs
+
+
+def _lacks(values: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """`[n]` what one class of each row `[n, C]` lacks to the largest."""
+    return np.asarray(values.max(1) - values[np.arange(len(values)), classes])
+
+
+def _cut(
+    tiles: Tiles, points: np.ndarray, values: np.ndarray, apart: np.ndarray, tolerance: float
+) -> tuple[Tiles, np.ndarray, np.ndarray]:
+    """Tiles, none of which share a corner, cut where `apart`, affine on each, is zero."""
+    n = len(points)
+    cuts, limits = apart[:, None].copy(), np.array([tolerance])
+    room = tiles.room(n, 1, 2 * len(tiles))
+    names = np.arange(1, n + 1, dtype=np.uint64)
+    while True:
+        more = room.vertices
+        vertices = kernels.Vertices(
+            _grown(names, more), _grown(points, more), np.empty((more, 2), np.int32), np.empty((more, 2)),
+            np.zeros((more, 1), np.uint64), np.zeros((more, 1), np.uint64), cuts, np.empty((more - n, 1)),
+            np.zeros((more - n, 1), np.bool_),
+        )  # fmt: skip
+        kernels.sign_bits(cuts, limits, 0, n, vertices.pos, vertices.neg)
+        status, total, parts = room.cut(vertices, n, 0, 1, np.zeros(1, np.int32), limits)
+        if parts is not None:
+            break
+        room.enlarge(status)
+    values = _grown(values, total)
+    kernels.carry(n, total, vertices.parents, vertices.weights, values)
+    return parts, vertices.points[:total].copy(), values
+
+
+def _grown(array: np.ndarray, size: int) -> np.ndarray:
+    grown = np.empty((size, *array.shape[1:]), array.dtype)
+    grown[: len(array)] = array
+    return grown
+
+
+def _own_corners(tiles: Tiles) -> Tiles:
+    """The same tiles with corners of their own, numbered as they are listed."""
+    corners = np.arange(len(tiles.corners), dtype=np.int32)
+    if isinstance(tiles, Solids):
+        return Solids(tiles.offsets, corners, tiles.labels, tiles.masks, tiles.facet_offsets)
+    return Tiles(tiles.offsets, corners, tiles.labels)
+
+
+def _engine_tiles(tiling: Tiling, start: int, stop: int) -> Tiles:
+    cells = tiling.tiles
+    if isinstance(cells, Polytopes):
+        offsets, corners, masks, facet_offsets = cells.lists
+        return Solids(offsets, corners, tiling.corner_labels, masks, facet_offsets).part(start, stop)
+    return Tiles(cells.offsets, cells.corners, tiling.corner_labels).part(start, stop)
