@@ -96,6 +96,15 @@ def write_playground(app: Any, error: Exception | None) -> None:
         write(Path(app.outdir) / "playground")
 
 
+def write_recordings(app: Any, error: Exception | None) -> None:
+    """The stories as pages with a slider, which the page of ideas leads to."""
+    if error is None and app.builder.format == "html":
+        from make_recordings import write_recordings as write
+
+        write(Path(app.outdir) / "recordings")
+
+
 def setup(app: Any) -> None:
     app.connect("build-finished", write_playground)
+    app.connect("build-finished", write_recordings)
     app.connect("source-read", name_shown_scripts)

@@ -1,6 +1,8 @@
 """Earlier moments: a click on a curve goes back to one, and a film page carries them all."""
 
 import re
+import runpy
+from pathlib import Path
 
 import pytest
 
@@ -60,3 +62,32 @@ def test_a_timeline_is_filmed(shelf, browser, tmp_path, ending):
         page.locator("#time").fill("0")
         becomes(page, SHOWN, [0, story.tilings[0].count])
         expect(page.locator(".film output")).to_have_text(f"step {story.steps[0]}: {story.tilings[0].count:,} tiles")
+
+
+def test_every_story_is_recorded_as_a_page_with_a_slider(studio, browser, tmp_path):
+    made = runpy.run_path(str(Path(__file__).parents[2] / "docs" / "make_recordings.py"))
+    with studio("#view=stories") as page:
+        told = page.evaluate("async () => (await import('/static/stories.js')).STORIES")
+    read = made["read_stories"]()
+    assert [[each.get(key) for key in ("name", "title", "text", "recipe", "scene")] for each in told] == [
+        [each.get(key) for key in ("name", "title", "text", "recipe", "scene")] for each in read.values()
+    ]
+    assert set(made["RECORDED"]) == {name for name, story in read.items() if "recipe" in story}
+    ideas = (Path(__file__).parents[2] / "docs" / "ideas.md").read_text(encoding="utf-8")
+    assert re.findall(r"recordings/([\w-]+)\.html", ideas) == list(read)
+    folds, points = made["write_recordings"](tmp_path, ("absolute", "odd-point"))
+    with opened(browser, folds) as page:
+        page.wait_for_selector("body[data-ready]")
+        rest(page)
+        assert page.evaluate("view.colored") == "folds"
+        before = page.evaluate("[...view.data.vertices]")
+        page.locator("#time").fill("8")
+        expect(page.locator(".film output")).to_have_text("a fold of layer 1 is dragged")
+        assert page.evaluate("[...view.data.vertices]") != before
+        expect(page.locator("aside")).to_contain_text("kaleidoscope")
+    with opened(browser, points) as page:
+        page.wait_for_selector("body[data-ready]")
+        page.locator("#time").fill("79")
+        expect(page.locator(".film output")).to_have_text("layer 80")
+        expect(page.locator("#notes")).to_contain_text("the odd point's length")
+        expect(page.locator("canvas")).to_have_attribute("aria-label", re.compile("layer 80$"))

@@ -7,7 +7,7 @@ import html
 import os
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
@@ -51,6 +51,8 @@ _VIEWERS = {
     3: Viewer(space_frame, _SHARED + _SPACE, "space.html", "exploreSpace"),
 }
 
+_POINTS = Viewer(dict, ("frame.js", "colors.js", "words.js", "points.js"), "points.html", "explorePoints")
+
 
 def viewer_of(tiling: Tiling) -> Viewer:
     """The viewer for a tiling's dimension, refused in words for lines and for four dimensions and more."""
@@ -74,16 +76,43 @@ def write_page(
     max_tiles: int | None = None,
 ) -> None:
     """Write a page to explore; see `Tiling.to_html`."""
-    with replacing(path) as partial, open(partial, "wb") as file:
-        file.writelines(_pieces(tiling, title, color=color, x=x, y=y, max_tiles=max_tiles))
+    _write(path, _pieces(tiling, title, color=color, x=x, y=y, max_tiles=max_tiles))
 
 
-def write_film_page(frames: list[dict[str, Any]], path: str | os.PathLike[str], *, title: str, color: str) -> None:
-    """Write moments of a training as one page with a slider through time: frames with a `moment`, the moment's name."""
-    films = replace(_VIEWERS[2], explore="exploreFilm")
-    look = {"color": color, "hide": [], "layers": 255, "at": None}
+def _write(path: str | os.PathLike[str], pieces: Iterable[bytes]) -> None:
     with replacing(path) as partial, open(partial, "wb") as file:
-        file.writelines(_assembled(films, title, {"moments": frames, "look": look}))
+        file.writelines(pieces)
+
+
+def write_film_page(
+    frames: list[dict[str, Any]],
+    path: str | os.PathLike[str],
+    *,
+    title: str,
+    color: str,
+    words: Sequence[str] = (),
+    start: int | None = None,
+) -> None:
+    """Write moments of a training as one page with a slider through time.
+
+    Args:
+        frames: One per moment, with its name as `moment`; `layers` shows its folds up to that depth only.
+        path: The page.
+        title: Its title.
+        color: The quantity that tiles are coloured by, or "folds".
+        words: Paragraphs beside the picture.
+        start: The moment that is shown first; the last one by default.
+    """
+    look = {"color": color, "hide": [], "layers": 255, "at": None, "start": start}
+    content = {"moments": frames, "look": look, "words": list(words)}
+    _write(path, _assembled(replace(_VIEWERS[2], explore="exploreFilm"), title, content))
+
+
+def write_points_page(
+    scene: dict[str, Any], path: str | os.PathLike[str], *, title: str, words: Sequence[str] = ()
+) -> None:
+    """Write a scene of moving points (`web/points.js` says what it holds) as one page with a slider."""
+    _write(path, _assembled(_POINTS, title, {**scene, "words": list(words)}))
 
 
 def render_page(tiling: Tiling, *, title: str | None = None) -> str:

@@ -2,7 +2,7 @@
 
 import {restAt} from "./mesh.js"
 import {TilingView} from "./viewer.js"
-import {classOf, element, fillLegend, fillList, number, shown} from "./words.js"
+import {classOf, element, fillLegend, fillList, number, shown, timeSlider} from "./words.js"
 
 const MOST_OUTPUTS = 12
 
@@ -26,6 +26,7 @@ export function explore(root, data) {
   for (const id of ["folds", "boundary", "anchors"]) $(id).onchange = () => { view.show[id] = $(id).checked; view.changed() }
   if (!data.boundary.length) $("boundary").parentElement.hidden = true
   if (!data.anchors.length) $("anchors").parentElement.hidden = true
+  if (data.labels?.length) $("anchors").nextSibling.textContent = " data"
   $("home").onclick = () => view.home()
   view.onhover = (tile, x, y) => fillList($("tile"), tileRows(view, tile, x, y))
   view.onview = () => fillList($("where"), [["centre", `${number(view.x)}, ${number(view.y)}`], ["width", number(view.width / view.scale)]])
@@ -38,32 +39,22 @@ export function explore(root, data) {
 }
 
 // The same for moments of a training, `{moments: [data with `moment`, its name]}`, with a slider through time; one scale of colours for all.
-export function exploreFilm(root, {moments, look}) {
+// A moment may have `layers` of its own; `words` are told beside the picture.
+export function exploreFilm(root, {moments, look, words}) {
   for (const {name} of moments[0].quantities) {
     const all = moments.map(data => data.quantities.find(q => q.name === name)).filter(q => q && !q.categories)
     const low = Math.min(...all.map(q => q.low)), high = Math.max(...all.map(q => q.high))
     for (const q of all) Object.assign(q, {low, high})
   }
-  const last = moments.length - 1, view = explore(root, {...moments[last], look}), now = element("output", {ariaLive: "off"})
-  const time = element("input", {type: "range", min: 0, max: last, value: last, id: "time", ariaLabel: "moment of training"}), play = element("button", {id: "play", textContent: "play"})
-  const show = i => {
-    time.value = i
-    now.textContent = moments[i].moment
+  const start = look.start ?? moments.length - 1, view = explore(root, {...moments[start], look})
+  root.querySelector("#boundary").parentElement.hidden = !moments.some(each => each.boundary.length)
+  if (words) root.querySelector("aside").prepend(...words.map(text => element("p", {textContent: text})))
+  timeSlider(root, moments.map(each => each.moment), i => {
+    view.layers = moments[i].layers ?? look.layers
     view.setData(moments[i])
     fillLegend(root.querySelector("#legend"), view)
     fillList(root.querySelector("#notes"), moments[i].notes)
-  }
-  let playing = 0
-  const pause = () => { clearInterval(playing); playing = 0; play.textContent = "play" }
-  time.oninput = () => { pause(); show(Number(time.value)) }
-  play.onclick = () => {
-    if (playing) return pause()
-    if (Number(time.value) === last) show(0)
-    play.textContent = "pause"
-    playing = setInterval(() => { show(Number(time.value) + 1); if (Number(time.value) === last) pause() }, 150)
-  }
-  root.querySelector("header").append(element("div", {className: "film"}, play, time, now))
-  show(last)
+  }, start)
   return view
 }
 

@@ -50,6 +50,23 @@ export function fillLegend(target, view) {
   target.replaceChildren(element("div", {className: "name", textContent: name}), by, line)
 }
 
+export function timeSlider(root, names, show, at) { // through moments, with Play, in a page's header; `show(i)` draws one
+  const last = names.length - 1, now = element("output", {ariaLive: "off"}), play = element("button", {id: "play", textContent: "play"})
+  const time = element("input", {type: "range", min: 0, max: last, value: at, id: "time", ariaLabel: "moment"})
+  const go = i => { time.value = i; now.textContent = names[i]; show(i) }
+  let playing = 0
+  const pause = () => { clearInterval(playing); playing = 0; play.textContent = "play" }
+  time.oninput = () => { pause(); go(Number(time.value)) }
+  play.onclick = () => {
+    if (playing) return pause()
+    if (Number(time.value) === last) go(0)
+    play.textContent = "pause"
+    playing = setInterval(() => { go(Number(time.value) + 1); if (Number(time.value) === last) pause() }, Math.max(150, 6000 / names.length))
+  }
+  root.querySelector("header").append(element("div", {className: "film"}, play, time, now))
+  go(at)
+}
+
 export function showError(target, error) {
   target.replaceChildren(element("p", {id: "error", textContent: error.message}))
   console.error(error)
