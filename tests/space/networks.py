@@ -67,3 +67,15 @@ def facets_by_programmes(normals: np.ndarray, offsets: np.ndarray) -> np.ndarray
         answer = linprog(normals[row], A_ub=-normals, b_ub=above, bounds=(None, None), method="highs")
         found.append(answer.fun + offsets[row] < -1e-7)
     return np.array(found, bool)
+
+
+def random_network(seed: int) -> tuple[nn.Module, tuple[int, ...]]:
+    """A small network, by turns an MLP of 2 to 100 inputs, a convolution, pooled, with a skip or a minimum."""
+    random = np.random.default_rng(seed)
+    special = {4: (conv, (1, 6, 6)), 9: (pooled, (1, 6, 6)), 14: (Skip, (6,)), 19: (Minimum, (7,))}
+    if seed % 20 in special:
+        make, shape = special[seed % 20]
+        return seeded(make, seed), shape
+    inputs = round(2 * 50 ** random.random())
+    widths = random.integers(3, 10, random.integers(1, 4)).tolist()
+    return mlp(inputs, *widths, 2, seed=seed), (inputs,)

@@ -7,9 +7,11 @@ import math
 import numpy as np
 import pytest
 import torch
+from scipy.optimize import nnls
 
 import splinescope as ss
 
+from ..tiling.engine.test_workers import in_this_process
 from .networks import conv, mlp, pooled, seeded
 
 
@@ -42,21 +44,51 @@ def test_distances_are_those_to_the_boundary_of_the_exact_tiling(outputs):
     np.testing.assert_allclose(found.upper, expected, rtol=1e-7)
 
 
-@pytest.mark.parametrize("norm", [2, math.inf])
-@pytest.mark.parametrize("inputs", [3, 5])
-def test_no_sample_nearer_than_the_distance_has_another_class(inputs, norm):
+def leads_in_cube(net, x, half_width):
+    """Per tile of the cube about x: corners less x, and the winner's leads there over every other class."""
+    size = len(x)
+    tiling = ss.tessellate(net, ss.Slice.axes(np.zeros(size), range(size), x - half_width, x + half_width))
+    tiles = tiling.tiles.some(np.arange(tiling.count))
+    winner = int(winners(net, x[None])[0])
+    leads = tiling.values[:, [winner]] - np.delete(tiling.values, winner, 1)
+    return [(tiling.vertices[own] - x, leads[own]) for own in np.split(tiles.corners, tiles.offsets[1:-1])]
+
+
+def distance_to_hull(corners):
+    """Of the origin: weights that add up to 1, by non-negative least squares."""
+    weights = nnls(np.vstack([corners.T, np.ones(len(corners))]), np.append(np.zeros(corners.shape[1]), 1.0))[0]
+    return np.linalg.norm(weights @ corners) / weights.sum()
+
+
+@pytest.mark.parametrize("inputs", [3, 4, 5])
+def test_distances_are_the_least_over_all_cells_of_an_exact_tiling(inputs):
+    """Where a lead changes its sign within a cell, its zeros are the hull of those between any two corners."""
     net = centred(mlp(inputs, 8, 6, 3), inputs)
     x = 0.5 * np.random.default_rng(2).standard_normal((2, inputs))
-    found = ss.space.boundary_distance(net, x, norm=norm)
+    found = ss.space.boundary_distance(net, x)
     assert found.exact.all()
-    random = np.random.default_rng(0)
     for row, far, point in zip(x, found.upper, found.points, strict=True):
-        ways = random.standard_normal((20_000, inputs))
-        ways /= np.linalg.norm(ways, ord=norm, axis=1, keepdims=True)
-        assert (winners(net, row + 0.999 * far * ways) == winners(net, row[None])).all()
-        assert np.linalg.norm(point - row, ord=norm) == pytest.approx(far, rel=1e-7)
-        beyond = row + (1 + 1e-6) * (point - row)
-        assert winners(net, beyond[None]) != winners(net, row[None])
+        least = math.inf
+        for corners, leads in leads_in_cube(net, row, 1.01 * far):
+            for lead in leads.T:
+                a, b = np.nonzero((lead[:, None] > 0) & (lead <= 0))
+                if len(a):
+                    share = (lead[a] / (lead[a] - lead[b]))[:, None]
+                    least = min(least, distance_to_hull(corners[a] + share * (corners[b] - corners[a])))
+        assert least == pytest.approx(far, rel=1e-7)
+        assert np.linalg.norm(point - row) == pytest.approx(far, rel=1e-9)
+        assert winners(net, (row + (1 + 1e-6) * (point - row))[None]) != winners(net, row[None])
+
+
+@pytest.mark.parametrize("inputs", [2, 3, 5])
+def test_the_cube_of_the_distance_holds_one_class_and_a_larger_one_does_not(inputs):
+    net = centred(mlp(inputs, 8, 6, 3), inputs)
+    x = 0.5 * np.random.default_rng(3).standard_normal((2, inputs))
+    found = ss.space.boundary_distance(net, x, norm=math.inf)
+    assert found.exact.all()
+    for row, far in zip(x, found.upper, strict=True):
+        assert min(leads.min() for _, leads in leads_in_cube(net, row, (1 - 1e-7) * far)) > 0
+        assert min(leads.min() for _, leads in leads_in_cube(net, row, (1 + 1e-7) * far)) < 0
 
 
 @pytest.mark.parametrize("make", [conv, pooled])
@@ -81,6 +113,26 @@ def test_where_one_class_wins_everywhere_there_is_no_boundary():
     assert found.upper[0] == math.inf
     assert found.lower[0] == math.inf
     assert np.isnan(found.points).all()
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_workers_find_the_same_distances(traced, monkeypatch):
+    in_this_process(monkeypatch)
+    net = centred(mlp(3, 6, 5, 2), 3)
+    x = np.random.default_rng(4).standard_normal((5, 3))
+    model = ss.trace(net, torch.from_numpy(x[:1])) if traced else net
+    one, shared = ss.space.boundary_distance(model, x), ss.space.boundary_distance(model, x, workers=2)
+    for name in ("lower", "upper", "points", "tiles"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(shared, name))
+
+
+def test_a_limit_leaves_a_proven_lower_bound_and_says_so():
+    net = centred(mlp(30, 40, 40, 3), 30)
+    x = np.random.default_rng(5).standard_normal((1, 30))
+    found = ss.space.boundary_distance(net, x, time_limit=1e-9)
+    assert (found.certainty, found.exact.any()) == ("bound", False)
+    assert 0 <= found.lower[0] < found.upper[0]
+    assert "exact for 0" in found.summary()
 
 
 def test_inputs_must_be_rows():

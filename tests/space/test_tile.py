@@ -14,7 +14,7 @@ from splinescope.space.tile import Tile
 from splinescope.tiling.measures.margin import edge_distances
 
 from .. import cases
-from .networks import Minimum, Skip, conv, facets_by_programmes, mlp, pooled, seeded
+from .networks import Minimum, Skip, conv, facets_by_programmes, mlp, pooled, random_network, seeded
 
 NETWORKS = {
     "2-10-8": (mlp(2, 10, 8, 2), (2,)),
@@ -41,10 +41,10 @@ def same(a: Tile, b: Tile) -> bool:
     return all((p == q).all() for p, q in zip(a.pattern, b.pattern, strict=True))
 
 
-@pytest.mark.parametrize("name", NETWORKS)
-def test_facets_are_those_of_a_linear_programme_over_all_units(name):
-    net, shape = NETWORKS[name]
-    for seed in range(2):
+@pytest.mark.parametrize("block", range(6))
+def test_facets_are_those_of_a_linear_programme_over_all_units(block):
+    for seed in range(10 * block, 10 * (block + 1)):
+        net, shape = random_network(seed)
         tile = ss.tile_at(net, random_input(shape, seed))
         once = tile._cell.members  # a programme over equal rows would take each for redundant
         first = [group[0] for group in once]
@@ -205,6 +205,16 @@ def test_a_limit_leaves_some_halfspaces_undecided_and_says_so():
     assert units < {facet.coincide for facet in whole.facets}
     assert "undecided" in tile.summary()
     assert tile.radius == whole.radius
+
+
+def test_a_batch_of_one_is_one_input_and_of_two_is_refused():
+    image = random_input((1, 6, 6), 0)
+    for net, x in ((seeded(conv), image), (mlp(3, 4, 2), image[0, 0, :3])):
+        tile, row = ss.tile_at(net, x), ss.tile_at(net, x[None])
+        assert row.x.shape == tile.x.shape == x.shape
+        assert row.radius == tile.radius
+    with pytest.raises(ss.InputError, match="one input, got 2 rows"):
+        ss.tile_at(mlp(3, 4, 2), np.zeros((2, 3)))
 
 
 def test_wrong_input_is_refused_by_name():

@@ -13,19 +13,21 @@ from torch import Tensor, nn
 
 from ..network import SplineNetwork
 from ..network.program import Program
-from ..support.checks import as_float64_array, check_positive
+from ..support.checks import as_float64_array, check_positive, check_whole
 from ..support.display import Certainty, Result, counted
 from ..support.errors import InputError
 from ..support.progress import Progress, check_progress, telling
 from ..support.worker_processes import by_rows
 from ..tiling.engine.limits import Clock
+from ..tiling.engine.parts import packed_network, unpacked_network
 from ..tiling.measures.differentiate import jacobians, outputs
+from ..tiling.slice import Slice
 from .affine_rows import coordinates_about
 from .cell import Cell, cell_at
 from .explore import check_norm
 from .projection import nearest, nearest_in_box
 from .search import Tiles, by_distance
-from .tile import checked_input
+from .tile import checked_network
 
 _STEPS = 60  # of the attack
 _HALVINGS = 60
@@ -115,19 +117,24 @@ def boundary_distance(
     rows = as_float64_array(x, "x")
     if rows.ndim < 2:
         raise InputError(f"x must have shape (N, *input_shape), got {rows.shape}.")
+    found: list[Found] = []
+    if len(rows):
+        network, first = checked_network(model, rows[0])
+        rows = rows.reshape(len(rows), *first.shape)
     if workers is not None and len(rows):
-        work = partial(_of_rows, model, norm, time_limit)
+        check_whole(workers, "workers")
+        work = partial(_of_rows, packed_network(network), norm, time_limit)
         parts = by_rows(work, [torch.from_numpy(rows)], workers=workers, what="inputs")
         found = [each for part in parts for each in part]
-    else:
-        found = []
+    elif len(rows):
+        program = network.program()
         with telling(progress, "distances") as tell:
             for i, row in enumerate(rows):
 
                 def say(lower: float, tiles: int, done: float = i / len(rows)) -> None:
                     tell(done, f"input {i + 1}: at least {lower:.3g}, {tiles:,} tiles")  # noqa: B023
 
-                found.append(_of_one(model, row, norm, time_limit, say))
+                found.append(_of_one(program, row, norm, time_limit, say))
     return BoundaryDistance(
         np.array([f[0] for f in found]), np.array([f[1] for f in found]),
         np.array([f[2] for f in found]).reshape(rows.shape), np.array([f[3] for f in found], np.int64), norm,
@@ -137,13 +144,15 @@ def boundary_distance(
 Found = tuple[float, float, np.ndarray, int]
 
 
-def _of_rows(model: Any, norm: float, time_limit: float | None, rows: Tensor) -> list[Found]:
-    return [_of_one(model, row, norm, time_limit, lambda lower, tiles: None) for row in rows.numpy()]
+def _of_rows(model: np.ndarray, norm: float, time_limit: float | None, rows: Tensor) -> list[Found]:
+    """Some rows, in a process of its own."""
+    x = rows.numpy()
+    program = unpacked_network(model, Slice.segment(x[0], x[0] + 1)).program()
+    return [_of_one(program, row, norm, time_limit, lambda lower, tiles: None) for row in x]
 
 
-def _of_one(model: Any, x: np.ndarray, norm: float, time_limit: float | None, say: Any) -> Found:
+def _of_one(program: Program, x: np.ndarray, norm: float, time_limit: float | None, say: Any) -> Found:
     """Lower and upper bound, the point of the upper one, and how many tiles were looked at."""
-    program, x = checked_input(model, x)
     clock = Clock(time_limit)
     winner = _class(outputs(program, x[None]))[0]
     point, upper = _attack(program, x, winner, norm)

@@ -94,18 +94,23 @@ class Cell:
         return cell
 
     def distance(self, wall: int, norm: float = 2) -> tuple[float, np.ndarray | None]:
-        """Distance of the origin to a facet, and where it is nearest, as a change of the input `[D]`."""
+        """Distance of the origin to a facet, and where it is nearest, as a change of the input `[D]`.
+
+        What it tells about the halfspace is noted: the tile may not touch it, or touch it in the middle of a facet.
+        """
         normals, heights = self.polytope.normals, self.polytope.heights
         kept = (self.polytope.state != 0) | (np.arange(len(heights)) == wall)
         row = int(kept[:wall].sum())
         normals, heights = normals[kept], heights[kept]
         if norm == 2:
             point = nearest_on_face(normals, heights, row)
-            return (
-                (np.inf, None)
-                if point is None
-                else (float(np.linalg.norm(point)), self.space.directions(point[None])[0])
-            )
+            if point is None:
+                self.polytope.state[wall] = max(0, self.polytope.state[wall])
+                return np.inf, None
+            far, others = float(np.linalg.norm(point)), np.delete(heights + normals @ point, row)
+            if others.min(initial=np.inf) > _SAME * (far + float(np.median(np.abs(heights)))):
+                self.polytope.mark(wall, point)
+            return far, self.space.directions(point[None])[0]
         found = nearest_in_box(self.space.directions(normals), heights, row)
         return (np.inf, None) if found is None else (found[1], found[0])
 
@@ -160,8 +165,11 @@ def _groups(rows: np.ndarray) -> list[np.ndarray]:
     order = np.argsort(key, kind="stable")
     apart = np.flatnonzero(np.diff(key[order]) > _SAME * (1 + np.abs(rows[order[1:]]).max(1)))
     groups: list[np.ndarray] = []
-    for run in np.split(order, apart + 1):
-        left = np.sort(run)
+    starts = np.concatenate([[0], apart + 1])
+    sizes = np.diff(np.append(starts, len(rows)))
+    groups += list(order[starts[sizes == 1], None])
+    for start, size in zip(starts[sizes > 1].tolist(), sizes[sizes > 1].tolist(), strict=True):
+        left = np.sort(order[start : start + size])
         while len(left):
             near = np.linalg.norm(rows[left] - rows[left[0]], axis=1) <= _SAME * (1 + np.abs(rows[left[0]]).max())
             groups.append(left[near])

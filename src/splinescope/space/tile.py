@@ -137,7 +137,7 @@ class Tile(Result):
             units = cell.units(wall).tolist()
             site, unit, rival = units[0]
             found.append(Facet(
-                site, unit, rival, tuple((s, u) for s, u, _ in units), float(polytope.heights[wall]),
+                site, unit, rival, tuple((s, u) for s, u, _ in units), max(float(polytope.heights[wall]), 0.0),
                 normal.reshape(shape), point, self, wall,
             ))  # fmt: skip
         return tuple(found)
@@ -300,6 +300,12 @@ def _tile(
 
 def checked_input(model: object, x: Any, name: str = "x") -> tuple[Program, np.ndarray]:
     """The program of a model and one input `[*input_shape]`, once they are found to fit."""
+    network, point = checked_network(model, x, name)
+    return network.program(), point
+
+
+def checked_network(model: object, x: Any, name: str = "x") -> tuple[SplineNetwork, np.ndarray]:
+    """The same, with the network itself."""
     point = as_float64_array(x, name)
     if isinstance(model, SplineNetwork):
         network = model
@@ -309,20 +315,38 @@ def checked_input(model: object, x: Any, name: str = "x") -> tuple[Program, np.n
         model = check_module(model)
         parameter = next(model.parameters(), None)
         dtype = parameter.dtype if parameter is not None else torch.get_default_dtype()
-        try:
-            network = trace(model, torch.from_numpy(point[None].copy()).to(dtype))
-        except InputError:
-            if point.ndim < 2 or len(point) != 1:
-                raise
-            point = point[0]
-            network = trace(model, torch.from_numpy(point[None].copy()).to(dtype))
+        if point.ndim == 2 and len(point) > 1 and _runs(model, torch.from_numpy(point).to(dtype)):
+            raise InputError(f"{name} must be one input, got {len(point)} rows: shape {point.shape}.")
+        # One row is most often a batch of one; where several axes lead, an image of one channel.
+        ways = [point, point[0]] if point.ndim > 1 and len(point) == 1 else [point]
+        if point.ndim == 2:
+            ways.reverse()
+        refused: Exception | None = None
+        for way in ways:
+            try:
+                network = trace(model, torch.from_numpy(way[None].copy()).to(dtype))
+            except (InputError, UnsupportedModelError) as error:
+                refused = refused or error
+            else:
+                point = way
+                break
+        else:
+            assert refused is not None
+            raise refused
     if tuple(network.input_shape) != point.shape:
         raise InputError(f"{name} must be one input of shape {tuple(network.input_shape)}, got {point.shape}.")
-    program = network.program()
-    if soft := [step for step in program.steps if isinstance(step, Smooth)]:
+    if soft := [step for step in network.program().steps if isinstance(step, Smooth)]:
         where = ", ".join(f"{step.site.path or 'model'} ({step.site.op})" for step in soft[:5])
         raise UnsupportedModelError(f"smooth activations have no exact tiles: {where}.")
-    return program, point
+    return network, point
+
+
+def _runs(model: nn.Module, batch: torch.Tensor) -> bool:
+    try:
+        trace(model, batch)
+    except (InputError, UnsupportedModelError):
+        return False
+    return True
 
 
 def _as_box(box: tuple[Any, Any], x: np.ndarray) -> np.ndarray:
