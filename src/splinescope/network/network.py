@@ -18,7 +18,7 @@ from splinescope.support.errors import InputError, UnsupportedModelError
 from splinescope.support.threads import ALONE, one_torch_thread
 
 from .outputs import Output, Picked, choose_output, leaves_of
-from .program import Program, Site, Tournament, site_names
+from .program import Affine, Fold, Program, Site, Tournament, site_names
 from .readable import as_batch, check_mode, unwrap
 from .reading.agreement import asks_for_rows, check_agreement, size_conditions
 from .reading.cache import traced_before, what_it_does
@@ -263,11 +263,21 @@ def check_rows(program: Program) -> None:
                     "1.8e308, at inputs of size 1: the weights up to here are too large; scale them down."
                 )
             alone = torch.cat([step.run(*(value[i : i + 1] for value in given)) for i in range(3)])
-            if whole.shape != alone.shape or not torch.allclose(whole, alone, rtol=1e-6, atol=1e-9 * _scale(whole)):
+            if whole.shape != alone.shape or not (
+                torch.allclose(whole, alone, rtol=1e-6, atol=1e-9 * _scale(whole))
+                or torch.allclose(whole, alone, rtol=1e-6, atol=_trembling(step, given, whole))
+            ):
                 raise UnsupportedModelError(
                     f"{program.paths.get(step.output) or 'model'} ({step.output}): mixes the rows of a batch; every "
                     "operation must act on each row by itself."
                 )
+
+
+def _trembling(step: Affine | Fold, given: list[Tensor], whole: Tensor) -> float:
+    """How much a step's result moves when its inputs do by 1e-9 of themselves: large terms may cancel in it."""
+    generator = torch.Generator().manual_seed(0)
+    moves = (1e-9 * torch.randn(value.shape, generator=generator, dtype=value.dtype) for value in given)
+    return _scale(step.run(*(value * (1 + move) for value, move in zip(given, moves, strict=True))) - whole)
 
 
 def _scale(tensor: Tensor) -> float:

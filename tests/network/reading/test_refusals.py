@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import weakref
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,6 +13,7 @@ from torch import Tensor, nn
 
 import splinescope as ss
 from splinescope.network.interpolants import curve_of
+from splinescope.network.network import check_rows
 from splinescope.network.ops.registry import OPERATIONS
 
 from ..wrapped import Lambda, refusal, small
@@ -193,6 +196,16 @@ def test_refusals_say_where_and_why(i, refusals):
 def test_models_that_are_no_networks_are_refused(function, words, capsys):
     assert words in refusal(function)
     assert capsys.readouterr().err == ""  # where torch would print half a graph
+
+
+def test_rows_whose_terms_cancel_are_not_taken_for_mixed():
+    """A processor may round a batch otherwise than its rows, and where terms cancel nothing else is left."""
+    v = torch.randn(3, 1).double().expand(3, 2)
+    for size, mixed in ((1e-17, False), (1e-3, True)):
+        step = SimpleNamespace(output="sum", run=lambda v, size=size: v[:, :1] - v[:, 1:] + size * len(v))
+        program = SimpleNamespace(input_shape=(2,), paths={}, walk=lambda x, step=step: [(step, [v], step.run(v))])
+        with pytest.raises(ss.UnsupportedModelError, match="mixes") if mixed else nullcontext():
+            check_rows(program)
 
 
 class FirstOf(nn.Module):
