@@ -17,8 +17,10 @@ from ..support.display import Certainty, Result, table, told
 from ..support.errors import InputError
 from ..support.progress import Progress, check_progress, telling
 from ..tiling.measures.differentiate import block_rows, blocks, outputs, recording
+from ..tiling.several import tessellate_each
 from ..tiling.slice import Slice
-from ..tiling.tessellate import tessellate
+
+_LINES_TOGETHER = 64  # whose tilings are held at a time
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -122,18 +124,20 @@ def integrated_gradients(
     starts = _starts(baseline, ends)
     targets = _targets(target, len(ends), program.output_shape)
     found, pieces = np.zeros_like(ends), np.ones(len(ends), np.int64)
+    moved = [n for n, (start, end) in enumerate(zip(starts, ends, strict=True)) if (start != end).any()]
     with telling(progress, "integrated gradients") as tell:
-        for n, (start, end) in enumerate(zip(starts, ends, strict=True)):
-            if (start != end).any():
-                view = Slice.segment(start, end)
-                tiling = tessellate(network, view, rtol=rtol, threads=threads, progress=progress)
+        for first in range(0, len(moved), _LINES_TOGETHER):
+            some = moved[first : first + _LINES_TOGETHER]
+            views = [Slice.segment(starts[n], ends[n]) for n in some]
+            tilings = tessellate_each(network, views, rtol=rtol, threads=threads, progress=progress)
+            for done, (n, tiling) in enumerate(zip(some, tilings, strict=True), start=first):
                 pieces[n] = tiling.count
                 lengths = tiling.areas / tiling.view.size
                 middles = tiling.centroids()
                 for block in blocks(tiling.count, block_rows(program)):
-                    gradients = _gradients(program, view.inputs(middles[block]), int(targets[n]))
+                    gradients = _gradients(program, tiling.view.inputs(middles[block]), int(targets[n]))
                     found[n] += np.tensordot(lengths[block], gradients, 1)
-                    share = (n + block.stop / tiling.count) / len(ends)
+                    share = (done + block.stop / tiling.count) / len(moved)
                     tell(share, f"input {n + 1} of {len(ends)}, {block.stop:,} of {tiling.count:,} pieces")
     rows_of = np.arange(len(ends))
     values, baseline_values = (_outputs(program, points)[rows_of, targets] for points in (ends, starts))

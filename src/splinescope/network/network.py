@@ -118,7 +118,13 @@ class SplineNetwork(Shown):
         shapes = [tuple(nodes[leaf].meta["val"].shape) if leaf in nodes else None for _, leaf in leaves]
         self._leaf = choose_output([name for name, _ in leaves], shapes, output)
         self._source = Source(self._graph, nodes[inputs[0]], nodes[leaves[self._leaf][1]])
+        self._held = [
+            (node, self._parameters.get(node.name) or self._lifted[node.name])
+            for node in self._source.nodes
+            if node.op == "placeholder" and node is not self._source.input
+        ]
         self._kept: dict[Node, Tensor] = {}
+        self._raw: dict[Node, Tensor] = {}
         self._latest: Program | None = None
         program = self.program()
         check_rows(program)
@@ -168,7 +174,7 @@ class SplineNetwork(Shown):
             return latest
         program = Lowering(self._source, constants, self._smooth).program()
         if not replace:
-            self._latest, self._kept = program, constants
+            self._keep(program, constants)
         return program
 
     def steps_using(self, parameters: Iterable[str]) -> frozenset[str]:
@@ -225,19 +231,32 @@ class SplineNetwork(Shown):
     def _constants_now(self, replace: Mapping[str, Tensor]) -> dict[Node, Tensor]:
         """Every parameter, buffer and constant as it is now, or as replaced; what has not changed is not copied."""
         found: dict[Node, Tensor] = {}
-        for node in self._source.nodes:
-            if node.op == "placeholder" and node is not self._source.input:
-                path, tensor = self._lookup(node)
-                found[node] = snapshot(replace.get(path, tensor).detach(), self._kept.get(node), path)
+        with torch.no_grad():
+            for node, path in self._held:
+                tensor = self._constants[path] if node.name in self._lifted else _attribute(self._model, path)
+                tensor = replace.get(path, tensor)
+                kept, raw = self._kept.get(node), self._raw.get(node)
+                if kept is not None and raw is not None and _same(raw, tensor):
+                    found[node] = kept
+                else:
+                    found[node] = snapshot(tensor.detach(), kept, path)
         return found
 
-    def _lookup(self, node: Node) -> tuple[str, Tensor]:
-        """Path and live tensor of a placeholder."""
-        path = self._parameters.get(node.name)
-        if path is None:
-            path = self._lifted[node.name]
-            return path, self._constants[path]
-        return path, _attribute(self._model, path)
+    def _keep(self, program: Program, constants: dict[Node, Tensor]) -> None:
+        """Remember a snapshot; and what it was made from in the model's own dtype, which is compared the fastest."""
+        raw = {}
+        for node, path in self._held:
+            own = None if node.name in self._lifted else _attribute(self._model, path)
+            if own is None or not own.is_floating_point() or own.device.type != "cpu":
+                continue
+            same = self._kept.get(node) is constants[node] and node in self._raw
+            short = own.dtype != torch.float64
+            raw[node] = self._raw[node] if same else constants[node].to(own.dtype) if short else constants[node]
+        self._latest, self._kept, self._raw = program, constants, raw
+
+
+def _same(raw: Tensor, tensor: Tensor) -> bool:
+    return raw.dtype == tensor.dtype and raw.device == tensor.device and torch.equal(raw, tensor)
 
 
 def snapshot(tensor: Tensor, kept: Tensor | None, path: str) -> Tensor:
@@ -292,10 +311,11 @@ def _first_paths(model: nn.Module) -> dict[str, str]:
 
 def _attribute(model: nn.Module, path: str) -> Tensor:
     """A parameter or buffer by its path."""
-    *parents, name = path.split(".")
     value: Any = model
-    for part in [*parents, name]:
-        value = getattr(value, part, None)
+    for part in path.split("."):
+        # what `getattr` finds the hard way; a parametrized weight is in no table
+        children: Any = value.__dict__.get("_modules", {}) if isinstance(value, nn.Module) else {}
+        value = children[part] if part in children else getattr(value, part, None)
     if not isinstance(value, Tensor):
         raise UnsupportedModelError(f"The model has changed since it was traced: {path} is gone; trace it again.")
     return value

@@ -25,6 +25,7 @@ from typing import TypeVar
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from splinescope.support.display import Shown, table
 
@@ -99,6 +100,32 @@ class Affine:
     run: Callable[..., Tensor]
     magnitude: Callable[..., Tensor]
     linear: Callable[..., Patches] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Product:
+    """A matrix product with its bias, `x W^T + b` of rows `[N, K]`, as an `Affine.run`.
+
+    A BLAS starts its sums at aligned addresses, so with rows of odd length the last bits of a row would depend on its
+    position: `weight` `[out, K + missing]` is filled up with zeros that change nothing else, and so are the rows.
+    """
+
+    weight: Tensor
+    bias: Tensor | None
+    missing: int = 0
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return functional.linear(self._filled(x), self.weight, self.bias)
+
+    def into(self, x: Tensor, out: Tensor) -> None:
+        """The same bits, written to `out` `[N, out]`."""
+        if self.bias is None:
+            torch.mm(self._filled(x), self.weight.t(), out=out)
+        else:
+            torch.addmm(self.bias, self._filled(x), self.weight.t(), out=out)
+
+    def _filled(self, x: Tensor) -> Tensor:
+        return torch.constant_pad_nd(x, (0, self.missing)) if self.missing else x
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,7 +268,7 @@ class Program(Shown):
         cuts = sum(len(windows) for _, windows in end.stages)
         return Site(last.path, last.op, end.shape, math.prod(last.shape), last.depth, cuts)
 
-    @property
+    @cached_property
     def constants(self) -> tuple[Tensor, ...]:
         """The tensors it was made from, in order."""
         return tuple(part for part in self.identity if isinstance(part, Tensor))

@@ -22,13 +22,16 @@ from ..support.checks import check_whole
 from ..support.errors import FileFormatError, InputError, LimitReached, SplinescopeError
 from ..support.progress import Progress, check_progress, telling
 from ..support.worker_processes import Arrays, share
+from .engine.options import Options
 from .engine.parts import packed_network, unpacked_network
 from .files.storage import MESH_LAYOUT, OPTIONAL, check_header, mesh_arrays, read_tiling, tiling_header
 from .slice import Slice
-from .tessellate import tessellate, traced
+from .tessellate import checked_network, tessellate, tiled_lines, traced
 from .tiling import Tiling
 
 _OF_ONE = {"out", "workers", "folder", "progress"}
+_LINES_BYTES = 64 << 20  # of the pre-activations that say what is zero on lines that are tiled together
+_PROBES_AND_ENDS = 8  # points at which each line asks for them
 
 
 def tessellate_each(
@@ -46,8 +49,9 @@ def tessellate_each(
         model: As for `tessellate`; it is read once.
         views: Slices of its input space, of any dimensions; the same one may come twice.
         workers: Share the slices between so many processes (by joblib, whose `parallel_config` may send them to dask
-            or ray), each of one thread if `threads` says nothing else; None: one after the other, here. To share the
-            work on one large slice, give `workers` to `tessellate`.
+            or ray), each of one thread if `threads` says nothing else; None: here, lines all at once (they share every
+            matrix product), others one after the other. To share the work on one large slice, give `workers` to
+            `tessellate`.
         folder: With workers, where finished tilings are kept: the same call, made again, goes on from there.
         progress: As for `tessellate`, of the slices that are done.
         options: What else `tessellate` takes, but for `out`: `tolerance`, `rtol`, `threads`, `output`, ...; limits are
@@ -80,10 +84,11 @@ def tessellate_each(
         network = traced(model, views[0], output, smooth=options.get("tolerance") is not None)
     with telling(progress, "slices") as report:
         if workers is None:
-            found = {}
+            found = _lines_together(network, views, options, report)
             for i, view in enumerate(views):
-                found[i] = _one(network, view, f"slice {i + 1} of {len(views)}", options)
-                report(len(found) / len(views), f"{len(found)} of {len(views)} slices")
+                if i not in found:
+                    found[i] = _one(network, view, f"slice {i + 1} of {len(views)}", options)
+                    report(len(found) / len(views), f"{len(found)} of {len(views)} slices")
         else:
             found = _by_workers(network, views, options, check_whole(workers, "workers"), folder, report)
     return [found[i] for i in range(len(views))]
@@ -101,6 +106,34 @@ def _checked(views: Any) -> list[Slice]:
                 f"number {i + 1} of {view.input_shape}."
             )
     return list(views)
+
+
+def _lines_together(
+    network: SplineNetwork, views: list[Slice], options: dict[str, Any], report: Progress
+) -> dict[int, Tiling]:
+    """The lines among the slices, those that can be tiled together, by their place."""
+    places = [i for i, view in enumerate(views) if view.dimension == 1]
+    found: dict[int, Tiling] = {}
+    if len(places) < 2 or options.get("tolerance") is not None:
+        return found
+    how = Options(**{name: value for name, value in options.items() if name != "tolerance"}, progress=False)
+    try:
+        network, program = checked_network(network, views[places[0]])
+    except SplinescopeError:
+        return found  # which a slice by itself meets, too, with its number
+    numbers = sum(fold.site.units for fold in program.folds) + int(np.prod(program.input_shape))
+    together = max(1, _LINES_BYTES // (8 * _PROBES_AND_ENDS * numbers))
+    for start in range(0, len(places), together):
+        some = places[start : start + together]
+
+        def tell(share: float, now: str, done: int = start, count: int = len(some)) -> None:
+            report((done + share * count) / len(views), f"{done + int(share * count)} of {len(views)} slices")
+
+        tilings = tiled_lines(network, program, [views[i] for i in some], how, tell)
+        if tilings is None:
+            return found
+        found.update(zip(some, tilings, strict=True))
+    return found
 
 
 def _one(network: SplineNetwork, view: Slice, name: str, options: dict[str, Any]) -> Tiling:

@@ -120,8 +120,7 @@ class Slice(Shown):
         points = as_float64_array(points, "points")
         if points.ndim != 2 or points.shape[1] != self.dimension:
             raise InputError(f"points must have shape (N, {self.dimension}), got {points.shape}.")
-        flat = self.origin.reshape(-1) + points @ self.basis.reshape(self.dimension, -1)
-        return flat.reshape(len(points), *self.input_shape)
+        return placed(self, points)
 
     def coordinates(self, x: Any) -> np.ndarray:
         """Slice coordinates `[N, d]` of the points of the slice's plane nearest to inputs `x` `[N, *input_shape]`."""
@@ -254,6 +253,12 @@ class Slice(Shown):
             domain = np.where(unit_box(len(indices)) > 0, highs, lows)
         inside = (anchor >= lows).all() and (anchor <= highs).all()
         return cls(origin, basis.reshape(-1, *center.shape), domain, anchor[None] if inside else np.zeros((0, 0)))
+
+
+def placed(view: Slice, points: np.ndarray) -> np.ndarray:
+    """`Slice.inputs` of points that need no checking."""
+    flat = view.origin.reshape(-1) + points @ view.basis.reshape(view.dimension, -1)
+    return flat.reshape(len(points), *view.input_shape)
 
 
 _UNIT_SQUARE = np.array([[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]])

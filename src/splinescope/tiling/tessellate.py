@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from typing import Literal
@@ -23,6 +23,7 @@ from ..support.threads import one_torch_thread
 from .cells.polytopes import cells_of
 from .engine.advance import Engine, Keep
 from .engine.assemble import assemble
+from .engine.lines import line_meshes
 from .engine.mesh import Mesh
 from .engine.options import CHUNK_BYTES, Options
 from .engine.partial import at_most
@@ -30,7 +31,7 @@ from .engine.parts import closed_seams, leaves_by_parts
 from .engine.plan import Plan, is_connected, make_plan, probe_points, spread
 from .engine.schedule import Work
 from .engine.spool import Spool
-from .slice import Slice
+from .slice import Slice, placed
 from .tiling import Tiling
 
 
@@ -169,9 +170,13 @@ def _tile(
     network: SplineNetwork, program: Program, view: Slice, options: Options,
     keep: Callable[[Plan], Keep] | None, spool: Spool | None,
 ) -> tuple[Tiling, str | None]:  # fmt: skip
+    if view.dimension == 1 and keep is None and spool is None:
+        (tiling,) = tiled_lines(network, program, [view], options) or (None,)
+        if tiling is not None:
+            return tiling, None
     clock = options.clock
     with one_torch_thread(), torch.no_grad():
-        probes = torch.from_numpy(view.inputs(probe_points(program, view.domain)))
+        probes = torch.from_numpy(placed(view, probe_points(program, view.domain)))
         plan = make_plan(program, probes, options.rtol, options.rows, view.dimension)
         engine = Engine(plan, program.output, options.chunk_bytes, None if keep is None else keep(plan))
         first = engine.start_on(view, program.input)
@@ -191,6 +196,25 @@ def _tile(
                     break
                 work.go_on()  # beside a max, pieces whose tile is not whole yet were all there was
     return _tiling_of(network, program, view, options.rtol, mesh, work.stopped is None and keep is None), work.stopped
+
+
+def tiled_lines(
+    network: SplineNetwork, program: Program, views: Sequence[Slice], options: Options, report: Progress | None = None
+) -> list[Tiling] | None:
+    """The tilings on several lines, which share every matrix product; None if each must be tiled by itself."""
+    if options.max_tiles is not None or options.time_limit is not None or options.workers is not None:
+        return None
+    told = options.progress if report is None else report
+    with one_torch_thread(), torch.no_grad(), telling(told, "tiling") as tell:
+        meshes = line_meshes(
+            program, views, options.rtol, options.rows, options.chunk_bytes, options.threads or os.cpu_count() or 1,
+            None if told is False else tell,
+        )  # fmt: skip
+    if meshes is None:
+        return None
+    return [
+        _tiling_of(network, program, view, options.rtol, mesh, True) for view, mesh in zip(views, meshes, strict=True)
+    ]
 
 
 @contextmanager

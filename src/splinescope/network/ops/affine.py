@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ..patches import Patches, added, convolved
+from ..program import Product
 from .activations import SMOOTH
 from .call import Call, Curved, Live, Refusal, Rows, absolute
 from .pooling import per_axis
@@ -47,7 +48,11 @@ def product(call: Call) -> Live:
             "multiplies two values that both depend on the input (attention, gating, squaring): quadratic, not "
             "piecewise affine; trace the part before it, or make one factor a constant."
         )
-    return call.affine(run=aligned_product(call), linear=_local_convolution(call))
+    matrix = matrix_product(call)
+    if matrix is None:
+        return call.affine(linear=_local_convolution(call))
+    sizes = Product(matrix.weight.abs(), None if matrix.bias is None else matrix.bias.abs(), matrix.missing)
+    return call.affine(run=matrix, magnitude=sizes)
 
 
 def _local_convolution(call: Call) -> Callable[..., Patches] | None:
@@ -59,23 +64,18 @@ def _local_convolution(call: Call) -> Callable[..., Patches] | None:
     return lambda x: convolved(x, weight, stride, padding, dilation, groups, shape)
 
 
-def aligned_product(call: Call) -> Callable[[Tensor], Tensor] | None:
-    """A matrix product whose rows come out the same wherever they stand in a batch; None if the op itself will do.
-
-    A BLAS starts its sums at aligned addresses, so with rows of odd length the last bits of a row depend on its
-    position. Zeros that fill the rows up change nothing else.
-    """
+def matrix_product(call: Call) -> Product | None:
+    """The call as a product of the live value with a matrix; None if it is none."""
     if call.op == "linear" and call.is_live("input") and isinstance(call["weight"], Tensor):
         matrix, bias = call["weight"], call["bias"]
     elif call.op in {"matmul", "mm"} and call.is_live("self") and _second(call).ndim == 2:
         matrix, bias = _second(call).T, None
     else:
         return None
-    missing = -matrix.shape[1] % _ALIGNED
-    if missing == 0 or not (bias is None or isinstance(bias, Tensor)):
+    if not (bias is None or isinstance(bias, Tensor)):
         return None
-    filled = functional.pad(matrix, (0, missing))
-    return lambda x: functional.linear(functional.pad(x, (0, missing)), filled, bias)
+    missing = -matrix.shape[1] % _ALIGNED
+    return Product(functional.pad(matrix, (0, missing)) if missing else matrix, bias, missing)
 
 
 def _second(call: Call) -> Tensor:

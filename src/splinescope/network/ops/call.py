@@ -181,6 +181,10 @@ class Call:
             i for i, v in enumerate(positional) if any(isinstance(leaf, (Live, Rows, Batch)) for leaf in leaves(v))
         ]
 
+        if moving == [0] and isinstance(positional[0], Live) and pick is None:  # nothing to look for at every call
+            rest = positional[1:]
+            return lambda x: target(x, *rest, **keywords)
+
         def run(*tensors: Tensor) -> Tensor:
             rows = tensors[0].shape[0]
 

@@ -17,7 +17,7 @@ import numpy as np
 from .. import kernels
 from ..cells.solids import kind_of
 from ..cells.tiles import Tiles, expected_pieces, most_folds
-from ..slice import Slice
+from ..slice import Slice, placed
 from .chunk import PER_VERTEX, Chunk, Leaf
 from .plan import Plan
 from .rows_factored import FactoredRows, bending_units, crossed_factored, first_factored
@@ -64,7 +64,7 @@ class Engine:
         """
         rows = first_rows(self._plan, inputs, input_name, input_shape)
         tiles = kind_of(domain).whole(domain) if tiles is None else tiles
-        return self._next_chunk((), 0, _first_names(len(domain)), domain.copy(), rows, tiles)
+        return self._next_chunk((), 0, first_names(len(domain)), domain.copy(), rows, tiles)
 
     def start_on(
         self, view: Slice, input_name: str, corners: np.ndarray | None = None, tiles: Tiles | None = None,
@@ -76,15 +76,19 @@ class Engine:
         """
         corners = view.domain if corners is None else corners
         tiles = kind_of(corners).whole(corners) if tiles is None else tiles
-        names = _first_names(len(corners)) if names is None else names
+        names = first_names(len(corners)) if names is None else names
         rows: PlainRows | FactoredRows
         if self._plan.factored:
             center = corners.mean(0)
-            first = np.concatenate([view.inputs(center[None]), view.basis.reshape(-1, *view.input_shape)])
+            first = np.concatenate([placed(view, center[None]), view.basis.reshape(-1, *view.input_shape)])
             rows = first_factored(self._plan, center, corners, first, input_name)
         else:
-            rows = first_rows(self._plan, view.inputs(corners).reshape(len(corners), -1), input_name, view.input_shape)
+            rows = first_rows(self._plan, placed(view, corners).reshape(len(corners), -1), input_name, view.input_shape)
         return self._next_chunk((), 0, names, corners.copy(), rows, tiles)
+
+    def is_finished(self, chunk: Chunk | Leaf) -> bool:
+        """Whether a chunk has met all folds."""
+        return isinstance(chunk, Leaf)
 
     def advance(self, chunk: Chunk, split_in: int = 1, most: int | None = None) -> list[Chunk | Leaf]:
         """Cut a chunk along its fold, or split it into smaller chunks if it is too much at once.
@@ -124,8 +128,8 @@ class Engine:
             nth = min(most_folds(limit, dimension), most_units)
             last = min(units, chunk.tiles.unit_after(nth, chunk.pos, chunk.neg, chunk.first))
             total = chunk.count + int(expected_pieces(np.array([nth]), dimension).sum())
-        crossing = float(cutting.mean())
-        if self._midway and crossing > 2 * _CUTS_BETWEEN:
+        crossing = float(cutting.mean()) if self._midway else 0.0
+        if crossing > 2 * _CUTS_BETWEEN:
             last = min(last, chunk.first + int(np.ceil((units - chunk.first) * _CUTS_BETWEEN / crossing)))
         after, vertices = self._cut(chunk, last, total)
         if self._midway and last < units:
@@ -143,7 +147,7 @@ class Engine:
         rows = chunk.rows
 
         def carried(old: np.ndarray) -> np.ndarray:
-            all_rows = _grown(old, len(chunk.names))
+            all_rows = grown(old, len(chunk.names))
             kernels.carry(len(old), len(all_rows), chunk.parents, chunk.weights, all_rows)
             return all_rows
 
@@ -182,7 +186,7 @@ class Engine:
         if buffer is None or buffer.size < count * width:
             buffer = self._scratch.buffer = np.empty(count * width)
         return kernels.Vertices(
-            **{name: _grown(getattr(chunk, name), most) for name in PER_VERTEX},
+            **{name: grown(getattr(chunk, name), most) for name in PER_VERTEX},
             cuts=chunk.rows.cuts,
             new_cuts=buffer[: count * width].reshape(count, width),
             filled=np.zeros((count, chunk.pos.shape[1]), np.bool_),
@@ -230,7 +234,7 @@ class Engine:
         return Chunk(path, stage, 0, names, points, n, parents, weights, rows, pos, neg, tiles)
 
 
-def _first_names(count: int) -> np.ndarray:
+def first_names(count: int) -> np.ndarray:
     """Names of the domain's corners."""
     return np.array(_numbered_names(count), np.uint64)
 
@@ -240,7 +244,7 @@ def _numbered_names(count: int) -> list[int]:
     return [kernels.mix(i + 1, i + 2**33, 0) for i in range(count)]
 
 
-def _grown(array: np.ndarray, size: int) -> np.ndarray:
+def grown(array: np.ndarray, size: int) -> np.ndarray:
     """A longer array with the same beginning."""
     grown = np.empty((size, *array.shape[1:]), array.dtype)
     grown[: len(array)] = array

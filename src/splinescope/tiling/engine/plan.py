@@ -12,7 +12,6 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from ...network.program import Affine, Fold, Program, Tournament, depends_on_input
 from .segments import Segment, cut_into_segments
@@ -24,10 +23,11 @@ _WIDE_ON_LINES = 16384  # numbers in any row: whole rows take too much memory
 _IMAGES_ON_LINES = 4  # wide ones: fewer do not make up for the basis
 _PROBES = 16
 _PROBES_IF_WIDE = 2
+_PROBES_ON_LINES = 2
 _ROWS_TOGETHER = 8
 # Blocks are filled up to a multiple of this. The last bits of a row of a matrix product must not depend on the rows
 # beside it: the kernels of a BLAS for whole groups of rows are alike, those for the rest of a matrix are not (and see
-# `network.affine_ops.aligned_product` for the length of rows).
+# `network.program.Product` for the length of rows).
 _BLOCK_NUMBERS = 1 << 22  # in a block of very wide rows: larger temporaries are fresh memory at every step
 _NARROW_BLOCK = 1 << 17  # in a block of narrow rows: what the nearest large cache holds
 _VERTEX_BYTES = 256  # about what a vertex and its share of tiles take while they are cut, whatever their rows
@@ -138,19 +138,29 @@ def is_connected(program: Program) -> bool:
     return _CONNECTED[program]
 
 
-def make_plan(program: Program, probes: Tensor, rtol: float, rows: str = "auto", dimension: int = 2) -> Plan:
+def make_plan(
+    program: Program, probes: Tensor, rtol: float, rows: str = "auto", dimension: int = 2, lines: int | None = None
+) -> Plan:
     """Run the probes once: learn shapes and the size of the terms that each pre-activation is summed from.
 
     A unit is zero where it is below `rtol` times the largest sum of absolute terms, |W| |x| + |b|, that it has
     at any probe: that is the scale of its rounding error, and it is the same for every chunk. (The row of the
-    vertex itself would not do: where all folds meet, the whole row is rounding noise.)
+    vertex itself would not do: where all folds meet, the whole row is rounding noise.) If the probes are those of so
+    many `lines`, one line after the other, each has tolerances of its own; not for programs with a tournament.
     """
     segments = segments_of(program)
     tolerances: list[np.ndarray] = []
     seal_tolerances: list[list[np.ndarray]] = []
-    folds = [fold.output for fold in program.folds]
     live = {program.input: probes}
     for segment in segments:
+        if segment.next_fold is None and not segment.seals and segment.shapes:
+            break
+        if segment.only_product is not None:
+            step, x = segment.steps[0], segment.start(live)
+            tolerances.append(rtol * _largest(step.magnitude(x.abs()), lines))
+            seal_tolerances.append([])
+            live = {step.output: step.run(x)}
+            continue
         values = dict(live)
         if segment.fold is not None:
             values[segment.fold.output] = segment.fold.run(*(values[name] for name in segment.fold.inputs))
@@ -162,12 +172,21 @@ def make_plan(program: Program, probes: Tensor, rtol: float, rows: str = "auto",
             fold = segment.next_fold
             if not segment.shapes:
                 segment.learn_aliases(fold.cuts(*(values[name] for name in fold.inputs)), values)
-            magnitude = fold.cut_magnitude(*(sizes[name] for name in fold.inputs))
-            tolerances.append(rtol * magnitude.amax(0).numpy())
-        seal_tolerances.append([_ties(seal, dict(zip(folds, tolerances, strict=False))) for seal in segment.seals])
+            tolerances.append(rtol * _largest(fold.cut_magnitude(*(sizes[name] for name in fold.inputs)), lines))
+        if segment.seals:
+            known = dict(zip((fold.output for fold in program.folds), tolerances, strict=False))
+            seal_tolerances.append([_ties(seal, known) for seal in segment.seals])
+        else:
+            seal_tolerances.append([])
         live = segment.learn_shapes(values) if not segment.shapes else {name: values[name] for name in segment.kept}
+    seal_tolerances += [[] for _ in range(len(segments) - len(seal_tolerances))]
     layout = _layout_of(program)
     return Plan(layout, tolerances, seal_tolerances, factored_folds(layout.folds, layout.widths[:-1], rows, dimension))
+
+
+def _largest(sizes: Tensor, lines: int | None) -> np.ndarray:
+    """`[U]` the largest of sizes `[probes, U]`, or `[lines, U]` those of each line."""
+    return (sizes.amax(0) if lines is None else sizes.reshape(lines, -1, sizes.shape[1]).amax(1)).numpy()
 
 
 def factored_folds(folds: Sequence[Fold], widths: Sequence[int], rows: str, dimension: int) -> int:
@@ -226,12 +245,19 @@ def _block(width: int) -> int:
 
 
 def probe_points(program: Program, domain: np.ndarray) -> np.ndarray:
-    """Fixed points of a convex domain `[n, d]`: its corners and a spread of points inside.
+    """Fixed points of a convex domain `[n, d]`: its corners and a spread of points inside."""
+    return np.concatenate([domain, probe_weights(program, *domain.shape) @ domain])
 
-    Fewer for wide networks: there a pre-activation has many terms, whose sum varies little, and a probe costs more.
+
+def probe_weights(program: Program, corners: int, dimension: int) -> np.ndarray:
+    """`[count, corners]` weights of the corners in the probes inside a domain.
+
+    Fewer on lines, and for wide networks: there a pre-activation has many terms, whose sum varies little, and a probe
+    costs more.
     """
     wide = max((site.units for site in program.sites), default=0) >= WIDE
-    return np.concatenate([domain, spread(len(domain), _PROBES_IF_WIDE if wide else _PROBES) @ domain])
+    count = _PROBES_IF_WIDE if wide else _PROBES_ON_LINES if dimension == 1 else _PROBES
+    return spread(corners, count)
 
 
 @cache
@@ -243,14 +269,41 @@ def spread(corners: int, count: int) -> np.ndarray:
 def run_in_blocks(segment: Segment, values: dict[str, np.ndarray], shapes: dict[str, tuple[int, ...]],
                   block: int, out: dict[str, np.ndarray], count: int) -> None:  # fmt: skip
     """Fill `out[key][:count]` with the segment's rows for the vertices whose flat values are given."""
+    product = segment.only_product
     for start in range(0, count, block):
         stop = min(start + block, count)
+        missing = -(stop - start) % _ROWS_TOGETHER
         inputs = {}
         for name, rows in values.items():
-            part = torch.from_numpy(rows[start:stop])
-            missing = -(stop - start) % _ROWS_TOGETHER
-            if missing:
-                part = functional.pad(part, (0, 0, 0, missing))
-            inputs[name] = part.reshape(len(part), *shapes[name])
+            whole = whole_groups(rows) if missing else rows
+            part = torch.from_numpy(whole[start : stop + missing] if len(whole) >= stop + missing else rows[start:stop])
+            if missing and part.shape[0] == stop - start:
+                part = torch.constant_pad_nd(part, (0, 0, 0, missing))
+            inputs[name] = part if len(shapes[name]) == 1 else part.reshape(part.shape[0], *shapes[name])
+        if product is not None:
+            whole = whole_groups(next(iter(out.values())))
+            if len(whole) >= stop + missing:
+                product.into(segment.start(inputs), torch.from_numpy(whole[start : stop + missing]))
+                continue
         for key, result in segment.run(inputs).items():
             out[key][start:stop] = result[: stop - start].numpy()
+
+
+def empty_rows(count: int, width: int) -> np.ndarray:
+    """`[count, width]`, with room behind it to fill it up to whole groups of rows (see `whole_groups`)."""
+    whole = np.empty((-(-count // _ROWS_TOGETHER) * _ROWS_TOGETHER, width))
+    whole[count:] = 0.0
+    return whole[:count]
+
+
+def whole_groups(rows: np.ndarray) -> np.ndarray:
+    """Rows from `empty_rows` with what fills them up; others as they are."""
+    whole = rows.base
+    return whole if isinstance(whole, np.ndarray) and _begins_with(whole, rows) else rows
+
+
+def _begins_with(whole: np.ndarray, rows: np.ndarray) -> bool:
+    return (
+        whole.ndim == 2 and whole.shape[1] == rows.shape[1] and whole.strides == rows.strides
+        and whole.dtype == rows.dtype and whole.__array_interface__["data"] == rows.__array_interface__["data"]
+    )  # fmt: skip

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .. import kernels
-from .plan import Plan, run_in_blocks
+from .plan import Plan, empty_rows, run_in_blocks
 from .segments import CUTS, Columns, Segment
 
 
@@ -93,4 +93,4 @@ def plain(plan: Plan, stage: int, rows: dict[str, np.ndarray], count: int) -> Pl
 
 
 def _empty(segment: Segment, count: int) -> dict[str, np.ndarray]:
-    return {key: np.empty((count, segment.width(key))) for key in segment.keys}
+    return {key: empty_rows(count, segment.width(key)) for key in segment.keys}

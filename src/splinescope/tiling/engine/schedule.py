@@ -8,19 +8,25 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Any, Protocol
 
 import torch
 
 from ...support.progress import Progress
 from ...support.threads import one_torch_thread
-from .advance import Engine
-from .chunk import Chunk, Leaf
 from .limits import Clock
 
 _WORTH_SHARING = 2048  # tiles of a chunk that is split for an idle thread
 _FEWEST_PIECES = 16  # that a chunk is cut into at once, however near a limit is
+
+
+class Advances(Protocol):
+    """An engine: of chunks it makes smaller ones or others that have met one more fold."""
+
+    def advance(self, chunk: Any, split_in: int = 1, most: int | None = None) -> Sequence[Any]: ...
+    def is_finished(self, chunk: Any) -> bool: ...
 
 
 class Work:
@@ -34,13 +40,13 @@ class Work:
     """
 
     def __init__(
-        self, engine: Engine, first: Chunk | Leaf | None, size: float,
+        self, engine: Advances, first: Any, size: float,
         max_tiles: int | None, clock: Clock, report: Progress | None,
-        take: Callable[[Leaf], None] | None = None, await_first: bool = True,
+        take: Callable[[Any], None] | None = None, await_first: bool = True,
     ) -> None:  # fmt: skip
         self._engine = engine
-        self._queue: deque[Chunk] = deque()
-        self.leaves: list[Leaf] = []
+        self._queue: deque[Any] = deque()
+        self.leaves: list[Any] = []
         self._keep = self.leaves.append if take is None else take
         self.stopped: str | None = None
         self._failure: BaseException | None = None
@@ -82,7 +88,7 @@ class Work:
     def _step(self) -> None:
         self._take(self._advance(self._queue.pop()))
 
-    def _advance(self, chunk: Chunk, split_in: int = 1) -> list[Chunk | Leaf]:
+    def _advance(self, chunk: Any, split_in: int = 1) -> Sequence[Any]:
         """What comes of a chunk, cut into no more pieces at once than the limits have room for."""
         before = self._clock.now()
         results = self._engine.advance(chunk, split_in, self._room(chunk.stage))
@@ -132,9 +138,9 @@ class Work:
                         self._changed.notify_all()
                     return
 
-    def _take(self, results: list[Chunk | Leaf]) -> None:
+    def _take(self, results: Sequence[Any]) -> None:
         for result in reversed(results):
-            if isinstance(result, Chunk):
+            if not self._engine.is_finished(result):
                 self._queue.append(result)
                 continue
             found = self._tiles + result.count

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...network.program import Affine, Fold, Program, Tournament, live_after
+from ...network.program import Affine, Fold, Product, Program, Tournament, live_after
 
 CUTS = ""
 """Key of the next fold's pre-activations among a segment's rows (no value has an empty name)."""
@@ -104,8 +104,29 @@ class Segment:
         self.all_shapes: dict[str, tuple[int, ...]] = {}
         self._still: dict[str, Tensor] = {}
         self._below: np.ndarray | None = None
+        self._only_product: Product | bool | None = None
         self._columns: dict[str, Columns] = {}
+        self._known: np.ndarray | None = None  # bits of the units whose columns are there
         self._lock = threading.Lock()
+
+    @property
+    def only_product(self) -> Product | None:
+        """The matrix product that is all it does, on the fold's output or the input, and all it hands on; or None."""
+        if self._only_product is None and self.shapes:
+            self._only_product = self._find_product() or False
+        return self._only_product or None  # type: ignore[return-value]
+
+    def _find_product(self) -> Product | None:
+        if len(self.steps) != 1 or len(self.keys) != 1 or self.seals:
+            return None
+        step = self.steps[0]
+        product, given = step.run, step.inputs[0]
+        flat = len(self.all_shapes[step.output]) == len(self.all_shapes[given]) == 1
+        handed = self.kept == [step.output] and (self.next_fold is None or self.aliases == {step.output})
+        direct = self.fold is None or (given == self.fold.output and len(self.fold.inputs) == 1)
+        if isinstance(product, Product) and flat and handed and direct and step.output != given:
+            return product
+        return None
 
     @property
     def keys(self) -> list[str]:
@@ -175,6 +196,12 @@ class Segment:
             self._below = ((values[0] - values[1]) / far).numpy()
         return self._below
 
+    def start(self, values: Mapping[str, Tensor]) -> Tensor:
+        """What its only product is taken of: the output of its fold, or the input."""
+        if self.fold is None:
+            return values[self.steps[0].inputs[0]]
+        return self.fold.run(values[self.fold.inputs[0]])
+
     def run(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The rows `[N, size]` of every key, from the shaped values live at the segment's start."""
         live = dict(values)
@@ -204,19 +231,27 @@ class Segment:
         `inputs` are the shapes of the values live at the segment's start, `needed` words of 64 units.
         """
         assert self.fold is not None
+        with self._lock:
+            known = self._known
+            if known is None or (needed & ~known).any():
+                self._fill_columns(inputs, needed)
+                self._known = needed.copy() if known is None else known | needed
+            return dict(self._columns)
+
+    def _fill_columns(self, inputs: Mapping[str, tuple[int, ...]], needed: np.ndarray) -> None:
+        assert self.fold is not None
         shape = self.fold.site.shape
         total = math.prod(shape)
-        with self._lock:
-            first = next(iter(self._columns.values()), None)
-            if first is None or first.count < total:
-                elements = np.arange(total) if total <= _ALL_AT_ONCE else self.fold.elements[units_in(needed)]
-                missing = np.unique(elements if first is None else elements[first.slots[elements] < 0])
-                for start in range(0, len(missing), _COLUMN_BLOCK):
-                    block = missing[start : start + _COLUMN_BLOCK]
-                    for key, rows in self._unit_columns(inputs, shape, block).items():
-                        store = self._columns.setdefault(key, Columns(rows.shape[1], np.full(total, -1, np.int32)))
-                        store.append(block, rows)
-            return dict(self._columns)
+        first = next(iter(self._columns.values()), None)
+        if first is not None and first.count == total:
+            return
+        elements = np.arange(total) if total <= _ALL_AT_ONCE else self.fold.elements[units_in(needed)]
+        missing = np.unique(elements if first is None else elements[first.slots[elements] < 0])
+        for start in range(0, len(missing), _COLUMN_BLOCK):
+            block = missing[start : start + _COLUMN_BLOCK]
+            for key, rows in self._unit_columns(inputs, shape, block).items():
+                store = self._columns.setdefault(key, Columns(rows.shape[1], np.full(total, -1, np.int32)))
+                store.append(block, rows)
 
     def _unit_columns(
         self, inputs: Mapping[str, tuple[int, ...]], shape: tuple[int, ...], elements: np.ndarray
