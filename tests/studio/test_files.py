@@ -24,7 +24,8 @@ return jobs.map(([recipe, steps]) => {
   const trainer = new Trainer(recipe)
   trainer.train(steps)
   const frame = trainer.frame()
-  return {measures: frame.measures, boundary: [...frame.boundary], x: [...frame.points],
+  return {measures: frame.measures, sheets: [...frame.sheets], wires: [...frame.wires],
+    boundary: [...frame.boundary], x: [...frame.points],
     quantities: frame.quantities.map(({name, low, high, values}) => ({name, low, high, values: [...values]})),
     parameters: trainer.net.parameters().flatMap(([values]) => [...values])} }) }"""
 
@@ -59,6 +60,8 @@ def assert_same_picture(trainer, found):
     assert len(segments) == len(boundary)
     length = np.linalg.norm(segments[:, 0] - segments[:, 1], axis=1).sum()
     assert length == pytest.approx(boundary.length, rel=1e-4, abs=1e-4)
+    assert np.abs(frame["sheets"].ravel() - np.array(found["sheets"], float)).max() <= 2  # of 255, in units' pictures
+    assert frame["wires"] == pytest.approx(found["wires"], rel=1e-3, abs=1e-3)
     for name in ("loss", "accuracy", "test", "near data", "near boundary"):
         expected, got = frame["measures"][name], found["measures"][name]
         assert (got is None) == (expected is None), name
@@ -119,9 +122,12 @@ def test_the_page_trains_drags_and_tells_stories_without_a_server(browser, addre
         page.click("#play")
         page.wait_for_function("() => studio.pages.playground.frame.step > 20")
         page.click("#play")
+        picture = "document.querySelector(`[data-unit='0,2'] canvas`).toDataURL()"
+        before = page.evaluate(picture)
         page.click("button[data-unit='0,2']")
         page.locator("#weight-0").fill("1.5")
         page.wait_for_function("() => studio.pages.playground.frame.selected?.weights[0] === 1.5")
+        page.wait_for_function(f"before => {picture} !== before", arg=before)  # its own folded sheet
         expect(page.locator("nav a")).to_have_count(2)  # no microscope
         assert "gelu" not in page.inner_html("#switch-activation")
         page.evaluate("() => { location.hash = '#story=ellipse' }")

@@ -25,6 +25,8 @@ REACH = 2.6
 NEAR = 0.15
 """Radius of the discs in which tiles are counted: local complexity on the plane, exact."""
 MOST_TILES = 60_000
+SIDE = 16
+"""Pixels of a unit's picture."""
 SHOWN = ("class", "slope", "depth", "area", "value")
 
 
@@ -166,11 +168,28 @@ class Trainer:
             "classes": self.y.numpy().astype(np.uint8),
             "held": self.recipe.norm in NOT_AFFINE,
             "dead": self.dead,
+            **(self._diagram() if near else {}),
             "within": None if tiling.approximation is None else _within(tiling.approximation),
             "selected": None if selected is None else self.unit_weights(*selected),
             "step": self.steps,
             "measures": measures,
         }
+
+    def _diagram(self) -> dict[str, np.ndarray]:
+        """Of each unit and output its values over the square, 127 is zero and the largest is one end; all weights."""
+        ticks = REACH * ((2 * torch.arange(SIDE, dtype=torch.float64) + 1) / SIDE - 1)
+        h = torch.cartesian_prod(-ticks, ticks).flip(1)  # rows from the top
+        sheets, wires = [], []
+        with torch.no_grad():
+            for part in self.model.eval():
+                layer = part if isinstance(part, Layer) else None
+                y: Tensor = part(h) if layer is None else layer.act(layer.norm(layer.linear(h)))
+                h = y + h if layer is not None and layer.skip else y
+                sheets.append(127 + 127 * y / y.abs().amax(0).clamp(min=1e-12))
+                weight: Any = (part if layer is None else layer.linear).weight
+                wires.append(weight.detach().ravel())
+        pictures = torch.cat(sheets, 1).T.round().to(torch.uint8)
+        return {"sheets": pictures.contiguous().numpy(), "wires": torch.cat(wires).float().numpy()}
 
     def _tiles_near(self, tiling: Tiling, boundary: np.ndarray) -> dict[str, float | None]:
         """Mean number of tiles that meet a disc about data points, and about points of the decision boundary."""

@@ -5,6 +5,7 @@ import {TilingView} from "../viewer/viewer.js"
 import {classMark, element, fillLegend, fillList, number} from "../viewer/words.js"
 import {Curve} from "./chart.js"
 import {classColor, Switches} from "./controls.js"
+import {Diagram} from "./diagram.js"
 import {formatPoints, lookText, lookThere, parsePoints, writeState} from "./state.js"
 import {storyPanel} from "./stories.js"
 import {playgroundCode, takeHome} from "./take.js"
@@ -33,6 +34,8 @@ export class PlaygroundPage {
     ]
     for (const curve of this.curves) curve.onpick = step => this.moments?.length && this.lookBack(step)
     this.switches = new Switches($("switches"), limits, this.recipe, recipe => this.make(recipe))
+    this.diagram = new Diagram($("diagram"), unit => this.select(unit))
+    this.weights = $("weights")
     this.addOwnTools()
     this.addLooks()
     this.listen()
@@ -143,7 +146,11 @@ export class PlaygroundPage {
     this.points = message.points
     if (!this.view) this.start(message)
     else this.view.setData(message)
-    if (first) this.layOutUnits()
+    if (first) {
+      this.diagram.layOut(this.recipe.depth, this.recipe.width, message.values.length / (message.vertices.length / 2))
+      this.select(null)
+    }
+    this.diagram.show(message)
     this.showFrame()
     requestAnimationFrame(() => { // drawn: the next may come
       this.channel.order("ack")
@@ -350,22 +357,9 @@ export class PlaygroundPage {
   select(unit) {
     this.selected = unit = unit?.slice(0, 2) ?? null
     this.channel.order("select", {unit})
-    for (const button of $("units").querySelectorAll("button[data-unit]")) button.setAttribute("aria-pressed", String(button.dataset.unit === String(unit)))
+    this.diagram.select(unit)
     if (!unit) this.weights.replaceChildren(element("p", {className: "muted small", textContent: "Click a fold, or a unit above: then drag its fold, or its weights."}))
     this.view?.changed()
-  }
-
-  layOutUnits() {
-    const {depth, width} = this.recipe
-    const rows = Array.from({length: depth}, (_, layer) => element("div", {className: "row"}, element("span", {textContent: `layer ${layer + 1}`}), element("div", {}, ...Array.from({length: width}, (_, unit) => {
-      const button = element("button", {type: "button", title: `unit ${unit + 1}`, dataset: {unit: `${layer},${unit}`}})
-      button.setAttribute("aria-label", `layer ${layer + 1}, unit ${unit + 1}`)
-      button.onclick = () => this.select(this.selected && String(this.selected) === `${layer},${unit}` ? null : [layer, unit])
-      return button
-    }))))
-    this.weights = element("div", {className: "weights"})
-    $("units").replaceChildren(element("div", {className: "layers"}, ...rows), this.weights)
-    this.select(null)
   }
 
   showWeights(chosen) {

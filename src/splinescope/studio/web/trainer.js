@@ -1,7 +1,7 @@
 // A recipe's network in training, and what the page shows of it at a moment: Python's `Trainer`, in the browser.
 
 import {boundaryOf, quantitiesOf, tilesNear} from "./measures.js"
-import {crossEntropy, Network, Optimiser} from "./net.js"
+import {apply, crossEntropy, Network, Optimiser} from "./net.js"
 import {Generator} from "./random.js"
 import {makeSet} from "./sets.js"
 import {tessellate} from "./tiles.js"
@@ -72,6 +72,21 @@ export class Trainer {
 
   // what is seen
 
+  diagram() { // of each unit and output its values over the square, 127 is zero and the largest is one end; all weights
+    const {net} = this, n = SIDE * SIDE, sheets = []
+    let h = GRID
+    for (const layer of [...net.layers, net.head]) {
+      const last = layer === net.head, z = apply(last ? layer : {...layer, ...net.affine(layer)}, h, n), y = last ? z : z.map(v => v > 0 ? v : net.low * v)
+      for (let j = 0; j < layer.width; j++) {
+        let most = 1e-12
+        for (let i = j; i < y.length; i += layer.width) most = Math.max(most, Math.abs(y[i]))
+        for (let i = j; i < y.length; i += layer.width) sheets.push(Math.round(127 + 127 * y[i] / most))
+      }
+      h = layer.skip ? y.map((v, i) => v + h[i]) : y
+    }
+    return {sheets: Uint8Array.from(sheets), wires: Float32Array.from([...net.layers, net.head].flatMap(layer => Array.from(layer.weight)))}
+  }
+
   frame(selected = null, shown = SHOWN, near = true) {
     const measures = this.holdStatistics(), {classes, recipe} = this, {width, depth} = recipe
     const tiling = tessellate(this.net, REACH, MOST_TILES), layerOf = label => label < 0 ? 0 : Math.floor(label / width) + 1
@@ -85,10 +100,13 @@ export class Trainer {
       quantities: quantitiesOf(tiling, classes, layerOf, shown), corner_cuts: tiling.labels,
       cut_layers: Uint8Array.from(cuts, i => Math.floor(i / width)), cut_units: Uint16Array.from(cuts, i => i % width), cut_knots: new Float32Array(cuts.length),
       points: Float32Array.from(this.data.x), classes: this.data.y.slice(), held: false, dead: this.dead, within: null,
-      selected: selected && this.unitWeights(selected), step: this.steps, measures: {...measures, tiles: count},
+      ...(near ? this.diagram() : {}), selected: selected && this.unitWeights(selected), step: this.steps, measures: {...measures, tiles: count},
     }
   }
 }
+
+const SIDE = 16 // pixels of a unit's picture
+const GRID = Float64Array.from({length: 2 * SIDE * SIDE}, (_, i) => REACH * (i & 1 ? 1 - (2 * Math.floor(i / 2 / SIDE) + 1) / SIDE : (2 * ((i >> 1) % SIDE) + 1) / SIDE - 1)) // rows from the top
 
 function middles(boundary) { // of at most a hundred segments
   const count = boundary.length / 4, few = Math.min(100, count)
