@@ -22,7 +22,7 @@ def convolve_channels(x, weight, stride_y, stride_x, dilation_y, dilation_x, out
         for c in range(channels):
             image = flat[row, c]
             if stride_y == 1 and stride_x == 1:
-                sums[:] = 0.0
+                sums[:] = 0.0  # one buffer for all channels stays in the cache
                 for i in range(weight.shape[1]):
                     for j in range(weight.shape[2]):
                         factor = weight[c, i, j]

@@ -27,7 +27,7 @@ def add_windows(target, target_starts, rows, starts, factors):
     for i in range(n):
         for j in range(m):
             factor = factors[i, j]
-            if factor == 0.0:
+            if factor == 0.0:  # most: a unit reaches few windows
                 continue
             top = starts[j, 0] - target_starts[i, 0]
             left = starts[j, 1] - target_starts[i, 1]

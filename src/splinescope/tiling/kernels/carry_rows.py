@@ -76,7 +76,7 @@ def _bend(j, q, parents, weights, pos, cuts, new_cuts):
     t = weights[q, 1]
     za = cut_value(parents[q, 0], j, cuts, new_cuts)
     zb = cut_value(parents[q, 1], j, cuts, new_cuts)
-    z = 0.0
+    z = 0.0  # by the vertex's own bit, not by the sign of the sum: what was called zero stays zero
     if pos[q, j // 64] & (np.uint64(1) << np.uint64(j % 64)):
         z = s * za + t * zb
     return z - s * max(za, 0.0) - t * max(zb, 0.0)

@@ -104,6 +104,7 @@ def cut_edge(
     table[slot, 0] = key
     table[slot, 1] = count
     q = count
+    # parents by name, not by index: the same sums, to the last bit, in every chunk and thread
     a, b = (end0, end1) if names[end0] < names[end1] else (end1, end0)
     make_filled(a, k // 64, parents, weights, pos, neg, cuts, new_cuts, filled)
     make_filled(b, k // 64, parents, weights, pos, neg, cuts, new_cuts, filled)
@@ -124,7 +125,7 @@ def cut_edge(
         na = neg[a, w]
         nb = neg[b, w]
         conflict = (pa & nb) | (na & pb)
-        p = (pa | pb) & ~conflict
+        p = (pa | pb) & ~conflict  # where the parents agree, so does every point between them
         n = (na | nb) & ~conflict
         if conflict != 0:
             make_filled(a, w, parents, weights, pos, neg, cuts, new_cuts, filled)

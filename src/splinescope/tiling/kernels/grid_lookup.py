@@ -32,7 +32,7 @@ def sort_into_cells(offsets, corners, points, low, step, columns, rows, places, 
                 q = p + 1 if p + 1 < stop else start
                 ax, ay = (points[corners[p], 0] - low[0]) / step, (points[corners[p], 1] - low[1]) / step
                 bx, by = (points[corners[q], 0] - low[0]) / step, (points[corners[q], 1] - low[1]) / step
-                if ay > by:
+                if ay > by:  # upwards, so that one clip at each end will do
                     ax, ay, bx, by = bx, by, ax, ay
                 if by < y0 or ay > y1:
                     continue
@@ -43,7 +43,7 @@ def sort_into_cells(offsets, corners, points, low, step, columns, rows, places, 
                     bx = ax + (bx - ax) * (y1 - ay) / (by - ay)
                 left, right = min(left, ax, bx), max(right, ax, bx)
             if left > right:
-                continue
+                continue  # only the hair reaches into this row
             for column in range(max(int(np.floor(left - hair)), 0), min(int(np.floor(right + hair)), columns - 1) + 1):
                 cell = row * columns + column
                 if not only_count:
@@ -132,7 +132,7 @@ def draw_lengths(segments, low, step, values):
             next_y = (line_y - y) / dy
         while share < 1.0:
             until = min(next_x, next_y, 1.0)
-            middle = 0.5 * (share + until)
+            middle = 0.5 * (share + until)  # its cell is certain; that of an end lies on a grid line
             column = min(max(int(np.floor(x + middle * dx)), 0), columns - 1)
             row = min(max(int(np.floor(y + middle * dy)), 0), rows - 1)
             values[row, column] += (until - share) * length

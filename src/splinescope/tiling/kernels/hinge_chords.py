@@ -29,6 +29,7 @@ def chords(offsets, values, errors, gains, out_values, out_errors):
                 high[j] = max(high[j], values[c, j])
         for j in range(width):
             a, b = low[j] - errors[i, j], high[j] + errors[i, j]
+            # relu between a < 0 < b lies between this chord and the chord lowered by -a b / (b - a)
             chord = 1.0 if a >= 0.0 else 0.0 if b <= 0.0 else b / (b - a)
             rise = -0.5 * chord * min(a, 0.0)
             slope[j] = 1.0 - gains[j] + gains[j] * chord

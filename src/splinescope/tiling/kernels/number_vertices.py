@@ -51,7 +51,7 @@ def keep_shared_walls(offsets, corners, labels, low, high, units, cuts, cut_tol,
     for i in range(offsets.shape[0] - 1):
         for c in range(offsets[i], offsets[i + 1]):
             if not 0 <= -2 - labels[c] < high:
-                continue
+                continue  # not marked, or by what comes later: that one decides itself
             u, v = _wall(c, offsets[i], offsets[i + 1], corners)
             for j in range(cuts.shape[1]):
                 if abs(cuts[u, j]) > cut_tol[j] or abs(cuts[v, j]) > cut_tol[j]:
@@ -60,6 +60,7 @@ def keep_shared_walls(offsets, corners, labels, low, high, units, cuts, cut_tol,
                     v, j, stage, final, elements, windows, tol
                 ):
                     continue
+                # a unit that is zero on the whole tile draws nothing, though it is zero on this wall too
                 draws = False
                 for other in range(offsets[i], offsets[i + 1]):
                     draws = draws or abs(cuts[corners[other], j]) > cut_tol[j]
@@ -102,7 +103,7 @@ def number_vertices(names, corners, keys, values, known, numbers, firsts):
         v = corners[c]
         if numbers[v] >= 0:
             continue
-        slot = (names[v] >> np.uint64(20)) & mask
+        slot = (names[v] >> np.uint64(20)) & mask  # names are mixed: any of their bits will do
         while values[slot] >= 0 and keys[slot] != names[v]:
             slot = (slot + np.uint64(1)) & mask
         if values[slot] < 0:
@@ -142,7 +143,7 @@ def replace_tiles(
             continue
         if become[i] == -1:
             for c in range(offsets[i], offsets[i + 1]):
-                if ids[corners[c]] >= 0:
+                if ids[corners[c]] >= 0:  # a corner between two sides of one line is no corner any more
                     out_corners[at] = ids[corners[c]]
                     out_labels[at] = labels[c]
                     at += 1
@@ -177,6 +178,7 @@ def enter_again(keys, values, larger_keys, larger_values):
     for i in range(keys.shape[0]):
         if values[i] < 0:
             continue
+        # no key stands twice in the old table, so that the first free slot is its own
         slot = (keys[i] >> np.uint64(20)) & mask
         while larger_values[slot] >= 0:
             slot = (slot + np.uint64(1)) & mask
@@ -226,6 +228,7 @@ def chain_boundaries(order, leaders, offsets, corners, labels, inner):
                     made[size] = labels[c]
                     size += 1
             i += 1
+        # outlines are short (tens of walls): a search for the next one costs less than a table
         current = 0
         for _ in range(size):
             out_corners[at] = starts[current]

@@ -14,6 +14,7 @@ def list_walls(offsets, corners, heads, following, higher):
         for c in range(start, stop):
             a, b = corners[c], corners[c + 1 if c + 1 < stop else start]
             low, high = min(a, b), max(a, b)
+            # lists hold the few walls of one vertex: a walk is cheaper than hashing or sorting all walls
             before, wall = -1, heads[low]
             while wall >= 0 and higher[wall] < high:
                 before, wall = wall, following[wall]
@@ -52,7 +53,7 @@ def fill_walls(offsets, corners, labels, heads, following, higher, ranks, ends, 
             while higher[wall] != high:
                 wall = following[wall]
             at = ranks[wall]
-            if tiles[at, 0] < 0:
+            if tiles[at, 0] < 0:  # the first tile gives the wall its direction, and has it on its left
                 ends[at, 0], ends[at, 1], tiles[at, 0], cuts[at] = a, b, tile, labels[c]
             elif tiles[at, 1] < 0:
                 tiles[at, 1] = tile
@@ -70,7 +71,7 @@ def join_tiles(tiles, sites, depths, depth, parents):
             continue
         a, b = tiles[wall, 0], tiles[wall, 1]
         while parents[a] != a:
-            parents[a] = parents[parents[a]]
+            parents[a] = parents[parents[a]]  # path halving keeps the trees flat
             a = parents[a]
         while parents[b] != b:
             parents[b] = parents[parents[b]]

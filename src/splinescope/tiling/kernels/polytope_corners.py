@@ -27,7 +27,7 @@ def spanning_corners(offsets, corners, points, tiles, chosen, thickness):
             for c in range(start, stop):
                 size = 0.0
                 for x in range(d):
-                    if step == 0:
+                    if step == 0:  # corners times the distance from their mean: the same order, no division
                         rest[x] = 0.0
                         for other in range(start, stop):
                             rest[x] += points[corners[c], x] - points[corners[other], x]
@@ -50,7 +50,7 @@ def spanning_corners(offsets, corners, points, tiles, chosen, thickness):
                 origin = chosen[n, 0]
             else:
                 thickness[n] = np.sqrt(best)
-                basis[step - 1] /= max(thickness[n], 1e-300)
+                basis[step - 1] /= max(thickness[n], 1e-300)  # a flat cell keeps a zero direction
 
 
 @jit
@@ -75,10 +75,12 @@ def subfaces(offsets, corners, masks, facet_offsets, owners, starts, members, ne
             for m in range(starts[n], starts[n + 1]):
                 if lies_on(members[m], g, masks):
                     out[at + on] = members[m]
+                    # a sum of mixed numbers: the same for both cells, whatever order their corners have
                     key += mix(corners[members[m]] + 1, corners[members[m]] + 7, 3)
                     on += 1
             if on < needed or on == size:
-                continue
+                continue  # too few to span one dimension less, or the facet holds the whole face
+            # of facets that meet the face in the same corners the first counts; smaller meetings are no facets
             good = True
             h = 0
             while good and h < facets:
@@ -117,7 +119,7 @@ def depth_inside(point, tile, facet_offsets, walls, sides, normals, heights):
 def locate_in_boxes(queries, lows, highs, order, facet_offsets, walls, sides, normals, heights, slack, found):
     """The tile of each point: an implicit binary tree of boxes over the tiles in `order`, from its root down."""
     leaves = (lows.shape[0] + 1) // 2
-    stack = np.empty(128, np.int64)
+    stack = np.empty(128, np.int64)  # twice the depth of a tree of 2^63 tiles: two children replace their parent
     for n in range(queries.shape[0]):
         best = -slack
         stack[0] = 0
@@ -139,6 +141,7 @@ def locate_in_boxes(queries, lows, highs, order, facet_offsets, walls, sides, no
                 continue
             tile = order[place]
             depth = depth_inside(queries[n], tile, facet_offsets, walls, sides, normals, heights)
+            # on a wall both tiles are equally deep: the first found stays
             if depth > best or (found[n] < 0 and depth >= best):
                 best = depth
                 found[n] = tile

@@ -16,6 +16,7 @@ inlined = in_place(inline="always")
 @inlined
 def mix(a, b, unit):
     """A 64-bit name for the vertex that `unit` cuts on the edge between vertices named a < b."""
+    # products spread low bits upwards only, shifts bring them back: as the finishers of common hashes do
     h = np.uint64(a) * np.uint64(0x9E3779B97F4A7C15)
     h ^= h >> np.uint64(29)
     h = (h + np.uint64(b)) * np.uint64(0xBF58476D1CE4E5B9)
@@ -32,7 +33,7 @@ def lowest_bit(context, word):
     """Index of the lowest set bit of a non-zero word: one machine instruction."""
 
     def generate(context, builder, signature, arguments):
-        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))  # 1: undefined for zero, which saves a branch
 
     return numba.types.int64(numba.types.uint64), generate
 
@@ -55,7 +56,7 @@ def sign_bits(cuts, tol, start, stop, pos, neg):
         row = cuts[v]
         for w in range(pos.shape[1]):
             p = np.uint64(0)
-            n = np.uint64(0)
+            n = np.uint64(0)  # what is neither is zero to rounding: on the fold itself
             low = w * 64
             for k in range(min(64, units - low)):  # no branches: the compiler takes several units at once
                 z = row[low + k]
@@ -73,7 +74,7 @@ def range_mask(word_index, first, last):
     mask = ~np.uint64(0)
     if first > low:
         if first - low >= 64:
-            return np.uint64(0)
+            return np.uint64(0)  # a shift by 64 or more is undefined
         mask &= ~np.uint64(0) << np.uint64(first - low)
     if last < low + 64:
         if last <= low:
@@ -115,7 +116,7 @@ def nth_cutting_unit(offsets, corners, pos, neg, first, nth):
         m &= range_mask(w, first, words * 64)
         while m != 0:
             k = lowest_bit(m)
-            m &= m - np.uint64(1)
+            m &= m - np.uint64(1)  # clears the lowest bit
             seen += 1
             if seen == nth:
                 return w * 64 + k + 1
@@ -130,7 +131,7 @@ def next_cutting_unit(corners, start, stop, pos, neg, first, last, left):
     """
     for w in range(first // 64, (last + 63) // 64):
         m = left & range_mask(w, first, last)
-        left = ~np.uint64(0)
+        left = ~np.uint64(0)  # of the next word nothing is known yet
         if m == 0:
             continue
         p = np.uint64(0)
