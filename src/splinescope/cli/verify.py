@@ -18,6 +18,7 @@ EXIT = {True: 0, False: 10, None: 3}
 @click.argument("property", type=click.Path(exists=True, dir_okay=False))
 @click.option("--time-limit", type=click.FloatRange(min=0, min_open=True), help="Stop undecided after so many seconds.")
 @click.option("--max-tiles", type=click.IntRange(min=1), help="Stop undecided after so many tiles.")
+@click.option("--workers", type=click.IntRange(min=1), help="Share long searches between so many processes.")
 @click.option("--complete", is_flag=True, help="Find the whole unsafe set and its volume.")
 @click.option("--margin", is_flag=True, help="Find the exact margin of a property that holds.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -26,8 +27,8 @@ EXIT = {True: 0, False: 10, None: 3}
     help="vnncomp: unsat, sat with the witness, unknown or timeout, as the verification competition's scripts read.",
 )  # fmt: skip
 def command(
-    network: str, property: str, time_limit: float | None, max_tiles: int | None, complete: bool, margin: bool,
-    as_json: bool, style: str,
+    network: str, property: str, time_limit: float | None, max_tiles: int | None, workers: int | None, complete: bool,
+    margin: bool, as_json: bool, style: str,
 ) -> None:  # fmt: skip
     """Prove or refute a VNN-LIB property of a network.
 
@@ -43,7 +44,7 @@ def command(
     """
     from ..guarantees import verify
 
-    found = verify(network, property, complete=complete, time_limit=time_limit, max_tiles=max_tiles)
+    found = verify(network, property, complete=complete, time_limit=time_limit, max_tiles=max_tiles, workers=workers)
     if style == "vnncomp":
         click.echo(competition_words(found))
         return

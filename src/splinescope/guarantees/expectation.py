@@ -25,9 +25,10 @@ from ..tiling.tessellate import tessellate
 from ..tiling.tiling import Tiling
 from .forms import with_forms
 from .gaussian import Gaussian
+from .models import as_network, checked_program
 from .property import Property
 from .sets import view_of
-from .verify import as_network, checked_program, verify
+from .verify import verify
 from .winners import pieces_by_class, volumes_of
 
 

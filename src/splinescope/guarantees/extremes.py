@@ -17,12 +17,13 @@ from ..support.errors import InputError, LimitReached
 from ..support.progress import Progress, check_progress, telling
 from ..tiling.engine.limits import Clock
 from ..tiling.slice import Slice
+from .decide import attack
 from .forms import with_forms
+from .models import as_network, checked_program
 from .property import Clause
 from .rounding import error_at
 from .search import Search
 from .sets import view_of
-from .verify import as_network, attack, checked_program
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -17,7 +17,7 @@ from ..tiling.tessellate import tessellate
 from .property import Property
 from .rounding import UNIT
 from .sets import view_of
-from .verify import Verdict
+from .verdict import Verdict
 from .witness import Witness
 
 

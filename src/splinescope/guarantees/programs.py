@@ -15,7 +15,7 @@ from ..support.errors import InputError
 
 def difference_program(f: Program, g: Program) -> Program:
     """`[f - g, f]` flattened, both on the same input; f sets the scale of what differs by rounding alone."""
-    first, second = _renamed(f, "f:", f.input), _renamed(g, "g:", f.input)
+    first, second = renamed(f, "f:", f.input), renamed(g, "g:", f.input)
     last = Affine("f - g, f", (first.output, second.output), _beside(-1.0), _beside(1.0))
     return Program(
         f.input, f.input_shape, last.output, (2 * int(np.prod(f.output_shape)),),
@@ -28,7 +28,7 @@ def _beside(sign: float) -> Callable[[Tensor, Tensor], Tensor]:
     return lambda a, b: torch.cat([a.flatten(1) + sign * b.flatten(1), a.flatten(1)], 1)
 
 
-def _renamed(program: Program, prefix: str, given: str) -> Program:
+def renamed(program: Program, prefix: str, given: str) -> Program:
     """The program with a prefix to all its names but the input, which is called `given`."""
 
     def name(old: str) -> str:
@@ -105,7 +105,7 @@ def homogeneous_program(program: Program) -> Program:
         Affine("x of rays", ("rays",), _head(size, program.input_shape), _head(size, program.input_shape)),
         Affine("s of rays", ("rays",), lambda r: r[:, size:], lambda r: r[:, size:]),
     ]
-    inner = _renamed(program, "", "x of rays")
+    inner = renamed(program, "", "x of rays")
     for one in inner.steps:
         if isinstance(one, Affine):
             base = bases[one.output]

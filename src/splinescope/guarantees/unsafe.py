@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ..support.display import Certainty, Result
 from ..tiling.engine.chunk import Leaf
 from ..tiling.slice import Slice
-from .forms import Formed
 
 
 @dataclass
@@ -19,10 +18,17 @@ class Collected:
     """The unsafe tiles of one search, as they stream by."""
 
     view: Slice
-    formed: Formed
     polytopes: list[np.ndarray] = field(default_factory=list)
     volumes: list[float] = field(default_factory=list)
     clauses: list[int] = field(default_factory=list)
+
+    @classmethod
+    def merged(cls, view: Slice, pieces: Sequence[Collected]) -> Collected:
+        """Of the parts of one slice."""
+        lists = [[one for piece in pieces for one in getattr(piece, name)] for name in cls._LISTS]
+        return cls(view, *lists)
+
+    _LISTS: ClassVar[tuple[str, ...]] = ("polytopes", "volumes", "clauses")
 
     def take(self, leaf: Leaf) -> None:
         """Keep the tiles of a leaf on which some clause is met at every corner."""

@@ -1,0 +1,184 @@
+"""Models as guarantees take them: read, near a smooth one within a tolerance, or several at once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..network import SplineNetwork, load, trace
+from ..network.program import Affine, Program, Smooth
+from ..network.ranges import reach
+from ..support.checks import check_module
+from ..support.errors import InputError, UnsupportedModelError
+from ..tiling.slice import Slice
+from ..tiling.tolerance import Interpolated, curves_of, interpolants, planned_errors
+from .programs import renamed
+from .property import Clause, Property
+
+
+def as_network(model: Any, over: Any, asked: Property | None = None, smooth: bool = False) -> SplineNetwork:
+    """The network of a module, of a file, or as it is."""
+    if isinstance(model, SplineNetwork):
+        return model
+    if isinstance(model, (str, os.PathLike)):
+        return load(model)
+    module = check_module(model)
+    if isinstance(over, Slice):
+        shape = over.input_shape
+    else:
+        sizes = [np.shape(end) for end in over] if isinstance(over, (tuple, list)) else []
+        shape = next((tuple(size) for size in sizes if size), ())
+        if not shape and asked is not None and not callable(asked.clauses) and asked.clauses:
+            shape = (asked.clauses[0].inputs.shape[1],)
+        if not shape:
+            first = next((p for p in module.parameters() if p.dim() == 2), None)
+            if first is None:
+                raise InputError(
+                    "the shape of the model's inputs is not known: give over= with one number per input, or "
+                    "trace(model, x)."
+                )
+            shape = (first.shape[1],)
+    parameter = next(module.parameters(), None)
+    dtype = parameter.dtype if parameter is not None else torch.get_default_dtype()
+    return trace(module, torch.zeros(2, *shape, dtype=dtype), smooth=smooth)
+
+
+def checked_program(network: SplineNetwork) -> Program:
+    """The network's program, refused if it has smooth steps."""
+    program = network.program()
+    if soft := [step for step in program.steps if isinstance(step, Smooth)]:
+        where = ", ".join(f"{step.site.path or 'model'} ({step.site.op})" for step in soft[:5])
+        raise UnsupportedModelError(
+            f"The network has smooth activations: {where}. They have no exact tiles; `verify` takes them with a "
+            "tolerance, trace them with smooth=True."
+        )
+    return program
+
+
+@dataclass(frozen=True)
+class Near:
+    """A smooth network with a piecewise-affine one near it on a slice.
+
+    Attributes:
+        program: The near one.
+        real: The smooth one.
+        bound: By how much any output differs at most on the slice: proven, but for rounding.
+    """
+
+    program: Program
+    real: Program
+    bound: float
+
+
+def near(network: SplineNetwork, view: Slice, tolerance: float) -> Near:
+    """Interpolants in place of smooth activations, planned for a difference of at most `tolerance`."""
+    real = network.program()
+    curves = curves_of(real)
+    corners = torch.from_numpy(view.inputs(view.domain))
+    errors, _ = planned_errors(real, curves, corners, tolerance)
+    made = Interpolated(network, errors, corners).program()
+    ranges, _ = reach(real, curves, errors, corners)
+    pieces = interpolants(curves, errors, ranges)
+    _, bound = reach(real, curves, {name: piece.error for name, piece in pieces.items()}, corners)
+    return Near(made, real, float(bound))
+
+
+def is_smooth(program: Program) -> bool:
+    return any(isinstance(step, Smooth) for step in program.steps)
+
+
+def joined(models: Mapping[str, Any] | Sequence[Any], asked: Property) -> tuple[Program, tuple[Clause, ...]]:
+    """Several networks as one program, beside each other, and the property's clauses about it.
+
+    Inputs that every clause says are equal are one input of it, so that two networks on the same input have no more
+    free dimensions than one.
+
+    Raises:
+        InputError: Models are missing, or too many, or do not fit what the file declares.
+    """
+    declared = asked.networks
+    if isinstance(models, Mapping):
+        given = dict(models)
+    else:
+        needed = [n.name for n in declared if n.equal_to is None or len(models) == len(declared)]
+        given = dict(zip(needed, models, strict=False)) if len(models) == len(needed) else {}
+    names = [n.name if n.name in given else n.equal_to for n in declared]
+    if any(name not in given for name in names) or not set(given) <= {n.name for n in declared}:
+        raise InputError(
+            f"{asked.name} is about the networks {', '.join(n.name or 'without a name' for n in declared)}: model must "
+            "be a dictionary with one for each of these names (or a list in their order), networks that are declared "
+            f"equal to another may be left out; got {len(models)}."
+        )
+    programs = []
+    for name, network in zip(names, declared, strict=True):
+        size = int(np.prod(network.inputs))
+        model = given[str(name)]
+        program = checked_program(as_network(model, (np.zeros(size), np.zeros(size)) if _is_flat(model) else None))
+        sizes = tuple(int(np.prod(shape)) for shape in (program.input_shape, program.output_shape))
+        if sizes != (size, int(np.prod(network.outputs))):
+            raise InputError(
+                f"network {network.name} of {asked.name} has inputs of shape {network.inputs} and outputs of shape "
+                f"{network.outputs}, the model {program.input_shape} and {program.output_shape}."
+            )
+        programs.append(program)
+    inputs = [int(np.prod(p.input_shape)) for p in programs]
+    outputs = [int(np.prod(p.output_shape)) for p in programs]
+    clauses = asked.sized(sum(inputs), sum(outputs))
+    leader = _leaders(clauses, sum(inputs))
+    kept, place = np.unique(leader, return_inverse=True)
+    steps: list[Any] = []
+    for i, program in enumerate(programs):
+        columns = torch.from_numpy(place[sum(inputs[:i]) : sum(inputs[: i + 1])].copy())
+        steps += [_picked(f"{i}:x", columns, program.input_shape)]
+        steps += renamed(program, f"{i}:", f"{i}:x").steps
+    ends = tuple(f"{i}:x" if p.output == p.input else f"{i}:{p.output}" for i, p in enumerate(programs))
+    steps.append(Affine("all outputs", ends, _beside, _beside))
+    program = Program("all inputs", (len(kept),), "all outputs", (sum(outputs),), tuple(steps), paths={}, ops={},
+                      identity=tuple(part for p in programs for part in p.identity))  # fmt: skip
+    gathered = np.zeros((sum(inputs), len(kept)))
+    gathered[np.arange(sum(inputs)), place] = 1.0
+    return program, tuple(_reduced(replace(clause, inputs=clause.inputs @ gathered)) for clause in clauses)
+
+
+def _is_flat(model: Any) -> bool:
+    return not isinstance(model, (str, os.PathLike, SplineNetwork))
+
+
+def _picked(name: str, columns: Tensor, shape: tuple[int, ...]) -> Affine:
+    def pick(x: Tensor) -> Tensor:
+        return x[:, columns].reshape(len(x), *shape)
+
+    return Affine(name, ("all inputs",), pick, pick)
+
+
+def _beside(*values: Tensor) -> Tensor:
+    return torch.cat([value.flatten(1) for value in values], 1)
+
+
+def _leaders(clauses: Sequence[Clause], size: int) -> np.ndarray:
+    """`[size]` per input the first one that every clause says it is equal to."""
+    leader = np.arange(size)
+    shared: set[tuple[int, int]] | None = None
+    for clause in clauses:
+        one_way = set()
+        for row, other, end in zip(clause.inputs, clause.outputs, clause.ends, strict=True):
+            used = np.flatnonzero(row)
+            if len(used) == 2 and not other.any() and end == 0 and row[used[0]] == -row[used[1]]:
+                one_way.add((int(used[row[used] > 0][0]), int(used[row[used] < 0][0])))
+        equal = {(min(a, b), max(a, b)) for a, b in one_way if (b, a) in one_way}
+        shared = equal if shared is None else shared & equal
+    for a, b in sorted(shared or ()):
+        leader[leader == leader[b]] = leader[a]
+    return leader
+
+
+def _reduced(clause: Clause) -> Clause:
+    """Without rows that say nothing: 0 <= 0."""
+    empty = ~clause.outputs.any(1) & ~clause.inputs.any(1) & (clause.ends >= 0) & ~clause.strict
+    return clause.part(np.flatnonzero(~empty))
