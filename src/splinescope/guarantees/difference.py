@@ -21,7 +21,7 @@ from ..tiling.cells.tiles import Tiles
 from ..tiling.engine.advance import Keep
 from ..tiling.engine.options import Options
 from ..tiling.engine.output_bounds import output_range
-from ..tiling.engine.plan import Plan
+from ..tiling.engine.plan import Plan, make_plan, probe_points
 from ..tiling.engine.rows_plain import PlainRows
 from ..tiling.measures.differentiate import outputs
 from ..tiling.measures.maps import vertex_values
@@ -29,10 +29,12 @@ from ..tiling.slice import Slice
 from ..tiling.tessellate import checked_network, tile
 from .lipschitz import traced_for
 from .programs import difference_program
+from .rounding import error_at, error_over
 from .sets import view_of
 
 _ROUNDING = 1e-12  # of the terms that cancel: positions of vertices and all roundings on the way
 _VERTICES = 1 << 16
+_WIDEST = 2048  # units of a layer: wider ones need factored rows, whose rounding is estimated
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -45,7 +47,8 @@ class Difference(Result):
         signed: `[C]` `f - g` there.
         eps: What was asked about; None if nothing was.
         below: Whether all differences are below eps; None without one, or where rounding decides.
-        tolerance: How far rounding may have moved the numbers: an estimate from the terms that cancel.
+        tolerance: How far rounding may have moved the numbers.
+        proven: Whether that is a proven bound; an estimate for layers of more than 2,048 units without eps.
         tiles: Tiles of both networks together that were looked at.
     """
 
@@ -55,6 +58,7 @@ class Difference(Result):
     eps: float | None
     below: bool | None
     tolerance: float
+    proven: bool
     tiles: int
     certainty: Certainty = field(default="exact", kw_only=True)
 
@@ -68,7 +72,8 @@ class Difference(Result):
         if self.eps is not None:
             words = {True: "yes", False: "no", None: "hangs on rounding"}[self.below]
             rows.append((f"all below {self.eps:g}", words))
-        return f"{self!r}\n{table(rows)}\n{self.assurance} Rounding: about {self.tolerance:.2g}."
+        how = "at most" if self.proven else "about"
+        return f"{self!r}\n{table(rows)}\n{self.assurance} Rounding: {how} {self.tolerance:.2g}."
 
 
 def difference(
@@ -126,14 +131,16 @@ def difference(
     if not isinstance(view, Slice):
         signed = outputs(both, view[None])[0, :count]
         points = np.broadcast_to(view, (len(signed), *view.shape))
-        return _found(np.abs(signed), points, signed, eps, _tolerance(both, view[None]), 1)
+        errors = error_at(both, torch.from_numpy(view[None]))[1][0, :count]
+        return _found(np.abs(signed), points, signed, eps, float(errors.max()), True, 1)
+    proven = eps is not None or max((fold.site.units for fold in both.folds), default=0) <= _WIDEST
     options = Options(
         rtol=rtol, max_tiles=max_tiles, time_limit=time_limit, progress=progress, threads=threads,
-        rows="auto" if eps is None else "plain",
+        rows="plain" if proven else "auto",
     )  # fmt: skip
     checked_network(first, view)
     checked_network(second, view)
-    tolerance = _tolerance(both, view.inputs(view.domain))
+    tolerance = _proven(both, view, rtol, count) if proven else _estimate(both, view.inputs(view.domain))
     keep = None if eps is None else _may_exceed(both.output, count, eps - tolerance)
     tiling, stopped = tile(first, both, view, options, keep=keep)
     if stopped is not None:
@@ -150,24 +157,35 @@ def difference(
         points = view.inputs(tiling.vertices[where])
     else:
         points = np.full((count, *a.input_shape), np.nan)
-    return _found(largest, points, signed, eps, tolerance, tiling.count)
+    return _found(largest, points, signed, eps, tolerance, proven, tiling.count)
 
 
 def _found(
-    largest: np.ndarray, points: np.ndarray, signed: np.ndarray, eps: float | None, tolerance: float, tiles: int
-) -> Difference:
+    largest: np.ndarray, points: np.ndarray, signed: np.ndarray, eps: float | None, tolerance: float, proven: bool,
+    tiles: int,
+) -> Difference:  # fmt: skip
     if eps is None:
-        return Difference(largest, points, signed, None, None, tolerance, tiles)
+        return Difference(largest, points, signed, None, None, tolerance, proven, tiles)
     top = float(largest.max(initial=0.0))
     below = None if abs(top - eps) <= tolerance else top < eps
     under = largest < eps  # dropped tiles may have had more, but less than eps
     points, signed = points.copy(), np.where(under, np.nan, signed)
     points[under] = np.nan
     certainty: Certainty = "bound" if under.any() else "exact"
-    return Difference(np.where(under, eps, largest), points, signed, eps, below, tolerance, tiles, certainty=certainty)
+    return Difference(
+        np.where(under, eps, largest), points, signed, eps, below, tolerance, proven, tiles, certainty=certainty
+    )
 
 
-def _tolerance(program: Program, x: np.ndarray) -> float:
+def _proven(program: Program, view: Slice, rtol: float, count: int) -> float:
+    """A proven bound of what rounding does to f - g on the slice, by tiles of plain rows."""
+    with torch.no_grad():
+        probes = torch.from_numpy(view.inputs(probe_points(program, view.domain)))
+        plan = make_plan(program, probes, rtol, "plain", view.dimension)
+    return float(error_over(program, torch.from_numpy(view.inputs(view.domain)), plan.tolerances)[:count].max())
+
+
+def _estimate(program: Program, x: np.ndarray) -> float:
     """What rounding may do to f - g, from the terms that cancel in f and g."""
     return _ROUNDING * cancelling_terms(program, torch.from_numpy(np.array(x)))
 

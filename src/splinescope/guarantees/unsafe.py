@@ -51,6 +51,9 @@ class Collected:
 class UnsafeSet(Result):
     """All inputs of a set that violate a property: convex polytopes that overlap in walls at most.
 
+    Exact up to rounding. That of the verdict is proven; that of volumes is not, and is some 1e-12 of the set's: inputs
+    at which a clause is met or missed by less than 1e-9 of its largest value may be on either side.
+
     Attributes:
         view: The slices of the parts that the property is about: one, or boxes of its conditions on inputs that do not
             overlap.
