@@ -103,11 +103,7 @@ class LocalComplexity(Result):
 
     @cached_property
     def exact(self) -> Tensor:
-        """`[N, S]` bool: where a count is exact for its neighborhood.
-
-        For "frame" and "distance": sites before which no fold meets the neighborhood (the first site always), as far
-        as the network is `affine`.
-        """
+        """`[N, S]` bool: where a count is exact: no fold of an earlier site meets the neighborhood."""
         if self.method == "exact":
             return torch.ones_like(self.counts, dtype=torch.bool)
         return (self.counts.cumsum(1) - self.counts == 0) & torch.tensor(self.affine)
@@ -132,10 +128,7 @@ class LocalComplexity(Result):
     def bound_holds(self) -> Tensor:
         """`[N]` bool: True where it is certain that no fold bends inside the neighborhood, as the bound requires.
 
-        A fold bends only where it meets a fold of an earlier site. So the condition holds if folds of one site at
-        most meet the neighborhood; for "frame" and "distance", whose counts behind the first fold met are no longer
-        exact, if that site is the last one and the network is `affine`. Elsewhere more tiles are possible: the
-        sawtooth of depth 3 makes 8 with 3 folds, where the bound says 4.
+        A fold bends only where it meets one of an earlier site: the sawtooth of depth 3 makes 8 tiles with 3 folds.
         """
         if self.method == "exact":
             return (self.counts > 0).sum(1) <= 1

@@ -63,10 +63,7 @@ def planned(net: Sites, row: Tensor, rows_at_once: int) -> Routes:
 
 
 def _windows(net: Sites, row: Tensor, rows_at_once: int) -> tuple[list[tuple[int, ...]], list[int]] | None:
-    """Per site, how far apart along each axis the inputs of one unit may lie, and how many units it has.
-
-    None where the model does not run on NaN as on numbers.
-    """
+    """Per site, the reach of a unit's inputs along each axis, and its units; None where the model fails on NaN."""
     found = [_ends(net, row, axis, rows_at_once) for axis in range(2, row.dim())]
     if any(ends is None or len(ends) < len(net.sites) for ends in found):
         return None

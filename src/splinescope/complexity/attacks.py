@@ -60,9 +60,8 @@ def pgd(
 ) -> Tensor:  # fmt: skip
     """Adversarial points `[n, *shape]`: per point the one of lowest margin met (the point itself included).
 
-    Steps of 2.5 epsilon / steps along the sign (L-inf) or direction (L2) of the gradient; the first start is the point
-    itself, the others are random. Stops when all points are broken, unless `to_the_end`: points that another model is
-    to be tried on should lie deep inside the wrong class.
+    Steps of 2.5 epsilon / steps from the point and from random starts. Stops when all points are broken, unless
+    `to_the_end`: points for another model should lie deep inside the wrong class.
     """
     best, lowest = x.clone(), torch.full((len(x),), torch.inf, dtype=x.dtype, device=x.device)
     for start in range(restarts):
@@ -125,13 +124,9 @@ def blocks(count: int, size: int) -> Iterator[slice]:
 
 
 def rows_at_once(scores: Scores, row: Tensor, most_bytes: int = 1 << 26, most: int = 1024) -> int:
-    """How many rows can be differentiated together, if what autograd keeps of them is to stay below `most_bytes`.
+    """How many rows `[1, *shape]` can be differentiated together if what autograd keeps is to stay below `most_bytes`.
 
     What a second row adds is counted: weights are kept once.
-
-    Args:
-        scores: The model.
-        row: `[1, *shape]` one input.
     """
     one, two = (_bytes_kept(scores, row.expand(count, *row.shape[1:])) for count in (1, 2))
     return max(1, min(most, most_bytes // max(1, two - one)))

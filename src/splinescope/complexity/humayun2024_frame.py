@@ -23,17 +23,8 @@ def frame_counts(
 ) -> tuple[Tensor, Tensor]:
     """`[N, S]` units of each site whose state is not constant over `x +- radius * directions`; and neurons.
 
-    Vertices are made, run and reduced block by block: what stays of a site is the smallest and the largest of its
-    values per point and unit. Rows lie vertex by vertex, so that this is a sweep over long contiguous rows. A linear
-    map or convolution of the vertices themselves is not run on all of them (see `_FirstMap`).
-
-    Args:
-        net: The sites.
-        x: `[N, *shape]` points.
-        directions: `[P, *shape]`.
-        radius: r.
-        max_bytes: Bound on the bytes of one block at its widest site.
-        share: Told the share done.
+    Block by block of at most `max_bytes`; only the least and the largest value per point and unit are kept. Rows lie
+    vertex by vertex, so that this is a sweep over long contiguous rows.
     """
     steps = radius * torch.cat([directions, -directions]).to(x)
     widest = max(math.prod(x.shape[1:]), *(site.units for site in net.sites))
@@ -79,9 +70,7 @@ def _extremes(net: Sites, points: Tensor, blocks: tuple[Tensor, ...]) -> list[tu
 class _FirstMap(Functions):
     """Splits a linear map or convolution f of the vertices: f(x + s) = f(x) + f0(s), f0 being f without its bias.
 
-    Equal to rounding, at the price of one pass over the n points and one over the 2P steps instead of 2P n. Only where
-    the map meets the vertices themselves (or a view of them) as they were made, and not under autocast, whose short
-    numbers would round the two parts.
+    One pass over n points and one over 2P steps instead of 2P n. Not under autocast, which would round the two parts.
     """
 
     def __init__(self, rows: Tensor, points: Tensor, steps: Tensor) -> None:

@@ -19,11 +19,7 @@ from .humayun2024_frame import check_numbers
 
 
 def distance_counts(net: Sites, x: Tensor, radius: float, max_bytes: int, share: Share) -> tuple[Tensor, Tensor]:
-    """`[N, S]` units of each site with |z(x)| <= radius * ||grad_x z(x)||; and neurons.
-
-    By the routes of least passes: forward-mode derivatives along directions that go together, backward passes from
-    units where those are fewer. Only the sum of squares per point and unit is kept; no Jacobian is stored.
-    """
+    """`[N, S]` units of each site with |z(x)| <= radius * ||grad_x z(x)||, and neurons; by the least passes."""
     size = math.prod(x.shape[1:])
     widest = max(size, *(site.units * (9 if win else 1) for site, win in zip(net.sites, net.winner, strict=True)))
     rows = max(1, max_bytes // (2 * widest * torch.finfo(net.dtype).bits // 8))

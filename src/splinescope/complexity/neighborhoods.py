@@ -15,13 +15,7 @@ from ..support.errors import InputError
 
 
 def random_frame(count: int, shape: tuple[int, ...], *, generator: torch.Generator | None = None) -> Tensor:
-    """`[count, *shape]` random orthonormal directions, uniform (Haar), in float64.
-
-    Args:
-        count: P, at most the number of inputs D.
-        shape: Shape of one input.
-        generator: Source of randomness; a fresh one with seed 0 if None, so that two calls agree.
-    """
+    """`[count, *shape]` random orthonormal directions, uniform (Haar), in float64; of seed 0 without a generator."""
     size = math.prod(shape)
     if isinstance(count, bool) or int(count) != count or not 1 <= count <= size:
         raise InputError(f"directions must be a whole number between 1 and the input size {size}, got {count!r}.")
@@ -41,12 +35,7 @@ def frame_reach(size: int, count: int) -> float:
 
         `E max_p |v_p . n| = E max_{p <= P} |g_p| / E ||g||`,   g ~ N(0, I_D),
 
-    since length and direction of a Gaussian are independent. 0.0805 for D = 784, P = 25: frame values with different
-    D, P or r are not comparable unless the radius is calibrated. Exact (one-dimensional quadrature).
-
-    Example:
-        >>> round(frame_reach(784, 25), 3)
-        0.081
+    since length and direction of a Gaussian are independent: 0.0805 for D = 784, P = 25. Exact (quadrature).
     """
     if not 1 <= count <= size:
         raise InputError(f"count must be between 1 and the input size {size}, got {count}.")
@@ -56,14 +45,9 @@ def frame_reach(size: int, count: int) -> float:
 
 
 def calibrated_radius(distance: float, size: int, count: int) -> float:
-    """The frame radius r whose frame reaches, on average over normals, the given distance along a fold's normal.
+    """The frame radius whose frame reaches, on average over normals, the given distance along a fold's normal.
 
-    With it, frame counts of different D and P speak of folds within the same distance of the point.
-
-    Args:
-        distance: Distance to reach, in input space.
-        size: Number of inputs D.
-        count: Number of directions P.
+    With it, frame counts of different sizes D and numbers P of directions are comparable.
 
     Example:
         >>> round(calibrated_radius(0.01, 784, 25), 3)

@@ -82,12 +82,7 @@ class Timeline(Result):
         return f"{table(rows)}\n{foot}"
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything into one safetensors file, by atomic replacement.
-
-        Besides the slice once and `i/vertices`, `i/tile_offsets`, ... for checkpoint i (see `tiling.files.storage`), it
-        has `steps` `[T]` int64 and `measures/NAME` `[T]` float64; the header holds the tilings' headers, the names of
-        the measures, `radius`, `near` and `statistics`.
-        """
+        """Write everything into one safetensors file, by atomic replacement."""
         arrays = {"steps": np.asarray(self.steps, np.int64), **slice_arrays(self.tilings[0].view)}
         arrays |= {f"measures/{name}": np.asarray(values, np.float64) for name, values in self.measures.items()}
         for i, tiling in enumerate(self.tilings):

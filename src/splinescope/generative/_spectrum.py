@@ -14,9 +14,7 @@ _SQUARING_LIMIT = 1e-6  # eigenvalue ratio of A^T A below which float64 squaring
 def singular_values_of(columns: Tensor) -> Tensor:
     """`[n, b]` singular values, descending, of Jacobians given as columns `[n, b, D]`; float64.
 
-    Eigenvalues of the Gram matrix. It squares the condition: for float64 columns that are ill-conditioned the
-    singular values are computed from the columns instead. Float32 columns carry a relative error of 6e-8 times the
-    condition themselves, beyond what the squaring adds for any condition under 1e8.
+    By the Gram matrix, which squares the condition: ill-conditioned float64 columns are decomposed themselves.
     """
     wide = columns.to(torch.float64)
     gram = _finite(wide @ wide.mT)
@@ -54,9 +52,8 @@ def krylov_top(
 ) -> tuple[Tensor, Tensor]:
     """The k largest singular values of `A T` `[n, k]` and a bound `[n]` on the error of their log product.
 
-    Block Krylov: the space spanned by `V, G V, G^2 V...` for `G = T^T A^T A T` and a random block V, with the best
-    approximation in it (Rayleigh-Ritz). A Ritz value theta with residual r is within r of an eigenvalue of G. Stops
-    when `sum_i r_i / (2 theta_i)` is below the tolerance on every latent, or when the space is everything: exact.
+    Block Krylov: Rayleigh-Ritz in the span of `V, G V, G^2 V...`, `G = T^T A^T A T`, V random. A
+    Ritz value theta with residual r is within r of an eigenvalue of G: stops when `sum_i r_i / (2 theta_i)` is small.
     """
     pull = mapping.pull_back(z, condition)
     every = basis.movedim(0, 1).expand(len(z), -1, -1)
@@ -98,9 +95,6 @@ def _finite(gram: Tensor) -> Tensor:
 
 
 def _orthonormal(rows: Tensor, against: Tensor | None) -> Tensor:
-    """As many orthonormal rows, orthogonal to the orthonormal rows `against`, that with them span `rows`.
-
-    Householder QR is orthonormal to rounding whatever it is given: where rows depend on each other it completes.
-    """
+    """As many orthonormal rows, orthogonal to the orthonormal rows `against`, that with them span `rows`."""
     stacked = rows if against is None else torch.cat([against, rows], 1)
     return torch.linalg.qr(stacked.mT).Q.mT[:, -rows.shape[1] :]

@@ -90,15 +90,9 @@ def program_map(program: Program) -> LatentMap:
 
 def squashed(tiling: Tiling, program: Program, ending: str, points: np.ndarray, triangles: np.ndarray,
              owners: np.ndarray) -> Squashed:  # fmt: skip
-    """The volumes of all tiles behind an ending.
+    """The volumes of all tiles of a latent slice behind an ending of `ENDINGS`.
 
-    Args:
-        tiling: Of the latent slice.
-        program: Its network.
-        ending: A name of `ENDINGS`.
-        points: `[K, 2]` a point inside each tile, where its slope is taken.
-        triangles: `[T, 3]` vertex numbers of triangles that make up the tiles, tile after tile.
-        owners: `[T]` the tile of each.
+    `points` `[K, 2]` lie inside the tiles, places of slopes; `triangles` `[T, 3]` make up the tiles `owners` `[T]`.
     """
     slope, mapping = ending_of(ending)[1], program_map(program)
     basis = torch.from_numpy(tiling.view.basis.reshape(2, 1, -1).copy())

@@ -69,13 +69,8 @@ def gather(
 ) -> Pool:
     """The first `size` latents of the pool; shards found in `folder` are read, the others made and written.
 
-    Args:
-        size: Latents wanted.
-        make: (shard number, n) to the first n of that shard's `SHARD` latents.
-        folder: Where shards are kept; nowhere if None.
-        key: Hash of all that the shards depend on; a folder made with another one is refused.
-        conditions: How many conditions there are to choose from.
-        progress: Called with the share done and how many latents that is.
+    `make(shard number, n)` gives the first n of a shard's latents. A folder made with another `key`, the hash of all
+    that shards depend on, is refused.
     """
     place = None if folder is None else check_folder(folder)
     shards: list[Pool] = []

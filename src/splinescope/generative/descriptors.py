@@ -48,13 +48,7 @@ class LocalGeometry(Result):
 
 
 def effective_rank(singular_values: Tensor) -> Tensor:
-    """`exp(-sum p log p)` with `p = sigma / sum sigma`, over the last axis; 0 where all are zero (Roy, Vetterli 2007).
-
-    Example:
-        >>> import torch
-        >>> round(float(effective_rank(torch.tensor([1.0, 1.0, 0.0]))), 6)
-        2.0
-    """
+    """`exp(-sum p log p)` with `p = sigma / sum sigma`, over the last axis; 0 if all are (Roy, Vetterli 2007)."""
     total = singular_values.sum(-1, keepdim=True)
     p = torch.where(total > 0, singular_values / total, torch.zeros_like(singular_values))
     return torch.where(

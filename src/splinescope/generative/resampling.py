@@ -79,19 +79,10 @@ def metropolis(
     generator: torch.Generator,
     share: Share,
 ) -> Chains:
-    """Take `steps` Metropolis steps from `start`; leaves the target law unchanged.
+    """Take `steps` Metropolis steps from `start` (of positive density); leaves the target law unchanged.
 
-    A step proposes `domain.step` and accepts with probability min(1, target ratio). Without a step size it is tuned
-    over the first quarter of the steps (Robbins-Monro to an acceptance of 0.3), then held.
-
-    Args:
-        evaluate: Latents `[n, d]` to (log volume `[n]`, log target `[n]`).
-        domain: Where latents live.
-        start: The chains; only positive-density latents.
-        steps: How many; each costs one evaluation of all chains.
-        step_size: In units of latent space.
-        generator: Source of randomness.
-        share: Told the share done.
+    `evaluate` turns latents `[n, d]` into (log volume `[n]`, log target `[n]`). Without a step size it is tuned over
+    the first quarter of the steps (Robbins-Monro to an acceptance of 0.3), then held.
     """
     if steps < 1:
         raise InputError(f"steps must be a whole number >= 1, got {steps!r}.")

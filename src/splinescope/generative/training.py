@@ -53,21 +53,10 @@ def train_planar_wgan(
     seed: int = 0,
     progress: Progress | bool | None = None,
 ) -> nn.Sequential:
-    """A ReLU generator from U[-1, 1]^2 to the plane, trained as a Wasserstein GAN with gradient penalty.
+    """A ReLU generator from U[-1, 1]^2 to the plane, trained as a Wasserstein GAN with gradient penalty; in eval mode.
 
-    Args:
-        draw: `draw(count, generator)` gives `[count, 2]` points.
-        steps: Generator steps; each after `critic_steps` critic steps. With 0 the generator is untrained.
-        width: Of the three hidden layers of both networks.
-        critic_steps: Critic steps per generator step.
-        penalty: Weight of `(|grad critic| - 1)^2` on segments between data and samples.
-        batch_size: Points per step.
-        learning_rate: Of Adam (betas 0.5, 0.9).
-        seed: Of weights and batches; the global random state is left as found.
-        progress: None: shown once it takes a few seconds; True, False, or a function of (share done, what it is at).
-
-    Returns:
-        The generator, in eval mode.
+    `draw(count, generator)` gives `[count, 2]` points. Both networks have three hidden layers of `width`; every
+    generator step follows `critic_steps` of the critic. The global random state is left as found.
 
     Reference: Gulrajani et al., "Improved Training of Wasserstein GANs" (2017).
     """
@@ -156,22 +145,8 @@ def train_vae(
 ) -> SmallVAE:
     """Train a `SmallVAE` on images `[N, C, H, W]` in [0, 1] by the evidence lower bound (Bernoulli pixels).
 
-    Digits 8x8 take seconds, 28x28 images a few minutes on two cores.
-
-    Args:
-        x: The images.
-        latent: Numbers per latent; the prior is standard normal.
-        width: Of the hidden layers.
-        convolutional: See `SmallVAE`.
-        epochs: Passes over the data.
-        batch_size: Images per step.
-        learning_rate: Of Adam.
-        beta: Weight of the divergence from the prior.
-        seed: Of weights, batches and noise; the global random state is left as found.
-        progress: None: shown once it takes a few seconds; True, False, or a function of (share done, what it is at).
-
-    Returns:
-        The autoencoder, in eval mode; `.decoder` is the generator.
+    Digits 8x8 take seconds, 28x28 images a few minutes on two cores. Returned in eval mode; `.decoder` is the
+    generator. `beta` weighs the divergence from the prior. The global random state is left as found.
     """
     x = as_rows(x, "x")
     if x.dim() != 4 or x.numel() == 0 or not bool(((x >= 0) & (x <= 1)).all()):

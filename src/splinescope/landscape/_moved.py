@@ -117,8 +117,7 @@ class Mover:
     def values_at(self, t: Tensor, x: Tensor) -> Iterator[tuple[Affine | Fold, list[Tensor], Tensor]]:
         """Run the network on data `[n, ...]` at every t `[B]` of the first direction: (step, inputs, output) in turn.
 
-        Rows are `[B n, ...]`, t slowest. A step that uses moved parameters is affine in them, so its output is
-        `base + t (along - zero)`, each run on the same inputs.
+        Rows are `[B n, ...]`, t slowest; a step that uses moved parameters is `base + t (along - zero)`.
         """
         rows = t.repeat_interleave(len(x))
 

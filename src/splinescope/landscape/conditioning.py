@@ -78,14 +78,7 @@ def _median(values: np.ndarray) -> str:
 
 
 def condition_number(matrices: Any) -> np.ndarray:
-    """`[...]` largest over smallest singular value of matrices `[..., m, n]`; inf where numerically singular.
-
-    Singular means: smallest below `max(m, n) * 2.2e-16` times the largest.
-
-    Example:
-        >>> float(condition_number([[2.0, 0.0], [0.0, 0.5]]))
-        4.0
-    """
+    """`[...]` largest over smallest singular value of matrices `[..., m, n]`; inf where numerically singular."""
     matrices = as_float64_array(matrices, "matrices")
     if matrices.ndim < 2 or 0 in matrices.shape[-2:]:
         raise InputError(f"matrices must have shape (..., m, n), got {matrices.shape}.")
@@ -122,14 +115,7 @@ def layer_map(weight: Any, slopes: Any, *, skip: bool) -> np.ndarray:
 
 
 def layer_conditioning(weight: Any, slopes: Any, *, skip: bool) -> Conditioning:
-    """Condition numbers of `D W` or `I + D W` with their bounds; exact, for given weights and slopes.
-
-    Args:
-        weight: `[..., m, n]`.
-        slopes: `[..., m]` slopes of the units: of each data point, or drawn.
-        skip: Whether the identity is added.
-
-    Cost: three SVDs per matrix.
+    """Condition numbers of `D W` or `I + D W` and bounds, for weights `[..., m, n]` and slopes `[..., m]`; exact.
 
     Example:
         >>> result = layer_conditioning([[0.5, 0.0], [0.0, -0.5]], [1.0, 1.0], skip=True)
@@ -161,19 +147,9 @@ def random_conditioning(
     draws: int = 200,
     generator: torch.Generator | None = None,
 ) -> Conditioning:
-    """Condition numbers of random layers (or stacks): `W ~ N(0, scale^2 / width)`, each unit on either side by a coin.
+    """`[draws]` condition numbers of random layers: `W ~ N(0, scale^2 / width)`, each unit on either side by a coin.
 
-    Args:
-        width: Units n of every layer.
-        scale: Standard deviation of the weights times `sqrt(width)`; He initialization is `sqrt(2)`.
-        activation: "relu", "leaky" (0.1), "abs" or "linear".
-        skip: `I + D W` instead of `D W`.
-        depth: Layers in a stack; the map is their product, its bound the product of theirs.
-        draws: How many.
-        generator: Source of randomness.
-
-    Returns:
-        Arrays of shape `[draws]`.
+    He initialization is the scale `sqrt(2)`. A stack's map is the product of its `depth` layers, its bound of theirs.
     """
     if activation not in SLOPES:
         raise InputError(f"activation must be one of {', '.join(map(repr, SLOPES))}, got {activation!r}.")
@@ -244,10 +220,6 @@ def tile_spectra(tiling: Tiling, layer: str) -> TileSpectra:
 
     On a tile all slopes are fixed, so this Jacobian is one matrix: exact, not a sample. For a smooth network tiled
     within a tolerance it is that network's own at the middle of each tile, an estimate. Cost: one Jacobian a tile.
-
-    Args:
-        tiling: A tiling of the module's input space, with its network attached.
-        layer: Module path.
     """
     need_tiling(tiling)
     network = tiling.require_network("the spectra of its tiles")

@@ -87,10 +87,7 @@ class Curvature(Result, LinearOperator):
         return {n: p.reshape(*lead, *s) for n, p, s in zip(self.names, pieces, self.shapes, strict=True)}
 
     def factor(self) -> np.ndarray | None:
-        """`A` `[rows, P]` with `A^T A` this matrix, where there is one that is small enough to hold; else None.
-
-        Of Gauss-Newton matrices of named losses: see `curvature_factor`, and for its cost.
-        """
+        """`A` `[rows, P]` with `A^T A` this matrix, where there is one that is small enough to hold; else None."""
         if self._factor is None or self.rank_bound is None or self.rank_bound * self.shape[0] > _FACTOR_NUMBERS:
             return None
         return self._factor()
@@ -275,13 +272,8 @@ def _of_points(one: Callable[[Tensor], tuple[Tensor, Tensor]], x: Tensor) -> tup
 def downstream_jacobians(model: Model, x: Any, layer: str) -> np.ndarray:
     """`M` `[N, C, H]`: at each point, the Jacobian of the outputs with respect to the output of a layer.
 
-    It contains the slopes D of the folds after the layer. Because the Hessian of a layer is usually rank deficient, the
-    condition number of M is the one to compare between networks. Exact; constant on each tile of input space.
-
-    Args:
-        model: A module in eval mode.
-        x: `[N, ...]` inputs.
-        layer: Path of a module that is called once and returns one tensor.
+    The Hessian of a layer is usually rank deficient: the condition number of M is the one to compare between networks.
+    Exact; constant on each tile of input space. The layer must be called once and return one tensor.
     """
     model = check_model(model)
     module = submodule(model, layer)

@@ -35,10 +35,7 @@ def check_model(model: object) -> nn.Module:
 
 
 def parameters_of(model: nn.Module) -> dict[str, Tensor]:
-    """Floating-point parameters by path; of a network read from a file, which has none, its constants.
-
-    Of those of an ONNX file not the ones that prepare its input.
-    """
+    """Floating-point parameters by path; of a network read from a file, its constants but those that prepare inputs."""
     named: dict[str, Tensor] = {path: p for path, p in model.named_parameters() if p.is_floating_point()}
     whole = model.whole if isinstance(model, Picked) else model
     if not named and isinstance(whole, OnnxNetwork):

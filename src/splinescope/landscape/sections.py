@@ -273,10 +273,7 @@ def _plane(
 
 
 def block_quadratics(block: Block, targets: Tensor, centers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Value `[K]`, gradient `[K, d]`, Hessian `[K, d, d]` of the summed squared error of one block at points `[K, d]`.
-
-    With residual r and slopes J_i = d outputs / d t_i (forward mode): |r|^2, 2 J^T r, 2 J^T J.
-    """
+    """Value `[K]`, gradient `[K, d]`, Hessian `[K, d, d]` of a block's summed squared error at points `[K, d]`."""
     d = centers.shape[1]
     widest = max([int(np.prod(fold.site.shape)) for fold in block.program.folds], default=1)
     rows = max(1, _BLOCK_NUMBERS // max(widest, targets.numel()))

@@ -85,8 +85,7 @@ class LossSurface(Result):
         """Share of inner grid points where the second differences have a negative eigenvalue; an estimate.
 
         Negative means below -1e-3 times the largest eigenvalue in size: in 2-D of those at the point, in 1-D of those
-        on the whole grid. Where the surface is flat to float32 in all directions this counts rounding: sample such
-        surfaces with `dtype=torch.float64`. nan without inner points (fewer than three on an axis).
+        on the whole grid. Where it is flat to float32, rounding counts: sample with `dtype=torch.float64`.
         """
         if min(self.losses.shape) < 3:
             return float("nan")

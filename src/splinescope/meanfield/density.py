@@ -154,9 +154,7 @@ class _Grid:
         return (rho @ self.a * self.d_phi * self.d_a) @ self.table
 
     def velocities(self, rho: Tensor, slope: Callable[[Tensor, Tensor], Tensor]) -> tuple[Tensor, Tensor]:
-        """`-a h'(phi)` at the faces after each cell in phi, shape (P, Q); `-h(phi)` per cell in phi, shape
-        (P, 1).
-        """
+        """`-a h'(phi)` at the faces after each cell in phi, shape (P, Q); `-h(phi)` per cell in phi, shape (P, 1)."""
         pull = self.data.weights * slope(self.output(rho), self.data.y)
         return -(self.face_table @ pull)[:, None] * self.a, -(self.table @ pull)[:, None]
 

@@ -40,9 +40,7 @@ class SpeedByDirection(Result):
     plot = drawn("meanfield.plot_speed_by_direction")
 
     def anisotropy(self, *, within: float = np.radians(25)) -> tuple[float, float]:
-        """(batch norm, plain): mean speed near the low-variance axis over mean speed near the high-variance
-        one.
-        """
+        """(batch norm, plain): mean speed near the low-variance axis over mean speed near the high-variance one."""
         off = np.abs(np.angle(np.exp(2j * (self.angles - self.axis)))) / 2
         low, high = off < within, off > np.pi / 2 - within
         return tuple(float(s[low].mean() / s[high].mean()) for s in (self.batch_norm, self.plain))  # type: ignore[return-value]
@@ -56,14 +54,9 @@ def speed_by_direction(
     outputs: Tensor | None = None,
     angles: int = 360,
 ) -> SpeedByDirection:
-    """How fast a neuron turns, with and without batch norm, when the network's outputs are the same in both.
+    """How fast a neuron of the plane turns, with and without batch norm, when outputs `f(x)` (N,) are the same in both.
 
-    Args:
-        data: Two-dimensional.
-        activation, loss: As for `flow`.
-        outputs: `f(x)` at the data, shape (N,); zero if None (the start of training with amplitudes that
-            cancel).
-        angles: Directions on the circle.
+    `outputs` are zero by default: the start of training with amplitudes that cancel.
 
     Reference: section 4.1, where the claim is that batch norm is faster where `E (b . x)^2` is small.
     """
@@ -146,9 +139,7 @@ class FirstStep(Result):
 def first_step(
     net: TwoLayerBN, data: Data, *, lengths: ArrayLike, rate: float, loss: LossLike = "squared"
 ) -> FirstStep:
-    """One step from neurons of each of `lengths` (section 4.3): shorter than `sqrt(push)` means longer
-    afterwards.
-    """
+    """One step from neurons of each of `lengths` (section 4.3): shorter than `sqrt(push)` means longer afterwards."""
     before = np.atleast_1d(as_float64_array(lengths, "lengths"))
     unit = net.b / net.lengths[:, None]
 
@@ -202,9 +193,8 @@ def learning_rate_study(
 ) -> LearningRateStudy:
     """Gradient descent at each rate, on `net` and on its plain twin: the same function at the start.
 
-    Batch norm tames the step of the inner weights only (a large step makes them long, and long ones are
-    slow); the amplitudes have the same limit `rate < 2 / curvature` in both networks, so they bound the rates
-    of both unless `train_amplitudes` is False.
+    Batch norm tames the step of the inner weights only; the amplitudes bound the rates of both networks alike
+    (`rate < 2 / curvature`), unless `train_amplitudes` is False.
     """
     steps = np.atleast_1d(as_float64_array(rates, "rates"))
     if steps.ndim > 1 or len(steps) < 2 or bool((np.diff(steps) <= 0).any()):

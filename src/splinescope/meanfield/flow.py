@@ -61,9 +61,7 @@ class Trajectory(Result):
 
     @property
     def directions(self) -> Tensor:
-        """`b_k / ||b_k||_Sigma` (the neurons as the network sees them), shape (T, m, d); for "plain" `b`
-        itself.
-        """
+        """`b_k / ||b_k||_Sigma`, the neurons as the network sees them, shape (T, m, d); for "plain" `b` itself."""
         if self.dynamics != "euclidean":
             return self.b
         return Manifold(self.covariance).normalize(self.b)
@@ -89,8 +87,7 @@ def vector_field(
 ) -> Callable[[Tensor], Tensor]:
     """The velocity, in mean-field time, as a function of the packed state (m, 1 + d), columns a | b.
 
-    `lengths` are the `||b_k||` of the batch-norm network that "normalized" and "manifold" stand for; by
-    default 1, which is the paper's convention and not the same motion unless the neurons start with length 1.
+    `lengths` are the `||b_k||` of the batch-norm network that "normalized" and "manifold" stand for: 1 by default.
     """
     manifold = Manifold(data.covariance.to(net.b))
     scale = torch.ones_like(net.a) if lengths is None else lengths

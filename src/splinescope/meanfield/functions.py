@@ -124,15 +124,7 @@ _KNOWN: tuple[tuple[Elementwise, str], ...] = (
 
 
 def as_activation(activation: ActivationLike) -> Activation:
-    """An `Activation` from a name of `ACTIVATIONS`, an `Activation`, a torch module, or an elementwise
-    function.
-
-    Example:
-        >>> as_activation("tanh").value(torch.zeros(1)).item()
-        0.0
-        >>> as_activation(torch.nn.GELU()).name
-        'GELU'
-    """
+    """An `Activation` from a name of `ACTIVATIONS`, an `Activation`, a torch module, or an elementwise function."""
     if isinstance(activation, Activation):
         return activation
     if isinstance(activation, str):
@@ -178,13 +170,7 @@ def check_labels(loss: Loss, y: Tensor) -> None:
 
 
 def as_loss(loss: LossLike) -> Loss:
-    """A `Loss` from "squared" (half the square), "mse", "logistic" (labels -1, +1), "bce" (labels 0, 1), a
-    `Loss`, or a function `(f, y) -> l`.
-
-    Example:
-        >>> as_loss("squared").slope(torch.tensor([3.0]), torch.tensor([1.0])).item()
-        2.0
-    """
+    """A `Loss` from "squared" (half the square), "mse", "logistic", "bce", a `Loss`, or a function `(f, y) -> l`."""
     if isinstance(loss, Loss):
         return loss
     if isinstance(loss, str):

@@ -49,9 +49,8 @@ def dormand_prince(
 ) -> Iterator[tuple[Tensor, int]]:
     """Yield (state, steps so far) at each of the increasing `times`, the first being the start.
 
-    A step is accepted when the root mean square of `error / (atol + rtol |state|)` is at most 1 (estimate of
-    the local error). More than `max_steps` steps, rejected ones included, raise `LimitReached`; a velocity
-    that is not finite, which no smaller step mends, raises `InputError`.
+    A step is accepted when the root mean square of `error / (atol + rtol |state|)` is at most 1. More than
+    `max_steps` steps raise `LimitReached`; a velocity that is not finite raises `InputError`.
     """
     time, steps = times[0], 0
     slopes = [_finite(field(state), time)]
@@ -116,9 +115,7 @@ def _first_step(field: Field, state: Tensor, slope: Tensor, span: float, rtol: f
 def runge_kutta(
     field: Field, state: Tensor, times: list[float], *, step: float, project: Projection
 ) -> Iterator[tuple[Tensor, int]]:
-    """Yield (state, steps so far) at each of `times`, by RK4 with equal steps of at most `step` in each
-    interval.
-    """
+    """Yield (state, steps so far) at each of `times`, by RK4 with equal steps of at most `step` in each interval."""
     steps = 0
     yield state, 0
     for start, goal in itertools.pairwise(times):

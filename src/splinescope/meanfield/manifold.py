@@ -70,9 +70,7 @@ class Manifold(Shown):
     """The nearest point of Omega along the ray: used after every integration step."""
 
     def differential(self, b: Tensor, v: Tensor) -> Tensor:
-        """Derivative of `normalize` at any non-zero `b` in the direction `v`: `(I - n n^T Sigma) v /
-        ||b||_Sigma`.
-        """
+        """Derivative of `normalize` at `b` in the direction `v`: `(I - n n^T Sigma) v / ||b||_Sigma`."""
         n = self.normalize(b)
         return (v - n * ((n @ self.covariance) * v).sum(-1, keepdim=True)) / self.norm(b)[..., None]
 
@@ -83,10 +81,9 @@ class Manifold(Shown):
         return v - normal * (normal * v).sum(-1, keepdim=True) / (normal * normal).sum(-1, keepdim=True)
 
     def metric(self, b: Tensor, *, scale: Tensor | float = 1.0) -> Tensor:
-        """`G_b`, shape (..., d, d): symmetric, kernel `Sigma b`, positive definite on the tangent space.
+        """`G_b = P (I - u u^T) P c^2 / ||b||^2`, shape (..., d, d), with `u = b / ||b||`, P the tangent projection.
 
-        Built as `P (I - u u^T) P c^2 / ||b||^2` with `u = b / ||b||` and `P` the tangent projection: the form
-        of the round sphere carried over, equal to the pseudo-inverse of `metric_inverse`.
+        Symmetric, kernel `Sigma b`, positive definite on the tangent space: the pseudo-inverse of `metric_inverse`.
         """
         self._check(b)
         eye = torch.eye(self.dimension, dtype=b.dtype, device=b.device)
@@ -105,9 +102,7 @@ class Manifold(Shown):
         return oblique @ oblique.mT / self._weight(b, scale)[..., None, None]
 
     def gradient(self, b: Tensor, derivative: Tensor, *, scale: Tensor | float = 1.0) -> Tensor:
-        """Riemannian gradient `G_b^+ dL` of a function with Euclidean derivative `dL`, without forming
-        matrices.
-        """
+        """Riemannian gradient `G_b^+ dL` of a function with Euclidean derivative `dL`, without forming matrices."""
         self._check(b, derivative)
         normal = b @ self.covariance
         inner = derivative - normal * (b * derivative).sum(-1, keepdim=True)
@@ -115,25 +110,19 @@ class Manifold(Shown):
         return outer / self._weight(b, scale)[..., None]
 
     def inner(self, b: Tensor, v: Tensor, w: Tensor, *, scale: Tensor | float = 1.0) -> Tensor:
-        """`v^T G_b w` for tangent vectors, through the isometry: `c^2 <(I - u u^T) v, w> / ||b||^2`; shape
-        (...).
-        """
+        """`v^T G_b w` for tangent vectors, by the isometry: `c^2 <(I - u u^T) v, w> / ||b||^2`; shape (...)."""
         self._check(b, v, w)
         u = _unit(b)
         return ((v * w).sum(-1) - (u * v).sum(-1) * (u * w).sum(-1)) * self._weight(b, scale)
 
     def distance(self, b: Tensor, c: Tensor, *, scale: Tensor | float = 1.0) -> Tensor:
-        """Geodesic distance: the angle between `b` and `c` times `scale`; exact for angles near 0 and pi
-        too.
-        """
+        """Geodesic distance: the angle between `b` and `c` times `scale`; exact for angles near 0 and pi too."""
         self._check(b, c)
         u, w = _unit(b), _unit(c)
         return 2 * torch.atan2((u - w).norm(dim=-1), (u + w).norm(dim=-1)) * scale
 
     def exp(self, b: Tensor, v: Tensor) -> Tensor:
-        """The point reached along the geodesic from `b` with initial velocity `v` (tangent) after unit
-        time.
-        """
+        """The point reached along the geodesic from `b` with initial velocity `v` (tangent) after unit time."""
         self._check(b, v)
         length = b.norm(dim=-1, keepdim=True)
         u = b / length

@@ -52,9 +52,7 @@ class ParticleMeasure(Shown):
 
     @classmethod
     def of(cls, net: TwoLayer) -> ParticleMeasure:
-        """The measure of a network's neurons (their lengths are not part of it: the function does not see
-        them).
-        """
+        """The measure of a network's neurons; the function does not see their lengths, nor does the measure."""
         return cls(net.a, net.b)
 
     def __len__(self) -> int:
@@ -72,9 +70,7 @@ def _check_pair(mu: ParticleMeasure, nu: ParticleMeasure) -> None:
 
 
 def pairwise_distance(mu: ParticleMeasure, nu: ParticleMeasure, *, cost: Cost = "geodesic") -> np.ndarray:
-    """Distances between atoms, shape (m, n): `sqrt(da^2 + du^2)`, `du` the angle ("geodesic") or chord
-    ("chordal").
-    """
+    """Distances between atoms, shape (m, n): `sqrt(da^2 + du^2)`, `du` the angle ("geodesic") or chord ("chordal")."""
     check_choice(cost, "cost", ("geodesic", "chordal"))
     _check_pair(mu, nu)
     chord = np.sqrt(np.maximum(2 - 2 * mu.u @ nu.u.T, 0.0))

@@ -24,9 +24,7 @@ from .velocity import field_at, outputs
 
 
 def _on_manifold(net: TwoLayer, manifold: Manifold) -> TwoLayer:
-    """The network with neurons on Omega: the twin of a batch-norm network, or a plain one that is there
-    already.
-    """
+    """The network with neurons on Omega: the twin of a batch-norm network, or a plain one that is there already."""
     if isinstance(net, TwoLayerBN):
         return net.twin(manifold.covariance)
     gap = (manifold.norm(net.b) - 1).abs().max().item()
@@ -36,15 +34,7 @@ def _on_manifold(net: TwoLayer, manifold: Manifold) -> TwoLayer:
 
 
 def first_variation(net: TwoLayer, data: Data, a: Any, b: Any, loss: LossLike = "squared") -> Tensor:
-    """`dL/drho (a, b) = a E[l'(f(x), y) sigma(b . x)]` at neurons (a, b), shape (K,); `f` being the net.
-
-    Args:
-        net: The network whose loss is varied (with batch norm, or plain on the manifold).
-        data: What the loss averages over.
-        a: Amplitudes, shape (K,).
-        b: Directions, shape (K, d); normalized here.
-        loss: As for `flow`.
-    """
+    """`dL/drho (a, b) = a E[l'(f(x), y) sigma(b . x)]` at neurons a (K,), b (K, d), normalized here; `f` is the net."""
     check_pair(net, data)
     a, b = float_tensor(a, "a").to(net.b), float_tensor(b, "b").to(net.b)
     if a.ndim != 1 or b.shape != (len(a), net.dimension):

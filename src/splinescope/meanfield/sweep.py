@@ -33,16 +33,10 @@ _MOST_WORKERS = 8
 def sweep(
     a: Tensor, b: Tensor, data: Data, activation: Activation, pull: Callable[[slice, Tensor], Tensor]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Outputs `f` (N,) of the network and the forces `h` (m,), `g` (m, d) on its neurons.
+    """Outputs `f` (N,) of the network a (m,), b (m, d) and the forces `h` (m,), `g` (m, d) on its neurons.
 
-    The same bits every time for the same number of torch's threads, which are the cores used.
-
-    Args:
-        a: Shape (m,).
-        b: Shape (m, d).
-        data: N points in d dimensions.
-        activation: Of the network.
-        pull: Given some points and the outputs there, how much each point pulls at the outputs, `w l'(f, y)`.
+    `pull` is, given some points and the outputs there, how much each point pulls at the outputs: `w l'(f, y)`. The
+    same bits every time for the same number of torch's threads, which are the cores used.
     """
     starts = block_starts(b, data)
     f = a.new_empty(len(data.x))

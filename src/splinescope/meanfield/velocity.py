@@ -47,14 +47,9 @@ class Forces:
 
 
 def forces(a: Tensor, b: Tensor, data: Data, activation: Activation, loss: Loss) -> Forces:
-    """Forces on the neurons of the plain network (a, b), in one pass over the data.
+    """Forces on the neurons of the plain network a (m,), b (m, d), in one pass over the data.
 
-    Args:
-        a: Shape (m,).
-        b: Shape (m, d): for a batch-norm network the *normalized* neurons.
-        data: N points in d dimensions.
-        activation: Of the network.
-        loss: `l(f, y)`.
+    For a batch-norm network b are the *normalized* neurons.
     """
 
     def pull(points: slice, f: Tensor) -> Tensor:

@@ -41,16 +41,11 @@ NORMALIZATIONS: dict[str, str] = {
 def normalized_mlp(
     widths: tuple[int, ...], normalization: str, *, generator: torch.Generator | None = None
 ) -> nn.Sequential:
-    """A random ReLU network (He weights) with one normalization before each ReLU, in float64.
+    """A random ReLU network (He weights) with one of `NORMALIZATIONS` before each ReLU, in float64.
 
     All kinds draw the same weights from the same generator. Biases are zero, but for "none" (torch's default,
     uniform on +-1/sqrt(fan in)), "random bias" (standard normal), "weight" and "spectral" (as "none"). Group norm
     has 4 groups; instance norm, which needs positions, takes every 4 units as the positions of a channel.
-
-    Args:
-        widths: Sizes of input and layers; each layer's a multiple of 4.
-        normalization: A key of `NORMALIZATIONS`.
-        generator: Source of weights and biases.
     """
     check_choice(normalization, "normalization", tuple(NORMALIZATIONS))
     if any(width % 4 for width in widths[1:]) or len(widths) < 2:
@@ -88,19 +83,10 @@ def _normalized(linear: nn.Linear, width: int, normalization: str) -> list[nn.Mo
 
 
 def sign_changes(model: nn.Module, x: Any, view: Slice, *, cells: int = 96) -> FoldDensity:
-    """Per `nn.ReLU` module and cell of a grid, the number of units that change sign between the cell's corners.
+    """Per `nn.ReLU` module and cell of a 2-D slice, the number of units that change sign between the cell's corners.
 
-    An estimate of fold density that needs no piecewise-affine network: a fold that enters and leaves a cell
-    between the same two corners is missed. Layers are numbered from 1 in order of execution.
-
-    Args:
-        model: In evaluation mode, its non-linearities `nn.ReLU` modules; left as found.
-        x: `[N, *input shape]` data.
-        view: A 2-D slice; its bounding box is used.
-        cells: Cells along each side.
-
-    Returns:
-        `FoldDensity` whose rasters hold counts. Cost: one forward pass of (cells + 1)^2 rows.
+    An estimate of fold density that needs no piecewise-affine network: a fold that enters and leaves a cell between
+    the same two corners is missed. Layers are numbered from 1. Cost: one forward pass of (cells + 1)^2 rows.
     """
     if view.dimension != 2:
         raise InputError(f"sign changes need a 2-D slice, got a {view.dimension}-D one.")

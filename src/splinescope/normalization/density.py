@@ -233,21 +233,10 @@ def fold_counts(
     generator: torch.Generator | None = None,
     progress: Progress | bool | None = None,
 ) -> dict[int, np.ndarray]:
-    """How many units of each layer fold inside the ball of a radius about each point, in the full input space.
+    """Depth of a layer -> `[N]` units that fold inside the ball of a radius about each point of the full input space.
 
     A unit is counted if its sign at some of `directions` antipodal pairs of random points on the sphere, or at the
-    center, differs: a lower bound (a fold that cuts off a small cap is missed), the same for data and background.
-
-    Args:
-        model: In evaluation mode, or traced.
-        x: `[N, ...]`.
-        radius: Of the ball.
-        directions: Random directions, the same for all points.
-        generator: Their source; a fresh one with seed 0 if None, so that calls are comparable.
-        progress: None: shown once it takes a few seconds; True, False, or a function of (share done, what it is at).
-
-    Returns:
-        Depth of a layer -> `[N]` counts. Cost: 2 * directions + 1 forward passes.
+    center, differs: a lower bound, the same for data and background. Directions are of seed 0 without a generator.
     """
     radius = check_positive(radius, "radius")
     if directions < 1:

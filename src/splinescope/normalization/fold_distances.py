@@ -287,11 +287,8 @@ def _sums(model: nn.Module, input_space: bool, rows: Tensor) -> list[_Sums]:
 def point_distances(model: nn.Module | SplineNetwork, x: Any, *, space: str = "layer") -> list[np.ndarray]:
     """Distances from each point to each unit's fold: per site of `fold_distances`, `[N, U]` over single units.
 
-    Args:
-        model: As for `fold_distances`.
-        x: `[N, ...]`, or a loader as for `fold_distances`.
-        space: "layer" for the layer's input space (exact), "input" for the network's (exact within the point's
-            tile, of piecewise-affine networks). Infinite where a unit does not depend on the space's points.
+    In the layer's input space, or in the network's (`space="input"`): exact in the point's tile of piecewise-affine
+    networks. Infinite where a unit does not depend on the space's points.
     """
     check_choice(space, "space", ("layer", "input"))
     program = _program(model, x, space == "input")

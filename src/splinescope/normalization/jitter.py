@@ -56,10 +56,7 @@ def with_statistics(model: nn.Module, x: Any) -> nn.Module:
 def minibatch_networks(
     model: nn.Module, x: Any, batch_size: int, draws: int, *, generator: torch.Generator | None = None
 ) -> Iterator[nn.Module]:
-    """`with_statistics` for `draws` random batches of `batch_size` rows of x, drawn without replacement.
-
-    Without a generator a fresh one with seed 0 is used: the global random state is untouched.
-    """
+    """`with_statistics` for `draws` random batches of `batch_size` rows of x; of seed 0 without a generator."""
     x = as_rows(x, "x")
     if not 2 <= batch_size <= len(x):
         raise InputError(f"batch_size must lie in [2, {len(x)}] (the rows of x), got {batch_size}.")

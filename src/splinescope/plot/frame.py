@@ -69,19 +69,11 @@ def tiling_frame(
     y: Any = None,
     max_tiles: int | None = None,
 ) -> dict[str, Any]:
-    """What the viewer draws of a tiling, ready for `pack`.
+    """What the viewer draws of a 2-D tiling, coloured by `color` first, ready for `pack`.
 
-    Args:
-        tiling: A 2-D tiling.
-        title: Its name.
-        color: The quantity it is coloured by first.
-        only: Names of the quantities to send; by default all that this tiling can give, but those that run the
-            network on every tile only where there are few tiles, or where `color` asks for them.
-        x: `[N, ...]` inputs to mark; by default the slice's anchors.
-        y: `[N]` their classes.
-        max_tiles: Tiles to send; by default some three million.
-
-    Of more tiles (`MOST_TILES` by default) some are left out, and the notes say so: see `_fewer`.
+    `only` names the quantities to send; by default all that this tiling can give, but those that run the network on
+    every tile only where there are few tiles. Inputs `x` (the slice's anchors by default) are marked by their classes
+    `y`. Of more than `max_tiles` some are left out, and the notes say so: see `_fewer`.
     """
     if tiling.dimension != 2:
         raise InputError(f"tiling_frame needs a 2-D tiling, got a {tiling.dimension}-D one.")

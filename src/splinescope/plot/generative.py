@@ -29,13 +29,7 @@ def plot_manifold(
 ) -> Axes:
     """The image of a 2-D latent slice in space, a flat facet per tile, coloured by its volume factor (Figure 10).
 
-    Args:
-        manifold: From `tiled_manifold`; of a generator with at least 3 outputs (beyond: 3 principal components).
-        ax: 3-D axes; a new figure by default.
-        elevation: Of the eye, in degrees.
-        azimuth: Of the eye, in degrees.
-        cmap: Colour map.
-        colorbar: Add a colour bar.
+    Of more than 3 outputs the 3 principal components are drawn.
     """
     return plot_facets(
         manifold_facets(manifold),

@@ -36,14 +36,7 @@ def plot_loss_section(
 ) -> Axes:
     """A section of the loss with its pieces: a curve with its break points, or the plane's tiles.
 
-    Args:
-        section: From `loss_section` or `polynomial_section`.
-        ax: Where to draw; a new figure by default.
-        color: 2-D: colour of a tile, its loss at the centre or the largest eigenvalue of its Hessian.
-        breaks: Show break points (1-D) or walls (2-D).
-
-    Returns:
-        The axes.
+    In 2-D the colour of a tile is its loss at the centre or the largest eigenvalue of its Hessian.
     """
     check_choice(color, "color", ("loss", "curvature"))
     ax = new_axes(ax)
@@ -98,14 +91,7 @@ def _plot_plane(section: LossSection, ax: Axes, color: str, breaks: bool) -> Non
 def plot_loss_surface(
     surface: LossSurface, ax: Axes | None = None, *, kind: Literal["contour", "surface"] = "contour", log: bool = True
 ) -> Axes:
-    """A sampled loss: a curve (1-D), contours, or a surface in 3-D (on axes with `projection="3d"`).
-
-    Args:
-        surface: From `loss_surface` or `certified_surface`; the title says which.
-        ax: Where to draw; a new figure by default.
-        kind: "contour" or "surface".
-        log: Show the logarithm of the loss.
-    """
+    """A sampled loss: a curve (1-D), contours, or a surface in 3-D (on axes with `projection="3d"`)."""
     check_choice(kind, "kind", ("contour", "surface"))
     if log and not (surface.losses > 0).all():
         raise InputError("log=True needs losses above zero; some are not: use log=False.")

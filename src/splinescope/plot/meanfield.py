@@ -36,17 +36,10 @@ def _ring(trajectory: Trajectory) -> np.ndarray:
 
 
 def plot_neurons(trajectory: Trajectory, *, index: int = -1, trace: bool = True, ax: Axes | None = None) -> Axes:
-    """Neurons of a two-dimensional network at one recorded time, coloured by amplitude, with their paths so
-    far.
+    """Neurons of a two-dimensional network at one recorded time, coloured by amplitude, with their paths so far.
 
     Batch-norm weights keep their length, so each stays on its own circle; normalised neurons stay on the
     ellipse `b^T Sigma b = 1`.
-
-    Args:
-        trajectory: A flow or descent in two dimensions.
-        index: Which recorded time.
-        trace: Draw where each neuron came from.
-        ax: Where to draw; a new figure if None.
     """
     points = _points(trajectory)
     ax = new_axes(ax)
@@ -83,14 +76,7 @@ def _points(trajectory: Trajectory) -> np.ndarray:
 def animate_neurons(
     trajectory: Trajectory, path: str | os.PathLike[str], *, frames_per_second: int = 15, trail: int = 10
 ) -> Path:
-    """Film of the neurons over the recorded times, as a GIF or as one self-contained HTML page.
-
-    Args:
-        trajectory: A flow or descent in two dimensions; one frame per recorded time.
-        path: Ends in ".gif" or ".html".
-        frames_per_second: Speed.
-        trail: How many earlier frames each neuron drags behind it.
-    """
+    """Film of the neurons over the recorded times, as a .gif or one self-contained .html page, with their trails."""
     target = Path(path)
     if target.suffix not in (".gif", ".html"):
         raise InputError(f"path must end in .gif or .html, got {target.name!r}.")
@@ -139,9 +125,7 @@ _FILM_HEAD = (
 
 
 def plot_speed_by_direction(speeds: SpeedByDirection, *, ax: Axes | None = None) -> Axes:
-    """Angular speed against the angle of the neuron, on a logarithmic scale; the low-variance axis is
-    marked.
-    """
+    """Angular speed against the angle of the neuron, on a logarithmic scale; the low-variance axis is marked."""
     ax = new_axes(ax)
     degrees = np.degrees(speeds.angles)
     ax.semilogy(degrees, speeds.batch_norm, color=BATCH_NORM, label="batch norm")
@@ -156,9 +140,7 @@ def plot_speed_by_direction(speeds: SpeedByDirection, *, ax: Axes | None = None)
 
 
 def plot_first_step(step: FirstStep, *, ax: Axes | None = None) -> Axes:
-    """Length after one step of gradient descent against the length before: measured, predicted, and
-    unchanged.
-    """
+    """Length after one step of gradient descent against the length before: measured, predicted, and unchanged."""
     ax = new_axes(ax)
     fine = np.geomspace(step.before.min(), step.before.max(), 200)
     middle = float(np.median(step.push))

@@ -23,12 +23,8 @@ def plot_records(
 ) -> Axes:
     """Numbers of a monitor's records over training steps, on an axis that is linear up to 1 and logarithmic beyond.
 
-    Args:
-        records: `monitor.records`.
-        names: Which numbers, or groups of them by what their names begin with ("tokens/nearest", "train"); by default
-            those without a slash in their name: one per set of points, and the metrics; all where none is without.
-        ax: Where to draw.
-        label: Of the vertical axis.
+    `names` are numbers, or groups of them by what their names begin with ("tokens/nearest"); by default those without
+    a slash in their name: one per set of points, and the metrics; all where none is without.
     """
     if not records:
         raise InputError("there are no records to draw: call monitor.step(step) in the training loop first.")

@@ -130,14 +130,10 @@ def plot_activity(layer: LayerGeometry, ax: Axes | None = None, *, label: str | 
 
 
 def plot_tree(values: Sequence[float] | Any, depth: int = 3, ax: Axes | None = None) -> Axes:
-    """The tree model: each node is a row, written as the sizes of its clusters from the zeros upwards.
+    """The tree model of a row, up to 5 layers: each node is a row, as the sizes of its clusters from the zeros up.
 
     `4·1³` is a cluster of 4 and three single points. Left child: `relu(mean - x)`; right child:
     `relu(x - mean)`. Colour tells the number of clusters.
-
-    Args:
-        values: `[n]` the batch row at the root.
-        depth: Layers to draw, at most 5.
     """
     if not 0 <= depth <= 5:
         raise InputError(f"depth must lie in 0..5 to stay legible, got {depth}.")

@@ -42,12 +42,8 @@ def plot_tokens(
 ) -> Axes:
     """A heat map of one sequence: layers upwards, tokens to the right, padding left out.
 
-    Args:
-        geometry: From `token_geometry`.
-        quantity: "active", "nearest", "folds", "mean", "std" or "attention" (mean over heads).
-        row: Which sequence.
-        tokens: Labels of the row's tokens (padding not counted); their numbers if None, or if there are more than 100.
-        ax: Where to draw.
+    `quantity` is "active", "nearest", "folds", "mean", "std" or "attention" (mean over heads). `tokens` are labels of
+    the row's tokens; their numbers if None, or if there are more than 100.
     """
     values = geometry.quantity(quantity)[:, check_index(row, "row", len(geometry.mask))][:, geometry.mask[row]]
     if tokens is not None and len(tokens) != values.shape[1]:
@@ -86,13 +82,7 @@ def plot_validity(validity: Validity, ax: Axes | None = None) -> Axes:
 
 
 def plot_entropy(entropy: EntropyMap, site: str | None = None, *, ax: Axes | None = None) -> Axes:
-    """Where on a plane a network is undecided which tile it is in: bits of the soft assignment, bright along folds.
-
-    Args:
-        entropy: From `entropy_map`.
-        site: Path of the ReLUs to show; all of them if None.
-        ax: Where to draw.
-    """
+    """Where on a plane a network is undecided which tile it is in: bits of the soft assignment, bright along folds."""
     ax = new_axes(ax)
     if site is not None and site not in entropy.paths:
         raise InputError(f"site must be one of {', '.join(map(repr, entropy.paths))}, got {site!r}.")

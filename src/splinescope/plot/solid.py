@@ -96,13 +96,7 @@ def plot_mesh(
 ) -> Axes3D:
     """A surface, lit from above: a `SurfaceMesh`, or (vertices `[n, 3]`, triangles `[T, 3]`).
 
-    Args:
-        mesh: The surface.
-        ax: 3-D axes; those of a new figure by default.
-        color: Its colour.
-        alpha: Below 1 it is translucent.
-        elevation, azimuth: Of the camera, in degrees.
-        axes: Which coordinates go right, back and up: "zxy" stands a shape up whose height is y.
+    `axes` says which coordinates go right, back and up: "zxy" stands a shape up whose height is y.
     """
     if sorted(axes) != ["x", "y", "z"]:
         raise InputError(f"axes must be an order of x, y and z, got {axes!r}.")

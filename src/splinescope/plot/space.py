@@ -21,11 +21,6 @@ def plot_tile(tile: Tile, *, count: int = 5, ax: Axes | None = None) -> Axes:
 
     For images: the input and, beside it, the smallest change that crosses each of the `count` nearest facets, red where
     pixels get brighter, each on a scale of its own. Else: the distance to every facet, nearest first, by site.
-
-    Args:
-        tile: A result of `tile_at`.
-        count: How many facets to draw, for images.
-        ax: Where; a new figure if None.
     """
     if not isinstance(tile, Tile):
         raise InputError(f"tile must be a Tile, as tile_at returns, got {type(tile).__name__}.")

@@ -34,17 +34,7 @@ def space_frame(
     y: Any = None,
     max_tiles: int | None = None,
 ) -> dict[str, Any]:
-    """What the viewer draws of a 3-D tiling, ready for `pack`.
-
-    Args:
-        tiling: A 3-D tiling.
-        title: Its name.
-        color: The quantity it is coloured by first.
-        only: Names of the quantities to send, as in `tiling_frame`.
-        x: `[N, ...]` inputs to mark; by default the slice's anchors.
-        y: `[N]` their classes.
-        max_tiles: Cells to send, `MOST_CELLS` by default; of more, the largest are sent, and the notes say so.
-    """
+    """What the viewer draws of a 3-D tiling, ready for `pack`; arguments as in `tiling_frame`."""
     walls = tiling.walls
     if tiling.dimension != 3 or not isinstance(walls, Facets):
         raise InputError(f"space_frame needs a 3-D tiling, got a {tiling.dimension}-D one.")

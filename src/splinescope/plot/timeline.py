@@ -46,12 +46,9 @@ def plot_curves(story: Timeline, names: Sequence[str], ax: Axes | None = None, *
 
 
 def plot_timeline(story: Timeline, *, at: Sequence[int] | None = None) -> Figure:
-    """Like the survey's Figure 9: local complexity, tiles near data and boundary, the boundary's length, slopes at the
-    data, and tilings at some steps.
+    """Local complexity, tiles near data and boundary, the boundary's length, slopes at the data, and some tilings.
 
-    Args:
-        story: The timeline.
-        at: Which checkpoints to draw, as indices; the first, a middle one and the last by default.
+    `at` are the checkpoints to draw, as indices; the first, a middle one and the last by default.
     """
     pyplot = require("matplotlib.pyplot", "plot")
     chosen = list(dict.fromkeys(at if at is not None else (0, len(story.steps) // 2, len(story.steps) - 1)))

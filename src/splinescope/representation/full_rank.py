@@ -124,21 +124,12 @@ def expected_width_bound(n: int, gamma: float) -> float:
 
 
 def width_tail_bounds(n: int, gamma: float, alpha: float) -> tuple[float, float]:
-    r"""Theorem 3.2: bounds on the probability that `ceil(alpha n / gamma)` units do not give full rank.
+    r"""Theorem 3.2: bounds on the probability that `ceil(alpha n / gamma)` units do not give full rank, `alpha > 1`.
 
     $$ (7a)\; e^{-d\, \mathrm{KL}(\gamma/\alpha \,\|\, \gamma)}, \quad d = \alpha n/\gamma; \qquad
        (7b)\; e^{-n(\alpha - 1 - \ln\alpha)} $$
 
-    Both are Chernoff bounds for `n` successes of probability gamma; (7a) is the tighter.
-
-    Args:
-        n: Batch size.
-        gamma: Smallest volume of a sign class, in (0, 1/2]; a lower bound on it gives valid bounds too.
-        alpha: Excess over the expectation's bound, above 1.
-
-    Example:
-        >>> [round(p, 3) for p in width_tail_bounds(5, 0.1, 2.0)]
-        [0.188, 0.216]
+    Chernoff bounds for `n` successes of probability gamma (or a lower bound of it); (7a) is the tighter.
     """
     check_whole(n, "n")
     _check_gamma(gamma)
@@ -152,13 +143,8 @@ def width_tail_bounds(n: int, gamma: float, alpha: float) -> tuple[float, float]
 def new_direction_probability(x: Any, subspace: Any, classes: SignClasses) -> float:
     r"""Probability that a random row $\mathrm{relu}(w X)$ leaves a subspace of $\mathbb R^n$ (Lemma 2: at least gamma).
 
-    On a sign class the row is linear in `w`, so the whole class stays inside or almost all of it leaves: the
-    probability is the volume of the classes that leave. Exact when the volumes are.
-
-    Args:
-        x: `[n, D]`.
-        subspace: `[r, n]` rows that span it, `r < n` after removing dependent ones.
-        classes: `sign_classes(x)`.
+    On a sign class the row is linear in `w`, so the whole class stays inside the span of `subspace` `[r, n]` or almost
+    all of it leaves: the volume of the classes that leave. Exact when the volumes are.
     """
     x = as_float64_array(x, "x")
     rows = as_float64_array(subspace, "subspace")

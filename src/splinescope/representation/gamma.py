@@ -232,11 +232,7 @@ def _smallest_of_two_or_three(x: np.ndarray) -> float:
 
 
 def _margin(x: np.ndarray, code: list[bool]) -> float:
-    """Largest `min_i s_i w . x_i` over unit `w`: the distance from the origin to the hull of the `s_i x_i`.
-
-    Non-negative least squares on `|A l|^2 + (sum l - 1)^2` has its minimum in the direction of the hull's
-    nearest point.
-    """
+    """Largest `min_i s_i w . x_i` over unit `w`: the distance from the origin to the hull of the `s_i x_i`."""
     a = np.where(code, 1.0, -1.0)[:, None] * x
     weights, _ = optimize.nnls(np.vstack([a.T, np.ones(len(a))]), np.append(np.zeros(x.shape[1]), 1.0))
     return float(np.linalg.norm(weights @ a) / weights.sum())

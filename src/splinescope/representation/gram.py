@@ -108,13 +108,7 @@ def follow_expected_gram(
 ) -> tuple[np.ndarray, float]:
     """Apply `expected_gram` again and again: a batch through depth in the limit of infinite width.
 
-    Args:
-        gram: `[n, n]` at the start.
-        layers: How many layers.
-        components, weight_variance, spread: As in `expected_gram`.
-
-    Returns:
-        `(gram, log_scale)`: the Gram matrix is `exp(log_scale) * gram`, with `gram` of trace 1.
+    Returns `(gram, log_scale)`: the Gram matrix is `exp(log_scale) * gram`, with `gram` of trace 1.
 
     Example:
         >>> g, _ = follow_expected_gram(np.diag([1.0, 2.0, 3.0]), 50, ("rc", "rs", "nl"))

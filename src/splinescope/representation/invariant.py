@@ -99,17 +99,7 @@ def odd_point_step(x: Any) -> OddPointStep:
 
 
 def sample_odd_point_step(x: Any, width: int, draws: int, generator: torch.Generator | None = None) -> np.ndarray:
-    """The same layer by Monte Carlo.
-
-    Args:
-        x: `[n, k]` with the odd point first.
-        width: Units of the layer.
-        draws: Independent layers.
-        generator: Source of the weights (a fixed seed if None).
-
-    Returns:
-        `[draws, n+1, width]` representations, the last point being the image of the cluster's mean.
-    """
+    """The same layer by Monte Carlo: `[draws, n+1, width]`, the last point being the image of the cluster's mean."""
     x = _odd_first(x)
     check_whole(width, "width")
     check_whole(draws, "draws")

@@ -32,18 +32,10 @@ _RESCALE_EVERY = 64
 
 
 def tree_rows(values: Any, depth: int) -> np.ndarray:
-    """The literal tree model: all `2^depth` rows, each with `n` entries.
+    """The literal tree model: all rows `[2^depth, n]` of a batch row of numbers, or of fractions (exact arithmetic).
 
     Row `2 r` of a layer is `relu(x - mean)` and row `2 r + 1` is `relu(mean - x)` of row `r` before it.
-
-    Args:
-        values: `[n]` numbers, or fractions (`Fraction`) for exact arithmetic.
-        depth: Number of layers, at most 20.
-
-    Returns:
-        `[2^depth, n]`.
-
-    Cost: O(n 2^depth) time and memory; `tree_representation` gives the same Gram matrix in O(n depth).
+    `tree_representation` gives the same Gram matrix in O(n depth).
 
     Example:
         >>> tree_rows([0.0, 1.0, 5.0], 1)
@@ -239,14 +231,9 @@ def tree_representation(values: Any, depth: int, *, exact: bool = False) -> Tree
 
 
 def tree_gram(x: Any, depth: int) -> tuple[np.ndarray, float]:
-    """Gram matrix of a batch of vectors after `depth` layers: the sum over its coordinates' trees.
+    """Gram matrix of a batch of vectors `[n, d]` after `depth` layers: the sum over its coordinates' trees.
 
-    Args:
-        x: `[n, d]`; constant coordinates add nothing.
-        depth: Number of layers, at least 1.
-
-    Returns:
-        `(gram, log_scale)`: the true Gram matrix is `exp(2 log_scale) * gram`, shape `[n, n]`.
+    Returns `(gram, log_scale)`: the true Gram matrix is `exp(2 log_scale) * gram`.
     """
     x = as_float64_array(x, "x")
     if x.ndim != 2:

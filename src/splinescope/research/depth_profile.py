@@ -210,15 +210,10 @@ def _gram(layer: Any, given: Tensor, slopes: Tensor, shape: torch.Size) -> Tenso
 
 
 def partial_rank_correlation(a: Any, b: Any, given: Any) -> float:
-    """Spearman's correlation of a and b beyond what both owe to `given`: of what its ranks leave of theirs.
+    """Spearman's correlation of a and b `[n]` beyond what both owe to `given`: of what its ranks leave of theirs.
 
     With r Spearman's correlations it is `(r_ab - r_ag r_bg) / sqrt((1 - r_ag^2) (1 - r_bg^2))`; 0 where `given` tells
     the ranks of a or of b completely. Exact for the numbers given.
-
-    Args:
-        a: `[n]` numbers.
-        b: `[n]`.
-        given: `[n]`, such as depth; where it is constant, the result is Spearman's own correlation.
 
     Example:
         >>> round(partial_rank_correlation([1, 3, 2, 4], [1, 4, 2, 3], [1, 2, 3, 4]), 3)

@@ -285,14 +285,9 @@ def placing(model: nn.Module, *, y: Tensor | None = None, weights: Tensor | None
 
 @torch.no_grad()
 def boundary_weights(outputs: Tensor, *, width: float = 1.0) -> Tensor:
-    """`[N]` weights that are large where a classifier's two largest outputs `[N, classes]` are nearly equal.
+    """`[N]` weights `exp(-gap / (width * median gap))` by the gap of a classifier's two largest outputs `[N, classes]`.
 
-    `exp(-gap / (width * median gap))`: 1 on the decision boundary. The gap of logits stands for the distance, to which
-    it is proportional within a tile.
-
-    Example:
-        >>> boundary_weights(torch.tensor([[1.0, 1.0], [2.0, 0.0], [0.0, 2.0]]))
-        tensor([1.0000, 0.3679, 0.3679])
+    1 on the decision boundary: within a tile the gap of logits is proportional to the distance.
     """
     check_positive(width, "width")
     outputs = as_rows(outputs, "outputs")

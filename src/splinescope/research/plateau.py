@@ -18,20 +18,11 @@ def plateaued(
     span: float = 2.0,
     earliest: int = 10,
 ) -> bool:
-    """Whether a number recorded in training has moved, and over the last stretch of training hardly moves any more.
+    """Whether a number recorded at ascending steps has moved, and over the last stretch hardly moves any more.
 
     The stretch reaches from the last record back to the last one at `1 / span` of its step, further if it would hold
     fewer than `patience` records. There is a plateau if it begins at step `earliest` or later and the largest and the
-    smallest value on it differ by no more than `tolerance` of how far all values lie apart. So neighbouring records of
-    the first steps, which always agree, make no plateau, nor does a number that has not moved at all or only trembles.
-
-    Args:
-        steps: `[n]` ascending steps of the records.
-        values: `[n]` the number at each.
-        patience: Number of records that the stretch must have.
-        tolerance: How far values on the stretch may lie apart, relative to all values so far.
-        span: Ratio of the last step of the stretch to its first, at least.
-        earliest: Step before which no stretch begins.
+    smallest value on it differ by no more than `tolerance` of how far all values lie apart.
 
     Example:
         >>> steps, values = [0, 1, 2, 4, 8, 16, 32, 64, 128], [9.0, 9.0, 8.9, 8.0, 6.5, 5.0, 5.1, 5.0, 5.05]

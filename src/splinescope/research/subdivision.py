@@ -130,22 +130,10 @@ def subdivision(tiling: Tiling) -> Subdivision:
 
 
 def cuts_within(tiling: Tiling, within: Sequence[str], by: Sequence[str]) -> Level:
-    """How the folds of some sites cut the tiles of others: `subdivision` between any two parts of a network.
+    """How the folds of the sites at paths `by` cut the tiles of those at `within`: `subdivision` between any two parts.
 
     The two need not be connected: tile two networks side by side (their outputs concatenated) to see how the folds of
     one cut the tiles of the other, with which they have nothing to do.
-
-    Args:
-        tiling: Complete.
-        within: Paths of the sites whose tiles are cut (see `tiling.sites`).
-        by: Paths of the sites whose folds cut them; none of `within`, whose folds are the tiles' own sides.
-
-    Example:
-        >>> import torch, splinescope as ss
-        >>> net = torch.nn.Sequential(torch.nn.Linear(2, 9), torch.nn.ReLU(), torch.nn.Linear(9, 9), torch.nn.ReLU())
-        >>> tiling = ss.tessellate(net, ss.Slice.axes([0.0, 0.0], (0, 1), -3, 3))
-        >>> bool((cuts_within(tiling, ["1"], ["3"]).cuts <= 9).all())
-        True
     """
     need_tiling(tiling)
     paths = [site.path for site in tiling.sites]

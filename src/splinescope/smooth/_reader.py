@@ -229,8 +229,7 @@ def attend(
 ) -> tuple[Tensor, Tensor]:
     """(attention's result `[B, heads, T, D]`, sum of squared weights `[B, heads, T]`), a few heads at a time.
 
-    The weights of these heads stay in the cache; all at once they would be written to memory and read again. Keys that
-    no query of a block sees are left out: under a causal mask nearly half of them.
+    Their weights stay in the cache. Keys that no query of a block sees are left out: under a causal mask nearly half.
     """
     rows, heads, queries, keys = *query.shape[:3], key.shape[2]
     result = query.new_empty(rows, heads, queries, value.shape[-1])

@@ -116,11 +116,7 @@ class Block(nn.Module):
 
 
 class _Here:
-    """Stands for the input among the arguments of a part; known by its type, as copies of a block copy it too.
-
-    Attributes:
-        form: What its rows become.
-    """
+    """Stands for the input, whose rows become `form`, among the arguments of a part; copies of a block copy it too."""
 
     def __init__(self, form: tuple[int, ...] = (-1,)) -> None:
         self.form = form

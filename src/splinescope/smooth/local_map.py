@@ -225,15 +225,8 @@ class LocalMap(Result):
 
             error = ||f(x + d) - A (x + d) - c|| / ||f(x + d) - f(x)||,
 
-        the share of the network's change that the map gets wrong (measured, root mean square over directions). For a
-        piecewise-affine network it is 0 until the edge of the tile. Layers are measured each at its own input.
-
-        Args:
-            radii: `[R]` distances.
-            directions: How many random directions.
-            layers: Measure every layer too.
-            generator: Source of directions; None is a fresh one with seed 0.
-            progress: As in `tessellate`, of (share done, layer at hand).
+        the share of the network's change that the map gets wrong (root mean square over directions, of seed 0 without
+        a generator): 0 until the edge of the tile of a piecewise-affine network. Layers are measured at their inputs.
         """
         check_progress(progress)
         distances = as_float64_array(radii, "radii").reshape(-1)

@@ -40,10 +40,7 @@ class Kind:
 def write_archive(
     path: str | os.PathLike[str], kind: Kind, arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]
 ) -> None:
-    """Write arrays and a header by atomic replacement.
-
-    The arrays may be mapped files: they are written from where they are, a block at a time.
-    """
+    """Write arrays (mapped files too, a block at a time) and a header by atomic replacement."""
     plain = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     text = json.dumps(header)
     metadata = {"format": kind.format, "version": str(kind.version), "header": text, "sha256": _digest(plain, text)}
@@ -92,11 +89,7 @@ def _blocks(array: np.ndarray) -> Iterator[memoryview]:
 
 
 def forget_pages(array: np.ndarray) -> None:
-    """Take the pages of the file that an array is mapped from out of this process; they are read again when needed.
-
-    Nothing happens to arrays that can be written (what was written could be lost), nor where the system knows no such
-    thing.
-    """
+    """Drop the pages that a read-only array is mapped from; they are read again when needed."""
     base: Any = array
     while isinstance(base, np.ndarray):
         if base.flags.writeable:
@@ -116,14 +109,8 @@ def read_archive(
     """The file's name, header and arrays, which are mapped: what is not used takes no memory.
 
     Format, version, names, dtypes, numbers of axes and the checksum have been looked at: the file is as it was written.
-    Whoever wrote it may still have meant harm, so readers check that the arrays fit together.
-
-    Args:
-        path: The file.
-        kind: What it must be.
-        layout: From the header, the arrays that may be there; raises KeyError, TypeError or ValueError if it is wrong.
-            None: any; the reader calls `check_layout` itself, once it knows.
-        optional: Those of them that need not be.
+    Whoever wrote it may still have meant harm, so readers check that the arrays fit together. `layout` gives, from the
+    header, the arrays that may be there; without it the reader calls `check_layout` itself.
     """
     name = str(check_file(path))
     try:

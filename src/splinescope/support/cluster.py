@@ -35,10 +35,7 @@ def on_dask(
 
     Work whose worker died is given to another as often as dask's scheduler allows (`allowed-failures`). It counts all
     work that a worker had before it, so that some may be lost without blame: `alone`, one after the other, none is.
-
-    Raises:
-        BrokenProcessPool: That was not enough; all other work is done by then.
-        Exception: What `work` itself raises.
+    Raises BrokenProcessPool if that was not enough; all other work is done by then.
     """
     distributed, client = importlib.import_module("distributed"), backend.client
     options = {"pure": False, **getattr(backend, "submit_kwargs", {})}

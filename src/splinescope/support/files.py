@@ -54,17 +54,10 @@ def _path(given: str | os.PathLike[str], must: str) -> Path:
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A temporary path beside `path`, moved onto it once the block has finished.
+    """A temporary path beside `path`, moved onto it once the block has finished; it is on the disk by then.
 
     If the block fails or is interrupted, the temporary file is removed and `path` stays as it was. Temporary files of
-    `path` that processes left which were killed are removed. When it returns, the file is on the disk under its name.
-
-    Raises:
-        NotWrittenError: The system refused: a full disk, no permission.
-
-    Example:
-        >>> with replacing("numbers.txt") as partial:    # doctest: +SKIP
-        ...     partial.write_text("1 2 3")
+    `path` that processes left which were killed are removed. Raises `NotWrittenError` if the system refused.
     """
     target = check_writable(path)
     # the ending stays last: writers such as matplotlib choose the format by it
@@ -90,11 +83,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextmanager
 def temporary_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A folder beside `path` for what a file is made from, removed when the block ends; those of killed processes too.
-
-    Raises:
-        NotWrittenError: The system refused: a full disk, no permission.
-    """
+    """A folder beside `path` for what a file is made from, removed at its end; those of killed processes too."""
     target = check_writable(path)
     place = target.with_name(f".{secrets.token_hex(4)}.{target.name}")
     try:
@@ -113,8 +102,7 @@ def temporary_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
 def locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
     """Lock a file or folder for other such blocks, in any process, until this one ends or its process dies.
 
-    True if it is locked; False if another holds it and `wait` is False, or where the system has no such locks (Windows,
-    some network file systems).
+    False if another holds it and `wait` is False, or where the system has no such locks (Windows).
     """
     if sys.platform == "win32":
         yield False

@@ -46,12 +46,7 @@ def silenced() -> bool:
 
 @contextmanager
 def telling(progress: Progress | bool | None, what: str) -> Iterator[Progress]:
-    """A function to call as the work goes on: the caller's own, a bar's (see this module's text), or a silent one.
-
-    Args:
-        progress: The caller's choice.
-        what: Name of the work, beside the bar.
-    """
+    """A function to call as the work goes on: the caller's own, a bar's (see this module's text), or a silent one."""
     check_progress(progress)
     if callable(progress):
         yield progress

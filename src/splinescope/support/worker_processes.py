@@ -63,14 +63,7 @@ def share(
         folder: Where finished results, which must be `Arrays`, are kept, as files with a checksum.
         called: What errors call the items; `names` if None.
         is_finished: Which results may be kept there.
-        check: Refuses, with a FileFormatError, arrays of a file that cannot be the result of an item: called with the
-            file's name, the item's number and the arrays. Whoever can write to the folder may have made them.
-
-    Raises:
-        SplinescopeError: A worker died twice, or the folder is full; what is not done is named.
-        InputError: The folder is none and cannot be made, or cannot be written to.
-        FileFormatError: A file in the folder is damaged, or another's under its name.
-        Exception: What `work` itself raises.
+        check: Refuses arrays of a file that cannot be the result of an item: whoever can write there made them.
     """
     joblib = require("joblib", "parallel")
     place = None if folder is None else check_folder(folder)

@@ -25,14 +25,8 @@ _INSIDE = ("state_dict", "model_state_dict", "model")  # where training loops pu
 def load_checkpoint(model: nn.Module, source: str | os.PathLike[str] | Mapping[str, Tensor]) -> None:
     """Put the parameters of a checkpoint into a module, in place.
 
-    Args:
-        model: Made by the code that the checkpoint was made with.
-        source: A .safetensors file, one of `torch.save` (read with `weights_only=True`: no code in it is run), with
-            the state dict itself or under "state_dict", "model_state_dict" or "model"; or a state dict.
-
-    Raises:
-        FileFormatError: The file is damaged, or of another kind.
-        InputError: Names or shapes are not the model's.
+    `source` is a .safetensors file, one of `torch.save` (read with `weights_only=True`: no code in it is run), with the
+    state dict itself or under "state_dict", "model_state_dict" or "model"; or a state dict.
     """
     name = "a state dict" if isinstance(source, Mapping) else os.fspath(source)
     try:
