@@ -19,7 +19,7 @@ from splinescope.generative.training import train_vae
 from splinescope.landscape.hessian import curvature_factor, downstream_jacobians
 from splinescope.landscape.skips import find_skips
 from splinescope.normalization.compare import sign_changes
-from splinescope.normalization.density import fold_alignment, fold_counts
+from splinescope.normalization.density import fold_counts
 from splinescope.normalization.fold_distances import point_distances
 from splinescope.normalization.jitter import minibatch_networks
 from splinescope.representation.full_rank import new_direction_probability
@@ -65,7 +65,6 @@ REFUSING: dict[str, Callable[[Any], Any]] = {
     "normalization compare_normalizations": lambda d: normalization.compare_normalizations(
         d, VIEW, depth=1, width=4, cells=4
     ),
-    "normalization fold_alignment": lambda d: fold_alignment(NET, d, radius=0.1),
     "normalization merge_batchnorm": lambda d: normalization.merge_batchnorm(NORMED, d),
     "normalization merge_batchnorm_": lambda d: normalization.merge_batchnorm_(copy.deepcopy(NORMED), x=d),
     "normalization merge_batchnorm_ from": lambda d: normalization.merge_batchnorm_(

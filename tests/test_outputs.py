@@ -19,7 +19,7 @@ from splinescope import complexity, generative, landscape, normalization, resear
 from splinescope.landscape.hessian import curvature_factor, downstream_jacobians
 from splinescope.landscape.skips import find_skips
 from splinescope.normalization.compare import sign_changes
-from splinescope.normalization.density import fold_alignment, fold_counts
+from splinescope.normalization.density import fold_counts
 from splinescope.normalization.fold_distances import point_distances
 from splinescope.normalization.jitter import minibatch_networks
 from splinescope.smooth.soften import Softened
@@ -113,7 +113,6 @@ ONE: dict[str, Callable[[Any], Any]] = {
     "normalization statistics_fidelity +": lambda m: research.statistics_fidelity(m, X, (4,), draws=2).summary(),
     "normalization merge_batchnorm +": lambda m: list(normalization.merge_batchnorm(m, X).parameters()),
     "normalization fold_counts": lambda m: fold_counts(m, X, radius=0.1),
-    "normalization fold_alignment": lambda m: fold_alignment(m, X, radius=0.1),
     "representation representation_geometry": lambda m: ss.representation_geometry(m, X).summary(),
     "representation representation_geometry hooks": lambda m: ss.representation_geometry(
         m, X, method="hooks"

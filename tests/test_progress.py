@@ -11,7 +11,7 @@ from torch import nn
 
 import splinescope as ss
 from splinescope.landscape.hessian import curvature_factor
-from splinescope.normalization.density import fold_alignment, fold_counts
+from splinescope.normalization.density import fold_counts
 from splinescope.support import compile, progress
 from splinescope.support.progress import sharing, telling
 
@@ -285,7 +285,6 @@ def test_matrices_and_spectra_tell_how_far_they_are():
         "factor": (lambda p: curvature_factor(few, x, torch.zeros(5, 2).double(), progress=p), 1),
         "distances": (lambda p: ss.normalization.fold_distances(few, x + torch.eye(5, 2), progress=p), 1),
         "counts": (lambda p: fold_counts(few, x, radius=0.1, progress=p), 1),
-        "alignment": (lambda p: fold_alignment(few, x + torch.eye(5, 2), radius=0.1, progress=p), 1),
     }
     for name, (call, steps) in calls.items():
         shares = []

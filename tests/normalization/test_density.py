@@ -7,7 +7,7 @@ from torch import nn
 
 import splinescope as ss
 from splinescope.normalization import fold_density, initialize_
-from splinescope.normalization.density import fold_alignment, fold_counts
+from splinescope.normalization.density import fold_counts
 from splinescope.normalization.fold_distances import point_distances
 
 from .. import cases
@@ -35,7 +35,7 @@ def test_one_fold_has_the_ratio_computed_by_hand():
     assert at_line.rasters[1].values.tolist() == [[0, 0, 1, 0]] * 4
     assert at_line.ratio(1, near=0.6, far=1.5) == pytest.approx(7)  # 2 of 2 near cells, 1 of 7 far ones
     with pytest.raises(ss.InputError, match="depth"):
-        at_line.alignment(2)
+        at_line.ratio(2)
     with pytest.raises(ss.InputError, match="no cells"):
         at_line.ratio(1, near=1e-9, far=1.0)
 
@@ -59,7 +59,6 @@ def test_data_off_the_slice_are_as_far_as_they_are():
     assert there.ratio(1, near=0.5, far=1.2) < 0.01  # the fold under the other one: nothing near, something far
     assert there.ratio(1, near=1.1, far=1.5) > 1  # wide enough to reach it
     assert "1 on the slice, 1 off it by 1 to 1" in here.summary()
-    assert there.alignment(1, near=0.5) != there.alignment(1, near=1.1)  # one datum, or two
     with pytest.raises(ss.InputError, match=r"distances from .* 0 on the slice, 1 off it by 1 to 1"):
         fold_density(one_line(1.5, 3), above, view, cells=16).ratio(1, near=0.5, far=2.0)
 
@@ -84,9 +83,6 @@ def test_data_aware_folds_favor_the_data_and_are_counted_alike():
     aware = fold_density(net, blob(), cases.view("two layers"), cells=40)
     for depth in (1, 2):
         assert aware.ratio(depth, near=0.2, far=1.0) > 2 * random.ratio(depth, near=0.2, far=1.0)
-        assert aware.alignment(depth) > 1
-    score = fold_alignment(net, blob(), radius=0.1, generator=torch.Generator().manual_seed(0))
-    assert min(score.values()) > 1
 
 
 def test_counts_are_those_of_the_planes_within_reach():
@@ -114,7 +110,6 @@ def test_counts_without_a_generator_are_comparable_and_leave_the_global_one():
     net, state = cases.model("one layer"), torch.get_rng_state()
     first, second = (fold_counts(net, blob(), radius=0.2, directions=2)[1] for _ in range(2))
     assert (first == second).all()
-    assert fold_alignment(net, blob(), radius=0.2) == fold_alignment(net, blob(), radius=0.2)
     assert torch.equal(state, torch.get_rng_state())
 
 
@@ -123,6 +118,3 @@ def test_bad_input_is_told():
         fold_density(cases.model("one layer"), np.zeros((3, 3)), cases.Square)
     with pytest.raises(ss.InputError, match="radius"):
         fold_counts(cases.model("one layer"), blob(), radius=0.0)
-    view = ss.Slice.axes([0.0, 0.0], (0, 1), -1, 1)
-    with pytest.raises(ss.InputError, match="outside the slice's window"):
-        fold_density(cases.model("one layer"), torch.full((3, 2), 9.0), view).alignment(1)

@@ -45,6 +45,36 @@ def _floating(batch: Any) -> Tensor:
     return tensor
 
 
+class Moments:
+    """Mean and covariance (or variance) per channel of rows `[n, channels]`, batch by batch."""
+
+    def __init__(self, *, whiten: bool = False) -> None:
+        self.count, self.whiten = 0, whiten
+        self.mean = self.scatter = self.largest = torch.zeros(1, dtype=torch.float64)
+
+    def add(self, z: Tensor) -> None:
+        z = z.cpu()
+        mean, n = z.mean(0), len(z)
+        total = self.count + n
+        centered, shift = z - mean, mean - self.mean
+        weight = self.count * n / total
+        if self.whiten:
+            self.scatter = self.scatter + centered.T @ centered + weight * torch.outer(shift, shift)
+        else:
+            self.scatter = self.scatter + centered.square().sum(0) + weight * shift.square()
+        self.mean = self.mean + shift * (n / total)
+        self.largest = torch.maximum(self.largest, z.abs().amax(0))
+        self.count = total
+
+    @property
+    def covariance(self) -> Tensor:
+        return self.scatter / self.count
+
+    @property
+    def deviation(self) -> Tensor:
+        return (self.covariance.diagonal() if self.whiten else self.covariance).sqrt()
+
+
 def first_row(data: Any) -> Tensor:
     """One row of the data, to trace a model with. A loader must be one that can be iterated again."""
     if isinstance(data, Iterator):

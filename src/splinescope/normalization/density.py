@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.spatial import cKDTree
 from torch import nn
 
 from ..network import SplineNetwork
@@ -97,7 +98,9 @@ class FoldDensity(Result):
         diagonal, if that is longer), `far` twice that. Infinite if folds pass near the data only, NaN if they pass
         nowhere; an error that says how far the data lie if no cell is near, or none far.
         """
-        raster = self._raster(depth)
+        if depth not in self.rasters:
+            raise InputError(f"depth must be one of {', '.join(map(str, self.rasters))}, got {depth}.")
+        raster = self.rasters[depth]
         near, far = self._limits(near, far)
         close, distant = self._near_and_far(raster, near, far)
         if not close.size or not distant.size:
@@ -108,30 +111,6 @@ class FoldDensity(Result):
                 "far= between them, or a slice through data."
             )
         return _ratio(close, distant)
-
-    def alignment(self, depth: int, *, near: float | None = None) -> float:
-        """Mean density at the data points over that at uniform points of their bounding box; 1 is indifferent.
-
-        Of data off the slice only what lies within `near` of it counts (its `spacing` by default).
-        """
-        raster = self._raster(depth)
-        near, _ = self._limits(near, None)
-        points = self.points[self.offsets <= near]
-        if not len(points):
-            raise InputError(f"no data within near = {near:.4g} of the slice ({self.where}).")
-        low, high = points.min(0), points.max(0)
-        window = np.array([(edges[0], edges[-1]) for edges in _edges(raster)]).T
-        if ((points < window[0]) | (points > window[1])).any():
-            raise InputError("some data lies outside the slice's window; take a larger one, or ratio(near=, far=).")
-        centers = _centers(raster)
-        inside = ((centers >= low) & (centers <= high)).all(-1)
-        background = raster.density[inside].mean() if inside.any() else 0.0
-        index = [
-            np.clip(np.searchsorted(edges, points[:, i], side="right") - 1, 0, len(edges) - 2)
-            for i, edges in enumerate(_edges(raster))
-        ]
-        at_data = raster.density[tuple(reversed(index))].mean()
-        return float(at_data / background) if background > 0 else float("nan")
 
     def _limits(self, near: float | None, far: float | None) -> tuple[float, float]:
         if near is None:
@@ -147,29 +126,18 @@ class FoldDensity(Result):
         distance = self._distances(raster)
         return raster.density[distance < near], raster.density[distance > far]
 
-    def _raster(self, depth: int) -> Raster:
-        if depth not in self.rasters:
-            raise InputError(f"depth must be one of {', '.join(map(str, self.rasters))}, got {depth}.")
-        return self.rasters[depth]
-
     def _distances(self, raster: Raster) -> np.ndarray:
         """From each cell's center to the nearest data point, in the input space: the offset is one more coordinate."""
-        from scipy.spatial import cKDTree
-
         data = np.column_stack([self.points @ self.scale, self.offsets])
         places = _centers(raster) @ self.scale
         return np.asarray(cKDTree(data).query(np.concatenate([places, np.zeros((*places.shape[:-1], 1))], -1))[0])
 
 
 def _spacing(points: np.ndarray) -> float:
-    from scipy.spatial import cKDTree
-
     distinct = np.unique(points, axis=0)
-    return (
-        float(np.median(np.asarray(cKDTree(distinct).query(distinct, k=2)[0])[:, 1]))
-        if len(distinct) > 1
-        else float("nan")
-    )
+    if len(distinct) < 2:
+        return float("nan")
+    return float(np.median(np.asarray(cKDTree(distinct).query(distinct, k=2)[0])[:, 1]))
 
 
 def _ratio(close: np.ndarray, distant: np.ndarray) -> float:
@@ -264,33 +232,3 @@ def fold_counts(
         for depth, total in totals.items():
             counts[depth].append(total)
     return {depth: np.concatenate(parts) for depth, parts in counts.items()}
-
-
-def fold_alignment(
-    model: nn.Module | SplineNetwork,
-    x: Any,
-    *,
-    radius: float,
-    directions: int = 32,
-    generator: torch.Generator | None = None,
-    progress: Progress | bool | None = None,
-) -> dict[int, float]:
-    """Per layer, mean number of folds near data over that near uniform points of the data's bounding box.
-
-    Above 1, the folds favor the data; the same number of background points as data points is drawn. See
-    `fold_counts` for the arguments and for what is counted. NaN where no fold is near the background either.
-    """
-    data = torch.from_numpy(as_float64_array(x, "x"))
-    low, high = data.amin(0), data.amax(0)
-    generator = generator or torch.Generator().manual_seed(0)
-    background = low + (high - low) * torch.rand(data.shape, generator=generator, dtype=torch.float64)
-    seed = int(torch.randint(2**62, (1,), generator=generator))
-    drawn = torch.Generator().manual_seed(seed)
-    both = fold_counts(
-        model, torch.cat([data, background]), radius=radius, directions=directions, generator=drawn, progress=progress
-    )
-    near, anywhere = ({d: c[part] for d, c in both.items()} for part in (slice(len(data)), slice(len(data), None)))
-    return {
-        depth: float(near[depth].mean() / anywhere[depth].mean()) if anywhere[depth].any() else float("nan")
-        for depth in near
-    }

@@ -175,16 +175,9 @@ class FoldDistances(Result):
         for r in self.records():
             constant = r["optimum"] <= 1e-24 * r["objective"]  # deviations of 1e-12 of the offset are rounding
             ratio = np.inf if constant else r["objective"] / r["optimum"]
-            rows.append(
-                (
-                    r["site"],
-                    str(r["units"]),
-                    str(r["channels"]),
-                    f"{ratio:.3g}",
-                    *(f"{r[key]:.3g}" for key in ("offset", "rms", "nearest")),
-                    f"{r['splits']:.0%}",
-                )
-            )
+            distances = [f"{r[key]:.3g}" for key in ("offset", "rms", "nearest")]
+            sizes = (str(r["units"]), str(r["channels"]))
+            rows.append((r["site"], *sizes, f"{ratio:.3g}", *distances, f"{r['splits']:.0%}"))
         return f"{table(rows)}\n{self.assurance}"
 
 
@@ -240,7 +233,7 @@ def fold_distances(
         running = [_Running(layer) for layer in layers(program)]
         for part in by_rows(partial(_sums, model, input_space), [rows], workers=workers, what="rows"):
             for statistics, sums in zip(running, part, strict=True):
-                statistics.merge(sums)
+                statistics.sums = statistics.sums.with_(sums)
     shapes = value_shapes(program)
     return FoldDistances(tuple(statistics.result(shapes) for statistics in running))
 
@@ -364,9 +357,6 @@ class _Running:
         """`[n, G]`: a group's units below each other."""
         return values[:, self.order].reshape(len(values), self.groups, -1).transpose(1, 2).reshape(-1, self.groups)
 
-    def merge(self, sums: _Sums) -> None:
-        self.sums = self.sums.with_(sums)
-
     def add(self, values: Tensor, distances: Tensor | None) -> None:
         z = self._grouped(values)
         mean, none = z.mean(0), torch.zeros(self.groups, dtype=torch.float64)
@@ -375,29 +365,20 @@ class _Running:
             d = self._grouped(distances)
             finite = d.isfinite()
             far, far_sum, far_count = d.amin(0), torch.where(finite, d, 0.0).sum(0), finite.sum(0).double()
-        self.merge(
-            _Sums(
-                len(z), mean, (z - mean).square().sum(0), (z > 0).sum(0).double(),
-                z.amin(0), z.amax(0), z.abs().amin(0), far, far_sum, far_count,
-            )
+        sums = _Sums(
+            len(z), mean, (z - mean).square().sum(0), (z > 0).sum(0).double(),
+            z.amin(0), z.amax(0), z.abs().amin(0), far, far_sum, far_count,
         )  # fmt: skip
+        self.sums = self.sums.with_(sums)
 
     def result(self, shapes: dict[str, tuple[int, ...]]) -> SiteDistances:
         sums = self.sums
-        far = sums.far
+        far = far_mean = None
+        if sums.far is not None:
+            far = sums.far.numpy()
+            far_mean = torch.where(sums.far_count > 0, sums.far_sum / sums.far_count.clamp_min(1), torch.inf).numpy()
+        deviation, active = (sums.squares / sums.count).sqrt().numpy(), (sums.positive / sums.count).numpy()
         return SiteDistances(
-            site=self.layer.fold.site,
-            number=self.layer.number,
-            count=sums.count,
-            norms=self.layer.weight_norms(shapes),
-            mean=sums.mean.numpy(),
-            deviation=(sums.squares / sums.count).sqrt().numpy(),
-            lowest=sums.lowest.numpy(),
-            highest=sums.highest.numpy(),
-            closest=sums.closest.numpy(),
-            active=(sums.positive / sums.count).numpy(),
-            input_closest=None if far is None else far.numpy(),
-            input_mean=None
-            if far is None
-            else torch.where(sums.far_count > 0, sums.far_sum / sums.far_count.clamp_min(1), torch.inf).numpy(),
-        )
+            self.layer.fold.site, self.layer.number, sums.count, self.layer.weight_norms(shapes), sums.mean.numpy(),
+            deviation, sums.lowest.numpy(), sums.highest.numpy(), sums.closest.numpy(), active, far, far_mean,
+        )  # fmt: skip

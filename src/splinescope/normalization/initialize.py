@@ -20,7 +20,7 @@ from ..support.checks import check_choice, check_generator, check_pair, check_po
 from ..support.display import Result, table
 from ..support.errors import InputError
 from ..support.threads import ALONE
-from ._data import first_row, raw_batches
+from ._data import Moments, first_row, raw_batches
 from ._layers import NORMS, Owners, owners
 from ._weights import add_to_bias_, channel_rows, scale_outputs_
 
@@ -156,7 +156,7 @@ def initialize_(
                 _one_unit_per_point_(model, path, layer, x, generator)
                 continue
             layer.bias.zero_()  # whatever it was, it is about to be replaced, and a large one would cost digits
-            moments = _Moments(whiten=method == "whiten")
+            moments = Moments(whiten=method == "whiten")
             for z in _outputs(model, layer, x):
                 moments.add(z)
             constant = moments.deviation <= _CONSTANT * moments.largest
@@ -246,38 +246,7 @@ def _watch(model: nn.Module, layer: nn.Module, data: Any, take: Callable[[Any, T
 
 def _outputs(model: nn.Module, layer: Any, data: Any) -> Iterator[Tensor]:
     """A layer's outputs as rows `[n, channels]` in float64, batch by batch."""
-
     return _watch(model, layer, data, lambda _inputs, output: channel_rows(layer, output.double()))
-
-
-class _Moments:
-    """Mean and covariance (or variance) per channel, batch by batch."""
-
-    def __init__(self, *, whiten: bool) -> None:
-        self.count, self.whiten = 0, whiten
-        self.mean = self.scatter = self.largest = torch.zeros(1, dtype=torch.float64)
-
-    def add(self, z: Tensor) -> None:
-        z = z.cpu()
-        mean, n = z.mean(0), len(z)
-        total = self.count + n
-        centered, shift = z - mean, mean - self.mean
-        weight = self.count * n / total
-        if self.whiten:
-            self.scatter = self.scatter + centered.T @ centered + weight * torch.outer(shift, shift)
-        else:
-            self.scatter = self.scatter + centered.square().sum(0) + weight * shift.square()
-        self.mean = self.mean + shift * (n / total)
-        self.largest = torch.maximum(self.largest, z.abs().amax(0))
-        self.count = total
-
-    @property
-    def covariance(self) -> Tensor:
-        return self.scatter / self.count
-
-    @property
-    def deviation(self) -> Tensor:
-        return (self.covariance.diagonal() if self.whiten else self.covariance).sqrt()
 
 
 def _whiten_(layer: Any, covariance: Tensor, eps: float) -> None:

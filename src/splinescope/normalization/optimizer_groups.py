@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim import Optimizer
 
@@ -76,7 +76,7 @@ def restructure_(model: nn.Module, structure: Structure, optimizer: Optimizer | 
     for path in structure.biases:
         layer: Any = model.get_submodule(path)
         weight = layer.get_parameter("weight")
-        layer.bias = _new(weight.new_zeros(output_channels(layer)), weight)
+        layer.bias = nn.Parameter(weight.new_zeros(output_channels(layer)), requires_grad=weight.requires_grad)
         _join(optimizer, layer.bias, f"{path}.bias", beside=weight)
     for path, scaled in structure.norms.items():
         norm: Any = model.get_submodule(path)
@@ -91,10 +91,6 @@ def restructure_(model: nn.Module, structure: Structure, optimizer: Optimizer | 
                 _join(optimizer, parameter, f"{path}.{name}", beside=source)
         _leave(optimizer, list(norm.parameters()))
         _replace(model, path, replacement)
-
-
-def _new(value: Tensor, beside: nn.Parameter) -> nn.Parameter:
-    return nn.Parameter(value, requires_grad=beside.requires_grad)
 
 
 def _join(optimizer: Optimizer | None, parameter: nn.Parameter, name: str, beside: nn.Parameter | None) -> None:
@@ -149,7 +145,7 @@ def put_back_on_error(model: nn.Module, optimizer: Optimizer | None) -> Iterator
     tracked = [(m, m.track_running_stats) for m in model.modules() if isinstance(m, _BatchNorm)]
     values = [(p, p.detach().clone()) for p in model.parameters()]
     param_groups = [] if optimizer is None else optimizer.param_groups
-    groups = [(group, {key: list(group[key]) for key in _LISTS & group.keys()}) for group in param_groups]
+    groups = [(g, {key: list(g[key]) for key in ("params", "param_names") if key in g}) for g in param_groups]
     state = {} if optimizer is None else dict(optimizer.state)
     try:
         yield
@@ -169,6 +165,3 @@ def put_back_on_error(model: nn.Module, optimizer: Optimizer | None) -> Iterator
             optimizer.state.clear()
             optimizer.state.update(state)
         raise
-
-
-_LISTS = {"params", "param_names"}

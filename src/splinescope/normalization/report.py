@@ -16,7 +16,7 @@ from ..network.readable import unwrap
 from ..network.watching.intercept import Hooked
 from ..support.display import Result, counted, table
 from ..support.errors import InputError
-from ._data import raw_batches, traced
+from ._data import Moments, raw_batches, traced
 from .fold_distances import FoldDistances, SiteDistances, fold_distances
 
 
@@ -228,8 +228,8 @@ def _batch_findings(size: int, limits: Thresholds) -> list[Finding]:
 def _stale_findings(model: nn.Module, norms: dict[str, _BatchNorm], data: Any, limits: Thresholds) -> list[Finding]:
     """Compare running statistics with those of the data that reaches each batch norm in evaluation mode."""
     found = []
-    for path, statistics in _true_statistics(model, norms, data).items():
-        norm, mean, variance, rows = norms[path], *statistics
+    for path, (moments, rows) in _true_statistics(model, norms, data).items():
+        norm, mean, variance = norms[path], moments.mean, moments.covariance
         if norm.running_mean is None or norm.running_var is None:
             continue
         moving = variance > 0
@@ -247,24 +247,15 @@ def _stale_findings(model: nn.Module, norms: dict[str, _BatchNorm], data: Any, l
     return found
 
 
-def _true_statistics(
-    model: nn.Module, norms: dict[str, _BatchNorm], data: Any
-) -> dict[str, tuple[Tensor, Tensor, int]]:
-    """Path -> mean and variance per channel of a batch norm's inputs over all data, and the number of rows."""
-    sums: dict[str, list[Tensor]] = {}
-    counts: dict[str, list[int]] = {}
+def _true_statistics(model: nn.Module, norms: dict[str, _BatchNorm], data: Any) -> dict[str, tuple[Moments, int]]:
+    """Path -> moments per channel of a batch norm's inputs over all data, and the number of rows."""
+    found = {path: Moments() for path in norms}
+    rows = dict.fromkeys(norms, 0)
 
     def watch(path: str) -> Callable[[nn.Module, Any], None]:
-        def hook(norm: nn.Module, inputs: Any) -> None:
-            assert isinstance(norm, _BatchNorm)
-            z = inputs[0].double().cpu().movedim(1, -1).reshape(-1, norm.num_features)
-            if path not in sums:  # sums about the first batch's mean: no cancellation
-                sums[path], counts[path] = [z.mean(0), torch.zeros_like(z[0]), torch.zeros_like(z[0])], [0, 0]
-            centered = z - sums[path][0]
-            sums[path][1] += centered.sum(0)
-            sums[path][2] += centered.square().sum(0)
-            counts[path][0] += len(z)
-            counts[path][1] += len(inputs[0])
+        def hook(_norm: nn.Module, inputs: Any) -> None:
+            found[path].add(inputs[0].double().movedim(1, -1).reshape(-1, norms[path].num_features))
+            rows[path] += len(inputs[0])
 
         return hook
 
@@ -272,8 +263,4 @@ def _true_statistics(
     with Hooked(before=[(norm, watch(path)) for path, norm in norms.items()]):
         for batch in raw_batches(data):
             model(batch if like is None else batch.to(like))
-    result = {}
-    for path, (origin, first, second) in sums.items():
-        n, rows = counts[path]
-        result[path] = (origin + first / n, (second / n - (first / n).square()).clamp_min(0), rows)
-    return result
+    return {path: (moments, rows[path]) for path, moments in found.items() if rows[path]}
