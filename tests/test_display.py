@@ -19,7 +19,7 @@ from splinescope.meanfield.effects import speed_by_length
 from splinescope.meanfield.manifold import Manifold
 from splinescope.meanfield.measure import ParticleMeasure
 from splinescope.network.program import Tournament
-from splinescope.support.display import CERTAINTIES, Result, Shown, brief, table, told
+from splinescope.support.display import CERTAINTIES, Result, Shown, brief, in_words, table
 from splinescope.tiling.measures.margin import InputMargin
 
 # what is no answer, by the reason why it need not say how sure it is
@@ -335,11 +335,11 @@ def test_values_are_told_briefly():
     assert brief(list(range(100))) == "(100 items)"
     assert brief({"a": 1}) == "{1 entries}"
     assert table([("a", "bb"), ("ccc", "d")]) == "a    bb\nccc  d"
-    assert told(np.array([3.0, np.inf, 1.0, 2.0, 9.0])) == "float64[5], from 1 to 9, median 2.5, 1 not finite"
-    assert told(torch.tensor([True, False])) == "bool[2], 0.5 of them true"
-    assert told(np.arange(6)) == "int64[6], from 0 to 5"
-    assert told(np.full(7, np.nan)) == "float64[7], none of them finite"
-    assert told(np.array([0.25, 3])) == "(0.25, 3)"
+    assert in_words(np.array([3.0, np.inf, 1.0, 2.0, 9.0])) == "float64[5], from 1 to 9, median 2.5, 1 not finite"
+    assert in_words(torch.tensor([True, False])) == "bool[2], 0.5 of them true"
+    assert in_words(np.arange(6)) == "int64[6], from 0 to 5"
+    assert in_words(np.full(7, np.nan)) == "float64[7], none of them finite"
+    assert in_words(np.array([0.25, 3])) == "(0.25, 3)"
 
 
 def test_a_tiling_shows_itself_in_a_notebook_without_measuring_anything(monkeypatch):

@@ -75,7 +75,7 @@ def test_a_wait_for_kernels_is_told_once_and_then_how_far_it_is_unless_silenced(
     monkeypatch.setenv("SPLINESCOPE_PROGRESS", environment)
     monkeypatch.setattr(compile, "threading", types.SimpleNamespace(Timer=AtOnce))
     monkeypatch.setattr(compile, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
-    told = compile._Told()
+    told = compile._Notice()
     with told:
         pass  # known on this machine
     assert capsys.readouterr() == ("", "")
@@ -94,7 +94,7 @@ def test_a_wait_for_kernels_is_told_once_and_then_how_far_it_is_unless_silenced(
 
 def test_a_kernel_that_is_new_to_the_machine_is_told_by_name(monkeypatch, tmp_path):
     begun = []
-    monkeypatch.setattr(compile.told, "begin", begun.append)
+    monkeypatch.setattr(compile.notice, "begin", begun.append)
     monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path))
 
     @compile.jit

@@ -50,8 +50,8 @@ BELOW = {
 }
 """Of the part's own files, those that a room may import: the others are built on it."""
 
-UP = {("cli", "studio"), ("studio", "cli")}
-"""The verb starts the server, and the server reads files as the verbs do: the same line, asked inside functions."""
+UP = {("cli", "studio")}
+"""The verb starts the server, of the same line."""
 
 
 def room_of(path: Path) -> str:

@@ -14,6 +14,6 @@ def test_after_a_warmup_nothing_is_left_to_compile(monkeypatch) -> None:
     for kernel in (kernels.split_intervals, kernels.split_polygons, kernels.split_cells, kernels.mark_lost_walls):
         assert kernel.overloads
     begun = []
-    monkeypatch.setattr(compile.told, "begin", begun.append)
+    monkeypatch.setattr(compile.notice, "begin", begun.append)
     assert CliRunner().invoke(main, ["warmup", "--quiet"]).exit_code == 0
     assert begun == []

@@ -70,9 +70,7 @@ def test_plain_velocity_is_minus_the_gradient(activation: object) -> None:
     net, data = problem(3, activation=activation)
     plain = TwoLayer(net.a, net.b, activation)
     force = forces(plain.a, plain.b, data, plain.activation, as_loss("squared"))
-    for ours, theirs in zip(
-        plain_velocity(plain.a, plain.b, force), autograd_velocity(plain, data, "squared"), strict=True
-    ):
+    for ours, theirs in zip(plain_velocity(plain.a, force), autograd_velocity(plain, data, "squared"), strict=True):
         assert close(ours, theirs)
 
 

@@ -210,7 +210,7 @@ def test_what_is_no_part_is_named(model, ids):
     with pytest.raises(InputError, match="at least one token, got none"):
         ss.smooth.block(model, "h.0.mlp", ids, mask=torch.zeros(2, 7))
     shared = nn.Sequential(act := nn.ReLU(), nn.Linear(3, 3), act)
-    with pytest.raises(UnsupportedModelError, match="called 2 times"):
+    with pytest.raises(UnsupportedModelError, match="got 2 calls"):
         ss.smooth.block(shared, "0", torch.randn(2, 3))
     with pytest.raises(UnsupportedModelError, match="eval"):
         ss.smooth.block(LanguageModel(GPT2Block), "h.0.mlp.c_fc", ids)

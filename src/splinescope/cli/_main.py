@@ -11,27 +11,12 @@ from .. import __version__
 from ..support import interrupt
 from ..support.errors import SplinescopeError, did_you_mean
 
-VERBS: dict[str, str] = {
-    "normalization": "splinescope.cli.normalization",
-    "representation": "splinescope.cli.representation",
-    "compare": "splinescope.cli.compare",
-    "landscape": "splinescope.cli.landscape",
-    "complexity": "splinescope.cli.complexity",
-    "report": "splinescope.cli.report",
-    "reproduce": "splinescope.cli.reproduce",
-    "timeline": "splinescope.cli.timeline",
-    "sample": "splinescope.cli.sample",
-    "show": "splinescope.cli.show",
-    "stats": "splinescope.cli.stats",
-    "surface": "splinescope.cli.surface",
-    "studio": "splinescope.cli.studio",
-    "tessellate": "splinescope.cli.tessellate",
-    "tokens": "splinescope.cli.tokens",
-    "verify": "splinescope.cli.verify",
-    "volume": "splinescope.cli.volume",
-    "warmup": "splinescope.cli.warmup",
-}
-"""verb -> module that defines a click command named `command`."""
+_NAMES = (
+    *("compare", "complexity", "landscape", "normalization", "report", "representation", "reproduce", "sample", "show"),
+    *("stats", "studio", "surface", "tessellate", "timeline", "tokens", "verify", "volume", "warmup"),
+)
+VERBS = {name: f"splinescope.cli.{name}" for name in _NAMES}
+"""Verb -> module that defines a click command named `command`."""
 
 
 class _LazyGroup(click.Group):
@@ -70,11 +55,11 @@ class _LazyGroup(click.Group):
             click.echo(f"Error: {' '.join(error.format_message().split())} (see {where} --help)", err=True)
             ctx.exit(2)
         except (SplinescopeError, OSError) as error:
-            click.echo(f"Error: {_told(error)}", err=True)
+            click.echo(f"Error: {_in_words_of_the_command_line(error)}", err=True)
             ctx.exit(2)
 
 
-def _told(error: Exception) -> str:
+def _in_words_of_the_command_line(error: Exception) -> str:
     """An error in the words of the command line."""
     outputs = sys.modules.get("splinescope.network.outputs")  # loaded where one was raised: torch waits otherwise
     if outputs is not None and isinstance(error, outputs.SeveralOutputs):

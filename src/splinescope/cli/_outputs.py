@@ -95,15 +95,16 @@ def write_pictures(tiling: Tiling, *, plot: str | None, html: str | None, color:
         note(f"wrote {html}")
 
 
-def write_figure(draw: Callable[[], Any], path: str) -> None:
-    """A drawing (what is called returns its axes) as a picture in a file."""
+def write_figure(draw: Callable[[], Any], path: str, *, dpi: int = 200) -> None:
+    """A drawing (what is called returns its axes, or the figure) as a picture in a file."""
     require("matplotlib", "plot").use("Agg")
     from matplotlib import pyplot
 
-    ax = draw()
+    drawn = draw()
+    figure = drawn if hasattr(drawn, "savefig") else drawn.get_figure(root=True)
     with replacing(path) as partial:
-        pyplot.figure(ax.get_figure(root=True)).savefig(partial, dpi=200)
-    pyplot.close()
+        figure.savefig(partial, dpi=dpi)
+    pyplot.close(figure)
     note(f"wrote {path}")
 
 
@@ -132,6 +133,23 @@ def note(text: str) -> None:
 def echo_facts(facts: Iterable[tuple[str, Any]]) -> None:
     """Names and values in two columns on stdout: floats to six figures, yes or no, - where there is nothing."""
     click.echo(table([(name, _cell(value)) for name, value in facts]))
+
+
+def echo_numbers(numbers: dict[str, Any], as_json: bool) -> None:
+    """Numbers by name on stdout: as JSON, or in two columns."""
+    if as_json:
+        echo_json(numbers)
+    else:
+        echo_facts(numbers.items())
+
+
+def echo_text(text: str, out: str | None) -> None:
+    """Text on stdout, or in a file."""
+    if out is None:
+        click.echo(text)
+    else:
+        Path(out).write_text(text + "\n", encoding="utf-8")
+        note(f"wrote {out}")
 
 
 def _cell(value: Any) -> str:

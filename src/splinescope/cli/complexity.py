@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ._outputs import echo_facts, echo_json, note, written_file
+from ._outputs import echo_numbers, note, written_file
 from .inputs import MODEL_HELP, data_file, model_arguments, radius_option, read_array, read_model, shape_option
 
 
@@ -67,10 +67,7 @@ def command(
         result["reach along a normal"] = found.radius * frame_reach(found.input_size, found.dimension)
     result["share of points where Zaslavsky's bound is certain"] = float(found.bound_holds.double().mean())
     result["mean log2 of the bound on tiles"] = float(found.log2_tile_bound.mean())
-    if as_json:
-        echo_json(result)
-        return
-    echo_facts(result.items())
+    echo_numbers(result, as_json)
 
 
 def _write_table(found: Any, path: str) -> None:

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import math
 import shutil
 import sys
 import tempfile
 import warnings
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ..support.checks import check_file, check_module, reading
+from ..support.arrays import read_array, reader_of, split_name
+from ..support.checks import check_file
 from ..support.errors import FileFormatError, InputError
+from ..support.files import current_folder_first
 from ._outputs import written_file
 
 if TYPE_CHECKING:
-    import numpy as np
     import torch
 
     from ..network import SplineNetwork
@@ -52,8 +51,8 @@ class _DataFile(click.ParamType):
     name = "FILE"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        file, _ = _split_name(value)
-        _reader_of(file)
+        file, _ = split_name(value)
+        reader_of(file)
         check_file(file)
         return str(value)
 
@@ -67,7 +66,7 @@ def check_model_name(model: str) -> str:
     if not colon:
         raise InputError(f"MODEL must be {MODEL_HELP}; got {model!r}.")
     top = module.partition(".")[0]
-    with _current_folder_first():
+    with current_folder_first():
         importlib.invalidate_caches()
         try:
             found = top in sys.modules or importlib.util.find_spec(top) is not None
@@ -221,37 +220,18 @@ def parse_shape(text: str | None) -> tuple[int, ...] | None:
 def read_model(model: str, weights: str | None = None, *, trust: bool = False) -> torch.nn.Module | SplineNetwork:
     """The model named on the command line: a file, or the return value of a factory, in evaluation mode.
 
-    A factory is a class or function without required arguments; its module is imported as Python would from
-    the current folder. Files are only read, never executed, but for a .pt2 archive that the user trusts.
+    Files are only read, never executed, but for a .pt2 archive that the user trusts.
     """
     check_model_name(model)
-    from torch import nn
-
     from ..network import load
 
     if Path(model).suffix in FILES:
         if weights is not None:
             raise InputError(f"--weights goes with package.module:factory; {model} carries its own.")
         return picked(_read_archive(model, trust)) if model.endswith(".pt2") else load(model, output=_pick())
-    module_name, _, factory_name = model.partition(":")
-    with _current_folder_first():
-        try:
-            made = getattr(importlib.import_module(module_name), factory_name)
-        except (ImportError, AttributeError) as error:
-            raise InputError(f"MODEL {model!r} was not found: {error}.") from error
-        if not isinstance(made, nn.Module):
-            if not callable(made):
-                raise InputError(f"{model} must be a class or function that makes a torch.nn.Module, got {made!r}.")
-            try:
-                made = made()
-            except Exception as error:  # the user's own code: whatever it raises is bad input here
-                raise InputError(f"{model}() failed: {type(error).__name__}: {error}") from error
-    check_module(made, f"what {model} gives", read=False)
-    if weights is not None:
-        from ..train.checkpoints import load_checkpoint
+    from ..train.factories import made_by
 
-        load_checkpoint(made, check_file(weights))
-    return picked(made.eval())
+    return picked(made_by(model, weights))
 
 
 def _pick() -> int | str | None:
@@ -266,17 +246,6 @@ def picked(model: torch.nn.Module) -> torch.nn.Module:
 
     output = _pick()
     return model if output is None else Picked(model, output).eval()
-
-
-@contextmanager
-def _current_folder_first() -> Iterator[None]:
-    """Modules are looked for in the current folder first, also those that a factory imports when it is called."""
-    sys.path.insert(0, "")
-    try:
-        yield
-    finally:
-        if "" in sys.path:  # unless the user's code has taken it out
-            sys.path.remove("")
 
 
 def _read_archive(path: str, trust: bool) -> torch.nn.Module:
@@ -324,29 +293,6 @@ def read_tiling(file: str) -> Tiling:
             raise FileFormatError(str(error).replace(str(copy), "standard input")) from error
 
 
-def read_array(path: str, shape: tuple[int, ...] | None = None) -> np.ndarray:
-    """Numbers from .npy, .npz (one array, or `FILE.npz:name`), .csv (header allowed) or .pt; no pickle is run.
-
-    With `shape`, each row is given that form.
-    """
-    import numpy as np
-
-    from ..support.checks import as_float64_array
-
-    file, name = _split_name(path)
-    reader = _reader_of(file)
-    check_file(file)
-    with reading(file):
-        array = as_float64_array(reader(file, name), file)
-    if not array.size:
-        raise InputError(f"{file} holds no numbers.")
-    if shape is None:
-        return array
-    if array.ndim == 0 or array[0].size != np.prod(shape):
-        raise InputError(f"rows of {file} have shape {array.shape[1:]}, which does not fill the shape {shape}.")
-    return array.reshape(len(array), *shape)
-
-
 def read_labels(path: str) -> torch.Tensor:
     """Class numbers, if the file holds one whole number for each row, or targets."""
     import torch
@@ -355,79 +301,3 @@ def read_labels(path: str) -> torch.Tensor:
     flat = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
     whole = flat.ndim == 1 and bool((flat == flat.round()).all())
     return torch.from_numpy(flat).long() if whole else torch.from_numpy(values).float()
-
-
-def _reader_of(file: str) -> Callable[[str, str | None], Any]:
-    """What reads a file of numbers, by its ending."""
-    readers = {".npy": _read_npy, ".npz": _read_npz, ".csv": _read_csv, ".pt": _read_pt, ".pth": _read_pt}
-    reader = readers.get(Path(file).suffix.lower())
-    if reader is None:
-        raise InputError(f"data must end in {', '.join(readers)}, got {file!r}.")
-    return reader
-
-
-def _split_name(path: str) -> tuple[str, str | None]:
-    file, colon, name = path.rpartition(":")
-    return (file, name) if colon and file.endswith(".npz") else (path, None)
-
-
-def _read_npy(path: str, _name: str | None) -> Any:
-    import numpy as np
-
-    with open(path, "rb") as stream:
-        _check_npy(stream, Path(path).stat().st_size, path)
-    return np.load(path, allow_pickle=False)
-
-
-def _check_npy(stream: IO[bytes], size: int, path: str) -> None:
-    """Refuse an array of anything but numbers, or of more of them than its `size` bytes hold, before it gets memory."""
-    from numpy.lib import format as npy
-
-    readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
-    shape, _, dtype = readers[npy.read_magic(stream)](stream)
-    if dtype.kind not in "fiub":
-        raise FileFormatError(f"{path} is not a .npy file of numbers; nothing in it was run.")
-    if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize > size - stream.tell():
-        raise FileFormatError(f"{path} is cut off: an array of shape {shape} is longer than its {size:,} bytes.")
-
-
-def _read_npz(path: str, name: str | None) -> Any:
-    import numpy as np
-
-    with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as arrays:
-        if name is None and len(arrays.files) != 1:
-            raise InputError(f"{path} holds {', '.join(arrays.files)}: choose one as {path}:NAME.")
-        name = name or arrays.files[0]
-        if name not in arrays.files:
-            raise InputError(f"{path} holds {', '.join(arrays.files)}, not {name!r}.")
-        member = arrays.zip.getinfo(f"{name}.npy")
-        with arrays.zip.open(member) as header:
-            _check_npy(header, member.file_size, path)
-        return arrays[name]
-
-
-def has_header(first: str) -> bool:
-    """Whether the first line of a .csv file holds names instead of numbers."""
-    return any(character.isalpha() and character not in "eE" for character in first)
-
-
-def _read_csv(path: str, _name: str | None) -> Any:
-    import numpy as np
-
-    with open(path, encoding="utf-8") as file:
-        first = file.readline()
-    header = has_header(first)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of an empty file, which is refused
-        return np.loadtxt(path, delimiter=",", skiprows=int(header), ndmin=2)
-
-
-def _read_pt(path: str, _name: str | None) -> Any:
-    import torch
-
-    from ..train.checkpoints import load_tensors
-
-    value = load_tensors(path)
-    if not isinstance(value, torch.Tensor):
-        raise FileFormatError(f"{path} must hold one tensor, got {type(value).__name__}.")
-    return value

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..support.checks import check_file, check_rows_of
 from ..support.errors import InputError
-from ._outputs import echo_facts, echo_json, note, written_file, written_picture
+from ._outputs import echo_facts, echo_json, note, write_figure, written_file, written_picture
 from .inputs import MODEL_HELP, data_file, loss_name, model_arguments, read_array, read_labels, read_model
 
 if TYPE_CHECKING:
@@ -127,8 +127,8 @@ def command(
     _pictures(result, exact, plot, html, title=model)
     if as_json:
         echo_json(_finite(summary))
-        return
-    echo_facts(_flat(summary))
+    else:
+        echo_facts(_flat(summary))
 
 
 def _load_data(path: str, labels: str | None) -> tuple[Tensor, Tensor]:
@@ -174,20 +174,8 @@ def _fitting(x: Tensor, y: Tensor, loss: str, model: nn.Module | SplineNetwork) 
 
 def _pictures(result: Any, exact: bool, plot: str | None, html: str | None, title: str) -> None:
     if plot is not None:
-        from ..support.checks import require
-        from ..support.files import replacing
-
-        require("matplotlib", "plot").use("Agg")
-        from matplotlib import pyplot
-
-        from ..plot.landscape import plot_loss_section, plot_loss_surface
-
-        ax = plot_loss_section(result) if exact else plot_loss_surface(result, log=bool((result.losses > 0).all()))
-        figure: Any = ax.figure
-        with replacing(plot) as partial:
-            figure.savefig(partial, dpi=200)
-        pyplot.close(figure)
-        note(f"wrote {plot}")
+        options = {} if exact else {"log": bool((result.losses > 0).all())}
+        write_figure(lambda: result.plot(**options), plot)
     if html is not None:
         from ..plot.landscape import write_surface_page
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import click
 
-from ._outputs import written_file
+from ._outputs import echo_text, written_file
 from .inputs import data_file, model_argument, pick_option, read_array, read_model, shape_option, weights_option
 
 
@@ -48,8 +47,4 @@ def command(
     rows = torch.from_numpy(read_array(data, shape or getattr(network, "input_shape", None)))
     report = normalization_report(network, rows if batch_size is None else list(rows.split(batch_size)))
     text = json.dumps(report.records(), indent=1) if as_json else report.summary()
-    if out is None:
-        click.echo(text)
-    else:
-        Path(out).write_text(text + "\n", encoding="utf-8")
-        click.echo(f"wrote {out}", err=True)
+    echo_text(text, out)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import click
 
 from ..support.errors import InputError
-from ..support.files import replacing
-from ._outputs import note, written_file, written_picture
+from ._outputs import echo_text, write_figure, written_file, written_picture
 from .inputs import data_file, model_argument, pick_option, read_array, read_model, shape_option, weights_option
 
 
@@ -68,23 +66,8 @@ def command(
     elif train_mode:
         raise InputError("--train-mode goes with package.module:factory; files have no train mode.")
     geometry = representation_geometry(network, batch)
-    text = (
-        json.dumps({"method": geometry.method, "layers": geometry.records()}, indent=1)
-        if as_json
-        else geometry.summary()
-    )
-    if out is None:
-        click.echo(text)
-    else:
-        Path(out).write_text(text + "\n", encoding="utf-8")
-        note(f"wrote {out}")
+    records = {"method": geometry.method, "layers": geometry.records()}
+    text = json.dumps(records, indent=1) if as_json else geometry.summary()
+    echo_text(text, out)
     if plot is not None:
-        from ..plot.representation import plot_overview
-        from ..support.checks import require
-
-        require("matplotlib", "plot").use("Agg")
-        figure = plot_overview(geometry)
-        with replacing(plot) as partial:
-            figure.savefig(partial, dpi=150)
-        require("matplotlib.pyplot", "plot").close(figure)
-        note(f"wrote {plot}")
+        write_figure(geometry.plot, plot, dpi=150)

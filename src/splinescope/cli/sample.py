@@ -16,7 +16,7 @@ from ._latents import (
     write_arrays,
     write_grid,
 )
-from ._outputs import echo_facts, echo_json, note, written_file
+from ._outputs import echo_numbers, note, written_file
 from .inputs import MODEL_HELP, model_arguments, read_model
 
 
@@ -65,19 +65,11 @@ def command(
         raise InputError(f"--images must end in .png, got {images!r}.")
     generator = read_model(model, weights, trust=trust)
     shape = shape_of_latent(generator, latent_shape)
+    place = make_domain(domain, int(torch.Size(shape).numel()), radius)
     sampler = PolaritySampler(
-        generator,
-        make_domain(domain, int(torch.Size(shape).numel()), radius),
-        rho=rho,
-        pool=pool,
-        divide_prior=not keep_prior,
-        top_k=top_k,
-        output=output,
-        latent_shape=shape,
-        seed=seed,
-        cache=cache,
-        progress=not quiet,
-    )
+        generator, place, rho=rho, pool=pool, divide_prior=not keep_prior, top_k=top_k, output=output,
+        latent_shape=shape, seed=seed, cache=cache, progress=not quiet,
+    )  # fmt: skip
     if images is not None:  # before the long work, and before anything is written
         check_images(sampler.generate(sampler.domain.draw(1, torch.Generator().manual_seed(seed))).cpu().numpy())
     with warnings.catch_warnings(record=True) as caught:
@@ -101,7 +93,4 @@ def command(
         "effective size": round(sampler.effective_size(), 1),
         "acceptance": round(samples.acceptance, 4),
     }
-    if as_json:
-        echo_json(summary)
-        return
-    echo_facts(summary.items())
+    echo_numbers(summary, as_json)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ..support.errors import InputError
-from ._outputs import echo_facts, echo_json, note, write_figure, written_file, written_picture
+from ._outputs import echo_numbers, note, write_figure, written_file, written_picture
 from ._slices import numbers_per_axis
 from .inputs import MODEL_HELP, model_arguments, read_model
 
@@ -68,7 +68,4 @@ def command(
         "components": mesh.components, "euler": mesh.euler, "volume": mesh.volume if mesh.closed else None,
         "certainty": mesh.certainty,
     }  # fmt: skip
-    if as_json:
-        echo_json(numbers)
-    else:
-        echo_facts(numbers.items())
+    echo_numbers(numbers, as_json)

@@ -36,8 +36,7 @@ def command(
     model: str, weights: str | None, trust: bool, out: str | None, plot: str | None, html: str | None, color: str,
     as_json: bool, tolerance: float | None,
     rtol: float, max_tiles: int | None, time_limit: float | None, threads: int | None,
-    workers: int | None, folder: str | None, quiet: bool,
-    **slice_arguments: Any,
+    workers: int | None, folder: str | None, quiet: bool, **slice_arguments: Any,
 ) -> None:  # fmt: skip
     """Tile MODEL exactly on a slice of its input space.
 
@@ -62,17 +61,9 @@ def command(
     view = make_slice(network, **slice_arguments)
     check_page(html, view.dimension)
     tiling = tessellate(
-        network,
-        view,
-        tolerance=tolerance,
-        rtol=rtol,
-        max_tiles=max_tiles,
-        time_limit=time_limit,
-        threads=threads,
-        workers=workers,
-        folder=folder,
-        progress=not quiet,
-    )
+        network, view, tolerance=tolerance, rtol=rtol, max_tiles=max_tiles, time_limit=time_limit, threads=threads,
+        workers=workers, folder=folder, progress=not quiet,
+    )  # fmt: skip
     if tiling.approximation is not None:
         note(tiling.approximation.assurance)
     if tiling.count == 1 and tiling.sites:

@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from ._outputs import echo_json, note, written_file, written_picture
+from ..support.checks import require
+from ._outputs import echo_json, note, write_figure, written_file, written_picture
 from ._slices import make_slice, slice_options
 from .inputs import data_file, model_name, pick_option, radius_option, read_array, read_model
 
@@ -73,7 +74,14 @@ def command(
     if out is not None:
         story.save(out)
         note(f"wrote {out}")
-    _draw(story, plot, film_path)
+    if plot is not None:
+        write_figure(story.plot, plot, dpi=150)
+    if film_path is not None:
+        require("matplotlib", "plot").use("Agg")
+        from ..plot import film
+
+        film(story, film_path)
+        note(f"wrote {film_path}")
     table = {"step": story.steps.tolist(), **{name: values.tolist() for name, values in story.measures.items()}}
     if as_json:
         echo_json(table)
@@ -81,22 +89,3 @@ def command(
     click.echo("  ".join(f"{name:>19}" for name in table))
     for row in zip(*table.values(), strict=True):
         click.echo("  ".join(f"{value:19.6g}" for value in row))
-
-
-def _draw(story: Any, plot: str | None, film_path: str | None) -> None:
-    if plot is None and film_path is None:
-        return
-    from ..support.checks import require
-    from ..support.files import replacing
-
-    require("matplotlib", "plot").use("Agg")
-    from ..plot import film
-    from ..plot.timeline import plot_timeline
-
-    if plot is not None:
-        with replacing(plot) as partial:
-            plot_timeline(story).savefig(partial, dpi=150)
-        note(f"wrote {plot}")
-    if film_path is not None:
-        film(story, film_path)
-        note(f"wrote {film_path}")

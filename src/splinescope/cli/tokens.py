@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import click
 
 from ..support.checks import check_whole
 from ..support.errors import InputError
+from ..support.files import current_folder_first
 from ._outputs import echo_json, note, write_figure, written_file, written_picture
 from .inputs import model_arguments, read_model
 
@@ -83,13 +83,11 @@ def command(
 def _encoded(name: str, content: str) -> list[int]:
     """Token ids by the user's function."""
     module, _, function = name.partition(":")
-    sys.path.insert(0, "")
     try:
-        made = getattr(importlib.import_module(module), function)
+        with current_folder_first():
+            made = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError, ValueError) as error:
         raise InputError(f"--encode {name!r} must be package.module:function: {error}.") from error
-    finally:
-        sys.path.remove("")
     ids = made(content)
     ids = ids.tolist() if hasattr(ids, "tolist") else ids
     ids = ids[0] if isinstance(ids, list) and len(ids) == 1 and isinstance(ids[0], list) else ids  # a batch of one

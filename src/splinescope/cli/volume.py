@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ._latents import check_arrays_path, latent_options, make_domain, shape_of_latent, write_arrays
-from ._outputs import echo_facts, echo_json, note, written_file
+from ._outputs import echo_numbers, note, written_file
 from .inputs import MODEL_HELP, data_file, model_arguments, read_array, read_model
 
 
@@ -69,7 +69,4 @@ def command(
         names = ("log", "log_pseudo", "rank", "singular_values", "error")
         write_arrays(out, {"latents": z.numpy(), **{name: getattr(found, name).numpy() for name in names}})
         note(f"wrote {out}")
-    if as_json:
-        echo_json(summary)
-        return
-    echo_facts(summary.items())
+    echo_numbers(summary, as_json)

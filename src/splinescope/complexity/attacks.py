@@ -6,7 +6,7 @@ GitPython, and neither gives a margin-maximizing PGD on any shape of input besid
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -77,7 +77,8 @@ def pgd(
                 break
             with torch.enable_grad():
                 (gradient,) = torch.autograd.grad(attack_loss(values, labels, loss).sum(), moved)
-            delta = project((moved - x).detach() + 2.5 * epsilon / steps * _direction(gradient, norm), epsilon, norm)
+            uphill = gradient.sign() if norm == "linf" else _to_sphere(gradient, 1.0)
+            delta = project((moved - x).detach() + 2.5 * epsilon / steps * uphill, epsilon, norm)
     return best
 
 
@@ -100,7 +101,7 @@ def random_search(
             height.fill_(torch.inf)
         else:
             share = 0.5 * (1.0 - (query % max(1, queries // 4)) / max(1, queries // 4))
-            moves = _rand(x, generator) < max(share, 1.0 / max(1, x[0].numel()))
+            moves = torch.rand(x.shape, generator=generator).to(x.device) < max(share, 1.0 / max(1, x[0].numel()))
             if norm == "linf":
                 proposal = torch.where(moves, x + epsilon * _randn(x, generator).sign(), current)
             else:
@@ -115,12 +116,6 @@ def random_search(
         if bool((lowest < 0).all()):
             break
     return best
-
-
-def blocks(count: int, size: int) -> Iterator[slice]:
-    """Slices of `size` that cover `count` rows."""
-    for first in range(0, count, size):
-        yield slice(first, first + size)
 
 
 def rows_at_once(scores: Scores, row: Tensor, most_bytes: int = 1 << 26, most: int = 1024) -> int:
@@ -146,10 +141,6 @@ def _bytes_kept(scores: Scores, x: Tensor) -> int:
     return sum(kept.values())
 
 
-def _direction(gradient: Tensor, norm: Norm) -> Tensor:
-    return gradient.sign() if norm == "linf" else _to_sphere(gradient, 1.0)
-
-
 def _to_sphere(delta: Tensor, epsilon: float) -> Tensor:
     lengths = delta.flatten(1).norm(dim=1).clamp_min(1e-30)
     return delta * (epsilon / lengths).reshape(-1, *(1,) * (delta.dim() - 1))
@@ -161,7 +152,3 @@ def _inside(x: Tensor, bounds: tuple[float, float] | None) -> Tensor:
 
 def _randn(like: Tensor, generator: torch.Generator) -> Tensor:
     return torch.randn(like.shape, generator=generator, dtype=torch.float32).to(like)
-
-
-def _rand(like: Tensor, generator: torch.Generator) -> Tensor:
-    return torch.rand(like.shape, generator=generator, dtype=torch.float32).to(like.device)

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from ..network import SplineNetwork
 from ..network.readable import check_mode, unwrap
-from ..network.watching.sites import Forward, Sites, sites_of
-from ..support.checks import as_rows, check_choice, check_rows_of, check_whole
+from ..network.watching.sites import Forward, sites_of
+from ..support.checks import as_rows, check_choice, check_generator, check_rows_of, check_whole
 from ..support.errors import InputError
 from ..support.evaluating import evaluating
 from ..support.progress import Progress, check_progress, sharing
@@ -52,9 +52,8 @@ def local_complexity(
     - "frame": P random orthonormal directions, shared by all points. A unit counts if its sign is not constant over
       the 2P vertices `x +- r v_p`. Never counts a fold that is not there; exact for the first site on the
       cross-polytope those vertices span (if what comes before it is affine), an undercount deeper where earlier folds
-      bend. It reaches only
-      `r * frame_reach(D, P)` along a fold's normal (0.0805 r for D = 784, P = 25): values with different D, P or r are
-      not comparable; `calibrated_radius` gives the radius that reaches a stated distance.
+      bend. It reaches only `r * frame_reach(D, P)` along a fold's normal (0.0805 r for D = 784, P = 25): values with
+      different D, P or r are not comparable; `calibrated_radius` gives the radius that reaches a stated distance.
     - "distance": a unit counts if `|z| / ||grad_x z|| <= r`, the linearized distance to its fold; the ball of radius r,
       independent of P and D. Exact for the first site (if what comes before it is affine), an estimate deeper.
     - "exact": tiles and folds in a disc or square about the point in a 2-D plane, from the exact tiling
@@ -145,28 +144,21 @@ def local_complexity(
         block = chunk_bytes or _BLOCK_BYTES.get(net.device.type, _BLOCK_BYTES_ELSEWHERE)
         if frame is not None:
             found = frame_counts(net, points, frame, radius, block, share)
-            return _result(
-                net, found, method, radius, len(frame), size, f"frame of {len(frame)} directions, r = {radius:g}"
-            )
-        found = distance_counts(net, points, radius, block, share)
-        return _result(net, found, method, radius, size, size, f"ball of radius {radius:g}")
+            dimension, where = len(frame), f"frame of {len(frame)} directions, r = {radius:g}"
+        else:
+            found = distance_counts(net, points, radius, block, share)
+            dimension, where = size, f"ball of radius {radius:g}"
+        return LocalComplexity(*found, None, net.sites, method, radius, dimension, size, where, net.affine)
 
 
 def _by_workers(model: Any, points: Tensor, workers: int, **options: Any) -> LocalComplexity:
     if not isinstance(model, nn.Module):
         raise InputError("workers need the module itself, not a network that was read from it.")
-    parts = by_rows(
-        partial(local_complexity, model, progress=False, **options), [points], workers=workers, what="points"
-    )
+    one = partial(local_complexity, model, progress=False, **options)
+    parts = by_rows(one, [points], workers=workers, what="points")
     tiles = None if parts[0].tiles is None else torch.cat([part.tiles for part in parts if part.tiles is not None])
     counts, neurons = (torch.cat([getattr(part, name) for part in parts]) for name in ("counts", "neurons"))
     return replace(parts[0], counts=counts, neurons=neurons, tiles=tiles)
-
-
-def _result(
-    net: Sites, found: tuple[Tensor, Tensor], method: Method, radius: float, dimension: int, size: int, region: str
-) -> LocalComplexity:
-    return LocalComplexity(*found, None, net.sites, method, radius, dimension, size, region, net.affine)
 
 
 def _as_points(x: Any) -> Tensor:
@@ -185,8 +177,7 @@ def _as_points(x: Any) -> Tensor:
 
 def _as_frame(directions: Any, shape: tuple[int, ...], generator: torch.Generator | None) -> Tensor:
     """Given or random orthonormal directions `[P, *shape]` in float64."""
-    if generator is not None and not isinstance(generator, torch.Generator):
-        raise InputError(f"generator must be a torch.Generator or None, got {type(generator).__name__}.")
+    check_generator(generator)
     if isinstance(directions, numbers.Real):
         return random_frame(directions, shape, generator=generator)  # type: ignore[arg-type]
     frame = torch.as_tensor(directions).detach().to("cpu", torch.float64)

@@ -14,14 +14,14 @@ from torch import Tensor, nn
 
 from ..network import SplineNetwork
 from ..network.outputs import one_tensor
-from ..network.readable import check_readable
+from ..network.readable import check_readable, floating_like
 from ..network.watching.sites import Forward
 from ..support.checks import as_rows, check_choice, check_module, check_positive, check_whole, running_on
 from ..support.display import Result, table
 from ..support.errors import InputError
 from ..support.evaluating import evaluating
 from ..support.progress import Progress, check_progress, sharing
-from .attacks import Loss, Norm, Scores, attack_loss, blocks, margins, pgd, random_search, rows_at_once
+from .attacks import Loss, Norm, Scores, attack_loss, margins, pgd, random_search, rows_at_once
 
 _HIDDEN = 0.1
 """Share of points beyond which what the gradient attack missed is a sign of masking. Local maxima alone cost it up to
@@ -81,7 +81,7 @@ class Robustness(Result):
         masked = "".join(f"\nSign of masked gradients: {sign}." for sign in self.signs)
         return (
             f"{self.norm}, {self.survived.shape[1]} points, clean accuracy {self.clean:.3f}\n{table(rows)}{masked}\n"
-            + ("Upper bounds: a better attack may break more points, never fewer.")
+            "Upper bounds: a better attack may break more points, never fewer."
         )
 
     def __repr__(self) -> str:
@@ -175,7 +175,7 @@ def robustness(
         stack.enter_context(torch.no_grad())  # the attack switches gradients on
         scores = class_scores(model, forward)
         sources = [class_scores(other, forward) for other in others]
-        like = next((p for p in [*model.parameters(), *model.buffers()] if p.is_floating_point()), torch.zeros(0))
+        like = floating_like(model, torch.zeros(0))
         points = as_rows(x, "x").to(like.device, like.dtype)
         answers = as_rows(y, "y").to(points.device, torch.long)
         if not sizes or len(points) == 0 or answers.shape != (len(points),):
@@ -193,7 +193,8 @@ def robustness(
                 raise InputError(f"x must lie within bounds {bounds!r}, got {span}.")
         if batch_size is None:
             batch_size = rows_at_once(scores, points[:1])
-        right = torch.cat([margins(scores(points[b]), answers[b]) > 0 for b in blocks(len(points), batch_size)])
+        parts = zip(points.split(batch_size), answers.split(batch_size), strict=True)
+        right = torch.cat([margins(scores(some), classes) > 0 for some, classes in parts])
         by_gradient = torch.zeros(len(sizes), len(points), dtype=torch.bool, device=points.device)
         by_search, by_transfer = by_gradient.clone(), by_gradient.clone()
         standing = {"gradient": right.clone(), "search": right.clone(), "transfer": right.clone()}

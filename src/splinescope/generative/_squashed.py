@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -30,17 +31,13 @@ ENDINGS = ("sigmoid", "tanh")
 def ending_of(name: str) -> tuple[Elementwise, Elementwise]:
     """(s, s') of one of `ENDINGS`."""
     squash = operation(name).squash
-    assert squash is not None
-    assert squash.run is not None
-    assert squash.slope is not None
-    return squash.run, squash.slope
+    return squash.run, squash.slope  # type: ignore[union-attr, return-value]
 
 
 _BLOCK_NUMBERS = 4 << 20  # numbers held at once (32 MB)
 
 
-@dataclass(frozen=True)
-class Quadrature:
+class Quadrature(NamedTuple):
     """Gauss points of triangles: barycentric coordinates `[q, 3]` and weights `[q]` that sum to 1."""
 
     nodes: np.ndarray

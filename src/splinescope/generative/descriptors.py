@@ -10,13 +10,13 @@ from torch import Tensor
 
 from ..network import SplineNetwork, trace
 from ..support.checks import check_whole
-from ..support.display import Certainty, Result, table, told
+from ..support.display import Certainty, Result, in_words, table
 from ..support.errors import InputError
 from ..support.progress import Progress
 from ..support.threads import ALONE
 from ..tiling import Slice
 from .pushforward import Generator
-from .volume import Volumes, log_volume
+from .volume import log_volume
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -42,8 +42,8 @@ class LocalGeometry(Result):
 
     def summary(self) -> str:
         """The three numbers over all latents, and how sure they are."""
-        none = "not counted: no radius was given" if bool(self.complexity.isnan().all()) else told(self.complexity)
-        rows = [(name, told(value)) for name, value in self._shown() if name != "complexity"]
+        none = "not counted: no radius was given" if bool(self.complexity.isnan().all()) else in_words(self.complexity)
+        rows = [(name, in_words(value)) for name, value in self._shown() if name != "complexity"]
         return f"{table([*rows, ('complexity', none)])}\n{self.assurance}"
 
 
@@ -95,8 +95,13 @@ def local_geometry(
     volumes = log_volume(model, z, output=output, condition=condition, tangents=tangents, progress=progress)
     complexity = torch.full((len(z),), torch.nan, dtype=torch.float64, device=z.device)
     if radius is not None:
-        complexity = _complexity(model, z, radius, generator, progress).to(z.device, torch.float64)
-    return _described(volumes, complexity)
+        with ALONE:
+            from ..complexity import local_complexity
+
+        network = model if isinstance(model, SplineNetwork) else trace(model, z[:1])
+        found = local_complexity(network, z, radius=radius, generator=generator, progress=progress)
+        complexity = found.total.to(z.device, torch.float64)
+    return LocalGeometry(volumes.log_pseudo, effective_rank(volumes.singular_values), volumes.rank, complexity)
 
 
 def geometry_map(
@@ -122,17 +127,3 @@ def geometry_map(
     along = low[1] + (high[1] - low[1]) * (np.arange(resolution) + 0.5) / resolution
     t = np.stack(np.meshgrid(across, along), -1).reshape(-1, 2)
     return t, local_geometry(model, torch.from_numpy(view.inputs(t)), radius=radius, output=output, progress=progress)
-
-
-def _described(volumes: Volumes, complexity: Tensor) -> LocalGeometry:
-    return LocalGeometry(volumes.log_pseudo, effective_rank(volumes.singular_values), volumes.rank, complexity)
-
-
-def _complexity(
-    model: Generator, z: Tensor, radius: float, generator: torch.Generator | None, progress: Progress | bool | None
-) -> Tensor:
-    with ALONE:
-        from ..complexity import local_complexity
-
-    network = model if isinstance(model, SplineNetwork) else trace(model, z[:1])
-    return local_complexity(network, z, radius=radius, generator=generator, progress=progress).counts.sum(1)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ..network import SplineNetwork
 from ..network.module import module_of
 from ..network.program import Program
-from ..network.readable import check_mode, check_statistics
+from ..network.readable import check_mode, check_statistics, floating_like
 from ..network.watching.ending import before_ending
 from ..support.checks import check_choice, no_batch_axis, refuse_collections
 from ..support.derivatives import columns, differentiating, first_line, pull_back
@@ -118,9 +118,7 @@ def _callable(model: Bound, output: str) -> tuple[Callable[..., Any], Tensor | N
     module = module_of(model)
     check_mode(module)
     check_statistics(module)
-    tensors = [*module.parameters(), *module.buffers()]
-    like = next((t for t in tensors if t.is_floating_point()), None)
-    return module, like
+    return module, floating_like(module, None)
 
 
 def _refusing(function: Callable[..., Tensor | None]) -> Callable[..., Tensor]:

@@ -62,12 +62,8 @@ def fidelity(real: Tensor, samples: Tensor, *, k: int = 5) -> Fidelity:
         near += inside.sum(0)
         covered += int(inside.any(1).sum())
         recalled += int((distance <= sample_radius).any(1).sum())
-    return Fidelity(
-        precision=float((near > 0).double().mean()),
-        recall=recalled / len(x),
-        density=float(near.double().mean()) / k,
-        coverage=covered / len(x),
-    )
+    precision, density = float((near > 0).double().mean()), float(near.double().mean()) / k
+    return Fidelity(precision, recalled / len(x), density, covered / len(x))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ..network import SplineNetwork
 from ..network.outputs import one_tensor
+from ..network.readable import floating_like
 from ..support.checks import check_choice, check_module, check_whole
 from ..support.display import Result, Shown, table
 from ..support.errors import InputError
@@ -263,10 +264,9 @@ class PolaritySampler(Shown):
         z, condition, volume = pool.latents[chosen], pool.condition[chosen], pool.log_volume[chosen]
         if method == "metropolis":
             with sharing(quiet, "random walks") as share:
-                chains = metropolis(
-                    self._evaluate(condition, rho), self.domain, Chains(z, volume), steps, step_size, rng, share
-                )
-            z, volume, acceptance, size = chains.latents, chains.log_volume, chains.acceptance, float("nan")
+                evaluate = self._evaluate(condition, rho)
+                walk = metropolis(evaluate, self.domain, Chains(z, volume), steps, step_size, rng, share)
+            z, volume, acceptance, size = walk.latents, walk.log_volume, walk.acceptance, float("nan")
         outputs = self.generate(z, condition)
         return Samples(z, outputs, condition, volume, size, acceptance, rho, self.output, method)
 
@@ -294,16 +294,11 @@ class PolaritySampler(Shown):
         return Pool(z, condition, found.singular_values.cpu(), found.rank.cpu(), found.log.cpu())
 
     def _volumes(self, z: Tensor, condition: Tensor, generator: torch.Generator) -> Volumes:
+        rows, tangents = self._rows(condition), self.domain.tangents(z)
         return log_volume(
-            self.model,
-            self._shaped(z),
-            top_k=self.top_k,
-            output=self.output,
-            condition=self._rows(condition),
-            tangents=self.domain.tangents(z),
-            generator=generator,
-            progress=False,
-        )
+            self.model, self._shaped(z), top_k=self.top_k, output=self.output, condition=rows, tangents=tangents,
+            generator=generator, progress=False,
+        )  # fmt: skip
 
     def _evaluate(self, condition: Tensor, rho: float) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
         def run(z: Tensor) -> tuple[Tensor, Tensor]:
@@ -321,7 +316,7 @@ class PolaritySampler(Shown):
         return torch.where(inside, target, torch.full_like(target, -torch.inf))
 
     def _shaped(self, z: Tensor) -> Tensor:
-        like = next((p for p in [*self.model.parameters(), *self.model.buffers()] if p.is_floating_point()), z)
+        like = floating_like(self.model, z)
         return z.to(like.device, like.dtype).unflatten(1, self.latent_shape)
 
     def _rows(self, condition: Tensor) -> Tensor | None:

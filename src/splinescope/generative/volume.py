@@ -141,7 +141,11 @@ def log_volume(
     directions = size if tangents is None else tangents.shape[2]
     _check_sizes(directions, mapping.outputs, top_k, projection)
     random = generator if generator is not None else torch.Generator().manual_seed(0)
-    work = _Work(mapping, directions, top_k, _gaussian(projection, mapping, random), random, batch_size)
+    sketch = None
+    if projection is not None:  # `[D, m]` with variance 1/m: projected Gram matrices are unbiased
+        drawn = torch.randn(mapping.outputs, projection, generator=random, dtype=torch.float64)
+        sketch = mapping.cast(drawn / projection**0.5)
+    work = _Work(mapping, directions, top_k, sketch, random, batch_size)
     with torch.no_grad(), sharing(progress, "volumes") as share:
         values, errors = work.run(z, tangents, condition, share)
     found = _summary(values.to(z.device), errors.to(z.device), mapping, projection, directions, rtol)
@@ -149,34 +153,28 @@ def log_volume(
     return replace(found, output=output, certainty=certainty)
 
 
+def _of_rows(model: Bound, options: dict[str, Any], z: Tensor, condition: Any, tangents: Any) -> Volumes:
+    return log_volume(model, z, condition=condition, tangents=tangents, **options)
+
+
 def _by_workers(
     model: Bound, z: Tensor, condition: Tensor | None, tangents: Tensor | None, workers: int, options: dict[str, Any]
 ) -> Volumes:
-    parts = by_rows(partial(_of_rows, model, options), [z, condition, tangents], workers=workers, what="latents")
+    one = partial(_of_rows, model, options)
+    parts = by_rows(one, [z, condition, tangents], workers=workers, what="latents")
     names = ("log", "log_pseudo", "rank", "singular_values", "error")
     joined = {name: torch.cat([getattr(part, name) for part in parts]) for name in names}
     certainty: Certainty = "bound" if bool(joined["error"].any()) else "exact"
     return replace(parts[0], **joined, certainty=certainty)  # type: ignore[arg-type]
 
 
-def _of_rows(
-    model: Bound, options: dict[str, Any], z: Tensor, condition: Tensor | None, tangents: Tensor | None
-) -> Volumes:
-    return log_volume(model, z, condition=condition, tangents=tangents, **options)
-
-
 class _Work:
     """Singular values of a batch of latents, by the method that fits the sizes."""
 
     def __init__(
-        self,
-        mapping: LatentMap,
-        directions: int,
-        top_k: int | None,
-        sketch: Tensor | None,
-        generator: torch.Generator,
-        batch_size: int | None,
-    ) -> None:
+        self, mapping: LatentMap, directions: int, top_k: int | None, sketch: Tensor | None,
+        generator: torch.Generator, batch_size: int | None,
+    ) -> None:  # fmt: skip
         self.mapping, self.top_k, self.sketch, self.rng = mapping, top_k, sketch, generator
         per_latent = directions * mapping.outputs * (8 + torch.finfo(mapping.dtype).bits // 8)
         # a block costs three passes a vector, and a few blocks are needed
@@ -224,21 +222,8 @@ class _Work:
         return singular_values_of(mapping.columns(z, basis, condition)), exact
 
 
-def _gaussian(m: int | None, mapping: LatentMap, generator: torch.Generator) -> Tensor | None:
-    """`[D, m]` with variance 1/m: projected Gram matrices are unbiased."""
-    if m is None:
-        return None
-    sketch = torch.randn(mapping.outputs, m, generator=generator, dtype=torch.float64) / m**0.5
-    return mapping.cast(sketch)
-
-
 def _summary(
-    values: Tensor,
-    errors: Tensor,
-    mapping: LatentMap,
-    projection: int | None,
-    directions: int,
-    rtol: float | None,
+    values: Tensor, errors: Tensor, mapping: LatentMap, projection: int | None, directions: int, rtol: float | None
 ) -> Volumes:
     tolerance = rtol if rtol is not None else max(mapping.outputs, directions) * torch.finfo(mapping.dtype).eps
     nonzero = values > tolerance * values.amax(1, keepdim=True) if values.shape[1] else values > 0

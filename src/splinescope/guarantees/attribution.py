@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from ..network import SplineNetwork, trace
 from ..network.program import Program
 from ..support.checks import as_float64_array, as_rows, check_finite, check_module, no_batch_axis
-from ..support.display import Certainty, Result, table, told
+from ..support.display import Certainty, Result, in_words, table
 from ..support.errors import InputError
 from ..support.progress import Progress, check_progress, telling
 from ..tiling.measures.differentiate import block_rows, blocks, outputs, recording
@@ -58,10 +58,10 @@ class IntegratedGradients(Result):
         """Outputs, pieces, and how far the sums are from the differences that they explain."""
         rows = [
             ("inputs", str(len(self.values))),
-            ("target", told(self.targets)),
-            ("output at the input", told(self.values)),
-            ("output at the baseline", told(self.baseline_values)),
-            ("pieces on the line", told(self.pieces)),
+            ("target", in_words(self.targets)),
+            ("output at the input", in_words(self.values)),
+            ("output at the baseline", in_words(self.baseline_values)),
+            ("pieces on the line", in_words(self.pieces)),
             ("largest gap of a sum", f"{np.abs(self.gaps).max(initial=0.0):.2g}"),
         ]
         before = "" if self.ending is None else f" The output is that before the {self.ending}."

@@ -14,7 +14,7 @@ from ..network import SplineNetwork
 from ..network.program import Program
 from ..network.rounding import cancelling_terms
 from ..support.checks import check_positive
-from ..support.display import Certainty, Result, table, told
+from ..support.display import Certainty, Result, in_words, table
 from ..support.errors import InputError, LimitReached
 from ..support.progress import Progress, check_progress
 from ..tiling.cells.tiles import Tiles
@@ -68,7 +68,7 @@ class Difference(Result):
 
     def summary(self) -> str:
         """The largest difference of each output."""
-        rows = [("largest differences", told(self.largest)), ("tiles", f"{self.tiles:,}")]
+        rows = [("largest differences", in_words(self.largest)), ("tiles", f"{self.tiles:,}")]
         if self.eps is not None:
             words = {True: "yes", False: "no", None: "hangs on rounding"}[self.below]
             rows.append((f"all below {self.eps:g}", words))

@@ -34,6 +34,14 @@ def interval_of(breaks: np.ndarray, t: np.ndarray) -> np.ndarray:
     return np.where((found < 0) | (found > len(breaks) - 2), -1, found)
 
 
+def distinct(points: np.ndarray, span: float) -> np.ndarray:
+    """The points in order, those that only rounding tells apart as one; both ends are kept."""
+    points = np.unique(points)
+    kept = points[np.diff(points, prepend=-np.inf) > _BREAK_RTOL * span]
+    kept[-1] = points[-1]
+    return kept
+
+
 def point_pieces(mover: Mover, x: Tensor, y: Tensor, low: float, high: float) -> Pieces:
     """The summed squared error of some points `[n, ...]` on [low, high], piece by piece."""
     count = len(x)
@@ -53,10 +61,7 @@ def point_pieces(mover: Mover, x: Tensor, y: Tensor, low: float, high: float) ->
 
 def summed(parts: Sequence[Pieces], span: float) -> Pieces:
     """The sum of piecewise quadratics on one interval; breaks that only rounding tells apart become one."""
-    breaks = np.unique(np.concatenate([b for b, _ in parts]))
-    end = breaks[-1]
-    breaks = breaks[np.diff(breaks, prepend=-np.inf) > _BREAK_RTOL * span]
-    breaks[-1] = end
+    breaks = distinct(np.concatenate([b for b, _ in parts]), span)
     centers = 0.5 * (breaks[1:] + breaks[:-1])
     total = np.zeros((len(centers), 4))
     total[:, 0] = centers

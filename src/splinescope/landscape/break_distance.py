@@ -13,7 +13,7 @@ from ..network.outputs import Picked
 from ..network.program import Fold, Tournament, walk, walked
 from ..support.checks import as_rows
 from ..support.derivatives import row_jacobians
-from ..support.display import Result, table
+from ..support.display import Result
 from ..support.errors import InputError
 from .losses import check_data
 from .parameters import Model, check_model, chosen_parameters, submodule
@@ -37,19 +37,6 @@ class BreakDistance(Result):
     site: str
     unit: int
     certainty = "exact"
-
-    def __repr__(self) -> str:
-        where = f"unit {self.unit} of {self.site} at point {self.point}" if self.point >= 0 else "nothing folds"
-        return f"BreakDistance({self.radius:.4g}: {where}, {self.certainty})"
-
-    def summary(self) -> str:
-        """The distance in words."""
-        rows = [
-            ("nearest break", f"{self.radius:.6g}"),
-            ("point", str(self.point)),
-            ("unit", f"{self.unit} of {self.site}"),
-        ]
-        return f"{table(rows)}\n{self.assurance}"
 
 
 def break_distance(model: Model, x: Any, layer: str) -> BreakDistance:
@@ -103,7 +90,7 @@ def break_distance(model: Model, x: Any, layer: str) -> BreakDistance:
         for step, arguments, _ in walk(program.steps[entry + 1 :], now, ()):
             if isinstance(step, Fold):
                 found.append(step.cuts(*arguments).flatten(1))
-                sites.append((step.site.label, found[-1].shape[1]))
+                sites.extend((step.site.label, unit) for unit in range(found[-1].shape[1]))
         return torch.cat(found, 1) if found else u[:, :0]
 
     with torch.no_grad():
@@ -117,13 +104,8 @@ def break_distance(model: Model, x: Any, layer: str) -> BreakDistance:
         float(p.detach().double().square().sum()) for name, p in network.module.named_parameters() if name in paths
     )
     distance = torch.where(distance <= _TOUCHED * scale**0.5, torch.inf, distance)
-    place = int(distance.argmin())
-    point, column = divmod(place, z.shape[1])
-    for label, count in sites:
-        if column < count:
-            return BreakDistance(float(distance.min()), point, label, column)
-        column -= count
-    raise AssertionError("the column lies in one of the sites")
+    point, column = divmod(int(distance.argmin()), z.shape[1])
+    return BreakDistance(float(distance.min()), point, *sites[column])
 
 
 def linear_layer(model: nn.Module, path: str) -> nn.Linear:

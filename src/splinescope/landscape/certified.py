@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -177,8 +177,7 @@ def _grid(edges: np.ndarray, d: int) -> tuple[np.ndarray, Cells]:
     return vertices, Cells(np.arange(len(corners) + 1) * corners.shape[1], corners.reshape(-1))
 
 
-@dataclass(frozen=True)
-class _Form:
+class _Form(NamedTuple):
     """`center [n, ...] + sum_i s_i slopes [d, n, ...] +- error [n, ...]` for s in [-1, 1]^d."""
 
     center: Tensor
@@ -195,7 +194,8 @@ def _enclose(mover: Mover, program: Program, half: float, x: Tensor, check: bool
             if moves:
                 raise InputError(f"directions must not move the slopes of {step.site.op} at {step.site.path!r} here.")
             return _fold(step, given)
-        form = _affine(step, given)
+        center, error = step.run(*(f.center for f in given)), _linear(step.magnitude, [f.error for f in given])
+        form = _Form(center, _slopes(step.run, given), error)
         return _moved(mover, program.steps.index(step), form, given, half, check) if moves else form
 
     start = _Form(x, torch.zeros(len(mover.directions), *x.shape, dtype=x.dtype), torch.zeros_like(x))
@@ -212,11 +212,6 @@ def _slopes(run: Callable[..., Tensor], given: Sequence[_Form]) -> Tensor:
     d, n = given[0].slopes.shape[:2]
     result = _linear(run, [form.slopes.flatten(0, 1) for form in given])
     return result.reshape(d, n, *result.shape[1:])
-
-
-def _affine(step: Affine, given: Sequence[_Form]) -> _Form:
-    center = step.run(*(form.center for form in given))
-    return _Form(center, _slopes(step.run, given), _linear(step.magnitude, [form.error for form in given]))
 
 
 def _moved(mover: Mover, i: int, form: _Form, given: Sequence[_Form], half: float, check: bool) -> _Form:

@@ -73,8 +73,7 @@ class Conditioning(Result):
 
 
 def _median(values: np.ndarray) -> str:
-    middle = float(np.median(values)) if values.size else float("nan")
-    return f"{middle:.4g}"
+    return f"{float(np.median(values)) if values.size else float('nan'):.4g}"
 
 
 def condition_number(matrices: Any) -> np.ndarray:
@@ -224,8 +223,7 @@ def tile_spectra(tiling: Tiling, layer: str) -> TileSpectra:
     need_tiling(tiling)
     network = tiling.require_network("the spectra of its tiles")
     centers = tiling.view.inputs(tiling.tiles.corner_means(tiling.vertices))
-    blocks = []
-    size = 1
+    blocks, size = [], 1
     for i in range(0, len(centers), 256):
         matrices = downstream_jacobians(network.module, centers[i : i + 256], layer)
         size = max(matrices.shape[-2:])

@@ -165,44 +165,32 @@ def curvature(
     total = summed(loss)
     count = len(inputs)
 
+    def of_batch(xs: Tensor, ys: Tensor, vectors: dict[str, Tensor]) -> dict[str, Tensor]:
+        def outputs(parameters: dict[str, Tensor]) -> Tensor:
+            return functional_call(module, {**frozen, **parameters}, (xs,))
+
+        def one(v: dict[str, Tensor]) -> dict[str, Tensor]:
+            if kind == "hessian":
+                return along(grad(lambda p: total(outputs(p), ys)), moving, v)[1]
+            values, slope = along(outputs, moving, v)
+            bent = along(grad(lambda f: total(f, ys)), values, slope)[1]
+            return vjp(outputs, moving)[1](bent)[0]
+
+        with differentiating("the loss of the model", lambda: total(outputs(moving), ys)):
+            if next(iter(vectors.values())).shape[0] > 1:
+                return vmap(one)(vectors)  # over one vector it only costs
+            return {name: v[None] for name, v in one({name: v[0] for name, v in vectors.items()}).items()}
+
     def product(vectors: dict[str, Tensor]) -> dict[str, Tensor]:
         result = {name: torch.zeros_like(v) for name, v in vectors.items()}
-        single = next(iter(vectors.values())).shape[0] == 1
         for xs, ys in batches(inputs, targets, size):
-            one = partial(_one_batch, module, moving, frozen, xs, ys, total, kind)
-            with differentiating("the loss of the model", partial(_loss, module, moving, frozen, xs, ys, total)):
-                if single:  # vmap over one vector only costs
-                    part = {name: v[None] for name, v in one({name: v[0] for name, v in vectors.items()}).items()}
-                else:
-                    part = vmap(one)(vectors)
-            for name, value in part.items():
+            for name, value in of_batch(xs, ys, vectors).items():
                 result[name] += value / count
         return result
 
     factored = kind == "ggn" and isinstance(loss, str) and (loss == "squared" or len(outputs) == 1)
     factor = partial(dense_factor, module, moving, frozen, inputs, str(loss), size) if factored else None
     return Curvature(product, moving, kind, count * int(np.prod(outputs)), factor)
-
-
-def _loss(
-    model: nn.Module, moving: dict[str, Tensor], frozen: dict[str, Tensor], x: Tensor, y: Tensor,
-    total: Callable[[Tensor, Tensor], Tensor],
-) -> Tensor:  # fmt: skip
-    return total(functional_call(model, {**frozen, **moving}, (x,)), y)
-
-
-def _one_batch(
-    model: nn.Module, moving: dict[str, Tensor], frozen: dict[str, Tensor], x: Tensor, y: Tensor,
-    total: Callable[[Tensor, Tensor], Tensor], kind: str, v: dict[str, Tensor],
-) -> dict[str, Tensor]:  # fmt: skip
-    def outputs(parameters: dict[str, Tensor]) -> Tensor:
-        return functional_call(model, {**frozen, **parameters}, (x,))
-
-    if kind == "hessian":
-        return along(grad(lambda p: total(outputs(p), y)), moving, v)[1]
-    values, slope = along(outputs, moving, v)
-    bent = along(grad(lambda f: total(f, y)), values, slope)[1]
-    return vjp(outputs, moving)[1](bent)[0]
 
 
 def curvature_factor(

@@ -36,14 +36,8 @@ class CurvatureMonitor(TrainingMonitor):
         layers: Module paths to measure one by one, None among them for the whole network.
         probes: Random vectors of the trace.
         seed: Of the random vectors.
-        schedule: When to measure: `splinescope.train.LogSpaced(10)` by default; `splinescope.train.Every(n)`,
-            `splinescope.train.At([...])`.
-        metrics: More numbers by name: functions of the model, called in eval mode without gradients.
+        schedule, metrics, logger, snapshots, budget: As for `ComplexityMonitor`.
         out: Folder for `curvature.jsonl`, `curvature.csv` and snapshots; an interrupted run is continued.
-        logger: Where the numbers also go: a folder or `SummaryWriter` (TensorBoard), a Weights & Biases run, the
-            `mlflow` module, a logger of Lightning, a function of (numbers, step), or several in a list.
-        snapshots: Save the parameters in `out` at every measurement.
-        budget: Largest share of the time that measuring may take in the long run; as for `ComplexityMonitor`.
         statistics: For networks with batch norm: "data" measures with the statistics of `x`, "running" with the running
             averages, which lag behind the weights; either are held while parameters move. "data" by default, but
             "running" for token ids. Every record says which in `statistics` ("none" without batch norm).

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -25,13 +26,12 @@ from ..support.drawing import drawn
 from ..support.errors import InputError
 from ..support.losses import squared
 from ..support.progress import Progress, sharing
-from ._lines import interval_of
+from ._lines import distinct, interval_of
 from ._minima import Minima
 from ._moved import Direction, Mover
 from .losses import batches, check_batch_size
 from .section_inputs import checked_directions, checked_span, default_batch, traced_with_data
 
-_CLOSE = 1e-12  # break points closer than this share of the span are one
 _BLOCK_NUMBERS = 4 << 20  # numbers of one block of intervals (32 MB)
 _TRUST = 1e-6  # a larger mismatch between polynomial and network means the network is not polynomial in t
 
@@ -84,7 +84,7 @@ class PolynomialSection(Result):
     def __call__(self, points: Any) -> np.ndarray:
         """`[M]` the loss at coordinates `points` `[M]`; an error for points outside."""
         t = as_points(points, 1)[:, 0]
-        piece = self.locate(t)
+        piece = interval_of(self.breaks, t)
         if (piece < 0).any():
             raise InputError(f"points must lie in the section's domain, got {t[np.argmax(piece < 0)]}.")
         return evaluate(self.coefficients[piece], self.breaks[piece], self.breaks[piece + 1], t)
@@ -159,8 +159,7 @@ def polynomial_section(
     if degrees.get(output, 0) == 0:
         raise InputError(f"direction must move parameters that the output depends on, got {sorted(mover.start)}.")
     degree = 2 * degrees[output]
-    parts = []
-    residuals = []
+    parts, residuals = [], []
     with sharing(progress, "loss section") as report:
         for i, (batch, wanted) in enumerate(batches(inputs, targets, size)):
             breaks = _breaks(mover, degrees, batch, low, high)
@@ -224,7 +223,7 @@ def _breaks(mover: Mover, degrees: dict[str, int], x: Tensor, low: float, high: 
         if m == 0:
             continue
         found = [breaks]
-        together = _intervals_together(fold.site.units * len(x) * (m + 1))
+        together = max(1, _BLOCK_NUMBERS // (fold.site.units * len(x) * (m + 1)))
         for first in range(0, len(breaks) - 1, together):
             ends = breaks[first : first + together + 1]
             left, right = ends[:-1], ends[1:]
@@ -235,38 +234,23 @@ def _breaks(mover: Mover, degrees: dict[str, int], x: Tensor, low: float, high: 
             for k, unit in zip(*np.nonzero(may_cross), strict=True):
                 if c[k, unit].any():
                     found.append(to_interval(real_roots(c[k, unit]), left[k], right[k]))
-        breaks = _distinct(np.concatenate(found), high - low)
+        breaks = distinct(np.concatenate(found), high - low)
     return breaks
-
-
-def _intervals_together(numbers: int) -> int:
-    """How many intervals are handled at once, each of so many numbers."""
-    return max(1, _BLOCK_NUMBERS // numbers)
-
-
-def _distinct(points: np.ndarray, span: float) -> np.ndarray:
-    points = np.unique(points)
-    kept = points[np.diff(points, prepend=-np.inf) > _CLOSE * span]
-    kept[-1] = points[-1]
-    return kept
 
 
 def _cuts(mover: Mover, t: np.ndarray, x: Tensor, number: int) -> np.ndarray:
     """Pre-activations `[B, n U]` of the fold with this number, at parameters t `[B]`."""
-    seen = 0
     with torch.no_grad():
-        for step, inputs, _ in mover.values_at(torch.from_numpy(t), x):
-            if isinstance(step, Fold):
-                if seen == number:
-                    return step.cuts(*inputs).reshape(len(t), -1).numpy()
-                seen += 1
-    raise AssertionError(f"the program has no fold {number}")
+        steps = mover.values_at(torch.from_numpy(t), x)
+        folds = ((step, inputs) for step, inputs, _ in steps if isinstance(step, Fold))
+        fold, inputs = next(islice(folds, number, None))
+        return fold.cuts(*inputs).reshape(len(t), -1).numpy()
 
 
 def _losses(mover: Mover, t: np.ndarray, x: Tensor, y: Tensor) -> np.ndarray:
     """`[B]` summed squared error of a batch at parameters t `[B]`."""
     widest = max([site.cuts for site in mover.network.sites], default=1)
-    together = _intervals_together(widest * len(x))
+    together = max(1, _BLOCK_NUMBERS // (widest * len(x)))
     result = []
     with torch.no_grad():
         for start in range(0, len(t), together):
@@ -297,7 +281,7 @@ def _mismatch(mover: Mover, x: Tensor, y: Tensor, breaks: np.ndarray, coefficien
 
 def _sum(parts: list[tuple[np.ndarray, np.ndarray]], degree: int, span: float) -> tuple[np.ndarray, np.ndarray]:
     """Add the pieces of the batches on their common break points."""
-    breaks = _distinct(np.concatenate([b for b, _ in parts]), span)
+    breaks = distinct(np.concatenate([b for b, _ in parts]), span)
     middle = 0.5 * (breaks[1:] + breaks[:-1])
     nodes = to_interval(_nodes(degree)[None], breaks[:-1, None], breaks[1:, None])
     values = np.zeros_like(nodes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,22 +48,7 @@ def checked_directions(network: SplineNetwork, family: Sequence[Any], most: int 
     named = {path: p.shape for path, p in parameters_of(network.module).items()}
     result = []
     for direction in family:
-        if not hasattr(direction, "items") or not direction:
-            raise InputError(
-                "each direction must be a mapping from parameter path to its change, like {'0.weight': tensor}, got "
-                f"{type(direction).__name__}."
-            )
-        unknown = [path for path in direction if path not in named]
-        if unknown:
-            raise InputError(f"directions must name parameters, got {unknown[0]!r}; there are: {', '.join(named)}.")
-        clean = {path: torch.as_tensor(change).detach().to("cpu", torch.float64) for path, change in direction.items()}
-        for path, change in clean.items():
-            if change.shape != named[path]:
-                raise InputError(
-                    f"the direction of {path} must have its shape {tuple(named[path])}, got {tuple(change.shape)}."
-                )
-            if not bool(change.isfinite().all()):
-                raise InputError(f"the direction of {path} must be finite.")
+        clean = {path: change.to("cpu", torch.float64) for path, change in check_direction(direction, named).items()}
         result.append({path: change for path, change in clean.items() if bool(change.any())})
     paths = sorted({path for direction in result for path in direction})
     rows = [
@@ -75,6 +60,26 @@ def checked_directions(network: SplineNetwork, family: Sequence[Any], most: int 
     if not paths or int(torch.linalg.matrix_rank(torch.stack(rows))) < len(rows):
         raise InputError("directions must be non-zero and linearly independent.")
     return result
+
+
+def check_direction(direction: Any, shapes: Mapping[str, torch.Size]) -> dict[str, Tensor]:
+    """A direction as tensors, refused unless it maps parameters to finite changes of their shapes."""
+    if not hasattr(direction, "items") or not direction:
+        raise InputError(
+            "each direction must be a mapping from parameter path to its change, like {'0.weight': tensor}, got "
+            f"{'an empty mapping' if hasattr(direction, 'items') else type(direction).__name__}."
+        )
+    unknown = [path for path in direction if path not in shapes]
+    if unknown:
+        raise InputError(f"directions must name parameters, got {unknown[0]!r}; there are: {', '.join(shapes)}.")
+    changes = {path: torch.as_tensor(change).detach() for path, change in direction.items()}
+    for path, change in changes.items():
+        if change.shape != shapes[path]:
+            want, got = tuple(shapes[path]), tuple(change.shape)
+            raise InputError(f"the direction of {path} must have its shape {want}, got {got}.")
+        if not bool(change.isfinite().all()):
+            raise InputError(f"the direction of {path} must be finite.")
+    return changes
 
 
 def checked_span(span: float | tuple[float, float]) -> tuple[float, float]:

@@ -242,16 +242,9 @@ def _line(
     breaks, quadratics = summed(parts, high - low)
     centers, values, gradients, hessians = quadratics.T / [[1], *[[len(x)]] * 3]
     corners = np.stack([np.arange(len(centers)), np.arange(1, len(centers) + 1)], 1).reshape(-1)
-    return LossSection(
-        breaks[:, None],
-        Cells(np.arange(0, len(corners) + 1, 2), corners),
-        centers[:, None],
-        values,
-        gradients[:, None],
-        hessians[:, None, None],
-        len(x),
-        None,
-    )
+    tiles = Cells(np.arange(0, len(corners) + 1, 2), corners)
+    forms = (centers[:, None], values, gradients[:, None], hessians[:, None, None])
+    return LossSection(breaks[:, None], tiles, *forms, len(x), None)
 
 
 def _plane(

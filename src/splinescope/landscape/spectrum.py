@@ -136,7 +136,9 @@ def _summarised(
 ) -> SpectrumSummary:
     size = operator.shape[0]
     tell(0.0, "matrix")
-    factor = operator.factor() if method == "factor" or (method == "auto" and _factor_fits(operator)) else None
+    bound = getattr(operator, "rank_bound", None) or 0
+    fits = isinstance(operator, Curvature) and min(bound, size) <= DENSE_LIMIT
+    factor = operator.factor() if method == "factor" or (method == "auto" and fits) else None
     if factor is not None:
         return _exact(_squared_singular_values(factor), "factor")
     if method == "factor":
@@ -145,12 +147,12 @@ def _summarised(
             "outputs times parameters): use 'auto', fewer points or a layer."
         )
     if method == "dense" or (method == "auto" and size <= DENSE_LIMIT):
-        return _exact(np.linalg.eigvalsh(_written(operator)), "dense")
+        return _exact(np.linalg.eigvalsh(operator.dense()), "dense")
     large = float(extreme_eigenvalues(_telling(operator, tell, 0.0, "largest eigenvalue"), 1, generator=generator)[0])
-    small = 0.0
-    if not _has_null_space(operator):
-        told = _telling(operator, tell, 0.1, "smallest eigenvalue")
-        small = float(extreme_eigenvalues(told, 1, largest=False, generator=generator)[0])
+    small = 0.0  # by its size, where it is positive semi-definite of a rank below its side
+    if not (getattr(operator, "factored", False) and bound < size):
+        announced = _telling(operator, tell, 0.1, "smallest eigenvalue")
+        small = float(extreme_eigenvalues(announced, 1, largest=False, generator=generator)[0])
     signs = torch.randint(0, 2, (size, probes), generator=generator).numpy() * 2.0 - 1.0
     tell(0.9, "trace")
     products = operator @ signs
@@ -171,19 +173,6 @@ def _telling(operator: LinearOperator, tell: Progress, share: float, what: str) 
         return np.asarray(operator @ vector)
 
     return LinearOperator(operator.shape, matvec=product, matmat=lambda m: operator @ m, dtype=np.float64)
-
-
-def _factor_fits(operator: LinearOperator) -> bool:
-    return isinstance(operator, Curvature) and min(operator.rank_bound or 0, operator.shape[0]) <= DENSE_LIMIT
-
-
-def _has_null_space(operator: LinearOperator) -> bool:
-    """Whether the smallest eigenvalue is 0 by its size: positive semi-definite, of a rank below its side."""
-    return isinstance(operator, Curvature) and operator.factored and (operator.rank_bound or 0) < operator.shape[0]
-
-
-def _written(operator: LinearOperator) -> np.ndarray:
-    return operator.dense() if isinstance(operator, Curvature) else np.asarray(operator @ np.eye(operator.shape[0]))
 
 
 def _squared_singular_values(factor: np.ndarray) -> np.ndarray:

@@ -23,7 +23,7 @@ from ._moved import Direction
 from .hessian import prepare
 from .losses import Loss, batches, check_batch_size
 from .parameters import Model, check_model, precision_of
-from .section_inputs import checked_span
+from .section_inputs import check_direction, checked_span
 
 _TOGETHER = 16  # grid points evaluated at once
 
@@ -145,68 +145,48 @@ def loss_surface(
         raise InputError(f"directions must be one or two, got {len(given)}.")
     low, high = checked_span(span)
     moving, frozen, inputs, targets, _ = prepare(module, x, y, loss, None, dtype or precision_of(module))
-    family = [_fitting(direction, moving) for direction in given]
-    size = check_batch_size(batch_size, 256)
+    shapes = {name: value.shape for name, value in moving.items()}
+    family = [{n: c.to(moving[n]) for n, c in check_direction(direction, shapes).items()} for direction in given]
+    data = list(batches(inputs, targets, check_batch_size(batch_size, 256)))
     axis = np.linspace(low, high, resolution)
     grid = np.stack(np.meshgrid(*[axis] * len(family), indexing="ij"), -1).reshape(-1, len(family))
-    total = summed(loss)
     losses = np.empty(len(grid))
     like = next(iter(moving.values()))
-    at = _Reestimating(module, frozen) if batch_norm == "reestimate" else _Fixed(module, frozen)
+    at = (_Reestimating if batch_norm == "reestimate" else _Fixed)(module, summed(loss))
     together = _TOGETHER if batch_norm == "fixed" else 1
+
+    def state_at(t: Tensor) -> State:
+        state = {**frozen, **moving}
+        for amount, direction in zip(t, family, strict=True):
+            for name, change in direction.items():
+                state[name] = state[name] + amount * change
+        return state
+
     with torch.no_grad(), plain_kernels(), sharing(progress, "loss surface") as report:
         for start in range(0, len(grid), together):
             t = torch.from_numpy(grid[start : start + together]).to(like)
-            found = at(moving, family, t, inputs, targets, size, total)
+            found = at(state_at, t, data)
             losses[start : start + len(t)] = found.cpu().double().numpy() / len(inputs)
             report(min(1.0, (start + len(t)) / len(grid)))
     return LossSurface((axis,) * len(family), losses.reshape((len(axis),) * len(family)), path)
 
 
-def _fitting(direction: Any, moving: dict[str, Tensor]) -> dict[str, Tensor]:
-    if not hasattr(direction, "items"):
-        raise InputError(f"each direction must map parameter paths to changes, got {type(direction).__name__}.")
-    result = {}
-    for name, change in direction.items():
-        if name not in moving:
-            raise InputError(f"directions must name parameters, got {name!r}; there are: {', '.join(moving)}.")
-        change = torch.as_tensor(change).detach().to(moving[name])
-        if change.shape != moving[name].shape:
-            raise InputError(
-                f"the direction of {name} must have its shape {tuple(moving[name].shape)}, got {tuple(change.shape)}."
-            )
-        if not bool(change.isfinite().all()):
-            raise InputError(f"the direction of {name} must be finite.")
-        result[name] = change
-    if not result:
-        raise InputError("each direction must move at least one parameter, got an empty mapping.")
-    return result
-
-
-def _moved(moving: dict[str, Tensor], family: Sequence[dict[str, Tensor]], t: Tensor) -> dict[str, Tensor]:
-    """Parameters at coordinates t `[d]`."""
-    result = dict(moving)
-    for amount, direction in zip(t, family, strict=True):
-        for name, change in direction.items():
-            result[name] = result[name] + amount * change
-    return result
+State = dict[str, Tensor]
+Data = list[tuple[Tensor, Tensor]]
 
 
 class _Fixed:
     """Summed losses at several t `[B, d]`, running statistics as they are; many t at once where torch can."""
 
-    def __init__(self, model: nn.Module, frozen: dict[str, Tensor]) -> None:
-        self._model, self._frozen, self._together = model, frozen, True
+    def __init__(self, model: nn.Module, total: Callable[[Tensor, Tensor], Tensor]) -> None:
+        self._model, self._total, self._together = model, total, True
 
-    def __call__(
-        self, moving: dict[str, Tensor], family: Sequence[dict[str, Tensor]], t: Tensor, x: Tensor, y: Tensor,
-        size: int, total: Callable[[Tensor, Tensor], Tensor],
-    ) -> Tensor:  # fmt: skip
+    def __call__(self, state_at: Callable[[Tensor], State], t: Tensor, data: Data) -> Tensor:
         losses = torch.zeros(len(t), dtype=t.dtype, device=t.device)
-        for xs, ys in batches(x, y, size):
+        for xs, ys in data:
 
             def one(t: Tensor, xs: Tensor = xs, ys: Tensor = ys) -> Tensor:
-                return total(functional_call(self._model, {**self._frozen, **_moved(moving, family, t)}, (xs,)), ys)
+                return self._total(functional_call(self._model, state_at(t), (xs,)), ys)
 
             losses += self._all(one, t)
         return losses
@@ -228,9 +208,8 @@ class _Fixed:
 class _Reestimating:
     """Losses with the statistics of batch norm taken anew from the data at each set of parameters."""
 
-    def __init__(self, model: nn.Module, frozen: dict[str, Tensor]) -> None:
-        self._frozen = frozen
-        self._model = copied(model)
+    def __init__(self, model: nn.Module, total: Callable[[Tensor, Tensor], Tensor]) -> None:
+        self._model, self._total = copied(model), total
         norms = {path: m for path, m in self._model.named_modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)}
         if not norms:
             raise InputError("batch_norm='reestimate' needs a model with batch norm; this one has none: use 'fixed'.")
@@ -239,19 +218,16 @@ class _Reestimating:
         for norm in self._norms:
             norm.momentum = None  # running statistics become the plain average over batches
 
-    def __call__(
-        self, moving: dict[str, Tensor], family: Sequence[dict[str, Tensor]], t: Tensor, x: Tensor, y: Tensor,
-        size: int, total: Callable[[Tensor, Tensor], Tensor],
-    ) -> Tensor:  # fmt: skip
-        parameters = _moved(moving, family, t[0])
-        state = {name: value.clone() for name, value in self._frozen.items()}
+    def __call__(self, state_at: Callable[[Tensor], State], t: Tensor, data: Data) -> Tensor:
+        state = state_at(t[0])
         for name in self._statistics:
-            state[name].zero_()
+            state[name] = torch.zeros_like(state[name])
         for norm in self._norms:
             norm.training = True
-        for xs in x.tensor_split(-(-len(x) // size)):  # of nearly one size: the last rows must not count for a batch
+        # of nearly one size: the last rows must not count for a batch
+        for xs in torch.cat([xs for xs, _ in data]).tensor_split(len(data)):
             try:
-                functional_call(self._model, {**state, **parameters}, (xs,))
+                functional_call(self._model, state, (xs,))
             except ValueError as error:  # torch: more than 1 value per channel
                 raise InputError(
                     f"batch_norm='reestimate' needs batches of at least 2 points for their variance, got {len(xs)}: "
@@ -259,7 +235,5 @@ class _Reestimating:
                 ) from error
         for norm in self._norms:
             norm.training = False
-        parts = [
-            total(functional_call(self._model, {**state, **parameters}, (xs,)), ys) for xs, ys in batches(x, y, size)
-        ]
+        parts = [self._total(functional_call(self._model, state, (xs,)), ys) for xs, ys in data]
         return torch.stack(parts).sum(0, keepdim=True)

@@ -40,10 +40,6 @@ class Rate(Result):
     high: float
     certainty = "estimate"
 
-    def summary(self) -> str:
-        """The rate in a sentence."""
-        return f"distance ~ width^{self.slope:.3f}, 95% interval {self.low:.3f} to {self.high:.3f}. {self.assurance}"
-
     @classmethod
     def fit(cls, widths: np.ndarray, distances: np.ndarray) -> Rate:
         """Fit to `distances` of shape (starts, len(widths))."""
@@ -148,12 +144,9 @@ def _of_seed(
         f = outputs(run.a[-1], run.b[-1], data, run.activation)
         first, last = (ParticleMeasure(run.a[i], run.b[i]) for i in (0, -1))
         runs.append((first, last, f))
-    pairs = list(itertools.pairwise(runs))
-    return np.array(
-        [
-            [wasserstein2(p[0], q[0]) for p, q in pairs],
-            [wasserstein2(p[1], q[1]) for p, q in pairs],
-            [bounded_lipschitz(p[1], q[1]) for p, q in pairs],
-            [(data.weights @ (p[2] - q[2]) ** 2).sqrt().item() for p, q in pairs],
-        ]
-    )
+    distances = [
+        (wasserstein2(p[0], q[0]), wasserstein2(p[1], q[1]), bounded_lipschitz(p[1], q[1]),
+         (data.weights @ (p[2] - q[2]) ** 2).sqrt().item())
+        for p, q in itertools.pairwise(runs)
+    ]  # fmt: skip
+    return np.array(distances).T

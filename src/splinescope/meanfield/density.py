@@ -39,8 +39,7 @@ class DensityPath(Result):
         values: Density, shape (T, P, Q); its sum times the cell area is 1.
         outputs: `f(x)` at the data, shape (T, N).
         risks: Shape (T,).
-        edge_mass: Largest mass ever found in the outermost cells in `a`: if it is not tiny, `reach` is too
-            small.
+        edge_mass: Largest mass ever found in the outermost cells in `a`: if it is not tiny, `reach` is too small.
     """
 
     times: np.ndarray
@@ -75,8 +74,7 @@ def density_flow(
     reach: float = 3.0,
     cfl: float = 0.4,
 ) -> DensityPath:
-    """Solve the mean-field equation for infinitely many neurons of length 1 on the circle times [-reach,
-    reach].
+    """Solve the mean-field equation for infinitely many neurons of length 1 on the circle times [-reach, reach].
 
     Args:
         data: Two-dimensional, of any precision and device; computed in float64 on the CPU.

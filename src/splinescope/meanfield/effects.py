@@ -145,8 +145,7 @@ def first_step(
 
     def step(length: float) -> Tensor:
         start = TwoLayerBN(net.a, length * unit, net.activation)
-        run = descend(start, data, loss, rate=rate, iterations=1)
-        return run.b[1]
+        return descend(start, data, loss, rate=rate, iterations=1).b[1]
 
     push = (step(1.0) - unit).norm(dim=1).numpy()
     after = np.stack([step(float(check_positive(n, "lengths"))).norm(dim=1).numpy() for n in before])
@@ -206,15 +205,9 @@ def learning_rate_study(
     for rate in steps:
         for dynamics, begin in (("euclidean", net), ("plain", twin)):
             run = descend(
-                begin,
-                data,
-                loss,
-                rate=float(rate),
-                iterations=iterations,
-                dynamics=dynamics,  # type: ignore[arg-type]
-                train_amplitudes=train_amplitudes,
-                record_every=iterations,
-            )
+                begin, data, loss, rate=float(rate), iterations=iterations, dynamics=dynamics,  # type: ignore[arg-type]
+                train_amplitudes=train_amplitudes, record_every=iterations,
+            )  # fmt: skip
             start = float(run.risks[0])
             ends[dynamics].append(float(run.risks[-1]))
     return LearningRateStudy(steps, np.array(ends["euclidean"]), np.array(ends["plain"]), start)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -72,8 +72,7 @@ class Trajectory(Result):
         return kind(self.a[index], self.b[index], self.activation)
 
 
-@dataclass(frozen=True)
-class _System:
+class _System(NamedTuple):
     """A vector field on packed states (m, 1 + d), columns a | b, with its start and its constraint."""
 
     start: Tensor
@@ -97,7 +96,7 @@ def vector_field(
         n = manifold.normalize(b) if dynamics == "euclidean" else b
         force = forces(a, n, data, net.activation, loss)
         if dynamics == "plain":
-            velocity = plain_velocity(a, b, force)
+            velocity = plain_velocity(a, force)
         elif dynamics == "euclidean":
             velocity = euclidean_velocity(a, b, force, manifold.covariance)
         elif dynamics == "normalized":
@@ -170,8 +169,7 @@ def flow(
         dynamics: Which vector field.
         clock: "meanfield", or "parameter" for `theta' = -dL/dtheta`, which is slower by the width m.
         unit_length: Treat all neurons as if `||b_k|| = 1` (as the paper does): same function, other speeds.
-        rtol, atol: Error control of the Dormand-Prince 5(4) integrator (local, root mean square over the
-            state).
+        rtol, atol: Error control of the Dormand-Prince 5(4) integrator (local, root mean square over the state).
         step: If given, RK4 with this step instead: for kinked activations.
         project: Return to the constraint (`||b_k||` or `b^T Sigma b = 1`) after every step.
         max_steps: More raise `LimitReached`.
@@ -193,14 +191,9 @@ def flow(
     pace = 1.0 if clock == "meanfield" else 1.0 / net.width
     ticks = [float(t) * pace for t in moments]
     if step is None:
+        rtol, atol = check_positive(rtol, "rtol"), check_positive(atol, "atol")
         path = dormand_prince(
-            system.field,
-            system.start,
-            ticks,
-            rtol=check_positive(rtol, "rtol"),
-            atol=check_positive(atol, "atol"),
-            project=system.project,
-            max_steps=max_steps,
+            system.field, system.start, ticks, rtol=rtol, atol=atol, project=system.project, max_steps=max_steps
         )
     else:
         size = check_positive(step, "step") * pace
@@ -225,8 +218,7 @@ def descend(
     """Gradient descent on the weights, with or without batch norm, in full or mini-batches.
 
     `theta <- theta + rate * velocity`: the learning rate of the parameters themselves is `rate * m`. Lengths
-    are not
-    kept: a step orthogonal to `b_k` lengthens it, `||b||^2` grows by the square of the step (section 4.3).
+    are not kept: a step orthogonal to `b_k` lengthens it, `||b||^2` grows by the square of the step (section 4.3).
 
     Args:
         net, data, loss: As for `flow`.
@@ -260,7 +252,7 @@ def descend(
         part = data.batch(drawn, statistics=statistics)
         a, b = state[:, 0], state[:, 1:]
         if dynamics == "plain":
-            return torch.column_stack(plain_velocity(a, b, forces(a, b, part, net.activation, the_loss)))
+            return torch.column_stack(plain_velocity(a, forces(a, b, part, net.activation, the_loss)))
         n = b / ((b @ part.covariance) * b).sum(1, keepdim=True).sqrt()
         force = forces(a, n, part, net.activation, the_loss)
         return torch.column_stack(euclidean_velocity(a, b, force, part.covariance))

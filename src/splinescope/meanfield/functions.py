@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -38,13 +37,6 @@ class Activation:
     leak: float | None = None
 
 
-@contextmanager
-def _differentiable() -> Iterator[None]:
-    """Gradients are recorded, whatever mode the caller is in; tensors from outside must be cloned."""
-    with torch.inference_mode(False), torch.enable_grad():
-        yield
-
-
 def _slope(value: Tensor, point: Tensor, name: str) -> Tensor:
     if not value.requires_grad:
         raise InputError(f"{name} must be differentiable by torch, got a value that does not depend on its argument.")
@@ -55,7 +47,7 @@ def _from_elementwise(function: Elementwise) -> Activation:
     """Any elementwise torch function; its slope costs one backward pass over the pre-activations."""
 
     def evaluate(z: Tensor) -> Callable[[], Tensor]:
-        with _differentiable():
+        with torch.inference_mode(False), torch.enable_grad():  # so tensors from outside must be cloned
             point = z.clone().requires_grad_()
             value = function(point.clone())  # a copy, which the function may change in place
             if not isinstance(value, Tensor) or value.shape != z.shape:
@@ -146,7 +138,7 @@ def as_activation(activation: ActivationLike) -> Activation:
 
 def _from_pointwise(function: Callable[[Tensor, Tensor], Tensor]) -> Loss:
     def slope(f: Tensor, y: Tensor) -> Tensor:
-        with _differentiable():
+        with torch.inference_mode(False), torch.enable_grad():
             f = f.detach().clone().requires_grad_()
             value = function(f, y.clone())
             if not isinstance(value, Tensor) or value.shape != f.shape:

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-import torch
 from scipy.optimize import linear_sum_assignment
 
-from ..support.checks import as_float64_array, check_choice, check_whole, require
+from ..support.checks import as_float64_array, check_choice, require
 from ..support.display import Shown
 from ..support.errors import InputError
 from .networks import TwoLayer
@@ -24,10 +23,8 @@ ASSIGNMENT_LIMIT = 2048
 class ParticleMeasure(Shown):
     """`rho = (1/m) sum_k delta(a_k, u_k)`: amplitudes and unit directions `u_k = b_k / ||b_k||`.
 
-    Directions stand for points of Omega through the isometry with the round sphere, so that distances need no
-    Sigma.
-
-    Made from arrays, tensors or lists; neurons `b_k` of any length but 0 may be given for the directions.
+    Directions stand for points of Omega through the isometry with the round sphere: distances need no Sigma. Made from
+    arrays, tensors or lists; neurons `b_k` of any length but 0 may be given for the directions.
 
     Attributes:
         a: Shape (m,), float64.
@@ -59,7 +56,9 @@ class ParticleMeasure(Shown):
         return len(self.a)
 
 
-def _check_pair(mu: ParticleMeasure, nu: ParticleMeasure) -> None:
+def pairwise_distance(mu: ParticleMeasure, nu: ParticleMeasure, *, cost: Cost = "geodesic") -> np.ndarray:
+    """Distances between atoms, shape (m, n): `sqrt(da^2 + du^2)`, `du` the angle ("geodesic") or chord ("chordal")."""
+    check_choice(cost, "cost", ("geodesic", "chordal"))
     for measure in (mu, nu):
         if not isinstance(measure, ParticleMeasure):
             raise InputError(
@@ -67,12 +66,6 @@ def _check_pair(mu: ParticleMeasure, nu: ParticleMeasure) -> None:
             )
     if mu.u.shape[1] != nu.u.shape[1]:
         raise InputError(f"measures must share a dimension, got {mu.u.shape[1]} and {nu.u.shape[1]}.")
-
-
-def pairwise_distance(mu: ParticleMeasure, nu: ParticleMeasure, *, cost: Cost = "geodesic") -> np.ndarray:
-    """Distances between atoms, shape (m, n): `sqrt(da^2 + du^2)`, `du` the angle ("geodesic") or chord ("chordal")."""
-    check_choice(cost, "cost", ("geodesic", "chordal"))
-    _check_pair(mu, nu)
     chord = np.sqrt(np.maximum(2 - 2 * mu.u @ nu.u.T, 0.0))
     # the inner product loses half of the digits for near neighbors: there take the difference itself
     near = np.nonzero(chord < 1e-3)
@@ -132,24 +125,3 @@ def bounded_lipschitz(
     1-Lipschitz for it oscillates by at most 2 and can be shifted into [-1, 1].
     """
     return _transport(np.minimum(pairwise_distance(mu, nu, cost=cost), 2.0), method)
-
-
-def sliced_wasserstein2(
-    mu: ParticleMeasure, nu: ParticleMeasure, *, slices: int = 256, generator: torch.Generator | None = None
-) -> float:
-    """Monte-Carlo estimate of the sliced W2 in the embedding `(a, u)` of `R^(1+d)`: a cheap lower bound in
-    the mean.
-
-    `SW2^2 = E_theta W2^2(theta . mu, theta . nu) <= W2^2 / (1 + d)` for the chordal W2. Costs
-    O(slices (m log m + n log n)), so it serves where `wasserstein2` is too large.
-    """
-    _check_pair(mu, nu)
-    check_whole(slices, "slices")
-    theta = torch.randn(1 + mu.u.shape[1], slices, generator=generator, dtype=torch.float64).numpy()
-    theta /= np.linalg.norm(theta, axis=0)
-    p, q = (np.sort(np.column_stack([r.a, r.u]) @ theta, axis=0) for r in (mu, nu))
-    # merge the quantile steps of both: between two breaks both quantile functions are constant
-    breaks = np.unique(np.concatenate([np.arange(1, len(p) + 1) / len(p), np.arange(1, len(q) + 1) / len(q)]))
-    middle = breaks - np.diff(breaks, prepend=0.0) / 2
-    gap = p[(middle * len(p)).astype(int).clip(max=len(p) - 1)] - q[(middle * len(q)).astype(int).clip(max=len(q) - 1)]
-    return float(np.sqrt((np.diff(breaks, prepend=0.0)[:, None] * gap**2).sum(0).mean()))

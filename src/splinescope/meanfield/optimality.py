@@ -62,8 +62,7 @@ class Certificate(Result):
     `f`, if and only if `largest` is zero.
 
     Attributes:
-        largest: `max |h|` over Omega, as found: a lower bound of the true maximum, tight if the search was
-            dense.
+        largest: `max |h|` over Omega, as found: a lower bound of the true maximum, tight if the search was dense.
         direction: Where, shape (d,), on Omega.
         on_support: `max_k |a_k h(b_k)|`: zero at a stationary point.
         slack: `E[l' f] = mean_k a_k h(b_k)`.
@@ -126,13 +125,8 @@ def certificate(
     at = int(h.abs().argmax())
     on_support = twin.a * field(twin.b)[0]
     value = as_loss(loss).value(outputs(twin.a, twin.b, data, net.activation), data.y)
-    return Certificate(
-        largest=h[at].abs().item(),
-        direction=b[at],
-        on_support=on_support.abs().max().item(),
-        slack=on_support.mean().item(),
-        risk=(data.weights @ value).item(),
-    )
+    slack, risk = on_support.mean().item(), (data.weights @ value).item()
+    return Certificate(h[at].abs().item(), b[at], on_support.abs().max().item(), slack, risk)
 
 
 def _directions(d: int, count: int, generator: torch.Generator | None) -> Tensor:
@@ -179,13 +173,9 @@ def separates(
     here = np.repeat(np.arange(probes), ring.shape[1] - 1)
     there = ring[:, 1:].ravel()
     rows = np.arange(len(a))[:, None] * probes
-    pairs = np.concatenate(
-        [
-            np.stack([(rows + here).ravel(), (rows + there).ravel()]),
-            np.stack([np.arange(len(points) - probes), np.arange(probes, len(points))]),
-        ],
-        axis=1,
-    )
+    around = np.stack([(rows + here).ravel(), (rows + there).ravel()])
+    upwards = np.stack([np.arange(len(points) - probes), np.arange(probes, len(points))])
+    pairs = np.concatenate([around, upwards], axis=1)
     pairs = pairs[:, free[pairs[0]] & free[pairs[1]]]
     graph = coo_matrix((np.ones(pairs.shape[1]), (pairs[0], pairs[1])), shape=(len(points), len(points)))
     label = connected_components(graph, directed=False)[1]

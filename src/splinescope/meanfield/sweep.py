@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -89,17 +89,8 @@ def _in_threads(work: Callable[[int, int], _Forces], pieces: int) -> list[_Force
         torch.set_num_threads(cores)
 
 
-class _Worker(Protocol):
+def _worker(a: Tensor, b: Tensor, activation: Activation, rows: int) -> _TableWorker | _SignWorker:
     """Adds up forces: `add` what a block of points does to all neurons after their `outputs` were asked for."""
-
-    def outputs(self, x: Tensor) -> Tensor: ...
-
-    def add(self, pull: Tensor, x: Tensor) -> None: ...
-
-    def forces(self) -> _Forces: ...
-
-
-def _worker(a: Tensor, b: Tensor, activation: Activation, rows: int) -> _Worker:
     if activation.leak is not None and b.dtype == torch.float64 and b.device.type == "cpu" and len(b) >= _BITS_FROM:
         return _SignWorker(a, b, activation.leak, rows)
     return _TableWorker(a, b, activation, rows)

@@ -47,10 +47,7 @@ class Forces:
 
 
 def forces(a: Tensor, b: Tensor, data: Data, activation: Activation, loss: Loss) -> Forces:
-    """Forces on the neurons of the plain network a (m,), b (m, d), in one pass over the data.
-
-    For a batch-norm network b are the *normalized* neurons.
-    """
+    """Forces on the neurons of the plain network a (m,), b (m, d); with batch norm b are the normalized ones."""
 
     def pull(points: slice, f: Tensor) -> Tensor:
         return data.weights[points] * loss.slope(f, data.y[points])
@@ -72,8 +69,8 @@ def outputs(a: Tensor, b: Tensor, data: Data, activation: Activation) -> Tensor:
     return torch.cat([activation.value(x @ b.T) @ a / len(a) for x in data.x.split(starts.step)])
 
 
-def plain_velocity(a: Tensor, b: Tensor, force: Forces) -> tuple[Tensor, Tensor]:
-    """Velocity without batch norm; `force` at (a, b)."""
+def plain_velocity(a: Tensor, force: Forces) -> tuple[Tensor, Tensor]:
+    """Velocity without batch norm."""
     return -force.h, -a[:, None] * force.g
 
 

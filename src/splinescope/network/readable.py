@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from ..support.checks import as_rows, check_module
 from ..support.errors import InputError, UnsupportedModelError
+
+T = TypeVar("T")
 
 
 def unwrap(model: nn.Module) -> nn.Module:
@@ -21,6 +23,11 @@ def unwrap(model: nn.Module) -> nn.Module:
             model = model._orig_mod  # type: ignore[assignment]
         else:
             return model
+
+
+def floating_like(model: nn.Module, otherwise: T) -> Tensor | T:
+    """A tensor of the dtype and on the device that a model computes in; `otherwise` for one without any."""
+    return next((t for t in [*model.parameters(), *model.buffers()] if t.is_floating_point()), otherwise)
 
 
 def as_batch(model: nn.Module, example: Any) -> Tensor:
@@ -38,7 +45,7 @@ def as_batch(model: nn.Module, example: Any) -> Tensor:
         )
     if batch.dim() == 0 or batch.shape[0] == 0:
         raise InputError(f"example must be a batch of at least one row, got shape {tuple(batch.shape)}.")
-    like = next((p for p in [*model.parameters(), *model.buffers()] if p.is_floating_point()), batch)
+    like = floating_like(model, batch)
     if like.device.type == "meta":
         raise UnsupportedModelError("The model has shapes but no numbers (device 'meta'): load its weights first.")
     return (batch if len(batch) > 1 else batch[[0, 0]]).to(dtype=like.dtype, device=like.device)

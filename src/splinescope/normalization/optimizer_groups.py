@@ -145,7 +145,8 @@ def put_back_on_error(model: nn.Module, optimizer: Optimizer | None) -> Iterator
     tracked = [(m, m.track_running_stats) for m in model.modules() if isinstance(m, _BatchNorm)]
     values = [(p, p.detach().clone()) for p in model.parameters()]
     param_groups = [] if optimizer is None else optimizer.param_groups
-    groups = [(g, {key: list(g[key]) for key in ("params", "param_names") if key in g}) for g in param_groups]
+    lists = {"params", "param_names"}
+    groups = [(group, {key: list(group[key]) for key in lists & group.keys()}) for group in param_groups]
     state = {} if optimizer is None else dict(optimizer.state)
     try:
         yield
@@ -159,8 +160,8 @@ def put_back_on_error(model: nn.Module, optimizer: Optimizer | None) -> Iterator
         with torch.no_grad():
             for parameter, value in values:
                 parameter.copy_(value)
-        for group, lists in groups:
-            group.update(lists)
+        for group, held_lists in groups:
+            group.update(held_lists)
         if optimizer is not None:
             optimizer.state.clear()
             optimizer.state.update(state)

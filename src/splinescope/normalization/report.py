@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from ..network import SplineNetwork
-from ..network.readable import unwrap
+from ..network.readable import floating_like, unwrap
 from ..network.watching.intercept import Hooked
 from ..support.display import Result, counted, table
 from ..support.errors import InputError
@@ -259,7 +259,7 @@ def _true_statistics(model: nn.Module, norms: dict[str, _BatchNorm], data: Any) 
 
         return hook
 
-    like = next((p for p in [*model.parameters(), *model.buffers()] if p.is_floating_point()), None)
+    like = floating_like(model, None)
     with Hooked(before=[(norm, watch(path)) for path, norm in norms.items()]):
         for batch in raw_batches(data):
             model(batch if like is None else batch.to(like))

@@ -84,12 +84,9 @@ def plain_logarithms(bar: Colorbar) -> None:
 def frame(ax: Axes, view: Slice) -> None:
     """Limits, aspect and labels of a slice's plane (1-D: of its line)."""
     low, high = view.domain.min(0), view.domain.max(0)
-    ax.set_xlim(low[0], high[0])
-    ax.set_xlabel("$t_1$" if view.dimension == 2 else "$t$")
+    ax.set(xlim=(low[0], high[0]), xlabel="$t_1$" if view.dimension == 2 else "$t$")
     if view.dimension == 2:
-        ax.set_ylim(low[1], high[1])
-        ax.set_aspect("equal")
-        ax.set_ylabel("$t_2$")
+        ax.set(ylim=(low[1], high[1]), aspect="equal", ylabel="$t_2$")
 
 
 def check_plane(tiling: Tiling, what: str) -> None:

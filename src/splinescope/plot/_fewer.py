@@ -71,13 +71,8 @@ def shown_tiles(tiling: Tiling, most: int, cells: int | None = None) -> Shown:
         f"{len(numbers):,} tiles, {share:.2%} of the area; the others by the largest in cells of 1/{cells} of the slice"
     )
     box = [*low.tolist(), *(low + np.array([width, height]) / per_unit).tolist()]
-    raster = {
-        "count": tiling.count - len(numbers),
-        "width": width,
-        "height": height,
-        "box": box,
-        "tiles": found.reshape(-1),
-    }
+    left = tiling.count - len(numbers)
+    raster = {"count": left, "width": width, "height": height, "box": box, "tiles": found.reshape(-1)}
     part = _part(tiling, kept)
     forget_pages(tiling.vertices)  # and all that is mapped from the same file
     return Shown(part, numbers, raster, ("shown", note))
@@ -91,11 +86,6 @@ def _part(tiling: Tiling, kept: np.ndarray) -> Tiling:
     used = np.zeros(len(tiling.vertices), bool)
     used[corners] = True
     ids = np.cumsum(used, dtype=np.int32) - np.int32(1)
-    return replace(
-        tiling,
-        vertices=tiling.vertices[used],
-        values=None if tiling.values is None else tiling.values[used],
-        tiles=Cells(offsets, ids[corners]),
-        corner_labels=labels,
-        complete=False,
-    )
+    vertices, values = tiling.vertices[used], None if tiling.values is None else tiling.values[used]
+    tiles = Cells(offsets, ids[corners])
+    return replace(tiling, vertices=vertices, values=values, tiles=tiles, corner_labels=labels, complete=False)

@@ -31,15 +31,8 @@ def plot_manifold(
 
     Of more than 3 outputs the 3 principal components are drawn.
     """
-    return plot_facets(
-        manifold_facets(manifold),
-        manifold.volumes,
-        ax,
-        elevation=elevation,
-        azimuth=azimuth,
-        cmap=cmap,
-        colorbar=colorbar,
-    )
+    look: dict[str, Any] = {"elevation": elevation, "azimuth": azimuth, "cmap": cmap, "colorbar": colorbar}
+    return plot_facets(manifold_facets(manifold), manifold.volumes, ax, **look)
 
 
 def manifold_facets(manifold: TiledManifold) -> list[np.ndarray]:
@@ -86,8 +79,7 @@ def plot_facets(
         setter(values.min(), values.max())
     for axis in (space.xaxis, space.yaxis, space.zaxis):
         axis.set_major_locator(require("matplotlib.ticker", "plot").MaxNLocator(4))
-    space.set_xlabel("$x_1$")
-    space.set_ylabel("$x_2$")
+    space.set(xlabel="$x_1$", ylabel="$x_2$")
     space.set_zlabel("$x_3$", labelpad=8)
     space.view_init(elevation, azimuth)
     space.set_box_aspect(None, zoom=0.85)  # room for the labels
@@ -127,11 +119,8 @@ def plot_cloud(
     ax.scatter(drawn[:, 0], drawn[:, 1], s=5, c=CLASS_COLORS[4], linewidths=0, alpha=0.6, rasterized=True)
     ax.set_aspect("equal")
     if limit is not None:
-        ax.set_xlim(-limit, limit)
-        ax.set_ylim(-limit, limit)
-    ax.set_xlabel("$x_1$")
-    ax.set_ylabel("$x_2$")
-    ax.set_title(title)
+        ax.set(xlim=(-limit, limit), ylim=(-limit, limit))
+    ax.set(xlabel="$x_1$", ylabel="$x_2$", title=title)
     return ax
 
 
@@ -169,9 +158,7 @@ def plot_images(images: Any, ax: Axes | None = None, *, columns: int | None = No
     """Images as a grid; shapes as in `image_grid`."""
     ax = new_axes(ax, figsize=(5, 5))
     ax.imshow(image_grid(images, columns), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
-    ax.set_xticks([])
-    ax.set_yticks([])
-    ax.set_title(title)
+    ax.set(xticks=[], yticks=[], title=title)
     return ax
 
 
@@ -186,8 +173,6 @@ def plot_class_shares(shares: dict[str, Any], ax: Axes | None = None, *, spread:
         ax.bar(places, numbers, width, yerr=error, label=name, color=CLASS_COLORS[i], edgecolor="black", linewidth=0.4)
     classes = len(numbers)
     ax.axhline(1 / classes, color="black", linewidth=0.8, linestyle="--")
-    ax.set_xticks(range(classes))
-    ax.set_xlabel("class")
-    ax.set_ylabel("share of samples")
+    ax.set(xticks=range(classes), xlabel="class", ylabel="share of samples")
     ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
     return ax

@@ -64,9 +64,7 @@ def _plot_line(section: LossSection | PolynomialSection, ax: Axes, breaks: bool)
         crowded = len(inner) > 100
         ax.plot(inner, section(inner), "|" if crowded else ".", color="#cc6677", ms=4 if crowded else 5,
                 label=f"{len(inner)} break points", rasterized=len(inner) > RASTER_FROM)  # fmt: skip
-    ax.set_xlim(ends[0], ends[-1])
-    ax.set_xlabel("$t$")
-    ax.set_ylabel("squared error")
+    ax.set(xlim=(ends[0], ends[-1]), xlabel="$t$", ylabel="squared error")
     ax.set_title(f"{section.count} pieces of degree {section.degree}")
 
 

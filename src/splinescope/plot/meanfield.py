@@ -49,22 +49,18 @@ def plot_neurons(trajectory: Trajectory, *, index: int = -1, trace: bool = True,
         ax.plot(points[: last + 1, :, 0], points[: last + 1, :, 1], color="0.6", lw=0.6, zorder=1)
     a = trajectory.a.cpu().numpy()
     reach = float(np.abs(a).max()) or 1.0
-    dots = ax.scatter(
-        points[last, :, 0],
-        points[last, :, 1],
-        c=a[last],
-        cmap="PuOr",
-        vmin=-reach,
-        vmax=reach,
-        s=24,
-        lw=0.4,
-        ec="0.2",
-    )
-    ax.figure.colorbar(dots, ax=ax, label="amplitude a", shrink=0.8)
+    _dots(ax, points[last], a[last], reach)
     ax.set(aspect="equal", xlabel="$b_1$", ylabel="$b_2$")
     ax.locator_params(axis="x", nbins=3)
     ax.set_title(f"t = {trajectory.times[last]:.3g}, loss {trajectory.risks[last]:.3g}", fontsize="medium")
     return ax
+
+
+def _dots(ax: Axes, points: np.ndarray, a: np.ndarray, reach: float) -> Any:
+    """Neurons coloured by amplitude, with their key."""
+    dots = ax.scatter(points[:, 0], points[:, 1], c=a, cmap="PuOr", vmin=-reach, vmax=reach, s=24, lw=0.4, ec="0.2")
+    ax.figure.colorbar(dots, ax=ax, label="amplitude a", shrink=0.8)
+    return dots
 
 
 def _points(trajectory: Trajectory) -> np.ndarray:
@@ -89,10 +85,7 @@ def animate_neurons(
     ax.plot(*_ring(trajectory), color="0.8", lw=1, zorder=0)
     reach = float(np.abs(a).max()) or 1.0
     tails = ax.add_collection(collections.LineCollection([], colors="0.6", linewidths=0.7, zorder=1))
-    dots = ax.scatter(
-        points[0, :, 0], points[0, :, 1], c=a[0], cmap="PuOr", vmin=-reach, vmax=reach, s=24, lw=0.4, ec="0.2"
-    )
-    figure.colorbar(dots, ax=ax, label="amplitude a", shrink=0.8)
+    dots = _dots(ax, points[0], a[0], reach)
     size = 1.08 * max(1.0, float(np.abs(points).max()), float(np.abs(_ring(trajectory)).max()))
     ax.set(aspect="equal", xlabel="$b_1$", ylabel="$b_2$", xlim=(-size, size), ylim=(-size, size))
     title = ax.set_title("t", fontsize="medium")  # not empty: the layout keeps room for it

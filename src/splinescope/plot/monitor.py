@@ -39,8 +39,7 @@ def plot_records(
         ax.plot(*zip(*rows, strict=True), marker=".", label=name)
     ax.set_xscale("symlog", linthresh=1)
     ax.set_xlim(left=0)
-    ax.set_xlabel("training step")
-    ax.set_ylabel(label)
+    ax.set(xlabel="training step", ylabel=label)
     if chosen:
         ax.legend(frameon=False, fontsize="small")
     return ax

@@ -35,8 +35,7 @@ def plot_fold_distances(distances: FoldDistances, ax: Axes | None = None) -> Axe
         ax.plot(places, middle, marker="o", color=colour, label=label)
         ax.fill_between(places, low, high, color=colour, alpha=0.2, linewidth=0)
     _whole_numbers(ax)
-    ax.set_xlabel("site, numbered in order of execution")
-    ax.set_ylabel("rms distance of data to a fold")
+    ax.set(xlabel="site, numbered in order of execution", ylabel="rms distance of data to a fold")
     ax.set_ylim(bottom=0)
     ax.legend(frameon=False)
     return ax
@@ -53,8 +52,7 @@ def plot_fold_density(density: FoldDensity, depth: int, ax: Axes | None = None) 
     ax.plot(
         *density.points[~on].T, ".", markerfacecolor="none", markeredgecolor="white", markeredgewidth=0.4, alpha=0.5
     )
-    ax.set_xlim(raster.x_edges[0], raster.x_edges[-1])
-    ax.set_ylim(raster.y_edges[0], raster.y_edges[-1])
+    ax.set(xlim=(raster.x_edges[0], raster.x_edges[-1]), ylim=(raster.y_edges[0], raster.y_edges[-1]))
     ax.set(aspect="equal", xlabel="$t_1$", ylabel="$t_2$")
     ax.set_title(f"layer {depth}", fontsize="medium")
     ax.figure.colorbar(image, ax=ax, label="folds per unit of area" if density.tiles == 0 else "fold length per area")
@@ -91,8 +89,7 @@ def plot_comparison(rows: Sequence[NormalizationRow], ax: Axes | None = None) ->
         ax.plot(layers, values, marker=markers[i % len(markers)], label=row.name, markersize=4)
     ax.axhline(1, color="grey", linewidth=0.8)
     _whole_numbers(ax)
-    ax.set_xlabel("layer")
-    ax.set_ylabel("fold density near data / far from it")
+    ax.set(xlabel="layer", ylabel="fold density near data / far from it")
     ax.set_ylim(bottom=0)
     ax.legend(frameon=False, fontsize="small", ncols=2)
     return ax

@@ -115,11 +115,6 @@ def write_points_page(
     _write(path, _assembled(_POINTS, title, {**scene, "words": list(words)}))
 
 
-def render_page(tiling: Tiling, *, title: str | None = None) -> str:
-    """The page as text: template, viewer and data (a compressed frame in base64) in one, with no links out."""
-    return b"".join(_pieces(tiling, title)).decode()
-
-
 def title_of(tiling: Tiling) -> str:
     """The name of a page whose title was not given: the model's class, where the tiling knows its model."""
     if tiling.network is None:

@@ -69,18 +69,11 @@ def plot_angles(before: LayerGeometry, after: LayerGeometry, ax: Axes | None = N
     ax.plot([0, 180], [0, 180], color="0.6", linewidth=1, label="unchanged")
     if kernel:
         degrees = np.linspace(0, 180, 200)
-        ax.plot(
-            degrees,
-            np.degrees(np.arccos(arc_cosine(np.cos(np.radians(degrees))))),
-            color=ODD,
-            linewidth=1,
-            label="wide ReLU layer",
-        )
+        after_relu = np.degrees(np.arccos(arc_cosine(np.cos(np.radians(degrees)))))
+        ax.plot(degrees, after_relu, color=ODD, linewidth=1, label="wide ReLU layer")
     low, high = np.nanmin([x, y]), np.nanmax([x, y])  # nan: a point at 0 has no angle
     pad = 0.05 * (high - low) + 0.5
-    ax.set_xlim(low - pad, high + pad)
-    ax.set_ylim(low - pad, high + pad)
-    ax.set_xlabel(f"angle at {before.name} (degrees)")
+    ax.set(xlim=(low - pad, high + pad), ylim=(low - pad, high + pad), xlabel=f"angle at {before.name} (degrees)")
     ax.set_ylabel(f"angle at {after.name} (degrees)")
     ax.legend(frameon=False)
     return ax
@@ -94,9 +87,7 @@ def plot_angle_histogram(layer: LayerGeometry, ax: Axes | None = None, *, label:
     share = layer.angle_counts / max(layer.angle_counts.sum(), 1)
     ax.stairs(share, ANGLE_BINS, fill=True, alpha=0.6, label=label)
     ax.axvline(90, color="0.6", linewidth=1, linestyle=":")
-    ax.set_xlim(0, 180)
-    ax.set_xlabel("angle between two points (degrees)")
-    ax.set_ylabel("share of pairs")
+    ax.set(xlim=(0, 180), xlabel="angle between two points (degrees)", ylabel="share of pairs")
     return ax
 
 
@@ -113,8 +104,7 @@ def plot_projection(layer: LayerGeometry, ax: Axes | None = None) -> Axes:
     ax.scatter(x, y, s=14, color=CLUSTER, alpha=0.7, edgecolors="none", label="the others")
     ax.scatter([0], [0], marker="+", color="0.4", label="origin")
     ax.set_aspect("equal", adjustable="datalim")
-    ax.set_xlabel("random direction 1")
-    ax.set_ylabel("random direction 2")
+    ax.set(xlabel="random direction 1", ylabel="random direction 2")
     ax.legend(frameon=False, fontsize="small")
     return ax
 
@@ -123,9 +113,7 @@ def plot_activity(layer: LayerGeometry, ax: Axes | None = None, *, label: str | 
     """Histogram over units of the share of the batch on which a unit is active."""
     ax = new_axes(ax)
     ax.hist(layer.active_fraction, bins=np.linspace(0, 1, 26).tolist(), alpha=0.6, label=label)
-    ax.set_xlim(0, 1)
-    ax.set_xlabel("share of inputs on which a unit is active")
-    ax.set_ylabel("units")
+    ax.set(xlim=(0, 1), xlabel="share of inputs on which a unit is active", ylabel="units")
     return ax
 
 
@@ -153,27 +141,16 @@ def plot_tree(values: Sequence[float] | Any, depth: int = 3, ax: Axes | None = N
             color = colors((len(sizes) - 2) / max(most - 2, 1))
             dark = np.dot(color[:3], (0.3, 0.6, 0.1)) < 0.5
             box = {"boxstyle": "round,pad=0.3", "facecolor": color, "edgecolor": "none"}
-            ax.text(
-                *at,
-                _composition(sizes.tolist()),
-                ha="center",
-                va="center",
-                rotation=90 if len(rows) > 8 else 0,
-                fontsize=9 if len(rows) <= 8 else 7,
-                color="w" if dark else "k",
-                bbox=box,
-                zorder=2,
-            )
+            turn, size = (0, 9) if len(rows) <= 8 else (90, 7)
+            text = ax.text(*at, _composition(sizes.tolist()), ha="center", va="center", bbox=box, zorder=2)
+            text.set(rotation=turn, fontsize=size, color="w" if dark else "k")
             seen.setdefault(len(sizes), color)
     for count in sorted(seen):
         ax.scatter([], [], color=seen[count], marker="s", label=f"{count} clusters")
     ax.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=min(len(seen), 5), fontsize="small")
-    ax.set_xlim(0, 1)
-    ax.set_ylim(-depth - 0.5, 0.4)
+    ax.set(xlim=(0, 1), ylim=(-depth - 0.5, 0.4))
     ax.set_yticks([-layer for layer in range(depth + 1)], [str(layer) for layer in range(depth + 1)])
-    ax.set_ylabel("layer")
-    ax.set_xticks([])
-    ax.set_xlabel("cluster sizes, 1³ for 1·1·1; left: below the mean, right: above it")
+    ax.set(ylabel="layer", xticks=[], xlabel="cluster sizes, 1³ for 1·1·1; left: below the mean, right: above it")
     for side in ("top", "right", "bottom", "left"):
         ax.spines[side].set_visible(False)
     return ax

@@ -51,8 +51,7 @@ def plot_tokens(
     count = values.shape[1]
     ax = new_axes(ax, figsize=(min(14.0, 2.5 + 0.16 * count), max(2.8, 1.6 + 0.28 * len(values))))
     image = ax.imshow(values, aspect="auto", origin="lower", cmap="viridis")
-    ax.set_ylabel("layer")
-    ax.set_yticks(_few(len(values)))
+    ax.set(ylabel="layer", yticks=_few(len(values)))
     if tokens is None or count > _LABELLED:
         ax.set_xlabel("token")
     else:
@@ -73,9 +72,7 @@ def plot_validity(validity: Validity, ax: Axes | None = None) -> Axes:
     for i, (path, error) in enumerate(zip(validity.paths, validity.error, strict=True)):
         color = "black" if path == "" else colormaps["viridis"](0.9 * (i - 1) / layers)
         ax.plot(validity.radii, error, "o-", markersize=3, color=color, label=path or "whole network")
-    ax.set_xscale("log")
-    ax.set_xlabel("distance from the point")
-    ax.set_ylabel("share of the change missed by the map")
+    ax.set(xscale="log", xlabel="distance from the point", ylabel="share of the change missed by the map")
     ax.set_ylim(bottom=0)
     ax.legend(frameon=False, fontsize="small")
     return ax
@@ -102,9 +99,7 @@ def plot_steering(steering: Steering, *, ax: Axes | None = None) -> Axes:
     ax = new_axes(ax)
     ax.plot(steering.betas, steering.accuracy, "o-", color="#332288", label="accuracy")
     ax.plot(steering.betas, steering.robust, "s-", color="#117733", label=f"under {steering.norm} {steering.epsilon:g}")
-    ax.set_ylim(0, 1.02)
-    ax.set_xlabel("beta (1 is the network itself)")
-    ax.set_ylabel("share of points")
+    ax.set(ylim=(0, 1.02), xlabel="beta (1 is the network itself)", ylabel="share of points")
     right = ax.twinx()
     right.errorbar(
         steering.betas, steering.curvature, 2 * steering.curvature_error, fmt="^--", capsize=2, color=BOUNDARY_COLOR,

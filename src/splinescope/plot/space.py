@@ -47,8 +47,7 @@ def _distances(tile: Tile, ax: Axes | None) -> Axes:
         places, distances = zip(*own, strict=True)
         color = CLASS_COLORS[site % len(CLASS_COLORS)]
         ax.plot(places, distances, "o", ms=5, color=color, label=names[site])
-    ax.set_xlabel("facet, nearest plane first")
-    ax.set_ylabel("distance from x")
+    ax.set(xlabel="facet, nearest plane first", ylabel="distance from x")
     ax.set_ylim(bottom=0)
     if tile.facets:
         ax.legend(title="fold of site", fontsize="small")
@@ -73,10 +72,7 @@ def _changes(tile: Tile, image: np.ndarray, count: int, ax: Axes | None) -> Axes
         ax.imshow(picture, cmap="RdBu_r", vmin=-largest, vmax=largest, extent=(left, left + width, height, 0))
         label = f"{names[facet.site]}\nunit {facet.unit}\n{facet.distance:.3g} away"
         ax.text(left + width / 2, -0.06 * height, label, ha="center", fontsize="small")
-    ax.set_xlim(0, places[-1] + width)
-    ax.set_ylim(height, 0)
-    ax.set_xticks([])
-    ax.set_yticks([])
+    ax.set(xlim=(0, places[-1] + width), ylim=(height, 0), xticks=[], yticks=[])
     ax.set_xlabel("the input, and the least change that crosses each of its nearest walls", fontsize="small")
     for spine in ax.spines.values():
         spine.set_visible(False)

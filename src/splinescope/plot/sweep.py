@@ -30,7 +30,6 @@ def plot_tile_sweep(sweep: TileSweep, ax: Axes | None = None) -> Axes:
     ax.set_xscale("log", base=2)
     ax.set_yscale("log")
     ax.set_xticks(widths, map(str, widths))
-    ax.set_xlabel("width")
-    ax.set_ylabel(f"tiles on the {'line' if sweep.view.dimension == 1 else 'slice'}")
+    ax.set(xlabel="width", ylabel=f"tiles on the {'line' if sweep.view.dimension == 1 else 'slice'}")
     ax.legend(frameon=False)
     return ax

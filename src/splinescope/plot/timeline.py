@@ -38,8 +38,7 @@ def plot_curves(story: Timeline, names: Sequence[str], ax: Axes | None = None, *
     ax.set_xscale("symlog", linthresh=1)
     ax.set_xlim(left=0)
     ax.set_ylim(bottom=0)
-    ax.set_xlabel("training step")
-    ax.set_ylabel(label)
+    ax.set(xlabel="training step", ylabel=label)
     if len(names) > 1:
         ax.legend(frameon=False, fontsize="small")
     return ax

@@ -62,8 +62,8 @@ class ModelComparison(Result):
     def rows(self) -> list[list[str]]:
         """The cells of that table, the names of the networks first."""
         numbers = self.main_numbers().items()
-        told = [[label, *("-" if v is None else f"{v:.4g}" for v in values.values())] for label, values in numbers]
-        return [["", *self.reports], *told]
+        rows = [[label, *("-" if v is None else f"{v:.4g}" for v in values.values())] for label, values in numbers]
+        return [["", *self.reports], *rows]
 
 
 def compare_models(
@@ -117,10 +117,10 @@ def compare_models(
     with telling(progress, "comparison") as tell:
         for i, (name, model) in enumerate(models.items()):
 
-            def told(share: float, now: str, name: str = str(name), i: int = i) -> None:
+            def report_share(share: float, now: str, name: str = str(name), i: int = i) -> None:
                 tell((i + share) / len(models), f"{name}: {now}")
 
-            reports[str(name)] = report(model, x, y, loss=loss, include=keys, seed=seed, progress=told)
+            reports[str(name)] = report(model, x, y, loss=loss, include=keys, seed=seed, progress=report_share)
             if out is not None:
                 _write(ModelComparison(reports, Path(out)), Path(out), title)
     return ModelComparison(reports, None if out is None else Path(out))

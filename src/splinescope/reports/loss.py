@@ -45,18 +45,18 @@ def loss_curvature(subject: Subject) -> ReportBlock:
         "largest eigenvalue": sharp, "loss": taken.words, "loss taken because": taken.why, "points": len(points),
         "skips": len(skips),
     }  # fmt: skip
-    told = "it has no skip connections"
+    skipped = "it has no skip connections"
     call = f"print(ss.landscape.spectrum_summary({_curvature_call(taken, len(points), len(subject.x))}).summary())"
     if skips:
         plain = without_skips(module, subject.rows(points[:2]))
         without = _largest(plain, points, targets, taken.loss, dtype)
         numbers["largest eigenvalue without skips"] = without
-        told = f"{without:.3g} with {'its skip' if len(skips) == 1 else f'its {len(skips)} skips'} switched off"
+        skipped = f"{without:.3g} with {'its skip' if len(skips) == 1 else f'its {len(skips)} skips'} switched off"
         call = "print(ss.skip_conditioning(model, x).summary())"
     return ReportBlock(
         "curvature",
         "Curvature of the loss",
-        headline=f"sharpest direction {sharp:.3g} ({taken.words}); {told}",
+        headline=f"sharpest direction {sharp:.3g} ({taken.words}); {skipped}",
         certainty="exact",
         scope=f"for {len(points)} of the points, to the tolerance of Lanczos iterations "
         f"({'single' if dtype == torch.float32 else 'double'} precision); loss: {taken}",

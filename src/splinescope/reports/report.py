@@ -79,8 +79,8 @@ class Report(Result):
 
     def summary(self) -> str:
         """The report in words."""
-        told = [f"Loss: {self.loss}."] if self.loss else []
-        return "\n".join([*told, *(block.summary() for block in self.blocks)])
+        lines = [f"Loss: {self.loss}."] if self.loss else []
+        return "\n".join([*lines, *(block.summary() for block in self.blocks)])
 
     def _repr_html_(self) -> str:
         """For notebooks: every block with its picture, as far as those can be drawn."""
@@ -152,7 +152,7 @@ def report(
         )
         for key in keys:
             tell(len(blocks) / len(keys), BLOCKS[key][0])
-            blocks.append(_told_once(_measured(key, subject), blocks))
+            blocks.append(_said_once(_measured(key, subject), blocks))
             if out is not None:
                 _write(Report(tuple(blocks), len(subject.x), Path(out), taken), name)
         tell(1.0, "done")
@@ -193,7 +193,7 @@ def weakest(kinds: Iterable[Certainty]) -> Certainty:
 
 
 def _measured(key: str, subject: Subject) -> ReportBlock:
-    """One block; what does not apply, or fails by itself, is told in its place, and the others go on."""
+    """One block; what does not apply, or fails by itself, is lines in its place, and the others go on."""
     title, measure = BLOCKS[key]
     start = time.perf_counter()
     try:
@@ -206,7 +206,7 @@ def _measured(key: str, subject: Subject) -> ReportBlock:
     return replace(block, seconds=time.perf_counter() - start)
 
 
-def _told_once(block: ReportBlock, before: Sequence[ReportBlock]) -> ReportBlock:
+def _said_once(block: ReportBlock, before: Sequence[ReportBlock]) -> ReportBlock:
     """The block; where a list of reasons stands in one before it already, with the sentence before the list alone."""
     first = next((b for b in before if b.reason == block.reason and "\n" in b.reason), None)
     if first is None:

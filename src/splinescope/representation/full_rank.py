@@ -49,9 +49,8 @@ class FullRankWidth(Result):
     @property
     def standard_error(self) -> float:
         """Standard error of the mean; nan for a single draw."""
-        if len(self.widths) < 2:
-            return math.nan
-        return float(self.widths.std(ddof=1) / math.sqrt(len(self.widths)))
+        count = len(self.widths)
+        return float(self.widths.std(ddof=1) / math.sqrt(count)) if count > 1 else math.nan
 
 
 def full_rank_width(

@@ -74,36 +74,15 @@ class RepresentationGeometry(Result):
 
     def summary(self) -> str:
         """A table, one line for each place."""
-        head = (
-            "layer",
-            "op",
-            "numbers",
-            "rank",
-            "stable",
-            "effect.",
-            "angle",
-            "gap",
-            "sparse",
-            "odd",
-            "ratio",
-            "at",
-            "cluster",
-        )
-        rows = [head]
+        head = "layer op numbers rank stable effect. angle gap sparse odd ratio at cluster"
+        rows = [tuple(head.split())]
         for layer in self.layers:
-            odd = layer.odd
-            rows.append(
-                (
-                    *(_shorten(layer.name, 28), _shorten(layer.op, 16), str(layer.d), str(layer.rank())),
-                    *(f"{layer.stable_rank:.2f}", f"{layer.effective_rank:.2f}", f"{layer.mean_angle:.1f}"),
-                    *(f"{layer.orthogonality_gap:.3f}", f"{layer.sparsity:.1%}"),
-                    *(
-                        ("-", "-", "-", "-")
-                        if odd is None
-                        else (f"{odd.index}", f"{odd.norm_ratio:.2f}", f"{odd.angle:.1f}", f"{odd.cluster_angle:.1f}")
-                    ),
-                )
-            )
+            odd, place = layer.odd, (_shorten(layer.name, 28), _shorten(layer.op, 16), str(layer.d), str(layer.rank()))
+            ranks = (f"{layer.stable_rank:.2f}", f"{layer.effective_rank:.2f}", f"{layer.mean_angle:.1f}")
+            apart = ("-", "-", "-", "-")
+            if odd is not None:
+                apart = (f"{odd.index}", f"{odd.norm_ratio:.2f}", f"{odd.angle:.1f}", f"{odd.cluster_angle:.1f}")
+            rows.append((*place, *ranks, f"{layer.orthogonality_gap:.3f}", f"{layer.sparsity:.1%}", *apart))
         return f"{table(rows)}\nAngles in degrees; odd: the point furthest from the mean. {self.assurance}"
 
     def records(self) -> list[dict[str, Any]]:

@@ -88,44 +88,33 @@ def odd_point_step(x: Any) -> OddPointStep:
 
     Cost: O(n^2 k).
     """
-    x = _odd_first(x)
-    n = len(x)
-    nu = x[1:].mean(axis=0)
-    distance = float(np.linalg.norm(x[0] - nu))
-    gain = _gain(n, distance)
-    y = np.vstack([x, nu]) - x.mean(axis=0)
+    x, y, distance, gain = _odd_first(x)
     gram = 2 * gain * relu_gram(y @ y.T)
-    return OddPointStep(distance, gain, gain < 1, gram, _ratios(gram[1:n, 1:n], x[1:]))
+    inner = gram[1:-1, 1:-1]
+    squares = np.diagonal(inner)
+    after = np.maximum(squares[:, None] + squares - 2 * inner, 0)
+    before = np.square(x[1:, None] - x[1:]).sum(axis=-1)
+    ratios = np.divide(after, before, out=np.full_like(after, np.nan), where=before > 0)
+    return OddPointStep(distance, gain, gain < 1, gram, ratios)
 
 
 def sample_odd_point_step(x: Any, width: int, draws: int, generator: torch.Generator | None = None) -> np.ndarray:
     """The same layer by Monte Carlo: `[draws, n+1, width]`, the last point being the image of the cluster's mean."""
-    x = _odd_first(x)
+    x, y, _, gain = _odd_first(x)
     check_whole(width, "width")
     check_whole(draws, "draws")
     random = numpy_generator(generator)
-    n = len(x)
-    nu = x[1:].mean(axis=0)
-    y = np.vstack([x, nu]) - x.mean(axis=0)
-    scale = math.sqrt(2 * _gain(n, float(np.linalg.norm(x[0] - nu))) / width)
+    scale = math.sqrt(2 * gain / width)
     return np.maximum(np.matmul(y, scale * random.standard_normal((draws, x.shape[1], width))), 0)
 
 
-def _odd_first(x: Any) -> np.ndarray:
+def _odd_first(x: Any) -> tuple[np.ndarray, np.ndarray, float, float]:
+    """Points `[n, k]`, the odd one first; they and the cluster's mean, recentered `[n+1, k]`; distance and gain."""
     x = as_float64_array(x, "x")
     if x.ndim != 2 or len(x) < 2:
         raise InputError(f"x must have shape (n, k) with n >= 2, got {x.shape}.")
-    if np.array_equal(x[0], x[1:].mean(axis=0)):
+    n, nu = len(x), x[1:].mean(axis=0)
+    distance = float(np.linalg.norm(x[0] - nu))
+    if distance == 0:
         raise InputError("the odd point (the first) must differ from the mean of the others.")
-    return x
-
-
-def _gain(n: int, distance: float) -> float:
-    return n**2 / ((n - 1) ** 2 * distance**2)
-
-
-def _ratios(gram: np.ndarray, cluster: np.ndarray) -> np.ndarray:
-    squares = np.diagonal(gram)
-    after = np.maximum(squares[:, None] + squares - 2 * gram, 0)
-    before = np.square(cluster[:, None] - cluster).sum(axis=-1)
-    return np.divide(after, before, out=np.full_like(after, np.nan), where=before > 0)
+    return x, np.vstack([x, nu]) - x.mean(axis=0), distance, n**2 / ((n - 1) ** 2 * distance**2)

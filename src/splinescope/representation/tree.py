@@ -44,7 +44,8 @@ def tree_rows(values: Any, depth: int) -> np.ndarray:
     """
     if check_whole(depth, "depth", least=0) > 20:
         raise InputError(f"depth must be at most 20 for the literal model, got {depth}; see tree_representation.")
-    rows = _numbers(values)[None, :]
+    rows = np.asarray(values)[None, :]
+    rows = rows if rows.dtype == object else as_float64_array(rows, "values")
     for _ in range(depth):
         offset = rows - (rows.sum(axis=1) / rows.shape[1])[:, None]
         rows = np.stack([np.maximum(offset, 0), np.maximum(-offset, 0)], axis=1).reshape(-1, rows.shape[1])
@@ -139,12 +140,8 @@ class TreeRepresentation(Result):
         rows = []
         k = np.arange(len(self._distinct))
         for j in np.flatnonzero(self.left):
-            a, b = self.left[j], self.right[j]
-            rows.append(
-                np.where(k < j, 0, np.where(k == j, a, a + b))
-                if self.single_is_upper[j]
-                else np.where(k > j, 0, np.where(k == j, b, a + b))
-            )
+            own, before = (self.left[j], k < j) if self.single_is_upper[j] else (self.right[j], k > j)
+            rows.append(np.where(before, 0, np.where(k == j, own, self.left[j] + self.right[j])))
         for l, h, is_upper in self.wide:
             clipped = np.clip(self._distinct, l, h)
             rows.append(clipped - l if is_upper else h - clipped)
@@ -212,22 +209,10 @@ def tree_representation(values: Any, depth: int, *, exact: bool = False) -> Tree
     check_whole(depth, "depth", least=0)
     below = np.cumsum(count) - count
     zeros = np.zeros(len(distinct), dtype=numbers.dtype) if not exact else np.full(len(distinct), Fraction(0))
-    root = TreeRepresentation(
-        values=numbers,
-        depth=0,
-        log_scale=0.0,
-        upper=zeros[1:],
-        lower=zeros[1:],
-        left=zeros,
-        right=zeros,
-        single_is_upper=np.zeros(len(distinct), dtype=bool),
-        wide=((distinct[0], distinct[-1], True),),
-        _distinct=distinct,
-        _place=place,
-        _below=below,
-        _above=len(numbers) - below - count,
-    )
-    return root.advance(depth)
+    narrow = (zeros[1:], zeros[1:], zeros, zeros, np.zeros(len(distinct), dtype=bool))
+    wide = ((distinct[0], distinct[-1], True),)
+    above = len(numbers) - below - count
+    return TreeRepresentation(numbers, 0, 0.0, *narrow, wide, distinct, place, below, above).advance(depth)
 
 
 def tree_gram(x: Any, depth: int) -> tuple[np.ndarray, float]:
@@ -265,11 +250,6 @@ def three_cluster_depth_bound(values: Any) -> int:
     return math.ceil(math.log((x[-1] - x[0]) / np.diff(inner).min()) / math.log(n / (n - 1)))
 
 
-def _numbers(values: Any) -> np.ndarray:
-    array = np.asarray(values)
-    return array if array.dtype == object else as_float64_array(array, "values")
-
-
 def _fractions(values: Any) -> np.ndarray:
     array = np.asarray(values, dtype=object)
     try:
@@ -302,15 +282,8 @@ def _wide_layer(state: TreeRepresentation) -> TreeRepresentation:
             else:
                 gap = np.searchsorted(u, low, side="right") - 1
                 (upper if is_upper else lower)[gap] += (high - low) ** 2
-    return replace(
-        after,
-        upper=upper,
-        lower=lower,
-        left=left,
-        right=right,
-        single_is_upper=single_is_upper,
-        wide=tuple(wide),
-    )
+    after = replace(after, left=left, right=right, single_is_upper=single_is_upper)
+    return replace(after, upper=upper, lower=lower, wide=tuple(wide))
 
 
 def _narrow_layers(state: TreeRepresentation, layers: int, rescale: bool = True) -> TreeRepresentation:
@@ -330,23 +303,11 @@ def _narrow_layers(state: TreeRepresentation, layers: int, rescale: bool = True)
         up, down = shift > 0, shift < 0
         upper += np.where(up | (shift == 0), right - shift, 0)[:-1] ** 2
         lower += np.where(down | (shift == 0), left + shift, 0)[1:] ** 2
-        left, right = (
-            np.where(up, left, np.where(down, -shift, 0)),
-            np.where(up, shift, np.where(down, right, 0)),
-        )
+        left, right = np.where(up, left, np.where(down, -shift, 0)), np.where(up, shift, np.where(down, right, 0))
         single_is_upper = down
         if rescale and not exact and layer % _RESCALE_EVERY == 0:
             unit = math.sqrt(float(upper.sum() + lower.sum())) or 1.0
             upper, lower, left, right = upper / unit**2, lower / unit**2, left / unit, right / unit
             log_scale += math.log(unit)
-    return replace(
-        state,
-        depth=state.depth + layers,
-        log_scale=log_scale,
-        upper=upper,
-        lower=lower,
-        left=left,
-        right=right,
-        single_is_upper=single_is_upper,
-        wide=(),
-    )
+    after = replace(state, depth=state.depth + layers, log_scale=log_scale, upper=upper, lower=lower, wide=())
+    return replace(after, left=left, right=right, single_is_upper=single_is_upper)

@@ -83,12 +83,8 @@ class FoldMonitor(TrainingMonitor):
         pairs: The decision boundary is sampled between so many rows of `x` and others of another predicted class, by
             halving; it moves with the network. Which rows are paired is settled by a digest of their numbers, as if
             they were shuffled once. 0 for networks that do not classify.
-        schedule: When to measure: `splinescope.train.LogSpaced(10)` by default; `splinescope.train.Every(n)`,
-            `splinescope.train.At([...])`.
-        metrics: More numbers by name, as for `ComplexityMonitor`.
+        schedule, metrics, logger, budget: As for `ComplexityMonitor`.
         out: Folder for `folds.jsonl` and `folds.csv`; tracks are kept in memory only.
-        logger: As for `ComplexityMonitor`.
-        budget: As for `ComplexityMonitor`.
         statistics: For networks with batch norm: "data" (the default) measures with the statistics of `x`, "running"
             with the running averages, which lag behind the weights. Every record says which in `statistics`.
 
@@ -188,7 +184,7 @@ class FoldMonitor(TrainingMonitor):
         return record
 
 
-def _lost(loss: Callable[[Tensor, Tensor], Tensor], outputs: Tensor, y: Tensor) -> Tensor:
+def _evaluated(loss: Callable[[Tensor, Tensor], Tensor], outputs: Tensor, y: Tensor) -> Tensor:
     """The user's loss; what it raises on its own account as one sentence about what it was given."""
     try:
         value = loss(outputs, y)
@@ -205,9 +201,9 @@ def _lost(loss: Callable[[Tensor, Tensor], Tensor], outputs: Tensor, y: Tensor) 
 
 def _of_each_row(loss: Callable[[Tensor, Tensor], Tensor], outputs: Tensor, y: Tensor) -> Tensor:
     """The sum over rows of a loss that is their sum or their mean, which giving all rows twice doubles or leaves."""
-    value, alone = _lost(loss, outputs, y), outputs.detach().requires_grad_()
-    (once,) = torch.autograd.grad(_lost(loss, alone, y), alone)
-    (twice,) = torch.autograd.grad(_lost(loss, torch.cat([alone, alone]), torch.cat([y, y])), alone)
+    value, alone = _evaluated(loss, outputs, y), outputs.detach().requires_grad_()
+    (once,) = torch.autograd.grad(_evaluated(loss, alone, y), alone)
+    (twice,) = torch.autograd.grad(_evaluated(loss, torch.cat([alone, alone]), torch.cat([y, y])), alone)
     near = _SAME * float(once.norm())
     if float((twice - once).norm()) <= near:  # both halves together: a mean stays
         return value * len(outputs)
@@ -224,11 +220,9 @@ def _signed_distances(net: Sites, x: Tensor, numbers: list[int]) -> tuple[np.nda
     with torch.no_grad():
         heights, squares = heights_and_slopes(net, x, basis.split(16))
     slopes = {i: squares[i].double().sqrt() for i in numbers}
-    columns = [
-        torch.where(slopes[i] > 0, heights[i].double() / slopes[i], torch.inf).reshape(len(x), -1) for i in numbers
-    ]
-    of = np.repeat(numbers, [column.shape[1] for column in columns])
-    return torch.cat(columns, 1).cpu().numpy(), of
+    signed = [torch.where(slopes[i] > 0, heights[i].double() / slopes[i], torch.inf) for i in numbers]
+    columns = [distances.reshape(len(x), -1) for distances in signed]
+    return torch.cat(columns, 1).cpu().numpy(), np.repeat(numbers, [column.shape[1] for column in columns])
 
 
 def _speeds(before: np.ndarray, now: np.ndarray) -> np.ndarray:

@@ -160,8 +160,9 @@ def manifold_law(
     latents = check_domain(domain).draw(check_whole(pool, "pool", least=100), generator)
     compared = latents[: check_whole(reference, "reference", least=50, most=pool)]
     found = project(model, x, domain, latents, starts=starts, steps=steps)
-    off = _off_manifold(model, x, found)
-    with torch.no_grad():
+    like = next(model.parameters(), torch.as_tensor(x))
+    with torch.no_grad():  # `[n, D]` what the projections leave of the data
+        off = torch.as_tensor(x).to(like).flatten(1) - model(found.latents.to(like)).flatten(1)
         outputs = model(compared.to(off)).flatten(1)
         made = outputs + off[torch.randint(len(off), (len(compared),), generator=generator)]
     again = project(model, made, domain, latents, starts=starts, steps=steps)
@@ -199,18 +200,12 @@ def manifold_law(
         less = min((null >= mean).mean(), (null <= mean).mean())
         return float(min(1.0, 2 * (less * draws + 1) / (draws + 1)))
 
-    return ManifoldLaw(
-        rho,
-        (_tilt(own, seen, float(ends[0])), _tilt(own, seen, float(ends[1]))),
-        p_value(np.ones_like(own)),
-        p_value(np.exp(own - own.max())) if domain.bounded else float("nan"),
-        data,
-        found,
-        float(effective_size(torch.from_numpy(own))),
-        flat,
-        float(spearmanr(own, seen).statistic),
-        float((found.distances > float(outputs.std(0).norm())).double().mean()),
-    )
+    interval = (_tilt(own, seen, float(ends[0])), _tilt(own, seen, float(ends[1])))
+    p_model = p_value(np.ones_like(own))
+    p_uniform = p_value(np.exp(own - own.max())) if domain.bounded else float("nan")
+    kept, worth = float(spearmanr(own, seen).statistic), float(effective_size(torch.from_numpy(own)))
+    beyond = float((found.distances > float(outputs.std(0).norm())).double().mean())
+    return ManifoldLaw(rho, interval, p_model, p_uniform, data, found, worth, flat, kept, beyond)
 
 
 def _reference_errors(seen: np.ndarray, weights: np.ndarray, draws: int, random: np.random.Generator) -> np.ndarray:
@@ -223,13 +218,6 @@ def _reference_errors(seen: np.ndarray, weights: np.ndarray, draws: int, random:
     return errors
 
 
-def _off_manifold(model: nn.Module, x: Tensor, found: Projection) -> Tensor:
-    """`[n, D]` what the projections leave of the data."""
-    like = next(model.parameters(), torch.as_tensor(x))
-    with torch.no_grad():
-        return torch.as_tensor(x).to(like).flatten(1) - model(found.latents.to(like)).flatten(1)
-
-
 def project(
     model: Generator, x: Tensor, domain: LatentDomain, latents: Tensor, *, starts: int = 4, steps: int = 30
 ) -> Projection:
@@ -240,24 +228,8 @@ def project(
     domain has tangent spaces T (`Sphere`), it is J T that is solved with and T dz the step, whose end goes back to the
     nearest point of the domain, `domain.onto`, if it knows it.
 
-    Args:
-        model: As for `manifold_law`.
-        x: `[n, ...]` points, of the shape of its outputs.
-        domain: Its latents; projections stay inside.
-        latents: `[N, d]` where projections may begin.
-        starts: How many of them, nearest in output, each point begins from; the nearest end counts.
-        steps: At most.
-
-    Returns:
-        `Projection`; a bound: what is found is on the manifold, and there may be something nearer.
-
-    Example:
-        >>> from splinescope.generative import Box
-        >>> plane, square = nn.Linear(2, 3).double().eval(), Box(2)
-        >>> z = square.draw(100, torch.Generator().manual_seed(0))
-        >>> found = project(plane, plane(0.5 * z[:5]).detach(), square, z)
-        >>> bool((found.latents - 0.5 * z[:5]).abs().max() < 1e-6)
-        True
+    Each of the points `x` `[n, ...]` begins from the `starts` of the `latents` `[N, d]` that are nearest in output. A
+    bound: what is found is on the manifold, and there may be something nearer.
     """
     check_domain(domain)
     model = module_of(model)

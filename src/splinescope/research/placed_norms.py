@@ -16,7 +16,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from ..network.readable import unwrap
+from ..network.readable import floating_like, unwrap
 from ..network.reading.twin import copied
 from ..support.checks import as_rows, check_choice, check_pair, check_positive, check_whole
 from ..support.errors import InputError
@@ -247,7 +247,7 @@ def _placed_like(norm: nn.modules.batchnorm._BatchNorm, criterion: Criterion, op
         norm.num_features, norm.eps, norm.momentum, norm.affine, norm.track_running_stats, criterion=criterion,
         **options,
     )  # fmt: skip
-    like = next((t for t in [*norm.parameters(), *norm.buffers()] if t.is_floating_point()), torch.zeros(0))
+    like = floating_like(norm, torch.zeros(0))
     placed.to(like).train(norm.training)
     placed.load_state_dict(norm.state_dict())
     for name, parameter in norm.named_parameters():

@@ -81,11 +81,11 @@ class LossGraph:
             leading = _leaves(entered.edge.node, self.bent)
             near = [p for p in self.parameters if id(p) in leading and id(p) in gradient]
             squares = torch.full(shape, torch.nan, dtype=torch.float64, device=self.value.device)
-            for parameter, (pairs, told) in zip(near, self._axes(entered, near, shape), strict=True):
+            for parameter, (pairs, seen) in zip(near, self._axes(entered, near, shape), strict=True):
                 slope = gradient[id(parameter)].square()
                 if not pairs:
                     continue
-                if not told and bool(slope.any()):
+                if not seen and bool(slope.any()):
                     squares = torch.full_like(squares, torch.nan)
                     break
                 of_unit, of_parameter = pairs[0]

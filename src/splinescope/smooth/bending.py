@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..complexity.attacks import Scores, blocks, rows_at_once
+from ..complexity.attacks import Scores, rows_at_once
 from ..complexity.robustness import class_scores
 from ..network.readable import unwrap
 from ..support.checks import as_rows, check_positive, check_whole
@@ -126,15 +126,13 @@ class _Scores:
         return torch.cat([self._model(part) for part in x.split(self.rows)])
 
 
+@dataclass(frozen=True)
 class _Gap:
     """Row by row the difference of two classes' scores."""
 
-    def __init__(self, scores: _Scores, first: Tensor, second: Tensor) -> None:
-        self.scores, self.first, self.second = scores, first, second
-
-    def of(self, rows: slice) -> _Gap:
-        """That of some of the rows."""
-        return _Gap(self.scores, self.first[rows], self.second[rows])
+    scores: _Scores
+    first: Tensor
+    second: Tensor
 
     def __call__(self, x: Tensor) -> Tensor:
         values = self.scores(x)
@@ -205,10 +203,10 @@ def _root(f: Callable[[Tensor], Tensor], low: Tensor, high: Tensor) -> Tensor:
 def _with_gradient(gap: _Gap, x: Tensor) -> tuple[Tensor, Tensor]:
     """`[N]` values and their gradients, of the shape of x."""
     values, gradients = [], []
-    for rows in blocks(len(x), gap.scores.rows):
+    for some, first, second in zip(*(t.split(gap.scores.rows) for t in (x, gap.first, gap.second)), strict=True):
         with torch.enable_grad():
-            moved = x[rows].detach().requires_grad_(True)
-            part = gap.of(rows)(moved)
+            moved = some.detach().requires_grad_(True)
+            part = _Gap(gap.scores, first, second)(moved)
             (gradient,) = torch.autograd.grad(part.sum(), moved)
         values.append(part.detach())
         gradients.append(gradient)

@@ -49,15 +49,10 @@ def block(model: nn.Module, path: str, x: Any, *, forward: Forward | None = None
     model = unwrap(model)
     check_mode(model)
     _, calls = capture(model, x, [path], forward)
-    if not calls[path]:
-        raise UnsupportedModelError(
-            f"{path} was not called with a tensor while the model ran: it is no part of the way."
-        )
-    if len(calls[path]) > 1:
-        raise UnsupportedModelError(
-            f"{path} was called {len(calls[path])} times in one pass: what enters it is not one."
-        )
-    call = calls[path][0]
+    if len(calls[path]) != 1:
+        times = len(calls[path])
+        raise UnsupportedModelError(f"{path} must be called once with a tensor as the model runs, got {times} calls.")
+    (call,) = calls[path]
     x = call.x.detach()
     with torch.no_grad():
         whole = main_tensor(call(call.x))

@@ -74,8 +74,8 @@ class Holding(Functions):
             _check_dropout(func, args, kwargs, self._where(name))
         if not any(kinds):
             result = func(*args, **kwargs)
-            if writes(func, kwargs) or name == "setitem":
-                _forget(args[0])
+            if (writes(func, kwargs) or name == "setitem") and kind_of(args[0]):
+                _mark(args[0], None)
             return result
         if name in FACTS or (known.role == "made" and not any(kinds[1:])):
             return func(*args, **kwargs)
@@ -105,7 +105,8 @@ class Holding(Functions):
         alone = kind_of(first) in (LIVE, GATED) and len(kinds) == 1
         if name == "iter":
             return iter(_mark(first.unbind(0), kinds[0]))
-        if role == "shape" or "dropout" in name or (name == "pow" and _by_one(args, kwargs)):
+        to_the_first = name == "pow" and _exponent(args, kwargs) == 1
+        if role == "shape" or "dropout" in name or to_the_first:
             return _mark(func(*args, **kwargs), kinds[0] if alone else LIVE)
         if role in ("sum", "placed"):
             if _adds_factors(role, args, kwargs):  # affine plus held: neither
@@ -125,7 +126,7 @@ class Holding(Functions):
         if role == "choice":
             return self._choice(func, name, args, kwargs)
         if alone and name in ("square", "pow") and kinds == [GATED]:  # of an activation: one too
-            rest = 1 if name == "square" else (args[1] if len(args) > 1 else kwargs["exponent"]) - 1
+            rest = 1 if name == "square" else _exponent(args, kwargs) - 1
             return _mark(first * self._kept(name, lambda: first.detach() ** rest), GATED)
         if alone and role in ("piecewise", "smooth", "curve"):
             rest = args[1:], {key: value for key, value in kwargs.items() if key != "inplace"}
@@ -256,9 +257,9 @@ class Holding(Functions):
     def _factor(self, func: Any, name: str, args: Any, kwargs: Any, why: str | None = None) -> Any:
         """The call's result as it is at the point, held from here on; `why` it must be ("": for what it is given)."""
         given = [leaf for leaf in tree_flatten((args, kwargs))[0] if isinstance(leaf, Tensor)]
-        origins = _origins(given)
+        origins = [line for value in given for line in origin_of(value)]
         if why != "" and any(kind_of(leaf) in (LIVE, GATED) for leaf in given):
-            origins = (*origins, f"{self._where(name)}: {why or f'{name} is not affine'}")
+            origins.append(f"{self._where(name)}: {why or f'{name} is not affine'}")
 
         def compute() -> Any:
             with torch.no_grad():
@@ -311,9 +312,9 @@ def _with_axes(value: Tensor, axes: tuple[int, ...]) -> Tensor:
     return value
 
 
-def _by_one(args: Any, kwargs: Any) -> bool:
-    exponent = args[1] if len(args) > 1 else kwargs.get("exponent")
-    return isinstance(exponent, (int, float)) and exponent == 1
+def _exponent(args: Any, kwargs: Any) -> Any:
+    exponent = args[1] if len(args) > 1 else kwargs["exponent"]
+    return exponent if isinstance(exponent, (int, float, Tensor)) else None
 
 
 def _adds_factors(role: str | None, args: Any, kwargs: Any) -> bool:
@@ -356,15 +357,6 @@ def _one_source(values: list[Tensor]) -> bool:
     """Whether all are one value, or elementwise functions of one."""
     sources = {id(getattr(value, _SOURCE, None) or value) for value in values}
     return len(sources) == 1
-
-
-def _forget(value: Any) -> None:
-    if isinstance(value, Tensor) and kind_of(value):
-        _mark(value, None)
-
-
-def _origins(values: list[Tensor]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(line for value in values for line in origin_of(value)))
 
 
 def _check_dropout(func: Any, args: Any, kwargs: Any, where: str) -> None:

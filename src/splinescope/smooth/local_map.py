@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
 from ..network.outputs import one_tensor
-from ..network.readable import check_mode, check_statistics, unwrap
+from ..network.readable import check_mode, check_statistics, floating_like, unwrap
 from ..network.watching.calls import module_paths
 from ..network.watching.recurrent import unrolled
 from ..network.watching.undisturbed import as_written
@@ -330,7 +330,7 @@ def _as_point(model: nn.Module, x: Any) -> Tensor:
         )
     if not point.numel() or not bool(point.isfinite().all()):
         raise InputError("x must be finite and not empty.")
-    like = next((p for p in [*model.parameters(), *model.buffers()] if p.is_floating_point()), point)
+    like = floating_like(model, point)
     return point.to(like.device, like.dtype).clone()
 
 

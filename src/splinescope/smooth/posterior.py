@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ..network.readable import floating_like
 from ..support.checks import as_rows, check_whole, running_on
 from ..support.display import Result
-from ..support.drawing import drawing
+from ..support.drawing import drawn
 from ..support.errors import InputError, UnsupportedModelError
 from ..support.evaluating import evaluating
 from ..support.progress import Progress, stepping
@@ -20,9 +21,6 @@ from ..tiling import Slice
 from ._changed_calls import Replacing
 from .capture import Forward, plain_call, undisturbed
 from .soften import checked_beta, soften, softened_relu
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -81,7 +79,7 @@ def region_posterior(
     soft = soften(model, beta, mix=mix)
     points = as_rows(x, "x")
     if points.is_floating_point():
-        points = points.to(_like(model))
+        points = points.to(floating_like(model, torch.zeros(0)))
     seen: list[tuple[str, Tensor]] = []
 
     def relu(z: Tensor, path: str) -> Tensor:
@@ -97,14 +95,8 @@ def region_posterior(
     active = [torch.sigmoid(z) for z in logits]
     entropy = [(p * F.softplus(-z) + (1 - p) * F.softplus(z)).sum(1) for p, z in zip(active, logits, strict=True)]
     own = [-F.softplus(-z.abs()).sum(1) for z in logits]
-    bits = np.log(2)
-    return RegionPosterior(
-        tuple(path for path, _ in seen),
-        tuple(p.numpy() for p in active),
-        torch.stack(entropy, 1).numpy() / bits,
-        torch.stack(own, 1).numpy() / bits,
-        beta,
-    )
+    bits, certain = (torch.stack(nats, 1).numpy() / np.log(2) for nats in (entropy, own))
+    return RegionPosterior(tuple(path for path, _ in seen), tuple(p.numpy() for p in active), bits, certain, beta)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -127,16 +119,12 @@ class EntropyMap(Result):
     entropy: np.ndarray
     beta: float
     certainty = "exact"
+    plot = drawn("smooth.plot_entropy")
 
     @property
     def total(self) -> np.ndarray:
         """`[n, n]` bits over all sites."""
         return self.entropy.sum(0)
-
-    def plot(self, site: str | None = None, *, ax: Axes | None = None) -> Axes:
-        """Draw it; see `splinescope.plot.smooth.plot_entropy`."""
-        plot_entropy = drawing("smooth.plot_entropy")
-        return plot_entropy(self, site, ax=ax)
 
 
 def entropy_map(
@@ -184,11 +172,6 @@ def entropy_map(
     entropy = np.full((len(found[0].paths), cells * cells), np.nan)
     entropy[:, inside] = np.concatenate([part.entropy for part in found]).T
     return EntropyMap(view, t1, t2, found[0].paths, entropy.reshape(-1, cells, cells), beta)
-
-
-def _like(model: nn.Module) -> Tensor:
-    """A tensor of the dtype and device that the model computes in."""
-    return next((p for p in [*model.parameters(), *model.buffers()] if p.is_floating_point()), torch.zeros(0))
 
 
 def _inside(corners: np.ndarray, points: np.ndarray) -> np.ndarray:

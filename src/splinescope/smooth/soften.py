@@ -120,18 +120,7 @@ def harden(model: nn.Module) -> nn.Module:
     return Hardened(inner).train(model.training)
 
 
-class _Swapped(nn.Module):
-    """A module run with some functions replaced."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def extra_repr(self) -> str:
-        return ""
-
-
-class Softened(_Swapped):
+class Softened(nn.Module):
     """A network with softened ReLUs; made by `soften`.
 
     Attributes:
@@ -144,8 +133,8 @@ class Softened(_Swapped):
     beta: Tensor
 
     def __init__(self, model: nn.Module, betas: Mapping[str, float], mix: float, trainable: bool) -> None:
-        super().__init__(model)
-        self.paths, self.mix, self.trainable = tuple(betas), mix, trainable
+        super().__init__()
+        self.model, self.paths, self.mix, self.trainable = model, tuple(betas), mix, trainable
         like = next((p for p in model.parameters() if p.is_floating_point()), torch.zeros(()))
         values = torch.tensor(list(betas.values()), dtype=like.dtype, device=like.device)
         if trainable:
@@ -195,8 +184,12 @@ class Softened(_Swapped):
         return f"beta={dict(zip(self.paths, self.beta.tolist(), strict=True))}, mix={self.mix}"
 
 
-class Hardened(_Swapped):
+class Hardened(nn.Module):
     """A network whose smooth ReLUs run as ReLUs; made by `harden`."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         with Replacing(lambda x, path: torch.relu(x), _SOFT, self.model, by_path=False):

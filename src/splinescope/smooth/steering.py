@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from torch import nn
@@ -13,15 +13,12 @@ from ..complexity.attacks import Norm
 from ..complexity.robustness import robustness
 from ..support.checks import as_rows, check_choice
 from ..support.display import Result, table
-from ..support.drawing import drawing
+from ..support.drawing import drawn
 from ..support.errors import InputError
 from ..support.progress import Progress, sharing
 from .bending import NoBoundary, boundary_curvature
 from .capture import Forward
 from .soften import soften
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 BETAS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 1.0)
 
@@ -53,6 +50,7 @@ class Steering(Result):
     mix: float
     masked: np.ndarray
     certainty = "estimate"
+    plot = drawn("smooth.plot_steering")
 
     @property
     def accuracy(self) -> np.ndarray:
@@ -82,11 +80,6 @@ class Steering(Result):
             sign = " (masked gradients)" if masked else ""
             rows.append((f"{beta:g}", f"{accuracy:.3f}", f"{robust:.3f}{sign}", f"{turn:.3g} ± {error:.2g}"))
         return f"{table(rows)}\n{self.right.shape[1]} points. {self.assurance}"
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw it; see `splinescope.plot.smooth.plot_steering`."""
-        plot_steering = drawing("smooth.plot_steering")
-        return plot_steering(self, ax=ax)
 
 
 def steer(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from torch import Tensor, nn
@@ -12,14 +12,11 @@ from torch import Tensor, nn
 from ..network.readable import check_mode, unwrap
 from ..support.checks import check_choice, check_positive, check_whole, running_on
 from ..support.display import Result, table
-from ..support.drawing import drawing
+from ..support.drawing import drawn
 from ..support.errors import InputError
 from ._batches import call_masked, inputs_of, pieces_of
 from ._reader import STATISTICS, Reader, Reading, tokens_seen
 from .capture import Forward, undisturbed
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 FEATURES = ("active mean", "active least", "active most", "active std", "nearest least", "nearest mean", "nearest std")
 """The seven per layer of Balestriero, Cosentino and Shekkizhar."""
@@ -135,6 +132,7 @@ class TokenGeometry(Result):
     attention: tuple[np.ndarray, ...]
     radius: float
     certainty = "exact"
+    plot = drawn("smooth.plot_tokens")
 
     @property
     def assurance(self) -> str:
@@ -164,13 +162,6 @@ class TokenGeometry(Result):
             for name in ("active", "nearest", "folds")
             for i, path in enumerate(self.layers)
         }
-
-    def plot(
-        self, quantity: str = "nearest", *, row: int = 0, tokens: Sequence[str] | None = None, ax: Axes | None = None
-    ) -> Axes:
-        """Draw a quantity of one sequence as a heat map, layers by tokens (extra "plot")."""
-        plot_tokens = drawing("smooth.plot_tokens")
-        return plot_tokens(self, quantity, row=row, tokens=tokens, ax=ax)
 
     def quantity(self, name: str) -> np.ndarray:
         """`[L, B, T]` by name; "attention" is the mean over heads."""

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..support.display import Result, table
-from ..support.drawing import drawing
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from ..support.drawing import drawn
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -30,6 +26,7 @@ class Validity(Result):
     error: np.ndarray
     sizes: np.ndarray
     certainty = "estimate"
+    plot = drawn("smooth.plot_validity")
 
     def radius(self, error: float = 0.1) -> np.ndarray:
         """`[M]` the largest of the radii up to which the error stays within `error`; 0 where none does."""
@@ -42,8 +39,3 @@ class Validity(Result):
         for path, size, errors in zip(self.paths, self.sizes, self.error, strict=True):
             rows.append((path or "whole network", f"{size:.4g}", *(f"{error:.2%}" for error in errors)))
         return f"{table(rows)}\nError: share of the network's change that the map gets wrong. {self.assurance}"
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the error against the distance, a curve per map (extra "plot")."""
-        plot_validity = drawing("smooth.plot_validity")
-        return plot_validity(self, ax=ax)

@@ -19,8 +19,10 @@ from ..complexity.timeline import Timeline
 from ..data import digits, fashion_mnist
 from ..network import SplineNetwork, load, trace
 from ..network.files.nnet import nnet_ranges
+from ..support.arrays import has_header, read_array
 from ..support.errors import InputError, SplinescopeError
 from ..tiling import Tiling, load_tiling
+from ..train.factories import made_by
 from ..train.journal import step_of
 from .workers import TORCH
 
@@ -164,8 +166,6 @@ class Library:
 
     def add(self, file: Path) -> str:
         """Move a file that a page sent among the entries, once it was read; gives its entry's name."""
-        from ..cli.inputs import read_array
-
         name, kind = f"{UPLOAD}{file.name}", self._kind(file)
         with _named(file, name):
             if kind == "data":
@@ -218,12 +218,10 @@ class Library:
         raise InputError(f"{name} is no network or tiling.")
 
     def _with_weights(self, name: str, path: Path, kind: str) -> Specimen:
-        from ..cli.inputs import read_model
-
         assert self.factory is not None
         weights = max(path.glob("*.safetensors"), key=step_of) if kind == "checkpoints" else path
         with TORCH:
-            model = read_model(self.factory, str(weights))
+            model = made_by(self.factory, weights)
             shape = getattr(model, "input_shape", None)
             if not isinstance(model, nn.Module) or shape is None:
                 raise InputError(f"{self.factory} must make a module with an attribute input_shape, e.g. (1, 28, 28).")
@@ -234,8 +232,6 @@ class Library:
 
     def examples(self, shape: tuple[int, ...]) -> Examples:
         """Data of a file given (`NAME.npy`, its classes in `NAME.labels.npy`), else the digits or Fashion-MNIST."""
-        from ..cli.inputs import read_array
-
         size = int(np.prod(shape))
         files = [entry["name"] for entry in self.entries() if entry["kind"] == "data"]
         unread: list[str] = []
@@ -280,8 +276,6 @@ def shown_path(path: Path) -> str:
 
 def _reads(path: Path, name: str) -> str:
     """Python that reads a file of examples."""
-    from ..cli.inputs import has_header
-
     file = path.name if name.startswith(UPLOAD) else shown_path(path)
     if path.suffix.lower() == ".npy":
         return f"np.load({file!r})"
@@ -291,8 +285,6 @@ def _reads(path: Path, name: str) -> str:
 
 
 def _labels(path: Path, count: int) -> np.ndarray:
-    from ..cli.inputs import read_array
-
     labels = read_array(str(path))
     if labels.ndim != 1 or len(labels) < count or (labels != np.round(labels)).any():
         raise InputError(f"{path.name} must hold a whole number for each of {count} rows, got shape {labels.shape}.")

@@ -56,11 +56,11 @@ class _FolderCache(FunctionCache):
         with self._guard_against_spurious_io_errors():
             found = self._load_overload(signature, target)
         if found is None:
-            told.begin(self._py_func.__name__)
+            notice.begin(self._py_func.__name__)
         return found
 
 
-class _Told:
+class _Notice:
     """Says what a wait is for: once per process that kernels are compiled, then now and then which one it is at.
 
     Entered around every call that may compile; `begin` says that it does. Processes that share work leave it to the
@@ -108,7 +108,7 @@ class _Told:
         print(text, file=sys.stderr, flush=True)
 
 
-told = _Told()
+notice = _Notice()
 
 
 def _undisturbed(compiling: Callable[..., Any]) -> Callable[..., Any]:
@@ -116,7 +116,7 @@ def _undisturbed(compiling: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(compiling)
     def compile_whole(*arguments: Any, **options: Any) -> Any:
-        with ALONE, held_back(), told:
+        with ALONE, held_back(), notice:
             return compiling(*arguments, **options)
 
     return compile_whole

@@ -37,7 +37,7 @@ class Shown:
 
     def summary(self) -> str:
         """What it holds, as a small table."""
-        return table([(name, told(value)) for name, value in self._shown()])
+        return table([(name, in_words(value)) for name, value in self._shown()])
 
     def _repr_html_(self) -> str:
         """For notebooks."""
@@ -123,7 +123,7 @@ def brief(value: Any, size: int = 60) -> str:
     return text if len(text) <= size and "\n" not in text else f"{type(value).__name__}(...)"
 
 
-def told(value: Any) -> str:
+def in_words(value: Any) -> str:
     """A value in a few words: as `brief`, but arrays by what is in them."""
     if not (hasattr(value, "shape") and hasattr(value, "dtype") and value.shape):
         return brief(value)
@@ -160,8 +160,8 @@ def counted(number: int, what: str, several: str | None = None) -> str:
 def numbered(names: Sequence[str]) -> list[str]:
     """The names, numbered where one stands for several: `["a", "b", "a"]` as `["a #1", "b", "a #2"]`."""
     total, seen = Counter(names), Counter[str]()
-    told = []
+    result = []
     for name in names:
         seen[name] += 1
-        told.append(f"{name} #{seen[name]}".strip() if total[name] > 1 else name)
-    return told
+        result.append(f"{name} #{seen[name]}".strip() if total[name] > 1 else name)
+    return result

@@ -59,7 +59,7 @@ def answer_misspellings(module: str) -> None:
     part = sys.modules[module]
 
     def missing(name: str) -> object:
-        told = f"{module} has no attribute {name!r}{did_you_mean(name, part.__all__)}"
-        raise AttributeError(told, name=None, obj=None)  # a name would have Python suggest a second time
+        message = f"{module} has no attribute {name!r}{did_you_mean(name, part.__all__)}"
+        raise AttributeError(message, name=None, obj=None)  # a name would have Python suggest a second time
 
     part.__getattr__ = missing  # type: ignore[method-assign]

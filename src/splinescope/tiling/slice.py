@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from ..support.checks import as_float64_array, check_choice, check_finite, check_generator, check_positive, check_whole
-from ..support.display import Shown, table, told
+from ..support.display import Shown, in_words, table
 from ..support.errors import InputError
 from .cells.hull import MOST_DIMENSIONS, Hull, hull, unit_box
 
@@ -83,8 +83,8 @@ class Slice(Shown):
     def summary(self) -> str:
         """Where it lies, how long its directions are and where its corners are."""
         rows = [
-            ("origin", told(self.origin)),
-            ("lengths of the directions", told(np.linalg.norm(self.basis.reshape(len(self.basis), -1), axis=1))),
+            ("origin", in_words(self.origin)),
+            ("lengths of the directions", in_words(np.linalg.norm(self.basis.reshape(len(self.basis), -1), axis=1))),
             *((f"along direction {k}", f"from {a:.4g} to {b:.4g}")
               for k, (a, b) in enumerate(zip(self.domain.min(0), self.domain.max(0), strict=True))),
             ("marked points", str(len(self.anchors))),

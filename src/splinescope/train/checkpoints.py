@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..support.arrays import load_tensors
 from ..support.errors import FileFormatError, InputError
 from ..support.files import replacing
-from ..support.threads import ALONE
 
 ENDINGS = (".safetensors", ".pt", ".pth", ".ckpt")
 """How names of files with parameters end."""
@@ -82,16 +81,3 @@ def _load_safetensors(model: nn.Module, path: str) -> None:
         load_model(model, path)
     except SafetensorError as error:
         raise FileFormatError(f"{path} is not a readable checkpoint: {str(error).splitlines()[0]}") from error
-
-
-def load_tensors(path: str | os.PathLike[str]) -> Any:
-    """What `torch.save` wrote, with `weights_only=True`: tensors and plain containers; nothing in the file is run."""
-    import pickle
-
-    try:
-        with ALONE, warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of unusual pickle protocols: read or refused all the same
-            return torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
-        told = f"{os.fspath(path)} is not a readable checkpoint or tensor"
-        raise FileFormatError(f"{told}: it is no file of plain tensors; nothing in it was run.") from error

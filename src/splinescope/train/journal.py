@@ -128,13 +128,13 @@ class Journal:
         return record, checksum
 
     def _refuse(self, header: Record) -> None:
-        told = "; ".join(
+        differing = "; ".join(
             f"{key} is {_shown(header, key)} there and {_shown(self._header, key)} here"
             for key in {**header, **self._header}
             if header.get(key) != self._header.get(key)
         )
         raise InputError(
-            f"{self.folder} holds records of another measurement: {told}. Choose another folder, or remove these."
+            f"{self.folder} holds records of another measurement: {differing}. Choose another folder, or remove them."
         )
 
     def _check_unchanged(self) -> None:

@@ -13,7 +13,7 @@ from torch.nn.modules.module import register_module_forward_hook
 
 import splinescope as ss
 from splinescope.network.watching.undisturbed import HookWarning
-from splinescope.research.last_seen import LastSeen
+from splinescope.research.merge_away import LastSeen
 
 LOG: list[Any] = []
 

@@ -11,7 +11,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from ...support.checks import check_choice
 from ...support.errors import InputError, SplinescopeError
-from ..readable import unwrap
+from ..readable import floating_like, unwrap
 from .intercept import Hooked
 from .sites import Forward
 from .undisturbed import undisturbed
@@ -54,7 +54,7 @@ def set_statistics_(model: nn.Module, rows: Tensor, forward: Forward | None = No
 
         return set_
 
-    like = next((p for p in [*model.parameters(), *model.buffers()] if p.is_floating_point()), rows)
+    like = floating_like(model, rows)
     batch = rows.to(like.device, like.dtype)
     with undisturbed(model), Hooked(before=[(norm, hook(path)) for path, norm in batch_norms(model).items()]):
         try:

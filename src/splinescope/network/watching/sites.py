@@ -24,7 +24,7 @@ from ..ops.bend import Bend, Given, called
 from ..ops.registry import Operation
 from ..outputs import Picked, leaves_of, one_tensor
 from ..program import Site
-from ..readable import check_readable, check_statistics, unwrap
+from ..readable import check_readable, check_statistics, floating_like, unwrap
 from .calls import Steps, Watch, constant, module_paths
 from .recurrent import unrolled
 from .undisturbed import undisturbed, warn_of_hooks
@@ -88,7 +88,7 @@ class Sites:
     def __init__(self, model: nn.Module, example: Tensor, forward: Forward | None) -> None:
         self._model = model
         self._forward: Forward = forward or (lambda model, x: model(x))
-        like = next((p for p in [*model.parameters(), *model.buffers()] if p.is_floating_point()), example)
+        like = floating_like(model, example)
         self.dtype, self.device = like.dtype, like.device
         example = example.to(self.device, self.dtype)
         with running_on(example):

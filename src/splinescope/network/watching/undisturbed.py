@@ -19,6 +19,7 @@ from torch.nn.modules import module as of_torch
 
 from ...support.evaluating import evaluating
 from ...support.threads import ALONE
+from ..readable import floating_like
 
 _OF_ALL = of_torch._global_forward_hooks, of_torch._global_forward_pre_hooks  # torch has no public name for them
 
@@ -128,6 +129,6 @@ def as_written(model: nn.Module) -> Iterator[None]:
 @contextlib.contextmanager
 def undisturbed(model: nn.Module) -> Iterator[None]:
     """Where a model runs in evaluation mode and nobody notices: no user's hook, no gradient, random states kept."""
-    like = next((p for p in [*model.parameters(), *model.buffers()] if p.is_floating_point()), torch.empty(0))
+    like = floating_like(model, torch.empty(0))
     with as_written(model), evaluating(model), state_kept(like.device), torch.inference_mode(False), torch.no_grad():
         yield
