@@ -13,7 +13,7 @@ from torch import nn
 from ..network import SplineNetwork
 from ..network.program import Program
 from ..support.checks import check_whole
-from ..support.display import Certainty, Result, table, told
+from ..support.display import Certainty, Result, in_words, table
 from ..support.errors import InputError, LimitReached
 from ..support.progress import Progress, check_progress
 from ..tiling.measures.differentiate import outputs
@@ -65,12 +65,12 @@ class Expectation(Result):
     def summary(self) -> str:
         """Means with their deviations and errors, and how they came about."""
         deviations = np.sqrt(np.clip(np.diag(self.covariance), 0.0, None))
-        rows = [("means", told(self.mean)), ("standard deviations", told(deviations)),
-                ("class probabilities", told(self.classes))]  # fmt: skip
+        rows = [("means", in_words(self.mean)), ("standard deviations", in_words(deviations)),
+                ("class probabilities", in_words(self.classes))]  # fmt: skip
         rows += [("unsafe", f"{self.unsafe:.6g}")] if self.unsafe is not None else []
-        rows += [("quantity", told(self.quantity))] if self.quantity is not None else []
+        rows += [("quantity", in_words(self.quantity))] if self.quantity is not None else []
         if self.certainty == "estimate":
-            rows.append(("standard errors of means", told(self.errors["mean"])))
+            rows.append(("standard errors of means", in_words(self.errors["mean"])))
         return f"{table(rows)}\nInputs: {self.law}. {self.assurance}"
 
 
