@@ -19,6 +19,7 @@ from splinescope.plot.page import write_film_page, write_points_page
 from splinescope.studio.recipe import Recipe
 from splinescope.studio.scenes import read_scene
 from splinescope.studio.trainer import REACH, Trainer
+from splinescope.support.threads import one_torch_thread
 
 Moments = Iterator[dict[str, Any]]
 
@@ -127,13 +128,13 @@ def moment(story: dict[str, Any], trainer: Trainer, name: str) -> dict[str, Any]
     }
 
 
+@one_torch_thread()  # more would wait for each other
 def write_recordings(folder: Path, only: tuple[str, ...] = ()) -> list[Path]:
     """The pages of all stories, or of some, in a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
-    for name, story in read_stories().items():
-        if only and name not in only:
-            continue
+    chosen = {name: story for name, story in read_stories().items() if not only or name in only}
+    for name, story in chosen.items():
         path, title, words = folder / f"{name}.html", story["title"], story["text"]
         if "scene" in story:
             write_points_page(read_scene(story["scene"], 0), path, title=title, words=words)

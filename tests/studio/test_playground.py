@@ -1,5 +1,6 @@
 """The playground in a real browser: training, dragging and looking change the exact tiles."""
 
+import queue
 import re
 
 import numpy as np
@@ -7,11 +8,12 @@ import pytest
 import torch
 
 from splinescope import InputError
+from splinescope.studio.playground import Playground
 from splinescope.studio.recipe import ACTIVATIONS, INITS, NORMS, SMOOTH, Recipe
 from splinescope.studio.scenes import SCENES, read_scene
 from splinescope.studio.sets import make_set
 from splinescope.studio.trainer import Trainer
-from tests.browser import becomes, expect, rest
+from tests.browser import PATIENCE, becomes, expect, rest
 from tests.studio.conftest import DRAWN
 
 VIEW = "studio.pages.playground.view"
@@ -350,3 +352,18 @@ def test_looking_does_not_change_training():
     unseen.train(3)
     for a, b in zip(seen.model.parameters(), unseen.model.parameters(), strict=True):
         assert torch.equal(a, b)
+
+
+def test_training_takes_one_thread_of_torch_and_leaves_others_theirs():
+    """A page is drawn on the same cores: with two, each small product would wait for the other thread's turn."""
+    before, seen, told = torch.get_num_threads(), queue.SimpleQueue(), queue.SimpleQueue()
+    torch.set_num_threads(2)
+    playground = Playground(lambda _: seen.put(torch.get_num_threads()), told.put)
+    try:
+        playground.order({"order": "make", "recipe": {"width": 2, "depth": 1}})
+        assert seen.get(timeout=PATIENCE) == 1
+        assert torch.get_num_threads() == 2
+    finally:
+        playground.close()
+        torch.set_num_threads(before)
+    assert told.empty()

@@ -16,6 +16,7 @@ from typing import Any
 from ..plot.frame import pack
 from ..support.checks import check_whole
 from ..support.errors import InputError, LimitReached, SplinescopeError
+from ..support.threads import one_torch_thread
 from .recipe import Recipe
 from .take_home import tiling_file
 from .trainer import SHOWN, Trainer
@@ -66,6 +67,10 @@ class Playground:
             self._orders.put_nowait(None)
 
     def _work(self) -> None:
+        with one_torch_thread():  # networks are small: on busy cores, threads would wait for each other most of the time
+            self._take_orders()
+
+    def _take_orders(self) -> None:
         while True:
             ready = self._trainer is not None and self._credit > 0 and (self._running or self._stale)
             try:
