@@ -67,7 +67,7 @@ class Playground:
             self._orders.put_nowait(None)
 
     def _work(self) -> None:
-        with one_torch_thread():  # networks are small: on busy cores, threads would wait for each other most of the time
+        with one_torch_thread():  # of small networks: on busy cores, threads wait for each other
             self._take_orders()
 
     def _take_orders(self) -> None:
