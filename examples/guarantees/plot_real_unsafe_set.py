@@ -12,7 +12,6 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.collections import PolyCollection
 
 import splinescope as ss
 from splinescope.guarantees import read_vnnlib
@@ -33,13 +32,14 @@ print(unsafe)
 # %%
 corners = np.concatenate(unsafe.polytopes)
 fig, ax = plt.subplots(figsize=(8, 5))
-ax.add_collection(PolyCollection(unsafe.polytopes, facecolors="#d95f02", edgecolors="w", linewidths=0.2))
+unsafe.plot(ax, color="#d95f02")
 ax.plot(*verdict.witness.x.reshape(-1)[[1, 2]], "k*", ms=12, label="witness")
 ax.set(
     xlim=(corners[:, 0].min() - 0.01, corners[:, 0].max() + 0.01),
     ylim=(low[2], high[2]),
     xlabel="angle to the intruder, normalized",
     ylabel="heading, normalized",
+    aspect="auto",
 )
 ax.set_title(f"unsafe: {100 * unsafe.share:.2f}% of the plane, {len(unsafe):,} exact polygons")
 ax.legend(loc="lower right")

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..support.display import Certainty, Result
+from ..support.drawing import drawn
 from ..tiling.engine.chunk import Leaf
 from ..tiling.slice import Slice
 
@@ -74,6 +75,8 @@ class UnsafeSet(Result):
     share: float
 
     certainty: Certainty = "exact"
+
+    plot = drawn("guarantees.plot_unsafe")
 
     def __len__(self) -> int:
         return len(self.polytopes)
