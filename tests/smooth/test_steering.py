@@ -73,9 +73,10 @@ class Wide(nn.Module):
         return self.last(h) + (h[:, :1] * torch.ones(self.size, dtype=x.dtype)).sin().mean(1, keepdim=True)
 
 
-def test_points_are_taken_as_many_at_a_time_as_their_activations_allow() -> None:
+def test_points_are_taken_as_many_at_a_time_as_their_activations_allow(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(1)
-    model, x = Wide(1 << 17), torch.randn(60, 2)  # a MB per point in float64, and some
+    monkeypatch.setattr(rows_at_once, "__defaults__", (1 << 20, 1024))  # bytes for all, and rows
+    model, x = Wide(1 << 11), torch.randn(60, 2)  # 16 KB per point in float64, and some
     y = model(x).argmax(1)
     given = []
     model.register_forward_pre_hook(lambda m, a: given.append(len(a[0])) if torch.is_grad_enabled() else None)

@@ -90,7 +90,7 @@ def values_of(program: Program, x: Tensor) -> dict[str, Tensor]:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @torch.no_grad()
-def test_program_equals_the_model(shape, form):
+def test_program_equals_the_model_and_steps_are_what_they_claim(shape, form):
     model, network, x = traced(shape, form)
     program = network.program()
     for rows in (x, x[:1]):
@@ -99,14 +99,6 @@ def test_program_equals_the_model(shape, form):
         for (label, value), ours in zip(expected.items(), received, strict=True):
             # sums of at most a few hundred float64 terms, in another order
             torch.testing.assert_close(ours, value, rtol=1e-12, atol=1e-12, msg=lambda m, label=label: f"{label}: {m}")
-
-
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-@torch.no_grad()
-def test_steps_are_what_they_claim(shape, form):
-    _, network, x = traced(shape, form)
-    program = network.program()
     a, b = values_of(program, x), values_of(program, x.flip(0) + 0.1)
     for step in program.steps:
         if isinstance(step, Tournament):
@@ -175,12 +167,11 @@ def test_graphs_without_writes_into_views_are_read_as_they_are():
     assert not any(name.endswith("_") for name in names)
 
 
-@pytest.mark.parametrize("label", FOLDS)
-def test_folds_have_sites(label):
-    network = traced(FOLDS[label][1], "alone")[1]
-    paths = {site.path for site in network.sites}
-    here = any(path.startswith(f"operations.{label}") for path in paths)
-    assert here == (label not in {"leaky_relu of slope 1", "max_pool2d of one"})
+def test_folds_have_sites():
+    for label, (_, shape) in FOLDS.items():
+        paths = {site.path for site in traced(shape, "alone")[1].sites}
+        here = any(path.startswith(f"operations.{label}") for path in paths)
+        assert here == (label not in {"leaky_relu of slope 1", "max_pool2d of one"}), label
 
 
 @pytest.mark.parametrize("shape", sorted({shape for _, shape in FOLDS.values()}), ids=str)
