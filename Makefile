@@ -36,8 +36,8 @@ lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(VENV)/.test
-	$(BIN)/mypy
+types: $(VENV)/.test  # the other core compiles kernels meanwhile, which both processes of the tests would do otherwise
+	$(BIN)/splinescope warmup --quiet >/dev/null & $(BIN)/mypy && wait
 
 pytest: $(VENV)/.test
 	sh tests/browser.sh
