@@ -46,7 +46,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     with zipfile.ZipFile(folder / made.stdout.split()[-1]) as wheel:
         wheel.extractall(folder / "site")
-    for kept in (ROOT / "src").rglob("*.nb[ci]"):  # compiled by other tests; of the same sources, so it is the same code
+    for kept in (ROOT / "src").rglob("*.nb[ci]"):  # compiled by other tests from the same sources
         place = folder / "site" / kept.relative_to(ROOT / "src")
         place.parent.mkdir(exist_ok=True)
         shutil.copy2(kept, place)
