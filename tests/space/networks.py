@@ -64,7 +64,10 @@ def facets_by_programmes(normals: np.ndarray, offsets: np.ndarray) -> np.ndarray
     found = []
     for row in range(len(normals)):
         above = offsets + (np.arange(len(normals)) == row)
-        answer = linprog(normals[row], A_ub=-normals, b_ub=above, bounds=(None, None), method="highs")
+        asked = {"c": normals[row], "A_ub": -normals, "b_ub": above, "bounds": (None, None)}
+        answer = linprog(**asked, method="highs")
+        if answer.fun is None:  # the simplex method lost its way
+            answer = linprog(**asked, method="highs-ipm")
         found.append(answer.fun + offsets[row] < -1e-7)
     return np.array(found, bool)
 

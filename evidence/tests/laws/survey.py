@@ -52,6 +52,12 @@ def lc_proxy(n: Numbers) -> None:
     assert n["agree"][0] == 1.0
 
 
+def lc_full_space(n: Numbers) -> None:
+    tiles, folds, complete = (np.array(n["tables"])[..., i] for i in range(3))
+    assert complete.all()
+    assert (tiles >= folds + 1).all()
+
+
 def language_models(n: dict) -> None:
     """With its factors held, a transformer is one affine map: exactly, in float64."""
     assert max(row["gap"] for row in n["rows"]) < 1e-12
@@ -256,6 +262,7 @@ LAWS: Laws = {
     "survey-folding": folding,
     "survey-hessian-eccentricity": eccentricity,
     "survey-language-models": language_models,
+    "survey-lc-full-space": lc_full_space,
     "survey-lc-proxy": lc_proxy,
     "survey-steering": steering,
     "survey-optimizer": optimizer,
