@@ -92,8 +92,8 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
     def asked(name: str) -> dict[str, list[Check]]:
         """A proxy should surely order nearly all balls, at both radii; it surely does not at one of them."""
         low = Check("lower end, least over radii", least[name], ">", 0.9, "as survey-lc-proxy asks in the plane")
-        return {"holds": [low], "needs": [counted],
-                "fails": [Check("upper end, least over radii", most[name], "<", 0.9, "surely not at one radius")]}  # fmt: skip
+        high = Check("upper end, least over radii", most[name], "<", 0.9, "surely not at one radius")
+        return {"holds": [low], "needs": [counted], "fails": [high]}
 
     share = float((everything[..., 3] / np.maximum(folds, 1))[folds > 0].mean())
     bent = float((tiles > 2.0**folds).mean())  # in 784 dimensions Zaslavsky's number for so few folds is 2^N
