@@ -217,6 +217,28 @@ def test_a_batch_of_one_is_one_input_and_of_two_is_refused():
         ss.tile_at(mlp(3, 4, 2), np.zeros((2, 3)))
 
 
+@pytest.mark.parametrize("name", ["30-20-20", "convolution", "pooled", "minimum"])
+def test_the_nearest_halfspaces_tell_all_facets_within_their_reach(name):
+    net, shape = NETWORKS[name]
+    x = random_input(shape, 6)
+    whole, near = ss.tile_at(net, x), ss.tile_at(net, x, nearest=6)
+    assert near.certainty == "bound"
+    assert near.radius == pytest.approx(whole.radius)
+    assert near.reach == pytest.approx(np.sort(whole.normals @ x.reshape(-1) + whole.offsets)[6])
+    expected = {facet.coincide: facet.distance for facet in whole.facets if facet.distance < (1 - 1e-9) * near.reach}
+    found = {facet.coincide: facet.distance for facet in near.facets}
+    assert found == pytest.approx(expected)
+    np.testing.assert_allclose(near.A, whole.A, atol=1e-12)
+    np.testing.assert_allclose(near.c, whole.c, atol=1e-12)
+    ways = np.random.default_rng(0).standard_normal((50, *shape))
+    inside = near.contains(x + 0.3 * near.reach * ways)
+    assert (whole.contains(x + 0.3 * near.reach * ways) >= inside).all()
+    assert "were left out" in near.summary()
+    all_of_it = ss.tile_at(net, x, nearest=10**6)
+    assert all_of_it.certainty == "exact"
+    assert {facet.coincide for facet in all_of_it.facets} == {facet.coincide for facet in whole.facets}
+
+
 def test_wrong_input_is_refused_by_name():
     net = mlp(3, 4, 2)
     with pytest.raises(ss.InputError, match="box must hold x"):

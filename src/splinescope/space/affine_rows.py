@@ -109,7 +109,8 @@ class Coordinates:
     program: Program
     origin: np.ndarray
     basis: np.ndarray | None = None
-    _zeros: dict[str, np.ndarray] = field(init=False)
+    zeros: dict[str, np.ndarray] = field(init=False)
+    """By the output of each fold, how large a zero of its units may be."""
 
     def __post_init__(self) -> None:
         with one_torch_thread(), torch.no_grad():
@@ -117,7 +118,7 @@ class Coordinates:
         zeros = dict(zip((fold.output for fold in plan.folds), plan.tolerances, strict=True))
         for segment, ties in zip(plan.segments, plan.seal_tolerances, strict=True):
             zeros |= {seal.final: tie for seal, tie in zip(segment.seals, ties, strict=True)}
-        object.__setattr__(self, "_zeros", zeros)
+        object.__setattr__(self, "zeros", zeros)
 
     @property
     def dimension(self) -> int:
@@ -141,9 +142,8 @@ class Coordinates:
     def rows(self, choose: Choose) -> LocalRows:
         """The rows of all units, on the tile whose pattern `choose` says site by site."""
         self._check_size()
-        reader = _Reader(self.program, choose, self._zeros)
-        basis = np.eye(self.origin.size) if self.basis is None else self.basis
-        block = np.concatenate([self.origin.reshape(1, -1), _SCALE * basis]).reshape(-1, *self.origin.shape)
+        reader = RowReader(self.program, choose, self.zeros)
+        block = reader.block(self.origin, np.eye(self.origin.size) if self.basis is None else self.basis)
         with one_torch_thread(), torch.no_grad():
             values = {self.program.input: torch.from_numpy(block)}
             out = walked(self.program.steps, values, {self.program.output}, reader.step)[self.program.output]
@@ -155,7 +155,8 @@ class Coordinates:
         if max(units, widest) * size > _NUMBERS:
             raise InputError(
                 f"a tile must have at most {_NUMBERS:,} numbers in its halfspaces, got {units:,} units with "
-                f"{size:,} inputs each: look at a part of the network (its first layers), or at a slice by tessellate."
+                f"{size:,} inputs each: take the hyperplanes nearest to x, by tile_at(model, x, nearest=1000), or look "
+                "at a slice by tessellate."
             )
 
 
@@ -222,7 +223,7 @@ def behind(rows: LocalRows, members: np.ndarray, direction: np.ndarray) -> Choos
     return choose
 
 
-class _Reader:
+class RowReader:
     """Evaluates steps on rows, and keeps those of units; see the module's text."""
 
     def __init__(self, program: Program, choose: Choose, zeros: Mapping[str, np.ndarray]) -> None:
@@ -233,6 +234,16 @@ class _Reader:
         self._parts: list[tuple[np.ndarray, ...]] = []
         self._flat: list[np.ndarray] = [np.zeros((0, 3), np.int64)]
 
+    @staticmethod
+    def block(origin: np.ndarray, basis: np.ndarray) -> np.ndarray:
+        """`[1 + r, *input_shape]` the rows of the input."""
+        return np.concatenate([origin.reshape(1, -1), _SCALE * basis]).reshape(-1, *origin.shape)
+
+    @staticmethod
+    def unscaled(rows: np.ndarray) -> np.ndarray:
+        """Slopes, from linear rows."""
+        return rows / _SCALE
+
     def step(self, step: Affine | Fold, inputs: list[Tensor]) -> Tensor:
         if isinstance(step, Affine):
             return _without_constants(step.run, inputs)
@@ -241,7 +252,7 @@ class _Reader:
         cuts = self._cuts(step, _without_constants(step.cuts, inputs).numpy())
         signs = self._choose(cuts)
         self._pattern.append(signs)
-        self._keep(cuts, cuts.rows * np.where(signs, 1.0, -1.0), np.arange(len(signs)), -1)
+        self.keep(cuts, cuts.rows * np.where(signs, 1.0, -1.0), np.arange(len(signs)), -1)
         chosen, gains = torch.from_numpy(signs.astype(np.float64)), torch.from_numpy(step.gains)
         elements = torch.from_numpy(step.elements)
 
@@ -265,13 +276,13 @@ class _Reader:
         best = cuts.rows[:, winners, windows]
         for rival in range(cuts.rows.shape[1]):
             others = np.flatnonzero(winners != rival)
-            self._keep(cuts, (best - cuts.rows[:, rival])[:, others], others, rival)
+            self.keep(cuts, (best - cuts.rows[:, rival])[:, others], others, rival)
         return torch.from_numpy(sign * best[:, None])
 
     def _cuts(self, step: Fold, rows: np.ndarray) -> Cuts:
         return Cuts(self._numbers[step.output], rows, self._zeros[step.output])
 
-    def _keep(self, cuts: Cuts, rows: np.ndarray, units: np.ndarray, rival: int) -> None:
+    def keep(self, cuts: Cuts, rows: np.ndarray, units: np.ndarray, rival: int) -> None:
         """Keep halfspaces (what is positive on the tile) of some units."""
         steepness = np.linalg.norm(rows[1:], axis=0)
         kept = steepness > _SLOPE * float(np.abs(cuts.rows[1:]).max(initial=0.0))

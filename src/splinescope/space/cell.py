@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from .affine_rows import Coordinates, LocalRows, at_origin, behind, key_of
+from .nearest_rows import nearest_rows
 from .polytope import Polytope
 from .projection import nearest_in_box, nearest_on_face
 
@@ -93,6 +95,33 @@ class Cell:
                 cell.polytope.mark(other, point)
         return cell
 
+    def decide_within(self, reach: float, stop: Callable[[float], bool]) -> bool:
+        """Decide which hyperplanes are facets nearer than `reach`; False if stopped before.
+
+        Hyperplanes beyond it are not known: a facet that begins farther away stays undecided.
+        """
+        polytope = self.polytope
+        normals, heights = polytope.normals, polytope.heights
+        feet = heights - heights[:, None] * (normals @ normals.T)
+        np.fill_diagonal(feet, np.inf)
+        inner = feet.min(1, initial=np.inf) > _SAME * (float(np.median(heights)) if len(heights) else 0.0)
+        for wall in np.flatnonzero(inner).tolist():  # most often the foot on it is inside
+            polytope.mark(wall, -heights[wall] * normals[wall])
+        rest = np.flatnonzero(~inner)
+        begins = np.full(len(heights), np.inf)
+        begins[inner] = heights[inner]
+        stopped = False
+        for done, wall in enumerate(rest[np.argsort(heights[rest])].tolist()):
+            stopped = stop(done / len(rest))
+            if stopped:
+                break
+            if polytope.state[wall] != 0:
+                begins[wall] = self.distance(wall)[0]
+            if begins[wall] < reach:
+                polytope.is_facet(wall)
+        polytope.state[(polytope.state == 1) & (begins >= reach) & np.isfinite(reach)] = -1
+        return not stopped
+
     def distance(self, wall: int, norm: float = 2) -> tuple[float, np.ndarray | None]:
         """Distance of the origin to a facet, and where it is nearest, as a change of the input `[D]`.
 
@@ -115,10 +144,23 @@ class Cell:
         return (np.inf, None) if found is None else (found[1], found[0])
 
 
+def nearest_cell(space: Coordinates, count: int, tell: Callable[[float], None]) -> tuple[Cell, float]:
+    """The tile of the origin by its nearest hyperplanes alone, and within which distance that is all of it."""
+    direction = _generic(space.dimension)
+    rows, on, reach = nearest_rows(space, count, direction, tell)
+    still = np.zeros(space.dimension)
+    return Cell(space, rows, _inside(rows, None, space, still, direction) if on else still, on), reach
+
+
+def _generic(size: int) -> np.ndarray:
+    """A fixed direction in general position."""
+    direction = np.random.default_rng(0).standard_normal(size)
+    return np.asarray(direction / max(float(np.linalg.norm(direction)), 1e-300))
+
+
 def cell_at(space: Coordinates, box: np.ndarray | None = None) -> Cell:
     """The tile of the origin; where folds pass through it, the one in a fixed generic direction."""
-    direction = np.random.default_rng(0).standard_normal(space.dimension)
-    direction /= max(float(np.linalg.norm(direction)), 1e-300)
+    direction = _generic(space.dimension)
     on: list[tuple[int, int]] = []
     still = np.zeros(space.dimension)
     if box is not None:  # from a side of it the way leads inwards

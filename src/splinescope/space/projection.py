@@ -37,13 +37,27 @@ def programme(cost: np.ndarray, upper: np.ndarray, limits: np.ndarray, *, positi
 def nearest(normals: np.ndarray, heights: np.ndarray) -> np.ndarray | None:
     """`[r]` the point of `{t : heights + normals @ t >= 0}` nearest to the origin; None if the set is empty.
 
+    Few of the rows bind: those that the origin violates are asked first, then those that the answer violates.
+    """
+    size = float(np.abs(heights).max(initial=0.0))
+    point: np.ndarray | None = np.zeros(normals.shape[1])
+    asked = np.zeros(len(heights), bool)
+    while point is not None:
+        below = ~asked & (heights + normals @ point < -_INSIDE * size)
+        if not below.any():
+            return point
+        asked |= below
+        point = _least_distance(normals[asked], heights[asked])
+    return None
+
+
+def _least_distance(normals: np.ndarray, heights: np.ndarray) -> np.ndarray | None:
+    """The same over all rows at once; some height is negative.
+
     Lawson and Hanson's least distance programming: with G t >= g the dual is `min ||[G g]^T w - e||, w >= 0`, and the
     residual is the point. The rows with positive weight are then solved once more as equations, to full precision.
     """
     size = float(np.abs(heights).max(initial=0.0))
-    below = heights < -_INSIDE * size
-    if not below.any():
-        return np.zeros(normals.shape[1])
     scale = float(-heights.min())  # the distance is at least that: unit normals
     rows = np.hstack([normals, -heights[:, None] / scale])
     target = np.zeros(rows.shape[1])

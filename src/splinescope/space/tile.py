@@ -13,14 +13,14 @@ from torch import nn
 
 from ..network import SplineNetwork, trace
 from ..network.program import Program, Site, Smooth, site_names
-from ..support.checks import as_float64_array, check_module, check_positive
+from ..support.checks import as_float64_array, check_module, check_positive, check_whole
 from ..support.display import Certainty, Result, counted, table
 from ..support.drawing import drawing
 from ..support.errors import InputError, UnsupportedModelError
 from ..support.progress import Progress, check_progress, telling
 from ..tiling.engine.limits import Clock
 from .affine_rows import Pattern, coordinates_about
-from .cell import Cell, cell_at
+from .cell import Cell, cell_at, nearest_cell
 from .projection import is_bounded, largest_ball
 
 if TYPE_CHECKING:
@@ -73,21 +73,25 @@ class Tile(Result):
         x: `[*input_shape]` the input.
         sites: The network's S sites, in execution order.
         complete: Whether every halfspace was decided on; else `undecided` ones may be walls too.
+        reach: With `nearest`, the distance of the nearest hyperplane that was left out: nearer than that, halfspaces
+            and facets are all there; inf if none was left out.
     """
 
     x: np.ndarray
     sites: tuple[Site, ...]
     complete: bool
     _cell: Cell = field(repr=False)
+    reach: float = np.inf
 
     @property
     def certainty(self) -> Certainty:
-        """ "exact", or "bound" if a limit left halfspaces undecided: the facets are then some of the true ones."""
+        """ "exact", or "bound" if a limit left halfspaces out or undecided: the facets are some of the true ones."""
         return "exact" if self.complete else "bound"
 
     def __repr__(self) -> str:
         where = f"{self.x.size} inputs, {counted(len(self.facets), 'facet')} of {len(self._cell.rows.heights):,} units"
-        return f"Tile({where}, ball of radius {self.radius:.4g} about x, {self.certainty})"
+        within = f" within {self.reach:.4g} of x" if np.isfinite(self.reach) else ""
+        return f"Tile({where}{within}, ball of radius {self.radius:.4g} about x, {self.certainty})"
 
     @property
     def pattern(self) -> Pattern:
@@ -159,7 +163,10 @@ class Tile(Result):
 
     @cached_property
     def largest_ball(self) -> tuple[np.ndarray, float]:
-        """Center `[*input_shape]` and radius of a largest ball in the tile; inf if it holds balls of any size."""
+        """Center `[*input_shape]` and radius of a largest ball in the tile; inf if it holds balls of any size.
+
+        With `nearest` it is that of the halfspaces kept: an upper bound.
+        """
         polytope = self._cell.polytope
         kept = polytope.state != 0
         center, radius = largest_ball(polytope.normals[kept], polytope.heights[kept])
@@ -181,7 +188,10 @@ class Tile(Result):
         return np.bincount(sites[sites >= 0], minlength=len(self.sites)) / max(1, len(sites))
 
     def contains(self, x: Any) -> np.ndarray:
-        """`[N]` whether inputs `[N, *input_shape]` lie in the tile, walls included, up to rounding."""
+        """`[N]` whether inputs `[N, *input_shape]` lie in the tile, walls included, up to rounding.
+
+        With `nearest`, whether that is known: inputs beyond `reach` are not in it.
+        """
         rows = as_float64_array(x, "x")
         if rows.shape[1:] != self.x.shape or rows.ndim == 0:
             raise InputError(f"x must have shape (N, {', '.join(map(str, self.x.shape))}), got {rows.shape}.")
@@ -189,7 +199,8 @@ class Tile(Result):
         kept = polytope.state != 0
         above = self._cell.space.coordinates(rows) @ polytope.normals[kept].T + polytope.heights[kept]
         size = 1e-12 * (1 + np.abs(rows).reshape(len(rows), -1).max(1, initial=0.0))[:, None]
-        return (above >= -size).all(1)
+        far = np.linalg.norm((rows - self.x).reshape(len(rows), -1), axis=1)
+        return (above >= -size).all(1) & (far <= self.reach)
 
     def across(self, facet: Facet | int, *, progress: Progress | bool | None = None) -> Tile:
         """The tile behind a facet (or behind the one with this number), seen from the same x, which it does not hold.
@@ -222,11 +233,15 @@ class Tile(Result):
             own = [facet for facet in self.facets if facet.site == number]
             nearest = f"{own[0].plane_distance:.4g}" if own else "-"
             rows.append((name, str(self.sites[number].units), str(len(own)), f"{shares[number]:.0%}", nearest))
-        words = [f"{self!r}\n{table(rows)}", f"{'Bounded' if self.bounded else 'Unbounded'}; the largest ball in it "
-                 f"has radius {self.largest_ball[1]:.4g}."]  # fmt: skip
+        words = [f"{self!r}\n{table(rows)}"]
+        if not np.isfinite(self.reach):
+            edge = "Bounded" if self.bounded else "Unbounded"
+            words.append(f"{edge}; the largest ball in it has radius {self.largest_ball[1]:.4g}.")
         if self.on_folds:
             words.append(f"x lies on {counted(len(self.on_folds), 'fold')}: this is one of the tiles that meet there.")
-        if not self.complete:
+        if np.isfinite(self.reach):
+            words.append(f"Hyperplanes farther than {self.reach:.4g} from x were left out: nearer, these are all.")
+        if self.undecided:
             words.append(f"{counted(self.undecided, 'halfspace')} undecided: there may be more facets.")
         return "\n".join([*words, self.assurance])
 
@@ -240,6 +255,7 @@ def tile_at(
     x: Any,
     *,
     box: tuple[Any, Any] | None = None,
+    nearest: int | None = None,
     time_limit: float | None = None,
     progress: Progress | bool | None = None,
 ) -> Tile:
@@ -256,11 +272,13 @@ def tile_at(
             them is returned, and `on_folds` names them.
         box: Cut the tile to a box (low, high), numbers or inputs, which holds x: pixels in (0, 1), say. Its sides
             are facets with site -1. In hundreds of dimensions give a `time_limit` too.
+        nearest: Keep only so many hyperplanes, the nearest to x: for networks whose halfspaces do not fit into memory
+            together. Within the tile's `reach` the result is exact; beyond it nothing is known.
         time_limit: Seconds after which the halfspaces not looked at are left `undecided`.
         progress: As in `tessellate`.
 
     Raises:
-        InputError: x does not fit, or the halfspaces would take over 1 GB (units times inputs).
+        InputError: x does not fit, or the halfspaces would take over 1 GB (units times inputs): use `nearest` then.
         UnsupportedModelError: The model is not piecewise affine; all offending layers are named.
 
     Cost: a small problem of non-negative least squares per unit, in as many dimensions as the first layer has active
@@ -280,6 +298,10 @@ def tile_at(
         check_positive(time_limit, "time_limit")
     clock = Clock(time_limit)
     program, point = checked_input(model, x)
+    if nearest is not None:
+        if box is not None:
+            raise InputError("give box or nearest, not both.")
+        return _nearest_tile(program, point, check_whole(nearest, "nearest"), clock, progress)
     limits = None if box is None else _as_box(box, point)
     cell = cell_at(coordinates_about(program, point, whole=limits is not None), limits)
     return _tile(point, program.sites, cell, clock, progress)
@@ -296,6 +318,20 @@ def _tile(
 
         complete = cell.polytope.solve(stop)
     return Tile(x, tuple(sites), complete, cell)
+
+
+def _nearest_tile(program: Program, x: np.ndarray, count: int, clock: Clock, progress: Progress | bool | None) -> Tile:
+    with telling(progress, "facets") as tell:
+        cell, reach = nearest_cell(
+            coordinates_about(program, x, whole=True), count, lambda share: tell(share / 2, "distances of all folds")
+        )
+
+        def stop(share: float) -> bool:
+            tell((1 + share) / 2, f"{int((cell.polytope.state == 1).sum()):,} facets")
+            return clock.is_over
+
+        complete = cell.decide_within(reach, stop) and not np.isfinite(reach)
+    return Tile(x, program.sites, complete and not (cell.polytope.state < 0).any(), cell, reach)
 
 
 def checked_input(model: object, x: Any, name: str = "x") -> tuple[Program, np.ndarray]:
