@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ..support.checks import as_rows, check_whole
 from ..support.errors import InputError
-from ..support.progress import Progress, telling
+from ..support.progress import sharing
 
 T = TypeVar("T")
 THREE_CENTRES = ((-1.5, -1.0), (1.5, -1.0), (0.0, 1.6))
@@ -42,26 +42,17 @@ def relu_mlp(*widths: int) -> nn.Sequential:
 
 
 def train_planar_wgan(
-    draw: Callable[[int, torch.Generator], Tensor],
-    *,
-    steps: int = 300,
-    width: int = 64,
-    critic_steps: int = 3,
-    penalty: float = 1.0,
-    batch_size: int = 256,
-    learning_rate: float = 1e-3,
-    seed: int = 0,
-    progress: Progress | bool | None = None,
+    draw: Callable[[int, torch.Generator], Tensor], *, steps: int = 300, seed: int = 0
 ) -> nn.Sequential:
     """A ReLU generator from U[-1, 1]^2 to the plane, trained as a Wasserstein GAN with gradient penalty; in eval mode.
 
-    `draw(count, generator)` gives `[count, 2]` points. Both networks have three hidden layers of `width`; every
-    generator step follows `critic_steps` of the critic. The global random state is left as found.
+    `draw(count, generator)` gives `[count, 2]` points. Both networks have three hidden layers of 64 units; every
+    generator step follows three of the critic. The global random state is left as found.
 
     Reference: Gulrajani et al., "Improved Training of Wasserstein GANs" (2017).
     """
     check_whole(steps, "steps", least=0)
-    check_whole(batch_size, "batch_size")
+    width, batch_size = 64, 256
     rng = torch.Generator().manual_seed(seed)
     points = draw(batch_size, torch.Generator().manual_seed(seed))
     if points.shape != (batch_size, 2):
@@ -70,21 +61,21 @@ def train_planar_wgan(
             f"{batch_size}."
         )
     generator, critic = _seeded(seed, lambda: (relu_mlp(2, *[width] * 3, 2), relu_mlp(2, *[width] * 3, 1)))
-    optimizers = [torch.optim.Adam(net.parameters(), learning_rate, (0.5, 0.9)) for net in (generator, critic)]
+    optimizers = [torch.optim.Adam(net.parameters(), 1e-3, (0.5, 0.9)) for net in (generator, critic)]
 
     def latents() -> Tensor:
         return 2 * torch.rand(batch_size, 2, generator=rng) - 1
 
-    with torch.enable_grad(), telling(progress, "training") as tell:
+    with torch.enable_grad(), sharing(None, "training") as share:
         for step in range(steps):
-            for _ in range(critic_steps):
+            share(step / steps)
+            for _ in range(3):
                 real, fake = draw(batch_size, rng), generator(latents()).detach()
                 between = torch.lerp(real, fake, torch.rand(batch_size, 1, generator=rng)).requires_grad_()
                 (slope,) = torch.autograd.grad(critic(between).sum(), between, create_graph=True)
-                loss = critic(fake).mean() - critic(real).mean() + penalty * (slope.norm(dim=1) - 1).square().mean()
+                loss = critic(fake).mean() - critic(real).mean() + (slope.norm(dim=1) - 1).square().mean()
                 _step(optimizers[1], loss)
             _step(optimizers[0], -critic(generator(latents())).mean())
-            tell((step + 1) / steps, f"step {step + 1}")
     return generator.eval()
 
 
@@ -138,10 +129,8 @@ def train_vae(
     convolutional: bool = True,
     epochs: int = 30,
     batch_size: int = 100,
-    learning_rate: float = 2e-3,
     beta: float = 1.0,
     seed: int = 0,
-    progress: Progress | bool | None = None,
 ) -> SmallVAE:
     """Train a `SmallVAE` on images `[N, C, H, W]` in [0, 1] by the evidence lower bound (Bernoulli pixels).
 
@@ -156,16 +145,16 @@ def train_vae(
     rng = torch.Generator().manual_seed(seed)
     shape = (x.shape[1], x.shape[2], x.shape[3])
     model = _seeded(seed, lambda: SmallVAE(shape, latent=latent, width=width, convolutional=convolutional))
-    optimizer = torch.optim.Adam(model.parameters(), learning_rate)
-    with torch.enable_grad(), telling(progress, "training") as tell:
+    optimizer = torch.optim.Adam(model.parameters(), 2e-3)
+    with torch.enable_grad(), sharing(None, "training") as share:
         for epoch in range(epochs):
+            share(epoch / epochs)
             for rows in torch.randperm(len(x), generator=rng).split(batch_size):
                 seen = x[rows]
                 decoded, mean, log_variance = model(seen, torch.randn(len(seen), latent, generator=rng))
                 fit = nn.functional.binary_cross_entropy(decoded, seen, reduction="sum")
                 divergence = (mean.square() + log_variance.exp() - 1 - log_variance).sum() / 2
                 _step(optimizer, (fit + beta * divergence) / len(seen))
-            tell((epoch + 1) / epochs, f"epoch {epoch + 1}")
     return model.eval()
 
 

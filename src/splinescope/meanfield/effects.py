@@ -39,24 +39,18 @@ class SpeedByDirection(Result):
     certainty = "exact"
     plot = drawn("meanfield.plot_speed_by_direction")
 
-    def anisotropy(self, *, within: float = np.radians(25)) -> tuple[float, float]:
-        """(batch norm, plain): mean speed near the low-variance axis over mean speed near the high-variance one."""
+    def anisotropy(self) -> tuple[float, float]:
+        """(batch norm, plain): mean speed within 25 degrees of the low-variance axis over that of the other axis."""
+        within = np.radians(25)
         off = np.abs(np.angle(np.exp(2j * (self.angles - self.axis)))) / 2
         low, high = off < within, off > np.pi / 2 - within
         return tuple(float(s[low].mean() / s[high].mean()) for s in (self.batch_norm, self.plain))  # type: ignore[return-value]
 
 
-def speed_by_direction(
-    data: Data,
-    *,
-    activation: str = "relu",
-    loss: LossLike = "squared",
-    outputs: Tensor | None = None,
-    angles: int = 360,
-) -> SpeedByDirection:
-    """How fast a neuron of the plane turns, with and without batch norm, when outputs `f(x)` (N,) are the same in both.
+def speed_by_direction(data: Data, *, angles: int = 360) -> SpeedByDirection:
+    """How fast a ReLU neuron of the plane turns, with and without batch norm, where both networks give zero.
 
-    `outputs` are zero by default: the start of training with amplitudes that cancel.
+    That is the start of training with amplitudes that cancel, by the squared error.
 
     Reference: section 4.1, where the claim is that batch norm is faster where `E (b . x)^2` is small.
     """
@@ -64,8 +58,8 @@ def speed_by_direction(
         raise InputError(f"data must be two-dimensional, got d = {data.dimension}.")
     phi = torch.arange(angles, dtype=torch.float64) * (2 * torch.pi / angles)
     u = torch.stack([phi.cos(), phi.sin()], dim=1).to(data.x)
-    net = TwoLayerBN(torch.ones(angles), u, activation)
-    pull = as_loss(loss).slope(torch.zeros_like(data.y) if outputs is None else outputs, data.y)
+    net = TwoLayerBN(torch.ones(angles), u)
+    pull = -data.y  # the slope of half the square
     h, g = field_at(Manifold(data.covariance).normalize(u), pull, data, net.activation)
     turning = euclidean_velocity(net.a, u, Forces(h, g, 0.0), data.covariance)[1]
     _, g_plain = field_at(u, pull, data, net.activation)
@@ -136,16 +130,14 @@ class FirstStep(Result):
         return np.asarray(np.hypot(self.before[:, None], self.push[None, :] / self.before[:, None]))
 
 
-def first_step(
-    net: TwoLayerBN, data: Data, *, lengths: ArrayLike, rate: float, loss: LossLike = "squared"
-) -> FirstStep:
+def first_step(net: TwoLayerBN, data: Data, *, lengths: ArrayLike, rate: float) -> FirstStep:
     """One step from neurons of each of `lengths` (section 4.3): shorter than `sqrt(push)` means longer afterwards."""
     before = np.atleast_1d(as_float64_array(lengths, "lengths"))
     unit = net.b / net.lengths[:, None]
 
     def step(length: float) -> Tensor:
         start = TwoLayerBN(net.a, length * unit, net.activation)
-        return descend(start, data, loss, rate=rate, iterations=1).b[1]
+        return descend(start, data, rate=rate, iterations=1).b[1]
 
     push = (step(1.0) - unit).norm(dim=1).numpy()
     after = np.stack([step(float(check_positive(n, "lengths"))).norm(dim=1).numpy() for n in before])
@@ -170,25 +162,19 @@ class LearningRateStudy(Result):
     certainty = "exact"
     plot = drawn("meanfield.plot_learning_rates")
 
-    def workable_decades(self, *, share: float = 1.0) -> tuple[float, float]:
-        """(batch norm, plain): decades of learning rate that end below `share` of the starting loss.
+    def workable_decades(self) -> tuple[float, float]:
+        """(batch norm, plain): decades of learning rate that end below the starting loss.
 
         An estimate for rates evenly spaced on a logarithmic scale: each counts for one spacing.
         """
         per_rate = np.log10(self.rates[-1] / self.rates[0]) / (len(self.rates) - 1)
         return tuple(  # type: ignore[return-value]
-            float((risks < share * self.start).sum() * per_rate) for risks in (self.batch_norm, self.plain)
+            float((risks < self.start).sum() * per_rate) for risks in (self.batch_norm, self.plain)
         )
 
 
 def learning_rate_study(
-    net: TwoLayerBN,
-    data: Data,
-    *,
-    rates: ArrayLike,
-    iterations: int,
-    loss: LossLike = "squared",
-    train_amplitudes: bool = True,
+    net: TwoLayerBN, data: Data, *, rates: ArrayLike, iterations: int, train_amplitudes: bool = True
 ) -> LearningRateStudy:
     """Gradient descent at each rate, on `net` and on its plain twin: the same function at the start.
 
@@ -205,7 +191,7 @@ def learning_rate_study(
     for rate in steps:
         for dynamics, begin in (("euclidean", net), ("plain", twin)):
             run = descend(
-                begin, data, loss, rate=float(rate), iterations=iterations, dynamics=dynamics,  # type: ignore[arg-type]
+                begin, data, rate=float(rate), iterations=iterations, dynamics=dynamics,  # type: ignore[arg-type]
                 train_amplitudes=train_amplitudes, record_every=iterations,
             )  # fmt: skip
             start = float(run.risks[0])

@@ -136,18 +136,11 @@ def _directions(d: int, count: int, generator: torch.Generator | None) -> Tensor
     return torch.randn(count, d, generator=generator, dtype=torch.float64)
 
 
-def separates(
-    net: TwoLayer,
-    *,
-    radius: float,
-    probes: int = 1024,
-    levels: int = 65,
-    generator: torch.Generator | None = None,
-) -> bool:
+def separates(net: TwoLayer, *, radius: float, probes: int = 1024, generator: torch.Generator | None = None) -> bool:
     """Whether the neurons, thickened to balls of `radius`, separate `a = -infinity` from `a = +infinity`.
 
     Theorem 5 asks this of the support of the initial measure. Finitely many neurons never separate; balls
-    around them do if they are dense enough. Probed on `levels` amplitudes times `probes` directions: the
+    around them do if they are dense enough. Probed on 65 amplitudes or more times `probes` directions: the
     condition fails if uncovered probes connect the lowest level to the highest. Exact up to the probe spacing
     in two dimensions (even grid), an estimate above (random directions, each joined to its 2 d nearest).
 
@@ -159,12 +152,11 @@ def separates(
     """
     radius = check_positive(radius, "radius")
     check_whole(probes, "probes", least=2 * net.dimension + 1)
-    check_whole(levels, "levels")
     rho = ParticleMeasure.of(net)
     u = _directions(net.dimension, probes, generator).numpy()
     u /= np.linalg.norm(u, axis=1, keepdims=True)
     top = float(np.abs(rho.a).max()) + 2 * radius
-    a = np.linspace(-top, top, max(levels, int(np.ceil(4 * top / radius)) + 1))
+    a = np.linspace(-top, top, max(65, int(np.ceil(4 * top / radius)) + 1))
     # chord of the ball's angle: a Euclidean tree in (a, u) is exact for the chordal distance
     tree = cKDTree(np.column_stack([rho.a, rho.u]))
     points = np.column_stack([np.repeat(a, probes), np.tile(u, (len(a), 1))])

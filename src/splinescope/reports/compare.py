@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -11,10 +10,9 @@ from typing import Any
 
 from ..support.display import Certainty, Result, table
 from ..support.errors import InputError
-from ..support.files import replacing
 from ..support.progress import Progress, telling
 from .page import side_by_side
-from .report import Report, check_page, chosen_blocks, report, weakest
+from .report import Report, check_page, chosen_blocks, report, weakest, write_page
 from .typical import MAIN, main_number
 
 
@@ -83,16 +81,10 @@ def compare_models(
 
     Args:
         models: Name -> module in evaluation mode (or the result of `trace` or `load`).
-        x: `[N, *input shape]` inputs, the same for all; likewise `y`.
-        y: See `report`.
-        out: The page, one file, which replaces one of that name; the numbers go beside it as .json. None writes
-            nothing.
-        loss: See `report`.
-        include: See `report`.
-        exclude: See `report`.
+        x, y, out, loss, include, exclude: As for `report`; the same for all.
         title: Heading of the page.
         seed: Of everything random: the same for all, so that planes and directions correspond.
-        progress: See `report`; counts the blocks of all networks.
+        progress: As for `report`; counts the blocks of all networks.
 
     Returns:
         A `ModelComparison`: `print(found.summary())` is a table of the main numbers.
@@ -129,7 +121,4 @@ def compare_models(
 def _write(found: ModelComparison, out: Path, title: str) -> None:
     """The page and its numbers, as far as they have been measured."""
     subtitle = f"{len(found.reports)} networks on {next(iter(found.reports.values())).points} data points"
-    with replacing(out) as partial:
-        partial.write_text(side_by_side(title, found.reports, subtitle, found.rows()), encoding="utf-8")
-    with replacing(out.with_suffix(".json")) as partial:
-        partial.write_text(json.dumps(found.records(), indent=1, default=float), encoding="utf-8")
+    write_page(out, side_by_side(title, found.reports, subtitle, found.rows()), found.records())

@@ -189,7 +189,7 @@ def _tiled(
             window *= max(_SMALLER, 0.9 * float(np.sqrt(most / expected)))
             continue
         seconds = max(1, round(_RATE * expected * _units(net)))
-        subject.say(f"about {_rounded(expected):,} tiles, {seconds} s")
+        subject.say(f"about {int(float(f'{expected:.2g}')):,} tiles, {seconds} s")  # to two figures
         try:
             return tessellate(net, part, tolerance=tolerance, max_tiles=4 * most, progress=False), window
         except LimitReached:
@@ -223,11 +223,6 @@ def _expected_tiles(net: SplineNetwork, view: Slice, tolerance: float | None, mo
         folds, length = folds + found.count - 1, length + line.size
     density = folds / length
     return 1 + density * view.size**0.5 + np.pi / 4 * density**2 * view.size
-
-
-def _rounded(number: float) -> int:
-    """To two figures: an expectation is no count."""
-    return int(float(f"{number:.2g}"))
 
 
 def _slice_call(view: Slice, tiling: Tiling, points: tuple[int, int, int], window: float) -> str:

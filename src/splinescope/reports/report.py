@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
@@ -71,11 +72,8 @@ class Report(Result):
 
     def records(self) -> dict[str, Any]:
         """Every number and text, ready for JSON."""
-        return {
-            "points": self.points,
-            "loss": self.loss,
-            "blocks": {block.key: block.record() for block in self.blocks},
-        }
+        blocks = {block.key: block.record() for block in self.blocks}
+        return {"points": self.points, "loss": self.loss, "blocks": blocks}
 
     def summary(self) -> str:
         """The report in words."""
@@ -143,7 +141,9 @@ def report(
     keys = chosen_blocks(include, exclude)
     name = title or f"Report on {type(getattr(model, 'module', model)).__name__}"
     blocks: list[ReportBlock] = []
-    taken = _loss_taken(subject)
+    taken = ""
+    with contextlib.suppress(NotApplicable):
+        taken = str(subject.loss)
     if out is not None:
         check_page(out)
     with telling(progress, "report") as tell:
@@ -157,14 +157,6 @@ def report(
                 _write(Report(tuple(blocks), len(subject.x), Path(out), taken), name)
         tell(1.0, "done")
     return Report(tuple(blocks), len(subject.x), None if out is None else Path(out), taken)
-
-
-def _loss_taken(subject: Subject) -> str:
-    """The loss of a report and what suggested it; empty where there is none."""
-    try:
-        return str(subject.loss)
-    except NotApplicable:
-        return ""
 
 
 def check_page(out: str | os.PathLike[str]) -> None:
@@ -218,16 +210,15 @@ def _write(found: Report, title: str) -> None:
     from .page import page
 
     assert found.page is not None
-    with replacing(found.page) as partial:
-        partial.write_text(page(title, found.blocks, _subtitle(found)), encoding="utf-8")
-    with replacing(found.page.with_suffix(".json")) as partial:
-        partial.write_text(json.dumps(found.records(), indent=1, default=float), encoding="utf-8")
-
-
-def _subtitle(found: Report) -> str:
-    """What the page is about, below its heading."""
     loss = f"; loss: {found.loss}" if found.loss else ""
-    names = (
-        "Calls below: import dataclasses, torch and splinescope as ss; model, x and y are what the report was given."
-    )
-    return f"{found.points:,} data points{loss}. {names}"
+    names = "import dataclasses, torch and splinescope as ss; model, x and y are what the report was given."
+    subtitle = f"{found.points:,} data points{loss}. Calls below: {names}"
+    write_page(found.page, page(title, found.blocks, subtitle), found.records())
+
+
+def write_page(out: Path, text: str, records: Any) -> None:
+    """A page, and its numbers beside it as .json."""
+    with replacing(out) as partial:
+        partial.write_text(text, encoding="utf-8")
+    with replacing(out.with_suffix(".json")) as partial:
+        partial.write_text(json.dumps(records, indent=1, default=float), encoding="utf-8")

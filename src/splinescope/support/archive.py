@@ -12,7 +12,7 @@ import mmap
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -58,25 +58,12 @@ def write_archive(
     with replacing(path) as partial, partial.open("wb") as file:
         file.write(len(head).to_bytes(8, "little") + head)
         for name in order:
-            _write(file, plain[name])
+            file.writelines(_blocks(plain[name]))
 
 
-_DTYPES = {
-    "<f8": "F64",
-    "<f4": "F32",
-    "<i8": "I64",
-    "<i4": "I32",
-    "<u8": "U64",
-    "<u4": "U32",
-    "|u1": "U8",
-    "|b1": "BOOL",
-}
+_CODES, _NAMES = "<f8 <f4 <i8 <i4 <u8 <u4 |u1 |b1", "F64 F32 I64 I32 U64 U32 U8 BOOL"
+_DTYPES = dict(zip(_CODES.split(), _NAMES.split(), strict=True))
 """What safetensors calls the numbers that are stored here."""
-
-
-def _write(file: BinaryIO, array: np.ndarray) -> None:
-    for block in _blocks(array):
-        file.write(block)
 
 
 def _blocks(array: np.ndarray) -> Iterator[memoryview]:

@@ -57,9 +57,9 @@ def squared(outputs: Tensor, targets: Tensor) -> Tensor:
 
 def _cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
     """Sum over the points of the cross-entropy with class numbers or distributions; the mean over places, if any."""
-    if targets.is_floating_point():
-        return F.cross_entropy(outputs.flatten(0, -2), targets.flatten(0, -2), reduction="sum") / _places(outputs)
-    return F.cross_entropy(outputs.flatten(0, -2), targets.flatten(), reduction="sum") / _places(outputs)
+    flat = targets.flatten(0, -2) if targets.is_floating_point() else targets.flatten()
+    places = max(1, outputs[:1, ..., 0].numel())
+    return F.cross_entropy(outputs.flatten(0, -2), flat, reduction="sum") / places
 
 
 def _binary(outputs: Tensor, targets: Tensor) -> Tensor:
@@ -67,14 +67,9 @@ def _binary(outputs: Tensor, targets: Tensor) -> Tensor:
     return F.binary_cross_entropy_with_logits(outputs, wanted, reduction="sum") / max(1, outputs[:1].numel())
 
 
-def _places(outputs: Tensor) -> int:
-    return max(1, outputs[:1, ..., 0].numel())
-
-
 def _scaled_identity(outputs: Tensor, factor: float) -> Tensor:
-    return factor**0.5 * torch.eye(outputs.shape[1], dtype=outputs.dtype, device=outputs.device).expand(
-        len(outputs), -1, -1
-    )
+    one = torch.eye(outputs.shape[1], dtype=outputs.dtype, device=outputs.device)
+    return factor**0.5 * one.expand(len(outputs), -1, -1)
 
 
 def _softmax_root(outputs: Tensor) -> Tensor:
@@ -128,8 +123,7 @@ def summed(loss: str | Mean) -> Callable[[Tensor, Tensor], Tensor]:
     if known is not None:
         return known.total
     assert callable(loss)
-    mean = loss
-    return lambda outputs, targets: mean(outputs, targets) * len(outputs)
+    return lambda outputs, targets: loss(outputs, targets) * len(outputs)
 
 
 def check_targets(loss: str | Mean, outputs: tuple[int, ...], targets: Tensor) -> Tensor:

@@ -79,9 +79,7 @@ def lightning_callback(monitor: Listener) -> Any:
 
 
 def _kept_by_lightning(base: Any, schedule: Any) -> Any:
-    """The callback with a state. Lightning loads a model before its callbacks and makes the optimizers after both, but
-    a schedule comes before the other two: the model's state is set aside until the optimizers are there.
-    """
+    """The callback with a state; the model's is set aside until Lightning has made the optimizers, after a schedule."""
 
     class TellSchedule(base):
         state_key = type(schedule).__qualname__

@@ -35,16 +35,7 @@ class TrainingMonitor(Result, ABC):
     Args:
         model: The network in training. It is left as found by every measurement.
         header: What identifies the measurement; records in `out` are continued only if it is the same.
-        schedule: When to measure: `splinescope.train.LogSpaced(10)` by default; `splinescope.train.Every(n)`,
-            `splinescope.train.At([...])`.
-        metrics: More numbers by name: functions of the model, called in eval mode without gradients, that give a
-            number, several by name, or a result whose `means()` are such.
-        out: Folder for `NAME.jsonl`, `NAME.csv` and snapshots.
-        logger: Where the numbers also go: a folder or `SummaryWriter` (TensorBoard), a Weights & Biases run, the
-            `mlflow` module, a logger of Lightning, a function of (numbers, step), or several in a list.
-        snapshots: Save the parameters in `out` at every measurement.
-        budget: Largest share of the time that measuring may take in the long run (see `Budget`); None for no limit.
-        overwrite: Replace the records of another run in `out`.
+        schedule, metrics, out, logger, snapshots, budget, overwrite: As for `ComplexityMonitor`.
     """
 
     name: str
@@ -70,12 +61,8 @@ class TrainingMonitor(Result, ABC):
             raise InputError("snapshots need a folder: give out=.")
         if schedule is not None and not hasattr(schedule, "next_after"):
             raise InputError(f"schedule must be LogSpaced(...), Every(n) or At([...]), got {schedule!r}.")
-        self.model = model
-        self._schedule = schedule or LogSpaced()
-        self._metrics = dict(metrics or {})
-        self._snapshots = snapshots
-        self._budget = Budget(budget)
-        self._overwrite = overwrite
+        self.model, self._snapshots, self._overwrite = model, snapshots, overwrite
+        self._schedule, self._metrics, self._budget = schedule or LogSpaced(), dict(metrics or {}), Budget(budget)
         header = {"format": f"splinescope.{self.name}", "version": 3, **header}
         self._journal = None if out is None else Journal(out, header, self.name)
         self._records: list[Record] = [] if self._journal is None else self._journal.records

@@ -261,10 +261,8 @@ def topk(a: Arguments) -> Any:
 
 @operator("Conv")
 def conv(a: Arguments) -> Tensor:
-    weight, bias, group = a[1], a[2], a.attribute("group", 1)
-    kernel = kernel_of(a, weight)
+    weight, bias, group, kernel, stride, dilation = convolution(a)
     dims = len(kernel)
-    stride, dilation = spatial(a, "strides", dims), spatial(a, "dilations", dims)
     function = (F.conv1d, F.conv2d, F.conv3d)[dims - 1]
 
     def run(x: Tensor) -> Tensor:
@@ -276,23 +274,23 @@ def conv(a: Arguments) -> Tensor:
     return a.images(run)
 
 
-def kernel_of(a: Arguments, weight: Tensor) -> list[int]:
-    kernel = list(weight.shape[2:])
+def convolution(a: Arguments) -> tuple[Tensor, Tensor | None, int, list[int], list[int], list[int]]:
+    """Weight, bias, groups, kernel, strides and dilations of a convolution."""
+    weight, kernel = a[1], list(a[1].shape[2:])
     if not 1 <= len(kernel) <= 3 or a.live[1]:
         raise Unread("one, two or three axes are read, and constant weights")
     if a.rank(a[0]) != len(kernel) + 2:
         raise ValueError(f"a batch axis, channels and {len(kernel)} axes are needed, got {a.rank(a[0])} axes in all")
     if a.attribute("kernel_shape", kernel) != kernel:
         raise ValueError(f"kernel_shape {a.attribute('kernel_shape')} for weights of {kernel}")
-    return kernel
+    stride, dilation = spatial(a, "strides", len(kernel)), spatial(a, "dilations", len(kernel))
+    return weight, a[2], a.attribute("group", 1), kernel, stride, dilation
 
 
 @operator("ConvTranspose")
 def conv_transpose(a: Arguments) -> Tensor:
-    weight, bias, group = a[1], a[2], a.attribute("group", 1)
-    kernel = kernel_of(a, weight)
+    weight, bias, group, kernel, stride, dilation = convolution(a)
     dims = len(kernel)
-    stride, dilation = spatial(a, "strides", dims), spatial(a, "dilations", dims)
     extra = list(a.attribute("output_padding", [0] * dims))
     function = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[dims - 1]
     mode, asked = a.attribute("auto_pad", "NOTSET"), a.attribute("output_shape")
@@ -382,6 +380,16 @@ def pooling(a: Arguments) -> tuple[list[int], list[int], list[int], bool]:
     return kernel, spatial(a, "strides", dims), spatial(a, "dilations", dims), ceil
 
 
+def pool_pads(
+    a: Arguments, x: Tensor, kernel: list[int], stride: list[int], dilation: list[int]
+) -> tuple[list[int], list[int], bool]:
+    """Padding at the beginning and at the end of each axis, and whether torch takes it as it is."""
+    begin, end = pads_of(a, x, kernel, stride, dilation)
+    if any(max(b, e) >= k for b, e, k in zip(begin, end, kernel, strict=True)):
+        raise ValueError("padding as large as the window")
+    return begin, end, begin == end and all(2 * p <= k for p, k in zip(begin, kernel, strict=True))
+
+
 @operator("MaxPool")
 def max_pool(a: Arguments) -> Tensor:
     kernel, stride, dilation, ceil = pooling(a)
@@ -390,10 +398,8 @@ def max_pool(a: Arguments) -> Tensor:
     function = (F.max_pool1d, F.max_pool2d, F.max_pool3d)[dims - 1]
 
     def run(x: Tensor) -> Tensor:
-        begin, end = pads_of(a, x, kernel, stride, dilation)
-        if any(max(b, e) >= k for b, e, k in zip(begin, end, kernel, strict=True)):
-            raise ValueError("padding as large as the window")
-        if begin == end and all(2 * p <= k for p, k in zip(begin, kernel, strict=True)):
+        begin, end, even = pool_pads(a, x, kernel, stride, dilation)
+        if even:
             return function(x, kernel, stride, begin, dilation, ceil)
         if set(dilation) != {1}:
             raise Unread("uneven padding together with dilations")
@@ -418,10 +424,8 @@ def average_pool(a: Arguments) -> Tensor:
     function: Any = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)[dims - 1]
 
     def run(x: Tensor) -> Tensor:
-        begin, end = pads_of(a, x, kernel, stride, dilation)
-        if any(max(b, e) >= k for b, e, k in zip(begin, end, kernel, strict=True)):
-            raise ValueError("padding as large as the window")
-        if begin == end and all(2 * p <= k for p, k in zip(begin, kernel, strict=True)):
+        begin, end, even = pool_pads(a, x, kernel, stride, dilation)
+        if even:
             return function(x, kernel, stride, begin, ceil, include)
         if ceil:
             raise Unread("ceil_mode of an average together with uneven padding")
@@ -435,14 +439,10 @@ def average_pool(a: Arguments) -> Tensor:
     return a.images(run)
 
 
-@operator("GlobalAveragePool")
-def global_average_pool(a: Arguments) -> Tensor:
-    return a[0].mean(tuple(range(2 + a.lead, a[0].dim())), keepdim=True)
-
-
-@operator("GlobalMaxPool")
-def global_max_pool(a: Arguments) -> Tensor:
-    return a[0].amax(tuple(range(2 + a.lead, a[0].dim())), keepdim=True)
+@operator("GlobalAveragePool", "GlobalMaxPool")
+def global_pool(a: Arguments) -> Tensor:
+    function: Any = torch.mean if a.op == "GlobalAveragePool" else torch.amax
+    return function(a[0], tuple(range(2 + a.lead, a[0].dim())), keepdim=True)
 
 
 def product(x: Tensor, axes: Sequence[int], keepdim: bool) -> Tensor:

@@ -101,10 +101,8 @@ def quotient(call: Call) -> Live:
     return call.affine()
 
 
-@affine("add", "sub", "subtract", "rsub", role="sum", elementwise=True)
-def total(call: Call) -> Live:
-    """Sums and differences, of live values or constants; magnitudes add."""
-    first, second, alpha = call["self"], call["other"], abs(call.get("alpha", 1))
+def _sizes(call: Call) -> Callable[[Any, tuple[Tensor, ...]], Any]:
+    """The magnitude of an argument, given those of the live ones."""
     positions = {live: i for i, live in enumerate(call.lives)}
 
     def size_of(value: Any, tensors: tuple[Tensor, ...]) -> Any:
@@ -112,6 +110,14 @@ def total(call: Call) -> Live:
             return tensors[positions[value]]
         return absolute(value.tensor if isinstance(value, Rows) else value)
 
+    return size_of
+
+
+@affine("add", "sub", "subtract", "rsub", role="sum", elementwise=True)
+def total(call: Call) -> Live:
+    """Sums and differences, of live values or constants; magnitudes add."""
+    first, second, alpha = call["self"], call["other"], abs(call.get("alpha", 1))
+    size_of = _sizes(call)
     images = call.op == "add" and alpha == 1 and len(call.shape) == 3
     local = images and len(call.lives) == 2 and all(live.shape == call.shape for live in call.lives)
     return call.affine(
@@ -131,11 +137,7 @@ def blend(call: Call) -> Live:
     start, end, weight = call["self"], call["end"], call["weight"]
     if call.is_live("weight"):
         raise Refusal("blends with a weight that depends on the input: quadratic, not piecewise affine.")
-    positions = {live: i for i, live in enumerate(call.lives)}
-
-    def size_of(value: Any, tensors: tuple[Tensor, ...]) -> Any:
-        return tensors[positions[value]] if isinstance(value, Live) else absolute(value)
-
+    size_of = _sizes(call)
     near, far = absolute(1 - weight), absolute(weight)
     return call.affine(magnitude=lambda *m: near * size_of(start, m) + far * size_of(end, m))
 

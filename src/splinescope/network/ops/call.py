@@ -110,16 +110,10 @@ class Call:
         precision: torch.dtype,
         merged: int = 1,
     ) -> None:
-        self.target = target
-        self.op = op_name(target)
-        self.arguments = arguments
-        self.name = name
-        self.path = path
-        self.shape = shape
+        self.target, self.op, self.arguments = target, op_name(target), arguments
+        self.name, self.path, self.shape, self.pick, self.merged = name, path, shape, pick, merged
         self.dtype = torch.float64 if dtype.is_floating_point else dtype
         self.rounds_to = dtype if is_coarser(dtype, precision) else None
-        self.pick = pick
-        self.merged = merged
         self.steps: list[Step] = []
         found = [leaf for value in arguments.values() for leaf in leaves(value) if isinstance(leaf, Live)]
         self.lives: tuple[Live, ...] = tuple(dict.fromkeys(found))
@@ -216,20 +210,10 @@ class Call:
     ) -> Live:
         """Emit an affine step; without arguments, the op itself, and its magnitude by absolute constants."""
         used = self.lives if inputs is None else tuple(inputs)
-        output = Live(
-            self.name + suffix,
-            self.shape if shape is None else shape,
-            max((v.depth for v in used), default=0),
-        )
-        self.steps.append(
-            Affine(
-                output.name,
-                tuple(v.name for v in used),
-                run or self.runner(),
-                magnitude or self.runner(absolute),
-                linear,
-            )
-        )
+        depth = max((v.depth for v in used), default=0)
+        output = Live(self.name + suffix, self.shape if shape is None else shape, depth)
+        run, magnitude = run or self.runner(), magnitude or self.runner(absolute)
+        self.steps.append(Affine(output.name, tuple(v.name for v in used), run, magnitude, linear))
         return output
 
     def fold(
@@ -248,19 +232,9 @@ class Call:
         shape = self.shape if shape is None else shape
         site = Site(self.path, called(self.op, self), shape, len(gains), self.depth + 1)
         output = Live(self.name + suffix, shape, site.depth)
-        self.steps.append(
-            Fold(
-                output.name,
-                tuple(v.name for v in inputs),
-                run,
-                cuts,
-                cut_magnitude,
-                np.ascontiguousarray(gains, dtype=np.float64),
-                np.ascontiguousarray(elements, dtype=np.int64),
-                site,
-                at,
-            )
-        )
+        names = tuple(v.name for v in inputs)
+        gains, elements = np.ascontiguousarray(gains, np.float64), np.ascontiguousarray(elements, np.int64)
+        self.steps.append(Fold(output.name, names, run, cuts, cut_magnitude, gains, elements, site, at))
         return output
 
     def smooth(self) -> Live:

@@ -119,12 +119,8 @@ def sort(call: Call) -> Live:
         suffix=".gap",
     )
 
-    def exchanged(z: Tensor, d: Tensor) -> Tensor:
-        pair = [z.select(axis, 0) - d, z.select(axis, 1) + d]
+    def exchanged(z: Tensor, d: Tensor, sign: float = -1.0) -> Tensor:
+        pair = [z.select(axis, 0) + sign * d, z.select(axis, 1) + d]
         return torch.stack(pair[::-1] if descending else pair, axis)
 
-    def size(m: Tensor, d: Tensor) -> Tensor:
-        pair = [m.select(axis, 0) + d, m.select(axis, 1) + d]
-        return torch.stack(pair[::-1] if descending else pair, axis)
-
-    return call.affine(exchanged, size, inputs=(x, excess))
+    return call.affine(exchanged, lambda m, d: exchanged(m, d, 1.0), inputs=(x, excess))

@@ -70,14 +70,7 @@ def _cell(self: nn.RNNCell, input: Tensor, hx: Tensor | None = None) -> Tensor:
     return _step(input, hx, self.weight_ih, self.weight_hh, *biases)
 
 
-def _step(
-    x: Tensor,
-    state: Tensor | None,
-    enters: Tensor,
-    stays: Tensor,
-    bias: Tensor | None = None,
-    more: Tensor | None = None,
-) -> Tensor:
+def _step(x: Tensor, state: Tensor | None, enters: Tensor, stays: Tensor, bias: Any = None, more: Any = None) -> Tensor:
     """`relu(W x + b + V h + c)`; without a state, h = 0."""
     moved = F.linear(x, enters, bias)
     if state is not None:

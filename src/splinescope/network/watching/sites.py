@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -43,10 +43,7 @@ Enter = Callable[[int, Tensor, GradientEdge, int, int], None]
 def sites_of(model: nn.Module | SplineNetwork, example: Tensor, forward: Forward | None) -> Iterator[Sites]:
     """The sites of a model, for the time of the context: eval mode, no gradients, user's hooks off; all put back.
 
-    Args:
-        model: A torch module, or what `trace` or `load` returned.
-        example: Three different rows, near each other.
-        forward: How to call it; `model(x)` if None.
+    They are found on an `example` of three different rows, near each other.
     """
     if isinstance(model, SplineNetwork):
         model = model.module
@@ -62,8 +59,7 @@ def sites_of(model: nn.Module | SplineNetwork, example: Tensor, forward: Forward
 _NOTHING = contextlib.nullcontext()
 
 
-@dataclass(frozen=True)
-class _Call:
+class _Call(NamedTuple):
     """One call that bends, as first seen: its op, the number of its site, and the axis along which rows lie."""
 
     op: str
@@ -232,9 +228,7 @@ class Sites:
                 self.run(rows * 1, visit, cuts=True, within=steps)  # a leaf could not be changed in place
             except (RuntimeError, UnsupportedModelError):  # it does not run, or runs otherwise, with gradients
                 return (False,) * len(self.sites)
-            first_bent = 0
-            if straight(torch.stack(heights).sum()):
-                first_bent = len(heights)
+            first_bent = len(heights) if straight(torch.stack(heights).sum()) else 0
             while first_bent < len(heights) and straight(heights[first_bent]):
                 first_bent += 1
         return tuple(site < first_bent and smooth[site] for site in range(len(heights)))
