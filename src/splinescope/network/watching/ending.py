@@ -27,11 +27,14 @@ class _Watch(Functions):
             return result
         if known.squash is not None:
             self.before, self.after = value, result
-            return result
-        carried = known.role == "shape" and self.before is not None and value is self.after
-        if carried and isinstance(result, Tensor) and result.numel() == value.numel():  # none was dropped or repeated
+        elif known.role == "shape" and self.before is not None and value is self.after and _as_many(result, value):
             self.before, self.after = func(self.before, *args[1:], **kwargs), result
         return result
+
+
+def _as_many(result: Any, value: Tensor) -> bool:
+    """Whether the result is one tensor of as many numbers: none was dropped or repeated."""
+    return isinstance(result, Tensor) and result.numel() == value.numel()
 
 
 def before_ending(function: Callable[..., Tensor]) -> Callable[..., Tensor | None]:
