@@ -10,8 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from splinescope.complexity import local_complexity
-from splinescope.complexity._routes import single
-from splinescope.complexity.linear_distance import _checked_routes, _slopes, backward_slopes, heights_and_slopes
+from splinescope.complexity.linear_distance import (
+    _checked_routes,
+    _slopes,
+    backward_slopes,
+    heights_and_slopes,
+    single,
+)
 from splinescope.network.watching.sites import sites_of
 
 from .models import case, mlp

@@ -27,10 +27,10 @@ from ..support.errors import InputError
 from ..support.losses import squared
 from ..support.progress import Progress, sharing
 from ._lines import distinct, interval_of
-from ._minima import Minima
 from ._moved import Direction, Mover
 from .losses import batches, check_batch_size
 from .section_inputs import checked_directions, checked_span, default_batch, traced_with_data
+from .sections import Minima
 
 _BLOCK_NUMBERS = 4 << 20  # numbers of one block of intervals (32 MB)
 _TRUST = 1e-6  # a larger mismatch between polynomial and network means the network is not polynomial in t

@@ -26,9 +26,9 @@ from ..support.drawing import drawn
 from ..support.errors import InputError
 from ..support.progress import Progress, telling
 from ..tiling import Slice, Tiling, tessellate
+from ..tiling.cells.lists import reduced
 from ..tiling.cells.polygons import Cells
 from ._lines import Pieces, interval_of, point_pieces, summed
-from ._minima import Minima, interval_minima, polygon_minima
 from ._moved import Block, Direction, Mover, ParameterNetwork
 from .losses import batches, check_batch_size
 from .section_inputs import checked_directions, checked_span, default_batch, traced_with_data
@@ -37,6 +37,22 @@ MOST_PIECES = 200_000
 """Default limit of a 2-D section: minutes for a small convolutional network."""
 
 _BLOCK_NUMBERS = 4 << 20  # numbers that one pass over tiles and data holds (32 MB)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Minima(Result):
+    """The exact minimum of the loss on each piece.
+
+    Attributes:
+        values: `[K]`.
+        points: `[K, d]` where it is attained (one of them, if a valley is flat).
+        inside: `[K]` whether it is a stationary point inside the piece, not on its boundary.
+    """
+
+    values: np.ndarray
+    points: np.ndarray
+    inside: np.ndarray
+    certainty = "exact"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -144,7 +160,7 @@ class LossSection(Result):
     @cached_property
     def minima(self) -> Minima:
         """The exact minimum on each piece (a convex quadratic on an interval or polygon)."""
-        return interval_minima(self) if self.dimension == 1 else polygon_minima(self)
+        return _interval_minima(self) if self.dimension == 1 else _polygon_minima(self)
 
     @property
     def minimum(self) -> tuple[float, np.ndarray]:
@@ -287,3 +303,39 @@ def block_quadratics(block: Block, targets: Tensor, centers: np.ndarray) -> tupl
         )
     value, gradient, hessian = (torch.cat(column).numpy() for column in zip(*parts, strict=True))
     return value, gradient, hessian
+
+
+def _interval_minima(section: LossSection) -> Minima:
+    """Minimum of a convex quadratic on each interval: its stationary point, clipped."""
+    left, right = section.breaks[:-1], section.breaks[1:]
+    m, g, h = section.centers[:, 0], section.gradients[:, 0], section.hessians[:, 0, 0]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        stationary = np.where(h > 0, m - g / h, m)  # where the outputs do not move there is no slope either
+    t = np.clip(stationary, left, right)[:, None]
+    values = section.on_piece(np.arange(section.count), t)
+    return Minima(values, t, (t[:, 0] > left) & (t[:, 0] < right))
+
+
+def _polygon_minima(section: LossSection) -> Minima:
+    """Minimum of a convex quadratic on each polygon: at its stationary point if that is inside, else on an edge."""
+    offsets, piece = section.tiles.offsets, section.tiles.owners()
+    a, b = section.vertices[section.tiles.edges()].swapaxes(0, 1)
+    edge = b - a
+    d = a - section.centers[piece]
+    bend = np.einsum("ei,eij,ej->e", edge, section.hessians[piece], edge)
+    slope = (edge * (section.gradients[piece] + np.einsum("eij,ej->ei", section.hessians[piece], d))).sum(1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        s = np.clip(np.where(bend > 0, -slope / bend, np.where(slope < 0, 1.0, 0.0)), 0.0, 1.0)
+    on_edge = a + s[:, None] * edge
+    edge_values = section.on_piece(piece, on_edge)
+    order = np.lexsort((edge_values, piece))
+    best = order[offsets[:-1]]
+    points, values = on_edge[best].copy(), edge_values[best].copy()
+    regular = np.isfinite(section.condition_numbers)
+    stationary = section.centers.copy()
+    stationary[regular] -= np.linalg.solve(section.hessians[regular], section.gradients[regular][:, :, None])[:, :, 0]
+    side = edge[:, 0] * (stationary[piece, 1] - a[:, 1]) - edge[:, 1] * (stationary[piece, 0] - a[:, 0])
+    inside = regular & (reduced(np.minimum, side, offsets) > 0)
+    points[inside] = stationary[inside]
+    values[inside] = section.on_piece(np.arange(section.count), points)[inside]
+    return Minima(values, points, inside)
