@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 import splinescope as ss
-from splinescope.generative import _spectrum, log_volume, volume
+from splinescope.generative import log_volume, volume
 from tests import cases
 
 
@@ -162,7 +162,7 @@ def test_no_latents_give_no_volumes() -> None:
 
 def test_orthonormal_completes_dependent_rows() -> None:
     base = torch.eye(6, dtype=torch.float64)[None, :2]
-    rows = _spectrum._orthonormal(torch.cat([base, base], 1)[:, :3], base)  # all of them lie in `base`
+    rows = volume._orthonormal(torch.cat([base, base], 1)[:, :3], base)  # all of them lie in `base`
     both = torch.cat([base, rows], 1)
     assert torch.allclose(both @ both.mT, torch.eye(5, dtype=torch.float64)[None], atol=1e-12)
 
