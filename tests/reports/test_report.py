@@ -58,6 +58,8 @@ def test_numbers_are_those_of_the_functions_named(found, classifier, moons):
     assert sum(numbers["tiles"]["share of area by class"].values()) == pytest.approx(1.0)
     margin = input_margin(ss.trace(classifier, x).program(), x.double().numpy())
     assert numbers["margins"]["least edge"] == pytest.approx(margin.edge.min())
+    tile = ss.tile_at(classifier, x[0].double())
+    assert (numbers["walls"]["walls"], numbers["walls"]["radius"]) == (len(tile.facets), pytest.approx(tile.radius))
     assert numbers["network"]["units"] == 24
     ranks = ss.representation_geometry(classifier, x).series("effective_rank")
     assert numbers["depth"]["effective rank before the output"] == pytest.approx(float(ranks[-2]))

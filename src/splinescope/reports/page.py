@@ -46,6 +46,7 @@ ADVICE = {
     "complexity": "Compare it with other networks on the same data, or watch it while you train.",
     "tiles": "Open the tiles as a page and look where the boundary turns.",
     "margins": "Attack the network at these distances before you trust it there.",
+    "walls": "Trust a linear explanation of this input up to its nearest wall, no farther.",
     "depth": "A rank near 1 is a collapse: add normalisation or skips.",
     "curvature": "Keep the learning rate of gradient descent below 2 over this number.",
     "surface": "Look along other directions before you conclude: this is one plane.",

@@ -15,7 +15,7 @@ from ..support.display import CERTAINTIES, Certainty, Result
 from ..support.errors import InputError, SplinescopeError, did_you_mean
 from ..support.files import check_writable, replacing
 from ..support.progress import Progress, telling
-from . import loss, near_data, structure, through_depth
+from . import loss, near_data, one_input, structure, through_depth
 from .block import NotApplicable, ReportBlock
 from .subject import Subject, as_subject
 from .typical import compared
@@ -26,6 +26,7 @@ BLOCKS: dict[str, tuple[str, Callable[[Subject], ReportBlock]]] = {
     "complexity": ("Local complexity", near_data.complexity),
     "tiles": ("Tiles on a plane", near_data.tiles),
     "margins": ("Distances to the edge", near_data.margins),
+    "walls": ("The tile of one input", one_input.walls),
     "depth": ("The batch through depth", through_depth.depth),
     "curvature": ("Curvature of the loss", loss.loss_curvature),
     "surface": ("Loss surface", loss.surface),
@@ -103,9 +104,10 @@ def report(
     """Measure a network on its data with every part of this package that applies; with `out`, as one page.
 
     What was read, whether folds meet the data, local complexity, tiles on a plane through three points, distances to
-    the tile's edge and the decision boundary, the batch through depth, curvature with and without skips, the loss
-    surface, and for generators the volume factors. Each block says whether it is exact, a bound or an estimate, how
-    to read it, how it compares with other networks, and the call that gives more. A block that does not apply says why.
+    the tile's edge and the decision boundary, the walls of one input's tile, the batch through depth, curvature with
+    and without skips, the loss surface, and for generators the volume factors. Each block says whether it is exact, a
+    bound or an estimate, how to read it, how it compares with other networks, and the call that gives more. A block
+    that does not apply says why.
 
     Args:
         model: A module in evaluation mode, or the result of `trace` or `load`. It is not changed.
