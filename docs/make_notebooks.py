@@ -26,12 +26,19 @@ SOURCES = {
     "transformer": "examples/smooth/plot_tokens.py",
 }
 """Notebook -> the page or script that it is made of."""
+INSTALL = """import importlib.util
+
+if importlib.util.find_spec("splinescope") is None:  # as on Colab
+    source = "https://github.com/splinescope/splinescope"
+    get_ipython().run_line_magic("pip", f"install -q 'splinescope[plot,data] @ git+{source}'")"""
+"""The first code of every notebook: it runs wherever it is opened."""
 
 
 def cells(name: str) -> list[tuple[str, str]]:
     """("markdown" or "code", text) of a notebook's cells."""
     text = (ROOT / SOURCES[name]).read_text(encoding="utf-8")
-    return _of_page(text) if SOURCES[name].endswith(".md") else _of_script(text)
+    first, *rest = _of_page(text) if SOURCES[name].endswith(".md") else _of_script(text)
+    return [first, ("code", INSTALL), *rest]
 
 
 def _of_page(text: str) -> list[tuple[str, str]]:
