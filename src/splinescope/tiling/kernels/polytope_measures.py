@@ -1,9 +1,10 @@
 """Volumes, centres and second moments of cells of three and more dimensions, areas of their facets, and their faces.
 
 A face is the set of its corners, as bits: those of a facet of a face are the ones that it shares with a facet of the
-cell. A polytope is filled by simplices: from its lowest corner to its own facets that do not hold it, and so on down to
-edges. Every corner on the way is one more row of a Gaussian elimination, so that simplices share the rows of the faces
-they have in common; the last step takes all triangles of a polygon at once. Sums of absolute values need no care where
+cell. A polytope is filled by simplices: from one of its corners to its own facets that do not hold it, and so on down
+to edges; any corner will do, and one on large facets leaves few. Every corner on the way is one more row of a Gaussian
+elimination, so that simplices share the rows of the faces they have in common; the last step takes all triangles of a
+polygon at once. Sums of absolute values need no care where
 more than d facets meet in a corner.
 """
 
@@ -64,6 +65,31 @@ def _lowest(face, sets):
     while sets[face, w] == 0:
         w += 1
     return 64 * w + lowest_bit(sets[face, w])
+
+
+@inlined
+def _best_apex(face, first, facets, words, masks, on, sets, weights):
+    """The corner of a face whose own facets have the most corners: the others are few, and so are simplices to them."""
+    for f in range(facets):
+        size = 0
+        for w in range(words):
+            size += count_bits(sets[face, w] & on[f, w])
+        weights[f] = size * size
+    best, apex = -1, 0
+    for w in range(words):
+        more = sets[face, w]
+        while more:
+            c = 64 * w + lowest_bit(more)
+            more &= more - np.uint64(1)
+            total = 0
+            for v in range(masks.shape[1]):
+                left = masks[first + c, v]
+                while left:
+                    total += weights[64 * v + lowest_bit(left)]
+                    left &= left - np.uint64(1)
+            if total > best:
+                best, apex = total, c
+    return apex
 
 
 @inlined
@@ -168,6 +194,56 @@ def _flatten(count, first, left, order):
     _around(count, u, v, left, order)
 
 
+@inlined
+def _eliminate(level, face, apex, words, sets, local, columns, left):
+    """Clear the corners of a face of one more direction, that to its apex; returns the size of its pivot.
+
+    `left[level]` holds what the directions before have left of all edges from the origin, `left[level + 1]` is filled
+    for the corners of the face. Columns up to `columns[level]` have had their pivots.
+    """
+    d = local.shape[1]
+    best, at = -1.0, level
+    for y in range(level, d):
+        if abs(left[level, apex, columns[y]]) > best:
+            best, at = abs(left[level, apex, columns[y]]), y
+    columns[level], columns[at] = columns[at], columns[level]
+    if best == 0.0:
+        return best
+    inverse = 1.0 / left[level, apex, columns[level]]
+    for w in range(words):
+        more = sets[face, w]
+        while more:
+            c = 64 * w + lowest_bit(more)
+            more &= more - np.uint64(1)
+            share = left[level, c, columns[level]] * inverse
+            for y in range(level + 1, d):
+                x = columns[y]
+                left[level + 1, c, x] = left[level, c, x] - share * left[level, apex, x]
+    return best
+
+
+@inlined
+def _polygon(face, apex, words, sets, u, v, left, order):
+    """The corners of a polygon but its apex, by their angles about it in columns u and v; returns how many."""
+    count = 0
+    for w in range(words):
+        more = sets[face, w]
+        if w == apex // 64:
+            more &= ~(np.uint64(1) << np.uint64(apex % 64))
+        while more:
+            order[count] = 64 * w + lowest_bit(more)
+            more &= more - np.uint64(1)
+            at = count
+            while at > 0:
+                a, b = order[at - 1], order[at]
+                if left[a, u] * left[b, v] >= left[a, v] * left[b, u]:
+                    break
+                order[at - 1], order[at] = b, a
+                at -= 1
+            count += 1
+    return count
+
+
 @jit
 def measure_cells(offsets, corners, masks, facet_offsets, points, volumes, middles, seconds):
     """Volume, centre of mass and, where `seconds` `[K, d, d]` has rows, covariance of the uniform law on every cell.
@@ -184,8 +260,9 @@ def measure_cells(offsets, corners, masks, facet_offsets, points, volumes, middl
     on = np.empty((most_facets, (most + 63) // 64), np.uint64)
     sets = np.empty((d + 1, (most + 63) // 64), np.uint64)
     pointers, apexes, columns = np.empty(d, np.int64), np.empty(d, np.int64), np.empty(d, np.int64)
-    edges, rows, sums = np.empty((d, d)), np.empty((d, d)), np.empty((d, d))
-    spokes, left, order = np.empty((most, d)), np.empty((most, d)), np.empty(most, np.int64)
+    sums, order = np.empty((d, d)), np.empty(most, np.int64)
+    left = np.empty((d, most, d))
+    weights = np.empty(most_facets, np.int64)
     sizes, mean, squares = np.empty(d), np.empty(d), np.empty((d, d, d))
     factorial = 1.0
     for x in range(2, d + 1):
@@ -200,7 +277,8 @@ def measure_cells(offsets, corners, masks, facet_offsets, points, volumes, middl
             sets[0, w] = ~np.uint64(0)
         if count % 64:
             sets[0, words - 1] = (np.uint64(1) << np.uint64(count % 64)) - np.uint64(1)
-        origin = corners[first]
+        apexes[0] = _best_apex(0, first, facets, words, masks, on, sets, weights)
+        origin = corners[first + apexes[0]]
         for x in range(d):
             columns[x] = x
             mean[x] = sums[0, x] = 0.0
@@ -208,55 +286,58 @@ def measure_cells(offsets, corners, masks, facet_offsets, points, volumes, middl
                 squares[0, x, y] = 0.0
                 if squared:
                     seconds[i, x, y] = 0.0
+        local = left[0]  # edges from the origin: points lie anywhere in memory
+        for c in range(count):
+            for x in range(d):
+                local[c, x] = points[corners[first + c], x] - points[origin, x]
         total = 0.0
         sizes[0] = 1.0
-        apexes[0] = pointers[0] = level = 0
+        pointers[0] = level = 0
         while level >= 0:
             if not _next_part(level, d - level, apexes[level], simple, facets, words, on, sets, pointers):
                 level -= 1
                 continue
-            apex = _lowest(level + 1, sets)
-            pivot = _add_row(level, corners[first + apex], origin, points, edges, rows, columns)
+            if level + 3 < d:
+                apex = _best_apex(level + 1, first, facets, words, masks, on, sets, weights)
+            else:
+                apex = _lowest(level + 1, sets)
+            pivot = _eliminate(level, level + 1, apex, words, sets, local, columns, left)
             if pivot == 0.0:
                 continue
             size = sizes[level] * pivot
             for x in range(d):
-                sums[level + 1, x] = sums[level, x] + edges[level, x]
+                sums[level + 1, x] = sums[level, x] + local[apex, x]
                 if squared:
                     for y in range(x, d):
-                        squares[level + 1, x, y] = squares[level, x, y] + edges[level, x] * edges[level, y]
+                        squares[level + 1, x, y] = squares[level, x, y] + local[apex, x] * local[apex, y]
             if level + 3 < d:
                 level += 1
                 sizes[level] = size
                 apexes[level] = apex
                 pointers[level] = 0
                 continue
-            ends = _spokes(
-                level + 1, apex, d - 2, first, origin, words, corners, sets, points, spokes, left, rows, columns
-            )
-            _around(ends, d - 2, d - 1, left, order)
+            u, v, flat = columns[d - 2], columns[d - 1], left[d - 2]
+            ends = _polygon(level + 1, apex, words, sets, u, v, flat, order)
             for k in range(ends - 1):  # the triangles of the polygon, each with all apexes so far a simplex
                 a, b = order[k], order[k + 1]
-                part = size * abs(left[a, d - 2] * left[b, d - 1] - left[a, d - 1] * left[b, d - 2])
+                part = size * abs(flat[a, u] * flat[b, v] - flat[a, v] * flat[b, u])
                 total += part
                 for x in range(d):
-                    mean[x] += part * (sums[level + 1, x] + spokes[a, x] + spokes[b, x])
+                    mean[x] += part * (sums[level + 1, x] + local[a, x] + local[b, x])
                 if squared:
                     for x in range(d):
-                        s = sums[level + 1, x] + spokes[a, x] + spokes[b, x]
+                        s = sums[level + 1, x] + local[a, x] + local[b, x]
                         for y in range(x, d):
-                            square = (
-                                squares[level + 1, x, y] + spokes[a, x] * spokes[a, y] + spokes[b, x] * spokes[b, y]
-                            )
-                            square += s * (sums[level + 1, y] + spokes[a, y] + spokes[b, y])
+                            square = squares[level + 1, x, y] + local[a, x] * local[a, y] + local[b, x] * local[b, y]
+                            square += s * (sums[level + 1, y] + local[a, y] + local[b, y])
                             seconds[i, x, y] += part * square
         volumes[i] = total / factorial
         for x in range(d):
             if total > 0.0:
                 mean[x] /= total * (d + 1)
             else:  # thinner than its corners' digits
-                for c in range(first, first + count):
-                    mean[x] += (points[corners[c], x] - points[origin, x]) / count
+                for c in range(count):
+                    mean[x] += local[c, x] / count
             middles[i, x] = points[origin, x] + mean[x]
         if squared:
             for x in range(d):
