@@ -26,8 +26,9 @@ WORDS = {True: "unsat", False: "sat", None: "open"}
 
 def main(folder: Path) -> None:
     torch.set_num_threads(1)
-    warm = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1))
-    ss.verify(warm, Property.between(0, 0.0, 0.1), (-1.0, 1.0), complete=True, progress=False)
+    for inputs in (2, 3):  # kernels of polygons and of solids
+        warm = nn.Sequential(nn.Linear(inputs, 4), nn.ReLU(), nn.Linear(4, 1))
+        ss.verify(warm, Property.between(0, 0.0, 0.1), (-1.0, 1.0), complete=True, progress=False)
     networks: dict[str, ss.SplineNetwork] = {}
     rows: list[tuple[str, str, str, str, float, int, int, str, str]] = []
     with (folder / "instances.csv").open() as file:
