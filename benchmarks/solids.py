@@ -237,8 +237,12 @@ def chair() -> dict[str, Any]:
     return {"rows": rows, "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
 
 
+CORNER = np.array([[-0.33, 0.78, 0.15], [-0.12, 0.93, 0.45]])
+"""The top of a post of the chair's back, which the picture shows in large."""
+
+
 def _draw_chairs(meshes: dict[str, tuple[np.ndarray, np.ndarray]]) -> None:
-    """The chairs side by side."""
+    """The chairs side by side, each with the triangles of one corner."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -246,13 +250,22 @@ def _draw_chairs(meshes: dict[str, tuple[np.ndarray, np.ndarray]]) -> None:
 
     from splinescope.plot.solid import plot_mesh
 
-    figure = pyplot.figure(figsize=(9, 4.2), layout="constrained")
-    for i, (name, mesh) in enumerate(meshes.items()):
-        ax = figure.add_subplot(1, 2, i + 1, projection="3d")
-        plot_mesh(mesh, ax, axes="zxy", elevation=20, azimuth=-60)
-        ax.set_title(f"{name}: {len(mesh[1]):,} triangles")
-        ax.set_axis_off()
-    figure.savefig(PICTURE, dpi=110)
+    with pyplot.style.context("splinescope.plot.house"):
+        figure = pyplot.figure(figsize=(11, 4.6))
+        order, middle, half = [2, 0, 1], CORNER.mean(0), np.ptp(CORNER, axis=0) / 2
+        for i, (name, (vertices, triangles)) in enumerate(meshes.items()):
+            near = (np.abs(vertices - middle) < 3 * half).all(1)[triangles].any(1)
+            whole = figure.add_axes((0.5 * i - 0.08, -0.06, 0.42, 1.06), projection="3d")
+            part = figure.add_axes((0.5 * i + 0.29, 0.22, 0.2, 0.5), projection="3d")
+            for ax, shown in ((whole, triangles), (part, triangles[near])):
+                plot_mesh((vertices, shown), ax, axes="zxy", elevation=20, azimuth=-60)
+                ax.set_axis_off()
+            part.collections[0].set(edgecolor=(0, 0, 0, 0.4), linewidth=0.15)
+            part.set(**{f"{k}lim": tuple(CORNER[:, axis]) for k, axis in zip("xyz", order, strict=True)})
+            part.set_box_aspect(half[order], zoom=2.2)  # beyond its frame, which cuts it
+            figure.text(0.5 * i + 0.25, 0.94, f"{name}: {len(triangles):,} triangles", ha="center", fontsize=12)
+        figure.savefig(PICTURE, dpi=130)
+        pyplot.close(figure)
 
 
 def run(kind: str, name: str = "") -> dict[str, Any]:

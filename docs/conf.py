@@ -29,6 +29,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "sphinx_codeautolink",  # names inside blocks of code lead to the reference
     "mathml",  # docs/mathml.py: formulas without a script from elsewhere
+    "dark",  # docs/dark.py: the pictures of dark pages
     "calls",  # docs/calls.py: the pages of the reference, and calls in the text that lead there
 ]
 exclude_patterns = ["_build", "gallery/**/*.ipynb", "gallery/**/*.py", "gallery/**/*.zip", "gallery/**/*.json"]
@@ -39,7 +40,7 @@ myst_heading_anchors = 3
 html_theme = "furo"
 html_title = "splinescope"
 html_static_path = ["static"]
-html_css_files = ["tables.css", "findings.css"]
+html_css_files = ["tables.css", "findings.css", "pictures.css"]
 
 default_role = "code"
 autodoc_member_order = "bysource"

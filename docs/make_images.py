@@ -1,7 +1,8 @@
 """Draws the pictures of the guides anew from the gallery's examples: `python docs/make_images.py [PART...]`.
 
-`hero` is the picture of README and the first page, `first-steps` those of that page, and `thumbnails` the small ones:
-one panel of each example, 600 by 420 pixels.
+`hero` is the picture of README and the first page, `film` its moving version, `first-steps` those of that page, and
+`thumbnails` the small ones: one panel of each example, 600 by 420 pixels. Pictures of guides have a dark variant, which
+docs/dark.py shows.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from matplotlib import pyplot as plt
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images"
 PICTURES = {
+    "slopes": "tiling/plot_slopes.py",
     "guarantees": "guarantees/plot_real_unsafe_set.py",
     "landscape": "landscape/plot_exact_pieces.py",
     "normalization": "normalization/plot_folds_on_data.py",
@@ -44,27 +46,99 @@ def hero() -> None:
     """The first picture of README and of the first page."""
     figure = _figure("tiling/plot_three_digits.py")
     figure.savefig(IMAGES / "hero.png", dpi=130, bbox_inches=None, pad_inches=0)
-    _shrink(IMAGES / "hero.png", 128)
+
+
+def film() -> None:
+    """The moving hero: the tiles of its plane while the network learns."""
+    import torch
+    from torch import nn
+
+    import splinescope as ss
+
+    torch.manual_seed(0)
+    x, y = ss.data.digits()
+    net = nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
+    optimizer = torch.optim.AdamW(net.parameters(), lr=0.003, weight_decay=0.1)
+    steps = sorted({round(600 ** (i / 35)) - 1 for i in range(36)})
+    kept: dict[int, dict[str, Any]] = {}
+    for step in range(steps[-1] + 1):
+        if step in steps:
+            kept[step] = {name: value.clone() for name, value in net.state_dict().items()}
+        batch = torch.randint(1500, (64,))
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(net(x[batch]), y[batch]).backward()
+        optimizer.step()
+    view = ss.Slice.through(*x[:3], pad=0.6)
+    story = ss.complexity.timeline(net.eval(), kept, view, x={"digits": x[:60]}, progress=False)
+    ss.plot.film(story, IMAGES / "training.webp", frames_per_second=6, dpi=90)
 
 
 def first_steps() -> None:
     """The pictures of the page "first steps", from its own code, and the first screen of its report."""
+    from PIL import Image
+
     page = (ROOT / "docs" / "first-steps.md").read_text(encoding="utf-8")
     names: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         for code in re.findall(r"^```python\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE):
             exec(code, names)
-        for number, name in zip(plt.get_fignums(), ("tiles", "classes"), strict=False):
-            plt.figure(number).savefig(IMAGES / f"first-steps-{name}.png", dpi=110, bbox_inches="tight")
+        for ending, styles in (("", []), ("-dark", ["splinescope.plot.dark"])):
+            for name, color in (("tiles", "slope"), ("classes", "class")):
+                with plt.style.context(["splinescope.plot.house", *styles]):
+                    figure = names["tiling"].plot(color=color, boundary=True).figure
+                    file = IMAGES / f"first-steps-{name}{ending}.png"
+                    figure.savefig(file, dpi=110, bbox_inches="tight", facecolor=figure.get_facecolor())
+                _shrink(file, 128)
         _screen(Path("report.html").resolve(), IMAGES / "first-steps-report.png")
-    for name in ("tiles", "classes", "report"):
-        _shrink(IMAGES / f"first-steps-{name}.png", 128)
+    _shrink(IMAGES / "first-steps-report.png", 128)
+    with Image.open(IMAGES / "first-steps-report.png") as image:
+        image.convert("RGB").resize(_THUMBNAIL).quantize(96).save(IMAGES / "gallery" / "report.png", optimize=True)
+
+
+def star() -> None:
+    """Folds of layers 3, 7 and 11 around a star, on one scale: zero biases, random biases, batch norm."""
+    import numpy as np
+    import torch
+    from matplotlib.colors import LogNorm
+
+    import splinescope as ss
+    from splinescope.normalization.compare import normalized_mlp, sign_changes
+    from splinescope_evidence.shared.normalization import star as points_of_star
+
+    x, layers = points_of_star(50), (3, 7, 11)
+    view = ss.Slice.axes([0.0, 0.0], (0, 1), -3.0, 3.0)
+    names = {"zero bias": "zero biases", "random bias": "random biases", "batch": "batch norm"}
+    rasters = {}
+    for kind in names:
+        model = normalized_mlp((2, *[1024] * 11), kind, generator=torch.Generator().manual_seed(0))
+        model = ss.normalization.with_statistics(model, x) if kind == "batch" else model.eval()
+        found = sign_changes(model, x, view, cells=96)
+        rasters[kind] = [np.asarray(found.rasters[depth].values) for depth in layers]
+    norm = LogNorm(1, max(raster.max() for row in rasters.values() for raster in row))
+    for ending, styles in (("", []), ("-dark", ["splinescope.plot.dark"])):
+        with plt.style.context(["splinescope.plot.house", *styles]):
+            figure, axes = plt.subplots(3, 3, figsize=(8.6, 8.2), layout="constrained")
+            for i, (kind, row) in enumerate(rasters.items()):
+                for ax, raster, depth in zip(axes[i], row, layers, strict=True):
+                    shades = ax.imshow(
+                        np.maximum(raster, 1), norm=norm, origin="lower", extent=(-3, 3, -3, 3), cmap="magma"
+                    )
+                    ax.plot(*np.asarray(x).T, ".", color="white", markersize=2)
+                    ax.set(xticks=[], yticks=[])
+                    ax.spines[:].set_visible(False)
+                    if i == 0:
+                        ax.set_title(f"layer {depth}")
+                axes[i, 0].set_ylabel(names[kind])
+            figure.colorbar(shades, ax=axes, label="folds per cell, one scale for all", shrink=0.6)
+            figure.savefig(IMAGES / f"star{ending}.png", dpi=120)
+        _shrink(IMAGES / f"star{ending}.png", 192)
 
 
 def thumbnails() -> None:
-    """Every example's first plane, surface or chart as `images/gallery/TOPIC-NAME.png`, without its axes."""
-    for script in sorted((ROOT / "examples").glob("*/plot_*.py")):
-        _thumbnail(script)
+    """What pages show as `images/gallery/TOPIC-NAME.png`: an example's first plane, surface or chart, without axes."""
+    pages = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md"))
+    for topic, name in sorted(set(re.findall(r"images/gallery/([a-z]+)-(\w+)\.png", pages))):
+        _thumbnail(ROOT / "examples" / topic / f"plot_{name}.py")
 
 
 def _thumbnail(script: Path) -> None:
@@ -97,10 +171,14 @@ def _thumbnail(script: Path) -> None:
     print(name, flush=True)
 
 
-def _figure(script: str) -> Any:
+def _figure(script: str, *styles: str) -> Any:
     """The first figure of an example, in the house style."""
     plt.close("all")
-    with plt.style.context("splinescope.plot.house"), tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+    with (
+        plt.style.context(["splinescope.plot.house", *styles]),
+        tempfile.TemporaryDirectory() as folder,
+        contextlib.chdir(folder),
+    ):
         runpy.run_path(str(ROOT / "examples" / script))
     return plt.figure(min(plt.get_fignums()))
 
@@ -126,15 +204,18 @@ def _screen(page: Path, out: Path) -> None:
 
 def main(parts: list[str]) -> None:
     """Run the examples of these parts and keep the first figure of each."""
-    others = {"hero": hero, "first-steps": first_steps, "thumbnails": thumbnails}
+    others = {"hero": hero, "film": film, "first-steps": first_steps, "star": star, "thumbnails": thumbnails}
     for part in parts or [*PICTURES, *others]:
         if part in others:
             others[part]()
         elif part.endswith(".py"):
             _thumbnail(ROOT / "examples" / part)
         else:
-            _figure(PICTURES[part]).savefig(IMAGES / f"{part}.png", dpi=100, bbox_inches="tight")
-            _shrink(IMAGES / f"{part}.png", 192)
+            for ending, styles in (("", ()), ("-dark", ("splinescope.plot.dark",))):
+                file = IMAGES / f"{part}{ending}.png"
+                figure = _figure(PICTURES[part], *styles)
+                figure.savefig(file, dpi=150, bbox_inches="tight", facecolor=figure.get_facecolor())
+                _shrink(file, 192)
         print(part, flush=True)
 
 

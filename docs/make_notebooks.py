@@ -63,7 +63,8 @@ def _of_script(text: str) -> list[tuple[str, str]]:
         if said:
             found.append(("markdown", "\n".join(line.lstrip("# ") for line in lines[:said])))
         found.append(("code", "\n".join(lines[said:]).strip()))
-    return [cell for cell in found if cell[1]]
+    formulas = [(kind, re.sub(r":math:`([^`]*)`", r"$\1$", text) if kind == "markdown" else text) for kind, text in found]
+    return [cell for cell in formulas if cell[1]]
 
 
 def run(found: list[tuple[str, str]]) -> list[list[dict[str, Any]]]:

@@ -8,30 +8,44 @@ of the model on every facet, and samples of any polarity.
 """
 
 # %%
-# A random generator from the plane to space, tiled on the latent square.
+# A generator from the plane to space that has learned a wavy surface, tiled on the latent square.
 
 import matplotlib.pyplot as plt
 import torch
+from torch import nn
 
 import splinescope as ss
 from splinescope.plot.generative import plot_manifold
 
-torch.manual_seed(3)
-generator = torch.nn.Sequential(
-    torch.nn.Linear(2, 16), torch.nn.ReLU(), torch.nn.Linear(16, 16), torch.nn.ReLU(), torch.nn.Linear(16, 3)
-)
-tiling = ss.tessellate(generator, ss.Slice.axes([0.0, 0.0], (0, 1), -3, 3))
+torch.manual_seed(0)
+generator = nn.Sequential(nn.Linear(2, 20), nn.ReLU(), nn.Linear(20, 20), nn.ReLU(), nn.Linear(20, 3))
+z = 4 * torch.rand(2000, 2) - 2
+surface = torch.stack([z[:, 0], z[:, 1], torch.exp(-2 * z.square().sum(1)) * 2.2], 1)
+optimizer = torch.optim.Adam(generator.parameters(), 0.01)
+for _ in range(800):
+    optimizer.zero_grad()
+    nn.functional.mse_loss(generator(z), surface).backward()
+    optimizer.step()
+tiling = ss.tessellate(generator, ss.Slice.axes([0.0, 0.0], (0, 1), -2, 2))
 manifold = ss.generative.tiled_manifold(tiling)
 print(f"{tiling.count} facets, area {manifold.surface_areas.sum():.4f}")
-plot_manifold(manifold)
 
 # %%
-# Uniform latents crowd where the volume factor is small; MaGNET latents are uniform on the manifold. Both are drawn
-# exactly, tile by tile.
+# Uniform latents are thin where the generator stretches, here on the slopes of the hill. Samples at :math:`\rho = 1`
+# (MaGNET) are uniform on the surface. Both are drawn exactly, tile by tile.
 
-figure, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
-for ax, rho, title in zip(axes, (0.0, 1.0), ("the model's own samples", "uniform on the manifold"), strict=True):
-    z = torch.from_numpy(manifold.sample(1500, rho=rho)).float()
-    x = generator(z).detach()
-    ax.scatter(x[:, 0], x[:, 1], s=4, c="#332288")
-    ax.set(xlabel="$x_1$", ylabel="$x_2$", title=title, aspect="equal")
+figure = plt.figure(figsize=(12, 3.9), layout="constrained")
+titles = ("facets; bright ones are stretched most", "the model's own samples, $\\rho = 0$", "even samples, $\\rho = 1$")
+for i, title in enumerate(titles):
+    ax = figure.add_subplot(1, 3, i + 1, projection="3d")
+    if i == 0:
+        plot_manifold(manifold, ax, colorbar=False)
+    else:
+        x = generator(torch.from_numpy(manifold.sample(4000, rho=float(i - 1))).float()).detach()
+        ax.scatter(*x.T, s=1.6, c=x[:, 2], cmap="viridis", alpha=0.8)
+    ax.set_title(title, y=0.95)
+    ax.set(xlim=(-2, 2), ylim=(-2, 2), zlim=(0, 2.2))
+    ax.set_axis_off()
+    ax.view_init(34, -60)
+    ax.set_box_aspect((4, 4, 2.2), zoom=1.1)
+plt.show()

@@ -33,7 +33,7 @@ ss.plot.plot_boundary(tiling, ax, color="white", linewidth=2.2)
 places = tiling.view.coordinates(digits)
 middle = places.mean(0)
 ax.set_xlim(middle[0] - 6.2, middle[0] + 6.2)
-ax.set_ylim(middle[1] - 2.8, middle[1] + 2.8)
+ax.set_ylim(middle[1] - 2.79, middle[1] + 2.79)
 ax.axis("off")
 figure.subplots_adjust(0, 0, 1, 1)
 for place, digit, side in zip(places, digits, (-1, 1, 1), strict=True):

@@ -6,6 +6,7 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 import torch
+from matplotlib import pyplot as plt
 from torch import nn
 
 import splinescope as ss
@@ -20,7 +21,7 @@ mpl.use("Agg")
 @pytest.fixture(autouse=True)
 def _close_figures():
     yield
-    mpl.pyplot.close("all")
+    plt.close("all")
 
 
 @pytest.fixture(scope="module")
@@ -223,3 +224,13 @@ def test_one_path_per_colour_whatever_the_number_of_tiles(tiling):
     assert len(collection.get_paths()) <= 256
     closed = sum(int((path.codes == mpl.path.Path.CLOSEPOLY).sum()) for path in collection.get_paths())
     assert closed == tiling.count
+
+
+def test_figures_are_dark_where_the_user_asked_for_dark_ones(net):
+    line = ss.tessellate(net, ss.Slice.segment([-1.0, -1.0], [1.0, 1.0]))
+    for style, ground in (("default", 1.0), ("splinescope.plot.dark", 0.1)):
+        with plt.style.context(style):
+            ax = line.plot()
+        ink = [one.get_color() for one in ax.lines if one.get_linestyle() == ":"]
+        assert np.mean(mpl.colors.to_rgb(ax.figure.get_facecolor())) == pytest.approx(ground, abs=0.05)
+        assert np.mean(mpl.colors.to_rgb(ink[0])) == pytest.approx(1.0 - ground, abs=0.15)

@@ -10,6 +10,7 @@ import numpy as np
 from ..support.checks import require
 from ..support.errors import InputError
 from ._axes import CLASS_COLORS, frame, new_axes
+from .style import ink
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -172,7 +173,7 @@ def plot_class_shares(shares: dict[str, Any], ax: Axes | None = None, *, spread:
         error = None if spread is None else np.asarray(spread[name], float)
         ax.bar(places, numbers, width, yerr=error, label=name, color=CLASS_COLORS[i], edgecolor="black", linewidth=0.4)
     classes = len(numbers)
-    ax.axhline(1 / classes, color="black", linewidth=0.8, linestyle="--")
+    ax.axhline(1 / classes, color=ink(), linewidth=0.8, linestyle="--")
     ax.set(xticks=range(classes), xlabel="class", ylabel="share of samples")
     ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
     return ax

@@ -13,6 +13,7 @@ from ..normalization.fold_distances import FoldDistances
 from ..normalization.jitter import BoundaryJitter
 from ..support.checks import require
 from ._axes import new_axes
+from .style import ink
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,9 +68,9 @@ def plot_boundary_jitter(jitter: BoundaryJitter, ax: Axes | None = None, *, poin
     ax = new_axes(ax)
     for boundary in jitter.boundaries:
         ax.add_collection(LineCollection(list(boundary.segments), colors=BLUE, linewidths=0.7, alpha=0.35))
-    ax.add_collection(LineCollection(list(jitter.full.segments), colors="black", linewidths=1.8))
+    ax.add_collection(LineCollection(list(jitter.full.segments), colors=ink(), linewidths=1.8))
     ax.plot([], [], color=BLUE, alpha=0.6, label="one minibatch")
-    ax.plot([], [], color="black", label="all data")
+    ax.plot([], [], color=ink(), label="all data")
     if points is not None:
         places = np.asarray(points)
         ax.scatter(places[:, 0], places[:, 1], c=y, s=12, cmap="cividis", edgecolors="white", linewidths=0.4)

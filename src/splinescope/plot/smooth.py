@@ -10,6 +10,7 @@ import numpy as np
 from ..support.checks import check_index
 from ..support.errors import InputError
 from ._axes import BOUNDARY_COLOR, color_bar, frame, new_axes
+from .style import ink
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,7 +71,7 @@ def plot_validity(validity: Validity, ax: Axes | None = None) -> Axes:
 
     layers = max(len(validity.paths) - 1, 1)
     for i, (path, error) in enumerate(zip(validity.paths, validity.error, strict=True)):
-        color = "black" if path == "" else colormaps["viridis"](0.9 * (i - 1) / layers)
+        color = ink() if path == "" else colormaps["viridis"](0.9 * (i - 1) / layers)
         ax.plot(validity.radii, error, "o-", markersize=3, color=color, label=path or "whole network")
     ax.set(xscale="log", xlabel="distance from the point", ylabel="share of the change missed by the map")
     ax.set_ylim(bottom=0)

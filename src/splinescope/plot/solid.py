@@ -107,9 +107,10 @@ def plot_mesh(
     light = 0.35 + 0.65 * np.abs((normals / np.where(length > 0, length, 1.0)) @ _LIGHT)
     base = np.array(require("matplotlib.colors", "plot").to_rgb(color))
     ax = _space(ax, elevation, azimuth)
+    shades = np.column_stack([light[:, None] * base, np.full(len(light), alpha)])
     collection = require("mpl_toolkits.mplot3d.art3d", "plot").Poly3DCollection(
-        corners, facecolors=np.column_stack([light[:, None] * base, np.full(len(light), alpha)]), linewidths=0
-    )
+        corners, facecolors=shades, edgecolors=shades, linewidths=0.2 if alpha == 1.0 else 0.0
+    )  # outlines in a triangle's own colour close the seams that antialiasing leaves between neighbours
     collection.set_rasterized(True)
     ax.add_collection3d(collection)
     if len(corners):

@@ -24,6 +24,7 @@ from ._axes import (
     slice_points,
 )
 from ._class_pieces import ClassPieces, class_pieces
+from .style import ink
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -202,7 +203,7 @@ def plot_graph(tiling: Tiling, ax: Axes | None = None, *, outputs: Any = None, b
         ax.plot(t, tiling.values[order, c], ".-", markersize=4, linewidth=1.2, label=f"output {c}",
                 color=CLASS_COLORS[int(c) % len(CLASS_COLORS)])  # fmt: skip
     for anchor in tiling.view.anchors[:, 0]:
-        ax.axvline(anchor, color="black", linestyle=":", linewidth=1.0, zorder=0)
+        ax.axvline(anchor, color=ink(), linestyle=":", linewidth=1.0, zorder=0)
     for point in tiling.decision_boundary().segments[:, 0, 0] if boundary else ():
         ax.axvline(point, color=BOUNDARY_COLOR, linewidth=1.2, zorder=0)
     frame(ax, tiling.view)

@@ -29,7 +29,7 @@ def pictures(blocks: Sequence[ReportBlock], *, dark: bool = False) -> list[bytes
     matplotlib = require("matplotlib", "plot")
     from matplotlib.figure import Figure as NewFigure
 
-    with house_style(), matplotlib.rc_context(_DARK if dark else {}):
+    with house_style(dark=False), matplotlib.rc_context(_DARK if dark else {}):
         figures = {i: NewFigure(figsize=_INCHES, layout="constrained") for i, b in enumerate(blocks) if b.draw}
         ranges = [blocks[i].colors for i in figures]
         known = [one for one in ranges if one is not None]
