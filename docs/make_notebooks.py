@@ -63,7 +63,9 @@ def _of_script(text: str) -> list[tuple[str, str]]:
         if said:
             found.append(("markdown", "\n".join(line.lstrip("# ") for line in lines[:said])))
         found.append(("code", "\n".join(lines[said:]).strip()))
-    formulas = [(kind, re.sub(r":math:`([^`]*)`", r"$\1$", text) if kind == "markdown" else text) for kind, text in found]
+    formulas = [
+        (kind, re.sub(r":math:`([^`]*)`", r"$\1$", text) if kind == "markdown" else text) for kind, text in found
+    ]
     return [cell for cell in formulas if cell[1]]
 
 
