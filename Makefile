@@ -47,7 +47,7 @@ docs: $(VENV)/.docs  ## build the documentation offline, warnings are errors, in
 	$(BIN)/python -m sphinx -W --keep-going -q docs docs/_build/html
 
 bench: $(VENV)/.bench  ## measure speed and memory; rewrites the tables of docs/benchmarks
-	for part in tiling rows reach solids guarantees pictures complexity representation meanfield landscape generative smooth studio; do \
+	for part in tiling rows reach solids space guarantees pictures complexity representation meanfield landscape generative smooth studio; do \
 		$(BIN)/python -m benchmarks.$$part || exit 1; done
 
 JOBS ?= 2

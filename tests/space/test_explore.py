@@ -41,6 +41,26 @@ def test_a_generic_layer_has_as_many_tiles_as_an_arrangement(inputs, units):
     assert found.complete
 
 
+@pytest.mark.parametrize(("widths", "count"), [((4, 8, 1), 163), ((3, 6, 6, 1), 232)])
+def test_all_of_space_has_as_many_tiles_as_relucent_finds(widths, count):
+    """What relucent 1.0 counts for these networks (docs/benchmarks/space.md); starts differ, the count does not."""
+    for seed in range(2):
+        x = np.random.default_rng(seed).standard_normal(widths[0])
+        assert ss.space.explore(mlp(*widths), x).count == count
+
+
+@pytest.mark.parametrize(("inputs", "units"), [(3, 7), (5, 6)])
+def test_parallel_planes_are_counted_by_deletion_and_restriction(inputs, units):
+    """Three planes of a generic arrangement are parallel: each adds the cells of the others on it."""
+    net = mlp(inputs, units, 1)
+    with torch.no_grad():
+        net[0].weight[1:3] = net[0].weight[0]
+        net[0].bias[:3] = torch.tensor([-1.0, 0.5, 2.0])
+    rest = units - 3
+    expected = zaslavsky(rest, inputs) + 3 * zaslavsky(rest, inputs - 1)
+    assert ss.space.explore(net, np.zeros(inputs)).count == expected
+
+
 def test_a_layer_without_bias_has_the_tiles_of_a_central_arrangement():
     net = mlp(3, 5, 1)
     with torch.no_grad():
