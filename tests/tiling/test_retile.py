@@ -150,7 +150,7 @@ def test_a_change_in_any_corner_of_a_view_with_many_is_seen(monkeypatch: pytest.
     view = ss.Slice([0.0, 0.0], np.eye(2), 3 * np.stack([np.cos(turns), np.sin(turns)], 1))
     torch.manual_seed(0)
     module = Corner().double().eval()
-    for corner in view.domain[::5]:
+    for corner in view.domain[::9]:
         monkeypatch.setattr(Corner.settings, "signs", tuple(corner / 3), raising=False)
         monkeypatch.setattr(Corner.settings, "far", 2.999, raising=False)
         ss.tessellate(module, view)
