@@ -207,6 +207,17 @@ def test_a_limit_leaves_some_halfspaces_undecided_and_says_so():
     assert tile.radius == whole.radius
 
 
+def test_nothing_is_told_where_more_folds_pass_through_the_input_than_are_kept():
+    net = mlp(3, 6, 2)
+    with torch.no_grad():
+        net[0].bias.zero_()
+    few, more, whole = (ss.tile_at(net, np.zeros(3), nearest=count) for count in (3, 6, None))
+    assert len(few.on_folds) == 6
+    assert (few.reach, few.facets, few.complete) == (0.0, (), False)
+    assert (more.reach, more.complete) == (np.inf, True)
+    assert {facet.coincide for facet in more.facets} == {facet.coincide for facet in whole.facets}
+
+
 def test_a_batch_of_one_is_one_input_and_of_two_is_refused():
     image = random_input((1, 6, 6), 0)
     for net, x in ((seeded(conv), image), (mlp(3, 4, 2), image[0, 0, :3])):

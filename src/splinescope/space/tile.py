@@ -273,7 +273,8 @@ def tile_at(
         box: Cut the tile to a box (low, high), numbers or inputs, which holds x: pixels in (0, 1), say. Its sides
             are facets with site -1. In hundreds of dimensions give a `time_limit` too.
         nearest: Keep only so many hyperplanes, the nearest to x: for networks whose halfspaces do not fit into memory
-            together. Within the tile's `reach` the result is exact; beyond it nothing is known.
+            together. Within the tile's `reach` the result is exact; beyond it nothing is known. It is 0 where more
+            folds pass through x, as constant patches make them do under a max-pool: take more then.
         time_limit: Seconds after which the halfspaces not looked at are left `undecided`.
         progress: As in `tessellate`.
 
