@@ -1,8 +1,8 @@
 """Plain against factored rows: `python -m benchmarks.rows [PART OF A NAME ...]` rewrites docs/benchmarks/rows.csv.
 
 CPU milliseconds of one thread, best of three after a first run, on planes of 3,000 to 16,000 tiles (a slice is made
-smaller or larger until it has so many) and on lines of 300 to 1,500. The thresholds of `tiling/engine/plan.py` are read
-off here. With names, only those rows are printed and nothing is written.
+smaller or larger until it has so many), some of 25,000 to 100,000 as well, and on lines of 300 to 1,500. The thresholds
+of `tiling/engine/plan.py` are read off here. With names, only those rows are printed and nothing is written.
 """
 
 from __future__ import annotations
@@ -73,13 +73,17 @@ CASES |= {
 }
 
 
-def _sized(network: ss.SplineNetwork, view: ss.Slice, dimension: int) -> ss.Slice:
+TILES = {"plane": (3_000, 16_000), "large plane": (25_000, 100_000), "line": (300, 1_500)}
+LARGE = ("512x4", "512x6", "1024x3", "2048x2", "LeNet", "2 convolutions of 2048", "generator", "max-pool", "64-64")
+
+
+def _sized(network: ss.SplineNetwork, view: ss.Slice, kind: str) -> ss.Slice:
     """A window of the slice, or a diagonal of one, with about as many tiles as it should have."""
-    fewest, most = (3_000, 16_000) if dimension == 2 else (300, 1_500)
+    fewest, most = TILES[kind]
     centre, share = view.domain.mean(0), 0.3
     for _ in range(14):
         window = ss.Slice(view.origin, view.basis, centre + share * (view.domain - centre))
-        if dimension == 1:
+        if kind == "line":
             corners = window.inputs(window.domain)
             window = ss.Slice.segment(corners[0], corners[2])
         try:
@@ -102,14 +106,13 @@ def _milliseconds(network: ss.SplineNetwork, view: ss.Slice, rows: Literal["auto
     return 1e3 * min(times[1:] or times)
 
 
-def measure(name: str, dimension: int) -> tuple[str, ...]:
+def measure(name: str, kind: str) -> tuple[str, ...]:
     """One row of the table."""
     model, view = CASES[name]()
     network = ss.trace(model, torch.from_numpy(view.inputs(view.domain[:2])).float())
-    window = _sized(network, view, dimension)
+    window = _sized(network, view, kind)
     tiles = ss.tessellate(network, window, threads=1).count
     plain, factored, auto = (_milliseconds(network, window, rows) for rows in ("plain", "factored", "auto"))
-    kind = "plane" if dimension == 2 else "line"
     ratios = plain / factored, auto / min(plain, factored)
     times = [f"{each:.1f}" for each in (plain, factored, auto)]
     return (name, kind, f"{tiles:,}", *times, *(f"{ratio:.2f}" for ratio in ratios))
@@ -120,8 +123,8 @@ def main() -> None:
     rows = []
     for name in CASES:
         if not wanted or any(part in name for part in wanted):
-            for dimension in (2, 1):
-                rows.append(measure(name, dimension))
+            for kind in TILES if any(part in name for part in LARGE) else ("plane", "line"):
+                rows.append(measure(name, kind))
                 print(*rows[-1], sep=" | ", flush=True)
     if not wanted:
         write_table("rows", HEAD, rows)

@@ -92,7 +92,8 @@ class Affine:
 
     `magnitude` is the same op with absolute constants, to be run on absolute values: it gives the size of the
     terms that are summed, so the size of the rounding error, whatever cancels. `linear`, where there is one, is the op
-    without constants, on rows that vanish outside a window each (see `Patches`).
+    without constants, on rows that vanish outside a window each (see `Patches`). `convolution` counts the products of
+    two numbers in a convolution of one row, 0 for other ops: a measure of what it costs.
     """
 
     output: str
@@ -100,6 +101,7 @@ class Affine:
     run: Callable[..., Tensor]
     magnitude: Callable[..., Tensor]
     linear: Callable[..., Patches] | None = None
+    convolution: int = 0
 
 
 @dataclass(frozen=True, eq=False)

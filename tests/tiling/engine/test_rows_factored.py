@@ -144,28 +144,34 @@ def test_degenerate_networks_have_the_same_tiles_in_both_forms(name: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("widths", "image", "plane", "line"),
+    ("widths", "image", "work", "bending", "plane", "line"),
     [
-        ([64, 64, 64], False, 0, 0),
-        ([64, 10**6, 64, 4096, 64], False, 4, 4),
-        ([1024, 1024], False, 0, 0),  # behind the first two folds there are few old vertices
-        ([1024, 1024, 1024, 10], False, 3, 0),
-        ([512] * 8, False, 8, 0),
-        ([256] * 40, False, 0, 0),  # no wider than a basis
-        ([4096] * 4 + [64], True, 4, 4),  # of images, basis rows are windows
-        ([4096, 4096, 64], True, 2, 0),
-        ([4704, 1600, 120, 84], True, 2, 0),  # not handed over while rows are wide
+        ([64, 64, 64], False, 1e9, 0, 0, 0),  # no wider than a basis
+        ([64, 10**6, 64, 4096, 64], False, 0, 10**4, 4, 4),  # whole rows do not fit
+        ([1024, 1024, 1024, 10], False, 1024**2, 50, 3, 0),
+        ([1024, 1024, 1024, 10], False, 1024**2, 200, 0, 0),
+        ([4096] * 4 + [64], True, 1e7, 500, 4, 4),  # of images, basis rows are windows
+        ([4704, 1600, 120, 84], True, 3e6, 200, 2, 0),  # not handed over while rows are wide
     ],
 )
-def test_networks_are_factored_by_themselves_where_it_pays_up_to_the_last_fold_that_is_not_narrow(
-    widths: list[int], image: bool, plane: int, line: int
+def test_networks_are_factored_by_themselves_where_few_units_bend_up_to_the_last_fold_that_is_not_narrow(
+    widths: list[int], image: bool, work: float, bending: float, plane: int, line: int
 ) -> None:
     shape = (1, 1, 1) if image else (1,)
     folds = [SimpleNamespace(site=SimpleNamespace(shape=shape)) for _ in widths]
-    assert plan.factored_folds(folds, widths, "auto", 2) == plane
-    assert plan.factored_folds(folds, widths, "auto", 1) == line
-    assert plan.factored_folds(folds, widths, "plain", 2) == 0
-    assert plan.factored_folds(folds, widths, "factored", 1) == len(widths)
+    assert plan.factored_folds(folds, widths, "auto", 2, work, bending) == plane
+    assert plan.factored_folds(folds, widths, "auto", 1, work, bending) == line
+    assert plan.factored_folds(folds, widths, "plain", 2, work, bending) == 0
+    assert plan.factored_folds(folds, widths, "factored", 1, work, bending) == len(widths)
+
+
+@pytest.mark.parametrize(("half", "factored"), [(0.01, 3), (1.0, 0)])
+def test_a_wide_network_is_factored_on_a_small_slice_and_not_on_a_large_one(half: float, factored: int) -> None:
+    torch.manual_seed(0)
+    layers = (nn.Linear(2, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU())
+    program = ss.trace(nn.Sequential(*layers, nn.Linear(1024, 2)), torch.zeros(1, 2)).program()
+    probes = torch.from_numpy(plan.probe_points(program, half * np.array([[-1.0, -1], [1, -1], [1, 1], [-1, 1]])))
+    assert plan.make_plan(program, probes, 1e-12).factored == factored
 
 
 def test_no_bit_depends_on_how_many_rows_run_together_behind_the_hand_over_to_plain_rows(
@@ -174,7 +180,8 @@ def test_no_bit_depends_on_how_many_rows_run_together_behind_the_hand_over_to_pl
     torch.manual_seed(0)
     layers = (nn.Linear(2, 400), nn.ReLU(), nn.Linear(400, 160), nn.ReLU(), nn.Linear(160, 160), nn.ReLU())
     net, view = nn.Sequential(*layers, nn.Linear(160, 3)), ss.Slice.axes([0.0, 0.0], (0, 1), -0.2, 0.2)
-    monkeypatch.setattr(plan, "WIDE", 400)
+    monkeypatch.setattr(plan, "_LEAST", 400)
+    monkeypatch.setattr(plan, "_TOO_WIDE", 400)
     tilings = []
     for rows in (8, 512):
         monkeypatch.setattr(plan, "_block", lambda width, rows=rows: rows)

@@ -56,3 +56,8 @@ def test_an_edge_is_cut_once_however_many_meet_in_its_vertex():
         made.append(edge_vertices.cut_edge(*ends, 0, 0, count, *arrays))
     assert made == 2 * list(range(old, old + star))
     np.testing.assert_array_equal(points[old : old + star, 0], (np.arange(star) + star) / 2)
+
+
+def test_names_are_mixed_alike_in_python_and_in_compiled_code() -> None:
+    for a, b, unit in ((1, 2**33, 0), (2**64 - 1, 2**63 + 5, 10**6), (123456789, 987654321, 77)):
+        assert kernels.mix_in_python(a, b, unit) == int(kernels.mix(np.uint64(a), np.uint64(b), unit))

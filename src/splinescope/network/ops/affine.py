@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -50,9 +51,18 @@ def product(call: Call) -> Live:
         )
     matrix = matrix_product(call)
     if matrix is None:
-        return call.affine(linear=_local_convolution(call))
+        return call.affine(linear=_local_convolution(call), convolution=_convolution(call))
     sizes = Product(matrix.weight.abs(), None if matrix.bias is None else matrix.bias.abs(), matrix.missing)
     return call.affine(run=matrix, magnitude=sizes)
+
+
+def _convolution(call: Call) -> int:
+    """How many products of two numbers a convolution takes for one row; 0 for any other product."""
+    if not call.op.startswith("conv") or not isinstance(call["weight"], Tensor) or not call.is_live("input"):
+        return 0
+    if "transpose" in call.op:  # whose products cost twice as much
+        return 2 * int(call["weight"].numel()) * math.prod(call["input"].shape[1:])
+    return int(call["weight"].numel()) * math.prod(call.shape[1:])
 
 
 def _local_convolution(call: Call) -> Callable[..., Patches] | None:

@@ -207,13 +207,14 @@ class Call:
         shape: tuple[int, ...] | None = None,
         suffix: str = "",
         linear: Callable[..., Patches] | None = None,
+        convolution: int = 0,
     ) -> Live:
         """Emit an affine step; without arguments, the op itself, and its magnitude by absolute constants."""
         used = self.lives if inputs is None else tuple(inputs)
         depth = max((v.depth for v in used), default=0)
         output = Live(self.name + suffix, self.shape if shape is None else shape, depth)
         run, magnitude = run or self.runner(), magnitude or self.runner(absolute)
-        self.steps.append(Affine(output.name, tuple(v.name for v in used), run, magnitude, linear))
+        self.steps.append(Affine(output.name, tuple(v.name for v in used), run, magnitude, linear, convolution))
         return output
 
     def fold(

@@ -241,7 +241,7 @@ def first_names(count: int) -> np.ndarray:
 
 @cache
 def _numbered_names(count: int) -> list[int]:
-    return [kernels.mix(i + 1, i + 2**33, 0) for i in range(count)]
+    return [kernels.mix_in_python(i + 1, i + 2**33, 0) for i in range(count)]
 
 
 def grown(array: np.ndarray, size: int) -> np.ndarray:

@@ -13,13 +13,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...network.program import Affine, Fold, Program, Tournament, depends_on_input
+from ...network.program import Affine, Fold, Product, Program, Tournament, depends_on_input
 from .segments import Segment, cut_into_segments
 
 WIDE = 2048
-"""Numbers in a row from which factored rows pay anywhere on a plane."""
+"""Numbers in a row that make a network wide."""
 _LEAST = 512  # narrower layers than this are no wider than the basis of a chunk
-_WIDE_ON_LINES = 16384  # numbers in any row: whole rows take too much memory
+_TOO_WIDE = 16384  # numbers in any row: whole rows take too much memory
+_UNITS_PER_PRODUCT = 1e-4  # units that may bend for each product of two numbers that plain rows take
+_CONVOLUTION_TIMES = 12  # what a product costs in a convolution
 _IMAGES_ON_LINES = 4  # wide ones: fewer do not make up for the basis
 _PROBES = 16
 _PROBES_IF_WIDE = 2
@@ -48,6 +50,8 @@ class Layout:
         rows_per_block: Per segment, how many rows run through the torch ops together, at most.
         row_bytes: Per segment, bytes that one vertex holds while the segment is being worked on.
         basis_bytes: Per segment, bytes of a whole basis row at its end.
+        work: Products of two numbers by which plain rows of an old vertex get through the layers (see
+            `factored_folds`).
     """
 
     segments: list[Segment]
@@ -59,6 +63,7 @@ class Layout:
     rows_per_block: list[int]
     row_bytes: list[int]
     basis_bytes: list[int]
+    work: float
 
 
 @dataclass(frozen=True)
@@ -124,8 +129,20 @@ def _layout_of(program: Program) -> Layout:
             rows_per_block=[_block(max(pair)) for pair in zip(entering, widths, strict=True)],
             row_bytes=[_VERTEX_BYTES + 8 * (a + b) for a, b in zip(widths, [*widths[1:], widths[-1]], strict=True)],
             basis_bytes=[8 * segment.basis_width for segment in segments],
+            work=_work(segments),
         )
     return _LAYOUTS[program]
+
+
+def _work(segments: Sequence[Segment]) -> float:
+    """The work of a layout: behind the first fold nearly all vertices are new, and no matrix product runs on those.
+
+    Half as much beside a max, where factored rows take more to tell its losers.
+    """
+    matrices = (step.run for segment in segments[2:-1] for step in segment.steps)
+    images = (step.convolution for segment in segments[1:-1] for step in segment.steps)
+    work = sum(run.weight.numel() for run in matrices if isinstance(run, Product)) + _CONVOLUTION_TIMES * sum(images)
+    return work / 2 if any(segment.seals for segment in segments) else float(work)
 
 
 _CONNECTED: WeakKeyDictionary[Program, bool] = WeakKeyDictionary()
@@ -151,6 +168,8 @@ def make_plan(
     segments = segments_of(program)
     tolerances: list[np.ndarray] = []
     seal_tolerances: list[list[np.ndarray]] = []
+    crossing: list[int] = []
+    counted = rows == "auto" and dimension > 1
     live = {program.input: probes}
     for segment in segments:
         if segment.next_fold is None and not segment.seals and segment.shapes:
@@ -160,6 +179,8 @@ def make_plan(
             tolerances.append(rtol * _largest(step.magnitude(x.abs()), lines))
             seal_tolerances.append([])
             live = {step.output: step.run(x)}
+            if counted and live[step.output].shape[1] >= _LEAST:
+                crossing.append(_both_signs(live[step.output]))
             continue
         values = dict(live)
         if segment.fold is not None:
@@ -173,6 +194,8 @@ def make_plan(
             if not segment.shapes:
                 segment.learn_aliases(fold.cuts(*(values[name] for name in fold.inputs)), values)
             tolerances.append(rtol * _largest(fold.cut_magnitude(*(sizes[name] for name in fold.inputs)), lines))
+            if counted and fold.site.units >= _LEAST:
+                crossing.append(_both_signs(fold.cuts(*(values[name] for name in fold.inputs))))
         if segment.seals:
             known = dict(zip((fold.output for fold in program.folds), tolerances, strict=False))
             seal_tolerances.append([_ties(seal, known) for seal in segment.seals])
@@ -181,7 +204,14 @@ def make_plan(
         live = segment.learn_shapes(values) if not segment.shapes else {name: values[name] for name in segment.kept}
     seal_tolerances += [[] for _ in range(len(segments) - len(seal_tolerances))]
     layout = _layout_of(program)
-    return Plan(layout, tolerances, seal_tolerances, factored_folds(layout.folds, layout.widths[:-1], rows, dimension))
+    bending = float(np.mean(crossing)) if crossing else 0.0
+    factored = factored_folds(layout.folds, layout.widths[:-1], rows, dimension, layout.work, bending)
+    return Plan(layout, tolerances, seal_tolerances, factored)
+
+
+def _both_signs(cuts: Tensor) -> int:
+    """How many units of pre-activations `[probes, U]` take both signs."""
+    return int(((cuts.amin(0) < 0) & (cuts.amax(0) > 0)).sum())
 
 
 def _largest(sizes: Tensor, lines: int | None) -> np.ndarray:
@@ -189,16 +219,17 @@ def _largest(sizes: Tensor, lines: int | None) -> np.ndarray:
     return (sizes.amax(0) if lines is None else sizes.reshape(lines, -1, sizes.shape[1]).amax(1)).numpy()
 
 
-def factored_folds(folds: Sequence[Fold], widths: Sequence[int], rows: str, dimension: int) -> int:
+def factored_folds(
+    folds: Sequence[Fold], widths: Sequence[int], rows: str, dimension: int, work: float, bending: float
+) -> int:
     """How many folds to meet with factored rows, by the widths of rows before them.
 
-    A model of sizes alone, so that equal calls have equal results on every machine. What plain rows cost is passes
-    through the layers: behind a fold they run over the vertices that were there before it, so the first two folds are
-    cheap, and a later one is the dearer the more folds there are before it. What factored rows cost is a product with
-    the basis per vertex and bookkeeping per chunk, so they never pay where layers are narrower than a basis. On a line
-    there are as many basis rows as vertices: there they pay for several images alone, whose basis rows are small
-    windows at first, and where memory is short. The thresholds are read off docs/benchmarks/rows.csv, which
-    `python -m benchmarks.rows` measures.
+    A model of sizes and signs, so that equal calls have equal results. What plain rows cost is passes through the
+    layers (`work`): behind a fold they run over the vertices that were there before it. What factored rows cost is a
+    product with the basis per vertex, which has a row for each unit that bends (`bending`, by the probes: the mean over
+    layers that are not narrow): so they pay where few units bend, and never where layers are narrower than a basis. On
+    a line there are as many basis rows as vertices: there they pay for several images alone, whose basis rows are small
+    windows at first, and where memory is short. `python -m benchmarks.rows` measures both kinds and the choice.
 
     If they pay before any fold, up to the last one that is not narrow: where rows are handed over, every vertex is an
     old one, which is dear while rows are wide.
@@ -207,9 +238,9 @@ def factored_folds(folds: Sequence[Fold], widths: Sequence[int], rows: str, dime
         return len(widths) if rows == "factored" else 0
     if dimension == 1:
         images = sum(width >= WIDE and len(fold.site.shape) == 3 for fold, width in zip(folds, widths, strict=True))
-        pays = images >= _IMAGES_ON_LINES or any(width >= _WIDE_ON_LINES for width in widths)
+        pays = images >= _IMAGES_ON_LINES or any(width >= _TOO_WIDE for width in widths)
     else:
-        pays = any(width >= WIDE or (width >= _LEAST and width * i >= WIDE) for i, width in enumerate(widths))
+        pays = any(width >= _TOO_WIDE for width in widths) or bending < _UNITS_PER_PRODUCT * work
     return max((i + 1 for i, width in enumerate(widths) if pays and width >= min(_LEAST, WIDE)), default=0)
 
 

@@ -59,5 +59,6 @@ from .polytope_measures import measure_cells as measure_cells
 from .polytope_measures import measure_facets as measure_facets
 from .sign_bits import count_cutting_units as count_cutting_units
 from .sign_bits import mix as mix
+from .sign_bits import mix_in_python as mix_in_python
 from .sign_bits import nth_cutting_unit as nth_cutting_unit
 from .sign_bits import sign_bits as sign_bits

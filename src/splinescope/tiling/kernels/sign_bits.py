@@ -28,6 +28,19 @@ def mix(a, b, unit):
     return h
 
 
+def mix_in_python(a: int, b: int, unit: int) -> int:
+    """`mix` of few names: compiling it takes longer."""
+    low = 2**64 - 1
+    h = a * 0x9E3779B97F4A7C15 & low
+    h ^= h >> 29
+    h = (h + b) * 0xBF58476D1CE4E5B9 & low
+    h ^= h >> 32
+    h = (h + unit + 1) * 0x94D049BB133111EB & low
+    h ^= h >> 29
+    h = h * 0x9E3779B97F4A7C15 & low
+    return h ^ h >> 32
+
+
 @numba.extending.intrinsic
 def lowest_bit(context, word):
     """Index of the lowest set bit of a non-zero word: one machine instruction."""
