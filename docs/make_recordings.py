@@ -121,7 +121,7 @@ def moment(story: dict[str, Any], trainer: Trainer, name: str) -> dict[str, Any]
         "notes": notes,
         "moment": name,
         "vertices": frame["vertices"].astype(np.float32),
-        "boundary": frame["boundary"].astype(np.float32),
+        "boundary": frame["boundary"].astype(np.float32)[: 0 if "boundary" in story["look"].get("hide", "") else None],
         "values": frame["values"].astype(np.float32),
         "anchors": frame["points"].ravel().tolist(),
         "labels": frame["classes"].tolist(),

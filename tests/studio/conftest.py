@@ -149,7 +149,7 @@ def server(shelf):
     assert ended is None, running.rest  # nothing took it down
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser():
     with open_browser() as made:
         yield made

@@ -40,6 +40,14 @@ def test_lecture_mode_is_large_and_has_picture_story_legend_and_one_curve(studio
         rest(page, VIEW)
         box = page.locator("#tiles").bounding_box()
         assert box["height"] > 0.8 * 540
+        page.set_viewport_size({"width": 1920, "height": 1080})
+        page.evaluate("() => { location.hash = '#story=fold' }")
+        becomes(page, f"[{VIEW}.layers, {VIEW}.show.boundary]", [1, False])  # lines that are not drawn turn no boundary
+        page.keyboard.press("2")
+        becomes(page, f"{VIEW}.layers", 2)
+        page.evaluate("() => { location.hash = '#story=norms' }")
+        expect(page.locator("#held")).to_contain_text("an approximation")
+        assert min(page.evaluate(SIZES))[0] >= 22
         page.keyboard.press("l")
         expect(page.locator("#switches")).to_be_visible()
 

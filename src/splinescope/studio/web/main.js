@@ -30,6 +30,7 @@ document.addEventListener("keydown", event => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest(TYPED)) return
   if (event.key === "l" || event.key === "L") lecture(!root.classList.contains("lecture"))
   else if (event.key === " " && !event.target.closest("button, a")) $(document.body.dataset.view === "scene" ? "scene-play" : "play").click()
+  else if (/^[1-6]$/.test(event.key) && document.body.dataset.view === "playground") pages.playground.showLayers(Number(event.key))
   else return
   event.preventDefault()
 })

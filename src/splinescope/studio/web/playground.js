@@ -56,7 +56,7 @@ export class PlaygroundPage {
     this.story = story ?? null
     const given = {...(story?.recipe ?? {})}
     for (const [name, fallback] of Object.entries(this.limits.defaults)) if (name in state) given[name] = typeof fallback === "number" ? Number(state[name]) : typeof fallback === "boolean" ? state[name] === "true" : name === "points" ? parsePoints(state[name]) : state[name]
-    const hidden = (state.hide ?? "").split(",")
+    const hidden = (state.hide ?? story?.look?.hide ?? "").split(",")
     this.recipe = {...this.limits.defaults, ...given}
     this.setLook({...this.plainLook(), ...pick(state, ["color"]), ...("layers" in state ? {layers: Number(state.layers)} : {}), patterns: "patterns" in state, ...Object.fromEntries(LAYERS.map(([name]) => [name, !hidden.includes(name)]))})
     this.setSpeed(Number(state.speed ?? story?.speed ?? 1))
@@ -75,6 +75,8 @@ export class PlaygroundPage {
     if (this.view) { this.view.bold = times; this.view.changed() }
     this.curves.forEach(curve => curve.draw())
   }
+
+  showLayers(count) { this.setLook({...this.look, layers: count >= this.recipe.depth ? ALL : count}, true) }
 
   plainLook() { return {color: "class", layers: ALL, ...(this.story?.look ?? {})} }
 
@@ -438,7 +440,7 @@ export class PlaygroundPage {
     if (keep) {
       const start = this.plainLook(), all = look.layers >= this.recipe.depth
       const hidden = LAYERS.map(([name]) => name).filter(name => !look[name])
-      writeState({color: look.color === start.color ? null : look.color, layers: look.layers === start.layers || (all && start.layers >= this.recipe.depth) ? null : look.layers, hide: hidden.join(",") || null, patterns: look.patterns ? 1 : null})
+      writeState({color: look.color === start.color ? null : look.color, layers: look.layers === start.layers || (all && start.layers >= this.recipe.depth) ? null : look.layers, hide: hidden.join(",") === (start.hide ?? "") ? null : hidden.join(",") || "nothing", patterns: look.patterns ? 1 : null})
     }
     this.channel.order("color", {color: look.color})
     if (!this.view) return

@@ -6,8 +6,8 @@ export const STORIES = [
   {
     name: "fold", title: "How a layer folds space",
     text: ["One layer of ReLU units cuts the plane along straight lines: each unit's fold. A second layer draws straight lines too, but on the folded sheet; unfolded again, they bend wherever they cross a line of the first."],
-    tries: ["Move “folds to layer” from 1 to 3 and watch each line bend where it crosses those before it.", "Click a fold, then drag it: deeper folds follow."],
-    recipe: {data: "circles", depth: 3, width: 8, seed: 4}, look: {color: "folds", layers: 1},
+    tries: ["Move “folds to layer” from 1 to 3 (keys 1 to 3) and watch each line bend where it crosses those before it.", "Click a fold, then drag it: deeper folds follow."],
+    recipe: {data: "circles", depth: 3, width: 8, seed: 4}, look: {color: "folds", layers: 1, hide: "boundary"},
   },
   {
     name: "learn", title: "Tiles learn a boundary",
