@@ -43,7 +43,7 @@ def read_image(content):
     return Image.open(io.BytesIO(content))
 
 
-@pytest.mark.parametrize("color", ["class", "slope", "value"])
+@pytest.mark.parametrize("color", ["class", "slope"])
 def test_all_that_is_taken_home_shows_the_page_s_own_picture(studio, browser, tmp_path, color):
     recipe = Recipe(data="blobs", width=8, depth=2, seed=1)
     trainer = Trainer(recipe)

@@ -1,7 +1,5 @@
 """What a reader takes home opens again and says the same; lecture pages show the picture alone."""
 
-import json
-
 import numpy as np
 import pytest
 from PIL import Image
@@ -76,23 +74,6 @@ def test_a_lecture_page_says_so_when_its_story_does_not_exist(studio):
         expect(page.locator("#message")).to_be_visible()
         expect(page.locator("#message")).to_contain_text("no story named “nonsense”")
         assert page.evaluate("Object.keys(studio.pages)") == ["playground"]  # no other page was opened in its place
-
-
-def test_live_pictures_per_second_are_told(studio, record_property):
-    """Reports the rate of re-tilings end to end at about a thousand and ten thousand tiles; load decides it."""
-    for state, least in (("#width=24&depth=3", 500), ("#width=48&depth=4", 4000)):
-        with studio(state) as page:
-            page.wait_for_function(DRAWN)
-            page.click("#play")
-            page.wait_for_function("() => studio.pages.playground.frame.step > 3")
-            rate = page.evaluate(
-                """async () => { const g = studio.pages.playground, n = g.drawn, t = performance.now()
-                while (g.drawn < n + 10) await new Promise(done => setTimeout(done, 20))
-                return [1000 * (g.drawn - n) / (performance.now() - t), g.frame.measures.tiles] }"""
-            )
-            assert rate[1] > least  # it was live, at that size; how fast is the machine's affair
-            record_property(f"pictures per second at {rate[1]} tiles", rate[0])
-            print(json.dumps(rate))
 
 
 def test_the_studio_is_named_for_those_who_hear_it(studio):
