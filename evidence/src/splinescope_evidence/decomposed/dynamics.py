@@ -83,7 +83,8 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                 f"point (3 times the second) at depth {depth // 4} and {depth}: "
                 + ", ".join(f"width {w} {a:.2f} and {b:.2f}" for w, a, b in zip(widths, early, late, strict=True)),
                 holds=[
-                    Check("expected ratio of the two longest, minus 1", abs(limit - 1), "<", 1e-6, "a state of its own"),
+                    Check("expected ratio of the two longest, minus 1", abs(limit - 1), "<", 1e-6,
+                        "a state of its own"),
                     Check("least share at the end", min(late), ">", 0.8, "they all leave in the end"),
                     Check("share early, narrowest minus widest", early[0] - early[-1], ">", 0.3, "wider is later"),
                 ],

@@ -56,12 +56,14 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                 holds=[
                     Check("error times 4^(L+1) minus 1, largest", off, "<", 1e-6, "an identity"),
                     Check("depths without 2^L pieces", float(wrong), "<", 0.5, "a count"),
-                    Check("one layer's best error over it, at the largest depth", gain, ">", 10.0, "a rate, not a factor"),
+                    Check("one layer's best error over it, at the largest depth", gain, ">", 10.0,
+                        "a rate, not a factor"),
                 ],
             ),
             judged(
                 "The rate stays in two dimensions: by three squares, x y is approximated with an error of 2 4^-(L+1).",
-                f"depths 1 to {plane[-1]['depth']}: error times 4^(L+1)/2 minus 1 at most {off_plane:.1e} on a grid that "
+                f"depths 1 to {plane[-1]['depth']}: error times 4^(L+1)/2 minus 1 at most {off_plane:.1e} "
+                f"on a grid that "
                 f"has the worst points; {plane[-1]['tiles']} tiles of {plane[-1]['units']} units at depth "
                 f"{plane[-1]['depth']}, error {plane[-1]['error']:.2e}",
                 holds=[Check("error times 4^(L+1)/2 minus 1, largest", off_plane, "<", 1e-6, "an identity")],

@@ -70,11 +70,13 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                 "(dz_k/dh_j) has variance 2/width for He weights at any distance between the layers.",
                 f"median bend at widths {', '.join(map(str, widths))}, two layers, {nets} networks: "
                 + ", ".join(f"{np.degrees(b):.1f}" for b in np.exp(np.log(by_width).mean(0)))
-                + f" degrees; exponent of width {np.mean(slopes):.2f}, 95% interval {low:.2f} to {high:.2f}; at width 16 "
+                + f" degrees; exponent of width {np.mean(slopes):.2f}, 95% interval {low:.2f} to {high:.2f}; "
+                f"at width 16 "
                 "in layers 2 to 6: " + ", ".join(f"{np.degrees(b):.1f}" for b in depths) + " degrees",
                 holds=[
                     Check("lower end of the 95% interval: exponent", low, ">", -0.65, "-1/2 and what small widths add"),
-                    Check("upper end of the 95% interval: exponent", high, "<", -0.35, "-1/2 and what small widths add"),
+                    Check("upper end of the 95% interval: exponent", high, "<", -0.35,
+                        "-1/2 and what small widths add"),
                 ],
                 fails=[Check("interval of the exponent: its distance from -1/2", max(low + 0.5, -0.5 - high), ">",
                              0.15, "another power")],
@@ -82,7 +84,8 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             judged(
                 "Training bends folds more sharply.",
                 f"median bend on moons, 2-16-16-2, {trained} networks: {np.degrees(before).mean():.1f} degrees before, "
-                f"{np.degrees(after).mean():.1f} after; ratio {np.exp(np.log(after / before).mean()):.2f}, 95% interval "
+                f"{np.degrees(after).mean():.1f} after; ratio {np.exp(np.log(after / before).mean()):.2f}, "
+                f"95% interval "
                 f"{change[0]:.2f} to {change[1]:.2f}; least training accuracy {learnt:.3f}",
                 holds=[Check("lower end of the 95% interval: ratio", change[0], ">", 1.0, "1 is no change")],
                 fails=[Check("upper end of the 95% interval: ratio", change[1], "<", 1.0, "1 is no change")],
