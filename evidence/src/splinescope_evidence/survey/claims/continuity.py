@@ -26,7 +26,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             free, gap = _free(tiling)
             rows.append({"layers": len(widths), "tiles": tiling.count, "free": free, "gap": gap,
                          "folds": _connected(tiling),
-                             "parameters": sum(p.numel() for p in net.parameters())})  # fmt: skip
+                         "parameters": sum(p.numel() for p in net.parameters())})  # fmt: skip
     off = max(abs(row["free"] - 3 - row["folds"]) for row in rows)
     largest = max(rows, key=lambda row: row["tiles"])
     share = largest["free"] / (3 * largest["tiles"])
@@ -55,9 +55,8 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
 def _free(tiling: Tiling) -> tuple[int, float]:
     """Dimension of the continuous functions that are affine on each tile, and how clear the rank is.
 
-
-           Across a wall the gradient jumps by a multiple of the wall's normal. Around an inner vertex jumps add up to zero: two
-    equations. Jumps that satisfy them, and one affine map, give a function.
+    Across a wall the gradient jumps by a multiple of the wall's normal. Around an inner vertex jumps add up to zero:
+    two equations. Jumps that satisfy them, and one affine map, give a function.
     """
     walls = np.flatnonzero(tiling.walls.cuts >= 0)
     ends = tiling.walls.ends[walls]
