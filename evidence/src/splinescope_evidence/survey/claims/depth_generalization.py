@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,7 @@ def _trained(layers: int, steps: int, seed: int) -> dict[str, float]:
     order = torch.randperm(len(images), generator=generator)
     x, y, x_test, y_test = (rows[part] for part in (order[:1000], order[1000:]) for rows in (images.flatten(1), labels))
     widths = (784, *SHAPES[layers], 10)
-    parts = [part for a, b in zip(widths, widths[1:], strict=False) for part in ((a, b), None)][:-1]
+    parts = [part for a, b in pairwise(widths) for part in ((a, b), None)][:-1]
     net = seeded(lambda: nn.Sequential(*(nn.ReLU() if part is None else nn.Linear(*part) for part in parts)), seed)
     optimizer = torch.optim.Adam(net.parameters(), 1e-3)
     for _ in range(steps):
