@@ -27,8 +27,8 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
         x, y = torch.randn(2, points, width, generator=generator, dtype=torch.float64)
         for skip, scale in ((False, 1.0), (True, depth**-0.5)):  # branches of skips at the scale that keeps sizes
             kappa = _eccentricity(_Stack(scale * draws, skip).eval(), x, "layers.0")[0]
-            steps = min(_steps(_Stack(scale * draws, skip), x, y, rate, limit) for rate in RATES)
-            rows.append({"skip": skip, "kappa": kappa, "steps": steps})
+            least = min(_steps(_Stack(scale * draws, skip), x, y, rate, limit) for rate in RATES)
+            rows.append({"skip": skip, "kappa": kappa, "steps": least})
     logs, steps = np.log10([row["kappa"] for row in rows]), np.array([row["steps"] for row in rows])
     rho = float(stats.spearmanr(logs, steps).statistic)
     low, high = _fisher(rho, len(rows))
@@ -65,7 +65,7 @@ def _steps(net: _Stack, x: Tensor, y: Tensor, rate: float, limit: int) -> int:
             return step
         with torch.no_grad():
             for p, gradient in zip(parameters, torch.autograd.grad(loss, parameters), strict=True):
-                p -= rate * gradient
+                p.sub_(rate * gradient)
     return limit
 
 

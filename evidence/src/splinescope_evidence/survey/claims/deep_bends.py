@@ -31,12 +31,12 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
     for i in range(nets):
         if progress is not None:
             progress(0.6 * i / nets, f"widths, network {i + 1} of {nets}")
-        by_width.append([float(np.median(_bends(_he(seed + i, [w, w]), 2 * w)[0])) for w in widths])
+        by_width.append([float(np.median(_bends(_he(seed + i, [w, w]))[0])) for w in widths])
     slopes = [float(np.polyfit(np.log(widths), np.log(row), 1)[0]) for row in by_width]
     low, high = interval(slopes)
     by_depth = []
     for i in range(nets):
-        bends, depth = _bends(_he(seed + i, [16] * 6), 96)
+        bends, depth = _bends(_he(seed + i, [16] * 6))
         by_depth.append([float(np.median(bends[depth == k])) for k in range(2, 7)])
     pairs = []
     for i in range(trained):
@@ -108,7 +108,7 @@ def _he(seed: int, widths: list[int]) -> nn.Sequential:
     return nn.Sequential(*parts[:-1]).eval()
 
 
-def _bends(net: nn.Module, units: int) -> tuple[np.ndarray, np.ndarray]:
+def _bends(net: nn.Module) -> tuple[np.ndarray, np.ndarray]:
     """How far folds turn where they cross one of an earlier layer, in radians (0 is unbent), and their layers."""
     tiling = tessellate(net, Slice.axes([0.0, 0.0], (0, 1), -4, 4), progress=False)
     bends = tiling.bends()
@@ -167,11 +167,12 @@ def _trained(seed: int, steps: int) -> tuple[np.ndarray, np.ndarray, float]:
     generator = torch.Generator().manual_seed(seed)
     x, y = two_moons(200, 0.05, generator)
     net = _he(seed, [16, 16])
-    net[-1] = nn.Linear(16, 2, dtype=torch.float64)
+    last = nn.Linear(16, 2, dtype=torch.float64)
     with torch.no_grad():
-        net[-1].weight.normal_(0, 0.25, generator=generator)
-        net[-1].bias.zero_()
-    before = _bends(net, 32)[0]
+        last.weight.normal_(0, 0.25, generator=generator)
+        last.bias.zero_()
+    net[-1] = last
+    before = _bends(net)[0]
     optimizer = torch.optim.Adam(net.parameters(), 1e-2)
     for _ in range(steps):
         optimizer.zero_grad()
@@ -179,7 +180,7 @@ def _trained(seed: int, steps: int) -> tuple[np.ndarray, np.ndarray, float]:
         optimizer.step()
     with torch.no_grad():
         accuracy = float((net(x).argmax(1) == y).double().mean())
-    return before, _bends(net, 32)[0], accuracy
+    return before, _bends(net)[0], accuracy
 
 
 def draw(numbers: dict[str, Any]) -> Any:

@@ -13,7 +13,8 @@ from splinescope_evidence.survey.figures.fig9 import _picture, _row, draw
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
     seeds = 2 if size == "quick" else 8
-    tables, pictures = [], []
+    tables: list[dict[str, Any]] = []
+    pictures = []
     for s in range(seeds):
         if progress is not None:
             progress(s / seeds, f"network {s + 1} of {seeds}")
