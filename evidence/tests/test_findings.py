@@ -11,9 +11,9 @@ import pytest
 
 import splinescope as ss
 from splinescope_evidence import ids
-from splinescope_evidence.framework.cards import Card, Line, card_of, cards, filled, reckoning
+from splinescope_evidence.framework.cards import Card, Line, card_of, cards, filled, joined, reckoning
 from splinescope_evidence.framework.findings import counted, findings, in_reading_order
-from splinescope_evidence.framework.pages import read_known
+from splinescope_evidence.framework.pages import read_known, repeated
 from splinescope_evidence.framework.pictures import alike
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -36,8 +36,8 @@ def test_the_pages_are_what_the_records_give() -> None:
 def test_every_experiment_has_a_card_and_every_claim_of_it_a_line() -> None:
     assert set(cards()) == set(ids())
     for record in RECORDS:
-        numbers = [line.number for line in card_of(record).lines]
-        assert numbers == list(range(1, len(record["claims"]) + 1)), record["id"]
+        numbers = [number for line in card_of(record).lines for number in line.numbers]
+        assert sorted(numbers) == list(range(1, len(record["claims"]) + 1)), record["id"]
 
 
 def test_the_findings_are_short() -> None:
@@ -73,14 +73,33 @@ def test_every_picture_is_there_and_all_are_small() -> None:
 
 
 def test_claims_are_counted_by_kind() -> None:
-    counts = counted(RECORDS)
+    counts = counted(RECORDS, repeated(RECORDS, AGAIN))
     assert list(counts) == ["paper", "question", "ours"]
-    assert sum(sum(found.values()) for found in counts.values()) == sum(len(r["claims"]) for r in RECORDS)
+    assert sum(sum(found.values()) for found in counts.values()) == sum(len(card_of(r).lines) for r in RECORDS)
+
+
+@pytest.mark.parametrize(
+    ("first", "other", "shown"),
+    [
+        (["holds", "holds"], ["holds", "holds"], "holds"),
+        (["holds", "holds with correction"], None, "holds with correction"),
+        (["holds", "inconclusive"], None, "inconclusive"),
+        (["inconclusive", "does not hold"], None, "does not hold"),
+        (["holds", "holds"], ["holds", "does not hold"], "inconclusive"),  # the seeds oppose each other
+        (["does not hold", "holds"], ["holds", "holds with correction"], "inconclusive"),
+        (["holds", "holds"], ["inconclusive", "holds"], "holds"),  # said beside it
+    ],
+)
+def test_a_line_holds_if_all_of_its_claims_do_and_no_seed_opposes(
+    first: list[str], other: list[str] | None, shown: str
+) -> None:
+    record, again = ({"claims": [{"verdict": v} for v in verdicts]} for verdicts in (first, other or first))
+    assert joined(record, Line((1, 2), "", "", "paper"), again if other else None)["verdict"] == shown
 
 
 def test_a_record_without_a_card_is_shown_in_its_own_words() -> None:
     record = {"id": "own-sums", "document": "own", "claims": [{"text": "Sums are even.", "verdict": "holds"}]}
-    assert card_of(record) == Card("own-sums", (Line(1, "Sums are even.", "", "ours"),))
+    assert card_of(record) == Card("own-sums", (Line((1,), "Sums are even.", "", "ours"),))
     assert in_reading_order([record])
 
 

@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 
 from splinescope import InputError
 
-from .experiment import DOCUMENTS, Check
+from .experiment import DOCUMENTS, Check, Verdict
 from .registry import ROOT, document_of, find, ids
 
 Kind = Literal["paper", "question", "ours"]
@@ -32,16 +32,16 @@ NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?%?")
 
 @dataclass(frozen=True)
 class Line:
-    """One claim of a card.
+    """One claim of a card, which may join several of its experiment.
 
     Attributes:
-        number: Of the claim in its experiment, from 1.
+        numbers: Of the joined claims in the experiment, from 1.
         says: The claim in plain words.
         found: What was measured, with places for numbers of the record (see `filled`).
         kind: Who says it.
     """
 
-    number: int
+    numbers: tuple[int, ...]
     says: str
     found: str
     kind: Kind
@@ -84,8 +84,35 @@ def card_of(record: dict[str, Any]) -> Card:
     if name in cards():
         return cards()[name]
     kind: Kind = "ours" if document_of(name) == "own" else "paper"
-    lines = (Line(i, claim["text"], "", kind) for i, claim in enumerate(record["claims"], 1))
+    lines = (Line((i,), claim["text"], "", kind) for i, claim in enumerate(record["claims"], 1))
     return Card(name, tuple(lines))
+
+
+def joined(record: dict[str, Any], line: Line, again: dict[str, Any] | None = None) -> dict[str, Any]:
+    """What a line claims, with its verdict, as one claim of the record: it holds if all that it joins hold.
+
+    Where another seed opposes the verdict, one saying that it holds and the other that it does not, it is inconclusive.
+    """
+    claims = [record["claims"][number - 1] for number in line.numbers]
+    verdict = _all_of(claims)
+    other = None if again is None else _all_of([again["claims"][number - 1] for number in line.numbers])
+    opposed = other is not None and verdict != other and Verdict.FAILS in (verdict, other)
+    opposed = opposed and Verdict.INCONCLUSIVE not in (verdict, other)
+    return {
+        "verdict": Verdict.INCONCLUSIVE if opposed else verdict,
+        "again": other,
+        "opposed": opposed,
+        "measured": "; ".join(claim.get("measured", "") for claim in claims),
+        "checks": [check for claim in claims for check in claim.get("checks", ())],
+        "undecided": next((claim for claim in claims if claim["verdict"] == Verdict.INCONCLUSIVE), claims[0]),
+    }
+
+
+def _all_of(claims: list[dict[str, Any]]) -> str:
+    """The verdict on "all of these": refuted by one that is, decided if all are, corrected if one needs it."""
+    found = {claim["verdict"] for claim in claims}
+    worst = (Verdict.FAILS, Verdict.INCONCLUSIVE, Verdict.CORRECTED, Verdict.HOLDS)
+    return next(verdict for verdict in worst if verdict in found)
 
 
 def place_of(experiment_id: str) -> str:
@@ -154,7 +181,8 @@ def _card(name: str, row: dict[str, Any]) -> Card:
     if unknown := row.keys() - known:
         raise InputError(f"The card of {name} has {', '.join(sorted(unknown))}; known are {', '.join(sorted(known))}.")
     lines = tuple(
-        Line(n, says, found, (kind or [row.get("kind", "paper")])[0]) for n, says, found, *kind in row["claims"]
+        Line(tuple(n) if isinstance(n, list) else (n,), says, found, (kind or [row.get("kind", "paper")])[0])
+        for n, says, found, *kind in row["claims"]
     )
     if strange := {line.kind for line in lines} - set(get_args(Kind)):
         raise InputError(f"The card of {name} has the kinds {strange}; known are {get_args(Kind)}.")

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from html import escape
 from typing import Any
 
-from .cards import Line
+from .cards import Line, joined
 from .experiment import Check, Verdict
 
 COLORS: dict[str, str] = {
@@ -84,7 +84,7 @@ def interval_strip(record: dict[str, Any], lines: Iterable[Line]) -> str:
     """
     parts, y, width, left = [], 34, 640, 20
     for number, line in enumerate(lines, 1):
-        claim = record["claims"][line.number - 1]
+        claim = joined(record, line)
         check, low, high = _compared([Check(**row) for row in claim["checks"]])
         reach = 1.25 * max((abs(v - check.line) for v in (low, high) if math.isfinite(v)), default=1.0) or 1.0
         middle, half = left + width / 2, width / 2

@@ -17,7 +17,7 @@ from typing import Any
 
 from splinescope.support.files import replacing
 
-from .cards import KINDS, Card, Line, card_of, cards, filled, place_of, reckoning
+from .cards import KINDS, Card, Line, card_of, cards, filled, joined, place_of, reckoning
 from .drawn import interval_strip, overview_squares
 from .experiment import DOCUMENTS, ROLES, Check, Verdict
 from .pages import Record, read_known, repeated, told_apart
@@ -61,7 +61,8 @@ The kinds are counted apart. A paper's claim that fails is a finding about the p
 question is only one idea less.
 
 A ring means that the experiment ran again with another seed, which shares no draw with the first. {again} did, and
-{same} came out the same.
+{same} came out the same. {opposed} {are} opposed, one seed saying that the claim holds and the other that it does not;
+such a claim counts as inconclusive.
 
 ## How to read a card
 
@@ -116,7 +117,7 @@ def findings(records: list[Record], again: Iterable[Record] = (), drawn: Iterabl
     texts = {
         "evidence.md": _overview(list(shown.values()), twice),
         "findings/overview.svg": overview_squares(_squares(pages, twice)),
-        "findings/corrections.md": _corrections(shown.values()),
+        "findings/corrections.md": _corrections(shown.values(), twice),
     }
     for file in sorted((ROOT / "answers").glob("*.md")):
         texts[f"open_questions/{file.name}"] = _answer(file.read_text(encoding="utf-8"), shown)
@@ -155,35 +156,33 @@ def page_of(record: Record) -> str:
     return "ours" if all(line.kind == "ours" for line in card_of(record).lines) else str(record["document"])
 
 
-def counted(records: Iterable[Record]) -> dict[str, Counter[str]]:
-    """How many claims of each kind came out how."""
+def counted(records: Iterable[Record], twice: dict[str, Record]) -> dict[str, Counter[str]]:
+    """How many claims of each kind came out how; `twice` has the records of another seed by id."""
     counts: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}
     for record in records:
-        for line, claim in _claims(record):
+        for line, claim in _claims(record, twice):
             counts[line.kind][claim["verdict"]] += 1
     return counts
 
 
-def _claims(record: Record) -> list[tuple[Line, dict[str, Any]]]:
-    return [(line, record["claims"][line.number - 1]) for line in card_of(record).lines]
+def _claims(record: Record, twice: dict[str, Record]) -> list[tuple[Line, dict[str, Any]]]:
+    return [(line, joined(record, line, twice.get(record["id"]))) for line in card_of(record).lines]
 
 
 def _overview(records: list[Record], twice: dict[str, Record]) -> str:
-    pairs = [
-        (claim["verdict"], twice[r["id"]]["claims"][line.number - 1]["verdict"])
-        for r in records
-        if r["id"] in twice
-        for line, claim in _claims(r)
-    ]
+    pairs = [claim for r in records if r["id"] in twice for _, claim in _claims(r, twice)]
+    opposed = sum(claim["opposed"] for claim in pairs)
     missing = sorted(set(ids()) - {r["id"] for r in records})
     return OVERVIEW.format(
         papers="\n".join(f"- [{_title(page)}](findings/{page}.md). {text}" for page, text in INTRODUCED.items()),
         table="\n".join(
             f"| {KINDS[kind]} | {' | '.join(str(found[verdict]) for verdict in VERDICTS)} |"
-            for kind, found in counted(records).items()
+            for kind, found in counted(records, twice).items()
         ),
         again=f"{len(twice)} of {len(records)} experiments",
-        same=f"{sum(a == b for a, b in pairs)} of {len(pairs)} verdicts",
+        same=f"{sum(c['verdict'] == c['again'] and not c['opposed'] for c in pairs)} of {len(pairs)} verdicts",
+        opposed=opposed or "None",
+        are="is" if opposed == 1 else "are",
         missing=f"Not measured yet: {', '.join(f'`{name}`' for name in missing)}.\n\n" if missing else "",
         hours=f"{sum(r['cpu_seconds'] for r in records) / 3600:.1f}",
         pages="\n".join(f"findings/{page}" for page in INTRODUCED),
@@ -194,11 +193,11 @@ def _title(page: str) -> str:
     return DOCUMENTS.get(page, "Claims of our own").removesuffix(" (essay)")
 
 
-def _corrections(records: Iterable[Record]) -> str:
+def _corrections(records: Iterable[Record], twice: dict[str, Record]) -> str:
     rows = [
         f"| [{_place(record)}]({page_of(record)}.md#{record['id']}) | {line.says} | {filled(line.found, claim)} |"
         for record in records
-        for line, claim in _claims(record)
+        for line, claim in _claims(record, twice)
         if claim["verdict"] == Verdict.CORRECTED
     ]
     return CORRECTIONS.format(rows="\n".join(rows))
@@ -220,7 +219,7 @@ def _walk(page: str, records: list[Record], twice: dict[str, Record], figures: s
         if part != before:
             lines += [f"## {part}", ""]
         before = part
-        lines += _card(card_of(record), record, twice.get(record["id"]), figures, "###" if part else "##")
+        lines += _card(card_of(record), record, twice, figures, "###" if part else "##")
     return "\n".join(lines)
 
 
@@ -234,21 +233,23 @@ def _parts() -> dict[str, str]:
     return found
 
 
-def _card(card: Card, record: Record, again: Record | None, figures: set[str], head: str) -> list[str]:
+def _card(card: Card, record: Record, twice: dict[str, Record], figures: set[str], head: str) -> list[str]:
     title = find(card.id).title if card.id in ids() else record["title"]
     revised = find(card.id).revised if card.id in ids() else ()
     picture = card.figure or f"figures/{card.id}.{'png' if card.id in figures else 'svg'}"
     text = [f"({card.id})=", f"{head} {title}", "", f"![{title}]({picture})", ""]
     if place := place_of(card.id):
         text += [f"*{place[0].upper() + place[1:]}.*", ""]
-    for line, claim in _claims(record):
-        mark = "†" if line.number in revised else ""
+    for line, claim in _claims(record, twice):
+        mark = "†" if set(line.numbers) & set(revised) else ""
         whose = {"ours": "(ours) ", "question": "(question) ", "paper": ""}[line.kind]
-        note = f" {reckoning(record, claim)}" if claim["verdict"] == Verdict.INCONCLUSIVE else ""
+        note = " Two seeds disagree." if claim["opposed"] else ""
+        if claim["verdict"] == Verdict.INCONCLUSIVE and not claim["opposed"]:
+            note = f" {reckoning(record, claim['undecided'])}"
         found = filled(line.found, claim)
         text.append(f"- {badge(claim['verdict'])}{mark} {whose}{line.says} {found}{note}".rstrip())
     used = f" On your network: `{card.call}`." if card.call else ""
-    text += ["", f"`splinescope reproduce {card.id}`, {_time(record)}.{used}{_repeat(record, again)}", ""]
+    text += ["", f"`splinescope reproduce {card.id}`, {_time(record)}.{used}{_repeat(record, twice)}", ""]
     file = f":file: criteria/{card.id}.csv"
     table = ["```{csv-table}", file, ":header-rows: 1", ":class: criteria", "```"]
     return [*text, "<details><summary>Criteria</summary>", "", *table, "", "</details>", ""]
@@ -264,13 +265,13 @@ def _time(record: Record) -> str:
     return f"{max(1, round(seconds))} s" if seconds < 100 else f"{seconds / 60:.0f} min"
 
 
-def _repeat(record: Record, again: Record | None) -> str:
-    if again is None:
+def _repeat(record: Record, twice: dict[str, Record]) -> str:
+    if record["id"] not in twice:
         return ""
     other = [
-        f"claim {i} {again['claims'][line.number - 1]['verdict']}"
-        for i, (line, claim) in enumerate(_claims(record), 1)
-        if again["claims"][line.number - 1]["verdict"] != claim["verdict"]
+        f"claim {i} {claim['again']}"
+        for i, (_, claim) in enumerate(_claims(record, twice), 1)
+        if claim["opposed"] or claim["again"] != claim["verdict"]
     ]
     return f" Another seed: {', '.join(other)}." if other else " Another seed agrees."
 
@@ -279,7 +280,7 @@ def _criteria(record: Record) -> str:
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow(["claim", "passes", "number", "value", "threshold", "why"])
-    for i, (_, claim) in enumerate(_claims(record), 1):
+    for i, (_, claim) in enumerate(_claims(record, {}), 1):
         for row in claim.get("checks", ()):
             check = Check(**row)
             value, line = told_apart(check)
@@ -301,7 +302,7 @@ def _squares(pages: dict[str, list[Record]], twice: dict[str, Record]) -> list[t
                     "link": f"findings/{page}.html#{r['id']}",
                     "title": f"{line.says} {claim['verdict'].capitalize()}.",
                 }
-                for line, claim in _claims(r)
+                for line, claim in _claims(r, twice)
             ]
             for r in records
         ]

@@ -14,13 +14,13 @@ from splinescope_evidence.survey.figures.fig9 import _picture, _row, draw
 
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
-    seeds = 2 if size == "quick" else 8
+    seeds = 2 if size == "quick" else 6
     tables: list[dict[str, Any]] = []
     pictures = []
     for s in range(seeds):
         if progress is not None:
             progress(s / seeds, f"network {s + 1} of {seeds}")
-        setting = quick(seed + s) if size == "quick" else Setting(seed=seed + s, steps=400)
+        setting = quick(seed + s) if size == "quick" else Setting(seed=seed + s, steps=400, per_decade=4)
         trained = train(setting)
         x = sets(setting)[0]
         y = sets(setting)[1]
