@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 from splinescope import InputError
 from splinescope.meanfield import Data, TwoLayer, TwoLayerBN
@@ -93,6 +95,42 @@ def test_twin_and_module_are_the_same_function() -> None:
         assert close(net(data.x, data.covariance), f)
         assert close(net.twin(data.covariance)(data.x), f)
         assert close(net.to_module(data.covariance)(data.x)[:, 0].detach(), f)
+
+
+def test_a_torch_network_is_taken_apart_into_neurons() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(50, 3, dtype=torch.float64) @ torch.randn(3, 3, dtype=torch.float64) + 2.0
+    for activation in (nn.ReLU(), nn.Tanh(), nn.GELU()):
+        norm = nn.BatchNorm1d(6, eps=1e-30)
+        model = nn.Sequential(
+            nn.Flatten(), nn.Sequential(nn.Linear(3, 6), norm), activation, nn.Linear(6, 1, bias=False)
+        ).double()
+        if isinstance(activation, nn.ReLU):
+            nn.init.uniform_(norm.weight, 0.5, 2.0)  # a positively homogeneous activation passes gamma on
+        net = TwoLayerBN.from_module(model)
+        assert close(net(x), model.train()(x)[:, 0].detach())
+        with torch.no_grad():
+            model[3].weight.zero_()  # type: ignore[operator,union-attr]
+        assert net.a.abs().min() > 0  # a copy
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda m: nn.init.ones_(m[1].bias), "beta, the norm's bias"),
+        (lambda m: nn.init.constant_(m[1].weight, 2.0), "gamma = 1 in its norm"),
+        (lambda m: nn.init.ones_(m[3].bias), "last layer's bias"),
+        (lambda m: m.append(nn.Linear(1, 1)), "got Linear, BatchNorm1d, Tanh, Linear, Linear"),
+        (lambda m: m.__setitem__(3, nn.Linear(4, 2)), "one output, got 2"),
+    ],
+)
+def test_another_torch_network_is_refused_by_its_reason(change: Any, message: str) -> None:
+    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Tanh(), nn.Linear(4, 1))
+    nn.init.zeros_(model[3].bias)  # type: ignore[arg-type]
+    TwoLayerBN.from_module(model)
+    change(model)
+    with pytest.raises(InputError, match=message):
+        TwoLayerBN.from_module(model)
 
 
 @pytest.mark.parametrize(

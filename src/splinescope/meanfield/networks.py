@@ -100,6 +100,48 @@ class TwoLayerBN(TwoLayer):
             raise InputError(f"x must have at least 2 rows to normalize itself, got {len(x)}; give a covariance.")
         return self.a @ self.activation.value((self.b / norm[:, None]) @ x.T) / self.width
 
+    @classmethod
+    def from_module(cls, model: nn.Module) -> TwoLayerBN:
+        r"""The neurons of a torch network `Linear, BatchNorm1d, activation, Linear`, to be followed in theory.
+
+        The same function of a centered batch that normalizes itself, but for the norm's `eps`, which the theory sets
+        to 0 (relative error eps / (2 variance)). Amplitudes are `a_k = m v_k` with `v` the last weights. A bias before
+        the norm is cancelled by it; a positive `gamma` moves into `a` if the activation is ReLU or leaky ReLU.
+
+        Args:
+            model: A `nn.Sequential` of these four layers (`nn.Flatten` and `nn.Identity` are passed over) with one
+                output, no shift `beta` and no bias behind the activation. Left as found; its weights are copied.
+
+        Example:
+            >>> model = nn.Sequential(nn.Linear(2, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 1, bias=False))
+            >>> TwoLayerBN.from_module(model).width
+            8
+        """
+        parts = [part for part in _leaves(model) if not isinstance(part, nn.Flatten | nn.Identity)]
+        match parts:
+            case [nn.Linear() as first, nn.BatchNorm1d() as norm, activation, nn.Linear() as last]:
+                pass
+            case _:
+                kinds = ", ".join(type(part).__name__ for part in parts)
+                raise InputError(
+                    f"model must be an nn.Sequential of Linear, BatchNorm1d, an activation and Linear, got {kinds}."
+                )
+        if last.out_features != 1:
+            raise InputError(f"model must have one output, got {last.out_features}.")
+        shifts = {"beta, the norm's bias": norm.bias, "the last layer's bias": last.bias}
+        for name, shift in shifts.items():
+            if shift is not None and bool(shift.detach().any()):
+                raise InputError(f"model must have no shift behind the norm, but {name} is not zero.")
+        known = as_activation(activation)
+        gamma = torch.ones_like(last.weight[0]) if norm.weight is None else norm.weight
+        if bool((gamma != 1).any()) and (known.leak is None or bool((gamma <= 0).any())):
+            raise InputError(
+                "model must have gamma = 1 in its norm, or gamma > 0 and a ReLU or leaky ReLU, which pass it on; got "
+                f"{known.name} and gamma from {float(gamma.detach().min()):g} to {float(gamma.detach().max()):g}."
+            )
+        amplitudes = first.out_features * (last.weight[0] * gamma)
+        return cls(amplitudes.detach().clone(), first.weight.detach().clone(), known)
+
     @property
     def lengths(self) -> Tensor:
         """`||b_k||`, shape (m,): conserved by the gradient flow; the scale factor of the metric."""
@@ -136,6 +178,13 @@ def check_pair(net: TwoLayer, data: Data) -> None:
             f"net and data must share dtype and device, got {net.b.dtype} on {net.b.device} "
             f"and {data.x.dtype} on {data.x.device}."
         )
+
+
+def _leaves(model: nn.Module) -> list[nn.Module]:
+    """The layers of nested sequences in order; a model of another kind is one layer."""
+    if type(model) is not nn.Sequential:
+        return [model]
+    return [leaf for part in model for leaf in _leaves(part)]
 
 
 def _module_of(activation: Activation) -> nn.Module:
