@@ -38,6 +38,8 @@ def test_every_experiment_has_a_card_and_every_claim_of_it_a_line() -> None:
     for record in RECORDS:
         numbers = [number for line in card_of(record).lines for number in line.numbers]
         assert sorted(numbers) == list(range(1, len(record["claims"]) + 1)), record["id"]
+        for line in card_of(record).lines:  # what is joined came out alike: no claim hides behind another
+            assert len({record["claims"][number - 1]["verdict"] for number in line.numbers}) == 1, record["id"]
 
 
 def test_the_findings_are_short() -> None:

@@ -196,28 +196,29 @@ def _lengths(n: int, width: int, depth: int, rng: np.random.Generator) -> np.nda
 
 
 def draw(numbers: dict[str, Any]) -> Any:
-    figure, (left, middle, right) = subplots(3)
+    figure, (left, right) = subplots(2)
     states = {int(n): state for n, state in numbers["states"].items()}
     sizes = sorted(states)
-    left.plot(sizes, [states[n]["angle"] for n in sizes], "o", color="#0072b2", label="lasting state")
-    left.plot(sizes, [540 / n for n in sizes], color="0.5", linewidth=1, label=r"$3\pi/n$")
-    left.set(yscale="log", xlabel="points n", ylabel="angle inside the cluster, degrees")
+    ratios = [states[n]["threshold"] for n in sizes]
+    left.fill_between(sizes, ratios, 1.5, color="#d55e00", alpha=0.15)
+    left.fill_between(sizes, 1, ratios, color="#0072b2", alpha=0.15)
+    left.plot(sizes, ratios, "o-", color="black", markersize=4)
+    left.text(0.5, 0.6, "becomes the odd point", transform=left.transAxes)
+    left.text(0.06, 0.06, "lengths become equal", transform=left.transAxes)
+    left.set(xlabel="points in the batch", ylabel="first length over the others'", ylim=(1, 1.5))
     log_ticks(left, sizes)
-    left.legend(frameon=False)
-    middle.plot(sizes, [states[n]["threshold"] - 1 for n in sizes], "o-", color="#d55e00", label="an odd point stays")
-    middle.set(yscale="log", xlabel="points n", ylabel="first length over the others', minus 1")
-    middle.text(0.05, 0.08, "below: lengths become equal", transform=middle.transAxes, fontsize=8)
-    log_ticks(middle, sizes)
-    middle.legend(frameon=False)
-    for (width, curves), color in zip(numbers["lengths"].items(), ("#0072b2", "#009e73", "#e69f00", "#d55e00"),
-                                      strict=False):  # fmt: skip
+    left.set_title("expected Gram matrix: two basins")
+    for (width, curves), color in zip(
+        numbers["lengths"].items(), ("#0072b2", "#009e73", "#e69f00", "#d55e00"), strict=False
+    ):
         table = np.array(curves)
-        right.plot(range(1, table.shape[1] + 1), np.median(table, 0), color=color, label=f"width {width}")
-        right.fill_between(range(1, table.shape[1] + 1), *np.quantile(table, (0.25, 0.75), 0), color=color, alpha=0.15)
-    right.axhline(numbers["limit"], color="0.5", linestyle="--", linewidth=1)
-    right.axhline(1, color="0.5", linewidth=1)
-    right.set(xlabel=f"layer (n = {numbers['n']})", ylabel="longest over second longest")
-    right.legend(frameon=False, loc="center right")
+        layers = range(1, table.shape[1] + 1)
+        right.plot(layers, np.median(table, 0), color=color, label=f"width {width}")
+    right.axhline(numbers["limit"], color="0.4", linestyle="--", linewidth=1, label="lasting state")
+    right.axhline(1, color="0.4", linewidth=1, label="infinite width")
+    right.set(xlabel=f"layer (n = {numbers['n']})", ylabel="longest over second longest", ylim=(0, None))
+    right.set_title("from equal lengths: width decides when")
+    right.legend(frameon=False, loc="lower right", bbox_to_anchor=(1, 0.1))
     return figure
 
 

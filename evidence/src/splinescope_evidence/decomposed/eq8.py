@@ -125,7 +125,12 @@ def draw(numbers: dict[str, Any]) -> Any:
             right.semilogy(range(1, 21), row[model]["lengths"], ".-", color=color, alpha=0.5, linewidth=0.8)
         right.plot([], [], ".-", color=color, label=words)
     right.axhline(1 / 19, color="0.5", linestyle="--", linewidth=1, label="1/(n - 1)")
-    right.set(xlabel="point, by length (n = 20)", ylabel="length over the longest", ylim=(0.02, 1.5))
+    right.set(
+        xlabel="point, by length (n = 20)",
+        ylabel="length over the longest",
+        ylim=(0.02, 1.5),
+        xticks=[1, 5, 10, 15, 20],
+    )
     right.legend(frameon=False)
     return figure
 

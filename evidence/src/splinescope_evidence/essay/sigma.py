@@ -103,7 +103,7 @@ def _moved(width: int, layers: int, seed: int, view: Slice) -> float:
 
 
 def draw(numbers: dict[str, Any]) -> Any:
-    figure, axes = subplots(4, height=4.2)
+    figure, axes = subplots(2, 2)
     points = np.array(numbers["star"])
     for ax, arm in zip(axes, ARMS, strict=True):
         image = ax.imshow(numbers["pictures"][arm], origin="lower", extent=(-3, 3, -3, 3), cmap="viridis")

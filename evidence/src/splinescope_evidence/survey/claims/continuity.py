@@ -104,7 +104,12 @@ def draw(numbers: dict[str, Any]) -> Any:
     figure, (left, right) = subplots(2)
     for layers, marker in zip((1, 2, 3), "osv", strict=True):
         rows = [row for row in numbers["rows"] if row["layers"] == layers]
-        left.plot([row["folds"] for row in rows], [row["free"] for row in rows], marker, label=f"{layers} layers")
+        left.plot(
+            [row["folds"] for row in rows],
+            [row["free"] for row in rows],
+            marker,
+            label=f"{layers} layer{'s' * (layers > 1)}",
+        )
         right.loglog([row["tiles"] for row in rows], [row["free"] / 3 / row["tiles"] for row in rows], marker)
     most = max(row["folds"] for row in numbers["rows"])
     left.plot([0, most], [3, 3 + most], color="0.5", linewidth=1, label="3 + folds")

@@ -200,6 +200,7 @@ def draw(numbers: dict[str, Any]) -> Any:
         middle.plot(range(2, 7), row, color="#009e73", alpha=0.25)
     middle.plot(range(2, 7), table.mean(0), "o-", color="#009e73")
     middle.set(xlabel="layer of the fold that bends (width 16)", ylabel="median bend, degrees", ylim=(0, None))
+    middle.set_xticks(range(2, 7))
     bins = np.linspace(0, 90, 31)
     for place, words, color in ((0, "before training", "0.6"), (1, "after", "#d55e00")):
         values = np.degrees(np.concatenate([pair[place] for pair in numbers["trained"]]))
