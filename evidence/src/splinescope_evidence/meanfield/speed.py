@@ -74,7 +74,8 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                 f"interval {low:+.2f} to {high:+.2f}, {seeds} networks",
                 holds=[Check("lower end of the 95% interval: decades gained", low, ">", 0.0, "0 is no gain")],
                 fails=[Check("upper end of the 95% interval: decades gained", high, "<", 0.0, "0 is no gain")],
-                needs=[Check("most decades of a network", float(np.max(more)), "<", 9.0, "some of the rates must fail")],
+                needs=[Check("most decades of a network", float(np.max(more)), "<", 9.0,
+                             "some of the rates must fail")],
             ),
         ),
     )  # fmt: skip
