@@ -1,4 +1,4 @@
-"""Tiles of one input in the whole input space: `python -m benchmarks.space` rewrites docs/benchmarks/space.md.
+"""Tiles of one input in the whole input space: `python -m benchmarks.space` rewrites docs/benchmarks/space*.csv.
 
 Facets of one tile (beside a linear programme per unit, timed on a few of them and multiplied), graphs of tiles, and the
 same graphs by relucent where it is installed. CPU seconds, those of processes that a tool starts included.
@@ -10,7 +10,6 @@ import importlib.util
 import os
 from collections.abc import Callable
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,17 +18,13 @@ from scipy.optimize import linprog
 from torch import nn
 
 import splinescope as ss
+from benchmarks.tables import write_table
 
-PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "space.md"
 _PROGRAMMES = 3  # of the plain method that are timed
 BESIDE: tuple[tuple[tuple[int, ...], int | None], ...] = (
     ((4, 8, 1), None), ((3, 6, 6, 1), None), ((20, 16, 16, 2), 100), ((100, 30, 30, 2), 10),
 )  # fmt: skip
 """Networks for both tools, and how many tiles; None: all there are."""
-HEAD = """# One input in all dimensions: speed
-
-CPU seconds of one core, random networks at torch's own initialisation. Compare ratios: seconds depend on the machine.
-"""
 
 
 def mlp(*widths: int) -> nn.Sequential:
@@ -46,9 +41,9 @@ def seconds(work: Callable[[], Any]) -> tuple[float, Any]:
     return sum(os.times()[:4]) - start, result
 
 
-def facets() -> list[str]:
+def facets() -> list[tuple[object, ...]]:
     """Rows: true walls of one tile."""
-    rows = ["| network | units | facets | s | a programme per unit, s |", "|---|---|---|---|---|"]
+    rows: list[tuple[object, ...]] = []
     for widths in ((784, 50, 50, 50, 10), (784, 200, 200, 200, 200, 10)):
         network, x = ss.trace(mlp(*widths), torch.zeros(1, 784)), np.random.default_rng(0).random(784)
         spent, tile = seconds(lambda network=network, x=x: ss.tile_at(network, x, progress=False))
@@ -59,8 +54,8 @@ def facets() -> list[str]:
                 linprog(normals[row], A_ub=-normals, b_ub=heights + np.eye(len(heights))[row], bounds=(None, None))
 
         each = seconds(plain)[0] / _PROGRAMMES
-        rows.append(f"| {'-'.join(map(str, widths))} | {len(heights)} | {len(tile.facets)} | {spent:.1f} | "
-                    f"{each * len(heights):.0f} |")  # fmt: skip
+        name = "-".join(map(str, widths))
+        rows.append((name, len(heights), len(tile.facets), f"{spent:.1f}", f"{each * len(heights):.0f}"))
     return rows
 
 
@@ -77,11 +72,11 @@ def explored(widths: tuple[int, ...], most: int | None) -> tuple[float, Any]:
     return seconds(work)
 
 
-def beside() -> list[str]:
+def beside() -> list[tuple[object, ...]]:
     """Rows: the same tiles by relucent."""
     import relucent
 
-    rows = ["| network | tiles | relucent's | s | relucent s | times faster a tile |", "|---|---|---|---|---|---|"]
+    rows: list[tuple[object, ...]] = []
     for widths, most in BESIDE:
         spent, graph = explored(widths, most)
         cells = relucent.Complex(mlp(*widths))
@@ -89,22 +84,21 @@ def beside() -> list[str]:
         limit = {} if most is None else {"max_polys": most}
         other = seconds(lambda cells=cells, start=start, limit=limit: cells.bfs(start, nworkers=1, verbose=0, **limit))
         ratio = (other[0] / len(cells)) / (spent / graph.count)
-        rows.append(f"| {'-'.join(map(str, widths))} | {graph.count} | {len(cells)} | {spent:.2f} | {other[0]:.2f} | "
-                    f"{ratio:.0f} |")  # fmt: skip
+        name = "-".join(map(str, widths))
+        rows.append((name, graph.count, len(cells), f"{spent:.2f}", f"{other[0]:.2f}", f"{ratio:.0f}"))
     return rows
 
 
 def main() -> None:
-    """Write the page."""
+    """Write the tables."""
     ss.space.explore(mlp(3, 4, 1), np.zeros(3), progress=False)  # what loads once
-    lines = [HEAD, "The true walls of one tile:\n", *facets()]
+    write_table("space", ("network", "units", "facets", "s", "a programme per unit, s"), facets())
     net, x = mlp(784, 50, 50, 50, 10), np.random.default_rng(0).random(784)
     spent, graph = seconds(lambda: ss.space.explore(net, x, max_tiles=1000, progress=False))
-    lines.append(f"\nA graph of {graph.count:,} tiles of 784-50-50-50-10 takes {spent:.1f} s.\n")
+    print(f"A graph of {graph.count:,} tiles of 784-50-50-50-10 takes {spent:.1f} s.")
     if importlib.util.find_spec("relucent"):
-        lines += ["The same tiles in one run beside relucent 1.0 (one worker, its start included); all tiles of the",
-                  "first two networks, the first ones about an input of the others:\n", *beside()]  # fmt: skip
-    PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        head = ("network", "tiles", "relucent's", "s", "relucent s", "times faster a tile")
+        write_table("space_relucent", head, beside())
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ def test_a_generic_layer_has_as_many_tiles_as_an_arrangement(inputs, units):
 
 @pytest.mark.parametrize(("widths", "count"), [((4, 8, 1), 163), ((3, 6, 6, 1), 232)])
 def test_all_of_space_has_as_many_tiles_as_relucent_finds(widths, count):
-    """What relucent 1.0 counts for these networks (docs/benchmarks/space.md); starts differ, the count does not."""
+    """What relucent 1.0 counts for these networks (benchmarks/space.py); starts differ, the count does not."""
     for seed in range(2):
         x = np.random.default_rng(seed).standard_normal(widths[0])
         assert ss.space.explore(mlp(*widths), x).count == count
