@@ -23,14 +23,13 @@ from ..support.errors import FileFormatError, InputError
 from ..support.progress import Progress, telling
 from ..support.worker_processes import call_each
 from ..tiling import Slice, Tiling, tessellate
+from ..tiling.files.loading import read_slice, read_tiling
 from ..tiling.files.storage import (
     MESH_LAYOUT,
     OPTIONAL,
     SLICE_LAYOUT,
     check_header,
     mesh_arrays,
-    read_slice,
-    read_tiling,
     slice_arrays,
     tiling_header,
 )

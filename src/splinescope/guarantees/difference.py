@@ -25,8 +25,9 @@ from ..tiling.engine.plan import Plan, make_plan, probe_points
 from ..tiling.engine.rows_plain import PlainRows
 from ..tiling.measures.differentiate import outputs
 from ..tiling.measures.maps import vertex_values
+from ..tiling.networks import checked_network
 from ..tiling.slice import Slice
-from ..tiling.tessellate import checked_network, tile
+from ..tiling.tessellate import tile
 from .lipschitz import traced_for
 from .programs import difference_program
 from .rounding import error_at, error_over

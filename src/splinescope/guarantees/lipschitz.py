@@ -20,8 +20,9 @@ from ..tiling.cells.hull import MOST_DIMENSIONS, unit_box
 from ..tiling.engine.options import Options
 from ..tiling.measures.differentiate import block_rows, blocks, jacobians, outputs
 from ..tiling.measures.maps import inner_points, iterate_slopes
+from ..tiling.networks import checked_network
 from ..tiling.slice import Slice
-from ..tiling.tessellate import checked_network, tile
+from ..tiling.tessellate import tile
 from ..tiling.tiling import Tiling
 from .programs import homogeneous_program
 from .sets import view_of

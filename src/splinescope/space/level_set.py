@@ -19,8 +19,9 @@ from ..tiling.engine.output_bounds import output_range
 from ..tiling.engine.plan import Plan
 from ..tiling.engine.rows_plain import PlainRows
 from ..tiling.measures.surfaces import SurfaceMesh, level_surface
+from ..tiling.networks import checked_network
 from ..tiling.slice import Slice
-from ..tiling.tessellate import checked_network, tile
+from ..tiling.tessellate import tile
 
 _SLACK = 1e-9  # of the output's size: tiles nearer to the level than rounding are kept
 

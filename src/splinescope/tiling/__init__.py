@@ -1,7 +1,7 @@
 """Exact tilings: slices, the engine that cuts tiles, and the tiling with what it tells."""
 
 from ..support.errors import answer_misspellings as _answer_misspellings
-from .files.storage import load_tiling
+from .files.loading import load_tiling
 from .measures.region_counts import serra, zaslavsky
 from .measures.summary import compare_tilings
 from .retile import Retiler

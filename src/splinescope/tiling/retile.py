@@ -9,8 +9,9 @@ from torch import nn
 from ..network import SplineNetwork
 from ..support.display import Shown
 from .engine.options import Options
+from .networks import check_slice, traced
 from .slice import Slice
-from .tessellate import check_slice, tessellate, traced
+from .tessellate import tessellate
 from .tiling import Tiling
 
 

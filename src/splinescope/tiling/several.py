@@ -24,10 +24,13 @@ from ..support.progress import Progress, check_progress, telling
 from ..support.worker_processes import Arrays, share
 from .engine.options import Options
 from .engine.parts import packed_network, unpacked_network
-from .files.storage import MESH_LAYOUT, OPTIONAL, check_header, mesh_arrays, read_tiling, tiling_header
+from .files.loading import read_tiling
+from .files.storage import MESH_LAYOUT, OPTIONAL, check_header, mesh_arrays, tiling_header
+from .networks import checked_network, traced
 from .slice import Slice
-from .tessellate import checked_network, tessellate, tiled_lines, traced
+from .tessellate import tessellate, tiled_lines
 from .tiling import Tiling
+from .tolerance import Interpolated
 
 _OF_ONE = {"out", "workers", "folder", "progress"}
 _LINES_BYTES = 64 << 20  # of the pre-activations that say what is zero on lines that are tiled together
@@ -194,8 +197,6 @@ def _read(network: SplineNetwork, view: Slice, name: str, arrays: Arrays) -> Til
     """The tiling that a worker made, of this process's network (or of its interpolants, by the errors they have)."""
     header = json.loads(arrays["header"].tobytes())
     if header["errors"] is not None:
-        from .tolerance import Interpolated  # builds on `tessellate`
-
         network = Interpolated(network, header["errors"], torch.from_numpy(view.inputs(view.domain)))
     program = network.program()
     if header["fingerprint"] != program.fingerprint:

@@ -20,8 +20,9 @@ from ..support.drawing import drawing
 from ..support.errors import InputError
 from ..support.progress import Progress, sharing
 from ..support.worker_processes import call_each
+from .networks import check_slice
 from .slice import Slice
-from .tessellate import check_slice, tessellate
+from .tessellate import tessellate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,15 +8,12 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from typing import Literal
 
-import numpy as np
 import torch
 from torch import nn
 
 from ..network import SplineNetwork, trace
-from ..network.program import Program, Smooth
-from ..network.reading.export import DidNotRun
-from ..support.checks import check_module
-from ..support.errors import InputError, LimitReached, NotWrittenError, UnsupportedModelError
+from ..network.program import Program
+from ..support.errors import LimitReached, NotWrittenError
 from ..support.files import check_writable, temporary_folder
 from ..support.progress import Progress, telling
 from ..support.threads import one_torch_thread
@@ -28,11 +25,14 @@ from .engine.mesh import Mesh
 from .engine.options import CHUNK_BYTES, Options
 from .engine.partial import at_most
 from .engine.parts import closed_seams, leaves_by_parts
-from .engine.plan import Plan, is_connected, make_plan, probe_points, spread
+from .engine.plan import Plan, make_plan, probe_points
 from .engine.schedule import Work
 from .engine.spool import Spool
+from .files.loading import load_tiling
+from .networks import check_slice, checked_network, traced
 from .slice import Slice, placed
 from .tiling import Tiling
+from .tolerance import tessellate_within
 
 
 def tessellate(
@@ -120,8 +120,6 @@ def tessellate(
         check_writable(out)
     if tolerance is None:
         return _exactly(model, view, options, output, out)
-    from .tolerance import tessellate_within  # builds on this function
-
     known = isinstance(model, SplineNetwork)
     smooth = trace(model, None, output=output) if known else traced(model, view, output, smooth=True)
     tiling = tessellate_within(smooth, view, tolerance, lambda near: _exactly(near, view, options))
@@ -229,8 +227,6 @@ def _words_for_a_full_disk(out: str | os.PathLike[str]) -> Iterator[None]:
 
 def _stored(tiling: Tiling, out: str | os.PathLike[str]) -> Tiling:
     """The tiling written to a file, and its arrays mapped from there."""
-    from .files.storage import load_tiling  # builds on this function
-
     tiling.save(out)
     return replace(load_tiling(out), network=tiling.network, frozen=tiling.frozen)
 
@@ -263,48 +259,3 @@ def _tiling_of(
         frozen=program,
         network=network,
     )
-
-
-def checked_network(model: object, view: Slice, output: int | str | None = None) -> tuple[SplineNetwork, Program]:
-    """The network and its program, once they are found to fit the slice."""
-    network = trace(model, None, output=output) if isinstance(model, SplineNetwork) else traced(model, view, output)
-    if tuple(network.input_shape) != view.input_shape:
-        raise InputError(
-            f"the slice must lie in the network's input space: inputs of shape {tuple(network.input_shape)} expected, "
-            f"the slice has {view.input_shape}."
-        )
-    program = network.program()
-    if soft := [step for step in program.steps if isinstance(step, Smooth)]:
-        where = ", ".join(f"{step.site.path or 'model'} ({step.site.op})" for step in soft[:5])
-        raise UnsupportedModelError(
-            f"The network was traced with smooth=True and has smooth activations: {where}. They have no exact tiles; "
-            "give tolerance=1e-3, say, to tile a network near it."
-        )
-    if not is_connected(program):
-        raise InputError(
-            "the network's output must depend on its input; no non-zero weight connects them, so it is constant."
-        )
-    return network, program
-
-
-def traced(model: object, view: Slice, output: int | str | None = None, *, smooth: bool = False) -> SplineNetwork:
-    """A module traced on inputs of the slice, in the module's own dtype."""
-    check_slice(view)
-    model = check_module(model)
-    parameter = next(model.parameters(), None)
-    # a module seen before is compared where it is looked at, and where folds come in: at corners
-    inside = spread(len(view.domain), 4) @ view.domain
-    example = torch.from_numpy(view.inputs(np.concatenate([view.domain[:28], inside])))
-    example = example.to(parameter.dtype if parameter is not None else torch.get_default_dtype())
-    try:
-        return trace(model, example, output=output, smooth=smooth)
-    except DidNotRun as error:
-        raise InputError(f"the model does not take the slice's inputs, of shape {view.input_shape}: {error}") from error
-
-
-def check_slice(view: object) -> None:
-    if not isinstance(view, Slice):
-        raise InputError(
-            f"view must be a Slice, got {type(view).__name__}; see Slice.through, .box, .axes, .segment, "
-            "and tessellate_each for a list of them."
-        )

@@ -17,6 +17,7 @@ from ..support.drawing import drawing
 from ..support.errors import InputError
 from .cells.polygons import Cells, Walls
 from .cells.polytopes import Facets, Polytopes
+from .files.storage import save_tiling
 from .measures.check import Report, check_tiling
 from .methods import Measures
 from .slice import Slice
@@ -191,8 +192,6 @@ class Tiling(Measures):
 
         The network itself is not stored, only its fingerprint. The layout is in `splinescope.tiling.files.storage`.
         """
-        from .files.storage import save_tiling
-
         save_tiling(self, path)
 
     def to_geopandas(self) -> GeoDataFrame:

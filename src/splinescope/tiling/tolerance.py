@@ -17,9 +17,10 @@ from ..network.program import Affine, Fold, Program, Site, Smooth
 from ..network.ranges import Reach, reach
 from ..support.checks import check_positive
 from ..support.errors import SplinescopeError, UnsupportedModelError
-from . import Slice, Tiling
 from .approximation import Approximation
 from .measures.maps import inner_points
+from .slice import Slice
+from .tiling import Tiling
 
 _HOPELESS = 10.0  # times the knots that what is measured asks for: the bound is then a hundred times too large
 _ROUNDS = 8

@@ -1,0 +1,59 @@
+"""The network that a slice is tiled for: traced on the slice's inputs, and found to fit it."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from ..network import SplineNetwork, trace
+from ..network.program import Program, Smooth
+from ..network.reading.export import DidNotRun
+from ..support.checks import check_module
+from ..support.errors import InputError, UnsupportedModelError
+from .engine.plan import is_connected, spread
+from .slice import Slice
+
+
+def checked_network(model: object, view: Slice, output: int | str | None = None) -> tuple[SplineNetwork, Program]:
+    """The network and its program, once they are found to fit the slice."""
+    network = trace(model, None, output=output) if isinstance(model, SplineNetwork) else traced(model, view, output)
+    if tuple(network.input_shape) != view.input_shape:
+        raise InputError(
+            f"the slice must lie in the network's input space: inputs of shape {tuple(network.input_shape)} expected, "
+            f"the slice has {view.input_shape}."
+        )
+    program = network.program()
+    if soft := [step for step in program.steps if isinstance(step, Smooth)]:
+        where = ", ".join(f"{step.site.path or 'model'} ({step.site.op})" for step in soft[:5])
+        raise UnsupportedModelError(
+            f"The network was traced with smooth=True and has smooth activations: {where}. They have no exact tiles; "
+            "give tolerance=1e-3, say, to tile a network near it."
+        )
+    if not is_connected(program):
+        raise InputError(
+            "the network's output must depend on its input; no non-zero weight connects them, so it is constant."
+        )
+    return network, program
+
+
+def traced(model: object, view: Slice, output: int | str | None = None, *, smooth: bool = False) -> SplineNetwork:
+    """A module traced on inputs of the slice, in the module's own dtype."""
+    check_slice(view)
+    model = check_module(model)
+    parameter = next(model.parameters(), None)
+    # a module seen before is compared where it is looked at, and where folds come in: at corners
+    inside = spread(len(view.domain), 4) @ view.domain
+    example = torch.from_numpy(view.inputs(np.concatenate([view.domain[:28], inside])))
+    example = example.to(parameter.dtype if parameter is not None else torch.get_default_dtype())
+    try:
+        return trace(model, example, output=output, smooth=smooth)
+    except DidNotRun as error:
+        raise InputError(f"the model does not take the slice's inputs, of shape {view.input_shape}: {error}") from error
+
+
+def check_slice(view: object) -> None:
+    if not isinstance(view, Slice):
+        raise InputError(
+            f"view must be a Slice, got {type(view).__name__}; see Slice.through, .box, .axes, .segment, "
+            "and tessellate_each for a list of them."
+        )
