@@ -75,7 +75,7 @@ class Wide(nn.Module):
 
 def test_points_are_taken_as_many_at_a_time_as_their_activations_allow(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(1)
-    monkeypatch.setattr(rows_at_once, "__defaults__", (1 << 20, 1024))  # bytes for all, and rows
+    monkeypatch.setattr("splinescope.complexity.attacks._MEMORY", 1 << 20)
     model, x = Wide(1 << 11), torch.randn(60, 2)  # 16 KB per point in float64, and some
     y = model(x).argmax(1)
     given = []

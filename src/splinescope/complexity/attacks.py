@@ -118,13 +118,16 @@ def random_search(
     return best
 
 
+_MEMORY = 64 << 20  # bytes
+
+
 def rows_at_once(scores: Scores, row: Tensor) -> int:
     """How many rows `[1, *shape]`, up to 1024, can be differentiated together within 64 MB that autograd keeps.
 
     What a second row adds is counted: weights are kept once.
     """
     one, two = (_bytes_kept(scores, row.expand(count, *row.shape[1:])) for count in (1, 2))
-    return max(1, min(1024, (64 << 20) // max(1, two - one)))
+    return max(1, min(1024, _MEMORY // max(1, two - one)))
 
 
 def _bytes_kept(scores: Scores, x: Tensor) -> int:
