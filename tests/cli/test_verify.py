@@ -64,6 +64,18 @@ def test_the_competition_reads_it(net: str, tmp_path: Path) -> None:
     assert text.rstrip().endswith("))")
 
 
+def test_several_networks_come_in_the_order_of_the_file(net: str, tmp_path: Path) -> None:
+    file = tmp_path / "same.vnnlib"
+    declared = "(declare-network {0} (declare-input X{0} Real [1,2]) (declare-output Y{0} Real [1,1]))\n"
+    file.write_text(
+        declared.format("f") + declared.format("g") + "(assert (and (= Xf[0,0] Xg[0,0]) (= Xf[0,1] Xg[0,1])"
+        "(<= 0 Xf[0,0] 1) (<= 0 Xf[0,1] 1) (>= Yf[0,0] (+ Yg[0,0] 0.5))))"
+    )
+    result = CliRunner().invoke(main, ["verify", net, net, str(file)])
+    assert result.exit_code == 0, result.output
+    assert result.output.startswith("holds\n")
+
+
 def test_a_malformed_file_ends_with_its_line_and_code_two(net: str, tmp_path: Path) -> None:
     code, text = run(net, tmp_path, "(")
     assert code == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -169,7 +170,7 @@ def test_pruning_changes_no_verdict_and_no_volume(seed: int) -> None:
     assert cells[0] <= cells[1]
     volumes = []
     for prune in (True, False):
-        collected = Collected(view)
+        collected = Collected(view, np.full(1, 1e-12), clause.strict[:1])
         formed = with_forms(program, [clause], decided=True)
         Search(formed, view, Clock(None), prune=prune, stop_below=False, exact=False, take=collected.take).run()
         volumes.append(sum(collected.volumes))
@@ -184,7 +185,42 @@ def test_boxes_that_overlap_count_once_and_boxes_apart_are_added() -> None:
         unsafe = verify(net, both, complete=True).unsafe
         assert unsafe is not None
         assert unsafe.volume == pytest.approx(volume, rel=1e-12)
+        assert unsafe.share == pytest.approx(1.0, rel=1e-12)
         assert len(unsafe.view) == parts
+    line = always.within([0.5, 0.0], [0.5, 1.0]) & always.within(0.0, 1.0)
+    found = verify(net, line, complete=True).unsafe
+    assert found is not None
+    assert found.volume == pytest.approx(1.0)  # a segment has no area
+    assert found.share == pytest.approx(1.0)
+
+
+def test_strict_ends_are_no_inputs_and_equality_is_unsafe_unless_strict(tmp_path: Path) -> None:
+    net = nn.Sequential(nn.Linear(1, 1), nn.ReLU()).double()
+    with torch.no_grad():
+        net[0].weight.fill_(1.0)
+        net[0].bias.zero_()
+    file = tmp_path / "p.vnnlib"
+    for low, high, holds in (("> X_0 0", "<= X_0 0", True), ("> X_0 0", "< X_0 1", False)):
+        file.write_text(
+            f"(declare-const X_0 Real) (declare-const Y_0 Real) (assert ({low})) (assert ({high})) (assert (<= Y_0 9))"
+        )
+        verdict = verify(net, file)
+        assert verdict.holds is holds
+    assert verdict.witness is not None
+    assert 0 < verdict.witness.x[0] < 1
+    for strict, volume in ((False, 1.0), (True, 0.0)):  # relu(x) is 0 for all x <= 0
+        unsafe = verify(net, Property.never([1.0], 0.0, strict=strict), (-1.0, 1.0), complete=True).unsafe
+        assert unsafe is not None
+        assert unsafe.volume == pytest.approx(volume)
+
+
+def test_ends_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ss.InputError, match="numbers"):
+        Property.between(0, "a", 1.0)  # type: ignore[arg-type]
+    with pytest.raises(ss.InputError, match="ends must be"):
+        Property.never([[1.0]], [0.0, 1.0])
+    with pytest.raises(ss.InputError, match="low must be"):
+        verify(mlp(2, 4, 1), Property.between(0, 0.0).within([0.0] * 3, [1.0] * 3))
 
 
 def test_inputs_may_stand_in_a_constraint() -> None:

@@ -110,6 +110,12 @@ def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
         read_vnnlib(file)
 
 
+def test_numbers_that_float64_cannot_hold_are_refused(tmp_path: Path) -> None:
+    for condition in ("(<= Y_0 1e400)", "(<= (* 1e-400 Y_0) -1e-398)", f"(<= Y_0 {'1' * 5000})"):
+        with pytest.raises(ss.FileFormatError, match=r"line 5: .*number"):
+            read(tmp_path, HEAD + f"(assert {condition})")
+
+
 @needs_real_networks
 def test_every_file_of_the_competition_is_read() -> None:
     with (FOLDER / "vnnlib" / "instances.csv").open() as table:

@@ -14,7 +14,7 @@ EXIT = {True: 0, False: 10, None: 3}
 
 
 @click.command("verify")
-@click.argument("network", type=click.Path(exists=True, dir_okay=False))
+@click.argument("networks", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False))
 @click.argument("property", type=click.Path(exists=True, dir_okay=False))
 @click.option("--time-limit", type=click.FloatRange(min=0, min_open=True), help="Stop undecided after so many seconds.")
 @click.option("--max-tiles", type=click.IntRange(min=1), help="Stop undecided after so many tiles.")
@@ -27,12 +27,13 @@ EXIT = {True: 0, False: 10, None: 3}
     help="vnncomp: unsat, sat with the witness, unknown or timeout, as the verification competition's scripts read.",
 )  # fmt: skip
 def command(
-    network: str, property: str, time_limit: float | None, max_tiles: int | None, workers: int | None, complete: bool,
-    margin: bool, as_json: bool, style: str,
+    networks: tuple[str, ...], property: str, time_limit: float | None, max_tiles: int | None, workers: int | None,
+    complete: bool, margin: bool, as_json: bool, style: str,
 ) -> None:  # fmt: skip
     """Prove or refute a VNN-LIB property of a network.
 
-    The network is an ONNX or .nnet file; exact tiles decide.
+    The network is an ONNX or .nnet file; exact tiles decide. For a VNN-LIB 2 file about several networks, give them in
+    the order of its declarations.
 
     Exit code 0: it holds; 10: it is violated; 3: undecided; with --format vnncomp 0 whatever the answer.
 
@@ -40,11 +41,13 @@ def command(
     Examples:
       splinescope verify net.onnx prop.vnnlib
       splinescope verify net.onnx prop.vnnlib --complete --json
+      splinescope verify f.onnx g.onnx same.vnnlib
       splinescope verify net.onnx prop.vnnlib --format vnncomp --time-limit 60
     """
     from ..guarantees import verify
 
-    found = verify(network, property, complete=complete, time_limit=time_limit, max_tiles=max_tiles, workers=workers)
+    model = networks[0] if len(networks) == 1 else networks
+    found = verify(model, property, complete=complete, time_limit=time_limit, max_tiles=max_tiles, workers=workers)
     if style == "vnncomp":
         click.echo(competition_words(found))
         return

@@ -62,11 +62,14 @@ def decide(
     real = None if close is None else with_forms(close.real, part.clauses)
     if not isinstance(part.view, Slice):
         return _at_point(part, formed, part.view, real)
-    collected = Collected(part.view) if complete else None
+    strict = np.array([clause.strict.any() for clause in part.clauses])
+    collected = Collected(part.view, np.zeros(len(strict)), strict, part.whole) if complete else None
     search = Search(
         formed, part.view, clock, max_tiles, exact=False, stop_below=not complete,
         take=None if collected is None else collected.take,
     )  # fmt: skip
+    if collected is not None:
+        collected.error = search.error
     if close is not None:
         search.error = search.error + close.bound * np.array([np.abs(c.outputs).sum(1).max() for c in part.clauses])
     points, values = samples(formed.program, part.view)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ class Part:
     view: Slice | np.ndarray
     clauses: tuple[Clause, ...]
     numbers: tuple[int, ...]
+    whole: float | None = None  # volume of the set, where the view is a box about several that overlap
 
     def met(self, highs: np.ndarray) -> np.ndarray:
         """The clauses that are surely met, by upper ends `[clauses]` of their values: equality is safe if strict."""
@@ -77,7 +78,7 @@ def parts_of(clauses: Sequence[Clause], input_shape: tuple[int, ...], over: Any,
         if not (np.isfinite(low).all() and np.isfinite(high).all()):
             open_ = int(np.flatnonzero(~(np.isfinite(low) & np.isfinite(high)))[0])
             raise InputError(f"input {open_} of {size} must have a lower and an upper bound: give over=(low, high).")
-        if (low > high).any():
+        if rest.misses(low, high):
             continue  # no input meets it
         key = low.tobytes() + high.tobytes()
         group = groups.setdefault(key, (low, high, [], []))
@@ -92,7 +93,10 @@ def parts_of(clauses: Sequence[Clause], input_shape: tuple[int, ...], over: Any,
         most = np.max([group[1] for group in groups.values()], axis=0)
         boxed = [_never_empty(clauses[n]) for g in groups.values() for n in g[3]]
         numbers = tuple(n for g in groups.values() for n in g[3])
-        return [Part(view_of((least.reshape(shape), most.reshape(shape)), shape), tuple(boxed), numbers)]
+        view = view_of((least.reshape(shape), most.reshape(shape)), shape)
+        free = least < most
+        boxes = [(low[free], high[free]) for low, high, _, _ in groups.values()]
+        return [Part(view, tuple(boxed), numbers, _union(boxes))]
     return [
         Part(view_of((low.reshape(shape), high.reshape(shape)), shape), tuple(found), tuple(numbers))
         for low, high, found, numbers in groups.values()
@@ -106,6 +110,20 @@ def _overlap(boxes: Sequence[tuple[np.ndarray, np.ndarray]]) -> bool:
         and bool((np.maximum(a[0], b[0]) < np.minimum(a[1], b[1]))[(a[0] < a[1]) | (b[0] < b[1])].all())
         for a, b in combinations(boxes, 2)
     )
+
+
+def _union(boxes: Sequence[tuple[np.ndarray, np.ndarray]]) -> float:
+    """Volume of a union of boxes: in each strip between two of their ends along the first axis, that of those in it."""
+    if not len(boxes[0][0]):
+        return 1.0
+    ends = np.unique([end[0] for box in boxes for end in box])
+    total, known = 0.0, dict[tuple[int, ...], float]()
+    for a, b in pairwise(ends):
+        inside = tuple(i for i, (low, high) in enumerate(boxes) if low[0] <= a and high[0] >= b)
+        if inside and inside not in known:
+            known[inside] = _union([(boxes[i][0][1:], boxes[i][1][1:]) for i in inside])
+        total += float(b - a) * known.get(inside, 0.0)
+    return total
 
 
 def _box_of(view: Slice | np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:

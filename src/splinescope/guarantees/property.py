@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,7 +41,10 @@ class Clause(Shown):
         return Clause(self.outputs[chosen], self.inputs[chosen], self.ends[chosen], self.strict[chosen])
 
     def box(self) -> tuple[np.ndarray, np.ndarray, Clause]:
-        """Lower and upper ends `[D]` of what its rows about one input say (infinite: nothing), and the other rows."""
+        """Lower and upper ends `[D]` of what its rows about one input say (infinite: nothing), and the other rows.
+
+        Strict rows are among the other ones too: the box has its ends, where they are not met.
+        """
         low, high = np.full(self.inputs.shape[1], -np.inf), np.full(self.inputs.shape[1], np.inf)
         single = ~self.outputs.any(1) & (np.count_nonzero(self.inputs, axis=1) == 1)
         for row, end in zip(self.inputs[single], self.ends[single], strict=True):
@@ -49,7 +53,15 @@ class Clause(Shown):
                 high[i] = min(high[i], end / row[i])
             else:
                 low[i] = max(low[i], end / row[i])
-        return low, high, self.part(~single)
+        return low, high, self.part(~single | self.strict)
+
+    def misses(self, low: np.ndarray, high: np.ndarray) -> bool:
+        """Whether no input of a box meets it, by its ends and the strict rows about one input that `box` leaves."""
+        single = self.strict & ~self.outputs.any(1) & (np.count_nonzero(self.inputs, axis=1) == 1)
+        rows = self.inputs[single]
+        at = np.argmax(rows != 0, axis=1)
+        ends = self.ends[single] / rows[np.arange(len(at)), at]
+        return bool((low > high).any() or ((low[at] == high[at]) & (ends == low[at])).any())
 
 
 Make = Callable[[int, int], tuple[Clause, ...]]
@@ -124,7 +136,7 @@ class Property(Shown):
             strict: Whether equality is safe.
         """
         matrix = np.atleast_2d(as_float64_array(rows, "rows"))
-        limits = np.broadcast_to(as_float64_array(ends, "ends"), (len(matrix),)).copy()
+        limits = _one_each(as_float64_array(ends, "ends"), "ends", len(matrix))
         other = None if x_rows is None else np.atleast_2d(as_float64_array(x_rows, "x_rows"))
         if other is not None and len(other) != len(matrix):
             raise InputError(f"x_rows must have as many rows as rows, {len(matrix)}, got {len(other)}.")
@@ -157,8 +169,8 @@ class Property(Shown):
             above = [_single(-row, -high, inputs, strict=True)] if np.isfinite(high) else []
             return (*below, *above)
 
-        if not low <= high:
-            raise InputError(f"low must be at most high, got {low!r} and {high!r}.")
+        if not all(isinstance(end, Real) for end in (low, high)) or not low <= high:
+            raise InputError(f"low and high must be numbers, low at most high, got {low!r} and {high!r}.")
         return cls(make, name=f"output {output} between {low:g} and {high:g}")
 
     @classmethod
@@ -172,10 +184,7 @@ class Property(Shown):
         base = self
 
         def make(inputs: int, outputs: int) -> tuple[Clause, ...]:
-            ends = [
-                np.broadcast_to(as_float64_array(e, n).reshape(-1), (inputs,))
-                for e, n in ((low, "low"), (high, "high"))
-            ]
+            ends = [_one_each(as_float64_array(e, n), n, inputs) for e, n in ((low, "low"), (high, "high"))]
             eye = np.eye(inputs)
             box = Clause(
                 np.zeros((2 * inputs, outputs)), np.concatenate([-eye, eye]), np.concatenate([-ends[0], ends[1]]),
@@ -184,6 +193,12 @@ class Property(Shown):
             return tuple(_joined(clause, box) for clause in base.sized(inputs, outputs))
 
         return replace(self, clauses=make)
+
+
+def _one_each(values: np.ndarray, name: str, count: int) -> np.ndarray:
+    if values.ndim and values.size != count:
+        raise InputError(f"{name} must be one number or {count}, got shape {values.shape}.")
+    return np.broadcast_to(values.reshape(-1), (count,)).copy()
 
 
 def _single(row: np.ndarray, end: float, inputs: int, strict: bool = False) -> Clause:

@@ -111,8 +111,10 @@ def verify(
         if asked.slope is not None:
             from .monotone import verify_slope
 
-            if workers is not None or is_smooth(program):
-                raise InputError("properties of slopes are for piecewise-affine networks, without workers.")
+            if complete or workers is not None or is_smooth(program):
+                raise InputError(
+                    "properties of slopes are for piecewise-affine networks, without workers and without complete."
+                )
             return verify_slope(network, asked, over, max_tiles=max_tiles, time_limit=time_limit, progress=progress)
         clauses = asked.sized(int(np.prod(program.input_shape)), int(np.prod(program.output_shape)))
     smooth = is_smooth(program)

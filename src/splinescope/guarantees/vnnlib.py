@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import re
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -26,9 +27,11 @@ from .property import Clause, Property
 
 _MOST_CLAUSES = 20_000
 _MOST_DEPTH = 200
+_MOST_DIGITS = 4000
+_SMALLEST, _LARGEST = Fraction(10) ** -300, Fraction(10) ** 300
 _TOKEN = re.compile(r"[()]|\[[^\]]*\]|[^\s()\[\]]+")
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?$")
-_NAME = re.compile(r"([^\W\d]\w*)_(\d+)$")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?$", re.ASCII)
+_NAME = re.compile(r"([^\W\d]\w*)_(\d+)$", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -91,8 +94,8 @@ def read_vnnlib(path: str | PathLike[str]) -> Property:
     file = check_file(path)
     try:
         raw = file.read_bytes()
-        text = (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode("utf-8")
-    except (OSError, EOFError, UnicodeDecodeError, gzip.BadGzipFile) as error:
+        text = (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode("utf-8-sig")
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         raise FileFormatError(f"{file.name} is not a text in UTF-8: {error}.") from error
     return Reader(Path(file).name).read(text)
 
@@ -269,14 +272,22 @@ class Reader:
             if len(sides) != 2:
                 self._fail(node.line, "!= compares two numbers")
             a, b = sides
+            self._check_size(a.plus(b, Fraction(-1)), node.line)
             return [[(a.plus(b, Fraction(-1)), True)], [(b.plus(a, Fraction(-1)), True)]]
         atoms: list[Atom] = []
         for a, b in pairwise(sides):
+            self._check_size(a.plus(b, Fraction(-1)), node.line)
             if head in ("<=", "<", "=", "=="):
                 atoms.append((a.plus(b, Fraction(-1)), head == "<"))
             if head in (">=", ">", "=", "=="):
                 atoms.append((b.plus(a, Fraction(-1)), head == ">"))
         return [atoms]
+
+    def _check_size(self, linear: Linear, line: int) -> None:
+        """Refuse numbers that float64 cannot hold: rounded to zero or infinity, they would say something else."""
+        for value in (*linear.coefficients.values(), linear.constant):
+            if value and not _SMALLEST <= abs(value) <= _LARGEST:
+                self._fail(line, "numbers must be 0 or of size 1e-300 to 1e300")
 
     def _linear(self, node: Node) -> Linear:
         if node.parts is None:
@@ -305,6 +316,8 @@ class Reader:
     def _number_or_variable(self, node: Node) -> Linear:
         word = node.word
         if _NUMBER.match(word):
+            if len(word) > _MOST_DIGITS:
+                self._fail(node.line, f"a number has {len(word):,} characters, at most {_MOST_DIGITS:,} are read")
             return Linear(constant=Fraction(word))
         if word in self._variables:
             out, number = self._variables[word]
