@@ -97,3 +97,26 @@ def test_tie_of_values_that_are_zero_at_every_probe_is_seen() -> None:
     graph = random_graph("maxout", 2, 0)  # the least of three ReLUs, positive in a few small places alone
     graph.draw(0, 1)
     assert ss.tessellate(graph, view(2)).count == exact_count(graph, 2, HALF) == 47
+
+
+class LeastWithNorm(nn.Module):
+    """The least of four neighbours among the largest absolute value and the values: two pairs draw parts of a wall."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        rows = [-3, 14, 65, 50, 38, 105, 49, 34, 21, 6, 33, 14, -52, -9, -104, 30, -63, -9, 61, 8, -3]
+        self.layer = nn.Linear(3, 7)
+        with torch.no_grad():
+            self.layer.weight.copy_(torch.tensor(rows).reshape(7, 3) / 100)
+            self.layer.bias.copy_(torch.tensor([82, -15, 56, -18, -26, 2, -44]) / 100)
+
+    def forward(self, x: Tensor) -> Tensor:
+        z = self.layer(x)
+        return nn.functional.max_pool1d(-torch.cat([z.abs().amax(1, keepdim=True), z], 1)[:, None], 4, 1)[:, 0]
+
+
+def test_two_solid_tiles_share_one_facet_whichever_pairs_of_a_max_draw_it() -> None:
+    tiling = ss.tessellate(LeastWithNorm().double(), ss.Slice.axes([0.0] * 3, (0, 1, 2), -2, 2), progress=False)
+    pairs = np.sort(tiling.walls.tiles[(tiling.walls.tiles >= 0).all(1)], axis=1)
+    assert len(np.unique(pairs, axis=0)) == len(pairs)
+    assert tiling.check().ok

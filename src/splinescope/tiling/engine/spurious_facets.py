@@ -19,7 +19,7 @@ def without_unreal_facets(mesh: Mesh) -> Mesh:
     """Merge tiles across facets that both sides mark as unreal, and drop vertices that are then no corners."""
     solids = mesh.tiles
     assert isinstance(solids, Solids)
-    leaders, inner = _leaders(mesh, solids)
+    leaders, inner, behind = _leaders(mesh, solids)
     tiles = np.arange(len(solids))
     alone = np.bincount(leaders, minlength=len(solids))[leaders] == 1
     vectors, centers = _planes(solids, mesh.points)
@@ -33,7 +33,8 @@ def without_unreal_facets(mesh: Mesh) -> Mesh:
         slots = [np.arange(*solids.facet_offsets[tile : tile + 2]) for tile in group]
         corners = [solids.corners[slice(*solids.offsets[tile : tile + 2])] for tile in group]
         on = [_incidence(solids, tile) for tile in group]
-        ids, table, labels = _union(slots, corners, on, solids.labels, inner, vectors, centers, mesh.points, extent)
+        given = solids.labels, inner, behind, vectors, centers, mesh.points, extent
+        ids, table, labels = _union(slots, corners, on, *given)
         table, labels = _only_facets(table, labels, mesh.points.shape[1])
         extreme[ids[_extreme(table)]] = True
         merged.append((ids, table, labels))
@@ -49,9 +50,10 @@ def without_unreal_facets(mesh: Mesh) -> Mesh:
     return Mesh(mesh.points[extreme], values, replace(ordered, corners=ids[ordered.corners], labels=labels))
 
 
-def _leaders(mesh: Mesh, solids: Solids) -> tuple[np.ndarray, np.ndarray]:
-    """For each tile the first of those that it is merged with, and which slots vanish between them."""
+def _leaders(mesh: Mesh, solids: Solids) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """For each tile the first of those that it is merged with; which slots vanish between them; who is behind each."""
     first, second = twin_facets(solids)
+    twins = first, second
     unreal = (solids.labels[first] < OUTSIDE) & (solids.labels[second] < OUTSIDE)  # both sides must agree
     first, second = first[unreal], second[unreal]
     inner = np.zeros(len(solids.labels), bool)
@@ -60,7 +62,10 @@ def _leaders(mesh: Mesh, solids: Solids) -> tuple[np.ndarray, np.ndarray]:
     check_joined(mesh, tile_of[first], tile_of[second])
     component = connected(len(solids), tile_of[first], tile_of[second])
     _, leaders = np.unique(component, return_index=True)
-    return leaders[component], inner
+    leaders = leaders[component]
+    behind = np.full(len(solids.labels), -1)
+    behind[twins[0]], behind[twins[1]] = leaders[tile_of[twins[1]]], leaders[tile_of[twins[0]]]
+    return leaders, inner, behind
 
 
 def twin_facets(solids: Solids) -> tuple[np.ndarray, np.ndarray]:
@@ -92,33 +97,35 @@ def _incidence(solids: Solids, tile: int) -> np.ndarray:
 
 def _union(
     slots: list[np.ndarray], corners: list[np.ndarray], on: list[np.ndarray], labels: np.ndarray, inner: np.ndarray,
-    vectors: np.ndarray, centers: np.ndarray, points: np.ndarray, extent: float,
+    behind: np.ndarray, vectors: np.ndarray, centers: np.ndarray, points: np.ndarray, extent: float,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
     """The vertices of merged tiles on their common outline, the outline's facets they lie on, the facets' labels.
 
-    Facets with one label on one plane are one; the largest decide on the planes.
+    Facets on one plane are one if they have one label or one tile behind them, as where different pairs of a max draw
+    parts of a wall; the largest decide on planes and labels.
     """
     outer = [(k, f, slot) for k, own in enumerate(slots) for f, slot in enumerate(own) if not inner[slot]]
     areas = [np.linalg.norm(vectors[slot]) for *_, slot in outer]
     ids = np.unique(np.concatenate([corners[k][on[k][:, f]] for k, f, _ in outer]))
     place = {int(v): i for i, v in enumerate(ids)}
-    planes: list[tuple[int, np.ndarray, float, np.ndarray]] = []
+    planes: list[tuple[int, int, np.ndarray, float, np.ndarray]] = []
     for index in np.argsort(areas)[::-1]:
         k, f, slot = outer[index]
         vertices = corners[k][on[k][:, f]]
         label = int(labels[slot])
         label = -2 - label if label < OUTSIDE else label
         members = [place[int(v)] for v in vertices]
-        for known, normal, height, column in planes:
-            if known == label and np.abs(points[vertices] @ normal - height).max() <= _SAME_PLANE * extent:
+        for known, other, normal, height, column in planes:
+            is_one = known == label or (other >= 0 and other == behind[slot])
+            if is_one and np.abs(points[vertices] @ normal - height).max() <= _SAME_PLANE * extent:
                 column[members] = True
                 break
         else:
             normal = vectors[slot] / max(areas[index], 1e-300)
             column = np.zeros(len(ids), bool)
             column[members] = True
-            planes.append((label, normal, float(normal @ centers[slot]), column))
-    return ids, np.stack([p[3] for p in planes], 1), np.array([p[0] for p in planes], np.int32)
+            planes.append((label, int(behind[slot]), normal, float(normal @ centers[slot]), column))
+    return ids, np.stack([p[4] for p in planes], 1), np.array([p[0] for p in planes], np.int32)
 
 
 def _only_facets(table: np.ndarray, labels: np.ndarray, dimension: int) -> tuple[np.ndarray, np.ndarray]:
