@@ -34,6 +34,29 @@ def ball_count(net: nn.Module, center: np.ndarray, radius: float) -> int:
     return found
 
 
+class Saturated(nn.Module):
+    """The largest of clamped values: where all saturate, the max compares constants that differ by rounding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(2, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        values = (2 * self.layer(x)).clamp(-0.3, 0.7)
+        return torch.cat([values.amax(1, keepdim=True), values], 1)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 3])
+def test_a_max_of_saturated_units_has_no_walls_of_rounding(seed):
+    torch.manual_seed(seed)
+    net = Saturated().double()
+    found = ss.space.explore(net, np.full(2, 0.1))
+    assert found.complete
+    assert found.count == box_tiling(net, np.zeros(2), 900.0).count
+    nearest = ss.tile_at(net, np.full(2, 300.0), nearest=1000)
+    assert len(nearest.facets) == len(ss.tile_at(net, np.full(2, 300.0)).facets)
+
+
 @pytest.mark.parametrize(("inputs", "units"), [(1, 4), (2, 5), (3, 6), (4, 5)])
 def test_a_generic_layer_has_as_many_tiles_as_an_arrangement(inputs, units):
     found = ss.space.explore(mlp(inputs, units, 1), np.zeros(inputs))

@@ -26,6 +26,7 @@ from ..tiling.engine.plan import make_plan
 _SCALE = 2.0**40  # linear rows carry this factor: beside it the constants of a step cost them no digits
 _RANK = 1e-12  # of the largest singular value: directions below it are rounding
 _SLOPE = 1e-12  # of the steepest unit of a site: a unit that is flatter is constant
+_NOISE = 1e-14  # of the steepest unit that it is made from: behind saturated units a whole site is rounding
 _NUMBERS = 1 << 27  # in the halfspaces of one tile: 1 GB
 RTOL = 1e-12
 """A pre-activation is zero below this factor times the sum of its absolute terms, as in `tessellate`."""
@@ -46,19 +47,21 @@ class Cuts:
         rows: `[1 + r, U]` value at the origin and slopes of each cut; of a max, `[1 + r, k, W]` its competitors (of a
             minimum, their negatives).
         zero: `[U]` or `[W]` how large a zero may be.
+        flat: How large a slope is that is only rounding.
     """
 
     site: int
     rows: np.ndarray
     zero: np.ndarray
+    flat: float
 
     @property
     def is_max(self) -> bool:
         return self.rows.ndim == 3
 
-    def slopes(self, direction: np.ndarray, chosen: Any = ...) -> tuple[np.ndarray, float]:
-        """Slopes along a direction, and how large a slope is that is only rounding."""
-        return np.tensordot(direction, self.rows[1:], 1)[chosen], _SLOPE * float(np.abs(self.rows[1:]).max(initial=0.0))
+    def slopes(self, direction: np.ndarray, chosen: Any = ...) -> np.ndarray:
+        """Slopes along a direction."""
+        return np.asarray(np.tensordot(direction, self.rows[1:], 1)[chosen])
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +175,7 @@ def at_origin(direction: np.ndarray, on: list[tuple[int, int]]) -> Choose:
     """
 
     def choose(cuts: Cuts) -> np.ndarray:
-        value, (slope, flat) = cuts.rows[0], cuts.slopes(direction)
+        value, slope, flat = cuts.rows[0], cuts.slopes(direction), cuts.flat
         if not cuts.is_max:
             zero = np.abs(value) <= cuts.zero
             on.extend((cuts.site, int(unit)) for unit in np.flatnonzero(zero & (np.abs(slope) > flat)))
@@ -211,13 +214,11 @@ def behind(rows: LocalRows, members: np.ndarray, direction: np.ndarray) -> Choos
             return before
         found, units = before.copy(), moving[cuts.site]
         if not cuts.is_max:
-            slope, flat = cuts.slopes(direction, list(units))
-            found[list(units)] = slope > flat
+            found[list(units)] = cuts.slopes(direction, list(units)) > cuts.flat
             return found
         for window, rivals in units.items():
             tied = sorted({int(before[window]), *rivals})
-            slope, flat = cuts.slopes(direction, (tied, window))
-            found[window] = tied[int(_first_largest(slope, flat))]
+            found[window] = tied[int(_first_largest(cuts.slopes(direction, (tied, window)), cuts.flat))]
         return found
 
     return choose
@@ -233,6 +234,8 @@ class RowReader:
         self._pattern: list[np.ndarray] = []
         self._parts: list[tuple[np.ndarray, ...]] = []
         self._flat: list[np.ndarray] = [np.zeros((0, 3), np.int64)]
+        self._steep: dict[str, float] = {program.input: 0.0}
+        """By value, the largest slope that its rounding comes from."""
 
     @staticmethod
     def block(origin: np.ndarray, basis: np.ndarray) -> np.ndarray:
@@ -245,6 +248,7 @@ class RowReader:
         return rows / _SCALE
 
     def step(self, step: Affine | Fold, inputs: list[Tensor]) -> Tensor:
+        self._steep[step.output] = max((self._steep[name] for name in step.inputs), default=0.0)
         if isinstance(step, Affine):
             return _without_constants(step.run, inputs)
         if step.output in self._stages:
@@ -280,12 +284,15 @@ class RowReader:
         return torch.from_numpy(sign * best[:, None])
 
     def _cuts(self, step: Fold, rows: np.ndarray) -> Cuts:
-        return Cuts(self._numbers[step.output], rows, self._zeros[step.output])
+        steepest, before = float(np.abs(rows[1:]).max(initial=0.0)), self._steep[step.output]
+        if steepest > _NOISE * before:
+            self._steep[step.output] = steepest
+        return Cuts(self._numbers[step.output], rows, self._zeros[step.output], max(_SLOPE * steepest, _NOISE * before))
 
     def keep(self, cuts: Cuts, rows: np.ndarray, units: np.ndarray, rival: int) -> None:
         """Keep halfspaces (what is positive on the tile) of some units."""
         steepness = np.linalg.norm(rows[1:], axis=0)
-        kept = steepness > _SLOPE * float(np.abs(cuts.rows[1:]).max(initial=0.0))
+        kept = steepness > cuts.flat
         zero = units[~kept & (np.abs(rows[0]) <= cuts.zero[units])]
         self._flat.append(np.stack([np.full(len(zero), cuts.site), zero, np.full(len(zero), rival)], 1))
         many = int(kept.sum())

@@ -55,7 +55,7 @@ class BoundaryDistance(Result):
     @property
     def exact(self) -> np.ndarray:
         """`[N]` where both bounds meet."""
-        return (self.lower == self.upper) | (self.upper - self.lower <= _MET * self.upper)
+        return self.lower >= (1 - _MET) * self.upper
 
     @property
     def certainty(self) -> Certainty:

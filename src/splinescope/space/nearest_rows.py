@@ -45,9 +45,7 @@ def nearest_rows(
     sizes = _Sizes(program, known, space.zeros)
     _blocks(program, origin, sizes, lambda share: tell(share / 2))
     (values, steep, zero), units = sizes.all(), sizes.units()
-    sites = units[0]
-    steepest = np.array([steep[sites == site].max(initial=0.0) for site in range(len(program.sites))])
-    moves = steep > 1e-12 * steepest[sites]
+    moves = steep > sizes.flat[units[0]]
     flat = ~moves & (np.abs(values) <= zero)
     distances = np.where(moves, values / np.where(moves, steep, 1.0), np.inf)
     order = np.argsort(distances, kind="stable")[: min(count + 1, int(moves.sum()))]
@@ -98,8 +96,11 @@ class _Sizes(_Blocked):
         self._sums: list[np.ndarray] = []
         self._values: list[tuple[np.ndarray, np.ndarray]] = []
         self._units: list[Units] = []
+        self.flat = np.zeros(len(program.sites))
+        """Per site, how large a slope is that is only rounding."""
 
     def keep(self, cuts: Cuts, rows: np.ndarray, units: np.ndarray, rival: int) -> None:
+        self.flat[cuts.site] = max(self.flat[cuts.site], self.unscaled(np.array(cuts.flat)))
         squares = (self.unscaled(rows[1:]) ** 2).sum(0)
         if self._start:
             self._sums[self._place] += squares
