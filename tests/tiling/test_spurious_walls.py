@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 import splinescope as ss
 from splinescope.network.program import units_of_cuts
-from splinescope.tiling.engine import advance
+from splinescope.tiling.engine import advance, spurious_facets
 
 from .shared_maxima import KINDS, exact_count, random_graph
 
@@ -120,3 +120,15 @@ def test_two_solid_tiles_share_one_facet_whichever_pairs_of_a_max_draw_it() -> N
     pairs = np.sort(tiling.walls.tiles[(tiling.walls.tiles >= 0).all(1)], axis=1)
     assert len(np.unique(pairs, axis=0)) == len(pairs)
     assert tiling.check().ok
+
+
+def test_merged_solid_tiles_that_lose_volume_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    union = spurious_facets._union
+
+    def without_a_corner(*given):
+        ids, table, labels = union(*given)
+        return ids[1:], table[1:], labels
+
+    monkeypatch.setattr(spurious_facets, "_union", without_a_corner)
+    with pytest.raises(ss.SplinescopeError, match=r"lost .* of the slice"):
+        ss.tessellate(LeastWithNorm().double(), ss.Slice.axes([0.0] * 3, (0, 1, 2), -2, 2), progress=False)

@@ -82,10 +82,14 @@ class Solids(Tiles):
             chosen = np.zeros(len(self), bool)
             chosen[np.linspace(0, len(self) - 1, _SAMPLE).astype(int)] = True
             return self.chosen(chosen).size(points) * len(self) / np.count_nonzero(chosen)
+        return float(self.sizes(points).sum())
+
+    def sizes(self, points: np.ndarray) -> np.ndarray:
+        """`[K]` volumes."""
         lists = (self.offsets, self.corners, self.masks, self.facet_offsets)
         volumes, middles = np.empty(len(self)), np.empty((len(self), points.shape[1]))
         kernels.measure_cells(*lists, points, volumes, middles, np.empty((0, 0, 0)))
-        return float(volumes.sum())
+        return volumes
 
     def mark_lost(self, first_label: int, outcome: tuple[np.ndarray, ...]) -> None:
         lists = (self.offsets, self.corners, self.masks, self.facet_offsets)

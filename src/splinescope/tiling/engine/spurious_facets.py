@@ -6,12 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 
+from ...support.errors import SplinescopeError
 from .. import kernels
 from ..cells.lists import connected, owners
 from ..cells.solids import Solids
-from ..cells.tiles import OUTSIDE
+from ..cells.tiles import OUTSIDE, Tiles
 from .mesh import Mesh, check_joined, restored
 
+_LOST = 1e-9  # of the slice's volume
 _SAME_PLANE = 1e-9  # of the extent: a fold's facets within one tile lie on planes much farther apart, or on one
 
 
@@ -41,6 +43,7 @@ def without_unreal_facets(mesh: Mesh) -> Mesh:
     packed = [solids.chosen(alone)]
     if merged:
         packed.append(_packed([(ids[extreme[ids]], table[extreme[ids]], labels) for ids, table, labels in merged]))
+        _check_volume(solids.chosen(~alone), packed[-1], mesh.points)
     joined = Solids.joined(packed)
     firsts = np.concatenate([tiles[alone], np.unique(leaders[~alone])])
     ordered = joined.taken(np.argsort(firsts, kind="stable"))  # a merged tile stands where its first part stood
@@ -48,6 +51,16 @@ def without_unreal_facets(mesh: Mesh) -> Mesh:
     values = None if mesh.values is None else mesh.values[extreme]
     labels = restored(ordered.labels)
     return Mesh(mesh.points[extreme], values, replace(ordered, corners=ids[ordered.corners], labels=labels))
+
+
+def _check_volume(parts: Tiles, merged: Tiles, points: np.ndarray) -> None:
+    """Refuse merged tiles that are not as large as what they were made from."""
+    lost = abs(float(parts.sizes(points).sum() - merged.sizes(points).sum()) / np.ptp(points, axis=0).prod())
+    if not lost <= _LOST:
+        raise SplinescopeError(
+            f"tiles that became one, across walls between losers of a max, lost {lost:.2g} of the slice. "
+            "Please report this network and slice."
+        )
 
 
 def _leaders(mesh: Mesh, solids: Solids) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
