@@ -231,6 +231,11 @@ FILES = {
         {"s": np.array([-1], I64), "e": np.array([-(2**63)], I64), "a": np.array([2], I64), "t": np.array([-2], I64)},
         IMAGE,
     ),
+    "slice backwards from before the first": (
+        [("Slice", "xseat", {})],
+        {"s": np.array([-9], I64), "e": np.array([-(2**63)], I64), "a": np.array([2], I64), "t": np.array([-1], I64)},
+        IMAGE,
+    ),
     "flatten from the back": (
         [("Flatten", "x", {"axis": -1}), ("MatMul", ["v0", "w"], {})],
         {"w": weights(6, 2)},

@@ -167,7 +167,8 @@ def slice_(a: Arguments) -> Any:
         else:
             if end >= 2**31 - 1:
                 raise Unread("a step backwards to an end that stands for any")
-            order = range(*slice(start, end, step).indices(x.shape[axis]))
+            n = x.shape[axis]  # backwards, ONNX starts at the first place where Python starts before it
+            order = range(*slice(max(start, -n), end, step).indices(n))
             x = x.index_select(axis, torch.tensor(list(order), dtype=torch.int64))
     return x
 
