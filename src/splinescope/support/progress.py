@@ -3,13 +3,15 @@
 The function is called with the share done, from 0 to 1, and what the work is at ("1,200 tiles", "seed 3"). None, the
 default, says nothing for the first few seconds; then it shows a bar on a terminal, a line that is rewritten in a
 notebook, or a line now and then where stderr is a file. True shows a bar at once, False nothing. The environment
-variable SPLINESCOPE_PROGRESS=0 silences all of it but the caller's own function.
+variable SPLINESCOPE_PROGRESS=0 silences all of it but the caller's own function. Of calls inside each other, the outer
+one tells.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -44,10 +46,29 @@ def silenced() -> bool:
     return os.environ.get("SPLINESCOPE_PROGRESS") == "0"
 
 
+class _Thread(threading.local):
+    tellers = 0
+
+
+_HERE = _Thread()
+
+
 @contextmanager
 def telling(progress: Progress | bool | None, what: str) -> Iterator[Progress]:
     """A function to call as the work goes on: the caller's own, a bar's (see this module's text), or a silent one."""
+    with _teller(progress, what) as tell:
+        _HERE.tellers += 1
+        try:
+            yield tell
+        finally:
+            _HERE.tellers -= 1
+
+
+@contextmanager
+def _teller(progress: Progress | bool | None, what: str) -> Iterator[Progress]:
     check_progress(progress)
+    if progress is None and _HERE.tellers:
+        progress = False
     if callable(progress):
         yield progress
     elif progress is False or silenced():
@@ -73,9 +94,9 @@ def sharing(progress: Progress | bool | None, what: str) -> Iterator[Share]:
 
 def stepping(items: Sequence[T], progress: Progress | bool | None, what: str) -> Iterator[T]:
     """The items one by one; before each the share done is told, as by `sharing`."""
-    with sharing(progress, what) as share:
+    with _teller(progress, what) as tell:  # counts as no outer call: a loop that is left may stay open
         for i, item in enumerate(items):
-            share(i / len(items))
+            tell(i / len(items), what)
             yield item
 
 

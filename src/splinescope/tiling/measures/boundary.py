@@ -27,7 +27,6 @@ from .surfaces import decision_surface, level_surface
 if TYPE_CHECKING:
     from ..tiling import Tiling
 
-_NUMBERS_TOGETHER = 1 << 22  # outputs that are looked at in one go
 _TOGETHER = 1 << 18  # tiles or walls that are traced in one go
 
 
@@ -120,10 +119,12 @@ def decision_boundary(tiling: Tiling) -> Boundary | Any:
         return decision_surface(tiling)
     if maps.output_count(tiling) == 1:
         return level_set(tiling, 0.0)
-    tolerance = tiling.rtol * max((float(np.abs(values).max()) for _, values in _value_blocks(tiling)), default=0.0)
+    tolerance = tiling.rtol * max(
+        (float(np.abs(values).max()) for _, values in maps.iterate_vertex_values(tiling)), default=0.0
+    )
     winners = np.empty(len(tiling.vertices), np.int32)
     tied = np.empty(len(tiling.vertices), bool)
-    for rows, values in _value_blocks(tiling):
+    for rows, values in maps.iterate_vertex_values(tiling):
         winners[rows], tied[rows] = _winners(values, tolerance)
     return _trace(tiling, winners, tied, None, tolerance)
 
@@ -137,7 +138,9 @@ def level_set(tiling: Tiling, value: float, output: int = 0) -> Boundary | Any:
     height = as_float64_array(value, "value")
     if height.ndim:
         raise InputError(f"value must be one number, got shape {height.shape}.")
-    heights = np.concatenate([values[:, output].copy() for _, values in _value_blocks(tiling)] or [np.zeros(0)])
+    heights = np.concatenate(
+        [values[:, output].copy() for _, values in maps.iterate_vertex_values(tiling)] or [np.zeros(0)]
+    )
     if tiling.dimension > 2:
         return level_surface(tiling, float(height), heights)
     two = np.stack([np.full(len(heights), float(height)), heights], 1)
@@ -149,14 +152,6 @@ def _winners(values: np.ndarray, tolerance: float) -> tuple[np.ndarray, np.ndarr
     """The lowest class within the tolerance of the largest output, and whether there are several."""
     top = values >= values.max(1, keepdims=True) - tolerance
     return top.argmax(1).astype(np.int32), top.sum(1) > 1
-
-
-def _value_blocks(tiling: Tiling):  # type: ignore[no-untyped-def]
-    """(slice of vertices, their outputs), a block at a time."""
-    size = 65536 if tiling.values is None else max(1, _NUMBERS_TOGETHER // max(tiling.values.shape[1], 1))
-    for start in range(0, len(tiling.vertices), size):
-        rows = np.arange(start, min(start + size, len(tiling.vertices)))
-        yield rows, maps.vertex_values(tiling, rows)
 
 
 def _trace(

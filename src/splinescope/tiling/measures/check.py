@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from ...network.rounding import cancelling_terms
+from ...support.progress import stepping
 from ..approximation import OfTiling
 from ..cells.faces import face_counts
 from ..cells.lists import CornerLists, means
@@ -145,7 +146,7 @@ def _against_network(tiling: Tiling, program: Program) -> tuple[float, int, int]
     wide = sum(fold.site.cuts for fold in program.folds) > _WIDE
     codes = np.empty(tiling.count, np.uint64)
     scale, worst, where = float(np.finfo(float).tiny), 0.0, 0
-    for block in blocks(tiling.count, _TOGETHER if wide else block_rows(program)):
+    for block in stepping(list(blocks(tiling.count, _TOGETHER if wide else block_rows(program))), None, "check"):
         tiles = np.arange(block.start, block.stop)
         some = tiling.tiles.some(tiles)
         middles = some.corner_means(tiling.vertices)

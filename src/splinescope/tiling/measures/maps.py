@@ -22,7 +22,8 @@ THIN = 1e-6
 """Tiles thinner than this times the slice's extent get their slope from the network, not from their corners:
 the corners give it to about machine epsilon times extent over thickness."""
 
-_TILES_AT_ONCE = 65536
+_NUMBERS_AT_ONCE = 1 << 21  # of outputs in one block
+_MOST_AT_ONCE = 1 << 16  # tiles, walls or vertices in one block
 _LARGEST_RESULT = 4 << 30  # bytes
 
 
@@ -61,6 +62,19 @@ def output_count(tiling: Tiling) -> int:
     return int(np.prod(tiling.program("outputs").output_shape))
 
 
+def output_blocks(tiling: Tiling, count: int, what: str, progress: Progress | bool | None = None) -> Iterator[slice]:
+    """0..count (tiles, walls or vertices) in blocks whose outputs take little memory; tells how far it is."""
+    each = output_count(tiling) if count else 1
+    yield from stepping(list(blocks(count, int(np.clip(_NUMBERS_AT_ONCE // each, 1, _MOST_AT_ONCE)))), progress, what)
+
+
+def iterate_vertex_values(tiling: Tiling) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """(numbers of vertices, their outputs `[n, C]`) for all vertices, a block at a time."""
+    for block in output_blocks(tiling, len(tiling.vertices), "outputs at vertices"):
+        rows = np.arange(block.start, block.stop)
+        yield rows, vertex_values(tiling, rows)
+
+
 def inner_points(tiling: Tiling, tiles: np.ndarray | None = None) -> np.ndarray:
     """`[k, d]` a point inside each tile: the mean of its corners."""
     if tiles is None:
@@ -77,23 +91,30 @@ def slopes(tiling: Tiling, tiles: Any = None) -> np.ndarray:
 
     Reference: Balestriero, Humayun, Baraniuk, "On the Geometry of Deep Learning", equation (5).
     """
-    return _maps(tiling, as_tiles(tiling, tiles))[0]
+    return np.concatenate([a for _, a, _ in _iterate_maps(tiling, as_tiles(tiling, tiles))])
 
 
 def offsets(tiling: Tiling, tiles: Any = None) -> np.ndarray:
     """`[k, C]` offsets c of the maps `f(t) = A t + c` on the slice."""
-    return _maps(tiling, as_tiles(tiling, tiles))[1]
+    return np.concatenate([c for _, _, c in _iterate_maps(tiling, as_tiles(tiling, tiles))])
 
 
 def iterate_slopes(
-    tiling: Tiling, tiles: Any = None, progress: Progress | bool | None = False
+    tiling: Tiling, tiles: Any = None, progress: Progress | bool | None = None
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """(tile numbers, slopes `[k, C, d]`) for all tiles, a block at a time."""
-    numbers = as_tiles(tiling, tiles)
-    outputs_each = 1 if tiling.values is None else tiling.values.shape[1]
-    parts = list(blocks(len(numbers), max(256, _TILES_AT_ONCE // outputs_each)))
-    for block in stepping(parts, progress, "slopes"):
-        yield numbers[block], _maps(tiling, numbers[block])[0]
+    for numbers, a, _ in _iterate_maps(tiling, as_tiles(tiling, tiles), progress):
+        yield numbers, a
+
+
+def _iterate_maps(
+    tiling: Tiling, tiles: np.ndarray, progress: Progress | bool | None = None
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """(tile numbers, slopes, offsets) a block at a time, at least one."""
+    for block in output_blocks(tiling, len(tiles), "maps of tiles", progress):
+        yield tiles[block], *_maps(tiling, tiles[block])
+    if not len(tiles):
+        yield tiles, *_maps(tiling, tiles)
 
 
 def slope_norms(tiling: Tiling, kind: str = "spectral") -> np.ndarray:
@@ -112,7 +133,7 @@ def slope_norms(tiling: Tiling, kind: str = "spectral") -> np.ndarray:
 def singular_values(tiling: Tiling, tiles: Any = None, *, progress: Progress | bool | None = None) -> np.ndarray:
     """`[k, min(C, d)]` singular values of the slopes on the slice, largest first; `progress` as in `tessellate`."""
     parts = [np.linalg.svd(a, compute_uv=False) for _, a in iterate_slopes(tiling, tiles, progress)]
-    return np.concatenate(parts) if parts else np.zeros((0, tiling.dimension))
+    return np.concatenate(parts)
 
 
 def matrix_norms(matrices: np.ndarray, kind: str) -> np.ndarray:
@@ -188,7 +209,7 @@ def iterate_input_slopes(tiling: Tiling, tiles: Any = None) -> Iterator[tuple[np
     program = tiling.program("slopes in the input space")
     size = int(np.prod(program.input_shape)) * int(np.prod(program.output_shape))
     rows = max(1, min(block_rows(program), (64 << 20) // (8 * size)))
-    for block in blocks(len(numbers), rows):
+    for block in stepping(list(blocks(len(numbers), rows)), None, "slopes in the input space"):
         points = tiling.view.inputs(inner_points(tiling, numbers[block]))
         yield numbers[block], jacobians(program, points)
 

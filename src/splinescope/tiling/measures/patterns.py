@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from ...support.checks import as_points, check_index
+from ...support.progress import stepping
 from ..cells import lists
 from . import maps
 from .differentiate import block_rows, blocks, outputs
@@ -27,10 +28,7 @@ def outputs_at(tiling: Tiling, points: Any) -> np.ndarray:
 def output_ranges(tiling: Tiling, output: int = 0) -> np.ndarray:
     """`[K, 2]` least and largest value of one output on each tile. Exact: an affine map is extreme at corners."""
     check_index(output, "output", maps.output_count(tiling))
-    parts = []
-    for block in blocks(len(tiling.vertices), 1 << 16):
-        values = maps.vertex_values(tiling, np.arange(block.start, block.stop))
-        parts.append(values[:, output].copy())
+    parts = [values[:, output].copy() for _, values in maps.iterate_vertex_values(tiling)]
     if not parts:
         return np.zeros((0, 2))
     return tiling.tiles.corner_ranges(np.concatenate(parts))
@@ -39,7 +37,7 @@ def output_ranges(tiling: Tiling, output: int = 0) -> np.ndarray:
 def classes(tiling: Tiling) -> np.ndarray:
     """`[K]` winning output in the middle of each tile (one output: 1 where it is positive, else 0)."""
     winners = np.empty(tiling.count, np.int64)
-    for block in blocks(tiling.count, 1 << 14):
+    for block in maps.output_blocks(tiling, tiling.count, "classes"):
         some = tiling.tiles.some(np.arange(block.start, block.stop))
         if tiling.values is not None:
             values = tiling.values[some.corners]
@@ -56,7 +54,7 @@ def active_units(tiling: Tiling) -> np.ndarray:
     program = tiling.program("activation patterns")
     counts = np.zeros(tiling.count, np.int64)
     points = maps.inner_points(tiling)
-    for block in blocks(tiling.count, block_rows(program)):
+    for block in stepping(list(blocks(tiling.count, block_rows(program))), None, "activation patterns"):
         x = torch.from_numpy(tiling.view.inputs(points[block]))
         with torch.no_grad():
             counts[block] = sum(pattern.sum(1) for pattern in program.patterns(x))

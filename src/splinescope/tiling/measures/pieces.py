@@ -15,8 +15,6 @@ from .graph import components
 if TYPE_CHECKING:
     from ..tiling import Tiling
 
-_WALLS_AT_ONCE = 65536
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Pieces(OfTiling):
@@ -42,12 +40,14 @@ def pieces(tiling: Tiling, rtol: float = 1e-8) -> Pieces:
     """
     check_positive(rtol, "rtol")
     extent = float(np.ptp(tiling.view.domain, axis=0).max())
-    tolerance = rtol * max(float(maps.slope_norms(tiling, "frobenius").max(initial=0.0)), _largest(tiling) / extent)
+    # outputs hold slopes to about 1e-16 of the largest over the size of a tile, and no better
+    largest = max((float(np.abs(values).max()) for _, values in maps.iterate_vertex_values(tiling)), default=0.0)
+    tolerance = rtol * max(float(maps.slope_norms(tiling, "frobenius").max(initial=0.0)), largest / extent)
     walls = tiling.walls
     inner = np.flatnonzero((walls.tiles >= 0).all(1))
     same = np.zeros(len(walls), bool)
-    for start in range(0, len(inner), _WALLS_AT_ONCE):
-        chosen = inner[start : start + _WALLS_AT_ONCE]
+    for block in maps.output_blocks(tiling, len(inner), "pieces"):
+        chosen = inner[block]
         tiles, rows = np.unique(walls.tiles[chosen], return_inverse=True)
         slopes = maps.slopes(tiling, tiles)
         rows = rows.reshape(-1, 2)
@@ -59,12 +59,3 @@ def pieces(tiling: Tiling, rtol: float = 1e-8) -> Pieces:
     labels = rank[labels.reshape(-1)]
     areas = np.bincount(labels, weights=tiling.areas, minlength=count)
     return Pieces(count, labels, areas, tolerance, certainty=tiling.certainty)
-
-
-def _largest(tiling: Tiling) -> float:
-    """Largest absolute output: outputs hold slopes to about 1e-16 of it over the size of a tile, and no better."""
-    largest = 0.0
-    for start in range(0, len(tiling.vertices), _WALLS_AT_ONCE):
-        rows = np.arange(start, min(start + _WALLS_AT_ONCE, len(tiling.vertices)))
-        largest = max(largest, float(np.abs(maps.vertex_values(tiling, rows)).max()))
-    return largest
