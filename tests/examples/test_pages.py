@@ -114,7 +114,7 @@ GIVEN: dict[str, Names | list[Names]] = {
     "docs/normalization.md": normalization,
     "docs/representation.md": lambda: {"model": classifier(), "batch": torch.randn(10, 2)},
     "docs/smooth.md": [soft, steered],
-    "docs/transformers.md": [gpt, gpt, gpt, gpt, gpt_texts],
+    "docs/transformers.md": [gpt, gpt, gpt, gpt_texts],
     "docs/solid.md": [solid_first, solid],
 }
 """What a page's blocks take for granted: one set of names for all of a page's blocks, or one for each of them."""
