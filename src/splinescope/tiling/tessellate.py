@@ -20,6 +20,7 @@ from ..support.threads import one_torch_thread
 from .cells.polytopes import cells_of
 from .engine.advance import Engine, Keep
 from .engine.assemble import assemble
+from .engine.chunk import Leaf
 from .engine.lines import line_meshes
 from .engine.mesh import Mesh
 from .engine.options import CHUNK_BYTES, Options
@@ -155,9 +156,9 @@ def tile(
         if out is not None:
             stack.enter_context(_words_for_a_full_disk(out))
         spool = None
-        if out is not None and view.dimension <= 2:
+        if out is not None:
             place = stack.enter_context(temporary_folder(out))
-            spool = stack.enter_context(closing(Spool(place, view.dimension)))
+            spool = stack.enter_context(closing(Spool(place, view.domain)))
         tiling, stopped = _tile(network, program, view, options, keep, spool)
         if out is not None and stopped is None:
             tiling = _stored(tiling, out)
@@ -179,17 +180,25 @@ def _tile(
         engine = Engine(plan, program.output, options.chunk_bytes, None if keep is None else keep(plan))
         first = engine.start_on(view, program.input)
         with telling(options.progress, "tiling") as report:
-            take = None if spool is None else spool.append
+            held: list[Leaf] = []
+
+            def take(leaf: Leaf) -> None:
+                if spool is not None:
+                    spool.append(leaf)
+                else:  # solids have some ten times the bytes of a polygon
+                    held.append(leaf.packed() if view.dimension > 2 else leaf)
+
             told = None if options.progress is False else report
             # a level set may have no tile at all: its search ends in time
             work = Work(engine, first, view.size, options.max_tiles, clock, told, take, await_first=keep is None)
             while True:
                 work.run(options.threads or os.cpu_count() or 1)
                 if spool is not None and work.stopped is None:
-                    mesh = spool.assembled(view.domain)
+                    mesh = spool.assembled()
                 else:
-                    leaves = work.leaves if spool is None else list(spool.leaves())
-                    mesh = assemble(leaves, view.domain, work.stopped is None)
+                    leaves = held if spool is None else list(spool.leaves())
+                    in_time = work.stopped is None or work.stopped != clock.reached  # or it may go on
+                    mesh = assemble(leaves if in_time else leaves.copy(), view.domain, work.stopped is None)
                 if len(mesh.tiles) or work.stopped != clock.reached or keep is not None:
                     break
                 work.go_on()  # beside a max, pieces whose tile is not whole yet were all there was

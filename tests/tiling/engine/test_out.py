@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from safetensors.numpy import load_file
 from torch import nn
 
 import splinescope as ss
-from splinescope.tiling.engine import spool
+from splinescope.tiling.engine import assemble, chunk
 from tests import cases
 
 SQUARE = ss.Slice.axes([0.0, 0.0], (0, 1), -3.0, 3.0)
@@ -39,13 +40,37 @@ def test_it_is_the_tiling_in_memory_bit_for_bit(
     name: str, rows: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also a max-pool's, whose walls between losers are taken out at the end; the table of vertices grows."""
-    monkeypatch.setattr(spool, "_FIRST_TABLE", 16)
+    monkeypatch.setattr(assemble, "_FIRST_TABLE", 16)
     out = tmp_path / "big.tiling"
     options = {"chunk_bytes": 1 << 12, "threads": 1, "rows": rows}
     mapped = ss.tessellate(cases.model(name), cases.view(name), out=out, **options)
     assert_equal(ss.tessellate(cases.model(name), cases.view(name), **options), mapped)
     assert [path.name for path in tmp_path.iterdir()] == ["big.tiling"]
     assert_equal(mapped, ss.load_tiling(out))
+
+
+@pytest.mark.parametrize("kind", [nn.ReLU, lambda: nn.MaxPool1d(2)])
+def test_solids_are_the_same_on_disk_and_in_memory(
+    kind: Callable[[], nn.Module], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In four dimensions, in leaves that wait in pages of their own with narrow masks, or in a file."""
+    monkeypatch.setattr(assemble, "_FIRST_TABLE", 16)
+    monkeypatch.setattr(chunk, "_PAGES", 1)
+    torch.manual_seed(1)
+    net = nn.Sequential(nn.Linear(4, 8), nn.Unflatten(1, (1, 8)), kind(), nn.Flatten(), nn.LazyLinear(6), nn.ReLU(),
+                        nn.Linear(6, 2))  # fmt: skip
+    net(torch.zeros(2, 4))
+    view = ss.Slice.axes(torch.zeros(4), (0, 1, 2, 3), -2.0, 2.0)
+    options = {"chunk_bytes": 1 << 12, "threads": 1}
+    memory = ss.tessellate(net, view, **options)
+    mapped = ss.tessellate(net, view, out=tmp_path / "big.tiling", **options)
+    assert_equal(memory, mapped)
+    for name in ("facet_bits", "facet_offsets"):
+        np.testing.assert_array_equal(getattr(memory.tiles, name), getattr(mapped.tiles, name))
+    assert memory.tiles.facet_bits.dtype == np.uint64
+    assert memory.check().ok
+    whole = ss.tessellate(net, view)  # in one chunk
+    np.testing.assert_allclose(np.sort(memory.areas), np.sort(whole.areas), rtol=1e-9, atol=1e-12)
 
 
 def test_results_of_many_parts_are_mapped_and_any_reader_of_safetensors_has_them(

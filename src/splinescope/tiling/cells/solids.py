@@ -41,7 +41,7 @@ class Solids(Tiles):
     def joined(cls, parts: Sequence[Tiles]) -> Solids:
         solids = [part for part in parts if isinstance(part, Solids)]
         words = max(part.masks.shape[1] for part in solids)
-        masks = np.concatenate([_widened(part.masks, words) for part in solids])
+        masks = np.concatenate([widened(part.masks, words) for part in solids])
         return cls(
             *joined_lists(parts), np.concatenate([part.labels for part in parts]),
             masks, joined_offsets([part.facet_offsets for part in solids]),
@@ -143,7 +143,7 @@ class SolidRoom(Room):
         facets = len(tiles.labels) + many * (2 * dimension + 2)
         largest = max(int(np.diff(tiles.offsets).max()), 64) * self._stack
         depth = 64 * self._stack
-        masks = _widened(tiles.masks, words)
+        masks = widened(tiles.masks, words)
         out = (
             np.empty(len(tiles) + many + 1, np.int64), np.empty(corners, np.int32),
             np.empty((corners, words), np.uint64), np.empty(len(tiles) + many + 1, np.int64),
@@ -187,8 +187,9 @@ def bits_of(on: np.ndarray) -> np.ndarray:
     return masks
 
 
-def _widened(masks: np.ndarray, words: int) -> np.ndarray:
-    """The masks with zero words behind them."""
+def widened(masks: np.ndarray, words: int) -> np.ndarray:
+    """The masks as 64-bit words, with zero words behind them."""
+    masks = masks.astype(np.uint64, copy=False)
     if masks.shape[1] == words:
         return masks
     return np.concatenate([masks, np.zeros((len(masks), words - masks.shape[1]), np.uint64)], 1)

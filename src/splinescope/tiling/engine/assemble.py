@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from ...support.errors import SplinescopeError
 from .. import kernels
 from ..cells.lists import connected
-from ..cells.solids import kind_of
+from ..cells.solids import Solids, kind_of, widened
 from ..cells.tiles import OUTSIDE, Tiles
 from .chunk import Leaf
 from .mesh import Mesh, check_joined, half_edges, pair_half_edges, restored
@@ -17,42 +19,146 @@ from .partial import finished_tiles
 from .spurious_facets import without_unreal_facets
 
 _NEARLY_ALL = 0.9  # of an array: the rest is not worth a copy
-SAME_PLACE = 1e-6  # of the domain: farther apart, two vertices are not the same
-SAME_NAME = "two vertices got the same 64-bit name: please report this network and slice."
+_SAME_PLACE = 1e-6  # of the domain: farther apart, two vertices are not the same
+_FIRST_TABLE = 1 << 20  # entries of the table of vertices, which grows with them
+_FULL = 0.75  # of its entries
 
 
 def assemble(leaves: list[Leaf], domain: np.ndarray, complete: bool = True) -> Mesh:
     """One mesh from all leaves: tiles in the order of their paths, vertices numbered as they first appear.
 
-    The same vertex has the same name in every chunk, so the mesh is watertight across chunks. Two vertices with
-    one name at different places would be a collision of 64-bit hashes (odds of 3e-8 at a million vertices): refused.
-    Without `complete`, leaves are missing, and tiles that may go on there are left out.
+    The list is emptied, each leaf as soon as its tiles are in the mesh: memory holds them once. Without `complete`,
+    leaves are missing, and tiles that may go on there are left out.
     """
     if not leaves:  # a limit stopped the work before the first tile was finished
         return Mesh(np.zeros((0, domain.shape[1])), None, kind_of(domain).whole(domain).part(0, 0))
-    leaves = sorted(leaves, key=lambda leaf: leaf.path)
-    size = 1 << int(np.ceil(np.log2(2 * sum(len(leaf.names) for leaf in leaves) + 16)))
-    table, known = np.empty(size, np.uint64), np.full(size, -1, np.int32)
-    numbers: list[np.ndarray] = []  # per leaf, those of its vertices
-    firsts: list[np.ndarray] = []  # per leaf, the vertices that no leaf before it has
-    count = 0
-    for leaf in leaves:
-        own, new = np.full(len(leaf.names), -1, np.int32), np.empty(len(leaf.names), np.int64)
-        more = kernels.number_vertices(leaf.names, leaf.tiles.corners, table, known, count, own, new)
-        numbers.append(own)
-        firsts.append(new[: more - count])
-        count = more
-    points = np.concatenate([leaf.points[new] for leaf, new in zip(leaves, firsts, strict=True)])
-    apart = SAME_PLACE * np.ptp(domain, axis=0).max()  # rows in factored form depend on the chunk in their last bits
-    for leaf, own in zip(leaves, numbers, strict=True):
-        if kernels.farthest(points, own, leaf.points) > apart:
-            raise SplinescopeError(SAME_NAME)
-    parts = [leaf.tiles.renumbered(own) for leaf, own in zip(leaves, numbers, strict=True)]
-    kept = [leaf.values[new] for leaf, new in zip(leaves, firsts, strict=True) if leaf.values is not None]
-    values = np.concatenate(kept) if kept else None
-    tiles = parts[0] if len(parts) == 1 else type(parts[0]).joined(parts)
-    mesh = Mesh(points, values, tiles.finished(points.shape[1]))
-    return without_unreal(mesh, domain, complete) if (tiles.labels < OUTSIDE).any() else mesh
+    rows = Rows.together([Rows.of(leaf) for leaf in leaves])
+    join = Join(domain, rows, lambda name, kind: Held(kind, rows.most(name)))
+    leaves.sort(key=lambda leaf: leaf.path, reverse=True)
+    while leaves:
+        join.add(leaves.pop())
+    return join.mesh(complete)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """How many rows the arrays of leaves have: of `names`, `tiles`, `corners` and `labels`; and columns of others."""
+
+    names: int
+    tiles: int
+    corners: int
+    labels: int
+    outputs: int = 0
+    words: int = 0
+
+    @classmethod
+    def of(cls, leaf: Leaf) -> Rows:
+        tiles = leaf.tiles
+        outputs = 0 if leaf.values is None else leaf.values.shape[1]
+        words = tiles.masks.shape[1] if isinstance(tiles, Solids) else 0
+        return cls(len(leaf.names), len(tiles), len(tiles.corners), len(tiles.labels), outputs, words)
+
+    @classmethod
+    def together(cls, parts: Sequence[Rows]) -> Rows:
+        sums = (sum(getattr(part, name) for part in parts) for name in ("names", "tiles", "corners", "labels"))
+        return cls(*sums, max(part.outputs for part in parts), max(part.words for part in parts))
+
+    def most(self, name: str) -> int:
+        """Of an array of the mesh."""
+        counts = {"points": self.names, "values": self.names, "corners": self.corners, "masks": self.corners}
+        return counts.get(name, self.labels if name == "labels" else self.tiles + 1)
+
+    def kinds(self, dimension: int) -> dict[str, tuple[type, tuple[int, ...]]]:
+        """The arrays of the mesh: dtype, and shape of a row."""
+        kinds: dict[str, tuple[type, tuple[int, ...]]] = {
+            "points": (np.float64, (dimension,)), "offsets": (np.int64, ()), "corners": (np.int32, ()),
+            "labels": (np.int32, ()),
+        }  # fmt: skip
+        if self.outputs:
+            kinds["values"] = (np.float64, (self.outputs,))
+        if self.words:
+            kinds |= {"masks": (np.uint64, (self.words,)), "facet_offsets": (np.int64, ())}
+        return kinds
+
+
+class Held:
+    """An array in memory that is written part by part."""
+
+    def __init__(self, kind: tuple[type, tuple[int, ...]], most: int) -> None:
+        self._rows, self._end = np.empty((most, *kind[1]), kind[0]), 0
+
+    def write(self, part: np.ndarray) -> None:
+        self._rows[self._end : self._end + len(part)] = part
+        self._end += len(part)
+
+    def written(self) -> np.ndarray:
+        return self._rows[: self._end]
+
+    def finished(self) -> np.ndarray:
+        """What was written, without the room behind it."""
+        self._rows.resize((self._end, *self._rows.shape[1:]), refcheck=False)
+        return self._rows
+
+
+class Join:
+    """Leaves joined into one mesh, one after the other in the order of their paths.
+
+    The same vertex has the same name in every chunk, so the mesh is watertight across chunks. Two vertices with
+    one name at different places would be a collision of 64-bit hashes (odds of 3e-8 at a million vertices): refused.
+    """
+
+    def __init__(self, domain: np.ndarray, rows: Rows, place: Callable[[str, Any], Any]) -> None:
+        self._domain, self._words = domain, rows.words
+        self._arrays = {name: place(name, kind) for name, kind in rows.kinds(domain.shape[1]).items()}
+        size = 1 << int(np.ceil(np.log2(min(2 * rows.names + 16, _FIRST_TABLE))))
+        self._table, self._known = np.empty(size, np.uint64), np.full(size, -1, np.int32)
+        self._count, self._ends, self._unreal = 0, {"offsets": 0, "facet_offsets": 0}, False
+        # rows in factored form depend on the chunk in their last bits
+        self._apart = _SAME_PLACE * float(np.ptp(domain, axis=0).max())
+        for name in self._ends.keys() & self._arrays.keys():
+            self._arrays[name].write(np.zeros(1, np.int64))
+
+    def add(self, leaf: Leaf) -> None:
+        while self._count + len(leaf.names) > _FULL * len(self._table):
+            old = self._table, self._known
+            self._table, self._known = np.empty(2 * len(old[0]), np.uint64), np.full(2 * len(old[0]), -1, np.int32)
+            kernels.enter_again(*old, self._table, self._known)
+        numbers, firsts = np.full(len(leaf.names), -1, np.int32), np.empty(len(leaf.names), np.int64)
+        count = kernels.number_vertices(
+            leaf.names, leaf.tiles.corners, self._table, self._known, self._count, numbers, firsts
+        )  # fmt: skip
+        new = firsts[: count - self._count]
+        self._count = count
+        self._write("points", leaf.points[new])
+        if leaf.values is not None:
+            self._write("values", leaf.values[new])
+        if kernels.farthest(self._arrays["points"].written(), numbers, leaf.points) > self._apart:
+            raise SplinescopeError("two vertices got the same 64-bit name: please report this network and slice.")
+        tiles = leaf.tiles
+        if isinstance(tiles, Solids):  # whose masks may have waited in narrow form
+            tiles = replace(tiles, masks=widened(tiles.masks, self._words)).finished(self._domain.shape[1])
+        self._write("offsets", tiles.offsets)
+        self._write("corners", numbers[tiles.corners])
+        self._write("labels", tiles.labels)
+        if isinstance(tiles, Solids):
+            self._write("masks", tiles.masks)
+            self._write("facet_offsets", tiles.facet_offsets)
+        self._unreal = self._unreal or bool((tiles.labels < OUTSIDE).any())
+
+    def mesh(self, complete: bool = True) -> Mesh:
+        """Of all leaves so far, without the walls that are none."""
+        del self._table, self._known
+        arrays = {name: array.finished() for name, array in self._arrays.items()}
+        lists = [arrays[name] for name in ("offsets", "corners", "labels", "masks", "facet_offsets") if name in arrays]
+        tiles = kind_of(self._domain)(*lists)
+        mesh = Mesh(arrays["points"], arrays.get("values"), tiles)
+        return without_unreal(mesh, self._domain, complete) if self._unreal else mesh
+
+    def _write(self, name: str, part: np.ndarray) -> None:
+        if name in self._ends:
+            part = part[1:] + self._ends[name]
+            self._ends[name] = int(part[-1]) if len(part) else self._ends[name]
+        self._arrays[name].write(part)
 
 
 def without_unreal(mesh: Mesh, domain: np.ndarray, complete: bool = True) -> Mesh:

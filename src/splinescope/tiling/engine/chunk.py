@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from mmap import mmap
 
 import numpy as np
 
 from .. import kernels
+from ..cells.solids import Solids
 from ..cells.tiles import Tiles
 from .rows_factored import FactoredRows
 from .rows_plain import PlainRows
 
+_PAGES = 1 << 18  # bytes of an array from which on it gets pages of its own
 PER_VERTEX = ("names", "points", "parents", "weights", "pos", "neg")
 """The arrays of a chunk with one entry per vertex."""
 
@@ -91,3 +94,21 @@ class Leaf:
     def size(self) -> float:
         """Length or area of its tiles together."""
         return self.tiles.size(self.points)
+
+    def packed(self) -> Leaf:
+        """The same for a long wait: in pages of its own, which go back to the system with it, and narrow masks."""
+        tiles, values = self.tiles, None if self.values is None else _in_pages(self.values)
+        lists = [_in_pages(array) for array in (tiles.offsets, tiles.corners, tiles.labels)]
+        if isinstance(tiles, Solids):
+            kind = np.min_scalar_type(tiles.masks.max(initial=0))
+            lists += [_in_pages(tiles.masks.astype(kind, copy=False)), _in_pages(tiles.facet_offsets)]
+        return Leaf(self.path, _in_pages(self.names), _in_pages(self.points), values, type(tiles)(*lists))
+
+
+def _in_pages(array: np.ndarray) -> np.ndarray:
+    """A copy outside of the heap, whose holes would stay in memory."""
+    if array.nbytes < _PAGES:
+        return array
+    pages = np.frombuffer(mmap(-1, array.nbytes), array.dtype).reshape(array.shape)
+    pages[:] = array
+    return pages
