@@ -60,8 +60,10 @@ class Rows:
 
     @classmethod
     def together(cls, parts: Sequence[Rows]) -> Rows:
-        sums = (sum(getattr(part, name) for part in parts) for name in ("names", "tiles", "corners", "labels"))
-        return cls(*sums, max(part.outputs for part in parts), max(part.words for part in parts))
+        return cls(
+            sum(part.names for part in parts), sum(part.tiles for part in parts), sum(part.corners for part in parts),
+            sum(part.labels for part in parts), max(part.outputs for part in parts), max(part.words for part in parts),
+        )  # fmt: skip
 
     def most(self, name: str) -> int:
         """Of an array of the mesh."""
@@ -85,7 +87,8 @@ class Held:
     """An array in memory that is written part by part."""
 
     def __init__(self, kind: tuple[type, tuple[int, ...]], most: int) -> None:
-        self._rows, self._end = np.empty((most, *kind[1]), kind[0]), 0
+        self._rows: np.ndarray = np.empty((most, *kind[1]), kind[0])
+        self._end = 0
 
     def write(self, part: np.ndarray) -> None:
         self._rows[self._end : self._end + len(part)] = part

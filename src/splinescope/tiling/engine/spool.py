@@ -23,7 +23,7 @@ class _Place:
     path: tuple[int, ...]
     start: int
     rows: Rows
-    kinds: tuple[tuple[np.dtype, tuple[int, ...]] | None, ...]
+    kinds: tuple[tuple[np.dtype, tuple[int, ...]], ...]
 
 
 class Spool:
@@ -40,13 +40,13 @@ class Spool:
     def append(self, leaf: Leaf) -> None:
         tiles = leaf.tiles
         solid = (tiles.masks, tiles.facet_offsets) if isinstance(tiles, Solids) else ()
-        arrays = (leaf.names, leaf.points, leaf.values, tiles.offsets, tiles.corners, tiles.labels, *solid)
+        values = np.empty((0, 0)) if leaf.values is None else leaf.values
+        arrays = (leaf.names, leaf.points, values, tiles.offsets, tiles.corners, tiles.labels, *solid)
         self._file.seek(0, os.SEEK_END)  # behind what was there, wherever it was read last
-        kinds = tuple(None if array is None else (array.dtype, array.shape) for array in arrays)
+        kinds = tuple((array.dtype, array.shape) for array in arrays)
         self._places.append(_Place(leaf.path, self._file.tell(), Rows.of(leaf), kinds))
         for array in arrays:
-            if array is not None:
-                self._file.write(np.ascontiguousarray(array).data)
+            self._file.write(np.ascontiguousarray(array).data)
 
     def leaves(self) -> Iterator[Leaf]:
         """What was taken, in the order of the paths, one at a time."""
@@ -54,12 +54,9 @@ class Spool:
         for place in sorted(self._places, key=lambda place: place.path):
             self._file.seek(place.start)
             names, points, values, *lists = (
-                None if kind is None else np.fromfile(self._file, kind[0], int(np.prod(kind[1]))).reshape(kind[1])
-                for kind in place.kinds
+                np.fromfile(self._file, kind, int(np.prod(shape))).reshape(shape) for kind, shape in place.kinds
             )
-            assert names is not None
-            assert points is not None
-            yield Leaf(place.path, names, points, values, kind_of(self._domain)(*lists))
+            yield Leaf(place.path, names, points, values if place.rows.outputs else None, kind_of(self._domain)(*lists))
 
     def assembled(self) -> Mesh:
         """The mesh that `assemble` makes of these leaves, bit for bit, in mapped files of the folder."""
