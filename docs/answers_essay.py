@@ -10,11 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from splinescope_evidence.essay.depth_curvature import KINDS, PAIRS, QUANTITIES, correlations
-from splinescope_evidence.essay.fidelity_laws import ONE_LAYER, _some, crossed
 from splinescope_evidence.essay.fidelity_tells import MEASURES, _correlations
 from splinescope_evidence.essay.initialization_deep import FAMILIES, TRAINS
 from splinescope_evidence.shared.intervals import interval, ratio_interval
-from splinescope_evidence.shared.root_law import exponents, worth
+from splinescope_evidence.shared.root_law import worth
 
 Numbers = dict[str, Any]
 TINTS = ("#440154", "#31688e", "#35b779", "#e69f00")
@@ -111,64 +110,6 @@ def fidelity_tells(numbers: Numbers) -> Figure:
         ax.set_xticks(ticks, [str(b) for b in sizes])
         ax.minorticks_off()
     return figure
-
-
-def fidelity_laws(numbers: Numbers) -> Figure:
-    """Walls crossed against what large batches are worth; how far the boundary moves; the exponents of both."""
-    figure, (walls, moves, slopes) = panels(3, height=4.0)
-    rows, near = numbers["rows"], tuple(numbers["near_all"])
-    places = [worth(size, rows) for size in near]
-    for when, style in (("untrained", "--"), ("trained", "-")):
-        found = crossed(np.array(numbers["tiles"][when]))
-        fitted = exponents(found, near, rows)
-        for layer, tint in enumerate(TINTS):
-            walls.plot(places, found[:, :, layer].mean(0), style, color=tint, lw=1.5)
-            place = layer + 1 + (0.12 if when == "trained" else -0.12)
-            _mark(slopes, place, fitted[:, layer], tint, when == "trained")
-    for layer, tint in enumerate(TINTS):
-        walls.plot([], [], color=tint, label=f"tiles of layers 1 to {layer + 1}" if layer else "tiles of layer 1")
-    walls.plot([], [], "--", color="0.4", label="before training")
-    walls.plot(places, 0.3 * (np.array(places) / places[0]) ** -0.5, color="0.6", lw=1, ls=":", label=r"$1/\sqrt{B}$")
-    walls.set(xscale="log", yscale="log", xlabel="batch size that it is worth, B", ylabel="walls crossed by a point")
-    walls.set_xticks(places, [f"{place:,.0f}" for place in places])
-    walls.set_yticks([0.1, 0.3, 1, 3], ["0.1", "0.3", "1", "3"])
-    walls.minorticks_off()
-    legend(walls, loc="upper center", bbox_to_anchor=(0.45, -0.16), ncols=2)
-    titled(walls, "Tiles change as 1/sqrt(B) in all layers")
-    for name, runs in numbers["moves"].items():
-        alone = name in ONE_LAYER
-        sizes = _some(tuple(numbers["sizes"])) if alone else tuple(numbers["sizes"])
-        color = TINTS[ONE_LAYER.index(name)] if alone else "0.2"
-        values = np.array([run["mean"] for run in runs])
-        label = f"{name} alone" if alone else "all layers" if name == "trained" else "all, before training"
-        moves.plot([worth(size, rows) for size in sizes], values.mean(0), "--" if name == "untrained" else "-",
-                   marker="o" if alone else None, ms=3, color=color, lw=1.5, label=label)  # fmt: skip
-        where = 6 + (0.12 if name == "trained" else -0.12) if not alone else 6.6 + 0.25 * ONE_LAYER.index(name)
-        _mark(slopes, where, exponents(values, sizes, rows), color, name != "untrained")
-    ends = [worth(size, rows) for size in numbers["sizes"]]
-    moves.set(
-        xscale="log",
-        yscale="log",
-        xlabel=PLACED,
-        ylabel="mean distance that the boundary moves",
-    )
-    moves.set_xticks(ends, [str(size) for size in numbers["sizes"]])
-    moves.set_yticks([0.03, 0.1, 0.3, 1], ["0.03", "0.1", "0.3", "1"])
-    moves.minorticks_off()
-    legend(moves, loc="upper center", bbox_to_anchor=(0.45, -0.16), ncols=2)
-    titled(moves, "The boundary moves less in large batches")
-    slopes.axhline(-0.5, color="0.5", lw=1, ls="--")
-    slopes.axhspan(-0.6, -0.4, color="0.92", lw=0, zorder=0)
-    slopes.set_xticks([1, 2, 3, 4, 6, 7], ["1", "1-2", "1-3", "1-4", "all", "one"])
-    slopes.set(xlabel="tiles, by layers; boundary, by layers", ylabel="exponent in B")
-    titled(slopes, "Exponents (open: before training)")
-    return figure
-
-
-def _mark(ax: Any, place: float, values: np.ndarray, color: str, full: bool) -> None:
-    """A mean with its 95% interval, upright."""
-    ax.plot([place, place], interval(values), color=color, lw=1.8)
-    ax.plot([place], [np.mean(values)], "o", ms=6, color=color, mfc=color if full else "white")
 
 
 def initialization(numbers: Numbers) -> Figure:

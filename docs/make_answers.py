@@ -30,7 +30,6 @@ FIGURES = {
     "self_similarity": ("survey-self-similarity", answers_survey.self_similarity),
     "migration": ("survey-migration", answers_survey.migration),
     "batch_size": ("essay-fidelity", answers_essay.batch_size),
-    "batch_size-laws": ("essay-fidelity-laws", answers_essay.fidelity_laws),
     "batch_size-tells": ("essay-fidelity-tells", answers_essay.fidelity_tells),
     "initialization": ("essay-initialization-deep", answers_essay.initialization),
     "depth": ("essay-depth-curvature", answers_essay.depth),

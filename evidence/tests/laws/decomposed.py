@@ -54,13 +54,6 @@ def cor4(n: Numbers) -> None:
     assert (n["line_plain_reached"], n["line_recentred_reached"]) == (1.0, 0.0)
 
 
-def mean_width(n: Numbers) -> None:
-    """A ReLU adds rank, and takes at most the square root of two of the largest stretch."""
-    for row in n["rows"]:
-        assert row["linear rank"] == 2 < row["rank"] <= n["points"]
-        assert math.sqrt(0.5) - 1e-6 <= row["singular value"] <= 1 + 1e-12
-
-
 def decomposed_fig2(n: Numbers) -> None:
     """Without biases the scale of weights is a factor of the output: it changes no rank."""
     ranks(n)
@@ -142,7 +135,6 @@ LAWS: Laws = {
     "decomposed-fig6": decomposed_fig6,
     "decomposed-init": decomposed_init,
     "decomposed-lemma2": lemma2,
-    "decomposed-mean-width": mean_width,
     "decomposed-thm3": thm3,
     "decomposed-thm10": thm10,
     "decomposed-thm11": thm11,

@@ -40,15 +40,6 @@ def fidelity(n: Numbers) -> None:
     assert all(shares(values) for values in n["accuracy"].values())
 
 
-def fidelity_laws(n: Numbers) -> None:
-    """Tiles of more layers change with those of fewer, and boundaries move."""
-    for tables in n["tiles"].values():
-        assert shares(np.array(tables))
-        assert (np.diff(tables, axis=2) >= 0).all()
-    for runs in n["moves"].values():
-        assert all(np.min(run["mean"]) > 0 for run in runs)
-
-
 def fidelity_tells(n: Numbers) -> None:
     """Networks of a seed are trained with every batch size; a larger one changes fewer signs in each of them."""
     for nets in n["seeds"]:
@@ -106,7 +97,6 @@ LAWS: Laws = {
     "essay-initialization-deep": deep_initialization,
     "essay-instance-norm": instance_norm,
     "essay-fidelity": fidelity,
-    "essay-fidelity-laws": fidelity_laws,
     "essay-fidelity-tells": fidelity_tells,
     "essay-jitter": jitter,
     "essay-margin": margins,

@@ -27,6 +27,12 @@ KINDS: dict[str, str] = {
 }
 """Who says a claim: three kinds that are counted apart."""
 
+_ENDS = {
+    "lower": r"(?i)\blower|\bat least, in|\bnearer end|that is sure",
+    "upper": r"(?i)\bupper|\bat most, in|\bfurther end|that is possible",
+}
+_OTHER = {"lower": "upper", "upper": "lower"}
+
 NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?%?")
 
 
@@ -145,35 +151,45 @@ def filled(template: str, claim: dict[str, Any]) -> str:
 
 
 def reckoning(record: dict[str, Any], claim: dict[str, Any]) -> str:
-    """How large a sample would decide an inconclusive claim, if the effect is as measured; empty without an interval.
+    """How large a sample would decide an inconclusive claim, if the effect is as measured.
 
-    From the interval whose ends were compared: its half width h shrinks with the root of the sample n, so that it
-    leaves a threshold at distance d at n (h / d)^2.
+    From the intervals whose ends were compared: a half width h shrinks with the root of the sample n, so that an end
+    leaves a threshold at distance d from the middle at n (h / d)^2. To hold, or to be refuted, takes all of its checks.
     """
     checks = [Check(**check) for check in claim["checks"]]
     if any(check.role == "needs" and not check.passed for check in checks):
         return "The experiment cannot decide it at any sample size."
-    lower, upper = (
-        [c for c in checks if re.search(words, c.name)] for words in (r"(?i)\blower", r"(?i)\bupper|that interval")
-    )
-    if not lower or not upper or not all(math.isfinite(c.value) for c in (lower[0], upper[0])):
-        return ""
-    low, high = lower[0].value, upper[0].value
-    middle, half = (low + high) / 2, (high - low) / 2
-    far = [
-        distance
-        for check in (*lower, *upper)
-        if (distance := middle - check.line if check.sense == ">" else check.line - middle) > 0
-    ]
-    if not far or half <= 0:
-        return "The effect as measured lies between the thresholds: no sample size decides it."
-    times = max(1.0, (half / max(far)) ** 2)
+    ends = {end: [c for c in checks if re.search(words, c.name)] for end, words in _ENDS.items()}
+    if not all(ends.values()) or not all(math.isfinite(c.value) for c in (*ends["lower"], *ends["upper"])):
+        return "Networks differ: a larger sample would not settle it."
+    sizes = []
+    for role in ("holds", "fails"):
+        needed = [1.0]
+        for end, found in ends.items():
+            for check in (c for c in found if c.role == role):
+                other = next(
+                    (c for c in ends[_OTHER[end]] if _apart(c.name) == _apart(check.name)), ends[_OTHER[end]][0]
+                )
+                middle, half = (check.value + other.value) / 2, abs(check.value - other.value) / 2
+                away = middle - check.line if check.sense == ">" else check.line - middle
+                outer = (end, check.sense) in (("lower", ">"), ("upper", "<"))  # the other ends pass more easily, wide
+                needed.append(((half / away) ** 2 if outer else 1.0) if away > 0 else math.inf)
+        if len(needed) > 1:
+            sizes.append(max(needed))
+    times = min(sizes, default=math.inf)
+    if math.isinf(times):
+        return "The effect lies between the thresholds: no sample size decides it."
     if times > 1000:
-        return "The effect as measured is so near its threshold that no feasible sample decides it."
+        return "The effect is so near its threshold that no feasible sample decides it."
     minutes = times * record["cpu_seconds"] / 60
-    spent = f"{minutes:.0f} CPU minutes" if minutes < 90 else f"{minutes / 60:.0f} CPU hours"
-    size = "slightly larger" if times < 1.15 else f"{times:.2g} times as large"
-    return f"If the effect is as measured, a sample {size} would decide (about {spent})."
+    spent = f"{max(minutes, 1):.0f} CPU min" if minutes < 90 else f"{minutes / 60:.0f} CPU hours"
+    size = "slightly larger" if times < 1.15 else f"{times:.{0 if times > 9.5 else 1}f} times as large"
+    return f"A sample {size} would decide ({spent})."
+
+
+def _apart(name: str) -> str:
+    """What an interval is of, by the name of one of its ends."""
+    return re.sub(r"(?i)lower|upper|at least|at most", "", name)
 
 
 def _card(name: str, row: dict[str, Any]) -> Card:

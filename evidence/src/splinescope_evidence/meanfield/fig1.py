@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 
 from splinescope.meanfield import TwoLayer, descend
 from splinescope.meanfield.effects import SpeedByDirection, speed_by_direction
@@ -16,9 +17,6 @@ from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.intervals import ratio_interval
 from splinescope_evidence.shared.meanfield import random_neurons, relu_data
 from splinescope_evidence.shared.words import spread
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 TARGETS = {
     "relu(x1)": lambda x: torch.relu(x[:, 0]),

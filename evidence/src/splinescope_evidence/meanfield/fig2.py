@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor
 
 from splinescope.meanfield import Data, TwoLayerBN, descend
@@ -17,9 +18,6 @@ from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.intervals import ratio_interval
 from splinescope_evidence.shared.meanfield import EXACT, random_neurons, random_problem, relu_data
 from splinescope_evidence.shared.words import spread
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:

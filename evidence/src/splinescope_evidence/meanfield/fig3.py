@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from splinescope.meanfield import TwoLayerBN
 from splinescope.meanfield.effects import FirstStep, LearningRateStudy, first_step, learning_rate_study
@@ -14,9 +15,6 @@ from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.intervals import interval
 from splinescope_evidence.shared.meanfield import EXACT, random_neurons, relu_data
 from splinescope_evidence.shared.words import spread
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from splinescope.meanfield import descend, flow
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.meanfield import EXACT, random_problem
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:

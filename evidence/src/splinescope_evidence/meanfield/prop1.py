@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 
 from splinescope.meanfield.manifold import Manifold
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.meanfield import EXACT
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 LOST = "the pseudo-inverse loses digits with the condition of Sigma"
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from matplotlib.figure import Figure
 
 from splinescope.meanfield import Data, TwoLayerBN, flow
 from splinescope.meanfield.flow import vector_field
@@ -16,9 +17,6 @@ from splinescope_evidence.framework.experiment import Check, Experiment, Outcome
 from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.meanfield import EXACT, random_problem
 from splinescope_evidence.shared.words import span
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 ACTIVATIONS: tuple[Any, ...] = ("relu", "leaky_relu", "tanh", "softplus", "sin", torch.nn.GELU())
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 from scipy.integrate import simpson
 from torch import Tensor
 
@@ -17,9 +18,6 @@ from splinescope.meanfield.velocity import outputs
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.meanfield import EXACT
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 TESTS = {
     "a^2 (1 + b1^2)": lambda a, b: a**2 * (1 + b[:, 0] ** 2),

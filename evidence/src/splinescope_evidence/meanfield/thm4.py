@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 
 from splinescope.meanfield import GaussianInputs, TwoLayerBN, convergence_study
 from splinescope.meanfield.convergence import ConvergenceStudy
@@ -16,9 +17,6 @@ from splinescope_evidence.framework.experiment import Check, Experiment, Outcome
 from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.meanfield import EXACT, even_angles, random_problem, ring
 from splinescope_evidence.shared.words import span
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 NEAR = 0.1
 """Of exponents: over the widths that are compared, a factor of 16, a tenth changes a distance by a third."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 
 from splinescope.meanfield import Data, TwoLayerBN, certificate, flow
 from splinescope.meanfield.optimality import separates
@@ -13,9 +14,6 @@ from splinescope_evidence.framework.experiment import Check, Experiment, Outcome
 from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.meanfield import even_angles, ring
 from splinescope_evidence.shared.words import spread
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def known_optimum(n: int, seed: int) -> tuple[Data, float]:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib import pyplot
+from matplotlib.figure import Figure
 
 from splinescope_evidence.framework.experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.grokking import RADIUS, Setting, draw_curve, quick, train_all
 from splinescope_evidence.shared.intervals import interval, ratio_interval
 from splinescope_evidence.shared.words import by_seed
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 VISIBLE = 1.25  # a smaller change of a time that is read on an axis of decades is not seen
 
@@ -103,8 +102,6 @@ def _claims(data: dict[str, Any], running: dict[str, Any]) -> tuple[Claim, ...]:
 
 
 def draw(numbers: dict[str, Any]) -> Figure:
-    from matplotlib import pyplot
-
     figure, axes = pyplot.subplots(1, 2, figsize=(10, 3.8), layout="constrained", sharey=True)
     names = {"lc_train": "training points", "lc_test": "test points", "lc_random": "random points"}
     extra = {"lc_running": "training points, running averages"}

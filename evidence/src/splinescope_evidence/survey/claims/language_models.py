@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from matplotlib import pyplot
+from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from splinescope.smooth import local_map, token_geometry
 from splinescope.support.checks import require
 from splinescope_evidence.framework.experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.char_gpt import CharGPT, code, pieces, prose, train
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 SIZES = {"quick": (32, 2, 2, 32, 60, 60, 1), "full": (64, 4, 3, 64, 1000, 400, 5)}
 """width, heads, layers, context, training steps, pieces per class, seeds"""
@@ -173,7 +172,6 @@ def _by_layer(values: np.ndarray) -> str:
 
 
 def draw(numbers: dict[str, Any]) -> Figure:
-    from matplotlib import pyplot
     from matplotlib.lines import Line2D
 
     figure, axes = pyplot.subplots(1, 3, figsize=(12, 3.6), layout="constrained")

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+from matplotlib import pyplot
+from matplotlib.figure import Figure
 
 from splinescope_evidence.framework.experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.grokking import EPSILON, RADIUS, Run, Setting, attacked, draw_curve, quick, train_all
 from splinescope_evidence.shared.intervals import interval
 from splinescope_evidence.shared.words import by_seed
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def phases(run: Run) -> dict[str, float]:
@@ -153,8 +152,6 @@ def _robust_claims(back: list[dict[str, float]], attacks: list[list[dict[str, An
 
 
 def draw(numbers: dict[str, Any]) -> Figure:
-    from matplotlib import pyplot
-
     figure, axes = pyplot.subplots(1, 3, figsize=(13, 3.8), layout="constrained")
     first, last = (numbers["curves"][numbers["losses"].index(loss)] for loss in ("mse", "cross_entropy"))
     names = {"lc_train": "training points", "lc_test": "test points", "lc_random": "random points"}

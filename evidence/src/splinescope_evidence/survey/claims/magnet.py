@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from matplotlib import pyplot
+from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from splinescope.generative import Box, MagnetSampler, TruncatedGaussian
 from splinescope.generative.exact import TiledManifold
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.generative import GraphSurface, accepted, chi_square, surface_of
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 UNIFORM_ABOVE = 1e-3  # p value: one false alarm in a thousand
 BIASED_BELOW = 1e-6
@@ -122,8 +121,6 @@ LABELS = {
 
 
 def draw(numbers: dict[str, Any]) -> Figure:
-    from matplotlib import pyplot
-
     figure, ax = pyplot.subplots(figsize=(8, 4), layout="constrained")
     for place, name in enumerate(LABELS):
         values = numbers["chi_square"][name]

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 from torch import nn
 
 from splinescope import landscape
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _MATCH = 1e-9  # relative, between a piece and the network's own loss
 _FAR = 1e4  # a quadratic misses a piece of higher degree by this many times what the right degree misses by

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 
 from splinescope.landscape.conditioning import Conditioning, layer_conditioning, random_conditioning, skip_bound
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _SCALES = (0.1, 0.3, 0.45, float(np.sqrt(2)))
 _ACTIVATIONS = ("relu", "leaky", "abs")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from matplotlib import pyplot
+from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from splinescope.data.digits import digits
@@ -14,9 +16,6 @@ from splinescope.smooth import steer
 from splinescope.smooth.steering import Steering
 from splinescope_evidence.framework.experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.intervals import interval, ratio_interval
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 BETAS = (0.5, 0.7, 0.8, 0.9, 0.95, 1.0)
 PRIMARY = 0.8
@@ -139,8 +138,6 @@ def _near(betas: list[float], beta: float) -> int:
 
 
 def draw(numbers: dict[str, Any]) -> Figure:
-    from matplotlib import pyplot
-
     figure, axes = pyplot.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
     names = {
         "accuracy": "accuracy on unseen digits",

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib import pyplot
+from matplotlib.figure import Figure
 
 from splinescope.generative.exact import TiledManifold
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.generative import seeded_mlp, surface_of
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 ARCHITECTURES = ((2, 8, 8, 3), (2, 32, 32, 3), (2, 16, 40))
 ALLOWED = 1e-8  # relative; areas from corners cancel to about 1e-16 / (smallest tile's share)
@@ -69,8 +68,6 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
 
 
 def draw(numbers: dict[str, Any]) -> Figure:
-    from matplotlib import pyplot
-
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(9, 4), layout="constrained")
     x, y = np.array(numbers["predicted"]), np.array(numbers["measured"])
     left.loglog(x, y, ".", markersize=3, color="#332288")

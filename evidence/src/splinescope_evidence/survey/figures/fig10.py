@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 from scipy.spatial import cKDTree
 from torch import nn
 
@@ -15,10 +16,6 @@ from splinescope.tiling import Tiling
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.generative import seeded_mlp, surface_of
 from splinescope_evidence.shared.intervals import interval
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 NEIGHBOURS = 32
 STEEP = 0.05  # of the slope: a law that is off by a twentieth is another one

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from matplotlib import pyplot
+from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from splinescope.data import digits
@@ -16,9 +18,6 @@ from splinescope.generative.training import train_vae
 from splinescope_evidence.framework.experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.generative import LabelledGenerator, real_generators
 from splinescope_evidence.shared.intervals import interval
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 TOP_K = 3
 """Singular values in the volume. All 64 of the GAN's span seven decades: their product lives on one sample. Chosen
@@ -139,8 +138,6 @@ def _claim(name: str, runs: list[dict[str, np.ndarray]], sizes: list[float], poo
 
 
 def draw(numbers: dict[str, Any]) -> Figure:
-    from matplotlib import pyplot
-
     from splinescope.plot.generative import plot_class_shares
 
     figure, axes = pyplot.subplots(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from matplotlib import pyplot
+from matplotlib.figure import Figure
 
 from splinescope.generative import Box, PolaritySampler
 from splinescope.generative.training import (
@@ -17,9 +19,6 @@ from splinescope.generative.training import (
 )
 from splinescope_evidence.framework.experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.intervals import interval
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 RHOS = (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0)
 TRUSTED = 50  # effective samples below which a mean is not used
@@ -111,8 +110,6 @@ def _trend(values: np.ndarray) -> str:
 
 
 def draw(numbers: dict[str, Any]) -> Figure:
-    from matplotlib import pyplot
-
     from splinescope.plot.generative import plot_cloud
 
     shown = [name for name in ("-2", "-1", "0", "1", "2") if name in numbers["clouds"]]

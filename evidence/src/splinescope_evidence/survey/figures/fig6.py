@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from splinescope import landscape
@@ -13,9 +14,6 @@ from splinescope.data import digits
 from splinescope.normalization import with_statistics
 from splinescope_evidence.framework.experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.intervals import interval, ratio_interval
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 DEPTHS, CHANNELS, SPAN = (16, 40), 8, 1.0
 LEARNT = 0.15

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from matplotlib import pyplot
+from matplotlib.figure import Figure
 
 from splinescope.tiling import Slice, Tiling, tessellate
 from splinescope_evidence.framework.experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.grokking import Run, Setting, network, quick, sets, train_all
 from splinescope_evidence.shared.intervals import ratio_interval
 from splinescope_evidence.shared.words import by_seed
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 LATER = 37  # times the step of interpolation: the figure's last picture
 
@@ -117,7 +116,6 @@ def _claims(tables: list[list[dict[str, Any]]]) -> tuple[Claim, ...]:
 
 
 def draw(numbers: dict[str, Any]) -> Figure:
-    from matplotlib import pyplot
     from matplotlib.collections import LineCollection
 
     figure, axes = pyplot.subplots(1, 3, figsize=(13, 5.2), layout="constrained")
