@@ -122,10 +122,16 @@ def test_a_sample_is_reckoned_from_the_interval() -> None:
         return reckoning({"cpu_seconds": 60.0}, {"checks": checks})
 
     assert "4 times as large" in asked(-1.0, 3.0)  # middle 1, half width 2
-    assert "about 4 CPU minutes" in asked(-1.0, 3.0)
+    assert "(4 CPU min)" in asked(-1.0, 3.0)
     assert "4 times as large" in asked(-3.0, 1.0)  # towards a refutation
     assert "no feasible sample" in asked(-1.0, 1.001)
     assert "between the thresholds" in asked(-1.0, -0.5, fails=-2.0)
+    both = [
+        {"name": "lower end", "value": -1.0, "sense": ">", "line": -2.0, "reason": "r", "role": "holds"},
+        {"name": "upper end", "value": 3.0, "sense": "<", "line": 2.0, "reason": "r", "role": "holds"},
+    ]
+    assert "4 times as large" in reckoning({"cpu_seconds": 60.0}, {"checks": both})  # the nearer threshold decides
+    assert "Networks differ" in reckoning({"cpu_seconds": 1.0}, {"checks": [{**both[0], "name": "share"}]})
     needs = {"name": "n", "value": 0.0, "sense": ">", "line": 1.0, "reason": "r", "role": "needs"}
     assert "cannot decide" in reckoning({"cpu_seconds": 1.0}, {"checks": [needs]})
 

@@ -183,7 +183,13 @@ def reckoning(record: dict[str, Any], claim: dict[str, Any]) -> str:
         return "The effect is so near its threshold that no feasible sample decides it."
     minutes = times * record["cpu_seconds"] / 60
     spent = f"{max(minutes, 1):.0f} CPU min" if minutes < 90 else f"{minutes / 60:.0f} CPU hours"
-    size = "slightly larger" if times < 1.15 else f"{times:.{0 if times > 9.5 else 1}f} times as large"
+    size = (
+        "slightly larger"
+        if times < 1.15
+        else f"{times:.0f} times as large"
+        if times > 9.5
+        else f"{times:.2g} times as large"
+    )
     return f"A sample {size} would decide ({spent})."
 
 

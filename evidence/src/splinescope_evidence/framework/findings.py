@@ -206,7 +206,7 @@ def _corrections(records: Iterable[Record], twice: dict[str, Record]) -> str:
 def _place(record: Record) -> str:
     short = {"essay": "Essay", "survey": "Survey", "meanfield": "Mean field", "decomposed": "Decomposed"}
     title = find(record["id"]).title.partition(":")[0] if record["id"] in ids() else record["id"]
-    return f"{short.get(record['document'], record['document'])}, {title[0].lower() + title[1:]}"
+    return f"{short.get(record['document'], record['document'])}: {title}"
 
 
 def _walk(page: str, records: list[Record], twice: dict[str, Record], figures: set[str]) -> str:
