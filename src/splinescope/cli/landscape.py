@@ -156,8 +156,7 @@ def _load_data(path: str, labels: str | None) -> tuple[Tensor, Tensor]:
 
 def _fitting(x: Tensor, y: Tensor, loss: str, model: nn.Module | SplineNetwork) -> tuple[Tensor, Tensor]:
     """The data as the network takes them; class numbers as rows of outputs where the loss compares these."""
-    from ..landscape.losses import fitting_inputs
-    from ..landscape.parameters import check_model, precision_of
+    from ..landscape.inputs import check_model, fitting_inputs, precision_of
     from ..support.losses import fitting_targets
 
     module = check_model(model)

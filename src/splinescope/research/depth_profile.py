@@ -14,8 +14,7 @@ from torch import Tensor, nn
 from ..complexity.local_complexity import local_complexity
 from ..complexity.neighborhoods import Radius
 from ..landscape.conditioning import singular_conditions
-from ..landscape.losses import check_data, fitting_inputs
-from ..landscape.parameters import Model, check_model
+from ..landscape.inputs import Model, check_data, check_model, fitting_inputs
 from ..network.readable import unwrap
 from ..network.reading.twin import copied
 from ..network.watching.intercept import Hooked
