@@ -411,15 +411,17 @@ export class MicroscopePage {
 
   settled(pane, frame, error = null) {
     $("busy").hidden = true
-    if (error) return error.cancelled ? null : this.complain(error.message)
+    if (error) return error.cancelled ? null : this.complain(error.message, pane)
     if (pane.name === "a") fillList($("notes"), frame.notes)
-    this.complain(frame.incomplete ?? (frame.window || frame.space ? null : tooLong(frame.domain)))
+    this.complain(frame.incomplete ?? (frame.window || frame.space ? null : tooLong(frame.domain)), pane)
     this.tiled = (this.tiled ?? 0) + 1
   }
 
-  complain(text) {
-    $("message").textContent = text ?? ""
-    $("message").hidden = !text
+  complain(text, of = null) { // of a pane, beside what there is to say of the other; else of all
+    if (of) of.complaint = text
+    else for (const pane of Object.values(this.panes)) pane.complaint = pane.name === "a" ? text : null
+    $("message").textContent = [...new Set(Object.values(this.panes).map(pane => pane.complaint))].filter(Boolean).join(" ")
+    $("message").hidden = !$("message").textContent
   }
 
   enterSpace(frame) {
