@@ -242,20 +242,28 @@ def check_nodes(model: Any, path: Path) -> int:
         onnx.checker.check_node(node, context)
     if model.graph.sparse_initializer:
         raise UnsupportedModelError(f"{path} has sparse constants, which are not read: make them dense.")
-    check_types(model)
+    check_types(model, path)
     return opset
 
 
-def check_types(model: Any) -> None:
-    """Let `onnx` raise where the types of values contradict the operators; constants by their types alone."""
+def check_types(model: Any, path: Path) -> None:
+    """Refuse types of values that contradict the operators, or what makes the value; constants by types alone."""
     onnx = require("onnx", "onnx")
     graph, made = model.graph, onnx.helper.make_tensor_value_info
     given = {value.name for value in graph.initializer}
     typed = [value for value in graph.input if value.name not in given]
     typed += [made(value.name, value.data_type, value.dims) for value in graph.initializer]
-    light = onnx.helper.make_graph(graph.node, "types", typed, graph.output)
+    untyped = [onnx.ValueInfoProto(name=value.name) for value in graph.output]
+    light = onnx.helper.make_graph(graph.node, "types", typed, untyped)
     light = onnx.helper.make_model(light, opset_imports=model.opset_import, ir_version=model.ir_version)
-    onnx.shape_inference.infer_shapes(light, check_type=True)
+    inferred = onnx.shape_inference.infer_shapes(light, check_type=True).graph
+    types = {value.name: value.type.tensor_type.elem_type for value in (*typed, *inferred.value_info, *inferred.output)}
+    for value in (*graph.input, *graph.value_info, *graph.output):
+        said, found = value.type.tensor_type.elem_type, types.get(value.name)
+        if value.type.HasField("tensor_type") and found and said != found:
+            known = {number: name for name, number in onnx.TensorProto.DataType.items()}
+            names = [f"{known.get(number, 'unknown')} ({number})" for number in (said, found)]
+            raise FileFormatError(f"{path}: {value.name!r} is said to be of type {names[0]} and is of {names[1]}.")
 
 
 def check_wiring(graph: Any, path: Path) -> None:
