@@ -226,7 +226,7 @@ def test_the_command_certifies_planes_of_all_layers(files):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--data", "only_x.npz"], '"x" and "y"'),
+        (["--data", "only_x.npz"], "holds x, not 'y'"),
         (["--data", "landscape_model.py"], ".npz"),
         (["--data", "wide.npz"], "points of shape (3,)"),
         (["--data", "wide.npz", "--loss", "cross_entropy"], "points of shape (3,)"),

@@ -8,7 +8,6 @@ import shutil
 import sys
 import tempfile
 import warnings
-import zipfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ..support.arrays import read_array, reader_of, split_name
-from ..support.checks import check_file
+from ..support.checks import check_file, reading
 from ..support.errors import FileFormatError, InputError
 from ..support.files import current_folder_first
 from ._outputs import written_file
@@ -255,13 +254,10 @@ def _read_archive(path: str, trust: bool) -> torch.nn.Module:
     check_file(path)
     import torch
 
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # torch's own, of how it reads its own files
-            exported = torch.export.load(path)
-            module = exported.module()
-    except (RuntimeError, ValueError, KeyError, zipfile.BadZipFile) as error:
-        raise FileFormatError(f"{path} is not a readable .pt2 archive: {' '.join(str(error).split())}") from error
+    with reading(path), warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # torch's own, of how it reads its own files
+        exported = torch.export.load(path)
+        module = exported.module()
     names = exported.graph_signature.user_inputs
     shapes = [n.meta["val"].shape for n in exported.graph.nodes if n.op == "placeholder" and n.name in names]
     if len(shapes) != 1 or len(shapes[0]) < 2:
