@@ -106,7 +106,7 @@ class Polytope:
     def _decide(self, asked: np.ndarray, stop: Stop) -> bool:
         rows, mixed, span = self._relations
         asked = asked[np.argsort(self._above[asked])]
-        together = max(1, _AT_ONCE // rows.size)
+        together = max(8, _AT_ONCE // rows.size)
         for start in range(0, len(asked), together):
             if stop(start / len(asked)):
                 return False
