@@ -47,6 +47,8 @@ from .number_vertices import number_vertices as number_vertices
 from .number_vertices import polygon_areas as polygon_areas
 from .number_vertices import replace_tiles as replace_tiles
 from .number_vertices import tiles_around as tiles_around
+from .polytope_faces import count_faces as count_faces
+from .polytope_faces import measure_facets as measure_facets
 from .polytope_facets import facet_keys as facet_keys
 from .polytope_facets import keep_shared_facets as keep_shared_facets
 from .polytope_facets import keep_slots as keep_slots
@@ -54,9 +56,7 @@ from .polytope_facets import keep_used_facets as keep_used_facets
 from .polytope_facets import list_facets as list_facets
 from .polytope_facets import mark_lost_facets as mark_lost_facets
 from .polytope_facets import real_facets as real_facets
-from .polytope_measures import count_faces as count_faces
-from .polytope_measures import measure_cells as measure_cells
-from .polytope_measures import measure_facets as measure_facets
+from .polytope_volumes import measure_cells as measure_cells
 from .sign_bits import count_cutting_units as count_cutting_units
 from .sign_bits import mix as mix
 from .sign_bits import mix_in_python as mix_in_python
