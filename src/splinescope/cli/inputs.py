@@ -111,7 +111,7 @@ pick_option = click.option(
     metavar="OUTPUT",
     expose_value=False,
     callback=_keep_pick,
-    help="Which output is meant where a model has several: its index, or its name as in the error that lists them.",
+    help="Which of several outputs: its index or its name. Without it, an error lists them.",
 )
 """Read by `read_model` from click's context, so that verbs need not hand it on."""
 tiling_path = click.Path(exists=True, dir_okay=False, allow_dash=True)
@@ -159,11 +159,11 @@ def page_options(page: str, otherwise: str) -> Callable[[_F], _F]:
         for option in (
             click.option("--json", "as_json", is_flag=True, help=f"Print the numbers as JSON instead of {otherwise}."),
             click.option("--out", type=written_file, default=lambda: unused(page), show_default=page,
-                         help="The page, which replaces one of that name; the numbers go beside it as .json. "
-                              "The default name is never replaced."),
+                         help="Where to write the page; the numbers go beside it as .json. "
+                              "A file of this name is replaced, unless it is the default."),
             click.option("--loss", type=loss_name,
-                         help="squared, mse, cross_entropy, bce or logistic; by default the one that --labels suggest, "
-                              "which is said."),
+                         help="squared, mse, cross_entropy, bce or logistic. The default follows from --labels and is "
+                              "printed."),
             click.option("--seed", default=0, show_default=True, help="Seed of everything random."),
             click.option("--exclude", multiple=True, help="All blocks but these; may be given again."),
             click.option("--include", multiple=True,

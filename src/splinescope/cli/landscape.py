@@ -65,7 +65,7 @@ def command(
 ) -> None:  # fmt: skip
     """Measure the loss around MODEL's parameters.
 
-    Gives a sampled or certified surface, or with --exact the pieces of which the loss consists.
+    Gives a sampled or certified surface, or with --exact the pieces of the loss.
 
     \b
     Examples:
