@@ -24,6 +24,7 @@ from .advance import first_names, grown
 from .limits import Clock
 from .mesh import Mesh
 from .plan import Plan, empty_rows, make_plan, probe_weights, run_in_blocks
+from .rows_plain import fill_new
 from .schedule import Work
 from .segments import CUTS
 
@@ -151,17 +152,7 @@ class LineEngine:
         rows = {key: empty_rows(total, segment.width(key)) for key in segment.keys}
         live = {name: chunk.rows[CUTS if name in before.aliases else name] for name in before.kept}
         run_in_blocks(segment, live, before.shapes, plan.layout.rows_per_block[stage + 1], rows, old)
-        columns = segment.columns(before.shapes, found) if total > old and segment.bent else {}
-        for key, row in rows.items():
-            store = columns.get(key)
-            if store is None or store.count == 0:
-                kernels.carry(old, total, parents, weights, row)
-                continue
-            given = (old, total, parents, weights, *bends, row, store.slots[fold.elements])
-            if store.dense is not None:
-                kernels.carry_bends(*given, store.dense)
-            else:
-                kernels.carry_sparse_bends(*given, store.starts, store.indices, store.entries)
+        fill_new(segment, before, old, parents, weights, found, bends, rows)
         order, names, points, labels = order[: starts[-1]], names[:total], points[:total], labels[:total]
         return [Stretches(chunk.path, stage + 1, chunk.lines, starts, order, names, points, labels, rows)]
 

@@ -20,11 +20,9 @@ from .carry_rows import carry as carry
 from .carry_rows import carry_bits as carry_bits
 from .carry_rows import carry_dense as carry_dense
 from .carry_rows import carry_sparse as carry_sparse
-from .carry_rows import conflicting_units as conflicting_units
+from .carry_rows import list_bends as list_bends
 from .carry_rows import straighten as straighten
 from .cut_intervals import split_intervals as split_intervals
-from .cut_lines import carry_bends as carry_bends
-from .cut_lines import carry_sparse_bends as carry_sparse_bends
 from .cut_lines import cut_stretches as cut_stretches
 from .cut_lines import opposite_signs as opposite_signs
 from .cut_polygons import split_polygons as split_polygons
