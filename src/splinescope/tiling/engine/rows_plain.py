@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .. import kernels
-from .plan import Plan, empty_rows, run_in_blocks
+from .plan import Plan, run_in_blocks
 from .segments import CUTS, Segment
 
 _BENDS_EACH = 8  # room for units that bend between the parents of a new vertex; more where it is too little
@@ -47,7 +47,7 @@ class PlainRows:
 def first_rows(plan: Plan, inputs: np.ndarray, name: str, shape: tuple[int, ...]) -> PlainRows:
     """Rows at the first fold of vertices whose network inputs `[n, D]` are given."""
     segment = plan.segments[0]
-    rows = _empty(segment, len(inputs))
+    rows = empty_rows(plan, segment, len(inputs))
     run_in_blocks(segment, {name: inputs}, {name: shape}, plan.layout.rows_per_block[0], rows, len(inputs))
     return plain(plan, 0, rows, len(inputs))
 
@@ -57,7 +57,7 @@ def crossed(plan: Plan, stage: int, rows: PlainRows, vertices: kernels.Vertices,
     before, segment = plan.segments[stage], plan.segments[stage + 1]
     fold = segment.fold
     assert fold is not None
-    result = _empty(segment, total)
+    result = empty_rows(plan, segment, total)
     old = len(rows)
     live = {name: rows.value(before, name) for name in before.kept}
     run_in_blocks(segment, live, before.shapes, plan.layout.rows_per_block[stage + 1], result, old)
@@ -100,5 +100,6 @@ def plain(plan: Plan, stage: int, rows: dict[str, np.ndarray], count: int) -> Pl
     return PlainRows(values, rows[CUTS], plan.layout.labels[stage], plan.tolerances[stage])
 
 
-def _empty(segment: Segment, count: int) -> dict[str, np.ndarray]:
-    return {key: empty_rows(count, segment.width(key)) for key in segment.keys}
+def empty_rows(plan: Plan, segment: Segment, count: int) -> dict[str, np.ndarray]:
+    """Room for the rows of that many vertices at the end of a segment."""
+    return {key: plan.buffers.rows(count, segment.width(key)) for key in segment.keys}
