@@ -94,7 +94,7 @@ class Box(_Flat):
 
 @dataclass(frozen=True)
 class Gaussian(_Flat):
-    """Standard normal times `scale`; unbounded, so it has no uniform law (see `TruncatedGaussian`, `Ball`)."""
+    """Standard normal times `scale`; unbounded, so nothing is uniform on it (see `TruncatedGaussian`, `Ball`)."""
 
     size: int
     scale: float = 1.0

@@ -126,7 +126,7 @@ def random_conditioning(
     draws: int = 200,
     generator: torch.Generator | None = None,
 ) -> Conditioning:
-    """`[draws]` condition numbers of random layers: `W ~ N(0, scale^2 / width)`, each unit on either side by a coin.
+    """`[draws]` condition numbers of random layers: `W ~ N(0, scale^2 / width)`, each unit on or off at random.
 
     He initialization is the scale `sqrt(2)`. A stack's map is the product of its `depth` layers, its bound of theirs.
     """

@@ -71,7 +71,7 @@ def walk(
     max_tiles: int = 1000,
     progress: Progress | bool | None = None,
 ) -> Walk:
-    """The tiles on the straight way from one input to another, and a way of fewest hops.
+    """The tiles on the straight line from one input to another, and a path of fewest hops.
 
     A hop crosses one facet. The straight way is exact at any size. A shortest way is looked for by A*: every fold of
     the first site that lies between both ends must be crossed, which bounds the hops that are left. The straight way
