@@ -202,7 +202,7 @@ def test_the_page_shows_places_and_which_criteria_were_revised() -> None:
         assert set(find(record["id"]).revised) <= set(range(1, len(record["claims"]) + 1)), record["id"]
         assert html.escape(find(record["id"]).place) in shown
     row = next(line for line in table.splitlines() if line.startswith("| `survey-fig9`"))
-    assert "*(Figure 9; the part 'The dynamic geometry of learning')* | " in row
+    assert "*(Figure 9)* | " in row
 
 
 def test_an_experiment_without_a_record_is_not_measured_yet() -> None:

@@ -25,7 +25,8 @@ from ..support.progress import Progress, check_progress, telling
 from ._changed_calls import Uncast, follow
 from .capture import Forward, PartCall, capture, main_tensor, part_paths, plain_call
 from .held import FACTOR, Holding, Record, kind_of, mark_live, origin_of
-from .map_results import MapPart, Validity
+from .map_part import MapPart
+from .validity import Validity
 
 
 def local_map(

@@ -139,5 +139,5 @@ EXPERIMENT = Experiment(
     "Equation (8): the expected Gram matrix in closed form",
     run,
     draw,
-    place="equation (8) (claim 1); the part that introduces the tree model (claim 2)",
+    place="equation (8); the part that introduces the tree model",
 )

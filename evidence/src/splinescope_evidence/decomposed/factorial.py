@@ -87,5 +87,5 @@ EXPERIMENT = Experiment(
     "Which part of batch norm makes it train: a factorial",
     run,
     draw,
-    place="the section of discussion, which leaves open what makes batch norm succeed",
+    place="closing section, discussion: what makes batch norm succeed",
 )

@@ -156,6 +156,6 @@ EXPERIMENT = Experiment(
     "Figure 3: a cluster and one odd point",
     run,
     draw,
-    place="Figure 3 (claim 1); the remark on the odd point in section IV (claim 2)",
+    place="Figure 3; the remark on the odd point in section IV",
     revised=(2,),
 )

@@ -94,5 +94,5 @@ EXPERIMENT = Experiment(
     "Lemma 2: a random ReLU row adds a direction with probability gamma",
     run,
     draw,
-    place="Lemma 2; equation (18) of its proof (claim 2)",
+    place="Lemma 2; equation (18) of its proof",
 )

@@ -130,6 +130,6 @@ EXPERIMENT = Experiment(
     "Theorem 3: the width that gives full rank",
     run,
     draw,
-    place="Theorem 3 with equations (7a) and (7b); the example of the circle before it (claim 1)",
+    place="Theorem 3 with equations (7a) and (7b); the example of the circle before it",
     revised=(3,),
 )

@@ -203,6 +203,6 @@ EXPERIMENT = Experiment(
     "Geometry and curvature in very deep networks",
     run,
     draw,
-    place="the closing part, open questions: very deep networks",
+    place="closing part, open questions: very deep networks",
     revised=(1, 2),
 )

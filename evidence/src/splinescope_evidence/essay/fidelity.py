@@ -127,6 +127,6 @@ EXPERIMENT = Experiment(
     "Batch size and the fidelity of adaptation",
     run,
     draw,
-    place="the part on minibatches and batch size; the closing part, open questions: fidelity of adaptation",
+    place="closing part, open questions: fidelity of adaptation",
     revised=(1,),
 )

@@ -161,5 +161,5 @@ EXPERIMENT = Experiment(
     "Does a rough tiling tell generalisation?",
     run,
     draw,
-    place="the part on minibatches and batch size; the closing part, open questions: fidelity of adaptation",
+    place="closing part, open questions: fidelity of adaptation",
 )

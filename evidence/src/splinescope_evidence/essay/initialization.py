@@ -186,6 +186,6 @@ EXPERIMENT = Experiment(
     "Folds placed by data, without batch norm",
     run,
     draw,
-    place="the part on adaptation before training, which needs no labels and no gradients: a start by data",
+    place="the part on adaptation before training",
     revised=(1, 2, 3),
 )

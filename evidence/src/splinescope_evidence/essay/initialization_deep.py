@@ -241,6 +241,6 @@ EXPERIMENT = Experiment(
     "Folds placed by data in deep networks of three kinds",
     run,
     draw,
-    place="the closing part, open questions: a start by data; the closing section of Batch Normalization Decomposed",
+    place="closing part, open questions: a start by data",
     revised=(1, 2, 3),
 )

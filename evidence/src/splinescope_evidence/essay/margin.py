@@ -100,6 +100,6 @@ EXPERIMENT = Experiment(
     "Does minibatch jitter enlarge margins?",
     run,
     draw,
-    place="the part on minibatches: jitter of the decision boundary, the margin and generalisation",
+    place="the part on minibatches: jitter, margin and generalisation",
     revised=(1, 2, 3, 4),
 )

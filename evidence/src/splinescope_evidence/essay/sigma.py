@@ -118,5 +118,5 @@ EXPERIMENT = Experiment(
     "What sigma does to the folds of later layers",
     run,
     draw,
-    place="the part on the scale sigma (claim 1); the adaptation as unsupervised (claim 2)",
+    place="the part on the scale sigma; the adaptation as unsupervised",
 )

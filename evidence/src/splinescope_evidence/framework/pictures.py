@@ -31,7 +31,10 @@ STYLE: dict[Any, Any] = {
 """One look for all figures, with colours that colour-blind eyes tell apart."""
 
 WIDTH = 1000
-"""Pixels: a page is narrower."""
+"""Pixels, at most: a page is narrower."""
+
+DPI = 140
+"""At most: a single panel is not blown up to the width of the page."""
 
 
 def draw_figures(run: Path, docs: Path) -> list[Path]:
@@ -54,7 +57,7 @@ def draw_figures(run: Path, docs: Path) -> list[Path]:
         with mpl.rc_context(STYLE):
             figure = find(result["id"]).draw(result["numbers"])
             pixels = io.BytesIO()
-            figure.savefig(pixels, dpi=WIDTH / figure.get_figwidth(), format="png", bbox_inches="tight")
+            figure.savefig(pixels, dpi=min(DPI, WIDTH / figure.get_figwidth()), format="png", bbox_inches="tight")
         pyplot.close(figure)
         drawn.append(folder / f"{result['id']}.png")
         # A palette of 128 colours: lines and text do not outgrow it, and a file is a third of the size.

@@ -92,6 +92,6 @@ EXPERIMENT = Experiment(
     "Lengths of neurons: conserved by the flow, growing in descent",
     run,
     draw,
-    place="the flow of equation (6); section 4.3 (claim 2)",
+    place="the flow of equation (6); section 4.3",
     revised=(1,),
 )

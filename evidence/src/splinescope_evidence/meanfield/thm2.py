@@ -127,5 +127,5 @@ EXPERIMENT = Experiment(
     "Theorem 2: batch norm is a change of metric",
     run,
     draw,
-    place="Theorem 2 with equations (6) to (8); section 2 (claim 3)",
+    place="Theorem 2 with equations (6) to (8); section 2",
 )

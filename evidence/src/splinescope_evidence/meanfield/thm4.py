@@ -152,6 +152,6 @@ EXPERIMENT = Experiment(
     "Theorem 4: convergence as the width grows",
     run,
     draw,
-    place="Theorem 4; its proof (claim 3)",
+    place="Theorem 4; its proof",
     revised=(1, 2),
 )

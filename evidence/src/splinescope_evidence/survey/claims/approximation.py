@@ -140,5 +140,5 @@ EXPERIMENT = Experiment(
     "Self-similar compositions and approximation rates",
     run,
     draw,
-    place="the part on self-similarity and depth; its open question on several dimensions (claim 2)",
+    place="the part on self-similarity and depth; its open question on several dimensions",
 )

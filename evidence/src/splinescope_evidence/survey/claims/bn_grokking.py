@@ -117,7 +117,6 @@ EXPERIMENT = Experiment(
     "Batch norm and the late descent of local complexity",
     run,
     draw,
-    place="Figure 9 and equation (8); the end of the part 'The dynamic geometry of learning', where batch norm meets "
-    "grokking (claims 1 to 3)",
+    place="Figure 9 and equation (8)",
     revised=(1, 2, 3),
 )

@@ -81,6 +81,6 @@ EXPERIMENT = Experiment(
     "Equation (8): batch norm as total least squares",
     run,
     draw,
-    place="equation (8); the part on batch norm",
+    place="equation (8)",
     revised=(1,),
 )

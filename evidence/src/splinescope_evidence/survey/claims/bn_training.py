@@ -135,6 +135,5 @@ EXPERIMENT = Experiment(
     "Batch norm in training: gamma and beta, speed, smoothness",
     run,
     draw,
-    place="the part on batch norm, with footnote 2 (claims 1 and 2); the essay's account of other explanations "
-    "(claim 3)",
+    place="the part on batch norm, with footnote 2; the essay's account of other explanations",
 )

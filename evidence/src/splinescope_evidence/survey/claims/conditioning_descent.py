@@ -91,6 +91,6 @@ EXPERIMENT = Experiment(
     "Conditioning and descent",
     run,
     draw,
-    place="the part on skip connections: a better conditioned loss makes descent easier",
+    place="the part on skip connections",
     revised=(1,),
 )

@@ -123,5 +123,5 @@ EXPERIMENT = Experiment(
     "Continuity couples the maps of the tiles",
     run,
     draw,
-    place="the part on affine splines, beside equation (5)",
+    place="beside equation (5)",
 )

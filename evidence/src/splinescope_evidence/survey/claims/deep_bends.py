@@ -16,11 +16,13 @@ from splinescope_evidence.shared.normalization import two_moons
 
 NORMAL = 0.6745
 """Median of |N(0, 1)|."""
+FIRST = 100
+"""Of claims 2 and 3, seeds before this one were seen when the sample size was chosen, and are not judged."""
 
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
     quick = size == "quick"
-    nets, widths, trained = (2, (6, 8), 1) if quick else (10, (8, 16, 32, 64), 10)
+    nets, many, widths, trained = (2, 2, (6, 8), 1) if quick else (10, 100, (8, 16, 32, 64), 500)
     differences: list[float] = []
     layers: list[int] = []
     for i in range(nets):
@@ -28,10 +30,10 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
         differences += found
         layers += depths
     by_width: list[list[float]] = []
-    for i in range(nets):
+    for i in range(many):
         if progress is not None:
-            progress(0.6 * i / nets, f"widths, network {i + 1} of {nets}")
-        by_width.append([float(np.median(_bends(_he(seed + i, [w, w]))[0])) for w in widths])
+            progress(0.6 * i / many, f"widths, network {i + 1} of {many}")
+        by_width.append([float(np.median(_bends(_he(seed + FIRST + i, [w, w]))[0])) for w in widths])
     slopes = [float(np.polyfit(np.log(widths), np.log(row), 1)[0]) for row in by_width]
     low, high = interval(slopes)
     by_depth = []
@@ -42,10 +44,10 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
     for i in range(trained):
         if progress is not None:
             progress(0.6 + 0.4 * i / trained, f"moons, network {i + 1} of {trained}")
-        pairs.append(_trained(seed + i, 20 if quick else 400))
+        pairs.append(_trained(seed + FIRST + i, 20 if quick else 400))
     before, after = np.array([[np.median(a), np.median(b)] for a, b, _ in pairs]).T
     change = ratio_interval(after / before) if len(pairs) > 1 else (0.0, np.inf)
-    learnt = min(accuracy for _, _, accuracy in pairs)
+    learnt = float(np.mean([accuracy > 0.97 for _, _, accuracy in pairs]))
     worst = max(differences)
     depths = np.mean(by_depth, 0)
     return Outcome(
@@ -54,7 +56,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             "widths": widths,
             "by width": by_width,
             "by depth": by_depth,
-            "trained": [[a.tolist(), b.tolist()] for a, b, _ in pairs],
+            "trained": [[a.tolist(), b.tolist()] for a, b, _ in pairs[:50]],
         },
         (
             judged(
@@ -68,7 +70,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             judged(
                 "Folds of random networks straighten with width, by a bend of the order of sqrt(2/width): "
                 "(dz_k/dh_j) has variance 2/width for He weights at any distance between the layers.",
-                f"median bend at widths {', '.join(map(str, widths))}, two layers, {nets} networks: "
+                f"median bend at widths {', '.join(map(str, widths))}, two layers, {many} networks: "
                 + ", ".join(f"{np.degrees(b):.1f}" for b in np.exp(np.log(by_width).mean(0)))
                 + f" degrees; exponent of width {np.mean(slopes):.2f}, 95% interval {low:.2f} to {high:.2f}; "
                 f"at width 16 "
@@ -86,10 +88,10 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                 f"median bend on moons, 2-16-16-2, {trained} networks: {np.degrees(before).mean():.1f} degrees before, "
                 f"{np.degrees(after).mean():.1f} after; ratio {np.exp(np.log(after / before).mean()):.2f}, "
                 f"95% interval "
-                f"{change[0]:.2f} to {change[1]:.2f}; least training accuracy {learnt:.3f}",
+                f"{change[0]:.2f} to {change[1]:.2f}; training accuracy above 0.97 in {learnt:.1%}",
                 holds=[Check("lower end of the 95% interval: ratio", change[0], ">", 1.0, "1 is no change")],
                 fails=[Check("upper end of the 95% interval: ratio", change[1], "<", 1.0, "1 is no change")],
-                needs=[Check("least training accuracy", learnt, ">", 0.97, "it must have learnt")],
+                needs=[Check("share with training accuracy above 0.97", learnt, ">", 0.95, "they must have learnt")],
             ),
         ),
     )  # fmt: skip
@@ -186,7 +188,7 @@ def _trained(seed: int, steps: int) -> tuple[np.ndarray, np.ndarray, float]:
 def draw(numbers: dict[str, Any]) -> Any:
     figure, (left, middle, right) = subplots(3)
     widths = np.array(numbers["widths"])
-    for row in numbers["by width"]:
+    for row in numbers["by width"][:20]:
         left.loglog(widths, np.degrees(row), "-", color="#0072b2", alpha=0.25)
     left.loglog(
         widths, np.degrees(np.exp(np.log(numbers["by width"]).mean(0))), "o-", color="#0072b2", label="measured"
@@ -194,6 +196,8 @@ def draw(numbers: dict[str, Any]) -> Any:
     left.loglog(widths, np.degrees(NORMAL * np.sqrt(2 / widths)), "--", color="0.4", label=r"$0.67\sqrt{2/w}$")
     left.set(xlabel="width (two layers)", ylabel="median bend, degrees")
     log_ticks(left, widths)
+    left.set_yticks([4, 8, 16], ["4", "8", "16"])
+    left.set_yticks([], minor=True)
     left.legend(frameon=False)
     table = np.degrees(np.array(numbers["by depth"]))
     for row in table:
@@ -215,4 +219,5 @@ EXPERIMENT = Experiment(
     run,
     draw,
     place="the part on the folding of hyperplanes, which asks for simpler formulas beyond two layers",
+    revised=(3,),
 )

@@ -185,7 +185,6 @@ EXPERIMENT = Experiment(
     "Folds bend where they cross, and sigma sets the angle",
     run,
     draw,
-    place="the part on the folding of hyperplanes, near Figure 3 (claim 1); the essay's part on the scale sigma "
-    "(claims 2 and 3)",
+    place="the folding of hyperplanes, near Figure 3; the essay's part on the scale sigma",
     revised=(2,),
 )

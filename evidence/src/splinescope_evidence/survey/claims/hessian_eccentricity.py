@@ -104,6 +104,6 @@ EXPERIMENT = Experiment(
     "Eccentricity of the local Hessian, with and without skips",
     run,
     draw,
-    place="the part 'Geometry of the loss function', near equation (7)",
+    place="near equation (7)",
     revised=(1,),
 )

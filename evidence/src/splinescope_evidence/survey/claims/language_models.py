@@ -215,6 +215,6 @@ EXPERIMENT = Experiment(
     "Outlook: tokens of a small GPT among the folds of its layers",
     run,
     draw,
-    place="the closing part, outlook on transformers and language models; affine by equation (5) (claims 1 and 2)",
+    place="closing part, outlook on transformers",
     revised=(3,),
 )

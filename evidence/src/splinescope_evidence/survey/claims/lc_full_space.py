@@ -159,5 +159,5 @@ EXPERIMENT = Experiment(
     "Local complexity in all dimensions: the frame against exact counts",
     run,
     draw,
-    place="the part 'The dynamic geometry of learning', before Figure 9",
+    place="before Figure 9",
 )

@@ -178,6 +178,6 @@ EXPERIMENT = Experiment(
     "Local complexity while training: descent, ascent, late descent",
     run,
     draw,
-    place="Figure 9; the part 'The dynamic geometry of learning' (claims 1 to 5)",
+    place="Figure 9",
     revised=(4, 5),
 )

@@ -135,6 +135,6 @@ EXPERIMENT = Experiment(
     "MaGNET: uniform samples on the manifold",
     run,
     draw,
-    place="the part on deep generative models, with equation (10)",
+    place="with equation (10)",
     revised=(1,),
 )

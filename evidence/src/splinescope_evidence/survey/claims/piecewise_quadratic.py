@@ -155,5 +155,5 @@ EXPERIMENT = Experiment(
     "The squared error is a piecewise quadratic of a layer's parameters",
     run,
     draw,
-    place="the part 'Geometry of the loss function', before equation (7)",
+    place="before equation (7)",
 )

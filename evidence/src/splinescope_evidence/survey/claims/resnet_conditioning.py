@@ -145,6 +145,6 @@ EXPERIMENT = Experiment(
     "ResNet layers are better conditioned than ConvNet layers",
     run,
     draw,
-    place="equation (7); the part 'Geometry of the loss function'",
+    place="equation (7)",
     revised=(1,),
 )

@@ -157,5 +157,5 @@ EXPERIMENT = Experiment(
     "Outlook: a classifier steered by the softness of its ReLUs",
     run,
     draw,
-    place="the closing part, outlook on smooth activations",
+    place="closing part, outlook on smooth activations",
 )

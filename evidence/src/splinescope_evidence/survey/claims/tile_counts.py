@@ -160,6 +160,6 @@ EXPERIMENT = Experiment(
     "How many tiles: bounds, depth and width",
     run,
     draw,
-    place="the part on tiles and their number, after equation (5)",
+    place="after equation (5)",
     revised=(3, 4),
 )

@@ -85,5 +85,5 @@ EXPERIMENT = Experiment(
     "Equation (10): the volume of a generator's tiles",
     run,
     draw,
-    place="equation (10); the part on deep generative models",
+    place="equation (10)",
 )

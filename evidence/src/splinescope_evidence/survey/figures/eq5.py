@@ -178,5 +178,5 @@ EXPERIMENT = Experiment(
     "Equation (5), Figures 3 and 5: affine on convex tiles",
     run,
     draw,
-    place="equation (5), Figure 3; the text beside Figure 5 (claim 3)",
+    place="equation (5), Figure 3; the text beside Figure 5",
 )

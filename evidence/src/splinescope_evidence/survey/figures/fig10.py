@@ -185,6 +185,6 @@ EXPERIMENT = Experiment(
     "Figure 10: the manifold of a generator, facet by facet",
     run,
     draw,
-    place="Figure 10; the part on deep generative models, with equation (10) (claim 2)",
+    place="Figure 10, with equation (10)",
     revised=(2,),
 )

@@ -158,5 +158,5 @@ EXPERIMENT = Experiment(
     "Figure 11 in miniature: MaGNET and class balance",
     run,
     draw,
-    place="Figure 11; the part on deep generative models",
+    place="Figure 11",
 )

@@ -128,6 +128,6 @@ EXPERIMENT = Experiment(
     "Figure 12: polarity sampling of a planar WGAN",
     run,
     draw,
-    place="Figure 12; the part on deep generative models",
+    place="Figure 12",
     revised=(1, 2),
 )

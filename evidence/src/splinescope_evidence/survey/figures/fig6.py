@@ -166,6 +166,6 @@ EXPERIMENT = Experiment(
     "Figure 6: skip connections smooth the loss surface of deep networks",
     run,
     draw,
-    place="Figure 6 and the text beside it; the part 'Geometry of the loss function'",
+    place="Figure 6 and the text beside it",
     revised=(1,),
 )

@@ -80,6 +80,6 @@ EXPERIMENT = Experiment(
     "Figure 7: folds of 4 layers with and without batch norm",
     run,
     draw,
-    place="Figure 7, with equation (8); the part on batch norm",
+    place="Figure 7, with equation (8)",
     revised=(1,),
 )

@@ -111,6 +111,6 @@ EXPERIMENT = Experiment(
     "Figure 8: folds of 11 random layers around a star",
     run,
     draw,
-    place="Figure 8, with equation (8); the part on batch norm (claims 1 and 2; 3 is a control)",
+    place="Figure 8, with equation (8)",
     revised=(1,),
 )

@@ -118,7 +118,8 @@ def _claims(tables: list[list[dict[str, Any]]]) -> tuple[Claim, ...]:
 def draw(numbers: dict[str, Any]) -> Figure:
     from matplotlib.collections import LineCollection
 
-    figure, axes = pyplot.subplots(1, 3, figsize=(13, 5.2), layout="constrained")
+    count = len(numbers["pictures"])
+    figure, axes = pyplot.subplots(1, count, figsize=(4.3 * count, 5.2), layout="constrained")
     for ax, picture, row in zip(axes, numbers["pictures"], numbers["rows"][0], strict=True):
         thin = float(np.clip(30 / np.sqrt(max(len(picture["walls"]), 1)), 0.15, 0.8))
         ax.add_collection(LineCollection(picture["walls"], colors="black", linewidths=thin))
@@ -139,6 +140,6 @@ EXPERIMENT = Experiment(
     "Figure 9: tiles at initialisation, interpolation and long after",
     run,
     draw,
-    place="Figure 9; the part 'The dynamic geometry of learning'",
+    place="Figure 9",
     revised=(1, 2),
 )

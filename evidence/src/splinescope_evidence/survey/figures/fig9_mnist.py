@@ -185,5 +185,5 @@ EXPERIMENT = Experiment(
     "Figure 9 at its own size: 784-200-200-200-10 on MNIST",
     run,
     draw,
-    place="Figure 9; the part 'The dynamic geometry of learning'",
+    place="Figure 9",
 )

@@ -60,5 +60,5 @@ EXPERIMENT = Experiment(
     "Figure 9, first half: from the start to interpolation",
     run,
     draw,
-    place="Figure 9, left and middle; the part 'The dynamic geometry of learning'",
+    place="Figure 9, left and middle",
 )

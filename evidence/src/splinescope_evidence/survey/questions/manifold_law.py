@@ -243,6 +243,6 @@ EXPERIMENT = Experiment(
     "Does the generator know the manifold?",
     run,
     draw,
-    place="the part on deep generative models, near Figure 10: an open question",
+    place="near Figure 10: an open question",
     revised=(1, 2, 3, 4),
 )

@@ -233,6 +233,6 @@ EXPERIMENT = Experiment(
     "Batch norm early, none late",
     run,
     draw,
-    place="the end of the part 'The dynamic geometry of learning', after Figure 9: an open question",
+    place="after Figure 9: an open question",
     revised=(4, 5),
 )

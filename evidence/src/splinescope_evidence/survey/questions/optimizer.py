@@ -281,6 +281,6 @@ EXPERIMENT = Experiment(
     "An optimiser from the piecewise quadratic",
     run,
     draw,
-    place="the part 'Geometry of the loss function', near Figure 6: an open question",
+    place="near Figure 6: an open question",
     revised=(1, 2, 3),
 )

@@ -214,6 +214,6 @@ EXPERIMENT = Experiment(
     "Normalisations designed for a wanted tiling",
     run,
     draw,
-    place="the part on batch norm, after equation (8): an open question",
+    place="after equation (8): an open question",
     revised=(4,),
 )

@@ -222,6 +222,6 @@ EXPERIMENT = Experiment(
     "Are tilings self-similar?",
     run,
     draw,
-    place="Figures 3 and 4; the part on tiles: an open question",
+    place="Figures 3 and 4: an open question",
     revised=(2,),
 )
