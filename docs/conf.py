@@ -40,7 +40,7 @@ myst_heading_anchors = 3
 html_theme = "furo"
 html_title = "splinescope"
 html_static_path = ["static"]
-html_css_files = ["tables.css", "findings.css", "pictures.css"]
+html_css_files = ["tables.css", "findings.css", "pictures.css", "maths.css"]
 
 default_role = "code"
 autodoc_member_order = "bysource"

@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images"
 PICTURES = {
     "slopes": "tiling/plot_slopes.py",
+    "migration": "complexity/plot_migration.py",
     "guarantees": "guarantees/plot_real_unsafe_set.py",
     "landscape": "landscape/plot_exact_pieces.py",
     "normalization": "normalization/plot_folds_on_data.py",
@@ -40,6 +41,7 @@ PICTURES = {
 
 
 _THUMBNAIL = (600, 420)  # pixels
+_WIDTH = 1400  # pixels: twice what a page shows
 
 
 def hero() -> None:
@@ -214,8 +216,9 @@ def main(parts: list[str]) -> None:
             for ending, styles in (("", ()), ("-dark", ("splinescope.plot.dark",))):
                 file = IMAGES / f"{part}{ending}.png"
                 figure = _figure(PICTURES[part], *styles)
-                figure.savefig(file, dpi=150, bbox_inches="tight", facecolor=figure.get_facecolor())
-                _shrink(file, 192)
+                dpi = _WIDTH / figure.get_figwidth()
+                figure.savefig(file, dpi=dpi, bbox_inches="tight", facecolor=figure.get_facecolor())
+                _shrink(file, 256)
         print(part, flush=True)
 
 

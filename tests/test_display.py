@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 import splinescope as ss
-from splinescope.landscape.conditioning import random_conditioning, tile_spectra
+from splinescope.landscape.conditioning import random_conditioning
 from splinescope.meanfield.effects import speed_by_length
 from splinescope.meanfield.manifold import Manifold
 from splinescope.meanfield.measure import ParticleMeasure
@@ -127,7 +127,6 @@ def results() -> dict[str, Result]:
         "free spectrum": ss.landscape.spectrum_summary(matrix, method="matrix-free", probes=4, generator=generator),
         "eigenvalues": ss.landscape.spectral_density(matrix, steps=5, probes=2, generator=generator),
         "conditioning": random_conditioning(6, 0.4, skip=True, draws=9, generator=generator),
-        "spectra": tile_spectra(tiling, "0"),
         "skips": ss.skip_conditioning(net, x[:2]),
         "path": ss.landscape.principal_directions(
             [{"w": w * torch.ones(2) + torch.tensor([0.0, w * w])} for w in (0.0, 1, 2)]

@@ -167,7 +167,7 @@ ANY: dict[str, Callable[[Any], Any]] = {
     "normalization placing +": placed,
     "normalization with_placed_norms +": placed,
     "smooth soften": lambda m: list(ss.soften(m, 0.5).parameters()),
-    "smooth Softened": lambda m: list(Softened(m, {"": 0.5}, 0.5, False).parameters()),
+    "smooth Softened": lambda m: list(Softened(m, 0.5, 0.5).parameters()),
     "smooth harden": lambda m: list(smooth.harden(ss.soften(m, 0.5)).parameters()),
     "smooth region_posterior": lambda m: smooth.region_posterior(m, X, beta=0.9).entropy,
     "smooth entropy_map": lambda m: smooth.entropy_map(m, VIEW, cells=3).entropy,

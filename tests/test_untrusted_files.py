@@ -21,9 +21,11 @@ from safetensors.numpy import load, save
 from torch import nn
 
 import splinescope as ss
+from splinescope.cli.landscape import _load_data
 from splinescope.complexity.timeline import Timeline
 from splinescope.generative import Box, PolaritySampler
 from splinescope.support import archive
+from splinescope.support.arrays import read_array
 from splinescope.train.checkpoints import load_checkpoint, load_tensors, save_checkpoint
 from splinescope.train.journal import Journal
 from tests.tiling.engine.test_workers import in_this_process
@@ -139,6 +141,44 @@ def test_a_flipped_bit_is_refused_in_words_or_changes_nothing(kind: tuple[Path, 
         file.write_bytes(content)
     assert refused > 0.8 * FLIPS
     assert read(folder) == whole
+
+
+def save_data(folder: Path) -> None:
+    """Files that have no checksum."""
+    x = np.arange(6.0).reshape(3, 2)
+    np.save(folder / "x.npy", x)
+    np.savez_compressed(folder / "xy.npz", x=x, y=np.arange(3))
+    np.savetxt(folder / "x.csv", x, delimiter=",")
+    torch.save(torch.from_numpy(x), folder / "x.pt")
+    torch.save(network().state_dict(), folder / "net.pt")
+
+
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        ("x.npy", lambda path: read_array(str(path))),
+        ("xy.npz", lambda path: _load_data(str(path), None)),
+        ("x.csv", lambda path: read_array(str(path))),
+        ("x.pt", lambda path: read_array(str(path))),
+        ("net.pt", read_checkpoint),
+    ],
+)
+def test_a_flipped_bit_in_the_data_of_others_is_read_or_refused_in_words(
+    name: str, read: Callable[[Path], Any], tmp_path: Path
+) -> None:
+    save_data(tmp_path)
+    path = tmp_path / name
+    content, random = path.read_bytes(), np.random.default_rng(0)
+    refused = 0
+    for _ in range(20 * FLIPS):
+        changed, place = bytearray(content), int(random.integers(0, len(content)))
+        changed[place] ^= 1 << int(random.integers(0, 8))
+        path.write_bytes(changed)
+        try:
+            read(path)
+        except (ss.FileFormatError, ss.InputError):
+            refused += 1
+    assert refused > 0
 
 
 class Hostile:

@@ -3,8 +3,8 @@ An unsafe set of ACAS Xu
 ========================
 
 Property 2 of the collision-avoidance networks says that far away from a slow intruder "clear of conflict" is never the
-worst score. Network 2_2 violates it. On a plane of its five inputs the unsafe set is a thin ribbon: two thousand exact
-polygons, in 1.5% of the plane. Their exact area is what a yes or no does not tell.
+worst score. Network 2_2 violates it. On a plane of its five inputs the unsafe set is a thin ribbon of exact polygons,
+1.5% of the plane: more than a yes or no tells.
 """
 
 import os
@@ -33,7 +33,7 @@ print(unsafe)
 corners = np.concatenate(unsafe.polytopes)
 fig, ax = plt.subplots(figsize=(8, 5))
 unsafe.plot(ax, color="#d95f02")
-ax.plot(*verdict.witness.x.reshape(-1)[[1, 2]], "k*", ms=12, label="witness")
+ax.plot(*verdict.witness.x.reshape(-1)[[1, 2]], "*", color="white", mec="black", ms=14, label="witness")
 ax.set(
     xlim=(corners[:, 0].min() - 0.01, corners[:, 0].max() + 0.01),
     ylim=(low[2], high[2]),

@@ -40,7 +40,7 @@ for ax, activation in zip(axes, (nn.ReLU, nn.GELU), strict=True):
     tiling = ss.tessellate(part, view, tolerance=0.5, progress=False)
     tiling.plot(color="slope", ax=ax, log=False)
     for letter, anchor in zip(letters, view.anchors, strict=True):
-        ax.annotate(letter, anchor, (7, 7), textcoords="offset points", bbox={"color": "white"})
+        ax.annotate(letter, anchor, (7, 7), textcoords="offset points", color="black", bbox={"color": "white"})
     exact = activation is nn.ReLU
     ax.set_title(f"{activation.__name__}: {tiling.count} tiles, {'exact' if exact else f'within {tiling.bound:.2g}'}")
     parts[activation] = part

@@ -22,7 +22,7 @@ mesh = ss.space.level_set(network, ([-0.35, 0.72, 0.15], [-0.12, 0.95, 0.45]))  
 print(mesh)
 
 # %%
-# On its faces the network is zero to rounding. The whole chair, `level_set(network, (-1.0, 1.0))`, takes 20 seconds and
+# On its faces the network is zero to rounding. The whole chair, `level_set(network, (-1.0, 1.0))`, takes 5 seconds and
 # has 248,228 faces in one closed piece with one tunnel, below its back; the page on solids in the benchmarks shows it
 # beside marching cubes.
 values = network.program().forward(torch.from_numpy(mesh.vertices))

@@ -38,10 +38,9 @@ gap = torch.full((8, 1), torch.nan)
 digit, other, moved = (torch.from_numpy(row).reshape(8, 8) for row in (tile.x, found.points[0], 5 * abs(change)))
 picture = torch.cat([digit, gap, other, gap, moved], 1)
 answer.imshow(picture.numpy(), cmap="gray")
-answer.set_title(
-    f"nearest input of another class: {found.lower[0]:.2f} to {found.upper[0]:.2f} away", fontsize="medium"
-)
+bounds = dict.fromkeys(f"{bound:.2f}" for bound in (found.lower[0], found.upper[0]))  # one number where they meet
+answer.set_title(f"nearest input of another class: {' to '.join(bounds)} away", fontsize="medium")
 answer.set_xlabel("the digit, that input, and five times the change")
-answer.set_xticks([])
-answer.set_yticks([])
+answer.set(xticks=[], yticks=[])
+answer.spines[:].set_visible(False)
 plt.show()

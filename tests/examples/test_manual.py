@@ -21,7 +21,7 @@ RECORDS = re.compile(r"evidence|open_questions|findings|changelog|contributing")
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
 PAGES = [page for page in PAGES if not {"_build", "gallery"} & set(page.parts)]
 WRITTEN = [page for page in PAGES if not RECORDS.search(str(page.relative_to(ROOT))) and page.parent.name != "api"]
-MEAN, LONGEST = 18.0, 25
+MEAN, LONGEST, MOST_WORDS = 18.0, 25, 36_000
 ELSEWHERE = {"load_model", "save_model", "Refusal", "Call"}
 """Names that pages use and that are not of the reference."""
 
@@ -87,6 +87,11 @@ def there(code: str) -> bool:
     return thing is not None or not code.startswith("ss.")
 
 
+def test_the_manual_stays_short() -> None:
+    pages = [ROOT / "CHANGELOG.md", *(page for page in PAGES if page.parent.name != "api")]
+    assert sum(len(page.read_text(encoding="utf-8").split()) for page in pages) < MOST_WORDS
+
+
 def test_every_page_is_in_the_contents() -> None:
     listed: set[str] = set()
     for page in DOCS.rglob("*.md"):
@@ -134,6 +139,13 @@ def test_a_notebook_is_its_page_or_script_with_output(path: Path) -> None:
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     assert [(cell["cell_type"], cell["source"]) for cell in cells] == MAKER["cells"](path.stem)
     assert sum(len(cell.get("outputs", ())) for cell in cells) > 1
+
+
+def test_first_steps_shows_what_its_notebook_printed() -> None:
+    cells = json.loads((ROOT / "notebooks" / "first-steps.ipynb").read_text(encoding="utf-8"))["cells"]
+    printed = [shown["text"] for cell in cells for shown in cell.get("outputs", ()) if "text" in shown]
+    page = (DOCS / "first-steps.md").read_text(encoding="utf-8")
+    assert re.findall(r"^```text\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE) == printed
 
 
 def test_a_notebook_runs_and_gives_its_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

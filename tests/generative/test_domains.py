@@ -75,5 +75,5 @@ def test_bad_domains_are_refused() -> None:
         Ball(2, -1.0)
     with pytest.raises(ss.InputError, match="size must be"):
         Gaussian(0)
-    with pytest.raises(ss.InputError, match="at least 2"):
+    with pytest.raises(ss.InputError, match="whole number >= 2"):
         Sphere(1)

@@ -12,6 +12,9 @@ from torch import nn
 
 import splinescope as ss
 from splinescope.guarantees import Property, verify
+from splinescope.guarantees.rounding import least_share
+from splinescope.tiling.measures.tile_shapes import shape_rounding
+from tests.guarantees import exact_measure
 
 
 def exact_minimum(weights: list[Fraction], biases: list[Fraction], scale: Fraction, constant: Fraction) -> Fraction:
@@ -94,3 +97,79 @@ def test_ranges_differences_and_volumes_are_those_of_rational_arithmetic(seed: i
     unsafe = verify(f, Property.never([[1.0]], [float(end)]), ([0.0], [1.0]), complete=True).unsafe
     assert unsafe is not None
     assert unsafe.volume == pytest.approx(float(length), abs=1e-13)
+
+
+def degenerate(kind: str, d: int) -> nn.Sequential:
+    torch.manual_seed(2)
+    first = {1: 6, 2: 5, 3: 3}[d]
+    layers = (nn.Linear(d, first), nn.ReLU(), nn.Linear(first, 3), nn.ReLU(), nn.Linear(3, 2))
+    net = nn.Sequential(*layers).double()
+    with torch.no_grad():
+        if kind == "zero bias":
+            for layer in net[::2]:
+                layer.bias.zero_()
+        elif kind == "duplicate":
+            net[0].weight[1], net[0].bias[1] = net[0].weight[0], net[0].bias[0]
+        elif kind == "slivers":
+            net[0].weight[1], net[0].bias[1] = net[0].weight[0] * (1 + 1e-13), net[0].bias[0] + 1e-14
+        elif kind == "equal outputs":
+            net[4].weight[1], net[4].bias[1] = net[4].weight[0], net[4].bias[0]
+    return net
+
+
+@pytest.mark.parametrize("kind", ["plain", "zero bias", "duplicate", "slivers", "equal outputs"])
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_bounds_of_volumes_means_and_probabilities_cover_the_rational_truth(d: int, kind: str) -> None:
+    """Also at a level that is attained at the origin, where the unsafe set may only touch."""
+    net = degenerate(kind, d)
+    box = (np.full(d, -1.0), np.full(d, 1.0))
+    tiles = exact_measure.tiles_of(net, *(end.tolist() for end in box))
+    at_zero = net(torch.zeros(1, d, dtype=torch.float64))[0].tolist()
+    whole, mean = Fraction(2) ** d, exact_measure.mean(tiles)
+    wins = exact_measure.volume_where(tiles, [lambda p, v: v[1] - v[0]]) / whole
+    for end in (0.01, at_zero[0] - at_zero[1]):
+        unsafe = exact_measure.volume_where(tiles, [lambda p, v, end=end: v[0] - v[1] - Fraction(end)])  # type: ignore[misc]
+        asked = Property.never([1.0, -1.0], end)
+        found = ss.guarantees.expectation(net, box, property=asked)
+        for value, truth, bound in zip(found.mean, mean, found.rounding["mean"], strict=True):
+            assert abs(Fraction(float(value)) - truth) <= Fraction(float(bound))
+            assert bound < 1e-9
+        assert abs(Fraction(float(found.classes[0])) - wins) <= Fraction(float(found.rounding["classes"][0]))
+        assert found.unsafe is not None
+        assert abs(Fraction(found.unsafe) - unsafe / whole) <= Fraction(found.rounding["unsafe"])
+        verdict = ss.verify(net, asked, box, complete=True)
+        assert verdict.unsafe is not None
+        assert abs(Fraction(verdict.unsafe.volume) - unsafe) <= Fraction(verdict.unsafe.rounding)
+        if end == 0.01:  # the other level is met on whole tiles, where all units are off: rounding decides
+            assert verdict.unsafe.rounding < 1e-8
+
+
+def test_bounds_of_areas_and_centroids_cover_the_rational_truth() -> None:
+    """Of polygons as they stand, slivers of 1e-13 among them, near the origin and far away."""
+    for kind, far in (("plain", 0.0), ("slivers", 0.0), ("plain", 1e6)):
+        tiling = ss.tessellate(degenerate(kind, 2), ss.Slice.axes([far, far], (0, 1), far - 1.0, far + 1.0))
+        areas, centers = shape_rounding(tiling.tiles, tiling.vertices)
+        for i in range(tiling.count):
+            corners = [(Fraction(x), Fraction(y)) for x, y in tiling.tile(i).tolist()]
+            sides = list(zip(corners, corners[1:] + corners[:1], strict=True))
+            turns = [a[0] * b[1] - a[1] * b[0] for a, b in sides]
+            area = sum(turns, Fraction(0)) / 2
+            assert abs(Fraction(float(tiling.areas[i])) - area) <= Fraction(float(areas[i]))
+            for axis in range(2):
+                center = sum((t * (a[axis] + b[axis]) for t, (a, b) in zip(turns, sides, strict=True)), Fraction(0))
+                off = abs(Fraction(float(tiling.centroids()[i, axis])) - center / (6 * area))
+                assert off <= Fraction(float(centers[i, axis]))
+
+
+def test_a_cone_has_the_most_volume_near_its_base() -> None:
+    """By sampling: of simplices, boxes and balls, none has more of it in the lowest part of its height."""
+    rng = np.random.default_rng(0)
+    for d in (1, 2, 3, 5):
+        ball = rng.normal(size=(100_000, d))
+        ball *= rng.uniform(size=(100_000, 1)) ** (1 / d) / np.linalg.norm(ball, axis=1, keepdims=True)
+        cone = rng.dirichlet(np.ones(d + 1), 100_000)[:, 0]
+        for heights in (cone, rng.uniform(size=100_000), (ball[:, 0] + 1) / 2):
+            for level in (0.1, 0.5, 0.9):
+                bound = float(least_share(np.array(0.0), np.array(1.0), level, d))
+                assert (heights <= level).mean() <= bound + 0.01
+                assert heights is not cone or (heights <= level).mean() == pytest.approx(bound, abs=0.01)

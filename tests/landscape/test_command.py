@@ -96,14 +96,6 @@ def test_the_command_stops_at_the_pieces_allowed(files):
     assert command(*plane, "--max-tiles", pieces).exit_code == 0
 
 
-def test_planes_have_a_limit_by_default():
-    import inspect
-
-    from splinescope.landscape.sections import MOST_PIECES
-
-    assert inspect.signature(ss.landscape.loss_section).parameters["max_tiles"].default == MOST_PIECES
-
-
 def onnx_file(model, path, mean=None):
     """The network of the other tests as an ONNX file: Gemm, Relu, Gemm; behind a subtraction of a mean, if there is."""
     onnx = pytest.importorskip("onnx", reason="the extra 'onnx' is not installed")
@@ -234,7 +226,7 @@ def test_the_command_certifies_planes_of_all_layers(files):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--data", "only_x.npz"], '"x" and "y"'),
+        (["--data", "only_x.npz"], "holds x, not 'y'"),
         (["--data", "landscape_model.py"], ".npz"),
         (["--data", "wide.npz"], "points of shape (3,)"),
         (["--data", "wide.npz", "--loss", "cross_entropy"], "points of shape (3,)"),

@@ -14,7 +14,6 @@ from splinescope.landscape.conditioning import (
     layer_conditioning,
     random_conditioning,
     skip_bound,
-    tile_spectra,
 )
 from splinescope.landscape.hessian import curvature_factor, downstream_jacobians
 from splinescope.landscape.skips import find_skips
@@ -208,24 +207,6 @@ def test_a_block_with_skip_obeys_the_bound_and_without_is_singular():
     assert with_skip.violations == 0
     assert (without.condition > with_skip.condition).all()
     assert np.isinf(without.condition).all()
-
-
-def test_the_spectrum_of_a_tile_is_that_of_any_of_its_points():
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(2, 5), nn.ReLU(), nn.Linear(5, 3), nn.LeakyReLU(), nn.Linear(3, 2)).double()
-    tiling = ss.tessellate(model, ss.Slice.axes([0.0, 0.0], (0, 1), -2, 2))
-    found = tile_spectra(tiling, "2")
-    assert found.condition_numbers.shape == (tiling.count,)
-    points = np.random.default_rng(0).uniform(-2, 2, (50, 2))
-    at_points = downstream_jacobians(model, points, "2")
-    eigenvalues = np.linalg.eigvalsh(at_points @ at_points.transpose(0, 2, 1))
-    tiles = tiling.locate(points)
-    np.testing.assert_allclose(found.condition_numbers[tiles], condition_number(at_points), rtol=1e-9)
-    np.testing.assert_allclose(
-        found.traces[tiles], np.trace(at_points @ at_points.transpose(0, 2, 1), axis1=1, axis2=2)
-    )
-    participation = eigenvalues.sum(1) ** 2 / (eigenvalues**2).sum(1)
-    np.testing.assert_allclose(found.effective_ranks[tiles], participation, rtol=1e-9)
 
 
 def test_bad_input_is_refused_with_what_is_possible():

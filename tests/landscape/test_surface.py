@@ -7,7 +7,6 @@ from torch import nn
 
 import splinescope as ss
 from splinescope.landscape.directions import direction_between
-from splinescope.landscape.surface import LossSurface
 
 from .networks import autograd_loss, case, direction, parameters
 
@@ -99,15 +98,6 @@ def test_reestimation_has_no_last_batch_of_a_few_rows():
         assert found == pytest.approx(float((model(x) - y).square().sum() / len(x)), rel=1e-12)
     with pytest.raises(ss.InputError, match="at least 2 points"):
         ss.loss_surface(model, x[:1], y[:1], move, **how)
-
-
-def test_bowls_are_convex_and_saddles_are_not():
-    axis = np.linspace(-1, 1, 11)
-    u, v = np.meshgrid(axis, axis, indexing="ij")
-    assert LossSurface((axis, axis), u**2 + 3 * v**2 + u * v).nonconvex_fraction == 0.0
-    assert LossSurface((axis, axis), u**2 - 0.1 * v**2 + 3).nonconvex_fraction == 1.0
-    assert LossSurface((axis,), axis**4 - axis**2 + 1).nonconvex_fraction == pytest.approx(1 / 3, abs=0.2)
-    assert LossSurface((axis,), axis**2 + 1).spread == pytest.approx(2.0)
 
 
 def test_between_two_checkpoints_the_ends_are_the_checkpoints():

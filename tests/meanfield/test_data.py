@@ -5,7 +5,6 @@ from functools import partial
 
 import pytest
 import torch
-from torch.utils.data import DataLoader, TensorDataset
 
 from splinescope import InputError
 from splinescope.meanfield import Data, GaussianInputs
@@ -57,15 +56,6 @@ def test_data_without_variance_in_a_direction_is_refused() -> None:
 def test_bad_data_is_refused(x: object, y: object, weights: object, words: str) -> None:
     with pytest.raises(InputError, match=words):
         Data.of(x, y, weights=weights)
-
-
-def test_loader_gives_the_same_data() -> None:
-    x = torch.randn(20, 1, 2, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    y = torch.arange(20.0)
-    data = Data.from_loader(DataLoader(TensorDataset(x, y), batch_size=6), center="center")
-    assert torch.equal(data.x, Data.of(x.flatten(1), y, center="center").x)
-    with pytest.raises(InputError, match="at least one"):
-        Data.from_loader([])
 
 
 def test_quadrature_is_exact_for_polynomials() -> None:
@@ -125,4 +115,3 @@ def test_a_batch_normalizes_itself() -> None:
     part = data.batch(torch.arange(10))
     assert part.x.mean(0).abs().max() < 1e-14
     assert torch.allclose(part.covariance, torch.cov(data.x[:10].T, correction=0))
-    assert torch.equal(data.batch(torch.arange(10), statistics="data").covariance, SIGMA)

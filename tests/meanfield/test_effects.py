@@ -86,31 +86,6 @@ def test_theorem_4_measures_converge_as_the_width_grows() -> None:
             assert rate.high < 0, quantity
 
 
-def test_seeds_shared_between_workers_give_the_same_study() -> None:
-    joblib = pytest.importorskip("joblib")
-    data = GaussianInputs(SIGMA / 2).quadrature(lambda x: torch.sin(x[:, 0]), order=6)
-    told: list[float] = []
-    options = {"time": 0.5, "seeds": (3, 1, 2), "rtol": 1e-5}
-    one = convergence_study([4, 8, 16], data, circle_start, **options)
-    with joblib.parallel_config(backend="threading"):  # through the bytes that processes would get
-        shared = convergence_study(
-            [4, 8, 16], data, circle_start, **options, workers=2, progress=lambda share, now: told.append(share)
-        )
-    for quantity in ("start", "end", "lipschitz", "outputs"):
-        np.testing.assert_array_equal(getattr(one, quantity), getattr(shared, quantity))
-    assert len({tuple(row) for row in one.start}) == 3
-    assert told[-1] == 1.0
-
-
-def test_rate_recovers_a_power_law() -> None:
-    widths = np.array([8, 16, 32, 64])
-    rng = np.random.default_rng(0)
-    fits = [Rate.fit(widths, 3 * widths**-0.7 * np.exp(0.1 * rng.standard_normal((5, 4)))) for _ in range(400)]
-    assert np.mean([fit.slope for fit in fits]) == pytest.approx(-0.7, abs=0.01)
-    covered = np.mean([fit.low < -0.7 < fit.high for fit in fits])
-    assert covered == pytest.approx(0.95, abs=0.035)  # 3 standard errors of 400 trials
-
-
 def test_the_interval_of_a_rate_holds_where_distances_share_their_run() -> None:
     """Each start has an error of its own that all its distances share: an interval over distances covers too little."""
     widths = np.array([8, 16, 32, 64, 128])

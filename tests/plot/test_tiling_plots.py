@@ -151,6 +151,7 @@ def test_points_are_drawn_at_their_place_on_the_plane(tiling):
     inputs = tiling.view.inputs(tiling.view.anchors)
     ax = plot.plot_points(tiling, inputs, y=[0, 1, 2])
     np.testing.assert_allclose(ax.collections[-1].get_offsets(), tiling.view.anchors, atol=1e-12)
+    assert len({len(mark.vertices) for mark in ax.collections[-1].get_paths()}) == 3  # classes are told apart in grey
     with pytest.raises(ss.InputError, match="one class per point"):
         plot.plot_points(tiling, inputs, y=[0])
 

@@ -154,7 +154,7 @@ def test_words_of_a_report_count_rightly(tmp_path):
     assert repr(two).endswith(", 1 pair of classes)")
 
 
-def test_sites_are_named_by_the_paths_of_their_modules():
+def test_sites_are_named_by_their_modules_and_operations():
     from matplotlib.figure import Figure
 
     for key in ("network", "complexity"):
@@ -162,7 +162,7 @@ def test_sites_are_named_by_the_paths_of_their_modules():
         quiet(Skipping().eval(), X, include=[key])[key].draw_on(figure)
         assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == ["relu #1", "relu #2"]
         quiet(small(), X, include=[key])[key].draw_on(figure := Figure())
-        assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == ["1"]
+        assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == ["1 relu"]
 
 
 def test_the_command_line_never_replaces_a_page_by_its_default_name(tmp_path, monkeypatch):

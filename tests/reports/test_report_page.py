@@ -58,8 +58,12 @@ def test_the_page_opens_with_its_most_telling_findings_and_what_to_do(classifier
     chosen = telling(found.blocks)
     assert opening.count("<li>") == len(chosen) == 3
     for block in chosen:
-        assert html.escape(block.headline) in opening
-        assert html.escape(block.call) in opening
+        for words in (block.finding, block.advice, block.call):
+            assert words
+            assert html.escape(words) in opening
+    assert all(
+        block.finding and block.advice for block in found.blocks if block.state == "measured" and block.key != "network"
+    )
     dead = [block for block in chosen if block.key == "folds"]
     assert bool(dead) >= ("no findings" not in found["folds"].headline)  # what is wrong always comes first
     here, others = places(found["complexity"])
@@ -76,7 +80,7 @@ def test_page_and_numbers_are_written_and_nothing_else_is_changed(classifier, mo
     )
     text = (tmp_path / "r.html").read_text()
     assert text.count("data:image/png;base64,") == 4  # two pictures, each for light and for dark pages
-    assert "http" not in re.sub(r"base64,[^']*", "", text)
+    assert "http" not in re.sub(r"base64,[^']*|http-equiv", "", text)
     records = json.loads((tmp_path / "r.json").read_text())
     assert records["blocks"]["tiles"]["numbers"]["tiles"] == found["tiles"].numbers["tiles"]
     assert sorted(os.listdir(tmp_path)) == ["r.html", "r.json"]
@@ -128,6 +132,20 @@ def test_the_verb_writes_the_page_and_tells_the_rest(tmp_path, monkeypatch, moon
     )
     assert wrong.exit_code == 2
     assert "among network" in wrong.stderr
+
+
+def test_the_tiles_are_live_all_of_them_or_a_part(classifier, moons, tmp_path, monkeypatch):
+    whole = ss.report(classifier, *moons, out=tmp_path / "whole.html", include=["tiles"], progress=False)
+    tiles = whole["tiles"].numbers["tiles"]
+    monkeypatch.setattr("splinescope.reports.near_data._MOST_LIVE", tiles // 4)
+    ss.report(classifier, *moons, out=tmp_path / "part.html", include=["tiles"], progress=False)
+    with open_browser() as browser:
+        for name, all_of_them in (("whole", True), ("part", False)):
+            with opened(browser, tmp_path / f"{name}.html") as page:
+                page.frame_locator("iframe").locator("body[data-ready]").wait_for()
+                shown = page.frames[1].evaluate("[view.count, view.colored]")
+                assert (shown[0] == tiles) == all_of_them
+                assert shown[1] == "slope"
 
 
 def test_pictures_follow_a_dark_page(classifier, moons, tmp_path):

@@ -187,21 +187,6 @@ def test_every_tool_takes_a_part(model, ids):
     assert ss.local_map(part, part.inputs[:1]).gap < 1e-12
 
 
-def test_a_gelu_part_is_tiled_within_a_tolerance(ids):
-    torch.manual_seed(0)
-    model = nn.TransformerEncoder(
-        nn.TransformerEncoderLayer(6, 2, 8, batch_first=True, norm_first=True, activation="gelu"), 1,
-        enable_nested_tensor=False,
-    ).double().eval()  # fmt: skip
-    x = torch.randn(1, 4, 6, dtype=torch.float64)
-    mlp = nn.Sequential(nn.Linear(6, 5), nn.GELU(), nn.Linear(5, 2)).double()
-    part = ss.smooth.block(nn.Sequential(model, mlp).eval(), "1", x)
-    assert part.inputs.shape == (4, 6)
-    tiling = ss.tessellate(part, ss.Slice.segment(*part.inputs[:2].numpy()), tolerance=1e-2)
-    assert 0 < tiling.deviation <= tiling.bound <= 1e-2
-    assert tiling.sites[0].path == "part.1"
-
-
 def test_what_is_no_part_is_named(model, ids):
     with pytest.raises(InputError, match=r"h\.0\.mlp"):
         ss.smooth.block(model, "h.0.mpl", ids)

@@ -45,7 +45,6 @@ def x() -> torch.Tensor:
 
 def test_beta_one_is_the_network_itself(net, x):
     assert torch.equal(ss.soften(net, 1.0)(x), net(x))
-    assert torch.equal(ss.soften(net, 1.0, trainable=True)(x), net(x))
     assert torch.equal(ss.smooth.harden(ss.soften(net, 0.3))(x), net(x))
     assert torch.equal(ss.smooth.harden(net)(x), net(x))
 
@@ -57,10 +56,7 @@ def test_a_softened_relu_is_the_stated_mixture(beta, mix):
     silu = z / (1 + torch.exp(-beta / (1 - beta) * z))
     softplus = (1 - beta) * torch.log1p(torch.exp(z / (1 - beta)))
     expected = mix * silu + (1 - mix) * softplus
-    for trainable in (False, True):
-        soft = ss.soften(nn.ReLU(), beta, mix=mix, trainable=trainable)
-        soft.beta.data = soft.beta.data.double()
-        assert torch.allclose(soft(z), expected, atol=1e-12)
+    assert torch.allclose(ss.soften(nn.ReLU(), beta, mix=mix)(z), expected, atol=1e-12)
 
 
 def test_known_members():
@@ -77,36 +73,10 @@ def test_the_mixture_keeps_the_mean_where_its_parts_do_not():
 
 
 def test_every_way_to_call_a_relu_is_softened(net, x):
-    near, far = (float((ss.soften(net, beta)(x) - net(x)).detach().abs().max()) for beta in (0.999, 0.5))
-    assert near < 0.01 < far
-    h = [layer for layer in net.layers]  # noqa: C416
-    soft = ss.soften(net, {"act": 0.5}, mix=1.0)
-    y = F.relu(h[0](x))
-    y = y + h[1](y).relu()
-    assert torch.allclose(soft(x), F.silu(h[3](h[2](y).relu())))
-
-
-def test_beta_can_be_tuned(net, x):
-    soft = ss.soften(net, 0.6, trainable=True)
-    assert [name for name, p in soft.named_parameters() if p.requires_grad] == ["beta"]
-    (slope,) = torch.autograd.grad(soft(x).sum(), soft.beta)
-    h = 1e-6
-    rise = (ss.soften(net, 0.6 + h)(x).sum() - ss.soften(net, 0.6 - h)(x).sum()) / (2 * h)
-    assert float(slope) == pytest.approx(float(rise.detach()), rel=1e-6)
-    assert all(p.requires_grad for p in net.parameters())
-
-
-def test_training_keeps_beta_where_it_means_something(net, x):
-    for target, end in ((-1.0, 0.0), (2.0, 0.9999)):
-        soft = ss.soften(net, 0.5, trainable=True)
-        optimizer = torch.optim.SGD([soft.beta], lr=0.4)
-        for _ in range(5):
-            optimizer.zero_grad()
-            (soft(x).sum() * 0 + (soft.beta - target).square().sum()).backward()
-            optimizer.step()
-        assert torch.equal(soft(x), ss.soften(net, end, trainable=True)(x))
-        assert soft.beta.tolist() == pytest.approx([end])
-        assert "0.5}" not in repr(soft)  # the one it began with
+    h = net.layers
+    y = F.silu(h[0](x))
+    y = y + F.silu(h[1](y))
+    assert torch.allclose(ss.soften(net, 0.5, mix=1.0)(x), F.silu(h[3](F.silu(h[2](y)))))
 
 
 def test_harden_makes_a_network_of_relus():
@@ -158,21 +128,12 @@ def test_any_number_is_a_beta(beta, net, x):
 def test_bad_input_is_named(net, x):
     with pytest.raises(InputError, match=r"\[0, 1\], got 1.5"):
         ss.soften(net, 1.5)
-    with pytest.raises(InputError, match="'nothing'"):
-        ss.soften(net, {"nothing": 0.5})
     with pytest.raises(InputError, match="mix"):
         ss.soften(net, 0.5, mix=math.inf)
     with pytest.raises(InputError, match=r"\[0, 1\)"):
         ss.smooth.region_posterior(net, x, beta=1.0)
     with pytest.raises(UnsupportedModelError, match="No ReLU"):
         ss.smooth.region_posterior(nn.Linear(6, 2).double(), x)
-
-
-def test_beta_for_a_module_that_calls_no_relu_is_refused():
-    net = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 1))
-    softened = ss.soften(net, {"2": 0.5})
-    with pytest.raises(ss.UnsupportedModelError, match=r"No ReLU is called by '2'.*by '1'"):
-        softened(torch.zeros(1, 2))
 
 
 def test_a_loaded_beta_is_the_one_that_is_used():

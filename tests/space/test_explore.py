@@ -156,7 +156,7 @@ def test_tiles_of_images_are_met_once_each_and_are_those_of_the_network(make):
     assert found.count > 5
     assert (np.diff(found.distances) >= -1e-12).all()
     for tile in range(found.count):
-        cell = found._tiles.cells[tile]
+        cell = found._tiles[tile]
         own = ss.tile_at(net, cell.space.inputs(cell.center[None])[0], time_limit=1e-9)
         assert all((p == q).all() for p, q in zip(own.pattern, found.pattern(tile), strict=True))
 

@@ -4,15 +4,23 @@ import re
 import runpy
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image, ImageSequence
 
 import splinescope as ss
 from tests.browser import becomes, expect, opened, rest
 from tests.studio.conftest import DRAWN
 from tests.studio.test_take_home import taken
 
+VIEW = "studio.pages.playground.view"
 KEPT = "studio.pages.playground.moments.map(each => [each.step, each.offsets.length - 1])"
 SHOWN = "() => [Number(document.querySelector('#time').value), view.count]"
+
+
+def pictures(path):
+    with Image.open(path) as image:
+        return [each.convert("RGB") for each in ImageSequence.Iterator(image)]
 
 
 def test_a_training_is_taken_home_as_a_film_and_looked_back_at(studio, browser, tmp_path):
@@ -24,6 +32,11 @@ def test_a_training_is_taken_home_as_a_film_and_looked_back_at(studio, browser, 
         page.wait_for_function("() => !studio.pages.playground.frame.running && !studio.pages.playground.telling")
         kept = page.evaluate(KEPT)
         film = taken(page, "Film page", tmp_path)
+        page.select_option("#look-color", "class")
+        becomes(page, f"{VIEW}.colored", "class")
+        page.mouse.move(0, 0)
+        png, moving = (pictures(taken(page, name, tmp_path)) for name in ("PNG", "GIF"))
+        page.select_option("#look-color", "slope")
         page.locator(".curve canvas").first.click(position={"x": 48, "y": 20})  # near its beginning
         expect(page.locator("#clock")).to_contain_text("looking back")
         step = int(re.search(r"step (\d+) of", page.inner_text("#clock"))[1])
@@ -31,6 +44,15 @@ def test_a_training_is_taken_home_as_a_film_and_looked_back_at(studio, browser, 
         page.click("#step")  # what comes next is now again
         page.wait_for_function("step => studio.pages.playground.frame.step === step + 1", arg=kept[-1][0])
         becomes(page, "studio.pages.playground.view.data === studio.pages.playground.frame", True)
+    assert len(moving) == len(kept)
+    assert (tmp_path / "playground.gif").stat().st_size < 5e6
+    width = moving[0].width
+    shown, first, last = (
+        np.asarray(each.resize((width, each.height * width // each.width)), int)[: width // 2]
+        for each in (png[0], moving[0], moving[-1])
+    )
+    assert np.abs(last - shown).mean() < 4  # 255 colours
+    assert np.abs(first - last).mean() > 10
     assert film.stat().st_size < 5e6
     with opened(browser, film) as page:
         page.wait_for_selector("body[data-ready]")
@@ -62,6 +84,19 @@ def test_a_timeline_is_filmed(shelf, browser, tmp_path, ending):
         page.locator("#time").fill("0")
         becomes(page, SHOWN, [0, story.tilings[0].count])
         expect(page.locator(".film output")).to_have_text(f"step {story.steps[0]}: {story.tilings[0].count:,} tiles")
+
+
+def test_a_timeline_is_taken_home_as_a_gif(studio, tmp_path):
+    with studio("#view=microscope&file=first.onnx&kind=axes") as page:
+        page.wait_for_function("() => studio.pages.microscope.tiled")
+        expect(page.locator("#home-microscope button:has-text('GIF')")).to_be_hidden()
+        page.click("#entries button:has-text('life.timeline')")
+        page.wait_for_function("() => studio.pages.microscope.story && !studio.pages.microscope.fetching")
+        count = page.evaluate("studio.pages.microscope.panes.a.view.count")
+        assert len(pictures(taken(page, "GIF", tmp_path, of="microscope"))) == 3
+        assert page.evaluate("studio.pages.microscope.panes.a.view.count") == count
+        page.click("#pane-a canvas >> nth=1")  # and the picture still answers
+        expect(page.locator("#details h2")).to_contain_text("Tile")
 
 
 def test_every_story_is_recorded_as_a_page_with_a_slider(studio, browser, tmp_path):

@@ -52,13 +52,14 @@ def test_lecture_mode_is_large_and_has_picture_story_legend_and_one_curve(studio
         expect(page.locator("#switches")).to_be_visible()
 
 
-def test_an_embedded_page_keeps_story_and_legend(studio):
-    with studio("#story=learn", query="embed&") as page:
+def test_an_embedded_page_keeps_story_and_legend_in_sight(studio):
+    with studio("#story=migration", query="embed&", width=900, height=600) as page:
         page.wait_for_function(DRAWN)
-        for seen in ("#story p >> nth=0", "#legend", "#play"):
-            expect(page.locator(seen)).to_be_visible()
-        for hidden in (".top", "#switches", "#curves", "#lecture"):
+        for seen in ("#story p >> nth=0", "#legend .line", "#play"):
+            expect(page.locator(seen)).to_be_in_viewport(ratio=1)
+        for hidden in (".top", "#switches", "#curves", "#lecture", "#story ul"):
             expect(page.locator(hidden)).to_be_hidden()
+        assert page.locator("#tiles").bounding_box()["height"] > 0.8 * 600
 
 
 def test_keys_play_and_move_the_chosen_point_or_fold(studio):

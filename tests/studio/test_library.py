@@ -45,12 +45,49 @@ def test_every_row_of_a_file_can_be_chosen_and_the_first_three_are_of_different_
     told = lens.examples(kept, Job(), {"name": "net.onnx"})["frame"]
     assert (told["from"], told["count"], len(told["names"])) == ("wine.npy", 178, 60)
     assert told["start"] == [0, 59, 130]
-    assert told["names"][59] == "row 59: class 0"
+    assert told["rows"] == [*range(20), *range(59, 79), *range(130, 150)]
+    assert told["names"][20] == "row 59: class 0"
     asked = {"id": 1, "pane": "a", "name": "net.onnx"}
     lens.tile(kept, Job(), {**asked, "slice": {"kind": "through", "rows": [0, 61, 177]}})
     assert kept["a"][-1][1].view.inputs(kept["a"][-1][1].view.anchors) == pytest.approx(rows[[0, 61, 177]])
     with pytest.raises(ss.InputError, match="from 0 to 177"):
         lens.tile(kept, Job(), {**asked, "slice": {"kind": "through", "rows": [0, 1, 178]}})
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "where"),
+    [
+        ("\ufeffash,hue,Cultivar\n1,2,red\n3,4.5,white\n5,6,red\n", ["ash", "hue"], "column 'Cultivar'"),
+        ("Label;ash;hue\n1;1;2\n0;3;4.5\n1;5;6\n\n", ["ash", "hue"], "column 'Label'"),
+        ('1,2,"red, dark"\n3,4.5,white\n5,6,"red, dark"\n', [], "column '3'"),
+        ("1\t2\t7\n3\t4.5\t2\n5\t6\t7\n", [], "column '3'"),
+        ("ash,class,hue\n1,1.0,2\n3,0.0,4.5\n5,1.0,6\n", ["ash", "hue"], "column 'class'"),
+    ],
+)
+def test_a_table_s_classes_and_header_are_told_and_rows_are_of_all_classes(
+    library, tmp_path, monkeypatch, text, columns, where
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "given" / "wine.csv").write_text(text, encoding="utf-8")
+    found = library.examples((2,))
+    assert (found.file, found.columns, found.classes_from) == ("wine.csv", columns, where)
+    assert found.data.tolist() == [[1, 2], [3, 4.5], [5, 6]]
+    assert found.labels[0] == found.labels[2] != found.labels[1]
+    assert found.start == [0, 1, 2]
+    named = [name.partition(": class ")[2] for name in found.names]
+    assert named[0] == named[2] in text
+    names = {"np": np}
+    exec(f"data = {found.made_by}", names)
+    assert np.array_equal(names["data"], found.data)
+
+
+def test_a_column_of_fractions_is_no_class_and_a_table_of_words_is_refused(library, tmp_path):
+    (tmp_path / "given" / "a.csv").write_text("1,2,0.5\n3,4,1.5\n")
+    (tmp_path / "given" / "b.csv").write_text("1,2,red,round\n3,4,blue,square\n")
+    found = library.examples((2,))
+    assert found.file is None
+    assert found.unread[0] == "column '3' of a.csv must hold classes, as text or whole numbers."
+    assert found.unread[1].startswith("b.csv must hold numbers and at most one column of text")
 
 
 def test_folders_named_like_uploads_or_the_example_are_opened_as_themselves(shelf, tmp_path):

@@ -128,9 +128,12 @@ def test_a_picture_of_another_network_is_covered(studio):
         expect(page.locator("#cover-a")).to_be_hidden()
 
 
-def test_a_network_that_cannot_be_shown_beside_leaves_no_old_picture(studio):
-    with studio("#view=microscope&kind=through&file=first.onnx&beside=second.onnx") as page:
-        tiled(page, 2)
+def test_a_network_that_cannot_be_shown_beside_leaves_no_old_picture_and_no_blank(studio):
+    with studio("#view=microscope&kind=through&file=first.onnx&beside=large.onnx") as page:
+        expect(page.locator("#cover-b")).to_have_text("large.onnx is not tiled on this slice.")  # nothing was shown yet
+        expect(page.locator("#message")).to_contain_text("no examples of 16 numbers here")
+        page.select_option("#beside", "second.onnx")
+        tiled(page, 3)
         expect(page.locator("#cover-b")).to_be_hidden()
         page.select_option("#beside", "solid.onnx")  # for whose three inputs there are no examples
         expect(page.locator("#cover-b")).to_have_text("solid.onnx is not tiled on this slice.")
@@ -149,7 +152,7 @@ def test_a_network_of_images_opens_on_examples(studio):
 def test_rows_are_named_and_one_that_is_not_there_is_refused(studio, shelf):
     with studio("#view=microscope&kind=through&file=first.onnx") as page:
         tiled(page)
-        expect(page.locator("#chosen")).to_have_text("12 rows of points.npy")
+        expect(page.locator("#chosen")).to_have_text("12 rows of points.npy; classes: points.labels.npy")
         first = [int(row) for row in page.input_value("#rows").split(",")]
         labels = np.load(shelf / "points.labels.npy")
         assert len(set(labels[first].tolist())) == 2  # one of each class there is

@@ -166,6 +166,18 @@ def test_own_points_begin_with_words_and_not_with_a_network(studio):
         assert np.abs(shown - [[-1, -1], [1, 1]]).max() < 0.05  # where they were set, but for a pixel
 
 
+def test_own_points_are_read_from_a_csv_file(studio, tmp_path):
+    (tmp_path / "mine.csv").write_text('\ufeffx;y;kind\n0;0;"red"\n10;0;blue\n5;5;red\n')
+    (tmp_path / "words.csv").write_text("a,b\n1,x\n")
+    with studio("#data=own&width=4&depth=1") as page:
+        page.wait_for_function(DRAWN)
+        page.set_input_files(".own input[type=file]", tmp_path / "mine.csv")
+        becomes(page, "studio.pages.playground.recipe.points", [[-1.6, -0.8, 1], [1.6, -0.8, 0], [0, 0.8, 1]])
+        expect(page.locator("#own-hint")).to_be_hidden()
+        page.set_input_files(".own input[type=file]", tmp_path / "words.csv")
+        expect(page.locator("#message")).to_contain_text("two numbers a row, x and y, and a class; got “1,x”")
+
+
 def test_a_link_leads_to_the_same_network_seen_from_the_same_place(studio):
     state = "#width=6&depth=2&seed=3&step=120&look=0.5,-0.25,1.5&hide=walls,points"
     with studio(state) as page:

@@ -80,6 +80,6 @@ def test_data_that_cannot_be_read_is_told_and_kept_from_nothing(lens, shelf, tmp
     found = library.examples(library.specimen("NET.ONNX").input_shape)
     assert found.file == "b.npy"
     assert len(found.unread) == 1
-    assert found.unread[0].startswith("a.csv is not a readable .csv file")
+    assert found.unread[0].startswith("a.csv must hold numbers and at most one column of text")
     np.save(tmp_path / "uploads" / "c.npy", np.zeros((3, 2)))  # what a page sends comes before what lay there
     assert library.examples((2,)).file == "upload/c.npy"

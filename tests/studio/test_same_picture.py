@@ -63,6 +63,9 @@ def test_all_that_is_taken_home_shows_the_page_s_own_picture(studio, browser, tm
         page.click("text=Python…")
         code = page.inner_text("dialog pre")
         size = page.evaluate(f"[{VIEW}.width, {VIEW}.height]")
+        marks = page.evaluate(
+            "async () => { const {markOf} = await import('/viewer/colors.js'); return [0, 1, 2].map(markOf) }"
+        )
     assert len(np.unique(shown, axis=0)) >= (3 if color == "class" else 5)
 
     # PNG: the same pixels, and a legend below them
@@ -78,7 +81,8 @@ def test_all_that_is_taken_home_shows_the_page_s_own_picture(studio, browser, tm
         words = page.evaluate("() => document.querySelector('.legend').textContent")
         assert "decision boundary" in words
         assert "data of class 2" in words
-        assert page.evaluate("() => document.querySelectorAll('.point').length") == recipe.count
+        corners = page.evaluate("() => [...document.querySelectorAll('.point')].map(point => point.points.length)")
+        assert corners == [len(marks[label]) for label in trainer.y]
 
     # the page, opened by itself: the same colouring, data and window
     with opened(browser, html, width=int(size[0]), height=int(size[1])) as page:
@@ -100,5 +104,7 @@ def test_all_that_is_taken_home_shows_the_page_s_own_picture(studio, browser, tm
     assert np.abs(colours_at(image, at) - shown).max() <= (
         1 if color == "class" else 6
     )  # 256 colours, rounded elsewhere
-    marks = [each.get_offsets() for each in ax.collections if len(each.get_offsets()) > 1]
-    assert [len(each) for each in marks] == [recipe.count]  # the data and no other dot
+    (dots,) = [each for each in ax.collections if len(each.get_offsets()) > 1]  # the data and no other dot
+    assert len(dots.get_offsets()) == recipe.count
+    for outline, label in zip(dots.get_paths(), trainer.y, strict=True):  # in the mark of its class
+        assert 2 * outline.vertices[:-1] == pytest.approx(np.array(marks[label]))

@@ -156,9 +156,6 @@ def test_a_bad_request_is_answered_in_words(server):
         assert "unknown request" in server.ask(line, id=2, do="dance")["error"]
         line.send(json.dumps({"do": "playground", "order": "make", "recipe": {"width": 1000}}))
         assert "width must be a whole number from 1 to 64" in json.loads(line.recv(PATIENCE))["error"]
-        assert "two or three columns" in server.ask(line, id=3, do="csv", text="a,b\n1,x")["error"]
-        answer = server.ask(line, id=4, do="csv", text="x,y,c\n0,0,3\n10,0,5\n5,5,3\n")
-        assert [row[2] for row in answer["answer"]["points"]] == [0, 1, 0]
 
 
 def test_a_page_goes_on_when_its_server_was_killed_and_started_again(browser):

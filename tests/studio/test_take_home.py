@@ -57,17 +57,6 @@ def test_a_space_is_taken_home_too(studio, shelf, tmp_path):
         page.wait_for_selector("dialog pre:has-text('(0, 1, 2)')")
 
 
-def test_a_lecture_page_shows_the_picture_alone(studio):
-    with studio("#story=learn", query="embed&") as page:
-        page.wait_for_function(DRAWN)
-        for seen in ("#tiles canvas >> nth=0", "#play"):
-            expect(page.locator(seen)).to_be_visible()
-        for hidden in (".top", "#switches", "#curves"):
-            expect(page.locator(hidden)).to_be_hidden()
-        box, window = page.locator("#tiles").bounding_box(), page.viewport_size
-        assert box["height"] > 0.8 * window["height"]  # it has the place that they leave
-
-
 def test_a_lecture_page_says_so_when_its_story_does_not_exist(studio):
     with studio("#story=nonsense", query="embed&") as page:
         page.wait_for_function(DRAWN)

@@ -30,11 +30,11 @@ def latent_options(command: _F) -> _F:
 
 
 _OPTIONS = [
-    click.option("--latent-shape", help="Shape of one latent, e.g. 64 or 100,1,1; ONNX files tell it themselves."),
+    click.option("--latent-shape", help="Shape of one latent, e.g. 64 or 100,1,1; ONNX files know it."),
     click.option("--domain", type=click.Choice(["ball", "box", "gaussian", "truncated", "sphere"]), default="ball",
-                 show_default=True, help="Where latents live; gaussian and truncated are the laws of that name, "
-                 "and on a sphere volumes are those of its tangent spaces."),
-    click.option("--radius", type=float, help="Of ball and sphere (sqrt(size)), half side of box (1), bound of "
+                 show_default=True, help="Where latents live: uniform in a ball or box or on a sphere, normal, "
+                 "or normal within a radius."),
+    click.option("--radius", type=float, help="Radius of ball or sphere (sqrt(size)), half side of box (1), bound of "
                  "truncated (2), scale of gaussian (1)."),
 ]  # fmt: skip
 

@@ -8,7 +8,6 @@ import shutil
 import sys
 import tempfile
 import warnings
-import zipfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ..support.arrays import read_array, reader_of, split_name
-from ..support.checks import check_file
+from ..support.checks import check_file, reading
 from ..support.errors import FileFormatError, InputError
 from ..support.files import current_folder_first
 from ._outputs import written_file
@@ -112,7 +111,7 @@ pick_option = click.option(
     metavar="OUTPUT",
     expose_value=False,
     callback=_keep_pick,
-    help="Which output is meant where a model has several: its index, or its name as in the error that lists them.",
+    help="Which of several outputs: its index or its name. Without it, an error lists them.",
 )
 """Read by `read_model` from click's context, so that verbs need not hand it on."""
 tiling_path = click.Path(exists=True, dir_okay=False, allow_dash=True)
@@ -160,11 +159,11 @@ def page_options(page: str, otherwise: str) -> Callable[[_F], _F]:
         for option in (
             click.option("--json", "as_json", is_flag=True, help=f"Print the numbers as JSON instead of {otherwise}."),
             click.option("--out", type=written_file, default=lambda: unused(page), show_default=page,
-                         help="The page, which replaces one of that name; the numbers go beside it as .json. "
-                              "The default name is never replaced."),
+                         help="Where to write the page; the numbers go beside it as .json. "
+                              "A file of this name is replaced, unless it is the default."),
             click.option("--loss", type=loss_name,
-                         help="squared, mse, cross_entropy, bce or logistic; by default the one that --labels suggest, "
-                              "which is said."),
+                         help="squared, mse, cross_entropy, bce or logistic. The default follows from --labels and is "
+                              "printed."),
             click.option("--seed", default=0, show_default=True, help="Seed of everything random."),
             click.option("--exclude", multiple=True, help="All blocks but these; may be given again."),
             click.option("--include", multiple=True,
@@ -255,13 +254,10 @@ def _read_archive(path: str, trust: bool) -> torch.nn.Module:
     check_file(path)
     import torch
 
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # torch's own, of how it reads its own files
-            exported = torch.export.load(path)
-            module = exported.module()
-    except (RuntimeError, ValueError, KeyError, zipfile.BadZipFile) as error:
-        raise FileFormatError(f"{path} is not a readable .pt2 archive: {' '.join(str(error).split())}") from error
+    with reading(path), warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # torch's own, of how it reads its own files
+        exported = torch.export.load(path)
+        module = exported.module()
     names = exported.graph_signature.user_inputs
     shapes = [n.meta["val"].shape for n in exported.graph.nodes if n.op == "placeholder" and n.name in names]
     if len(shapes) != 1 or len(shapes[0]) < 2:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-import zipfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import numpy as np
 
-from ..support.checks import check_file, check_rows_of
+from ..support.checks import check_rows_of
 from ..support.errors import InputError
 from ._outputs import echo_facts, echo_json, note, write_figure, written_file, written_picture
 from .inputs import MODEL_HELP, data_file, loss_name, model_arguments, read_array, read_labels, read_model
@@ -67,7 +65,7 @@ def command(
 ) -> None:  # fmt: skip
     """Measure the loss around MODEL's parameters.
 
-    Gives a sampled or certified surface, or with --exact the pieces of which the loss consists.
+    Gives a sampled or certified surface, or with --exact the pieces of the loss.
 
     \b
     Examples:
@@ -141,23 +139,12 @@ def _load_data(path: str, labels: str | None) -> tuple[Tensor, Tensor]:
         raise InputError(
             f'a loss needs targets: give --labels FILE beside --data {Path(path).name}, or a .npz with "x" and "y".'
         )
-    check_file(path)
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            missing = {"x", "y"} - set(file.files)
-            if missing:
-                raise InputError(f'--data {path} must hold "x" and "y", got {", ".join(file.files) or "nothing"}.')
-            return torch.from_numpy(file["x"]), torch.from_numpy(file["y"])
-    except (ValueError, EOFError, TypeError, zipfile.BadZipFile) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"--data {path} cannot be read: {str(error).splitlines()[0]}") from error
+    return torch.from_numpy(read_array(f"{path}:x")), read_labels(f"{path}:y")
 
 
 def _fitting(x: Tensor, y: Tensor, loss: str, model: nn.Module | SplineNetwork) -> tuple[Tensor, Tensor]:
     """The data as the network takes them; class numbers as rows of outputs where the loss compares these."""
-    from ..landscape.losses import fitting_inputs
-    from ..landscape.parameters import check_model, precision_of
+    from ..landscape.inputs import check_model, fitting_inputs, precision_of
     from ..support.losses import fitting_targets
 
     module = check_model(model)

@@ -13,7 +13,7 @@ from .inputs import data_file, model_argument, pick_option, read_array, read_mod
 @click.command("normalization")
 @model_argument
 @click.option(
-    "--data", type=data_file, required=True, help="Inputs: .npy, .npz (or FILE.npz:name), .csv or .pt, one a row."
+    "--data", type=data_file, required=True, help="Inputs: .npy, .npz (or FILE.npz:name), .csv or .pt, one per row."
 )
 @weights_option
 @pick_option
@@ -32,7 +32,7 @@ def command(
 ) -> None:
     """Find dead units, stale statistics and misplaced folds.
 
-    Also names layers out of balance and batches that are too small. MODEL is an .onnx or .nnet file, or
+    Also finds unbalanced layers and batches that are too small. MODEL is an .onnx or .nnet file, or
     package.module:factory.
 
     \b

@@ -17,7 +17,7 @@ from .inputs import data_file, model_argument, pick_option, read_array, read_mod
     "--data",
     type=data_file,
     required=True,
-    help="Batch of inputs: .npy, .npz (or FILE.npz:name), .csv or .pt, one a row.",
+    help="Batch of inputs: .npy, .npz (or FILE.npz:name), .csv or .pt, one per row.",
 )
 @weights_option
 @pick_option

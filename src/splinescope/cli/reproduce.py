@@ -35,10 +35,10 @@ def _known_ids(context: click.Context, parameter: click.Parameter, incomplete: s
 @click.argument("experiment_ids", nargs=-1, metavar="[ID]...", shell_complete=_known_ids)
 @click.option("--list", "list_", is_flag=True, help="List the experiments and stop.")
 @click.option("--all", "all_", is_flag=True, help="Run all experiments.")
-@click.option("--quick", is_flag=True, help="Small sizes, seconds each: a look at whether it works, without verdicts.")
-@click.option("--seed", default=0, show_default=True, help="Of every run; results of two seeds are independent.")
+@click.option("--quick", is_flag=True, help="Small sizes, seconds each, without verdicts: shows that it runs.")
+@click.option("--seed", default=0, show_default=True, help="Seed of every run; two seeds give independent results.")
 @click.option("--jobs", default=1, show_default=True, help="Processes to share the experiments.")
-@click.option("--fresh", is_flag=True, help="Run again what is there already.")
+@click.option("--fresh", is_flag=True, help="Run again even if results are there.")
 @click.option(
     "--known",
     type=click.Path(exists=True, dir_okay=False),
@@ -67,14 +67,13 @@ def command(
     Writes JSON, PNG and a page.
 
     The experiments are a distribution of their own: pip install splinescope-evidence (in a clone: pip install -e
-    evidence). An interrupted run goes on with the experiment that it stopped in: results in --out that the same source
-    made are kept.
+    evidence). An interrupted run resumes: results in --out made by the same source are kept.
 
     \b
     Examples:
       splinescope reproduce survey-fig8 --quick --out reproduced
       splinescope reproduce --all --jobs 2 --out reproduced
-      splinescope reproduce --all --known docs/evidence.json --out reproduced  # what has changed since
+      splinescope reproduce --all --known docs/evidence.json --out reproduced  # what has changed
     """
     evidence = _evidence()
     if list_:

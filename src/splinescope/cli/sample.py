@@ -31,7 +31,7 @@ from .inputs import MODEL_HELP, model_arguments, read_model
               show_default=True)  # fmt: skip
 @click.option("--top-k", type=int, help="Volume of the k largest singular values only.")
 @click.option("--output", type=click.Choice(["after", "before"]), default="after", show_default=True,
-              help="Uniform on what MODEL returns, or on what goes into its final tanh or sigmoid.")  # fmt: skip
+              help="Uniform on the outputs of MODEL, or on the values before its final tanh or sigmoid.")  # fmt: skip
 @click.option("--keep-prior", is_flag=True, help="Target p_z * vol^rho, as public code does for normal latents.")
 @click.option("--seed", default=0, show_default=True)
 @click.option("--cache", type=click.Path(file_okay=False), help="Folder that keeps volumes; work resumes there.")

@@ -20,8 +20,8 @@ def command(path: str | None, factory: str | None, port: int, no_browser: bool, 
 
     It is a page in your browser; Ctrl-C ends it.
 
-    FILE or FOLDER (ONNX, .nnet, tilings, timelines; with --factory weights and folders of checkpoints; .npy or .csv
-    data) goes under its microscope; nothing outside of it is opened.
+    FILE or FOLDER goes under the microscope: ONNX, .nnet, tilings, timelines, .npy or .csv data; with --factory also
+    weights and folders of checkpoints. Nothing outside of it is opened.
 
     \b
     Examples:

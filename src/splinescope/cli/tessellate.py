@@ -28,9 +28,9 @@ from .inputs import MODEL_HELP, model_arguments, read_model
 @click.option("--max-tiles", type=int, help="Stop with an error beyond this many tiles.")
 @click.option("--time-limit", type=float, help="Stop with an error after this many seconds.")
 @click.option("--threads", type=int, help="Threads; all cores by default.")
-@click.option("--workers", type=int, help="Split the slice between so many processes; for tilings of minutes.")
+@click.option("--workers", type=int, help="Split the slice among this many processes; for tilings of minutes.")
 @click.option("--folder", type=click.Path(file_okay=False),
-              help="With --workers: keep finished parts there; the same call goes on from them.")  # fmt: skip
+              help="With --workers: keep finished parts here; the same call resumes.")  # fmt: skip
 @click.option("--quiet", is_flag=True, help="No progress on stderr.")
 def command(
     model: str, weights: str | None, trust: bool, out: str | None, plot: str | None, html: str | None, color: str,

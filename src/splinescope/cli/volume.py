@@ -19,7 +19,7 @@ from .inputs import MODEL_HELP, data_file, model_arguments, read_array, read_mod
 @click.option("--top-k", type=int, help="Only the k largest singular values.")
 @click.option("--output", type=click.Choice(["after", "before"]), default="after", show_default=True,
               help="After or before the final tanh, sigmoid or softmax.")  # fmt: skip
-@click.option("--seed", default=0, show_default=True, help="Of the latents.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the latents.")
 @click.option("--out", type=written_file, help="Write latents, volumes and singular values (.npz).")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def command(

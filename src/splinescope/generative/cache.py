@@ -29,7 +29,7 @@ SHARD = 512
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Pool(Result):
-    """Proposals with what is known of them.
+    """Proposed latents with their singular values, ranks and volumes.
 
     Attributes:
         latents: `[N, d]` float64.

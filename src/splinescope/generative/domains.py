@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from ..support.checks import check_positive
+from ..support.checks import check_positive, check_whole
 from ..support.errors import InputError
 
 
@@ -79,7 +79,7 @@ class Box(_Flat):
     bounded = True
 
     def __post_init__(self) -> None:
-        _check_size(self.size)
+        check_whole(self.size, "size")
         if not self.low < self.high:
             raise InputError(f"low must be below high, got low={self.low!r}, high={self.high!r}.")
 
@@ -94,14 +94,14 @@ class Box(_Flat):
 
 @dataclass(frozen=True)
 class Gaussian(_Flat):
-    """Standard normal times `scale`; unbounded, so it has no uniform law (see `TruncatedGaussian`, `Ball`)."""
+    """Standard normal times `scale`; unbounded, so nothing is uniform on it (see `TruncatedGaussian`, `Ball`)."""
 
     size: int
     scale: float = 1.0
     bounded = False
 
     def __post_init__(self) -> None:
-        _check_size(self.size)
+        check_whole(self.size, "size")
         check_positive(self.scale, "scale")
 
     def draw(self, count: int, generator: torch.Generator) -> Tensor:
@@ -122,7 +122,7 @@ class TruncatedGaussian(_Flat):
     bounded = True
 
     def __post_init__(self) -> None:
-        _check_size(self.size)
+        check_whole(self.size, "size")
         check_positive(self.bound, "bound")
         check_positive(self.scale, "scale")
 
@@ -152,7 +152,7 @@ class Ball(_Flat):
     bounded = True
 
     def __post_init__(self) -> None:
-        _check_size(self.size)
+        check_whole(self.size, "size")
         check_positive(self.radius, "radius")
 
     def draw(self, count: int, generator: torch.Generator) -> Tensor:
@@ -180,10 +180,8 @@ class Sphere:
     bounded = True
 
     def __post_init__(self) -> None:
-        _check_size(self.size)
+        check_whole(self.size, "size", least=2)
         check_positive(self.radius, "radius")
-        if self.size < 2:
-            raise InputError(f"size must be at least 2 for a sphere, got {self.size!r}.")
 
     def onto(self, z: Tensor) -> Tensor:
         """`[n, d]` nearest points of the sphere."""
@@ -219,8 +217,3 @@ class Sphere:
 def _where(inside: Tensor, value: float) -> Tensor:
     result = torch.full(inside.shape, value, dtype=torch.float64)
     return torch.where(inside, result, torch.full_like(result, -torch.inf))
-
-
-def _check_size(size: int) -> None:
-    if size < 1 or int(size) != size:
-        raise InputError(f"size must be a whole number >= 1 (numbers per latent), got {size!r}.")

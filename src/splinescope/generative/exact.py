@@ -78,9 +78,6 @@ class TiledManifold(Result):
             f"{self.probability_error(1.0):.1g} of the whole; samples follow the law exactly."
         )
 
-    def __repr__(self) -> str:
-        return f"TiledManifold({self.tiling.count:,} tiles, output={self.output!r}, {self.certainty})"
-
     @cached_property
     def volumes(self) -> np.ndarray:
         """`[K]` sqrt(det(A^T A)), equation (10), or its mean behind an ending; zero on rank-deficient tiles."""
@@ -203,8 +200,8 @@ def tiled_manifold(tiling: Tiling, *, output: Literal["after", "before"] = "afte
     need_tiling(tiling)
     if tiling.dimension != 2:
         raise InputError(f"a manifold needs a 2-D slice of the latent space, got a {tiling.dimension}-D one.")
-    ending = tiling.program("the volume of tiles").ending
     program = tiling.program("the volume of tiles")
+    ending = program.ending
     places = inner_points(tiling)
     basis = torch.from_numpy(tiling.view.basis.reshape(2, -1).T.copy())
     points = torch.from_numpy(tiling.view.inputs(places))

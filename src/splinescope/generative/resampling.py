@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..support.checks import check_positive
+from ..support.checks import check_positive, check_whole
 from ..support.errors import InputError
-from ..support.progress import Share
+from ..support.progress import Progress, stepping
 from .domains import LatentDomain
 
 
@@ -19,20 +19,11 @@ def effective_size(log_weights: Tensor) -> float:
     return float((2 * log_weights.logsumexp(0) - (2 * log_weights).logsumexp(0)).exp())
 
 
-def resampled(log_weights: Tensor, n: int, replacement: bool, generator: torch.Generator) -> Tensor:
-    """`[n]` indices drawn in proportion to the weights (sampling-importance-resampling).
-
-    Without replacement by the Gumbel trick: the n largest of `log w + Gumbel noise` are n successive draws.
-    """
-    if replacement:
-        cumulative = torch.softmax(log_weights, 0).cumsum(0)
-        places = torch.rand(n, generator=generator, dtype=torch.float64) * cumulative[-1]
-        return torch.searchsorted(cumulative, places, right=True).clamp_max(len(log_weights) - 1)
-    distinct = int(log_weights.isfinite().sum())
-    if n > distinct:
-        raise InputError(f"n must be at most the {distinct} proposals of non-zero weight without replacement, got {n}.")
-    noise = -torch.log(torch.empty_like(log_weights).exponential_(generator=generator))
-    return (log_weights + noise).topk(n).indices
+def resampled(log_weights: Tensor, n: int, generator: torch.Generator) -> Tensor:
+    """`[n]` indices drawn in proportion to the weights, with replacement (sampling-importance-resampling)."""
+    cumulative = torch.softmax(log_weights, 0).cumsum(0)
+    places = torch.rand(n, generator=generator, dtype=torch.float64) * cumulative[-1]
+    return torch.searchsorted(cumulative, places, right=True).clamp_max(len(log_weights) - 1)
 
 
 def rejected(log_weights: Tensor, n: int, generator: torch.Generator) -> tuple[Tensor, float]:
@@ -61,13 +52,11 @@ class Chains:
         latents: `[n, d]`.
         log_volume: `[n]` at them.
         acceptance: Share of proposals accepted after tuning.
-        step_size: Of the steps after tuning, with which a walk goes on.
     """
 
     latents: Tensor
     log_volume: Tensor
     acceptance: float = 1.0
-    step_size: float | None = None
 
 
 def metropolis(
@@ -77,22 +66,20 @@ def metropolis(
     steps: int,
     step_size: float | None,
     generator: torch.Generator,
-    share: Share,
+    progress: Progress | bool | None,
 ) -> Chains:
     """Take `steps` Metropolis steps from `start` (of positive density); leaves the target law unchanged.
 
     `evaluate` turns latents `[n, d]` into (log volume `[n]`, log target `[n]`). Without a step size it is tuned over
     the first quarter of the steps (Robbins-Monro to an acceptance of 0.3), then held.
     """
-    if steps < 1:
-        raise InputError(f"steps must be a whole number >= 1, got {steps!r}.")
+    check_whole(steps, "steps")
     tuning = 0 if step_size is not None else max(1, steps // 4)
     size = check_positive(step_size, "step_size") if step_size is not None else 1.0 / domain.size**0.5
     z = start.latents
     volume, target = evaluate(z)
     taken = 0
-    for step in range(steps):
-        share(step / steps)
+    for step in stepping(range(steps), progress, "random walks"):
         proposed = domain.step(z, size, generator)
         new_volume, new_target = evaluate(proposed)
         accepted = torch.rand(len(z), generator=generator, dtype=torch.float64).log() < new_target - target
@@ -103,4 +90,4 @@ def metropolis(
             size *= float(torch.tensor(3.0 * (rate - _WISHED) / (1 + step) ** 0.5).exp())
         else:
             taken += int(accepted.sum())
-    return Chains(z, volume, taken / max(1, (steps - tuning) * len(z)), size)
+    return Chains(z, volume, taken / max(1, (steps - tuning) * len(z)))

@@ -17,7 +17,7 @@ from ..network.readable import floating_like
 from ..support.checks import check_choice, check_module, check_whole
 from ..support.display import Result, Shown, table
 from ..support.errors import InputError
-from ..support.progress import Progress, check_progress, sharing, telling
+from ..support.progress import Progress, check_progress, telling
 from .cache import SHARD, Pool, fingerprint, gather
 from .domains import LatentDomain, check_domain
 from .pushforward import Generator
@@ -102,7 +102,6 @@ class PolaritySampler(Shown):
         rho: The power.
         pool: How many proposals to draw and weight.
         divide_prior: False targets `p_z * vol^rho` (what public code does for normal latents: not uniform at rho = 1).
-        proposal: Draw the pool from this domain instead of `domain`; the weights account for it.
         top_k: Volume of the k largest singular values only; needed where the manifold has fewer dimensions than the
             latent (then the whole volume is zero).
         output: Volumes "after" the generator's final tanh, sigmoid or softmax, so that "the manifold" is the set of
@@ -133,7 +132,6 @@ class PolaritySampler(Shown):
         rho: float = 1.0,
         pool: int = 4096,
         divide_prior: bool = True,
-        proposal: LatentDomain | None = None,
         top_k: int | None = None,
         output: str = "after",
         conditions: Tensor | None = None,
@@ -153,8 +151,6 @@ class PolaritySampler(Shown):
                 f"rho={rho} has no law on an unbounded latent domain (uniform on an infinite manifold): use rho < 1, a "
                 "bounded domain (Ball, TruncatedGaussian, Box, Sphere), or divide_prior=False for p_z * vol^rho."
             )
-        if proposal is not None and proposal.size != domain.size:
-            raise InputError(f"proposal must have the domain's size {domain.size}, got {proposal.size}.")
         shape = (domain.size,) if latent_shape is None else tuple(latent_shape)
         if torch.Size(shape).numel() != domain.size:
             raise InputError(f"latent_shape must hold the domain's {domain.size} numbers, got {shape}.")
@@ -162,7 +158,7 @@ class PolaritySampler(Shown):
             raise InputError("conditions must have at least one row, got none.")
         check_progress(progress)
         self.model, self.domain, self.rho, self.divide_prior = model, domain, float(rho), divide_prior
-        self.proposal, self.top_k, self.output = proposal or domain, top_k, check_choice(output, "output", OUTPUTS)
+        self.top_k, self.output = top_k, check_choice(output, "output", OUTPUTS)
         self.conditions, self.latent_shape, self.seed = conditions, shape, seed
         self._size, self._cache, self._progress = pool, cache, progress
         self._pool: Pool | None = None
@@ -184,7 +180,7 @@ class PolaritySampler(Shown):
     def pool(self) -> Pool:
         """The proposals and their volumes; computed (or read from the cache) when first asked for."""
         if self._pool is None:
-            settings = (self.domain, self.proposal, self.top_k, self.output, self.latent_shape, self.seed)
+            settings = (self.domain, self.top_k, self.output, self.latent_shape, self.seed)
             key = fingerprint(self.model, *settings, None if self.conditions is None else self.conditions.tolist())
             with telling(self._progress, "volumes") as report:
                 self._pool = gather(
@@ -196,12 +192,8 @@ class PolaritySampler(Shown):
         """`[N]` log weights of the pool, their largest 0; -inf for latents whose volume is zero (at rho != 0)."""
         rho = self.rho if rho is None else _check_power(rho)
         pool = self.pool
-        weights = self._log_target(pool.latents, pool.log_volume, rho) - self.proposal.log_density(pool.latents)
+        weights = self._log_target(pool.latents, pool.log_volume, rho) - self.domain.log_density(pool.latents)
         if not bool(weights.isfinite().any()):
-            if bool(pool.log_volume.isfinite().any()):
-                raise InputError(
-                    f"no proposal lies in the domain {self.domain}: draw them elsewhere than {self.proposal}."
-                )
             raise InputError(
                 f"all {len(pool)} volumes are zero: the manifold has fewer dimensions than the latent's "
                 f"{self.domain.size}. Use top_k (ranks here: {int(pool.rank.min())} to {int(pool.rank.max())})."
@@ -218,7 +210,6 @@ class PolaritySampler(Shown):
         *,
         rho: float | None = None,
         method: str = "resample",
-        replacement: bool = True,
         steps: int = 100,
         step_size: float | None = None,
         progress: Progress | bool | None = None,
@@ -231,7 +222,6 @@ class PolaritySampler(Shown):
             method: "resample" from the pool by weight; "rejection": walk through the pool and accept in proportion
                 to the weight: independent and distinct samples, exact up to the largest weight being the pool's;
                 "metropolis": n random walks started from the resampled pool, which move off it.
-            replacement: Of "resample"; without, all n are distinct.
             steps: Of Metropolis.
             step_size: Of Metropolis, in units of latent space; tuned to an acceptance of about 0.3 if None.
             progress: Of Metropolis. None: shown if it takes a few seconds, unless the sampler was made with False;
@@ -251,21 +241,19 @@ class PolaritySampler(Shown):
         if method == "rejection":
             chosen, acceptance = rejected(weights, count, rng)
         else:
-            chosen, acceptance = resampled(weights, count, replacement or method == "metropolis", rng), 1.0
+            chosen, acceptance = resampled(weights, count, rng), 1.0
         if size < count and method == "resample":
-            effect = "samples will repeat" if replacement else "light proposals make up for heavy ones drawn already"
             warnings.warn(
                 f"{count} samples are asked of a pool of {len(weights)} whose effective size at rho={rho:g} is "
-                f"{size:.1f}: {effect}. Use a larger pool, a smaller |rho|, top_k, or method='metropolis'.",
+                f"{size:.1f}: samples will repeat. Use a larger pool, a smaller |rho|, top_k, or method='metropolis'.",
                 EffectiveSizeWarning,
                 stacklevel=2,
             )
         pool = self.pool
         z, condition, volume = pool.latents[chosen], pool.condition[chosen], pool.log_volume[chosen]
         if method == "metropolis":
-            with sharing(quiet, "random walks") as share:
-                evaluate = self._evaluate(condition, rho)
-                walk = metropolis(evaluate, self.domain, Chains(z, volume), steps, step_size, rng, share)
+            evaluate = self._evaluate(condition, rho)
+            walk = metropolis(evaluate, self.domain, Chains(z, volume), steps, step_size, rng, quiet)
             z, volume, acceptance, size = walk.latents, walk.log_volume, walk.acceptance, float("nan")
         outputs = self.generate(z, condition)
         return Samples(z, outputs, condition, volume, size, acceptance, rho, self.output, method)
@@ -288,7 +276,7 @@ class PolaritySampler(Shown):
 
     def _shard(self, number: int, n: int) -> Pool:
         rng = torch.Generator().manual_seed((self.seed * 1_000_003 + number) % 2**32)  # torch keeps 32 bits of a seed
-        z = self.proposal.draw(SHARD, rng)[:n]
+        z = self.domain.draw(SHARD, rng)[:n]
         condition = torch.randint(self._conditions, (SHARD,), generator=rng)[:n]
         found = self._volumes(z, condition, rng)
         return Pool(z, condition, found.singular_values.cpu(), found.rank.cpu(), found.log.cpu())

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ..support.checks import as_rows, check_whole
 from ..support.errors import InputError
-from ..support.progress import sharing
+from ..support.progress import stepping
 
 T = TypeVar("T")
 THREE_CENTRES = ((-1.5, -1.0), (1.5, -1.0), (0.0, 1.6))
@@ -66,9 +66,8 @@ def train_planar_wgan(
     def latents() -> Tensor:
         return 2 * torch.rand(batch_size, 2, generator=rng) - 1
 
-    with torch.enable_grad(), sharing(None, "training") as share:
-        for step in range(steps):
-            share(step / steps)
+    with torch.enable_grad():
+        for _ in stepping(range(steps), None, "training"):
             for _ in range(3):
                 real, fake = draw(batch_size, rng), generator(latents()).detach()
                 between = torch.lerp(real, fake, torch.rand(batch_size, 1, generator=rng)).requires_grad_()
@@ -146,9 +145,8 @@ def train_vae(
     shape = (x.shape[1], x.shape[2], x.shape[3])
     model = _seeded(seed, lambda: SmallVAE(shape, latent=latent, width=width, convolutional=convolutional))
     optimizer = torch.optim.Adam(model.parameters(), 2e-3)
-    with torch.enable_grad(), sharing(None, "training") as share:
-        for epoch in range(epochs):
-            share(epoch / epochs)
+    with torch.enable_grad():
+        for _ in stepping(range(epochs), None, "training"):
             for rows in torch.randperm(len(x), generator=rng).split(batch_size):
                 seen = x[rows]
                 decoded, mean, log_variance = model(seen, torch.randn(len(seen), latent, generator=rng))

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from ..support.checks import check_whole
-from ..support.display import Certainty, Result, table
+from ..support.display import Certainty, Result
 from ..support.errors import InputError
-from ..support.progress import Progress, Share, check_progress, sharing
+from ..support.progress import Progress, check_progress, stepping
 from ..support.worker_processes import by_rows
 from .pushforward import Bound, LatentMap, latent_map
 
@@ -50,22 +50,11 @@ class Volumes(Result):
     def __len__(self) -> int:
         return len(self.log)
 
-    def __repr__(self) -> str:
-        kept = self.singular_values.shape[1]
-        return f"Volumes({len(self):,} latents, {kept} singular values, output={self.output!r}, {self.certainty})"
-
-    def summary(self) -> str:
-        """The volumes in words."""
-        finite = self.log[self.log.isfinite()]
-        marks = torch.quantile(finite, finite.new_tensor([0.05, 0.5, 0.95])).tolist() if len(finite) else []
-        ranks = f"{int(self.rank.min())} to {int(self.rank.max())}" if len(self) else "-"
-        rows = [("latents", f"{len(self):,}"), ("singular values each", str(self.singular_values.shape[1])),
-                ("log volume (5%, 50%, 95%)", ", ".join(f"{q:.4g}" for q in marks) or "-"),
-                ("of zero volume", f"{len(self) - len(finite):,}"), ("ranks", ranks),
-                ("the generator's output", f"{self.output} its ending, if it has one")]  # fmt: skip
-        kinds = {"bound": " Logs are off by at most {:.2g}.", "estimate": " Standard deviation of a log: {:.2g}."}
-        worst = kinds.get(self.certainty, "").format(float(self.error.max()) if len(self) else 0.0)
-        return f"{table(rows)}\n{self.assurance}{worst}"
+    @property
+    def assurance(self) -> str:
+        how = {"bound": " Logs are off by at most {:.2g}.", "estimate": " Standard deviation of a log: {:.2g}."}
+        worst = float(self.error.max()) if len(self) else 0.0
+        return super().assurance + how.get(self.certainty, "").format(worst)
 
 
 def log_volume(
@@ -146,8 +135,8 @@ def log_volume(
         drawn = torch.randn(mapping.outputs, projection, generator=random, dtype=torch.float64)
         sketch = mapping.cast(drawn / projection**0.5)
     work = _Work(mapping, directions, top_k, sketch, random, batch_size)
-    with torch.no_grad(), sharing(progress, "volumes") as share:
-        values, errors = work.run(z, tangents, condition, share)
+    with torch.no_grad():
+        values, errors = work.run(z, tangents, condition, progress)
     found = _summary(values.to(z.device), errors.to(z.device), mapping, projection, directions, rtol)
     certainty: Certainty = "estimate" if projection is not None else "bound" if bool(found.error.any()) else "exact"
     return replace(found, output=output, certainty=certainty)
@@ -176,29 +165,28 @@ class _Work:
         generator: torch.Generator, batch_size: int | None,
     ) -> None:  # fmt: skip
         self.mapping, self.top_k, self.sketch, self.rng = mapping, top_k, sketch, generator
+        self.kept = directions if top_k is None else top_k
         per_latent = directions * mapping.outputs * (8 + torch.finfo(mapping.dtype).bits // 8)
         # a block costs three passes a vector, and a few blocks are needed
         self.krylov = top_k is not None and 12 * (top_k + 8) < directions
         self.blocked = per_latent > _JACOBIAN_BYTES
         self.block = max(1, _JACOBIAN_BYTES * directions // (4 * per_latent)) if self.blocked else directions
-        self.chunk = batch_size if batch_size is not None else max(1, min(1024, _CHUNK_BYTES // max(per_latent, 1)))
-        if self.chunk < 1:
-            raise InputError(f"batch_size must be a whole number >= 1 or None, got {batch_size!r}.")
+        fitting = max(1, min(1024, _CHUNK_BYTES // max(per_latent, 1)))
+        self.chunk = fitting if batch_size is None else check_whole(batch_size, "batch_size")
 
-    def run(self, z: Tensor, tangents: Tensor | None, condition: Tensor | None, share: Share) -> tuple[Tensor, Tensor]:
-        kept = self.mapping.latent_size if tangents is None else tangents.shape[2]
-        kept = kept if self.top_k is None else self.top_k
-        values = torch.zeros(len(z), kept, dtype=torch.float64)
+    def run(
+        self, z: Tensor, tangents: Tensor | None, condition: Tensor | None, progress: Progress | bool | None
+    ) -> tuple[Tensor, Tensor]:
+        values = torch.zeros(len(z), self.kept, dtype=torch.float64)
         errors = torch.zeros(len(z), dtype=torch.float64)
-        for start in range(0, len(z), self.chunk):
-            share(start / len(z))
+        for start in stepping(range(0, len(z), self.chunk), progress, "volumes"):
             rows = slice(start, start + self.chunk)
             found, error = self._chunk(
                 self.mapping.cast(z[rows]),
                 None if tangents is None else self.mapping.cast(tangents[rows]).movedim(2, 0),
                 None if condition is None else condition[rows],
             )
-            values[rows], errors[rows] = found[:, :kept].cpu(), error.cpu()
+            values[rows], errors[rows] = found[:, : self.kept].cpu(), error.cpu()
         return values, errors
 
     def _chunk(self, z: Tensor, tangents: Tensor | None, condition: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -21,7 +21,7 @@ from ..tiling.cells.tiles import Tiles
 from ..tiling.engine.advance import Keep
 from ..tiling.engine.options import Options
 from ..tiling.engine.output_bounds import output_range
-from ..tiling.engine.plan import Plan, make_plan, probe_points
+from ..tiling.engine.plan import Plan
 from ..tiling.engine.rows_plain import PlainRows
 from ..tiling.measures.differentiate import outputs
 from ..tiling.measures.maps import vertex_values
@@ -30,12 +30,11 @@ from ..tiling.slice import Slice
 from ..tiling.tessellate import tile
 from .lipschitz import traced_for
 from .programs import difference_program
-from .rounding import error_at, error_over
+from .rounding import WIDEST, error_at, error_on, widest
 from .sets import view_of
 
 _ROUNDING = 1e-12  # of the terms that cancel: positions of vertices and all roundings on the way
 _VERTICES = 1 << 16
-_WIDEST = 2048  # units of a layer: wider ones need factored rows, whose rounding is estimated
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -134,14 +133,14 @@ def difference(
         points = np.broadcast_to(view, (len(signed), *view.shape))
         errors = error_at(both, torch.from_numpy(view[None]))[1][0, :count]
         return _found(np.abs(signed), points, signed, eps, float(errors.max()), True, 1)
-    proven = eps is not None or max((fold.site.units for fold in both.folds), default=0) <= _WIDEST
+    proven = eps is not None or widest(both) <= WIDEST
     options = Options(
         rtol=rtol, max_tiles=max_tiles, time_limit=time_limit, progress=progress, threads=threads,
         rows="plain" if proven else "auto",
     )  # fmt: skip
     checked_network(first, view)
     checked_network(second, view)
-    tolerance = _proven(both, view, rtol, count) if proven else _estimate(both, view.inputs(view.domain))
+    tolerance = float(error_on(both, view, rtol)[:count].max()) if proven else _estimate(both, view.inputs(view.domain))
     keep = None if eps is None else _may_exceed(both.output, count, eps - tolerance)
     tiling, stopped = tile(first, both, view, options, keep=keep)
     if stopped is not None:
@@ -176,14 +175,6 @@ def _found(
     return Difference(
         np.where(under, eps, largest), points, signed, eps, below, tolerance, proven, tiles, certainty=certainty
     )
-
-
-def _proven(program: Program, view: Slice, rtol: float, count: int) -> float:
-    """A proven bound of what rounding does to f - g on the slice, by tiles of plain rows."""
-    with torch.no_grad():
-        probes = torch.from_numpy(view.inputs(probe_points(program, view.domain)))
-        plan = make_plan(program, probes, rtol, "plain", view.dimension)
-    return float(error_over(program, torch.from_numpy(view.inputs(view.domain)), plan.tolerances)[:count].max())
 
 
 def _estimate(program: Program, x: np.ndarray) -> float:

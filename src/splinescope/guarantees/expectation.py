@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -17,9 +17,9 @@ from ..support.display import Certainty, Result, in_words, table
 from ..support.errors import InputError, LimitReached
 from ..support.progress import Progress, check_progress
 from ..tiling.measures.differentiate import outputs
-from ..tiling.measures.maps import iterate_slopes
+from ..tiling.measures.maps import iterate_slopes, vertex_values
 from ..tiling.measures.quantities import tile_quantity
-from ..tiling.measures.tile_shapes import second_moments
+from ..tiling.measures.tile_shapes import UNIT, second_moments, shape_rounding
 from ..tiling.slice import Slice
 from ..tiling.tessellate import tessellate
 from ..tiling.tiling import Tiling
@@ -27,9 +27,10 @@ from .forms import with_forms
 from .gaussian import Gaussian
 from .models import as_network, checked_program
 from .property import Property
+from .rounding import WIDEST, error_on, widest
 from .sets import view_of
 from .verify import verify
-from .winners import pieces_by_class, volumes_of
+from .winners import class_weights
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -46,6 +47,8 @@ class Expectation(Result):
         law: What inputs are drawn from, in words.
         tiles: How many tiles were used; 0 where points were.
         missed: How much the tiles' volumes, summed up, are off that of the set, as a share of it: rounding.
+        rounding: Proven bounds of the rounding of these numbers, by name. Under the uniform law `mean`, `classes` and
+            `unsafe` have one; the others have none.
     """
 
     mean: np.ndarray
@@ -57,6 +60,7 @@ class Expectation(Result):
     law: str
     tiles: int
     missed: float
+    rounding: dict[str, Any] = field(default_factory=dict)
     certainty: Certainty = field(default="exact", kw_only=True)
 
     def _shown(self) -> list[tuple[str, Any]]:
@@ -140,20 +144,22 @@ def expectation(
     if gaussian is not None and view.dimension > 1:
         tiling = None if quantity is None else tessellate(network, view, rtol=rtol, threads=threads, **limits)
         return _by_points(program, view, gaussian, property, quantity, tiling, count, seed)
-    tiling = tessellate(network, view, rtol=rtol, threads=threads, **limits)
-    unsafe = None if property is None else _unsafe(network, property, over, view, gaussian, limits)
-    return _by_tiles(tiling, program, gaussian, quantity, unsafe)
+    rows: Literal["auto", "plain"] = "plain" if widest(program) <= WIDEST else "auto"
+    tiling = tessellate(network, view, rtol=rtol, threads=threads, rows=rows, **limits)
+    unsafe, doubt = (None, None) if property is None else _unsafe(network, property, over, view, gaussian, limits)
+    return _by_tiles(tiling, program, gaussian, quantity, unsafe, doubt)
 
 
 def _by_tiles(
-    tiling: Tiling, program: Program, gaussian: Gaussian | None, quantity: Any, unsafe: float | None
-) -> Expectation:
+    tiling: Tiling, program: Program, gaussian: Gaussian | None, quantity: Any, unsafe: float | None,
+    doubt: float | None,
+) -> Expectation:  # fmt: skip
     """Exactly: the uniform law, or a Gaussian on a line."""
     view = tiling.view
     if gaussian is None:
         weights, centers = tiling.areas, tiling.centroids()
         whole = view.size
-        law, measure = f"uniform on a set of {view.dimension} dimensions", volumes_of
+        law, measure = f"uniform on a set of {view.dimension} dimensions", None
     else:
         moments = gaussian.intervals(tiling.vertices[tiling.tiles.corners, 0].reshape(-1, 2))
         weights = moments[:, 0]
@@ -177,9 +183,12 @@ def _by_tiles(
         tilted = (slopes @ inner) * share[part, None, None]
         flat = slopes.transpose(1, 0, 2).reshape(slopes.shape[1], -1)
         covariance += tilted.transpose(1, 0, 2).reshape(slopes.shape[1], -1) @ flat.T
-    classes = np.zeros(max(2, values.shape[1]))
-    for winners, sizes in pieces_by_class(tiling, tiling.rtol, measure):
-        classes += np.bincount(winners, sizes, len(classes))
+    off, rounding = None, dict[str, Any]()
+    if gaussian is None and widest(program) <= WIDEST:
+        off, rounding["mean"] = _mean_rounding(tiling, program)
+    classes, doubts = class_weights(tiling, measure, off)
+    if off is not None:
+        rounding["classes"] = (doubts + doubts.sum()) / whole + len(classes) * UNIT
     of_tiles = None if quantity is None else _per_tile(tiling, quantity)
     averaged = None if of_tiles is None else np.tensordot(share, of_tiles, 1)
     errors = {"mean": np.zeros_like(mean), "covariance": np.zeros_like(covariance), "classes": np.zeros_like(classes)}
@@ -187,8 +196,23 @@ def _by_tiles(
     errors |= {"quantity": 0.0 * averaged} if averaged is not None else {}
     return Expectation(
         mean, (covariance + covariance.T) / 2, classes / classes.sum(), unsafe, _scalar(averaged), errors, law,
-        tiling.count, abs(total - whole) / whole,
+        tiling.count, abs(total - whole) / whole, rounding | ({} if doubt is None else {"unsafe": doubt}),
     )  # fmt: skip
+
+
+def _mean_rounding(tiling: Tiling, program: Program) -> tuple[np.ndarray, np.ndarray]:
+    """`[C]` how far outputs on a tile may be from its map, and a bound of the rounding of their mean.
+
+    The mean is that of values at centroids, weighted by volumes: centroids and volumes may both be off.
+    """
+    view = tiling.view
+    volumes, centers = shape_rounding(tiling.tiles, tiling.vertices)
+    moved = (tiling.areas @ centers) / view.size
+    moved = np.abs(moved @ np.abs(view.basis.reshape(view.dimension, -1))).reshape(view.input_shape)
+    off, with_moved = (error_on(program, view, tiling.rtol, by) for by in (None, moved))
+    largest = np.abs(vertex_values(tiling, np.arange(len(tiling.vertices)))).max(0) + off
+    share = volumes.sum() / view.size + 2 * (tiling.count + 8) * UNIT
+    return off, 2 * with_moved + 2 * largest * share
 
 
 def _by_points(
@@ -251,18 +275,18 @@ def verify_point(program: Program, property: Property, x: np.ndarray) -> bool:
 def _unsafe(
     network: SplineNetwork, property: Property, over: Any, view: Slice, gaussian: Gaussian | None,
     limits: dict[str, Any],
-) -> float:  # fmt: skip
-    """The probability of the unsafe set, from its polytopes; those of fewer dimensions than the set have none."""
+) -> tuple[float, float | None]:  # fmt: skip
+    """The probability of the unsafe set and a bound of its rounding, from its polytopes of the set's dimension."""
     verdict = verify(network, property, over, complete=True, **limits)
     if verdict.unsafe is None:
         raise LimitReached(f"{verdict.reason} The probability of the unsafe set is not known.", None)
     unsafe = verdict.unsafe
     whole = np.array([part.dimension == view.dimension for part in unsafe.view])[unsafe.parts]
     if gaussian is None:
-        return float(unsafe.volumes[whole].sum() / view.size)
+        return float(unsafe.volumes[whole].sum() / view.size), unsafe.rounding / view.size
     ends = [np.sort(corners[:, 0])[[0, -1]] for corners, one in zip(unsafe.polytopes, whole, strict=True) if one]
     mass = gaussian.intervals(view.domain.reshape(1, 2))[0, 0]
-    return float(gaussian.intervals(np.array(ends).reshape(-1, 2))[:, 0].sum() / mass)
+    return float(gaussian.intervals(np.array(ends).reshape(-1, 2))[:, 0].sum() / mass), None
 
 
 def _per_tile(tiling: Tiling, quantity: Any) -> np.ndarray:

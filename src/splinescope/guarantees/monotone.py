@@ -12,10 +12,10 @@ from ..network import SplineNetwork
 from ..support.checks import check_index
 from ..support.errors import InputError, LimitReached
 from ..support.progress import Progress
+from ..tiling.measures.tile_shapes import UNIT
 from ..tiling.slice import Slice
 from ..tiling.tessellate import tessellate
 from .property import Property
-from .rounding import UNIT
 from .sets import view_of
 from .verdict import Verdict
 from .witness import Witness

@@ -17,8 +17,11 @@ from torch import Tensor
 
 from ..network.program import Affine, Fold, Program, walked
 from ..network.ranges import fold_slopes
+from ..tiling.engine.plan import make_plan, probe_points
+from ..tiling.measures.tile_shapes import UNIT
+from ..tiling.slice import Slice
 
-UNIT = 2.0**-53
+WIDEST = 2048  # units of a layer: wider ones need factored rows, whose rounding is estimated
 _SAFETY = 2.0  # the bounds are computed in float64 themselves
 
 
@@ -43,17 +46,46 @@ def error_at(program: Program, x: Tensor) -> tuple[np.ndarray, np.ndarray]:
     return found.middle.reshape(len(x), -1).numpy(), found.error.reshape(len(x), -1).numpy()
 
 
-def error_over(program: Program, corners: Tensor, tolerances: list[np.ndarray]) -> np.ndarray:
+def error_on(program: Program, view: Slice, rtol: float, moved: np.ndarray | None = None) -> np.ndarray:
+    """`[size]`: `error_over` a slice, of tiles with plain rows."""
+    with torch.no_grad():
+        probes = torch.from_numpy(view.inputs(probe_points(program, view.domain)))
+        plan = make_plan(program, probes, rtol, "plain", view.dimension)
+    return error_over(program, torch.from_numpy(view.inputs(view.domain)), plan.tolerances, moved)
+
+
+def error_over(
+    program: Program, corners: Tensor, tolerances: list[np.ndarray], moved: np.ndarray | None = None
+) -> np.ndarray:
     """`[size]`: a bound, over the hull of corners `[n, *input_shape]`, of how far tiles' affine maps are off.
 
-    `tolerances` are those of the plan, per fold: pre-activations of that size count as zero.
+    `tolerances` are those of the plan, per fold: pre-activations of that size count as zero. `moved`, of the input's
+    shape: how far points may be from where they are thought to be, besides.
     """
     cuts = sum(fold.site.units for fold in program.folds)
     low, high = corners.amin(0, keepdim=True), corners.amax(0, keepdim=True)
     middle, radius = (low + high) / 2, (high - low) / 2
     error = 4 * (cuts + 4) * UNIT * (middle.abs() + radius)  # each new corner is rounded, and so is the slice's map
+    if moved is not None:
+        error = error + torch.from_numpy(moved)
     found = _carried(program, Carried(middle, radius, error), tolerances, 4)
     return found.error.reshape(-1).numpy()
+
+
+def widest(program: Program) -> int:
+    """Units of the widest fold; up to `WIDEST`, rows are plain and their rounding is proven."""
+    return max((fold.site.units for fold in program.folds), default=0)
+
+
+def least_share(low: np.ndarray, high: np.ndarray, level: np.ndarray | float, dimension: int) -> np.ndarray:
+    """The largest share of any convex body on which an affine function is below a level, if it is from low to high.
+
+    By Brunn and Minkowski no body has more of its volume near the low end than a cone that stands on it, which has
+    1 - (1 - t)^d below the share t of its height.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(high > low, (level - low) / (high - low), (low <= level).astype(float))
+        return np.asarray(-np.expm1(dimension * np.log1p(-np.clip(share, 0.0, 1.0))))
 
 
 def _carried(program: Program, first: Carried, tolerances: list[np.ndarray] | None, rows: int) -> Carried:

@@ -11,7 +11,9 @@ import numpy as np
 from ..support.display import Certainty, Result
 from ..support.drawing import drawn
 from ..tiling.engine.chunk import Leaf
+from ..tiling.measures.tile_shapes import UNIT, shape_rounding
 from ..tiling.slice import Slice
+from .rounding import least_share
 
 
 @dataclass
@@ -29,6 +31,7 @@ class Collected:
     error: np.ndarray
     strict: np.ndarray
     whole: float | None = None
+    rounding: float = 0.0
     polytopes: list[np.ndarray] = field(default_factory=list)
     volumes: list[float] = field(default_factory=list)
     clauses: list[int] = field(default_factory=list)
@@ -37,7 +40,8 @@ class Collected:
     def merged(cls, view: Slice, pieces: Sequence[Collected]) -> Collected:
         """Of the parts of one slice."""
         lists = [[one for piece in pieces for one in getattr(piece, name)] for name in cls._LISTS]
-        return cls(view, pieces[0].error, pieces[0].strict, pieces[0].whole, *lists)
+        rounding = sum(piece.rounding for piece in pieces)
+        return cls(view, pieces[0].error, pieces[0].strict, pieces[0].whole, rounding, *lists)
 
     _LISTS: ClassVar[tuple[str, ...]] = ("polytopes", "volumes", "clauses")
 
@@ -51,22 +55,30 @@ class Collected:
         highs = np.maximum.reduceat(leaf.values[tiles.corners], tiles.offsets[:-1], axis=0)
         lows = np.minimum.reduceat(leaf.values[tiles.corners], tiles.offsets[:-1], axis=0)
         met = (highs <= self.error) & (~self.strict | (lows < -self.error))
-        chosen = np.flatnonzero(met.any(1))
-        for i in chosen:
-            one = tiles.part(int(i), int(i) + 1)
-            points = leaf.points[one.corners]
-            self.polytopes.append(points)
-            self.volumes.append(one.size(leaf.points))
-            self.clauses.append(int(np.argmax(met[i])))
+        unsafe, d = np.asarray(met.any(1)), self.view.dimension
+        # the share of a tile that may be on the other side of zero; of an unsafe one by the clause that leaves least
+        doubt = np.where(
+            unsafe, np.where(met, least_share(-highs, -lows, self.error, d), 1.0).min(1),
+            least_share(lows, highs, self.error, d).sum(1),
+        )  # fmt: skip
+        for some in (unsafe, ~unsafe & (doubt > 0)):
+            chosen = tiles.chosen(some)
+            if not len(chosen):
+                continue
+            volumes, errors = chosen.sizes(leaf.points), shape_rounding(chosen, leaf.points)[0]
+            self.rounding += float((errors + doubt[some] * (volumes + errors)).sum())
+            if some is unsafe:
+                self.polytopes += np.split(leaf.points[chosen.corners], chosen.offsets[1:-1])
+                self.volumes += volumes.tolist()
+                self.clauses += met[some].argmax(1).tolist()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class UnsafeSet(Result):
     """All inputs of a set that violate a property: convex polytopes that overlap in walls at most.
 
-    Exact up to rounding. That of the verdict is proven; that of volumes is not, and is some 1e-12 of the set's: inputs
-    at which a clause is met or missed by less than the verdict's `rounding` count as equal, so as unsafe unless the
-    clause is strict.
+    Exact up to rounding: inputs at which a clause is met or missed by less than the verdict's `rounding` count as
+    equal, so as unsafe unless the clause is strict. What that and the arithmetic of volumes can do is proven.
 
     Attributes:
         view: The slices of the parts that the property is about: one, or boxes of its conditions on inputs that do not
@@ -77,6 +89,7 @@ class UnsafeSet(Result):
         volumes: `[P]` their d-volumes, each in the dimension of its slice.
         volume: Of all of them together that have the dimension of the set: what lies in slices of fewer has none.
         share: `volume` as a share of that of the set.
+        rounding: A proven bound of how far `volume` is off.
     """
 
     view: tuple[Slice, ...]
@@ -86,6 +99,7 @@ class UnsafeSet(Result):
     volumes: np.ndarray
     volume: float
     share: float
+    rounding: float
 
     certainty: Certainty = "exact"
 
@@ -106,7 +120,9 @@ class UnsafeSet(Result):
         full = np.array([c.view.dimension == most for c in collected], bool)
         whole = sum(c.view.size if c.whole is None else c.whole for c in collected if c.view.dimension == most)
         total = float(volumes[full[parts]].sum())
+        rounding = sum(c.rounding for c in collected if c.view.dimension == most) + len(volumes) * UNIT * total
         return cls(
             tuple(c.view for c in collected), tuple(p for c in collected for p in c.polytopes), parts,
             np.array([n for c in collected for n in c.clauses], int), volumes, total, total / whole if whole else 0.0,
+            float(rounding),
         )  # fmt: skip

@@ -12,7 +12,9 @@ from ..tiling.cells.polytopes import Polytopes
 from ..tiling.cells.solids import Solids
 from ..tiling.cells.tiles import Tiles
 from ..tiling.measures.maps import vertex_values
+from ..tiling.measures.tile_shapes import shape_rounding
 from ..tiling.tiling import Tiling
+from .rounding import least_share
 
 _NUMBERS_TOGETHER = 1 << 22  # outputs at corners that are looked at in one go
 _TRIES = 8  # of pairs of classes per cut
@@ -21,21 +23,45 @@ Measure = Callable[[Tiles, np.ndarray], np.ndarray]
 """`[n]` the weights of tiles whose corners are numbers of points `[V, d]`."""
 
 
-def volumes_of(tiles: Tiles, points: np.ndarray) -> np.ndarray:
-    """`[n]` lengths, areas or volumes."""
-    return tiles.sizes(points)
+def class_weights(tiling: Tiling, measure: Measure | None, error: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """`[C]` the weight of the places where each class wins, and how far rounding may have moved it (NaN: not known).
+
+    Args:
+        measure: Of weights; volumes if None.
+        error: `[C]` a bound of the rounding of outputs: what is won by less is in doubt.
+    """
+    size = max(2, int(vertex_values(tiling, np.zeros(1, int)).shape[1]))
+    if error is not None and len(error) == 1:
+        error = np.append(0.0, error)
+    total, doubts = np.zeros(size), np.zeros(size)
+    for won, weights, tiles, points, values in _pieces(tiling, measure):
+        total += np.bincount(won, weights, size)
+        if error is None or measure is not None:
+            doubts[:] = np.nan
+            continue
+        off = shape_rounding(tiles, points)[0]
+        at = values[tiles.corners]
+        winner = won[owners(tiles.offsets)]
+        gap = at[np.arange(len(at)), winner][:, None] - at
+        low, high = (reduced(extreme, gap, tiles.offsets) for extreme in (np.minimum, np.maximum))
+        lost = least_share(low, high, error[won][:, None] + error, tiling.dimension) * (weights + off)[:, None]
+        lost[np.arange(len(won)), won] = 0.0
+        doubts += lost.sum(0) + np.bincount(won, lost.sum(1) + off, size)
+    return total, doubts
 
 
-def pieces_by_class(
-    tiling: Tiling, rtol: float, measure: Measure = volumes_of
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Winners `[n]` and weights `[n]` of pieces that make up all tiles, a block of tiles at a time.
+Pieces = tuple[np.ndarray, np.ndarray, Tiles, np.ndarray, np.ndarray]
+"""Winners `[n]`, weights `[n]`, the pieces themselves, their points and the outputs there."""
+
+
+def _pieces(tiling: Tiling, measure: Measure | None) -> Iterator[Pieces]:
+    """Pieces that make up all tiles, and on each of which one class wins, some at a time.
 
     Outputs are affine on a tile, so the places where a class wins are convex: a class that wins at every corner wins on
     the whole tile. Any other tile is cut where two classes tie that win at different corners, and its parts are looked
     at again. A class that wins inside alone wins at a corner of one of the parts. So only classes that win somewhere
-    are ever cut by. One output counts as two classes: not positive, and positive. Outputs that are closer than `rtol`
-    times the largest count as tied, and the first of tied classes has the piece.
+    are ever cut by. One output counts as two classes: not positive, and positive. Outputs that are closer than the
+    tiling's `rtol` times the largest count as tied, and the first of tied classes has the piece.
     """
     cells = tiling.tiles
     counts = np.diff(cells.offsets)
@@ -45,25 +71,25 @@ def pieces_by_class(
     while start < tiling.count:
         done = until[start - 1] if start else 0
         stop = max(start + 1, int(np.searchsorted(until, done + _NUMBERS_TOGETHER, side="right")))
-        yield _of_block(tiling, start, stop, rtol, measure)
+        yield from _of_block(tiling, start, stop, measure)
         start = stop
 
 
-def _of_block(tiling: Tiling, start: int, stop: int, rtol: float, measure: Measure) -> tuple[np.ndarray, np.ndarray]:
+def _of_block(tiling: Tiling, start: int, stop: int, measure: Measure | None) -> Iterator[Pieces]:
     tiles = _engine_tiles(tiling, start, stop)
     used = tiles.corners
     tiles = _own_corners(tiles)
     points, values = tiling.vertices[used], vertex_values(tiling, used)
     if values.shape[1] == 1:
         values = np.concatenate([np.zeros_like(values), values], 1)
-    tolerance = rtol * float(np.abs(values).max(initial=0.0))
-    winners, weights = [], []
+    tolerance = tiling.rtol * float(np.abs(values).max(initial=0.0))
     while len(tiles):
         won, pairs = _winners(tiles, values, tolerance)
         decided = won >= 0
         finished = tiles.chosen(decided)
-        winners.append(won[decided])
-        weights.append(measure(finished, points))
+        if len(finished):
+            weights = finished.sizes(points) if measure is None else measure(finished, points)
+            yield won[decided], weights, finished, points, values
         tiles = tiles.chosen(~decided)
         if not len(tiles):
             break
@@ -75,7 +101,6 @@ def _of_block(tiling: Tiling, start: int, stop: int, rtol: float, measure: Measu
         rows = np.arange(len(values))
         apart = values[rows, first[owner]] - values[rows, second[owner]]
         tiles, points, values = _cut(tiles, points, values, apart, tolerance)
-    return np.concatenate(winners), np.concatenate(weights)
 
 
 def _winners(tiles: Tiles, values: np.ndarray, tolerance: float) -> tuple[np.ndarray, np.ndarray]:

@@ -8,22 +8,20 @@ of t exactly as it cuts a slice of input space.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ..network import SplineNetwork
-from ..network.ops.merged_rows import by_window, per_point
-from ..network.program import Affine, Fold, Program, Site, Tournament, walk
+from ..network.ops.merged_rows import lifted
+from ..network.program import Affine, Fold, Program, Step, Tournament, walk
 from ..support.errors import InputError
-from .parameters import parameters_of
-
-Direction = Mapping[str, Tensor]
-"""Parameter path -> change of that parameter; parameters that are absent stay."""
+from .directions import Direction, checked_directions, checked_span
+from .inputs import Model, check_batch_size, parameters_of, traced_with_data
 
 _AFFINE_RTOL = 1e-9  # a layer that is affine in its parameters agrees to rounding; one that is not, is far off
 
@@ -32,30 +30,17 @@ class NotOneLayer(InputError):
     """The directions move parameters that multiply each other, so outputs are not piecewise affine in t."""
 
 
-@dataclass(frozen=True)
-class Block:
-    """Some data points as a program of t; names carry the block's tag, so blocks can follow each other.
-
-    Attributes:
-        program: `t [B, d] -> [B, n, *output shape]`.
-        count: n, the number of points.
-    """
-
-    program: Program
-    count: int
-
-
 class ParameterNetwork(SplineNetwork):
     """Outputs at data as a piecewise-affine network of t; blocks of data follow each other in its program.
 
     Values of one block are dropped before the next begins, so the memory of a row of t does not grow with the number
-    of data points. The program's own output is that of the last block; `blocks` has them all.
+    of data points. The program's own output is that of the last block.
     """
 
-    def __init__(self, network: SplineNetwork, blocks: Sequence[Block], dimension: int) -> None:
-        self.blocks = tuple(blocks)
-        last = blocks[-1].program
-        steps = tuple(step for block in blocks for step in block.program.steps)
+    def __init__(self, network: SplineNetwork, blocks: Sequence[Program], dimension: int) -> None:
+        self._points = sum(block.output_shape[0] for block in blocks)
+        last = blocks[-1]
+        steps = tuple(step for block in blocks for step in block.steps)
         identity = network.program().identity
         self._program = Program("t", (dimension,), last.output, last.output_shape, steps, identity=identity)
         self.input_shape = (dimension,)
@@ -69,13 +54,8 @@ class ParameterNetwork(SplineNetwork):
             raise InputError("the parameters of a network of t are its input; none can be replaced.")
         return self._program
 
-    def fingerprint(self) -> str:
-        """The fingerprint of the network whose parameters move, as it was when they began to."""
-        return self._program.fingerprint
-
     def __repr__(self) -> str:
-        points = sum(block.count for block in self.blocks)
-        return f"ParameterNetwork({self.input_shape[0]} coordinates -> outputs at {points} points)"
+        return f"ParameterNetwork({self.input_shape[0]} coordinates -> outputs at {self._points} points)"
 
 
 class Mover:
@@ -84,26 +64,23 @@ class Mover:
     def __init__(self, network: SplineNetwork, directions: Sequence[Direction]) -> None:
         self.network = network
         self.directions = list(directions)
+        named = parameters_of(network.module)
         paths = sorted({path for direction in directions for path in direction})
-        self.start = {path: parameter_of(network, path) for path in paths}
+        self.start = {path: named[path].detach().to("cpu", torch.float64) for path in paths}
         self.using = network.steps_using(paths)
         zero = {path: torch.zeros_like(value) for path, value in self.start.items()}
         self.base = network.program()
         self._zero = network.program(zero)
         self._along = [network.program({**zero, **direction}) for direction in directions]
-        self._all = network.program(self.at(np.ones(len(self.directions))))
-
-    def at(self, t: np.ndarray) -> dict[str, Tensor]:
-        """The moved parameters at coordinates t."""
-        result = dict(self.start)
-        for amount, direction in zip(t, self.directions, strict=True):
-            for path, change in direction.items():
-                result[path] = result[path] + float(amount) * change
-        return result
+        self._all = self.program_at(np.ones(len(self.directions)))
 
     def program_at(self, t: np.ndarray) -> Program:
         """The network of x with its parameters at coordinates t."""
-        return self.network.program(self.at(t))
+        moved = dict(self.start)
+        for amount, direction in zip(t, self.directions, strict=True):
+            for path, change in direction.items():
+                moved[path] = moved[path] + float(amount) * change
+        return self.network.program(moved)
 
     def degrees(self) -> dict[str, int]:
         """Degree in t, on a piece, of every value of the network: moved layers on the longest way to it."""
@@ -125,43 +102,40 @@ class Mover:
             output = step.run(*inputs)
             if step.output not in self.using:
                 return output
-            i = self.base.steps.index(step)
-            slope = self._along[0].steps[i].run(*inputs) - self._zero.steps[i].run(*inputs)  # type: ignore[union-attr]
+            slope = self.change(0, self.base.steps.index(step))(*inputs)
             return output + rows.reshape(-1, *(1,) * (output.dim() - 1)) * slope
 
         values = {self.base.input: x.expand(len(t), *x.shape).reshape(-1, *x.shape[1:])}
         return walk(self.base.steps, values, {self.base.output}, evaluate)
 
-    def block(self, x: Tensor, tag: str) -> Block:
-        """Data `[n, *input shape]` as a program of t.
+    def block(self, x: Tensor, tag: str) -> Program:
+        """Data `[n, *input shape]` as a program `t [B, d] -> [B, n, *output shape]`, its names marked by the tag.
 
         Raises:
             NotOneLayer: A step multiplies moved parameters with a value that moves already.
         """
-        count = len(x)
         fixed: dict[str, Tensor] = {self.base.input: x}
         moving: set[str] = set()
-        steps: list[Affine | Fold | Tournament] = []
-        tournaments = [step for step in self.base.steps if isinstance(step, Tournament)]
-        windows = {name: math.prod(tournament.shape) for tournament in tournaments for name, _ in tournament.stages}
+        steps: list[Step] = []
         with torch.no_grad():
-            for i, step in enumerate(self.base.steps):
+            for i, (step, on_rows) in enumerate(
+                zip(self.base.steps, lifted(list(self.base.steps), len(x)), strict=True)
+            ):
                 lives = any(name in moving for name in step.inputs)
                 if isinstance(step, Tournament):
-                    if lives:
-                        steps.append(_lifted_tournament(step, count, tag))
+                    steps += [_filled(on_rows, fixed, tag)] if lives else []
                     continue
                 if step.output in self.using:
                     steps.append(self._entry(i, step, self.fixed_inputs(step, fixed), tag))
                     moving.add(step.output)
                 elif lives:
-                    steps.append(_lifted(step, fixed, moving, count, tag, windows.get(step.output)))
+                    steps.append(_filled(on_rows, fixed, tag))
                     moving.add(step.output)
                 else:
                     fixed[step.output] = step.run(*(fixed[name] for name in step.inputs))
         self.check_reaches(moving)
-        shape = (count, *self.base.output_shape)
-        return Block(Program("t", (len(self.directions),), f"{self.base.output}@{tag}", shape, tuple(steps)), count)
+        shape = (len(x), *self.base.output_shape)
+        return Program("t", (len(self.directions),), f"{self.base.output}@{tag}", shape, tuple(steps))
 
     def check_reaches(self, moving: Container[str]) -> None:
         """An error unless the output is among the values that move."""
@@ -178,15 +152,33 @@ class Mover:
             )
         return [fixed[name] for name in step.inputs]
 
+    def change(self, k: int, i: int) -> Callable[..., Tensor]:
+        """What a unit of direction k adds to step i, an affine function of its inputs."""
+        moved, zero = self._along[k].steps[i], self._zero.steps[i]
+        return lambda *inputs: moved.run(*inputs) - zero.run(*inputs)  # type: ignore[union-attr]
+
+    def change_magnitude(self, k: int, i: int) -> Callable[..., Tensor]:
+        """The same with absolute constants, on absolute values: a bound of what is added to an affine step."""
+        moved, zero = self._along[k].steps[i], self._zero.steps[i]
+        return lambda *sizes: moved.magnitude(*sizes) + zero.magnitude(*sizes)  # type: ignore[union-attr]
+
     def at_data(self, i: int, inputs: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-        """Step i, a moved one: its value at theta0 and what a unit of each direction adds `[d, ...]`."""
+        """Step i, a moved one: its value at theta0 and what a unit of each direction adds `[d, ...]`.
 
-        def at(program: Program) -> Tensor:
-            return program.steps[i].run(*inputs)  # type: ignore[union-attr]
-
-        slopes = torch.stack([at(program) - at(self._zero) for program in self._along])
-        self.check_affine(i, inputs, slopes)
-        return at(self.base), slopes
+        Raises:
+            InputError: Moved along all directions, the step is not its value at theta0 plus all slopes.
+        """
+        origin, moved = (program.steps[i].run(*inputs) for program in (self.base, self._all))  # type: ignore[union-attr]
+        slopes = torch.stack([self.change(k, i)(*inputs) for k in range(len(self.directions))])
+        error = (moved - origin - slopes.sum(0)).abs().amax()
+        size = origin.abs().amax() + slopes.abs().sum(0).amax()
+        if not float(error) <= _AFFINE_RTOL * float(size):  # NaN is not affine either
+            name = self._all.steps[i].output  # type: ignore[union-attr]
+            raise InputError(
+                f"{name} is not affine in the moved parameters (relative error {float(error / size):.2g}): a "
+                "parametrized weight (weight_norm)? Move the parameters of a plain layer."
+            )
+        return origin, slopes
 
     def _entry(self, i: int, step: Affine | Fold, inputs: list[Tensor], tag: str) -> Affine:
         """The moved layer at the data: affine in t, by its values at theta0, at zero and along each direction."""
@@ -199,84 +191,42 @@ class Mover:
             lambda t: origin_size + torch.tensordot(t, sizes, 1),
         )
 
-    def along(self, direction: int, i: int) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
-        """What a unit of a direction adds to step i, an affine function of its inputs, and a bound of its magnitude."""
-        moved, zero = self._along[direction].steps[i], self._zero.steps[i]
-        assert isinstance(moved, Affine)
-        assert isinstance(zero, Affine)
-        return (
-            lambda *inputs: moved.run(*inputs) - zero.run(*inputs),
-            lambda *sizes: moved.magnitude(*sizes) + zero.magnitude(*sizes),
-        )
 
-    def check_affine(self, i: int, inputs: Sequence[Tensor], slopes: Tensor) -> None:
-        """An error unless step i, moved along all directions, is its value at theta0 plus all slopes `[d, ...]`."""
-        origin, moved = (program.steps[i].run(*inputs) for program in (self.base, self._all))  # type: ignore[union-attr]
-        error = (moved - origin - slopes.sum(0)).abs().amax()
-        size = origin.abs().amax() + slopes.abs().sum(0).amax()
-        if not float(error) <= _AFFINE_RTOL * float(size):  # NaN is not affine either
-            name = self._all.steps[i].output  # type: ignore[union-attr]
-            raise InputError(
-                f"{name} is not affine in the moved parameters (relative error {float(error / size):.2g}): a "
-                "parametrized weight (weight_norm)? Move the parameters of a plain layer."
-            )
+def prepared(
+    model: Model, x: Any, y: Any, directions: Any, span: float | tuple[float, float], batch_size: int | None
+) -> tuple[Mover, Tensor, Tensor, float, float, int]:
+    """What a section is made from, checked: mover, inputs, targets, both ends, and the data points of a batch.
+
+    By default a batch is as large as fits well into the cache with one row of t.
+    """
+    network, inputs, targets = traced_with_data(model, x, y)
+    family = list(directions) if isinstance(directions, (list, tuple)) else [directions]
+    mover = Mover(network, checked_directions(network, family))
+    width = max([int(np.prod(network.input_shape)), *(site.cuts for site in network.sites)])
+    size = check_batch_size(batch_size, int(np.clip(20_000 // width, 1, 256)))
+    return mover, inputs, targets, *checked_span(span), size
 
 
-def parameter_of(network: SplineNetwork, path: str) -> Tensor:
-    """A parameter of the traced model as float64, by path; an error lists the possible ones."""
-    named = parameters_of(network.module)
-    if path not in named:
-        raise InputError(f"directions must name parameters of the model, got {path!r}; there are: {', '.join(named)}.")
-    return named[path].detach().to("cpu", torch.float64)
+def _filled(step: Step, fixed: Mapping[str, Tensor], tag: str) -> Step:
+    """A step on rows `[B, n, *shape]` of what moves; values that do not, `[n, *shape]`, are filled in."""
+    if isinstance(step, Tournament):
+        stages = tuple((f"{name}@{tag}", index) for name, index in step.stages)
+        return Tournament(f"{step.competitors}@{tag}", stages, step.shape)
+    names = list(dict.fromkeys(name for name in step.inputs if name not in fixed))
+    values = {name: fixed[name] for name in step.inputs if name in fixed}
+    sizes = {name: value.abs() for name, value in values.items()}
 
-
-def _lifted(
-    step: Affine | Fold, fixed: dict[str, Tensor], moving: set[str], count: int, tag: str, windows: int | None
-) -> Affine | Fold:
-    """A step on rows `[B, n, *shape]`: the same op on `B n` rows, values that do not move filled in."""
-    names = [f"{name}@{tag}" for name in dict.fromkeys(step.inputs) if name in moving]
-    order = {name: i for i, name in enumerate(dict.fromkeys(n for n in step.inputs if n in moving))}
-    constants = {name: fixed[name] for name in step.inputs if name not in moving}
-    sizes = {name: value.abs() for name, value in constants.items()}
-
-    def lift(function: Callable[..., Tensor], filling: dict[str, Tensor]) -> Callable[..., Tensor]:
+    def filled(function: Callable[..., Tensor], held: Mapping[str, Tensor]) -> Callable[..., Tensor]:
         def run(*moved: Tensor) -> Tensor:
-            rows = len(moved[0])
-            flat = [
-                moved[order[name]].reshape(rows * count, *moved[order[name]].shape[2:])
-                if name in order
-                else filling[name].expand(rows, *filling[name].shape).reshape(rows * count, *filling[name].shape[1:])
-                for name in step.inputs
-            ]
-            result = function(*flat)
-            return result.reshape(rows, count, *result.shape[1:])
+            rows = {name: value.expand(len(moved[0]), *value.shape) for name, value in held.items()}
+            rows.update(zip(names, moved, strict=True))
+            return function(*(rows[name] for name in step.inputs))
 
         return run
 
-    output = f"{step.output}@{tag}"
+    marked: dict[str, Any] = {"output": f"{step.output}@{tag}", "inputs": tuple(f"{name}@{tag}" for name in names)}
+    run = filled(step.run, values)
     if isinstance(step, Affine):
-        return Affine(output, tuple(names), lift(step.run, constants), lift(step.magnitude, sizes))
-    cuts, magnitude = lift(step.cuts, constants), lift(step.cut_magnitude, sizes)
-    site = step.site
-    size = int(np.prod(site.shape))
-    places = by_window(site.units, windows, count)
-    columns = torch.from_numpy(places)
-    return Fold(
-        output,
-        tuple(names),
-        lift(step.run, constants),
-        lambda *moved: cuts(*moved).flatten(1)[:, columns],
-        lambda *moved: magnitude(*moved).flatten(1)[:, columns],
-        np.tile(step.gains, count)[places],
-        per_point(step.elements, size, count)[places],
-        Site(site.path, site.op, (count, *site.shape), count * site.units, site.depth),
-    )
-
-
-def _lifted_tournament(tournament: Tournament, count: int, tag: str) -> Tournament:
-    windows = math.prod(tournament.shape)
-    stages = tuple(
-        (f"{name}@{tag}", per_point(index, windows, count)[by_window(len(index), windows, count)])
-        for name, index in tournament.stages
-    )
-    return Tournament(f"{tournament.competitors}@{tag}", stages, (count, *tournament.shape))
+        return replace(step, **marked, run=run, magnitude=filled(step.magnitude, sizes))
+    return replace(step, **marked, run=run, cuts=filled(step.cuts, values),
+                   cut_magnitude=filled(step.cut_magnitude, sizes))  # fmt: skip

@@ -11,12 +11,10 @@ from torch import Tensor, nn
 from ..network import SplineNetwork, trace
 from ..network.outputs import Picked
 from ..network.program import Fold, Tournament, walk, walked
-from ..support.checks import as_rows
 from ..support.derivatives import row_jacobians
 from ..support.display import Result
 from ..support.errors import InputError
-from .losses import check_data
-from .parameters import Model, check_model, chosen_parameters, submodule
+from .inputs import Model, check_model, check_points, chosen_parameters, parameters_of, submodule
 
 _TOUCHED = 1e-9  # of a layer's norm: a break closer than this is where we stand, not one ahead
 
@@ -61,8 +59,7 @@ def break_distance(model: Model, x: Any, layer: str) -> BreakDistance:
         >>> break_distance(net, torch.tensor([[3.0]]).double(), "0").radius  # 3 over the norm of (3, 1)
         0.9486832980505138
     """
-    rows = as_rows(x, "x")
-    inputs, _ = check_data(rows, torch.zeros(len(rows)), torch.float64)
+    inputs = check_points(x, torch.float64)
     network = model if isinstance(model, SplineNetwork) else trace(check_model(model), inputs[:1])
     weight = linear_layer(network.module, layer).weight
     paths = chosen_parameters(network.module, layer)
@@ -100,9 +97,8 @@ def break_distance(model: Model, x: Any, layer: str) -> BreakDistance:
     slopes = row_jacobians(cuts, output).reshape(*z.shape, -1).norm(dim=2)
     reach = (given.square().sum(1) + (len(paths) > 1)).sqrt()[:, None] * slopes
     distance = torch.where(reach > 0, z.abs() / reach, torch.inf)
-    scale = sum(
-        float(p.detach().double().square().sum()) for name, p in network.module.named_parameters() if name in paths
-    )
+    named = parameters_of(network.module)
+    scale = sum(float(named[path].detach().double().square().sum()) for path in paths)
     distance = torch.where(distance <= _TOUCHED * scale**0.5, torch.inf, distance)
     point, column = divmod(int(distance.argmin()), z.shape[1])
     return BreakDistance(float(distance.min()), point, *sites[column])

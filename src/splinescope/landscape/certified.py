@@ -17,20 +17,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from ..network import SplineNetwork
 from ..network.program import Affine, Fold, Program, walked
 from ..support.checks import as_points, check_whole
 from ..support.display import Certainty
 from ..support.errors import InputError
 from ..support.losses import squared
-from ..support.progress import Progress, sharing
+from ..support.progress import Progress, stepping
 from ..tiling.cells.lists import reduced
 from ..tiling.cells.polygons import Cells
-from ._moved import Direction, Mover
-from .losses import batches, check_batch_size
-from .section_inputs import checked_directions, checked_span, default_batch, traced_with_data
+from ._moved import Mover, prepared
+from .directions import Direction
+from .inputs import Model, batches
 from .sections import LossSection
 from .surface import LossSurface
 
@@ -59,7 +58,7 @@ class CertifiedSurface(LossSurface):
         return "bound"
 
     @property
-    def _says(self) -> str:
+    def assurance(self) -> str:
         return (
             f"A bound: in every cell the loss is within {self.errors.max():.3g} of its quadratic, and nowhere below "
             f"{self.lower.min():.6g} or above {self.upper.max():.6g}; proven."
@@ -96,7 +95,7 @@ class CertifiedSurface(LossSurface):
 
 
 def certified_surface(
-    model: nn.Module | SplineNetwork,
+    model: Model,
     x: Any,
     y: Any,
     directions: Direction | Sequence[Direction],
@@ -133,20 +132,16 @@ def certified_surface(
         >>> bool((found.lower <= found.losses).all() and (found.losses <= found.upper).all())
         True
     """
-    network, inputs, targets = traced_with_data(model, x, y)
-    family = [directions] if not isinstance(directions, (list, tuple)) else list(directions)
-    mover = Mover(network, checked_directions(network, family))
-    low, high = checked_span(span)
+    mover, inputs, targets, low, high, size = prepared(model, x, y, directions, span, batch_size)
     cells = check_whole(cells, "cells")
-    size = check_batch_size(batch_size, default_batch(network))
-    d, half = len(family), 0.5 * (high - low) / cells
+    d, half = len(mover.directions), 0.5 * (high - low) / cells
     axis = low + half * (2 * np.arange(cells) + 1)
     centers = np.stack(np.meshgrid(*[axis] * d, indexing="ij"), -1).reshape(-1, d)
     losses, values, errors = (np.zeros(len(centers)) for _ in range(3))
     gradients, hessians = np.zeros((len(centers), d)), np.zeros((len(centers), d, d))
-    with torch.no_grad(), sharing(progress, "certified surface") as report:
-        for k, center in enumerate(centers):
-            program = mover.program_at(center)
+    with torch.no_grad():
+        for k in stepping(range(len(centers)), progress, "certified surface"):
+            program = mover.program_at(centers[k])
             for batch, wanted in batches(inputs, targets, size):
                 form = _enclose(mover, program, half, batch, check=k == 0)
                 r, g, e = (form.center - wanted).reshape(-1), form.slopes.reshape(d, -1), form.error.reshape(-1)
@@ -155,7 +150,6 @@ def certified_surface(
                 gradients[k] += (2 * g @ r).numpy() / half / len(inputs)
                 hessians[k] += (2 * g @ g.T).numpy() / half**2 / len(inputs)
                 errors[k] += float((2 * (r.abs() + g.abs().sum(0)) + e) @ e) / len(inputs)
-            report((k + 1) / len(centers))
     shape = (cells,) * d
     vertices, tiles = _grid(low + 2 * half * np.arange(cells + 1), d)
     quadratics = LossSection(vertices, tiles, centers, values, gradients, hessians, len(inputs), None)
@@ -216,19 +210,17 @@ def _slopes(run: Callable[..., Tensor], given: Sequence[_Form]) -> Tensor:
 
 def _moved(mover: Mover, i: int, form: _Form, given: Sequence[_Form], half: float, check: bool) -> _Form:
     """Add to a step at the cell's center what its parameters change: `sum_i r s_i K_i(inputs)`, K_i affine."""
-    steps = [mover.along(k, i) for k in range(len(form.slopes))]
+    K = [mover.change(k, i) for k in range(len(form.slopes))]
     centers = [part.center for part in given]
-    changes = torch.stack([change(*centers) for change, _ in steps])
-    if check:
-        mover.check_affine(i, centers, changes)
+    changes = mover.at_data(i, centers)[1] if check else torch.stack([change(*centers) for change in K])
     center, error = form.center, form.error
-    products = torch.stack([half * _slopes(change, given) for change, _ in steps])  # [d, d, n, ...]
-    for a in range(len(steps)):  # s_a^2 is in [0, 1], s_a s_b in [-1, 1]
+    products = torch.stack([half * _slopes(change, given) for change in K])  # [d, d, n, ...]
+    for a in range(len(K)):  # s_a^2 is in [0, 1], s_a s_b in [-1, 1]
         center = center + 0.5 * products[a, a]
         error = error + 0.5 * products[a, a].abs()
         for b in range(a):
             error = error + (products[a, b] + products[b, a]).abs()
-        error = error + half * _linear(steps[a][1], [part.error for part in given])
+        error = error + half * _linear(mover.change_magnitude(a, i), [part.error for part in given])
     return _Form(center, form.slopes + half * changes, error)
 
 

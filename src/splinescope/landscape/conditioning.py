@@ -18,11 +18,8 @@ import numpy as np
 import torch
 
 from ..support.checks import as_float64_array, check_positive, check_whole
-from ..support.display import Certainty, Result, table
+from ..support.display import Result
 from ..support.errors import InputError
-from ..tiling import Tiling
-from ..tiling.measures.folds import need_tiling
-from .hessian import downstream_jacobians
 
 SLOPES: dict[str, tuple[float, float]] = {
     "relu": (0.0, 1.0),
@@ -48,19 +45,6 @@ class Conditioning(Result):
     bound: np.ndarray
     certainty = "exact"
 
-    def __repr__(self) -> str:
-        return f"Conditioning({self.condition.size:,} maps, median {_median(self.condition)}, {self.certainty})"
-
-    def summary(self) -> str:
-        """The condition numbers in words."""
-        singular, bounded = int(np.isinf(self.condition).sum()), int(np.isfinite(self.bound).sum())
-        finite = self.condition[np.isfinite(self.condition)]
-        rows = [("maps", f"{self.condition.size:,}"), ("median condition", _median(self.condition)),
-                ("largest that is not singular", f"{finite.max():.4g}" if finite.size else "-"),
-                ("singular", f"{singular:,}"), ("median norm of the branch", _median(self.norm)),
-                ("with a bound", f"{bounded:,}, exceeded by {self.violations}")]  # fmt: skip
-        return f"{table(rows)}\nCondition numbers and norms are exact, up to rounding; their bounds are proven."
-
     @property
     def violations(self) -> int:
         """How many exceed their bound by more than rounding.
@@ -70,10 +54,6 @@ class Conditioning(Result):
         """
         slack = np.minimum(1e-9 + 1e-12 * self.bound, 1.0)
         return int((np.where(slack < 1.0, self.condition, 0.0) * (1 - slack) > self.bound).sum())
-
-
-def _median(values: np.ndarray) -> str:
-    return f"{float(np.median(values)) if values.size else float('nan'):.4g}"
 
 
 def condition_number(matrices: Any) -> np.ndarray:
@@ -146,7 +126,7 @@ def random_conditioning(
     draws: int = 200,
     generator: torch.Generator | None = None,
 ) -> Conditioning:
-    """`[draws]` condition numbers of random layers: `W ~ N(0, scale^2 / width)`, each unit on either side by a coin.
+    """`[draws]` condition numbers of random layers: `W ~ N(0, scale^2 / width)`, each unit on or off at random.
 
     He initialization is the scale `sqrt(2)`. A stack's map is the product of its `depth` layers, its bound of theirs.
     """
@@ -167,66 +147,3 @@ def random_conditioning(
     for i in range(1, depth):
         product = maps[:, i] @ product
     return Conditioning(condition_number(product), layers.norm.max(1), layers.bound.prod(1))
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class TileSpectra(Result):
-    """Spectra of one matrix M per tile.
-
-    Attributes:
-        singular_values: `[K, r]` descending; the curvature that the rest of the network gives a layer has their squares
-            as eigenvalues.
-        certainty: "exact"; "estimate" for a tiling within a tolerance, on whose tiles a smooth network's M varies.
-    """
-
-    singular_values: np.ndarray
-    _size: int
-    certainty: Certainty = "exact"
-
-    @property
-    def assurance(self) -> str:
-        if self.certainty == "exact":
-            return super().assurance
-        return "Of the smooth network itself at the middle of each tile of one near it: M varies within a tile."
-
-    def summary(self) -> str:
-        """The spectra in words."""
-        rows = [("tiles", f"{len(self.singular_values):,}"), ("median condition", _median(self.condition_numbers)),
-                ("singular", f"{int(np.isinf(self.condition_numbers).sum()):,}"),
-                ("median trace", _median(self.traces)),
-                ("median effective rank", _median(self.effective_ranks))]  # fmt: skip
-        return f"{table(rows)}\n{self.assurance}"
-
-    @property
-    def condition_numbers(self) -> np.ndarray:
-        """`[K]` largest over smallest singular value; inf where numerically singular."""
-        return singular_conditions(self.singular_values, self._size)
-
-    @property
-    def traces(self) -> np.ndarray:
-        """`[K]` sum of the eigenvalues of `M^T M`."""
-        return (self.singular_values**2).sum(1)
-
-    @property
-    def effective_ranks(self) -> np.ndarray:
-        """`[K]` `(sum of eigenvalues)^2 / sum of their squares` of `M^T M`; 0 where M is zero."""
-        fourth = (self.singular_values**4).sum(1)
-        return np.divide(self.traces**2, fourth, out=np.zeros_like(fourth), where=fourth > 0)
-
-
-def tile_spectra(tiling: Tiling, layer: str) -> TileSpectra:
-    """Spectra of the map from a layer's output to the network's output, on every tile of a tiling.
-
-    On a tile all slopes are fixed, so this Jacobian is one matrix: exact, not a sample. For a smooth network tiled
-    within a tolerance it is that network's own at the middle of each tile, an estimate. Cost: one Jacobian a tile.
-    """
-    need_tiling(tiling)
-    network = tiling.require_network("the spectra of its tiles")
-    centers = tiling.view.inputs(tiling.tiles.corner_means(tiling.vertices))
-    blocks, size = [], 1
-    for i in range(0, len(centers), 256):
-        matrices = downstream_jacobians(network.module, centers[i : i + 256], layer)
-        size = max(matrices.shape[-2:])
-        blocks.append(np.linalg.svd(matrices, compute_uv=False))
-    certainty: Certainty = "exact" if tiling.certainty == "exact" else "estimate"
-    return TileSpectra(np.concatenate(blocks) if blocks else np.zeros((0, 1)), size, certainty)

@@ -1,4 +1,4 @@
-"""Directions in parameter space: random and filter-normalized, between checkpoints, along a training path."""
+"""Directions in parameter space: random, between checkpoints, along a training path; and checks of given ones."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ from torch import Tensor, nn
 
 from ..network import SplineNetwork
 from ..network.module import module_of
-from ..support.checks import check_choice, check_whole
+from ..support.checks import check_choice, check_positive, check_whole
 from ..support.display import Result
 from ..support.errors import InputError
-from .parameters import Layers, Model, chosen_parameters, parameters_of
+from .inputs import Layers, Model, chosen_parameters, parameters_of
+
+Direction = Mapping[str, Tensor]
+"""Parameter path -> change of that parameter; parameters that are absent stay."""
 
 State = Model | Mapping[str, Tensor]
 """A module (or the result of `trace` or `load`), or parameters by path (a state dict)."""
@@ -95,14 +98,6 @@ class PathPlane(Result):
     explained: np.ndarray
     certainty = "exact"
 
-    def summary(self) -> str:
-        """The plane in words."""
-        shares = ", ".join(f"{share:.1%}" for share in self.explained)
-        return (
-            f"{len(self.coordinates)} checkpoints in {len(self.directions)} directions, which hold {shares} of the "
-            f"path's squared length about its last point.\n{self.assurance}"
-        )
-
 
 def principal_directions(path: Sequence[State], count: int = 2) -> PathPlane:
     """The principal directions of a training path, by SVD of its checkpoints relative to the last one.
@@ -125,13 +120,10 @@ def principal_directions(path: Sequence[State], count: int = 2) -> PathPlane:
     if float(singular[count - 1]) <= 1e-12 * float(singular[0]):
         raise InputError(f"path must span {count} directions; its checkpoints lie on fewer.")
     sizes = [states[-1][n].numel() for n in names]
-    directions = [
-        {
-            name: part.reshape(states[-1][name].shape).to(states[-1][name].dtype)
-            for name, part in zip(names, row.split(sizes), strict=True)
-        }
-        for row in basis[:count]
-    ]
+    directions = []
+    for row in basis[:count]:
+        parts = zip(names, row.split(sizes), strict=True)
+        directions.append({n: part.reshape(states[-1][n].shape).to(states[-1][n]) for n, part in parts})
     explained = (singular[:count] ** 2 / (singular**2).sum()).numpy()
     return PathPlane(directions, (rows @ basis[:count].T).numpy(), explained)
 
@@ -144,3 +136,48 @@ def _parameters(state: Any) -> dict[str, Tensor]:
         raise InputError(f"a checkpoint must be a module or a state dict, got {type(state).__name__}.")
     buffers = ("running_mean", "running_var", "num_batches_tracked")
     return {k: v.detach() for k, v in state.items() if v.is_floating_point() and not k.endswith(buffers)}
+
+
+def checked_directions(network: SplineNetwork, family: Sequence[Any]) -> list[dict[str, Tensor]]:
+    """One or two directions as float64 tensors of the parameters' shapes, linearly independent."""
+    if not 1 <= len(family) <= 2:
+        raise InputError(f"directions must be one or two, got {len(family)}.")
+    shapes = {path: p.shape for path, p in parameters_of(network.module).items()}
+    changes = [check_direction(direction, shapes) for direction in family]
+    result = [{path: c.to("cpu", torch.float64) for path, c in change.items() if bool(c.any())} for change in changes]
+    paths = sorted({path for direction in result for path in direction})
+    flat = [[d.get(p, torch.zeros(shapes[p], dtype=torch.float64)).reshape(-1) for p in paths] for d in result]
+    if not paths or int(torch.linalg.matrix_rank(torch.stack([torch.cat(row) for row in flat]))) < len(flat):
+        raise InputError("directions must be non-zero and linearly independent.")
+    return result
+
+
+def check_direction(direction: Any, shapes: Mapping[str, torch.Size]) -> dict[str, Tensor]:
+    """A direction as tensors, refused unless it maps parameters to finite changes of their shapes."""
+    if not hasattr(direction, "items") or not direction:
+        raise InputError(
+            "each direction must be a mapping from parameter path to its change, like {'0.weight': tensor}, got "
+            f"{'an empty mapping' if hasattr(direction, 'items') else type(direction).__name__}."
+        )
+    unknown = [path for path in direction if path not in shapes]
+    if unknown:
+        raise InputError(f"directions must name parameters, got {unknown[0]!r}; there are: {', '.join(shapes)}.")
+    changes = {path: torch.as_tensor(change).detach() for path, change in direction.items()}
+    for path, change in changes.items():
+        if change.shape != shapes[path]:
+            want, got = tuple(shapes[path]), tuple(change.shape)
+            raise InputError(f"the direction of {path} must have its shape {want}, got {got}.")
+        if not bool(change.isfinite().all()):
+            raise InputError(f"the direction of {path} must be finite.")
+    return changes
+
+
+def checked_span(span: float | tuple[float, float]) -> tuple[float, float]:
+    """`[-span, span]`, or the pair itself."""
+    if not isinstance(span, (tuple, list)):
+        half = check_positive(span, "span")
+        return -half, half
+    low, high = (float(v) for v in span)
+    if not (np.isfinite([low, high]).all() and low < high):
+        raise InputError(f"span must be a positive number or (low, high) with low < high, got {span!r}.")
+    return low, high

@@ -19,14 +19,27 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vjp, vmap
 
 from ..network.watching.intercept import Hooked
-from ..support.checks import as_rows, check_choice
+from ..support.checks import check_choice
 from ..support.derivatives import along, differentiating, row_jacobians
 from ..support.display import Result, table
 from ..support.errors import InputError
 from ..support.losses import LOSSES, check_targets, named_loss, summed
 from ..support.progress import Progress, stepping
-from .losses import Loss, batches, check_batch_size, check_data, fitting_inputs
-from .parameters import Layers, Model, check_model, chosen_parameters, device_of, state_in, submodule
+from .inputs import (
+    Layers,
+    Loss,
+    Model,
+    batches,
+    check_batch_size,
+    check_data,
+    check_model,
+    check_points,
+    chosen_parameters,
+    fitting_inputs,
+    parameters_of,
+    state_in,
+    submodule,
+)  # fmt: skip
 
 DENSE_LIMIT = 4096
 """Most parameters for which a matrix is written down."""
@@ -58,9 +71,8 @@ class Curvature(Result, LinearOperator):
         self.shapes = tuple(tuple(p.shape) for p in parameters.values())
         self.kind = kind
         self.rank_bound = rows if kind == "ggn" else None
-        self._product = product
-        self._factor = factor
         self.factored = factor is not None
+        self._product, self._factor = product, factor
         self._like = next(iter(parameters.values()))
         size = sum(p.numel() for p in parameters.values())
         super().__init__(np.dtype(np.float64), (size, size))  # type: ignore[call-arg]
@@ -92,25 +104,22 @@ class Curvature(Result, LinearOperator):
             return None
         return self._factor()
 
-    def summary(self) -> str:
-        """What matrix it is, its parameters, and how it can be used."""
-        kind = {"ggn": "Generalized Gauss-Newton matrix", "hessian": "Hessian"}[self.kind]
-        rows = [("parameter", "shape", "numbers")]
-        sizes = [int(np.prod(shape)) for shape in self.shapes]
-        rows += [(n, str(shape), f"{size:,}") for n, shape, size in zip(self.names, self.shapes, sizes, strict=True)]
-        if len(rows) > _SHOWN + 1:
-            rows[_SHOWN:] = [(f"... {len(rows) - _SHOWN} more", "", f"{sum(sizes[_SHOWN - 1 :]):,}")]
-        bound = "" if self.rank_bound is None else f" Its rank is at most {min(self.rank_bound, self.shape[0]):,}."
-        return (
-            f"{kind} of a mean loss, {self.shape[0]:,} by {self.shape[0]:,}: never formed; products with vectors are "
-            f"exact to the rounding of {str(self._like.dtype).removeprefix('torch.')}.{bound}\n{table(rows)}\n"
-            "landscape.spectrum_summary, extreme_eigenvalues and spectral_density take it."
-        )
-
-    def __repr__(self) -> str:
+    def _shown(self) -> list[tuple[str, Any]]:
         more = f" and {len(self.names) - 3} more" if len(self.names) > 3 else ""
-        names = ", ".join(self.names[:3])
-        return f"Curvature({self.kind}, {self.shape[0]:,} parameters of {names}{more}, {self.certainty})"
+        return [("kind", self.kind), ("parameters", self.shape[0]), ("of", ", ".join(self.names[:3]) + more)]
+
+    def summary(self) -> str:
+        """What matrix it is, and its parameters."""
+        sizes = [int(np.prod(shape)) for shape in self.shapes]
+        rows = [(n, str(shape), f"{size:,}") for n, shape, size in zip(self.names, self.shapes, sizes, strict=True)]
+        if len(rows) > _SHOWN:
+            rows[_SHOWN - 1 :] = [(f"... {len(rows) - _SHOWN + 1} more", "", f"{sum(sizes[_SHOWN - 1 :]):,}")]
+        kind = {"ggn": "Generalized Gauss-Newton matrix", "hessian": "Hessian"}[self.kind]
+        exact = f"products with vectors are exact to the rounding of {self._like.dtype}"
+        return (
+            f"{kind} of a mean loss, {self.shape[0]:,} by {self.shape[0]:,}: never formed; {exact}.\n"
+            f"{table([('parameter', 'shape', 'numbers'), *rows])}\nlandscape.spectrum_summary takes it."
+        )
 
     def dense(self) -> np.ndarray:
         """The matrix `[P, P]`, refused for more than 4,096 parameters. Symmetric to rounding."""
@@ -161,7 +170,7 @@ def curvature(
     check_choice(kind, "kind", ("ggn", "hessian"))
     module = check_model(model)
     moving, frozen, inputs, targets, outputs = prepare(module, x, y, loss, layer, dtype)
-    size = check_batch_size(batch_size, 256)
+    size = check_batch_size(batch_size)
     total = summed(loss)
     count = len(inputs)
 
@@ -266,8 +275,7 @@ def downstream_jacobians(model: Model, x: Any, layer: str) -> np.ndarray:
     model = check_model(model)
     module = submodule(model, layer)
     state = state_in(model)
-    rows = as_rows(x, "x")
-    inputs, _ = check_data(rows, torch.zeros(len(rows)), torch.float64, whole=True)
+    inputs = check_points(x, torch.float64, whole=True)
     inputs, _ = fitting_inputs(lambda rows: functional_call(model, state, (rows,)), inputs, torch.float64)
     shapes: list[torch.Size] = []
 
@@ -291,7 +299,8 @@ def prepare(
     model: nn.Module, x: Any, y: Any, loss: Loss, layer: Layers, dtype: torch.dtype
 ) -> tuple[dict[str, Tensor], dict[str, Tensor], Tensor, Tensor, tuple[int, ...]]:
     """(moving parameters, everything else, inputs, targets, shape of one output), checked and in one dtype."""
-    inputs, targets = check_data(x, y, dtype, device_of(model), whole=True)
+    device = next((p.device for p in parameters_of(model).values()), torch.device("cpu"))
+    inputs, targets = check_data(x, y, dtype, device, whole=True)
     state = state_in(model, dtype)
     moving = {name: state.pop(name) for name in chosen_parameters(model, layer)}
     inputs, shape = fitting_inputs(lambda rows: functional_call(model, {**state, **moving}, (rows,)), inputs, dtype)

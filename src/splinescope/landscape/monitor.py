@@ -15,8 +15,8 @@ from ..support.evaluating import evaluating
 from ..train import TrainingMonitor
 from ..train.journal import Record
 from ..train.schedules import BUDGET, Schedule
-from .hessian import Layers, curvature
-from .losses import Loss, check_data
+from .hessian import curvature
+from .inputs import Layers, Loss, check_data
 from .spectrum import extreme_eigenvalues
 
 

@@ -16,20 +16,19 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.polynomial import chebyshev
-from torch import Tensor, nn
+from torch import Tensor
 
-from ..network import SplineNetwork
 from ..network.program import Fold
 from ..support.checks import as_points
-from ..support.display import Result, table
+from ..support.display import Result
 from ..support.drawing import drawn
 from ..support.errors import InputError
 from ..support.losses import squared
-from ..support.progress import Progress, sharing
+from ..support.progress import Progress, stepping
 from ._lines import distinct, interval_of
-from ._moved import Direction, Mover
-from .losses import batches, check_batch_size
-from .section_inputs import checked_directions, checked_span, default_batch, traced_with_data
+from ._moved import Mover, prepared
+from .directions import Direction
+from .inputs import Model, batches
 from .sections import Minima
 
 _BLOCK_NUMBERS = 4 << 20  # numbers of one block of intervals (32 MB)
@@ -57,29 +56,14 @@ class PolynomialSection(Result):
     certainty = "exact"
     plot = drawn("landscape.plot_loss_section")
 
-    def __repr__(self) -> str:
-        return (
-            f"PolynomialSection({self.count} pieces of degree {self.degree}, residual {self.residual:.1e}, mean over "
-            f"{self.points} points, {self.certainty})"
-        )
-
-    def summary(self) -> str:
-        """The section in words."""
-        value, where = self.minimum
-        rows = [("pieces", f"{self.count:,}, polynomials of degree {self.degree}"),
-                ("from", f"{self.breaks[0]:.4g} to {self.breaks[-1]:.4g}"),
-                ("least loss", f"{value:.6g} at t = {where[0]:.6g}"), ("data points", f"{self.points:,}"),
-                ("checked against the network", f"to {self.residual:.1e} of the loss")]  # fmt: skip
-        return f"{table(rows)}\n{self.assurance}"
+    def _shown(self) -> list[tuple[str, Any]]:
+        return [("pieces", self.count), ("degree", self.degree), ("from", float(self.breaks[0])),
+                ("to", float(self.breaks[-1])), ("residual", self.residual), ("points", self.points)]  # fmt: skip
 
     @property
     def count(self) -> int:
         """Number of pieces K."""
         return len(self.breaks) - 1
-
-    def locate(self, points: Any) -> np.ndarray:
-        """`[M]` the piece that holds each `points`; -1 outside."""
-        return interval_of(self.breaks, as_points(points, 1)[:, 0])
 
     def __call__(self, points: Any) -> np.ndarray:
         """`[M]` the loss at coordinates `points` `[M]`; an error for points outside."""
@@ -92,14 +76,14 @@ class PolynomialSection(Result):
     @cached_property
     def minima(self) -> Minima:
         """The minimum on each piece, from the roots of the derivative and the ends."""
-        points, values, inside = np.empty((self.count, 1)), np.empty(self.count), np.empty(self.count, bool)
-        for k, c in enumerate(self.coefficients):
+        found = []
+        for c in self.coefficients:
             s = np.concatenate([[-1.0, 1.0], real_roots(chebyshev.chebder(c))])
             at = chebyshev.chebval(s, c)
-            best = int(np.argmin(at))
-            points[k] = to_interval(s[best], self.breaks[k], self.breaks[k + 1])
-            values[k], inside[k] = at[best], abs(s[best]) < 1.0
-        return Minima(values, points, inside)
+            found.append((at.min(), s[np.argmin(at)]))
+        values, s = np.array(found).T
+        points = to_interval(s, self.breaks[:-1], self.breaks[1:])
+        return Minima(values, points[:, None], np.abs(s) < 1.0)
 
     @property
     def minimum(self) -> tuple[float, np.ndarray]:
@@ -109,13 +93,12 @@ class PolynomialSection(Result):
 
 
 def polynomial_section(
-    model: nn.Module | SplineNetwork,
+    model: Model,
     x: Any,
     y: Any,
     direction: Direction,
     *,
     span: float | tuple[float, float] = 1.0,
-    loss: str = "squared",
     batch_size: int | None = None,
     progress: Progress | bool | None = None,
 ) -> PolynomialSection:
@@ -132,7 +115,6 @@ def polynomial_section(
         y: `[N, *output shape]` targets.
         direction: Parameter path -> its change.
         span: The section is `[-span, span]`, or `[low, high]` for a pair.
-        loss: Only "squared": other losses have no polynomial pieces.
         batch_size: Data points handled together; memory grows with it, not with N.
         progress: None: shown once it takes a few seconds; True, False, or a function of (share done, what it is at).
 
@@ -145,28 +127,17 @@ def polynomial_section(
         >>> ss.landscape.polynomial_section(net, torch.randn(5, 2), torch.randn(5, 1), move).degree
         4
     """
-    if loss != "squared":
-        raise InputError(
-            f"loss must be 'squared': only the squared error is polynomial where the outputs are, got {loss!r}; use "
-            "loss_surface for a sampled section of any loss."
-        )
-    network, inputs, targets = traced_with_data(model, x, y)
-    mover = Mover(network, checked_directions(network, [direction], most=1))
-    low, high = checked_span(span)
-    size = check_batch_size(batch_size, default_batch(network))
+    mover, inputs, targets, low, high, size = prepared(model, x, y, [direction], span, batch_size)
     degrees = mover.degrees()
-    output = network.program().output
-    if degrees.get(output, 0) == 0:
-        raise InputError(f"direction must move parameters that the output depends on, got {sorted(mover.start)}.")
-    degree = 2 * degrees[output]
+    mover.check_reaches([name for name, degree in degrees.items() if degree > 0])
+    degree = 2 * degrees[mover.base.output]
     parts, residuals = [], []
-    with sharing(progress, "loss section") as report:
-        for i, (batch, wanted) in enumerate(batches(inputs, targets, size)):
-            breaks = _breaks(mover, degrees, batch, low, high)
-            coefficients = _fit(mover, batch, wanted, breaks, degree)
-            parts.append((breaks, coefficients))
-            residuals.append(_mismatch(mover, batch, wanted, breaks, coefficients))
-            report(min(1.0, (i + 1) * size / len(inputs)))
+    for batch, wanted in stepping(list(batches(inputs, targets, size)), progress, "loss section"):
+        breaks = _breaks(mover, degrees, batch, low, high)
+        nodes = to_interval(_nodes(degree)[None], breaks[:-1, None], breaks[1:, None])
+        coefficients = _interpolate(_losses(mover, nodes.reshape(-1), batch, wanted).reshape(nodes.shape))
+        parts.append((breaks, coefficients))
+        residuals.append(_mismatch(mover, batch, wanted, breaks, coefficients))
     residual = float(np.max(residuals))
     if not residual <= _TRUST:
         raise InputError(
@@ -218,7 +189,7 @@ def _interpolate(values: np.ndarray) -> np.ndarray:
 def _breaks(mover: Mover, degrees: dict[str, int], x: Tensor, low: float, high: float) -> np.ndarray:
     """Ends and break points of a batch of data: fold after fold, the roots of its pre-activations on each interval."""
     breaks = np.array([low, high])
-    for number, fold in enumerate(mover.network.program().folds):
+    for number, fold in enumerate(mover.base.folds):
         m = max(degrees.get(name, 0) for name in fold.inputs)
         if m == 0:
             continue
@@ -259,12 +230,6 @@ def _losses(mover: Mover, t: np.ndarray, x: Tensor, y: Tensor) -> np.ndarray:
             error = output.reshape(len(part), *y.shape) - y
             result.append(error.square().flatten(1).sum(1).numpy())
     return np.concatenate(result)
-
-
-def _fit(mover: Mover, x: Tensor, y: Tensor, breaks: np.ndarray, degree: int) -> np.ndarray:
-    """Chebyshev coefficients `[K, degree + 1]` of the summed squared error of a batch on each piece."""
-    nodes = to_interval(_nodes(degree)[None], breaks[:-1, None], breaks[1:, None])
-    return _interpolate(_losses(mover, nodes.reshape(-1), x, y).reshape(nodes.shape))
 
 
 def _mismatch(mover: Mover, x: Tensor, y: Tensor, breaks: np.ndarray, coefficients: np.ndarray) -> float:

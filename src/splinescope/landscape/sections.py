@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from ..network import SplineNetwork
+from ..network.program import Program
 from ..support.checks import as_points
 from ..support.derivatives import along
-from ..support.display import Result, table
+from ..support.display import Result
 from ..support.drawing import drawn
 from ..support.errors import InputError
 from ..support.progress import Progress, telling
@@ -29,9 +29,9 @@ from ..tiling import Slice, Tiling, tessellate
 from ..tiling.cells.lists import reduced
 from ..tiling.cells.polygons import Cells
 from ._lines import Pieces, interval_of, point_pieces, summed
-from ._moved import Block, Direction, Mover, ParameterNetwork
-from .losses import batches, check_batch_size
-from .section_inputs import checked_directions, checked_span, default_batch, traced_with_data
+from ._moved import Mover, ParameterNetwork, prepared
+from .directions import Direction
+from .inputs import Model, batches
 
 MOST_PIECES = 200_000
 """Default limit of a 2-D section: minutes for a small convolutional network."""
@@ -86,24 +86,10 @@ class LossSection(Result):
     certainty = "exact"
     plot = drawn("landscape.plot_loss_section")
 
-    def __repr__(self) -> str:
-        return (
-            f"LossSection({self.count:,} quadratic pieces, {self.dimension}-D, mean over {self.points} points, "
-            f"{self.certainty})"
-        )
-
-    def summary(self) -> str:
-        """The section in words."""
+    def _shown(self) -> list[tuple[str, Any]]:
         value, where = self.minimum
-        conditions = self.condition_numbers
-        low, high = self.vertices.min(0), self.vertices.max(0)
-        rows = [("pieces", f"{self.count:,}, quadratic and convex"), ("coordinates", f"{low[0]:.4g} to {high[0]:.4g}"),
-                ("least loss", f"{value:.6g} at t = ({', '.join(f'{v:.6g}' for v in where)})"),
-                ("of them with a minimum inside", f"{int(self.minima.inside.sum()):,}"),
-                ("data points", f"{self.points:,}")]  # fmt: skip
-        if self.dimension == 2:
-            rows.insert(4, ("flat in a direction", f"{int(np.isinf(conditions).sum()):,}"))
-        return f"{table(rows)}\n{self.assurance}"
+        return [("pieces", self.count), ("dimension", self.dimension), ("minimum", value), ("at", where.tolist()),
+                ("minima_inside", int(self.minima.inside.sum())), ("points", self.points)]  # fmt: skip
 
     @property
     def count(self) -> int:
@@ -119,18 +105,14 @@ class LossSection(Result):
     def breaks(self) -> np.ndarray:
         """`[K + 1]` ends and break points of a 1-D section, ascending."""
         if self.dimension != 1:
-            raise InputError(
-                "breaks are points of a 1-D section; this one is 2-D: see vertices, tiles and tiling.walls."
-            )
+            raise InputError("breaks are points of a 1-D section; this one is 2-D: see vertices, tiles, tiling.walls.")
         return self.vertices[:, 0]
 
     @property
     def coefficients(self) -> np.ndarray:
         """`[K, 3]` a, b, c of a 1-D section: a + b t + c t^2 on each piece (about t = 0, so digits can cancel)."""
         if self.dimension != 1:
-            raise InputError(
-                "coefficients are those of a 1-D section; this one is 2-D: see values, gradients, hessians."
-            )
+            raise InputError("coefficients are those of a 1-D section; of this one see values, gradients, hessians.")
         m, g, h = self.centers[:, 0], self.gradients[:, 0], self.hessians[:, 0, 0]
         return np.stack([self.values - g * m + 0.5 * h * m**2, g - h * m, 0.5 * h], 1)
 
@@ -178,13 +160,12 @@ class LossSection(Result):
 
 
 def loss_section(
-    model: nn.Module | SplineNetwork,
+    model: Model,
     x: Any,
     y: Any,
     directions: Direction | Sequence[Direction],
     *,
     span: float | tuple[float, float] = 1.0,
-    loss: str = "squared",
     batch_size: int | None = None,
     max_tiles: int | None = MOST_PIECES,
     time_limit: float | None = None,
@@ -195,7 +176,8 @@ def loss_section(
 
     With `theta(t) = theta0 + sum_i t_i d_i`, the loss is `L(t) = 1/N sum_n |f(x_n; theta(t)) - y_n|^2`. The directions
     may move any parameters that enter the output only once on every way (weight and bias of one layer; parallel
-    branches too): outputs are then piecewise affine in t and L is a continuous piecewise quadratic.
+    branches too): outputs are then piecewise affine in t and L is a continuous piecewise quadratic. Only the squared
+    error has such pieces: `loss_surface` samples any loss.
 
     Args:
         model: A piecewise-affine module in eval mode (or the result of `trace`).
@@ -203,7 +185,6 @@ def loss_section(
         y: `[N, *output shape]` targets.
         directions: One or two mappings from parameter path to its change (see `random_directions`).
         span: The section is `[-span, span]` in each coordinate, or `[low, high]` for a pair.
-        loss: Only "squared": other losses have no quadratic pieces.
         batch_size: Data points handled together; memory grows with it, not with N. Default: by layer sizes.
         max_tiles: 2-D only: stop with `LimitReached` beyond so many pieces; None for no limit. N points and H units
             give up to about (N H)^2 / 2 of them, and each costs a pass of the data.
@@ -230,19 +211,11 @@ def loss_section(
 
     Reference: Balestriero, Humayun, Baraniuk, "On the Geometry of Deep Learning", "Geometry of the loss function".
     """
-    if loss != "squared":
-        raise InputError(
-            f"loss must be 'squared': only the squared error is quadratic where the outputs are affine, got {loss!r}; "
-            "use loss_surface for a sampled section of any loss."
-        )
-    network, inputs, targets = traced_with_data(model, x, y)
-    family = [directions] if not isinstance(directions, (list, tuple)) else list(directions)
-    mover = Mover(network, checked_directions(network, family))
-    low, high = checked_span(span)
-    size = check_batch_size(batch_size, default_batch(network))
-    if len(family) == 1:
+    mover, inputs, targets, low, high, size = prepared(model, x, y, directions, span, batch_size)
+    if len(mover.directions) == 1:
         return _line(mover, inputs, targets, low, high, size, progress)
-    return _plane(mover, inputs, targets, low, high, size, rtol, max_tiles, time_limit, progress)
+    limits = {"rtol": rtol, "max_tiles": max_tiles, "time_limit": time_limit, "progress": progress}
+    return _plane(mover, inputs, targets, low, high, size, limits)
 
 
 def _line(
@@ -264,27 +237,26 @@ def _line(
 
 
 def _plane(
-    mover: Mover, x: Tensor, y: Tensor, low: float, high: float, size: int, rtol: float,
-    max_tiles: int | None, time_limit: float | None, progress: Progress | bool | None,
-) -> LossSection:  # fmt: skip
+    mover: Mover, x: Tensor, y: Tensor, low: float, high: float, size: int, limits: dict[str, Any]
+) -> LossSection:
     """One tiling of the plane by all data, batch after batch; then the quadratics, batch after batch."""
     corners = np.array([[low, low], [high, low], [high, high], [low, high]])
     blocks = [mover.block(inputs, str(i)) for i, (inputs, _) in enumerate(batches(x, y, size))]
     network = ParameterNetwork(mover.network, blocks, 2)
     view = Slice(np.zeros(2), np.eye(2), corners)
-    tiling = tessellate(network, view, rtol=rtol, max_tiles=max_tiles, time_limit=time_limit, progress=progress)
+    tiling = tessellate(network, view, **limits)
     centers = tiling.tiles.corner_means(tiling.vertices)
     value, gradient, hessian = np.zeros(len(centers)), np.zeros((len(centers), 2)), np.zeros((len(centers), 2, 2))
     for block, (_, targets) in zip(blocks, batches(x, y, size), strict=True):
-        for total, part in zip((value, gradient, hessian), block_quadratics(block, targets, centers), strict=True):
+        for total, part in zip((value, gradient, hessian), _quadratics(block, targets, centers), strict=True):
             total += part / len(x)
     return LossSection(tiling.vertices, tiling.tiles, centers, value, gradient, hessian, len(x), tiling)
 
 
-def block_quadratics(block: Block, targets: Tensor, centers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _quadratics(block: Program, targets: Tensor, centers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Value `[K]`, gradient `[K, d]`, Hessian `[K, d, d]` of a block's summed squared error at points `[K, d]`."""
     d = centers.shape[1]
-    widest = max([int(np.prod(fold.site.shape)) for fold in block.program.folds], default=1)
+    widest = max([int(np.prod(fold.site.shape)) for fold in block.folds], default=1)
     rows = max(1, _BLOCK_NUMBERS // max(widest, targets.numel()))
     parts = []
     for start in range(0, len(centers), rows):
@@ -294,7 +266,7 @@ def block_quadratics(block: Block, targets: Tensor, centers: np.ndarray) -> tupl
             for i in range(d):
                 unit = torch.zeros_like(t)
                 unit[:, i] = 1.0
-                outputs, slope = along(block.program.forward, t, unit)
+                outputs, slope = along(block.forward, t, unit)
                 slopes.append(slope.flatten(1))
         residual = (outputs - targets).flatten(1)
         jacobian = torch.stack(slopes, 1)

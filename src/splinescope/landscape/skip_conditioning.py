@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,10 +15,9 @@ from ..support.derivatives import differentiating, row_jacobians
 from ..support.display import Result, table
 from ..support.drawing import drawn
 from ..support.errors import InputError
-from ..support.progress import Progress, sharing
+from ..support.progress import Progress, stepping
 from .conditioning import Conditioning, singular_conditions, skip_bound
-from .losses import check_data
-from .parameters import Model
+from .inputs import Model, check_points
 from .skips import Skip, chosen_skips, graph_module, skips_of, sources
 
 _LARGEST = 8192  # numbers of a value whose Jacobian is written down: 512 MB, and some minutes a point
@@ -39,9 +38,6 @@ class BlockConditioning(Result):
     with_skip: Conditioning
     without: Conditioning
     certainty = "exact"
-
-    def __repr__(self) -> str:
-        return f"BlockConditioning({self.skip.name!r}: {_median(self.with_skip)} with, {_median(self.without)} without)"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -72,9 +68,6 @@ class SkipConditioning(Result):
         names = ", ".join(block.skip.name for block in self.blocks) or "none: the network has no skip connections"
         raise KeyError(f"{wanted!r} is no skip of this model; there are: {names}.")
 
-    def __repr__(self) -> str:
-        return f"SkipConditioning({len(self)} skips at {self.points} points, {self.certainty})"
-
     def summary(self) -> str:
         """A table of the blocks."""
         if not self.blocks:
@@ -82,10 +75,8 @@ class SkipConditioning(Result):
         rows = [("block", "skip", "kappa with", "kappa without", "|F'|", "points within their bound")]
         for block in self.blocks:
             kind = "identity" if block.skip.identity else "projection"
-            bounded = np.isfinite(block.with_skip.bound)
-            held = (
-                f"{int(bounded.sum()) - block.with_skip.violations} of {int(bounded.sum())}" if bounded.any() else "-"
-            )
+            bounded = int(np.isfinite(block.with_skip.bound).sum())
+            held = f"{bounded - block.with_skip.violations} of {bounded}" if bounded else "-"
             norm = f"{np.median(block.with_skip.norm):.3g}"
             rows.append((block.skip.name, kind, _median(block.with_skip), _median(block.without), norm, held))
         return f"{table(rows)}\nMedians over {self.points} points. {self.assurance}"
@@ -118,24 +109,16 @@ def skip_conditioning(
         0
     """
     module = _doubled(graph_module(model, x))
-    inputs, _ = check_data(x, torch.zeros(len(x)), torch.float64, whole=True)
+    inputs = check_points(x, torch.float64, whole=True)
     chosen = chosen_skips(skips_of(module), skips)
     nodes, above = {node.name: node for node in module.graph.nodes}, sources(module)
-    blocks = []
-    with sharing(progress, "skip conditioning") as report:
-        for i, skip in enumerate(chosen):
-
-            def part(share: float, i: int = i) -> None:
-                report((i + share) / len(chosen))
-
-            blocks.append(_block(module, inputs, skip, nodes, above, part))
-    return SkipConditioning(tuple(blocks), len(inputs))
+    steps = stepping(chosen, progress, "skip conditioning")
+    return SkipConditioning(tuple(_block(module, inputs, skip, nodes, above) for skip in steps), len(inputs))
 
 
 def _block(
-    module: GraphModule, x: Tensor, skip: Skip, nodes: dict[str, Node], above: dict[Node, set[Node]],
-    report: Callable[[float], None],
-) -> BlockConditioning:  # fmt: skip
+    module: GraphModule, x: Tensor, skip: Skip, nodes: dict[str, Node], above: dict[Node, set[Node]]
+) -> BlockConditioning:
     source = nodes[skip.source]
     values = _run(module, x, {source})[source]
     size = values[0].numel()
@@ -158,7 +141,6 @@ def _block(
         sizes = np.linalg.svd(branch, compute_uv=False)
         both = [singular_conditions(s, longest) for s in (np.linalg.svd(whole, compute_uv=False), sizes)]
         parts.append((sizes[:, 0], *both))
-        report(min(1.0, (start + len(at)) / len(x)))
     norm, with_skip, without = (np.concatenate(column) for column in zip(*parts, strict=True))
     unbounded = np.full_like(norm, np.inf)
     bound = skip_bound(norm) if skip.identity else unbounded
@@ -200,25 +182,10 @@ def _doubled(module: GraphModule) -> GraphModule:
 
 def _run(module: GraphModule, x: Tensor, keep: set[Node]) -> dict[Node, Any]:
     """Some values of the graph at inputs."""
-    recorder = _Recorder(module, keep)
+    interpreter = Interpreter(module, garbage_collect_values=False)
     with torch.no_grad():
-        recorder.run(x)
-    return recorder.kept
-
-
-class _Recorder(Interpreter):
-    """Runs a graph and keeps some values."""
-
-    def __init__(self, module: GraphModule, keep: set[Node]) -> None:
-        super().__init__(module)
-        self._keep = keep
-        self.kept: dict[Node, Any] = {}
-
-    def run_node(self, n: Node) -> Any:
-        value = super().run_node(n)
-        if n in self._keep:
-            self.kept[n] = value
-        return value
+        interpreter.run(x)
+    return {node: interpreter.env[node] for node in keep}
 
 
 def _median(found: Conditioning) -> str:

@@ -25,7 +25,7 @@ from ..network.reading.twin import copied
 from ..support.checks import as_rows
 from ..support.display import Result, numbered
 from ..support.errors import InputError
-from .parameters import Model, check_model
+from .inputs import Model, check_model
 
 _SUMS = {"add", "add_"}
 _IDLE = {"view", "reshape", "flatten", "permute", "transpose", "contiguous", "clone", "dropout", "alias"}

@@ -12,7 +12,7 @@ from scipy.linalg import eigh_tridiagonal
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from ..support.checks import check_choice, check_whole
-from ..support.display import Certainty, Result, table
+from ..support.display import Certainty, Result
 from ..support.drawing import drawn
 from ..support.errors import InputError
 from ..support.progress import Progress, telling
@@ -57,18 +57,13 @@ class SpectrumSummary(Result):
         """ "exact", or "estimate" where the matrix was not written down."""
         return "estimate" if self.method == "matrix-free" else "exact"
 
-    def summary(self) -> str:
-        """The spectrum in words."""
-        off = f" +- {self.trace_error:.2g}" if self.trace_error else ""
-        rows = [("parameters", f"{self.size:,}"), ("largest eigenvalue", f"{self.largest:.6g}"),
-                ("smallest", f"{self.smallest:.6g}"), ("condition number", f"{self.condition:.4g}"),
-                ("trace", f"{self.trace:.6g}{off}"), ("effective rank", f"{self.effective_rank:.4g}"),
-                ("rank", "not known without the matrix" if self.rank is None else f"{self.rank:,}")]  # fmt: skip
+    @property
+    def assurance(self) -> str:
         if self.certainty == "exact":
-            return f"{table(rows)}\nExact, up to rounding ({self.method})."
+            return super().assurance
         return (
-            f"{table(rows)}\nThe extremes are converged (the largest to 1e-10 of itself, the smallest to 1e-6 of the "
-            "largest); trace and effective rank are estimates by random vectors, with the trace's standard error."
+            "The extremes are converged (the largest to 1e-10 of itself, the smallest to 1e-6 of the largest); trace "
+            "and effective rank are estimates by random vectors, with the trace's standard error."
         )
 
 
@@ -85,15 +80,6 @@ class SpectralDensity(Result):
     weights: np.ndarray
     certainty = "estimate"
     plot = drawn("landscape.plot_spectral_density")
-
-    def summary(self) -> str:
-        """The spectrum in words."""
-        mean, largest = float(self.weights @ self.nodes), np.abs(self.nodes).max(initial=0.0)
-        small = float(self.weights[np.abs(self.nodes) <= 1e-6 * largest].sum())
-        return (
-            f"Eigenvalues from {self.nodes.min():.4g} to {self.nodes.max():.4g}, mean {mean:.4g};\n"
-            f"about {small:.0%} of them below a millionth of the largest ({len(self.nodes)} nodes).\n{self.assurance}"
-        )
 
     def on(self, grid: np.ndarray, width: float) -> np.ndarray:
         """The density on a grid, every node widened to a Gaussian of this standard deviation."""

@@ -14,16 +14,14 @@ from torch.func import functional_call, vmap
 from ..network.reading.twin import copied
 from ..support.checks import check_choice, check_whole
 from ..support.derivatives import first_line, plain_kernels
-from ..support.display import Certainty, Result, table
+from ..support.display import Certainty, Result
 from ..support.drawing import drawn
 from ..support.errors import InputError
 from ..support.losses import summed
-from ..support.progress import Progress, sharing
-from ._moved import Direction
+from ..support.progress import Progress, stepping
+from .directions import Direction, check_direction, checked_span
 from .hessian import prepare
-from .losses import Loss, batches, check_batch_size
-from .parameters import Model, check_model, precision_of
-from .section_inputs import check_direction, checked_span
+from .inputs import Loss, Model, batches, check_batch_size, check_model, precision_of
 
 _TOGETHER = 16  # grid points evaluated at once
 
@@ -48,37 +46,21 @@ class LossSurface(Result):
         """ "estimate": exact at the grid points, and silent between them."""
         return "estimate"
 
-    def __repr__(self) -> str:
-        size = " x ".join(map(str, self.losses.shape))
-        low, high = self.losses.min(), self.losses.max()
-        return f"{type(self).__name__}({size} losses from {low:.4g} to {high:.4g}, {self.label}, {self.certainty})"
-
-    def summary(self) -> str:
-        """The surface in words."""
-        at = np.unravel_index(int(self.losses.argmin()), self.losses.shape)
-        where = ", ".join(f"{axis[i]:.3g}" for axis, i in zip(self.axes, at, strict=True))
-        rows = [("grid", " x ".join(map(str, self.losses.shape))),
-                ("coordinates", f"{self.axes[0][0]:.3g} to {self.axes[0][-1]:.3g}"),
-                ("least loss", f"{self.losses.min():.6g} at ({where})"), ("largest loss", f"{self.losses.max():.6g}"),
-                ("non-convex share", f"{self.nonconvex_fraction:.3g} of the inner points (estimate)")]  # fmt: skip
-        if min(self.losses.shape) < 3:
-            del rows[-1]
-        return f"{table(rows)}\n{self._says}"
-
     @property
-    def _says(self) -> str:
+    def assurance(self) -> str:
         return "Losses are exact at the grid points and say nothing of what lies between: see loss_section."
+
+    def _shown(self) -> list[tuple[str, Any]]:
+        at = np.unravel_index(int(self.losses.argmin()), self.losses.shape)
+        least = tuple(float(axis[i]) for axis, i in zip(self.axes, at, strict=True))
+        return [("grid", self.losses.shape), ("from", float(self.axes[0][0])), ("to", float(self.axes[0][-1])),
+                ("least", float(self.losses.min())), ("at", least), ("largest", float(self.losses.max())),
+                ("nonconvex_fraction", self.nonconvex_fraction)]  # fmt: skip
 
     @property
     def label(self) -> str:
         """What the picture of it says."""
         return f"sampled at {self.losses.size} points"
-
-    @property
-    def spread(self) -> float:
-        """Largest over smallest loss on the grid."""
-        least = float(self.losses.min())
-        return float(self.losses.max()) / least if least > 0 else float("inf")
 
     @property
     def nonconvex_fraction(self) -> float:
@@ -147,7 +129,7 @@ def loss_surface(
     moving, frozen, inputs, targets, _ = prepare(module, x, y, loss, None, dtype or precision_of(module))
     shapes = {name: value.shape for name, value in moving.items()}
     family = [{n: c.to(moving[n]) for n, c in check_direction(direction, shapes).items()} for direction in given]
-    data = list(batches(inputs, targets, check_batch_size(batch_size, 256)))
+    data = list(batches(inputs, targets, check_batch_size(batch_size)))
     axis = np.linspace(low, high, resolution)
     grid = np.stack(np.meshgrid(*[axis] * len(family), indexing="ij"), -1).reshape(-1, len(family))
     losses = np.empty(len(grid))
@@ -162,12 +144,10 @@ def loss_surface(
                 state[name] = state[name] + amount * change
         return state
 
-    with torch.no_grad(), plain_kernels(), sharing(progress, "loss surface") as report:
-        for start in range(0, len(grid), together):
+    with torch.no_grad(), plain_kernels():
+        for start in stepping(range(0, len(grid), together), progress, "loss surface"):
             t = torch.from_numpy(grid[start : start + together]).to(like)
-            found = at(state_at, t, data)
-            losses[start : start + len(t)] = found.cpu().double().numpy() / len(inputs)
-            report(min(1.0, (start + len(t)) / len(grid)))
+            losses[start : start + len(t)] = at(state_at, t, data).cpu().double().numpy() / len(inputs)
     return LossSurface((axis,) * len(family), losses.reshape((len(axis),) * len(family)), path)
 
 

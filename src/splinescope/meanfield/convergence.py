@@ -5,18 +5,17 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import torch
 from scipy import stats
+from torch import Tensor
 
 from ..support.checks import check_choice, check_whole
 from ..support.display import Result
 from ..support.drawing import drawn
 from ..support.errors import InputError
-from ..support.progress import Progress, telling
-from ..support.worker_processes import call_each
+from ..support.progress import Progress, stepping
 from .data import Data
 from .flow import flow
 from .functions import LossLike
@@ -86,7 +85,6 @@ def convergence_study(
     loss: LossLike = "squared",
     seeds: Sequence[int] = (0,),
     rtol: float = 1e-6,
-    workers: int | None = None,
     progress: Progress | bool | None = None,
 ) -> ConvergenceStudy:
     """Run the flow at each width and compare neighbors: W2(rho_m, rho_2m) for widths m, 2m, 4m, ...
@@ -102,8 +100,6 @@ def convergence_study(
         time: Mean-field time at which to compare.
         seeds: One run each.
         rtol: Of the integrator; keep it far below the distances.
-        workers: Share the seeds between so many processes (by joblib, which may send them to a cluster): the same
-            distances.
         progress: None: shown once it takes a few seconds; True, False, or a function of (share done, what it is at).
     """
     widths = [check_whole(width, "widths") for width in widths]
@@ -112,41 +108,19 @@ def convergence_study(
     sizes = np.array(widths)
     if len(sizes) < 3 or bool((np.diff(sizes) <= 0).any()):
         raise InputError(f"widths must be at least three increasing numbers, got {widths}.")
-    one = partial(_of_seed, widths, data, start, time, loss, rtol)
-    found: dict[int, np.ndarray] = {}
-    with telling(progress, "convergence study") as tell:
-        if workers is None:
-            for count, seed in enumerate(seeds):
-
-                def at(number: int, count: int = count, seed: int = seed) -> None:
-                    tell((count + number / len(sizes)) / len(seeds), f"seed {seed}, width {widths[number]}")
-
-                found[count] = one(seed, at)
-        else:
-            names = [f"seed {seed}" for seed in seeds]
-            for count, row in call_each(one, [(seed,) for seed in seeds], names, workers=workers):
-                found[count] = row
-                tell(len(found) / len(seeds), names[count])
-    rows = np.stack([found[i] for i in range(len(seeds))], 1)
-    return ConvergenceStudy(sizes[:-1], *rows)
+    generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+    runs: list[list[tuple[ParticleMeasure, ParticleMeasure, Tensor]]] = [[] for _ in seeds]
+    for i, width in stepping(list(itertools.product(range(len(seeds)), widths)), progress, "convergence study"):
+        run = flow(start(width, generators[i]), data, loss, times=[0.0, time], rtol=rtol, atol=rtol * 1e-2)
+        first, last = (ParticleMeasure(run.a[t], run.b[t]) for t in (0, -1))
+        runs[i].append((first, last, outputs(run.a[-1], run.b[-1], data, run.activation)))
+    distances = [[_distances(p, q, data) for p, q in itertools.pairwise(of_seed)] for of_seed in runs]
+    return ConvergenceStudy(sizes[:-1], *np.array(distances).transpose(2, 0, 1))
 
 
-def _of_seed(
-    widths: Sequence[int], data: Data, start: Start, time: float, loss: LossLike, rtol: float,
-    seed: int, tell: Callable[[int], None] = lambda number: None,
-) -> np.ndarray:  # fmt: skip
-    """`[4, W]` the distances of a `ConvergenceStudy` for one seed; `tell` hears which width is at work."""
-    generator = torch.Generator().manual_seed(seed)
-    runs = []
-    for number, width in enumerate(widths):
-        tell(number)
-        run = flow(start(width, generator), data, loss, times=[0.0, time], rtol=rtol, atol=rtol * 1e-2)
-        f = outputs(run.a[-1], run.b[-1], data, run.activation)
-        first, last = (ParticleMeasure(run.a[i], run.b[i]) for i in (0, -1))
-        runs.append((first, last, f))
-    distances = [
-        (wasserstein2(p[0], q[0]), wasserstein2(p[1], q[1]), bounded_lipschitz(p[1], q[1]),
-         (data.weights @ (p[2] - q[2]) ** 2).sqrt().item())
-        for p, q in itertools.pairwise(runs)
-    ]  # fmt: skip
-    return np.array(distances).T
+def _distances(
+    p: tuple[ParticleMeasure, ParticleMeasure, Tensor], q: tuple[ParticleMeasure, ParticleMeasure, Tensor], data: Data
+) -> tuple[float, float, float, float]:
+    """`start`, `end`, `lipschitz` and `outputs` of a `ConvergenceStudy` for two neighboring widths of one seed."""
+    apart = (data.weights @ (p[2] - q[2]) ** 2).sqrt().item()
+    return wasserstein2(p[0], q[0]), wasserstein2(p[1], q[1]), bounded_lipschitz(p[1], q[1]), apart

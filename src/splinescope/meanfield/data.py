@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -45,7 +45,7 @@ def as_covariance(covariance: Any) -> Tensor:
 class Data(Shown):
     """Weighted, centered data points; expectations over the data are weighted sums over these.
 
-    Make one with `Data.of`, `Data.from_loader` or `GaussianInputs`, which check and center.
+    Make one with `Data.of` or `GaussianInputs`, which check and center.
 
     Attributes:
         x: Inputs, shape (N, d), of weighted mean zero (for a population: up to sampling error).
@@ -97,14 +97,6 @@ class Data(Shown):
             )
         return cls(x, y, w, as_covariance((w[:, None] * x).T @ x))
 
-    @classmethod
-    def from_loader(cls, loader: Iterable[Any], *, center: Centering = "refuse") -> Data:
-        """All (x, y) batches of a data loader, inputs flattened to rows."""
-        batches = [(torch.as_tensor(x).flatten(1), torch.as_tensor(y)) for x, y in loader]
-        if not batches:
-            raise InputError("loader must yield at least one (x, y) batch, got none.")
-        return cls.of(torch.cat([x for x, _ in batches]), torch.cat([y for _, y in batches]), center=center)
-
     def __len__(self) -> int:
         return self.x.shape[0]
 
@@ -112,17 +104,13 @@ class Data(Shown):
     def dimension(self) -> int:
         return self.x.shape[1]
 
-    def batch(self, index: Tensor, *, statistics: Literal["batch", "data"] = "batch") -> Data:
-        """The mini-batch of the rows `index`.
+    def batch(self, index: Tensor) -> Data:
+        """The mini-batch of the rows `index`, centered and normalized by itself, as batch norm does in training.
 
-        With `statistics="batch"` inputs are centered and normalized by the batch itself, as batch norm does in
-        training (the covariance may then be singular); with "data" by the whole data.
+        Its covariance may be singular.
         """
-        check_choice(statistics, "statistics", ("batch", "data"))
         x, y, w = self.x[index], self.y[index], self.weights[index]
         w = w / w.sum()
-        if statistics == "data":
-            return Data(x, y, w, self.covariance)
         x = x - w @ x
         return Data(x, y, w, (w[:, None] * x).T @ x)
 

@@ -27,6 +27,8 @@ from .data import Data
 from .functions import ActivationLike, LossLike, as_activation, as_loss, check_labels
 from .manifold import Manifold
 
+_CFL = 0.4  # largest fraction of a cell crossed in one step: up to 0.5 the density stays non-negative
+
 
 @dataclass(frozen=True, repr=False)
 class DensityPath(Result):
@@ -72,7 +74,6 @@ def density_flow(
     angles: int = 128,
     amplitudes: int = 96,
     reach: float = 3.0,
-    cfl: float = 0.4,
 ) -> DensityPath:
     """Solve the mean-field equation for infinitely many neurons of length 1 on the circle times [-reach, reach].
 
@@ -83,7 +84,6 @@ def density_flow(
         times: Increasing, in mean-field time, starting with that of `initial`.
         angles, amplitudes: Cells in each direction.
         reach: Half-width of the window in `a`; no mass passes its ends.
-        cfl: Largest fraction of a cell crossed in one step; up to 0.5 the density stays non-negative.
 
     Returns:
         The path. Error O(cell^2) for smooth densities; a step costs O(P Q + P N).
@@ -93,8 +93,6 @@ def density_flow(
     moments = as_float64_array(times, "times")
     if moments.ndim != 1 or len(moments) < 2 or bool((np.diff(moments) <= 0).any()):
         raise InputError(f"times must be at least two increasing numbers, got shape {moments.shape}.")
-    if not 0 < cfl <= 0.5:
-        raise InputError(f"cfl must be above 0 and at most 0.5, got {cfl!r}.")
     x, y, weights, sigma = (t.to("cpu", torch.float64) for t in (data.x, data.y, data.weights, data.covariance))
     data = Data(x, y, weights, sigma)
     grid = _Grid(data, as_activation(activation), angles, amplitudes, check_positive(reach, "reach"))
@@ -117,7 +115,7 @@ def density_flow(
         while time < goal:
             turn, drift = grid.velocities(rho, the_loss.slope)
             rate = turn.abs().max() / grid.d_phi + drift.abs().max() / grid.d_a
-            step = min(cfl / max(rate.item(), 1e-12), goal - time)
+            step = min(_CFL / max(rate.item(), 1e-12), goal - time)
             half = rho + step * grid.divergence(rho, turn, drift)
             change = grid.divergence(half, *grid.velocities(half, the_loss.slope))
             rho = (rho + half + step * change) / 2  # Heun: convex combinations of Euler steps stay non-negative

@@ -19,18 +19,10 @@ from .functions import Activation, Loss, LossLike, as_loss, check_labels
 from .integrate import dormand_prince, runge_kutta
 from .manifold import Manifold
 from .networks import TwoLayer, TwoLayerBN, check_pair
-from .velocity import (
-    euclidean_velocity,
-    forces,
-    manifold_velocity,
-    normalized_velocity,
-    outputs,
-    plain_velocity,
-)
+from .velocity import euclidean_velocity, forces, manifold_velocity, normalized_velocity, outputs, plain_velocity
 
 Dynamics = Literal["euclidean", "normalized", "manifold", "plain"]
 DYNAMICS: tuple[Dynamics, ...] = ("euclidean", "normalized", "manifold", "plain")
-Clock = Literal["meanfield", "parameter"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -39,7 +31,7 @@ class Trajectory(Result):
 
     Attributes:
         dynamics: Which vector field moved the neurons.
-        times: Shape (T,), in the clock that was asked for (for descent: step size times iteration).
+        times: Shape (T,), in mean-field time (for descent: step size times iteration).
         a: Amplitudes, shape (T, m).
         b: Inner weights, shape (T, m, d); for "normalized" and "manifold" the normalized neurons.
         risks: Loss over the data at each time, shape (T,).
@@ -125,7 +117,7 @@ def _system(net: TwoLayer, data: Data, loss: Loss, dynamics: Dynamics, unit_leng
         if dynamics == "euclidean":
             b = b * (lengths / b.norm(dim=1))[:, None]
         elif dynamics != "plain":
-            b = manifold.retraction(b)
+            b = manifold.normalize(b)
         return torch.cat([a, b], dim=1)
 
     def risk(state: Tensor) -> float:
@@ -147,7 +139,6 @@ def flow(
     *,
     times: Any,
     dynamics: Dynamics = "manifold",
-    clock: Clock = "meanfield",
     unit_length: bool = False,
     rtol: float = 1e-8,
     atol: float = 1e-10,
@@ -165,9 +156,9 @@ def flow(
         net: Where it starts: `TwoLayerBN`, or `TwoLayer` for "plain".
         data: What the loss is averaged over.
         loss: "squared" (half the square), "mse", "logistic", "bce" or a twice differentiable function `(f, y) -> l`.
-        times: Increasing, shape (T,), starting with the time of `net` (usually 0).
+        times: Increasing, shape (T,), in mean-field time (`theta' = -dL/dtheta` is slower by m), starting with
+            that of `net` (usually 0).
         dynamics: Which vector field.
-        clock: "meanfield", or "parameter" for `theta' = -dL/dtheta`, which is slower by the width m.
         unit_length: Treat all neurons as if `||b_k|| = 1` (as the paper does): same function, other speeds.
         rtol, atol: Error control of the Dormand-Prince 5(4) integrator (local, root mean square over the state).
         step: If given, RK4 with this step instead: for kinked activations.
@@ -183,21 +174,18 @@ def flow(
         >>> bool(flow(net, data, times=[0, 10]).risks[-1] < 0.01)
         True
     """
-    check_choice(clock, "clock", ("meanfield", "parameter"))
     moments = as_float64_array(times, "times")
     if moments.ndim != 1 or len(moments) < 2 or bool((np.diff(moments) <= 0).any()):
         raise InputError(f"times must be at least two increasing numbers, got shape {moments.shape}.")
     system = _system(net, data, as_loss(loss), dynamics, unit_length, project)
-    pace = 1.0 if clock == "meanfield" else 1.0 / net.width
-    ticks = [float(t) * pace for t in moments]
+    ticks = [float(t) for t in moments]
     if step is None:
         rtol, atol = check_positive(rtol, "rtol"), check_positive(atol, "atol")
         path = dormand_prince(
             system.field, system.start, ticks, rtol=rtol, atol=atol, project=system.project, max_steps=max_steps
         )
     else:
-        size = check_positive(step, "step") * pace
-        path = runge_kutta(system.field, system.start, ticks, step=size, project=system.project)
+        path = runge_kutta(system.field, system.start, ticks, step=check_positive(step, "step"), project=system.project)
     return _record(path, system, moments, dynamics, net, data)
 
 
@@ -210,7 +198,6 @@ def descend(
     iterations: int,
     dynamics: Literal["euclidean", "plain"] = "euclidean",
     batch_size: int | None = None,
-    statistics: Literal["batch", "data"] = "batch",
     train_amplitudes: bool = True,
     record_every: int = 1,
     generator: torch.Generator | None = None,
@@ -225,8 +212,7 @@ def descend(
         rate: Step in mean-field time.
         iterations: How many.
         dynamics: "euclidean" (batch norm) or "plain".
-        batch_size: Draw so many points, without replacement, at each iteration; all if None.
-        statistics: Whether a mini-batch is normalized by itself or by the whole data.
+        batch_size: Draw so many points, without replacement, at each iteration, normalized by themselves; all if None.
         train_amplitudes: If False the `a_k` stay as they are.
         record_every: Record each so many iterations (and the first and last).
         generator: Of the mini-batches.
@@ -249,7 +235,7 @@ def descend(
         if batch_size is None:
             return system.field(state)
         drawn = torch.randperm(len(data), generator=generator)[:batch_size].to(data.x.device)
-        part = data.batch(drawn, statistics=statistics)
+        part = data.batch(drawn)
         a, b = state[:, 0], state[:, 1:]
         if dynamics == "plain":
             return torch.column_stack(plain_velocity(a, forces(a, b, part, net.activation, the_loss)))

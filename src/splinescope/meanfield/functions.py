@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..support.errors import InputError, did_you_mean
@@ -103,17 +102,6 @@ ACTIVATIONS: dict[str, Activation] = {
     "sin": Activation("sin", torch.sin, _sin),
 }
 
-_KNOWN: tuple[tuple[Elementwise, str], ...] = (
-    (torch.relu, "relu"),
-    (F.relu, "relu"),
-    (F.leaky_relu, "leaky_relu"),
-    (torch.tanh, "tanh"),
-    (F.tanh, "tanh"),
-    (F.softplus, "softplus"),
-    (torch.sin, "sin"),
-)
-"""Functions of torch whose slopes need no differentiation."""
-
 
 def as_activation(activation: ActivationLike) -> Activation:
     """An `Activation` from a name of `ACTIVATIONS`, an `Activation`, a torch module, or an elementwise function."""
@@ -129,11 +117,11 @@ def as_activation(activation: ActivationLike) -> Activation:
     if type(activation) is nn.LeakyReLU:
         return _leaky_relu(activation.negative_slope)
     if type(activation) in (nn.ReLU, nn.Tanh):
-        return ACTIVATIONS["relu" if type(activation) is nn.ReLU else "tanh"]
+        return ACTIVATIONS[type(activation).__name__.lower()]
     if not callable(activation):
         raise InputError(f"activation must be a name or an elementwise function, got {type(activation).__name__}.")
-    known = next((name for function, name in _KNOWN if function is activation), None)
-    return _from_elementwise(activation) if known is None else ACTIVATIONS[known]
+    known = next((known for known in ACTIVATIONS.values() if known.value is activation), None)
+    return known or _from_elementwise(activation)
 
 
 def _from_pointwise(function: Callable[[Tensor, Tensor], Tensor]) -> Loss:

@@ -66,9 +66,6 @@ class Manifold(Shown):
         """`b / ||b||_Sigma`, the neuron as the network sees it. A zero `b` is refused."""
         return b / _positive(self.norm(b))[..., None]
 
-    retraction = normalize
-    """The nearest point of Omega along the ray: used after every integration step."""
-
     def differential(self, b: Tensor, v: Tensor) -> Tensor:
         """Derivative of `normalize` at `b` in the direction `v`: `(I - n n^T Sigma) v / ||b||_Sigma`."""
         n = self.normalize(b)
@@ -129,15 +126,6 @@ class Manifold(Shown):
         turn = (v - u * (u * v).sum(-1, keepdim=True)) / length
         angle = turn.norm(dim=-1, keepdim=True)
         return self.normalize(u * angle.cos() + turn * torch.sinc(angle / torch.pi))
-
-    def log(self, b: Tensor, c: Tensor) -> Tensor:
-        """The tangent vector `v` at `b` with `exp(b, v) = c`; any of many if `c` is opposite to `b`."""
-        self._check(b, c)
-        u, w = _unit(b), _unit(c)
-        across = w - u * (u * w).sum(-1, keepdim=True)
-        turn = across / torch.sinc(self.distance(b, c) / torch.pi)[..., None]
-        # from the sphere back to Omega: the differential of normalize at u
-        return self.differential(u, turn)
 
     @staticmethod
     def _weight(b: Tensor, scale: Tensor | float) -> Tensor:

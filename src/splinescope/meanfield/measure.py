@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from ..support.checks import as_float64_array, check_choice, require
+from ..support.checks import as_float64_array, require
 from ..support.display import Shown
 from ..support.errors import InputError
 from .networks import TwoLayer
 
-Cost = Literal["geodesic", "chordal"]
 ASSIGNMENT_LIMIT = 2048
-"""Largest number of atoms for which the exact assignment (cubic in the worst case) is used by default."""
+"""Largest number of atoms for which scipy's exact assignment (cubic in the worst case) is used."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,9 +55,8 @@ class ParticleMeasure(Shown):
         return len(self.a)
 
 
-def pairwise_distance(mu: ParticleMeasure, nu: ParticleMeasure, *, cost: Cost = "geodesic") -> np.ndarray:
-    """Distances between atoms, shape (m, n): `sqrt(da^2 + du^2)`, `du` the angle ("geodesic") or chord ("chordal")."""
-    check_choice(cost, "cost", ("geodesic", "chordal"))
+def pairwise_distance(mu: ParticleMeasure, nu: ParticleMeasure) -> np.ndarray:
+    """Distances between atoms, shape (m, n): `sqrt(da^2 + du^2)`, `du` the angle."""
     for measure in (mu, nu):
         if not isinstance(measure, ParticleMeasure):
             raise InputError(
@@ -70,17 +68,16 @@ def pairwise_distance(mu: ParticleMeasure, nu: ParticleMeasure, *, cost: Cost = 
     # the inner product loses half of the digits for near neighbors: there take the difference itself
     near = np.nonzero(chord < 1e-3)
     chord[near] = np.linalg.norm(mu.u[near[0]] - nu.u[near[1]], axis=1)
-    across = chord if cost == "chordal" else 2 * np.arcsin(np.minimum(chord / 2, 1.0))
-    distance: np.ndarray = np.hypot(mu.a[:, None] - nu.a[None, :], across)
+    angle = 2 * np.arcsin(np.minimum(chord / 2, 1.0))
+    distance: np.ndarray = np.hypot(mu.a[:, None] - nu.a[None, :], angle)
     return distance
 
 
-def _transport(cost: np.ndarray, method: str) -> float:
+def _transport(cost: np.ndarray) -> float:
     """Optimal transport cost between uniform measures on m and n atoms with cost matrix (m, n); exact."""
-    check_choice(method, "method", ("auto", "assignment", "pot"))
     m, n = cost.shape
     atoms = math.lcm(m, n)
-    if method == "assignment" or (method == "auto" and atoms <= ASSIGNMENT_LIMIT):
+    if atoms <= ASSIGNMENT_LIMIT:
         full = np.repeat(np.repeat(cost, atoms // m, axis=0), atoms // n, axis=1)
         rows, columns = linear_sum_assignment(full)
         return float(full[rows, columns].mean())
@@ -89,27 +86,21 @@ def _transport(cost: np.ndarray, method: str) -> float:
     return float(ot.emd2(np.full(m, 1 / m), np.full(n, 1 / n), cost, numItermax=10_000_000))
 
 
-def wasserstein2(
-    mu: ParticleMeasure,
-    nu: ParticleMeasure,
-    *,
-    cost: Cost = "geodesic",
-    method: Literal["auto", "assignment", "pot"] = "auto",
-) -> float:
-    """The Wasserstein-2 distance, exact: `W2^2 = min over couplings of E[da^2 + du^2]`.
+def wasserstein2(mu: ParticleMeasure, nu: ParticleMeasure) -> float:
+    """The Wasserstein-2 distance, exact: `W2^2 = min over couplings of E[da^2 + du^2]`, `du` the angle on the sphere.
+
+    By assignment (atoms are repeated to a common multiple of the sizes) up to 2048 atoms, beyond by the network simplex
+    of the extra `transport`. Memory O(m n).
 
     Args:
         mu, nu: Uniform measures; their sizes may differ.
-        cost: `du` is the angle on the sphere ("geodesic": W2 of the manifold) or the chord ("chordal").
-        method: "assignment" (scipy; atoms are repeated to a common multiple of the sizes), "pot" (network
-            simplex of the extra `transport`), or "auto": assignment up to 2048 atoms. Memory O(m n).
 
     Example:
         >>> one = ParticleMeasure([0.0], [[1.0, 0.0]])
         >>> round(wasserstein2(one, ParticleMeasure([0.0], [[0.0, 2.0]])), 6)
         1.570796
     """
-    return math.sqrt(max(0.0, _transport(pairwise_distance(mu, nu, cost=cost) ** 2, method)))
+    return math.sqrt(max(0.0, _transport(pairwise_distance(mu, nu) ** 2)))
 
 
 def bounded_lipschitz(mu: ParticleMeasure, nu: ParticleMeasure) -> float:
@@ -118,4 +109,4 @@ def bounded_lipschitz(mu: ParticleMeasure, nu: ParticleMeasure) -> float:
     By duality it is the transport cost for the truncated distance `min(dist, 2)`: a function that is
     1-Lipschitz for it oscillates by at most 2 and can be shifted into [-1, 1].
     """
-    return _transport(np.minimum(pairwise_distance(mu, nu), 2.0), "auto")
+    return _transport(np.minimum(pairwise_distance(mu, nu), 2.0))

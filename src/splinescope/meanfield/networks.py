@@ -151,18 +151,6 @@ class TwoLayerBN(TwoLayer):
         """The plain network of the normalized neurons: the same function on data of this covariance."""
         return TwoLayer(self.a, Manifold(covariance).normalize(self.b), self.activation)
 
-    def to_module(self, covariance: Tensor) -> nn.Sequential:
-        """The same function as a torch module (batch norm folded into the first layer), for `tessellate` and
-        others.
-        """
-        twin = self.twin(covariance)
-        first = nn.Linear(twin.dimension, twin.width, bias=False).to(twin.b)
-        last = nn.Linear(twin.width, 1, bias=False).to(twin.b)
-        with torch.no_grad():
-            first.weight.copy_(twin.b)
-            last.weight.copy_(twin.a[None] / twin.width)
-        return nn.Sequential(first, _module_of(self.activation), last)
-
 
 def check_pair(net: TwoLayer, data: Data) -> None:
     """Refuse what is no network and data, or does not go together."""
@@ -185,21 +173,3 @@ def _leaves(model: nn.Module) -> list[nn.Module]:
     if type(model) is not nn.Sequential:
         return [model]
     return [leaf for part in model for leaf in _leaves(part)]
-
-
-def _module_of(activation: Activation) -> nn.Module:
-    if isinstance(activation.value, nn.Module):
-        return activation.value
-    known: dict[str, nn.Module] = {"relu": nn.ReLU(), "tanh": nn.Tanh(), "softplus": nn.Softplus()}
-    if activation.name in known:
-        return known[activation.name]
-    return _Elementwise(activation)
-
-
-class _Elementwise(nn.Module):
-    def __init__(self, activation: Activation) -> None:
-        super().__init__()
-        self.activation = activation
-
-    def forward(self, z: Tensor) -> Tensor:
-        return self.activation.value(z)

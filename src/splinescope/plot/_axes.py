@@ -25,6 +25,9 @@ WALL_COLOR = "#1c1c28"
 CLASS_COLORS = ("#88ccee", "#cc6677", "#ddcc77", "#117733", "#332288", "#aa4499", "#44aa99", "#999933", "#882255",
                 "#661100", "#6699cc", "#888888")  # fmt: skip
 """Paul Tol's muted scheme: distinct for colour-blind readers. The page uses the same."""
+_MARKS = ((24, 0, 1), (4, 0.125, 1.2), (3, 0.25, 1.4), (4, 0, 1.3), (3, -0.25, 1.4), (5, 0.25, 1.2), (6, 0, 1.1),
+          (8, 0.0625, 1.1))  # fmt: skip
+"""Of a class's mark the number of corners, the first one's angle in turns, and the size; the page has the same."""
 RASTER_FROM = 2000
 """From this many tiles on, vector files hold the tiles as an image: thousands of polygons make them unreadable."""
 
@@ -37,6 +40,13 @@ def new_axes(ax: Axes | None, **options: Any) -> Axes:
     with house_style():
         axes: Axes = pyplot.subplots(layout="constrained", **options)[1]
     return axes
+
+
+def mark_of(label: int) -> np.ndarray:
+    """Corners `[n, 2]` of the mark of a class about the origin: circle, square, triangle, ...; told apart in grey."""
+    count, turn, size = _MARKS[label % len(_MARKS)]
+    angles = 2 * np.pi * (turn + np.arange(count) / count)
+    return size * np.stack([np.cos(angles), np.sin(angles)], 1)
 
 
 def color_map(name: str | Colormap) -> Colormap:

@@ -13,7 +13,7 @@ from ..normalization.fold_distances import FoldDistances
 from ..normalization.jitter import BoundaryJitter
 from ..support.checks import require
 from ._axes import new_axes
-from .style import ink
+from .style import ink, name_places, whole_numbers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,8 +35,8 @@ def plot_fold_distances(distances: FoldDistances, ax: Axes | None = None) -> Axe
         low, middle, high = np.array([np.percentile(v[np.isfinite(v)], (25, 50, 75)) for v in values]).T
         ax.plot(places, middle, marker="o", color=colour, label=label)
         ax.fill_between(places, low, high, color=colour, alpha=0.2, linewidth=0)
-    _whole_numbers(ax)
-    ax.set(xlabel="site, numbered in order of execution", ylabel="rms distance of data to a fold")
+    name_places(ax, [each.site.label for each in distances], "site", places)
+    ax.set_ylabel("rms distance of data to a fold")
     ax.set_ylim(bottom=0)
     ax.legend(frameon=False)
     return ax
@@ -89,13 +89,8 @@ def plot_comparison(rows: Sequence[NormalizationRow], ax: Axes | None = None) ->
         values = np.where(np.isfinite(row.ratios), row.ratios, np.nan)
         ax.plot(layers, values, marker=markers[i % len(markers)], label=row.name, markersize=4)
     ax.axhline(1, color="grey", linewidth=0.8)
-    _whole_numbers(ax)
+    whole_numbers(ax)
     ax.set(xlabel="layer", ylabel="fold density near data / far from it")
     ax.set_ylim(bottom=0)
     ax.legend(frameon=False, fontsize="small", ncols=2)
     return ax
-
-
-def _whole_numbers(ax: Axes) -> None:
-    """Tick the x axis at whole numbers only."""
-    ax.xaxis.set_major_locator(require("matplotlib.ticker", "plot").MaxNLocator(integer=True, min_n_ticks=1))

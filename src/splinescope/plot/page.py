@@ -79,6 +79,11 @@ def write_page(
     _write(path, _pieces(tiling, title, color=color, x=x, y=y, max_tiles=max_tiles))
 
 
+def page_text(tiling: Tiling, *, title: str, color: str, max_tiles: int) -> str:
+    """The text of a page to explore, for a frame inside another page."""
+    return b"".join(_pieces(tiling, title, color=color, max_tiles=max_tiles)).decode()
+
+
 def _write(path: str | os.PathLike[str], pieces: Iterable[bytes]) -> None:
     with replacing(path) as partial, open(partial, "wb") as file:
         file.writelines(pieces)

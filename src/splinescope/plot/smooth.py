@@ -15,10 +15,10 @@ from .style import ink
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from ..smooth.map_results import Validity
     from ..smooth.posterior import EntropyMap
     from ..smooth.steering import Steering
     from ..smooth.tokens import TokenGeometry
-    from ..smooth.validity import Validity
 
 _LABELS = {
     "active": "share of active gates",

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
 
 from ..support.checks import require
+from ..support.display import numbered
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 STYLE = "splinescope.plot.house"
 """What matplotlib calls the style; axes that a user gives keep the user's own."""
 DARK = "splinescope.plot.dark"
+_MOST_NAMED = 16  # places whose names fit below a picture
 
 
 def house_style(*, dark: bool | None = None) -> AbstractContextManager[None]:
@@ -26,3 +33,19 @@ def ink() -> str:
     """The colour of lines that must be seen on the figure's own ground: dark on white, light on black."""
     color: str = require("matplotlib", "plot").rcParams["text.color"]
     return color
+
+
+def name_places(ax: Axes, names: Sequence[str], what: str, places: Sequence[int] | None = None) -> None:
+    """The horizontal axis of one mark a site or layer (at 0, 1, ... by default): its name where all fit."""
+    if len(names) > _MOST_NAMED:
+        whole_numbers(ax)
+        ax.set_xlabel(f"{what}, numbered in order of execution")
+        return
+    slanted: dict[str, Any] = {"rotation": 45, "ha": "right"} if max(map(len, names)) > 4 else {}
+    ax.set_xticks(range(len(names)) if places is None else places, numbered(names), **slanted)
+    ax.set_xlabel(what)
+
+
+def whole_numbers(ax: Axes) -> None:
+    """Ticks of the horizontal axis at whole numbers only: places have no halves."""
+    ax.xaxis.set_major_locator(require("matplotlib.ticker", "plot").MaxNLocator(integer=True, min_n_ticks=1))

@@ -20,6 +20,7 @@ from ._axes import (
     color_bar,
     color_map,
     frame,
+    mark_of,
     new_axes,
     slice_points,
 )
@@ -161,19 +162,23 @@ def plot_points(tiling: Tiling, points: Any, ax: Axes | None = None, *, y: Any =
         points: Network inputs `[N, *input_shape]`, drawn at the nearest point of the plane; or, unless the network
             itself has two inputs, `[N, 2]` slice coordinates.
         ax: Where to draw; a new figure by default.
-        y: `[N]` class numbers, shown as colours.
+        y: `[N]` class numbers, shown as colours and marks.
         size: Area of a mark in square points.
     """
     check_plane(tiling, "plot_points")
     ax = new_axes(ax, figsize=(5, 5))
     t = slice_points(tiling.view, points)
-    colors = ["white"] * len(t)
+    marks = ax.scatter(t[:, 0], t[:, 1], s=size, c="white", edgecolors="black", linewidths=1.0, zorder=4)
     if y is not None:
         numbers = as_float64_array(y, "y").reshape(-1).astype(int)
         if len(numbers) != len(t):
             raise InputError(f"y must be one class per point: {len(t)} expected, got {len(numbers)}.")
-        colors = [CLASS_COLORS[i % len(CLASS_COLORS)] for i in numbers]
-    ax.scatter(t[:, 0], t[:, 1], s=size, c=colors, edgecolors="black", linewidths=1.0, zorder=4)
+        path = require("matplotlib.path", "plot").Path
+        outlines = {i: path(0.5 * np.concatenate([mark_of(i), mark_of(i)[:1]]), closed=True) for i in set(numbers)}
+        marks.set_paths([outlines[i] for i in numbers])
+        marks.set_facecolor([CLASS_COLORS[i % len(CLASS_COLORS)] for i in numbers])
+        halo = require("matplotlib.patheffects", "plot").withStroke(linewidth=3.0, foreground="white")
+        marks.set_path_effects([halo])  # or a point is lost on a tile of its class
     frame(ax, tiling.view)
     return ax
 

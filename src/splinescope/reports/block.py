@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..support.display import Certainty, Result, numbered
+from ..support.display import Certainty, Result
 from .pictures import pictures
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from ..network.program import Site
-
-_MOST_NAMED = 16  # sites whose names fit below a picture
 State = Literal["measured", "not applicable", "failed"]
 
 
@@ -33,6 +29,8 @@ class ReportBlock(Result):
         title: Its heading.
         state: "measured", "not applicable" (see `reason`) or "failed" (an error of its own; see `reason`).
         headline: What was found, in one line.
+        finding: The same in plain words, in one sentence.
+        advice: What to do about it, in one sentence.
         certainty: "exact", "bound" or "estimate".
         scope: Of what, and within which limits.
         reading: How to read it, in two sentences.
@@ -40,6 +38,7 @@ class ReportBlock(Result):
         numbers: Everything measured, ready for JSON.
         typical: How the main number compares with other networks, if there is a comparison.
         draw: Fills a figure with the picture, or None.
+        live: Makes a page to explore, which stands in place of the picture on a page; or None.
         colors: Ends of the picture's colour scale, if it has one: `draw` then takes a common scale as well.
         reason: Why there is nothing.
         seconds: Wall time.
@@ -49,6 +48,8 @@ class ReportBlock(Result):
     title: str
     state: State = "measured"
     headline: str = ""
+    finding: str = ""
+    advice: str = ""
     certainty: Certainty = "exact"
     scope: str = ""
     reading: str = ""
@@ -56,6 +57,7 @@ class ReportBlock(Result):
     numbers: dict[str, Any] = field(default_factory=dict)
     typical: str = ""
     draw: Callable[..., None] | None = None
+    live: Callable[[], str] | None = None
     colors: tuple[float, float] | None = None
     reason: str = ""
     seconds: float = 0.0
@@ -70,6 +72,11 @@ class ReportBlock(Result):
         """The drawing as a PNG file, made once; None where there is nothing to draw (extra "plot")."""
         return None if self.draw is None else pictures([self])[0]
 
+    @cached_property
+    def live_page(self) -> str:
+        """The page to explore, made once; empty where there is none."""
+        return "" if self.live is None else self.live()
+
     def draw_on(self, figure: Figure, colors: tuple[float, float] | None = None) -> None:
         """Fill a figure with the picture, on a colour scale that it shares with others if one is given."""
         assert self.draw is not None
@@ -79,7 +86,7 @@ class ReportBlock(Result):
         """The block without its picture, ready for JSON."""
         if self.state != "measured":
             return {"title": self.title, "state": self.state, "reason": self.reason, "seconds": round(self.seconds, 2)}
-        texts = ("title", "state", "headline", "certainty", "scope", "reading", "call", "typical")
+        texts = ("title", "state", "headline", "finding", "advice", "certainty", "scope", "reading", "call", "typical")
         found = {name: getattr(self, name) for name in texts if getattr(self, name)}
         return {**found, "seconds": round(self.seconds, 2), "numbers": self.numbers}
 
@@ -91,22 +98,3 @@ class ReportBlock(Result):
         if self.typical:
             lines.append(f"  {self.typical}")
         return "\n".join([*lines, f"  more: {self.call}"])
-
-
-def name_sites(ax: Axes, sites: Sequence[Site]) -> None:
-    """The horizontal axis of a bar for each site: module paths where they fit, else the sites' numbers."""
-    if len(sites) > _MOST_NAMED:
-        whole_numbers(ax)
-        ax.set_xlabel("site, numbered in order of execution")
-        return
-    names = numbered([site.path or site.op for site in sites])
-    slanted: dict[str, Any] = {"rotation": 45, "ha": "right"} if max(map(len, names)) > 4 else {}
-    ax.set_xticks(range(len(sites)), names, **slanted)
-    ax.set_xlabel("site, by the path of its module")
-
-
-def whole_numbers(ax: Axes) -> None:
-    """Ticks of the horizontal axis at whole numbers only: places have no halves."""
-    from matplotlib.ticker import MaxNLocator
-
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))

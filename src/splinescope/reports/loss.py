@@ -56,6 +56,8 @@ def loss_curvature(subject: Subject) -> ReportBlock:
     return ReportBlock(
         "curvature",
         "Curvature of the loss",
+        finding=f"Plain gradient descent on this loss is stable up to a rate of about {2 / max(sharp, 1e-300):.2g}.",
+        advice="Stay below it without momentum; look at the whole spectrum if training is slow.",
         headline=f"sharpest direction {sharp:.3g} ({taken.words}); {skipped}",
         certainty="exact",
         scope=f"for {len(points)} of the points, to the tolerance of Lanczos iterations "
@@ -94,6 +96,8 @@ def surface(subject: Subject) -> ReportBlock:
     return ReportBlock(
         "surface",
         "Loss surface",
+        finding=f"On one random plane through the weights {found.nonconvex_fraction:.0%} of the loss is not convex.",
+        advice="Look along other directions before you conclude: this is one plane of very many.",
         headline=f"{taken.words} {middle:.3g} in the middle, up to {found.losses.max():.3g}; "
         f"{found.nonconvex_fraction:.0%} of the plane is not convex",
         certainty="estimate",

@@ -11,11 +11,14 @@ import torch
 from ..complexity import local_complexity
 from ..network import SplineNetwork
 from ..network.program import Smooth
+from ..plot.page import page_text
+from ..plot.style import name_places
+from ..support.display import counted
 from ..support.errors import InputError, LimitReached
 from ..tiling import Slice, Tiling, tessellate
 from ..tiling.measures.margin import input_margin
 from ..tiling.measures.quantities import tile_quantity
-from .block import NotApplicable, ReportBlock, name_sites
+from .block import NotApplicable, ReportBlock
 from .subject import Subject, written
 
 if TYPE_CHECKING:
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 
 _MOST_TILES, _FEWEST_TILES = 400_000, 1_000
 _TILING_WORK = 4e8  # tiles x units that a plane may have: about twenty seconds of one core in a convolutional network
+_MOST_LIVE = 8_000  # tiles of the live picture, about: some 2 MB
 _RATE = 5e-8  # seconds of one core for a tile and a unit, about: said before the work, decides nothing
 _KNOTS = 12  # units that a smooth activation becomes, about
 _SMALLER = 0.25  # of the side, if even a line has more folds than a plane within the budget would
@@ -44,13 +48,15 @@ def complexity(subject: Subject) -> ReportBlock:
     def draw(figure: Figure) -> None:
         ax = figure.subplots()
         ax.bar(range(len(means)), (100 * bending).numpy(), color="#35b779")
-        name_sites(ax, found.sites)
+        name_places(ax, [site.label for site in found.sites], "site")
         ax.set_ylabel("% of its neurons that fold near a point")
 
     return ReportBlock(
         "complexity",
         "Local complexity",
         headline=f"{total:.3g} folds near a data point, by {share:.2%} of all neurons",
+        finding=f"{share:.0%} of all neurons switch on or off within half the way from a data point to the next one.",
+        advice="Watch this number while you train, or compare it with other networks on the same data.",
         certainty=found.certainty,
         scope=f"{found.what}; mean over {len(points)} points",
         reading="Few folds near the data mean that the network is nearly one affine map there; many mean that it "
@@ -91,6 +97,14 @@ def tiles(subject: Subject) -> ReportBlock:
         ax = figure.subplots()
         tiling.plot(color="slope", ax=ax, boundary=boundary is not None, limits=limits)
 
+    def live() -> str:
+        shown, title, side = tiling, "Tiles on a plane", float(np.sqrt(_MOST_LIVE / tiling.count))
+        if side < 1:  # a page of all of them would be too large to send
+            part = _shrunk(tiling.view, center, side)
+            shown = tessellate(net, part, tolerance=tolerance, max_tiles=4 * tiling.count, progress=False)
+            title = f"{side:.2g} of the side, about {about}"
+        return page_text(shown, title=title, color="slope", max_tiles=4 * _MOST_LIVE)
+
     i, j, k = chosen
     near = "" if tolerance is None else f", tolerance={tolerance:.2g}"
     subject_of = "the network" if tolerance is None else "a network near the smooth one"
@@ -101,6 +115,9 @@ def tiles(subject: Subject) -> ReportBlock:
     return ReportBlock(
         "tiles",
         "Tiles on a plane",
+        finding=f"On {'the' if window == 1 else 'a part of the'} plane through three data points the network is "
+        f"made of {counted(tiling.count, 'affine piece')}.",
+        advice="Zoom into the tiles below: see where the boundary turns, and point at a tile for its outputs.",
         headline=f"{tiling.count:,} tiles{length}; a line crosses {growth.folds_per_length:.3g} folds per unit length",
         certainty=tiling.certainty,
         scope=f"on {where}, " + _how_near(tiling),
@@ -117,6 +134,7 @@ def tiles(subject: Subject) -> ReportBlock:
             "tolerance": tiling.tolerance, "proven bound": tiling.bound, "measured deviation": tiling.deviation,
         },
         draw=draw,
+        live=live,
         colors=tile_quantity(tiling, "slope").limits,
     )  # fmt: skip
 
@@ -258,9 +276,18 @@ def margins(subject: Subject) -> ReportBlock:
     kind = "edges exact" if found.exact_edge else "edges are lower bounds (max-pools)"
     on = float((found.edge == 0).mean())
     tied = f"; {on:.0%} of the points lie on a fold, as constant patches do under a max-pool" if on else ""
+    if on > 0.5:
+        finding = f"{on:.0%} of the data points lie on a fold, where the network has more than one gradient."
+        advice = "Do not read single gradients there; measure how far the class holds instead."
+    else:
+        finding = f"Around a data point the network is one affine map up to a distance of {np.median(found.edge):.2g}, "
+        finding += f"{np.median(relative):.2g} of the distance to the next point (medians)."
+        advice = "Trust gradients and linear explanations up to there, and attack the network beyond."
     return ReportBlock(
         "margins",
         "Distances to the edge",
+        finding=finding,
+        advice=advice,
         headline=f"the edge of a point's own tile is at {np.median(found.edge):.3g} (median), "
         f"{np.median(relative):.3g} of the data's spacing{tied}",
         certainty="exact" if found.exact_edge and exact == 1 else "bound",

@@ -49,6 +49,8 @@ def walls(subject: Subject) -> ReportBlock:
     return ReportBlock(
         "walls",
         "The tile of one input",
+        finding=f"The smallest change of the first data point that switches a unit has length {found.radius:.2g}.",
+        advice="Trust a linear explanation of this input up to there, no farther.",
         headline=f"{all_of if nearest is None else some_of}, the nearest at {found.radius:.3g}{on}",
         certainty=found.certainty,
         scope="the whole input space, x[0]; " + ("every fold is decided" if found.complete else "nearest folds alone"),

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from ..support.errors import MissingExtraError
 from .block import ReportBlock
 from .pictures import pictures
-from .typical import places
+from .typical import MAIN, known_numbers, main_number, places
 
 
 def page(title: str, blocks: Iterable[ReportBlock], subtitle: str) -> str:
@@ -41,18 +41,6 @@ def side_by_side(
     return _shell(title, "".join(parts))
 
 
-ADVICE = {
-    "folds": "Place the folds by data (ss.initialize_) or normalise, then train again.",
-    "complexity": "Compare it with other networks on the same data, or watch it while you train.",
-    "tiles": "Open the tiles as a page and look where the boundary turns.",
-    "margins": "Attack the network at these distances before you trust it there.",
-    "walls": "Trust a linear explanation of this input up to its nearest wall, no farther.",
-    "depth": "A rank near 1 is a collapse: add normalisation or skips.",
-    "curvature": "Keep the learning rate of gradient descent below 2 over this number.",
-    "surface": "Look along other directions before you conclude: this is one plane.",
-    "volume": "Sample by polarity where even coverage matters.",
-}
-"""Key of a block -> what to do about what it found."""
 _ANSWERS = 3
 
 
@@ -69,32 +57,36 @@ def telling(blocks: Iterable[ReportBlock]) -> list[ReportBlock]:
         below = sum(place < here for place in others.values()) / len(others)
         return 0.5 + abs(2 * below - 1)
 
-    known = [block for block in blocks if block.state == "measured" and block.key in ADVICE]
+    known = [block for block in blocks if block.state == "measured" and block.finding]
     return sorted(known, key=score, reverse=True)[:_ANSWERS]
 
 
 def _answer(blocks: Sequence[ReportBlock]) -> str:
     """What to know first: the most telling findings, each with what to do about it and the call."""
     rows = "".join(
-        f"<li><a href='#{b.key}'><b>{html.escape(b.title)}</b></a>: {html.escape(b.headline)}.<br>"
-        f"{html.escape(ADVICE[b.key])} <code>{html.escape(b.call)}</code></li>"
+        f"<li><a href='#{b.key}'><b>{html.escape(b.finding)}</b></a><br>{html.escape(b.advice)}<br>"
+        f"<code>{html.escape(b.call)}</code></li>"
         for b in telling(blocks)
     )
     return f"<section class='answer'><h2>What to know first</h2><ol>{rows}</ol></section>" if rows else ""
 
 
 def _scale(block: ReportBlock) -> str:
-    """A line with a mark where this network lies among those of other people."""
-    found = places(block)
-    if found is None:
+    """A line with a mark where this network lies among those of other people; the least and the largest are named."""
+    found, value = places(block), main_number(block)
+    if found is None or value is None:
         return ""
     here, others = found
+    by_size = sorted([*known_numbers(block).items(), ("this network", value)], key=lambda item: item[1])
     marks = "".join(
         f"<path d='M{4 + 192 * at:.1f} 6v8'><title>{html.escape(name)}</title></path>" for name, at in others.items()
     )
+    line = f"<line x1='4' x2='196' y1='10' y2='10'/>{marks}<circle cx='{4 + 192 * here:.1f}' cy='10' r='3.5'/>"
+    ends = [f"<span>{number:.3g}<br>{html.escape(name)}</span>" for name, number in (by_size[0], by_size[-1])]
     return (
-        "<svg class='scale' viewBox='0 0 200 20' role='img' aria-label='this network among others'>"
-        f"<line x1='4' x2='196' y1='10' y2='10'/>{marks}<circle cx='{4 + 192 * here:.1f}' cy='10' r='4'/></svg>"
+        f"<div class='scale'><p>{html.escape(MAIN[block.key])}: <strong>{value:.3g}</strong>, among "
+        f"{len(others)} networks that others trained</p><svg viewBox='0 0 200 20' role='img' "
+        f"aria-label='{html.escape(block.typical)}'>{line}</svg><div>{''.join(ends)}</div></div>"
     )
 
 
@@ -144,10 +136,14 @@ def _inside(block: ReportBlock, *, reading: bool = True, picture: str | None = N
     text = _words(block, reading=reading)
     if block.state != "measured":
         return text
+    live = block.live_page if picture is None else ""  # not beside another one
     shown = _pictures([block])[0] if picture is None else picture
     numbers = html.escape(json.dumps(block.numbers, indent=1, default=float))
     text += f"<details><summary>all numbers (measured in {block.seconds:.1f} s)</summary><pre>{numbers}</pre></details>"
-    return f"<div class='two'><div>{text}</div><div>{shown}</div></div>"
+    frame = (
+        f"<iframe title='{_alt(block)}' sandbox='allow-scripts' srcdoc='{html.escape(live)}'></iframe>" if live else ""
+    )
+    return f"<div class='{'two' if shown else 'one'}'><div>{text}</div><div>{shown}</div></div>{frame}"
 
 
 def _words(block: ReportBlock, *, reading: bool = True) -> str:
@@ -159,7 +155,7 @@ def _words(block: ReportBlock, *, reading: bool = True) -> str:
         f"<p class='headline'>{html.escape(block.headline)}</p>",
         f"<p class='certainty'>{sure}: {html.escape(block.scope)}</p>",
         f"<p>{html.escape(block.reading)}</p>" if reading else "",
-        f"<p class='typical'>{_scale(block)}{html.escape(block.typical)}</p>" if block.typical else "",
+        _scale(block),
         f"<p class='call'>more: <code>{html.escape(block.call)}</code></p>",
     ])  # fmt: skip
 
@@ -201,7 +197,10 @@ def _shell(title: str, inside: str) -> str:
 
 _STYLE = """
 .answer{border-left:4px solid var(--link)}.answer li{margin:.5rem 0}.answer code{overflow-wrap:anywhere}
-.scale{display:block;width:12.5rem;height:1.25rem;stroke:var(--soft);fill:var(--link)}.scale circle{stroke:none}
+.scale{color:var(--soft);font-size:.9rem;max-width:28rem}.scale p{margin:0}.scale svg{display:block;width:100%;
+stroke:var(--soft);fill:var(--link)}.scale circle{stroke:none}.scale>div{display:flex;justify-content:space-between;
+gap:1rem;font-size:.8rem;line-height:1.3}.scale span:last-child{text-align:right}
+iframe{width:100%;height:38rem;max-height:90vh;border:1px solid var(--line);border-radius:8px;margin-top:.8rem}
 :root{color-scheme:light dark;--ink:#1d2327;--paper:#f7f7f5;--card:#fff;--line:#dcdcd8;--soft:#5d666d;--link:#1f5f8b}
 @media (prefers-color-scheme:dark){:root{--ink:#e6e6e3;--paper:#17191b;--card:#202326;--line:#3a3f44;--soft:#a5adb3;
 --link:#7fb8e0}}
@@ -210,7 +209,7 @@ main{max-width:64rem;margin:auto;padding:1rem}h1{margin:.5rem 0 0}h2{margin:.2re
 h3{margin:.2rem 0;font-size:1rem}
 section{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:1rem 1.4rem;margin:1.2rem 0}
 nav{display:flex;flex-wrap:wrap;gap:.4rem .9rem}a{color:var(--link)}nav a.not-applicable{opacity:.6}
-.meta,.typical,.call,.certainty,details{color:var(--soft);font-size:.9rem}.headline{font-size:1.1rem;font-weight:600}
+.meta,.call,.certainty,details{color:var(--soft);font-size:.9rem}.headline{font-size:1.1rem;font-weight:600}
 .certainty span{border:1px solid currentColor;border-radius:1em;padding:.05em .6em;font-weight:600}
 .exact{color:#0a7a55}.bound{color:#946100}.estimate{color:#5b5fc7}.failed .reason{color:#c0392b}
 @media (prefers-color-scheme:dark){.exact{color:#5ec99f}.bound{color:#e0b050}.estimate{color:#a3a6f5}}

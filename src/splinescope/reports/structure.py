@@ -11,9 +11,10 @@ from torch import nn
 from ..network import SplineNetwork
 from ..network.program import site_names
 from ..normalization import normalization_report
+from ..plot.style import name_places
 from ..support.display import counted
 from ..support.threads import ALONE
-from .block import NotApplicable, ReportBlock, name_sites
+from .block import NotApplicable, ReportBlock
 from .subject import Subject
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def network(subject: Subject) -> ReportBlock:
         sizes = [s.units for s in net.sites]
         if max(sizes) > 50 * min(sizes):  # the smallest bars would not be seen; below that, heights should compare
             ax.set_yscale("log")
-        name_sites(ax, net.sites)
+        name_places(ax, [site.label for site in net.sites], "site")
         ax.set_ylabel("units")
 
     return ReportBlock(
@@ -102,6 +103,13 @@ def folds(subject: Subject) -> ReportBlock:
         "folds",
         "Folds and data",
         headline=f"{share:.0%} of {channels:,} channels fold between data points; {findings or 'no findings'}",
+        finding=f"{channels - split:,} of {channels:,} channels do not fold between these data points: there they are "
+        "linear, or zero."
+        if split < channels
+        else f"All {channels:,} channels fold between data points.",
+        advice="Place the folds by data (ss.initialize_) or normalise, then train again."
+        if findings or split < channels
+        else "Nothing to mend here.",
         certainty="exact",
         scope=f"for these {found.rows} points",
         reading="A channel is a unit, or the units of a convolution that share their weights. A fold with data on both "

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ..complexity import data_spacing
-from ..landscape.parameters import parameters_of
+from ..landscape.inputs import parameters_of
 from ..network import SplineNetwork, trace
 from ..network.module import module_of
 from ..network.outputs import one_tensor

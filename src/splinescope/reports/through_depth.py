@@ -9,8 +9,9 @@ from torch import nn
 
 from ..generative import log_volume
 from ..network.module import module_of
+from ..plot.style import name_places
 from ..representation import representation_geometry
-from .block import NotApplicable, ReportBlock, whole_numbers
+from .block import NotApplicable, ReportBlock
 from .subject import Subject
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ def depth(subject: Subject) -> ReportBlock:
     found = representation_geometry(model, points if not isinstance(model, nn.Module) else subject.rows(points))
     rank, angle = found.series("effective_rank"), found.series("mean_angle")
     last = -2 if len(found) > 2 else -1  # before the output, whose size is the number of classes
+    lost = rank[last] < 0.5 * rank[0]
 
     def draw(figure: Figure) -> None:
         left, right = figure.subplots(1, 2)
@@ -34,12 +36,15 @@ def depth(subject: Subject) -> ReportBlock:
         right.plot(angle, ".-", color="#3a87b8")
         right.set_ylabel("mean angle, degrees")
         for ax in (left, right):
-            ax.set_xlabel("place (0 = input)")
-            whole_numbers(ax)
+            name_places(ax, [f"{layer.name} {layer.op}".strip() for layer in found], "place")
 
     return ReportBlock(
         "depth",
         "The batch through depth",
+        finding=f"The data spread over {rank[0]:.2g} directions at the input and {rank[last]:.2g} before the output: "
+        + ("the layers lose directions." if lost else "the layers keep them apart."),
+        advice="Below, see at which layer they are lost; normalisation or skips keep more." if lost
+        else "Nothing to mend here: a collapse would end near 1.",
         headline=f"effective rank {rank[0]:.3g} at the input, {rank[last]:.3g} before the output; mean angle "
         f"{angle[0]:.0f} to {angle[last]:.0f} degrees",
         certainty="exact",
@@ -78,6 +83,8 @@ def volume(subject: Subject) -> ReportBlock:
     return ReportBlock(
         "volume",
         "Volume factors",
+        finding=f"Some latents stand for {np.exp(high - low):.2g} times as much of the manifold as others.",
+        advice="Sample by MagnetSampler where even coverage matters.",
         headline=f"volumes stretch by factors from e^{low:.3g} to e^{high:.3g} (5% to 95% of {len(points)} latents)",
         certainty="exact",
         scope="at each latent, to the model's rounding",

@@ -38,18 +38,17 @@ def main_number(block: ReportBlock) -> float | None:
     return None if value is None else float(value)
 
 
-def _known(block: ReportBlock) -> dict[str, float]:
+def known_numbers(block: ReportBlock) -> dict[str, float]:
+    """The same number of other networks, by their names."""
     return {name: row[block.key] for name, row in table().items() if block.key in row}
 
 
 def compared(block: ReportBlock) -> str:
     """The main number among those of the table, in words; empty if there is nothing to compare with."""
-    value, known = main_number(block), _known(block)
+    value, known = main_number(block), known_numbers(block)
     if value is None or len(known) < _FEWEST:
         return ""
     low, high = min(known, key=known.__getitem__), max(known, key=known.__getitem__)
-    if low == high:
-        return f"{MAIN[block.key]}: {value:.3g} here; {known[low]:.3g} for {low}"
     return (
         f"{MAIN[block.key]}: {value:.3g} here; {known[low]:.3g} ({low}) to {known[high]:.3g} ({high}) for "
         f"{len(known)} networks that others trained"
@@ -61,7 +60,7 @@ def places(block: ReportBlock) -> tuple[float, dict[str, float]] | None:
 
     Over more than a factor of a hundred the scale is logarithmic. None if there is nothing to compare with.
     """
-    value, known = main_number(block), _known(block)
+    value, known = main_number(block), known_numbers(block)
     if value is None or not math.isfinite(value) or len(known) < _FEWEST:
         return None
     low, high = min(value, *known.values()), max(value, *known.values())

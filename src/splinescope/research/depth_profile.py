@@ -14,8 +14,7 @@ from torch import Tensor, nn
 from ..complexity.local_complexity import local_complexity
 from ..complexity.neighborhoods import Radius
 from ..landscape.conditioning import singular_conditions
-from ..landscape.losses import check_data, fitting_inputs
-from ..landscape.parameters import Model, check_model
+from ..landscape.inputs import Model, check_data, check_model, fitting_inputs
 from ..network.readable import unwrap
 from ..network.reading.twin import copied
 from ..network.watching.intercept import Hooked
@@ -210,10 +209,10 @@ def _gram(layer: Any, given: Tensor, slopes: Tensor, shape: torch.Size) -> Tenso
 
 
 def partial_rank_correlation(a: Any, b: Any, given: Any) -> float:
-    """Spearman's correlation of a and b `[n]` beyond what both owe to `given`: of what its ranks leave of theirs.
+    """Spearman's partial correlation of a and b `[n]`, with the influence of `given` removed from both.
 
-    With r Spearman's correlations it is `(r_ab - r_ag r_bg) / sqrt((1 - r_ag^2) (1 - r_bg^2))`; 0 where `given` tells
-    the ranks of a or of b completely. Exact for the numbers given.
+    With r Spearman's correlations it is `(r_ab - r_ag r_bg) / sqrt((1 - r_ag^2) (1 - r_bg^2))`; 0 where `given`
+    determines the ranks of a or of b. Exact for the numbers given.
 
     Example:
         >>> round(partial_rank_correlation([1, 3, 2, 4], [1, 4, 2, 3], [1, 2, 3, 4]), 3)

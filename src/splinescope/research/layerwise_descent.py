@@ -19,13 +19,12 @@ from torch.func import functional_call
 from torch.optim import Optimizer
 
 from ..landscape.break_distance import break_distance, linear_layer
-from ..landscape.parameters import check_model, chosen_parameters, parameters_of, state_in
-from ..landscape.quadratic import Vector, minimizer
-from ..landscape.section_inputs import traced_with_data
+from ..landscape.inputs import check_model, chosen_parameters, parameters_of, state_in, traced_with_data
 from ..landscape.sections import loss_section
 from ..network import SplineNetwork
 from ..support.checks import check_choice, check_names, check_positive, check_whole
 from ..support.errors import InputError
+from .layer_minimizer import Vector, minimizer
 
 _RATES = ("lr", "initial_lr")
 _NO_RATE = (

@@ -25,8 +25,7 @@ from ..support.progress import Progress, check_progress, telling
 from ._changed_calls import Uncast, follow
 from .capture import Forward, PartCall, capture, main_tensor, part_paths, plain_call
 from .held import FACTOR, Holding, Record, kind_of, mark_live, origin_of
-from .map_part import MapPart
-from .validity import Validity
+from .map_results import MapPart, Validity
 
 
 def local_map(

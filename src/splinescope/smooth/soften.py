@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,34 +14,28 @@ from ..network.readable import check_readable, unwrap
 from ..support.errors import InputError, UnsupportedModelError
 from ._changed_calls import Replacing
 
-_MOST = 0.9999  # of a beta that training has moved beyond 1
 _SOFT = frozenset(("gelu", "silu", "mish", "softplus", "elu", "celu", "softened_relu"))
 
 
-def checked_beta(value: Any, where: str = "") -> float:
+def checked_beta(value: Any) -> float:
     """A beta as a float, of any kind of number."""
     array = isinstance(value, (Tensor, np.generic, np.ndarray))
     number = value.item() if array and int(np.prod(value.shape)) == 1 else value
     if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 <= number <= 1:
-        raise InputError(f"beta must be a number in [0, 1], got {value!r}{where}.")
+        raise InputError(f"beta must be a number in [0, 1], got {value!r}.")
     return float(number)
 
 
-def softened_relu(x: Tensor, beta: Tensor | float, mix: float = 0.5) -> Tensor:
+def softened_relu(x: Tensor, beta: float, mix: float = 0.5) -> Tensor:
     """A smooth ReLU,
 
         c x sigmoid(beta x / (1 - beta)) + (1 - c) (1 - beta) softplus(x / (1 - beta)),
 
     beta in [0, 1] and c = `mix`. At beta = 1 it is the ReLU; with c = 1 it is SiLU at 1/2 and x/2 at 0. The first part
-    lies below the ReLU and the second above; half of each keeps the mean. Differentiable in beta below 1.
+    lies below the ReLU and the second above; half of each keeps the mean.
     """
-    if not isinstance(beta, Tensor) and beta >= 1:
+    if beta >= 1:
         return torch.relu(x)
-    if isinstance(beta, Tensor):
-        rest = (1 - beta).clamp_min(1e-6)
-        first = x * torch.sigmoid(beta / rest * x)
-        second = rest * F.softplus(x / rest)
-        return torch.where(beta >= 1, torch.relu(x), mix * first + (1 - mix) * second)
     scale = beta / (1 - beta)
     parts = []
     if mix > 0:
@@ -52,19 +45,15 @@ def softened_relu(x: Tensor, beta: Tensor | float, mix: float = 0.5) -> Tensor:
     return parts[0] if len(parts) == 1 else parts[0] + parts[1]
 
 
-def soften(
-    model: nn.Module, beta: float | Mapping[str, float] = 0.5, *, mix: float = 0.5, trainable: bool = False
-) -> Softened:
+def soften(model: nn.Module, beta: float = 0.5, *, mix: float = 0.5) -> Softened:
     """A copy of a network with every ReLU softened by beta; see `softened_relu`.
 
     No weight is touched: one number moves a trained network from its piecewise-affine self (1) to ever smoother ones.
 
     Args:
         model: A module; ReLUs may be modules or function calls. It is left as it is.
-        beta: In [0, 1], for all ReLUs; or per path of the module that calls one (others stay at 1).
+        beta: In [0, 1], for all ReLUs.
         mix: c, the share of the SiLU-like part.
-        trainable: Make beta a parameter of the copy (`copy.beta`), the only one with gradients; what training moves out
-            of [0, 1] is set back, to 0.9999 at the upper end: at 1 itself the gradient is 0.
 
     Returns:
         The copy, a module like the model.
@@ -80,18 +69,14 @@ def soften(
     Quantization and Statistical Inference"; Hu, Gamba, Balestriero, "Curvature Tuning: Provable Training-free Model
     Steering From a Single Parameter".
     """
-    given = dict(beta) if isinstance(beta, Mapping) else {"": beta}
-    betas = {path: checked_beta(value, f" for {path!r}" if path else "") for path, value in given.items()}
+    beta = checked_beta(beta)
     if not 0 <= mix <= 1:
         raise InputError(f"mix must lie in [0, 1], got {mix!r}.")
     check_readable(unwrap(model), quantized=True)
     inner = copy.deepcopy(unwrap(model))
     if isinstance(inner, Softened):
         inner = inner.model
-    known = {path for path, _ in inner.named_modules()}
-    if unknown := [path for path in betas if path not in known]:
-        raise InputError(f"beta must be given for paths of the model, got {', '.join(map(repr, unknown))}.")
-    return Softened(inner, betas, mix, trainable).train(model.training)
+    return Softened(inner, beta, mix).train(model.training)
 
 
 def harden(model: nn.Module) -> nn.Module:
@@ -125,63 +110,38 @@ class Softened(nn.Module):
 
     Attributes:
         model: The copy with its weights.
-        paths: Which ReLUs each entry of `beta` is for; "" for all.
-        beta: `[len(paths)]`, a parameter if trainable, else a buffer.
+        beta: `[1]`, a buffer.
         mix: Share of the SiLU-like part.
     """
 
     beta: Tensor
 
-    def __init__(self, model: nn.Module, betas: Mapping[str, float], mix: float, trainable: bool) -> None:
+    def __init__(self, model: nn.Module, beta: float, mix: float) -> None:
         super().__init__()
-        self.model, self.paths, self.mix, self.trainable = model, tuple(betas), mix, trainable
+        self.model, self.mix = model, mix
         like = next((p for p in model.parameters() if p.is_floating_point()), torch.zeros(()))
-        values = torch.tensor(list(betas.values()), dtype=like.dtype, device=like.device)
-        if trainable:
-            model.requires_grad_(False)
-            self.beta = nn.Parameter(values)
-        else:
-            self.register_buffer("beta", values)
-        self._numbers = tuple(float(value) for value in betas.values())
+        self.register_buffer("beta", torch.tensor([beta], dtype=like.dtype, device=like.device))
+        self._number = beta  # as it was given, whatever the dtype of the weights
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        if self.trainable and not torch.compiler.is_compiling():  # a step of training may have gone too far
-            with torch.no_grad():
-                if bool((self.beta < 0).any() | (self.beta > 1).any()):
-                    self.beta[self.beta < 0] = 0.0
-                    self.beta[self.beta > 1] = _MOST
-        met: set[str] = set()
-
         def relu(x: Tensor, path: str) -> Tensor:
-            met.add(path)
-            return self._relu(x, path)
+            return softened_relu(x, self._number, self.mix)
 
-        with Replacing(relu, frozenset(("relu",)), self.model, by_path=self.paths != ("",)) as replacing:
+        with Replacing(relu, frozenset(("relu",)), self.model, by_path=False) as replacing:
             output = self.model(*args, **kwargs)
         if replacing.count == 0:
             raise UnsupportedModelError(
                 "The model called no ReLU: softening it would change nothing. `harden` makes ReLUs of GELU, SiLU and "
                 "the like."
             )
-        if self.paths != ("",) and (idle := [path for path in self.paths if path not in met]):
-            raise UnsupportedModelError(
-                f"No ReLU is called by {', '.join(map(repr, idle))}: beta there would change nothing. ReLUs are called "
-                f"by {', '.join(map(repr, sorted(met)))}."
-            )
         return output
 
     def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
         super()._load_from_state_dict(*args, **kwargs)
-        self._numbers = tuple(float(value) for value in self.beta)
-
-    def _relu(self, x: Tensor, path: str) -> Tensor:
-        place = 0 if self.paths == ("",) else self.paths.index(path) if path in self.paths else None
-        if place is None:
-            return torch.relu(x)
-        return softened_relu(x, self.beta[place] if self.trainable else self._numbers[place], self.mix)
+        self._number = float(self.beta)
 
     def extra_repr(self) -> str:
-        return f"beta={dict(zip(self.paths, self.beta.tolist(), strict=True))}, mix={self.mix}"
+        return f"beta={self._number:g}, mix={self.mix}"
 
 
 class Hardened(nn.Module):

@@ -172,11 +172,9 @@ class TokenGeometry(Result):
             raise InputError("attention was not read: the model has none, or attention=False was given.")
         return np.stack([heads.mean(1) for heads in self.attention])
 
-    def __repr__(self) -> str:
-        return (
-            f"TokenGeometry({len(self.layers)} layers, {int(self.mask.sum())} tokens in {len(self.mask)} rows, "
-            f"mean distance to a fold {float(np.nanmean(self.nearest)):.3g}, exact per layer)"
-        )
+    def _shown(self) -> list[tuple[str, Any]]:
+        return [("layers", len(self.layers)), ("tokens", int(self.mask.sum())), ("rows", len(self.mask)),
+                ("nearest", float(np.nanmean(self.nearest)))]  # fmt: skip
 
     def summary(self) -> str:
         """Means per layer, as a table."""

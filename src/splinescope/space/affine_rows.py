@@ -9,7 +9,7 @@ tile.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -35,33 +35,33 @@ Pattern = tuple[np.ndarray, ...]
 """Per site, `[U]` on which side of its fold each unit is (bool), or who wins each window of a max (int64)."""
 
 Choose = Callable[["Cuts"], np.ndarray]
-"""From the units of a site as affine functions to the site's pattern."""
+"""From the units of a site as affine functions on K tiles to the site's patterns there, `[K, U]` or `[K, W]`."""
 
 
 @dataclass(frozen=True)
 class Cuts:
-    """The units of one site on a tile.
+    """The units of one site on K tiles.
 
     Attributes:
         site: Its number.
-        rows: `[1 + r, U]` value at the origin and slopes of each cut; of a max, `[1 + r, k, W]` its competitors (of a
-            minimum, their negatives).
+        rows: `[K, 1 + r, U]` value at the origin and slopes of each cut; of a max, `[K, 1 + r, k, W]` its competitors
+            (of a minimum, their negatives).
         zero: `[U]` or `[W]` how large a zero may be.
-        flat: How large a slope is that is only rounding.
+        flat: `[K]` how large a slope is that is only rounding.
     """
 
     site: int
     rows: np.ndarray
     zero: np.ndarray
-    flat: float
+    flat: np.ndarray
 
     @property
     def is_max(self) -> bool:
-        return self.rows.ndim == 3
+        return self.rows.ndim == 4
 
     def slopes(self, direction: np.ndarray, chosen: Any = ...) -> np.ndarray:
-        """Slopes along a direction."""
-        return np.asarray(np.tensordot(direction, self.rows[1:], 1)[chosen])
+        """Slopes along a direction, on the first tile."""
+        return np.asarray(np.tensordot(direction, self.rows[0, 1:], 1)[chosen])
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,8 +72,8 @@ class LocalRows:
         pattern: What the tile is.
         heights: `[n]` signed distances of the origin to the units' hyperplanes.
         normals: `[n, r]` of length 1, into the tile.
-        sites, units: `[n]` whose halfspace each is.
-        rivals: `[n]` for a max: which competitor of the window would take over; -1 elsewhere.
+        owners: `[n, 3]` site and unit whose halfspace each is; for a max, which competitor of the window would take
+            over, -1 elsewhere.
         flat: `[m, 3]` site, unit, rival of what is zero on the whole tile: a unit behind dead ones, a competitor that
             equals the winner. It makes no halfspace, but may take a side behind any wall.
         values: `[C]` outputs of the tile's affine map at the origin.
@@ -83,9 +83,7 @@ class LocalRows:
     pattern: Pattern
     heights: np.ndarray
     normals: np.ndarray
-    sites: np.ndarray
-    units: np.ndarray
-    rivals: np.ndarray
+    owners: np.ndarray
     flat: np.ndarray
     values: np.ndarray
     slopes: np.ndarray
@@ -93,12 +91,50 @@ class LocalRows:
     @cached_property
     def key(self) -> bytes:
         """Equal for equal patterns."""
-        return key_of(self.pattern)
+        parts = (np.packbits(part) if part.dtype == bool else part.astype(np.int32) for part in self.pattern)
+        return b"".join(part.tobytes() for part in parts)
+
+    def key_behind(self, site: int, unit: int) -> bytes:
+        """The key of the tile whose pattern differs in one unit."""
+        before = sum((len(part) + 7) // 8 if part.dtype == bool else 4 * len(part) for part in self.pattern[:site])
+        key = bytearray(self.key)
+        key[before + unit // 8] ^= 128 >> unit % 8
+        return bytes(key)
+
+    def pattern_behind(self, site: int, unit: int) -> Pattern:
+        """That pattern."""
+        flipped = self.pattern[site].copy()
+        flipped[unit] = not flipped[unit]
+        return (*self.pattern[:site], flipped, *self.pattern[site + 1 :])
 
 
-def key_of(pattern: Sequence[np.ndarray]) -> bytes:
-    """Equal for equal patterns."""
-    return b"".join(np.packbits(p).tobytes() if p.dtype == bool else p.astype(np.int32).tobytes() for p in pattern)
+@dataclass(frozen=True, eq=False)
+class Block:
+    """The units on K tiles: arrays as in `LocalRows`, before them an axis of the tiles.
+
+    Attributes:
+        patterns: Per site `[K, U]` or `[K, W]`.
+        owners: `[n, 3]` of all rows.
+        kept: `[K, n]` which of them make a halfspace.
+        zero: `[K, n]` which of them are zero on the whole tile.
+    """
+
+    patterns: tuple[np.ndarray, ...]
+    heights: np.ndarray
+    normals: np.ndarray
+    owners: np.ndarray
+    kept: np.ndarray
+    zero: np.ndarray
+    values: np.ndarray
+    slopes: np.ndarray
+
+    def of(self, tile: int) -> LocalRows:
+        """The rows of one tile."""
+        kept = slice(None) if self.kept[tile].all() else self.kept[tile]
+        return LocalRows(
+            tuple(part[tile] for part in self.patterns), self.heights[tile, kept], self.normals[tile, kept],
+            self.owners[kept], self.owners[self.zero[tile]], self.values[tile], self.slopes[tile],
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,15 +178,12 @@ class Coordinates:
         """`[N, D]` directions of input space, from `[N, r]`."""
         return rows if self.basis is None else rows @ self.basis
 
-    def rows(self, choose: Choose) -> LocalRows:
-        """The rows of all units, on the tile whose pattern `choose` says site by site."""
+    def rows(self, choose: Choose, tiles: int = 1) -> Block:
+        """The rows of all units on so many tiles, whose patterns `choose` says site by site."""
         self._check_size()
         reader = RowReader(self.program, choose, self.zeros)
-        block = reader.block(self.origin, np.eye(self.origin.size) if self.basis is None else self.basis)
-        with one_torch_thread(), torch.no_grad():
-            values = {self.program.input: torch.from_numpy(block)}
-            out = walked(self.program.steps, values, {self.program.output}, reader.step)[self.program.output]
-        return reader.result(out)
+        basis = np.eye(self.origin.size) if self.basis is None else self.basis
+        return reader.result(reader.outputs(self.origin, basis, tiles))
 
     def _check_size(self) -> None:
         units, size = sum(site.cuts for site in self.program.sites), self.dimension
@@ -175,16 +208,16 @@ def at_origin(direction: np.ndarray, on: list[tuple[int, int]]) -> Choose:
     """
 
     def choose(cuts: Cuts) -> np.ndarray:
-        value, slope, flat = cuts.rows[0], cuts.slopes(direction), cuts.flat
+        value, slope, flat = cuts.rows[0, 0], cuts.slopes(direction), cuts.flat[0]
         if not cuts.is_max:
             zero = np.abs(value) <= cuts.zero
             on.extend((cuts.site, int(unit)) for unit in np.flatnonzero(zero & (np.abs(slope) > flat)))
-            return np.where(zero, slope > flat, value > 0)
+            return np.where(zero, slope > flat, value > 0)[None]
         tied = value >= value.max(0) - cuts.zero
         steepest = np.where(tied, slope, -np.inf)
         differ = tied & (steepest < steepest.max(0) - flat)
         on.extend((cuts.site, int(window)) for window in np.flatnonzero(differ.any(0)))
-        return _first_largest(steepest, flat)
+        return _first_largest(steepest, flat)[None]
 
     return choose
 
@@ -211,15 +244,15 @@ def behind(rows: LocalRows, members: np.ndarray, direction: np.ndarray) -> Choos
     def choose(cuts: Cuts) -> np.ndarray:
         before = rows.pattern[cuts.site]
         if cuts.site not in moving:
-            return before
+            return before[None]
         found, units = before.copy(), moving[cuts.site]
         if not cuts.is_max:
-            found[list(units)] = cuts.slopes(direction, list(units)) > cuts.flat
-            return found
+            found[list(units)] = cuts.slopes(direction, list(units)) > cuts.flat[0]
+            return found[None]
         for window, rivals in units.items():
             tied = sorted({int(before[window]), *rivals})
-            found[window] = tied[int(_first_largest(cuts.slopes(direction, (tied, window)), cuts.flat))]
-        return found
+            found[window] = tied[int(_first_largest(cuts.slopes(direction, (tied, window)), cuts.flat[0]))]
+        return found[None]
 
     return choose
 
@@ -228,96 +261,107 @@ class RowReader:
     """Evaluates steps on rows, and keeps those of units; see the module's text."""
 
     def __init__(self, program: Program, choose: Choose, zeros: Mapping[str, np.ndarray]) -> None:
-        self._choose, self._zeros = choose, zeros
+        self._program, self._choose, self._zeros = program, choose, zeros
         self._numbers = program.site_numbers
         self._stages = {name for step in program.steps if isinstance(step, Tournament) for name, _ in step.stages}
-        self._pattern: list[np.ndarray] = []
+        self._patterns: list[np.ndarray] = []
         self._parts: list[tuple[np.ndarray, ...]] = []
-        self._flat: list[np.ndarray] = [np.zeros((0, 3), np.int64)]
-        self._steep: dict[str, float] = {program.input: 0.0}
-        """By value, the largest slope that its rounding comes from."""
+        self._owners: list[np.ndarray] = [np.zeros((0, 3), np.int64)]
+        self._steep: dict[str, np.ndarray] = {}
+        """By value, `[K]` the largest slope that its rounding comes from."""
 
-    @staticmethod
-    def block(origin: np.ndarray, basis: np.ndarray) -> np.ndarray:
-        """`[1 + r, *input_shape]` the rows of the input."""
-        return np.concatenate([origin.reshape(1, -1), _SCALE * basis]).reshape(-1, *origin.shape)
+    def outputs(self, origin: np.ndarray, basis: np.ndarray, tiles: int = 1) -> np.ndarray:
+        """`[K, 1 + r, C]` the rows of the outputs, once those of the input have gone through all steps."""
+        block = np.concatenate([origin.reshape(1, -1), _SCALE * basis]).reshape(-1, *origin.shape)
+        self._size, self._steep = len(block), {self._program.input: np.zeros(tiles)}
+        with one_torch_thread(), torch.no_grad():
+            values = {self._program.input: torch.from_numpy(np.concatenate([block] * tiles))}
+            out = walked(self._program.steps, values, {self._program.output}, self._step)[self._program.output]
+        rows = out.reshape(tiles, len(block), -1).numpy()
+        return np.concatenate([rows[:, :1], self.unscaled(rows[:, 1:])], 1)
 
     @staticmethod
     def unscaled(rows: np.ndarray) -> np.ndarray:
         """Slopes, from linear rows."""
         return rows / _SCALE
 
-    def step(self, step: Affine | Fold, inputs: list[Tensor]) -> Tensor:
-        self._steep[step.output] = max((self._steep[name] for name in step.inputs), default=0.0)
+    def _step(self, step: Affine | Fold, inputs: list[Tensor]) -> Tensor:
+        self._steep[step.output] = np.max([self._steep[name] for name in step.inputs] or [np.zeros(1)], axis=0)
         if isinstance(step, Affine):
-            return _without_constants(step.run, inputs)
+            return _without_constants(step.run, inputs, self._size)
         if step.output in self._stages:
             return self._stage(step, inputs[0])
-        cuts = self._cuts(step, _without_constants(step.cuts, inputs).numpy())
+        cuts = self._cuts(step, _without_constants(step.cuts, inputs, self._size))
         signs = self._choose(cuts)
-        self._pattern.append(signs)
-        self.keep(cuts, cuts.rows * np.where(signs, 1.0, -1.0), np.arange(len(signs)), -1)
+        self._patterns.append(signs)
+        self._keep(cuts, cuts.rows * np.where(signs, 1.0, -1.0)[:, None], np.ones(signs.shape, bool), -1)
         chosen, gains = torch.from_numpy(signs.astype(np.float64)), torch.from_numpy(step.gains)
         elements = torch.from_numpy(step.elements)
 
         def straight(*values: Tensor) -> Tensor:
-            """The affine map that the fold is on the tile: what it adds by hinges is put straight."""
+            """The affine map that the fold is on each tile: what it adds by hinges is put straight."""
             z, out = step.cuts(*values), step.run(*values)
             flat = out.reshape(len(out), -1).clone()
-            flat.index_add_(1, elements, gains * (chosen * z - z.relu()))
+            flat.index_add_(1, elements, gains * (chosen.repeat_interleave(len(z) // len(chosen), 0) * z - z.relu()))
             return flat.reshape(out.shape)
 
-        return _without_constants(straight, inputs)
+        return _without_constants(straight, inputs, self._size)
 
     def _stage(self, step: Fold, competitors: Tensor) -> Tensor:
         """Stages hand on all competitors; the last one the winners."""
         if step.output not in self._numbers:
             return competitors
         sign = float(step.gains[0])
-        cuts = self._cuts(step, sign * competitors.numpy())
-        winners, windows = self._choose(cuts), np.arange(cuts.rows.shape[2])
-        self._pattern.append(winners)
-        best = cuts.rows[:, winners, windows]
-        for rival in range(cuts.rows.shape[1]):
-            others = np.flatnonzero(winners != rival)
-            self.keep(cuts, (best - cuts.rows[:, rival])[:, others], others, rival)
-        return torch.from_numpy(sign * best[:, None])
+        cuts = self._cuts(step, sign * competitors)
+        winners = self._choose(cuts)
+        self._patterns.append(winners)
+        best = np.take_along_axis(cuts.rows, winners[:, None, None], 2)
+        for rival in range(cuts.rows.shape[2]):
+            self._keep(cuts, best[:, :, 0] - cuts.rows[:, :, rival], winners != rival, rival)
+        return torch.from_numpy(sign * best).flatten(0, 1)
 
-    def _cuts(self, step: Fold, rows: np.ndarray) -> Cuts:
-        steepest, before = float(np.abs(rows[1:]).max(initial=0.0)), self._steep[step.output]
-        if steepest > _NOISE * before:
-            self._steep[step.output] = steepest
-        return Cuts(self._numbers[step.output], rows, self._zeros[step.output], max(_SLOPE * steepest, _NOISE * before))
+    def _cuts(self, step: Fold, values: Tensor) -> Cuts:
+        rows = values.reshape(-1, self._size, *values.shape[1:]).numpy()
+        steepest = np.abs(rows[:, 1:]).reshape(len(rows), -1).max(1, initial=0.0)
+        before = self._steep[step.output]
+        self._steep[step.output] = np.where(steepest > _NOISE * before, steepest, before)
+        flat = np.maximum(_SLOPE * steepest, _NOISE * before)
+        return Cuts(self._numbers[step.output], rows, self._zeros[step.output], flat)
 
-    def keep(self, cuts: Cuts, rows: np.ndarray, units: np.ndarray, rival: int) -> None:
-        """Keep halfspaces (what is positive on the tile) of some units."""
-        steepness = np.linalg.norm(rows[1:], axis=0)
-        kept = steepness > cuts.flat
-        zero = units[~kept & (np.abs(rows[0]) <= cuts.zero[units])]
-        self._flat.append(np.stack([np.full(len(zero), cuts.site), zero, np.full(len(zero), rival)], 1))
-        many = int(kept.sum())
+    def _keep(self, cuts: Cuts, rows: np.ndarray, valid: np.ndarray, rival: int) -> None:
+        """Keep halfspaces `[K, 1 + r, U]` (what is positive on the tile), those that are `valid` `[K, U]`."""
+        steepness = np.linalg.norm(rows[:, 1:], axis=1)
+        kept = valid & (steepness > cuts.flat[:, None])
+        zero = valid & ~kept & (np.abs(rows[:, 0]) <= cuts.zero)
+        steepness = np.where(kept, steepness, 1.0)
         self._parts.append((
-            rows[0, kept] * _SCALE / steepness[kept], (rows[1:, kept] / steepness[kept]).T,
-            np.full(many, cuts.site), units[kept], np.full(many, rival),
+            rows[:, 0] * _SCALE / steepness, (rows[:, 1:] / steepness[:, None]).transpose(0, 2, 1), kept, zero,
         ))  # fmt: skip
+        self._owners.append(owners(cuts.site, rows.shape[2], rival))
 
-    def result(self, out: Tensor) -> LocalRows:
-        flat = out.reshape(len(out), -1).numpy()
-        size = len(flat) - 1
-        empty = (np.zeros(0), np.zeros((0, size)), *(np.zeros(0, np.int64) for _ in range(3)))
-        heights, normals, sites, units, rivals = (np.concatenate(p) for p in zip(empty, *self._parts, strict=True))
-        return LocalRows(
-            tuple(self._pattern), heights, np.ascontiguousarray(normals), sites, units, rivals,
-            np.concatenate(self._flat), flat[0].copy(), np.ascontiguousarray(flat[1:].T / _SCALE),
+    def result(self, out: np.ndarray) -> Block:
+        """What was kept, with the rows of the outputs `[K, 1 + r, C]`."""
+        none = np.zeros((len(out), 0))
+        empty = (none, np.zeros((len(out), 0, out.shape[1] - 1)), none.astype(bool), none.astype(bool))
+        heights, normals, kept, zero = (np.concatenate(p, 1) for p in zip(empty, *self._parts, strict=True))
+        return Block(
+            tuple(self._patterns), heights, np.ascontiguousarray(normals), np.concatenate(self._owners), kept, zero,
+            out[:, 0], np.ascontiguousarray(out[:, 1:].transpose(0, 2, 1)),
         )  # fmt: skip
 
 
-def _without_constants(run: Callable[..., Tensor], inputs: list[Tensor]) -> Tensor:
-    """An affine function on rows: as it is on the first, its linear part on the others."""
+def owners(site: int, units: int, rival: int) -> np.ndarray:
+    """`[U, 3]` site, unit and rival of the rows of a site."""
+    return np.stack([np.full(units, site), np.arange(units), np.full(units, rival)], 1)
+
+
+def _without_constants(run: Callable[..., Tensor], inputs: list[Tensor], size: int) -> Tensor:
+    """An affine function on the rows of tiles, `size` each: as it is on the first, its linear part on the others."""
     out = run(*inputs)
-    still = run(*(torch.zeros_like(value[:1]) for value in inputs))
+    still = run(*(torch.zeros_like(value[::size]) for value in inputs))
     if still.any():
-        out = torch.cat([out[:1], out[1:] - still])
+        rows = out.reshape(-1, size, *out.shape[1:])
+        out = torch.cat([rows[:, :1], rows[:, 1:] - still[:, None]], 1).flatten(0, 1)
     return out
 
 
@@ -346,7 +390,7 @@ def _seen(program: Program) -> np.ndarray | None:
             return None
         block = _SCALE * torch.eye(size, dtype=torch.float64).reshape(size, *program.input_shape)
         values = {program.input: torch.cat([one, block])}
-        for _ in walk(steps, values, heads, lambda step, inputs: _without_constants(step.run, inputs)):
+        for _ in walk(steps, values, heads, lambda step, inputs: _without_constants(step.run, inputs, 1 + size)):
             pass
     rows = np.concatenate([values[name][1:].reshape(size, -1).numpy() for name in sorted(heads)], 1).T / _SCALE
     if not rows.size:

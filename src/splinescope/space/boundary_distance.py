@@ -165,7 +165,7 @@ def _of_one(program: Program, x: np.ndarray, norm: float, time_limit: float | No
     for number, far in by_distance(tiles, norm, reach):
         lower, seen = far, seen + 1
         say(lower, seen)
-        nearer = _boundary_in(tiles.cells[number], winner, norm, upper)
+        nearer = _boundary_in(tiles[number], winner, norm, upper)
         if nearer is not None:
             upper, point = nearer[0], x + nearer[1].reshape(x.shape)
         if clock.is_over:

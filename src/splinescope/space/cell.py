@@ -8,12 +8,14 @@ from functools import cached_property
 
 import numpy as np
 
-from .affine_rows import Coordinates, LocalRows, at_origin, behind, key_of
+from ._kernels import SAME, inner_point, settle
+from .affine_rows import Block, Coordinates, LocalRows, Pattern, at_origin, behind
 from .nearest_rows import nearest_rows
 from .polytope import Polytope
 from .projection import nearest_in_box, nearest_on_face
 
-_SAME = 1e-9  # rows (normal and relative height) that differ by less are one hyperplane
+_SMALL = 1 << 11  # numbers in the halfspaces of a tile whose facets are found as it is read
+_RAYS = 32  # for such a tile
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,38 +59,44 @@ class Cell:
         heights = np.concatenate([origin - self.box[0], self.box[1] - origin])
         return np.vstack([self.rows.normals, sides]), np.concatenate([self.rows.heights, heights])
 
+    @cached_property
+    def owners(self) -> np.ndarray:
+        """`[n, 3]` site, unit and rival of each halfspace; site -1, input and side for the box."""
+        if self.box is None:
+            return self.rows.owners
+        size = self.space.dimension
+        sides = np.arange(2 * size)
+        return np.concatenate([self.rows.owners, np.stack([np.full(2 * size, -1), sides % size, sides // size], 1)])
+
     def units(self, wall: int) -> np.ndarray:
         """`[m, 3]` site, unit and rival whose folds lie along a hyperplane; site -1, input and side for the box."""
-        own = len(self.rows.heights)
-        size = self.space.dimension
-        return np.array([
-            (self.rows.sites[i], self.rows.units[i], self.rows.rivals[i]) if i < own
-            else (-1, (i - own) % size, (i - own) // size)
-            for i in self.members[wall]
-        ], np.int64).reshape(-1, 3)  # fmt: skip
+        return np.asarray(self.owners[self.members[wall]])
 
     def leads_on(self, wall: int) -> bool:
         """Whether another tile lies behind a wall (not the outside of the box)."""
-        return bool((self.units(wall)[:, 0] >= 0).all())
+        return self.box is None or bool((self.units(wall)[:, 0] >= 0).all())
 
-    def key_behind(self, wall: int) -> bytes | None:
-        """The key of the tile behind a facet where it follows without reading it: one unit changes sides."""
-        units = self.units(wall)
-        if len(units) != 1 or units[0, 2] >= 0 or len(self.rows.flat):
+    def pattern_behind(self, wall: int) -> Pattern:
+        """The pattern of the tile behind a facet where `one_unit` changes sides."""
+        unit = self.one_unit(wall)
+        assert unit is not None
+        return self.rows.pattern_behind(*unit)
+
+    def one_unit(self, wall: int) -> tuple[int, int] | None:
+        """Site and unit that alone change sides behind a facet, where that is known without reading the tile there."""
+        members = self.members[wall]
+        if len(members) != 1 or len(self.rows.flat):
             return None
-        site, unit, _ = units[0].tolist()
-        pattern = [p.copy() if number == site else p for number, p in enumerate(self.rows.pattern)]
-        pattern[site][unit] = not pattern[site][unit]
-        return key_of(pattern)
+        site, unit, rival = self.owners[members[0]].tolist()
+        return (site, unit) if rival < 0 else None
 
     def across(self, wall: int) -> Cell:
         """The tile behind a facet; that it is a facet of that tile too is known to it."""
-        polytope = self.polytope
+        polytope, units = self.polytope, self.units(wall)
         direction, point = -polytope.normals[wall], polytope.points[wall]
-        units = self.units(wall)
-        rows = self.space.rows(behind(self.rows, units, direction))
+        rows = self.space.rows(behind(self.rows, units, direction)).of(0)
         cell = Cell(self.space, rows, _inside(rows, self.box, self.space, point, direction), (), self.box)
-        same = (rows.sites == units[0, 0]) & (rows.units == units[0, 1]) & (units[0, 2] < 0)
+        same = (rows.owners[:, :2] == units[0, :2]).all(1) & (units[0, 2] < 0)
         for row in np.flatnonzero(same).tolist():
             if rows.normals[row] @ direction > 1 - 1e-9:
                 other = next(number for number, group in enumerate(cell.members) if row in group)
@@ -104,7 +112,7 @@ class Cell:
         normals, heights = polytope.normals, polytope.heights
         feet = heights - heights[:, None] * (normals @ normals.T)
         np.fill_diagonal(feet, np.inf)
-        inner = feet.min(1, initial=np.inf) > _SAME * (float(np.median(heights)) if len(heights) else 0.0)
+        inner = feet.min(1, initial=np.inf) > SAME * (float(np.median(heights)) if len(heights) else 0.0)
         for wall in np.flatnonzero(inner).tolist():  # most often the foot on it is inside
             polytope.mark(wall, -heights[wall] * normals[wall])
         rest = np.flatnonzero(~inner)
@@ -137,7 +145,7 @@ class Cell:
                 self.polytope.state[wall] = max(0, self.polytope.state[wall])
                 return np.inf, None
             far, others = float(np.linalg.norm(point)), np.delete(heights + normals @ point, row)
-            if others.min(initial=np.inf) > _SAME * (far + float(np.median(np.abs(heights)))):
+            if others.min(initial=np.inf) > SAME * (far + float(np.median(np.abs(heights)))):
                 self.polytope.mark(wall, point)
             return far, self.space.directions(point[None])[0]
         found = nearest_in_box(self.space.directions(normals), heights, row)
@@ -167,36 +175,61 @@ def cell_at(space: Coordinates, box: np.ndarray | None = None) -> Cell:
         origin = space.origin.reshape(-1)
         direction = np.where(origin == box[0], np.abs(direction), direction)
         direction = np.where(origin == box[1], -np.abs(direction), direction)
-    rows = space.rows(at_origin(direction, on))
+    rows = space.rows(at_origin(direction, on)).of(0)
     at_edge = bool(on) or (box is not None and bool((space.origin.reshape(-1) == box).any()))
     return Cell(space, rows, _inside(rows, box, space, still, direction) if at_edge else still, tuple(on), box)
+
+
+def cells_behind(walls: list[tuple[Cell, int]]) -> list[Cell]:
+    """The tiles behind facets where one unit changes sides, read together."""
+    space = walls[0][0].space
+    patterns = [np.stack(site) for site in zip(*(cell.pattern_behind(wall) for cell, wall in walls), strict=True)]
+    block = space.rows(lambda cuts: patterns[cuts.site], len(walls))
+    starts = np.stack([cell.polytope.points[wall] for cell, wall in walls])
+    directions = np.stack([-cell.polytope.normals[wall] for cell, wall in walls])
+    boxes = [cell.box for cell, _ in walls]
+    if boxes[0] is not None or block.normals[0].size > _SMALL:
+        rows = [block.of(number) for number in range(len(walls))]
+        found = zip(rows, boxes, starts, directions, strict=True)
+        return [Cell(space, r, _inside(r, box, space, start, way), (), box) for r, box, start, way in found]
+    return _settled(space, block, starts, directions)
+
+
+def _settled(space: Coordinates, block: Block, starts: np.ndarray, directions: np.ndarray) -> list[Cell]:
+    """Small tiles with their facets."""
+    many, size = starts.shape
+    random = np.random.default_rng(1)
+    centers, apart = np.empty((many, size)), np.empty(many, bool)
+    state, points = np.full(block.heights.shape, -1, np.int8), np.empty(block.normals.shape)
+    settle(block.heights, block.normals, block.kept, starts, directions, _ways(size),
+           random.standard_normal((_RAYS, size)), random.standard_normal(1 + size),
+           centers, apart, state, points)  # fmt: skip
+    cells = []
+    for number in range(many):
+        rows = block.of(number)
+        cell = Cell(space, rows, centers[number])
+        if apart[number]:
+            kept = len(rows.heights)
+            cell.__dict__["members"] = np.arange(kept)[:, None]
+            cell.__dict__["polytope"] = Polytope(
+                rows.heights, rows.normals, centers[number], state[number, :kept], points[number, :kept]
+            )
+        cells.append(cell)
+    return cells
+
+
+def _ways(size: int) -> np.ndarray:
+    """`[16, r]` random directions, each with its opposite."""
+    ways = np.random.default_rng(0).standard_normal((8, size))
+    return np.concatenate([ways, -ways]) / np.linalg.norm(ways, axis=1).mean()
 
 
 def _inside(
     rows: LocalRows, box: np.ndarray | None, space: Coordinates, point: np.ndarray, direction: np.ndarray
 ) -> np.ndarray:
-    """An inner point of a tile, from a point of its edge and a direction that leads into it.
-
-    Half way to the next wall, and from there half way to the walls on a few random ways: a mean of inner points is
-    inside, and less near to walls than each.
-    """
-    cell = Cell(space, rows, point, (), box)
-    normals, heights = cell._all
-    if not len(heights):
-        return point
-    above, speed = heights + normals @ point, -(normals @ direction)
-    ahead = speed > 1e-12
-    step = float((above[ahead] / speed[ahead]).min(initial=np.inf))
-    point = point + direction * (0.5 * step if np.isfinite(step) else 1.0)
-    ways = np.random.default_rng(0).standard_normal((8, len(point)))
-    ways = np.concatenate([ways, -ways]) / np.linalg.norm(ways, axis=1).mean()
-    above, speeds = heights + normals @ point, -(ways @ normals.T)
-    with np.errstate(divide="ignore"):
-        steps = np.where(speeds > 1e-12, above / speeds, np.inf).min(1)
-    most = np.median(steps)
-    steps = np.minimum(steps, 4 * most if np.isfinite(most) else 1.0)
-    moved = point + 0.5 * (steps[:, None] * ways).mean(0)
-    return moved if (heights + normals @ moved).min() > above.min() else point
+    """An inner point of a tile, from a point of its edge and a direction that leads into it."""
+    normals, heights = Cell(space, rows, point, (), box)._all
+    return np.asarray(inner_point(heights, normals, point, direction, _ways(len(point)))) if len(heights) else point
 
 
 def _groups(rows: np.ndarray) -> list[np.ndarray]:
@@ -205,7 +238,7 @@ def _groups(rows: np.ndarray) -> list[np.ndarray]:
         return []
     key = rows @ np.random.default_rng(1).standard_normal(rows.shape[1]) / np.sqrt(rows.shape[1])
     order = np.argsort(key, kind="stable")
-    apart = np.flatnonzero(np.diff(key[order]) > _SAME * (1 + np.abs(rows[order[1:]]).max(1)))
+    apart = np.flatnonzero(np.diff(key[order]) > SAME * (1 + np.abs(rows[order[1:]]).max(1)))
     groups: list[np.ndarray] = []
     starts = np.concatenate([[0], apart + 1])
     sizes = np.diff(np.append(starts, len(rows)))
@@ -213,7 +246,7 @@ def _groups(rows: np.ndarray) -> list[np.ndarray]:
     for start, size in zip(starts[sizes > 1].tolist(), sizes[sizes > 1].tolist(), strict=True):
         left = np.sort(order[start : start + size])
         while len(left):
-            near = np.linalg.norm(rows[left] - rows[left[0]], axis=1) <= _SAME * (1 + np.abs(rows[left[0]]).max())
+            near = np.linalg.norm(rows[left] - rows[left[0]], axis=1) <= SAME * (1 + np.abs(rows[left[0]]).max())
             groups.append(left[near])
             left = left[~near]
     return sorted(groups, key=lambda group: int(group[0]))

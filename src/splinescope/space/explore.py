@@ -59,18 +59,18 @@ class TileGraph(Result):
 
     def pattern(self, tile: int) -> Pattern:
         """Per site, on which side of their folds the units are on a tile; for a max, who wins."""
-        return self._tiles.cells[tile].rows.pattern
+        return self._tiles[tile].rows.pattern
 
     def tile(self, tile: int) -> Tile:
         """One of the tiles, with its facets."""
-        cell = self._tiles.cells[tile]
+        cell = self._tiles[tile]
         return Tile(self.x, self.sites, cell.polytope.solve(), cell)
 
     @cached_property
     def _edges(self) -> tuple[np.ndarray, np.ndarray]:
         pairs, units = [], []
         for a, b, wall in self._tiles.edges():
-            cell, own = (self._tiles.cells[a], wall) if wall >= 0 else (self._tiles.cells[b], -1 - wall)
+            cell, own = (self._tiles[a], wall) if wall >= 0 else (self._tiles[b], -1 - wall)
             pairs.append((a, b))
             units.append(cell.units(own)[0, :2])
         return np.array(pairs, np.int64).reshape(-1, 2), np.array(units, np.int64).reshape(-1, 2)
@@ -200,7 +200,7 @@ def explore(
     with telling(progress, "exploring") as tell:
 
         def stop(number: int) -> bool:
-            tell(_share(len(tiles.cells), max_tiles), f"{len(tiles.cells):,} tiles")
+            tell(_share(len(tiles), max_tiles), f"{len(tiles):,} tiles")
             return clock.is_over
 
         found = (
@@ -217,8 +217,7 @@ def explore(
     complete = complete and not clock.is_over
     measured = np.array(far, np.float64)
     unknown = np.full(len(far), np.nan)
-    del tiles.cells[len(far) :]
-    tiles.number = {key: number for key, number in tiles.number.items() if number < len(far)}
+    tiles.forget(len(far))
     return TileGraph(
         point, program.sites, measured.astype(np.int64) if radius is None else np.full(len(far), -1),
         unknown if radius is None else measured, complete, tiles,
@@ -274,7 +273,7 @@ def tiles_in_ball(
     complete = counted_tiles != max_tiles and not clock.is_over
     folds = sum(
         int((np.stack(same) != same[0]).any(0).sum())
-        for same in zip(*(cell.rows.pattern for cell in tiles.cells[:counted_tiles]), strict=True)
+        for same in zip(*(tiles[number].rows.pattern for number in range(counted_tiles)), strict=True)
     )
     units = sum(site.units for site in program.sites)
     return BallTiles(counted_tiles, folds, units, radius, norm, point.size, complete)

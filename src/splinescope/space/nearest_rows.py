@@ -9,16 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import torch
 
-from ..network.program import Program, walked
-from ..support.threads import one_torch_thread
-from .affine_rows import Choose, Coordinates, Cuts, LocalRows, RowReader, at_origin
+from ..network.program import Program
+from .affine_rows import Choose, Coordinates, Cuts, LocalRows, RowReader, at_origin, owners
 
 _BLOCK = 1 << 23  # numbers of the widest site in a block of directions: 64 MB
-
-Units = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""Site, unit and rival of each row."""
 
 
 def nearest_rows(
@@ -37,25 +32,24 @@ def nearest_rows(
     """
     program, origin = space.program, space.origin
     on: list[tuple[int, int]] = []
-    pattern = Coordinates(program, origin, direction[None]).rows(at_origin(np.ones(1), on)).pattern
+    patterns = Coordinates(program, origin, direction[None]).rows(at_origin(np.ones(1), on)).patterns
 
     def known(cuts: Cuts) -> np.ndarray:
-        return pattern[cuts.site]
+        return patterns[cuts.site]
 
     sizes = _Sizes(program, known, space.zeros)
     _blocks(program, origin, sizes, lambda share: tell(share / 2))
-    (values, steep, zero), units = sizes.all(), sizes.units()
-    moves = steep > sizes.flat[units[0]]
+    values, steep, zero, owner = sizes.all()
+    moves = steep > sizes.flat[owner[:, 0]]
     flat = ~moves & (np.abs(values) <= zero)
     distances = np.where(moves, values / np.where(moves, steep, 1.0), np.inf)
     order = np.argsort(distances, kind="stable")[: min(count + 1, int(moves.sum()))]
     kept, reach = np.sort(order[:count]), float(distances[order[count]]) if len(order) > count else np.inf
     rows = _Chosen(program, known, space.zeros, kept, origin.size)
     slopes, outputs = _blocks(program, origin, rows, lambda share: tell((1 + share) / 2))
-    sites, numbers, rivals = units
     found = LocalRows(
-        pattern, distances[kept], rows.normals / steep[kept, None], sites[kept], numbers[kept], rivals[kept],
-        np.stack([part[flat] for part in units], 1), outputs, slopes,
+        tuple(part[0] for part in patterns), distances[kept], rows.normals / steep[kept, None], owner[kept],
+        owner[flat], outputs, slopes,
     )  # fmt: skip
     return found, tuple(on), reach
 
@@ -70,18 +64,14 @@ def _blocks(
     slopes = []
     for start in range(0, size, together):
         tell(start / size)
-        part = np.eye(min(together, size - start), size, start)
-        with one_torch_thread(), torch.no_grad():
-            values = {program.input: torch.from_numpy(reader.block(origin, part))}
-            reader.begin(start)
-            out = walked(program.steps, values, {program.output}, reader.step)[program.output]
-        flat = out.reshape(len(out), -1).numpy()
-        slopes.append(reader.unscaled(flat[1:]).T)
-    return np.hstack(slopes), flat[0].copy()
+        reader.begin(start)
+        out = reader.outputs(origin, np.eye(min(together, size - start), size, start))[0]
+        slopes.append(out[1:].T)
+    return np.hstack(slopes), out[0].copy()
 
 
 class _Blocked(RowReader):
-    """Reads the rows of a block of directions."""
+    """Reads the rows of a block of directions, on one tile."""
 
     def begin(self, start: int) -> None:
         """A new block, from this input on."""
@@ -95,29 +85,25 @@ class _Sizes(_Blocked):
         super().__init__(program, choose, zeros)
         self._sums: list[np.ndarray] = []
         self._values: list[tuple[np.ndarray, np.ndarray]] = []
-        self._units: list[Units] = []
         self.flat = np.zeros(len(program.sites))
         """Per site, how large a slope is that is only rounding."""
 
-    def keep(self, cuts: Cuts, rows: np.ndarray, units: np.ndarray, rival: int) -> None:
-        self.flat[cuts.site] = max(self.flat[cuts.site], self.unscaled(np.array(cuts.flat)))
+    def _keep(self, cuts: Cuts, rows: np.ndarray, valid: np.ndarray, rival: int) -> None:
+        self.flat[cuts.site] = max(self.flat[cuts.site], self.unscaled(cuts.flat)[0])
+        rows, valid = rows[0][:, valid[0]], valid[0]
         squares = (self.unscaled(rows[1:]) ** 2).sum(0)
         if self._start:
             self._sums[self._place] += squares
         else:
             self._sums.append(squares)
-            self._values.append((rows[0].copy(), cuts.zero[units]))
-            self._units.append((np.full(len(units), cuts.site), units, np.full(len(units), rival)))
+            self._values.append((rows[0].copy(), cuts.zero[valid]))
+            self._owners.append(owners(cuts.site, len(valid), rival)[valid])
         self._place += 1
 
-    def all(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Values at the origin, steepness, and how large a zero may be, of every row."""
+    def all(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Values at the origin, steepness, how large a zero may be, and site, unit and rival of every row."""
         values, zeros = (np.concatenate([*part, np.zeros(0)]) for part in zip(*self._values, strict=True))
-        return values, np.sqrt(np.concatenate([*self._sums, np.zeros(0)])), zeros
-
-    def units(self) -> Units:
-        site, unit, rival = (np.concatenate([*part, np.zeros(0, np.int64)]) for part in zip(*self._units, strict=True))
-        return site, unit, rival
+        return values, np.sqrt(np.concatenate([*self._sums, np.zeros(0)])), zeros, np.concatenate(self._owners)
 
 
 class _Chosen(_Blocked):
@@ -130,8 +116,9 @@ class _Chosen(_Blocked):
         self._chosen = chosen
         self.normals = np.zeros((len(chosen), size))
 
-    def keep(self, cuts: Cuts, rows: np.ndarray, units: np.ndarray, rival: int) -> None:
-        first, last = np.searchsorted(self._chosen, [self._place, self._place + len(units)])
+    def _keep(self, cuts: Cuts, rows: np.ndarray, valid: np.ndarray, rival: int) -> None:
+        rows = rows[0][:, valid[0]]
+        first, last = np.searchsorted(self._chosen, [self._place, self._place + rows.shape[1]])
         own = self.unscaled(rows[1:, self._chosen[first:last] - self._place])
         self.normals[first:last, self._start : self._start + len(own)] = own.T
-        self._place += len(units)
+        self._place += rows.shape[1]

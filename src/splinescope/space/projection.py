@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import linprog, nnls
+from scipy.optimize import linprog
 
 from ..support.errors import SplinescopeError
+from ._kernels import nonnegative
 
 _INSIDE = 1e-11  # of the largest height: a constraint that is violated by less holds
 _NOWHERE = 1e-10  # residual of a set without points
-
-
-def combination(rows: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, float]:
-    """Weights >= 0 of `rows` whose sum is nearest to `target`, and how near it is."""
-    try:
-        weights, distance = nnls(rows.T, target, maxiter=10 * len(rows) + 100)
-    except RuntimeError as error:
-        raise SplinescopeError(
-            f"non-negative least squares over {len(rows)} units did not converge: {error}"
-        ) from error
-    return weights, float(distance)
 
 
 def programme(cost: np.ndarray, upper: np.ndarray, limits: np.ndarray, *, positive: int = 0,
@@ -62,11 +52,12 @@ def _least_distance(normals: np.ndarray, heights: np.ndarray) -> np.ndarray | No
     rows = np.hstack([normals, -heights[:, None] / scale])
     target = np.zeros(rows.shape[1])
     target[-1] = 1.0
-    weights, gap = combination(rows, target)
-    if gap <= _NOWHERE:
+    weights, rest, converged = nonnegative(rows, target, _NOWHERE)
+    if not converged:
+        raise SplinescopeError(f"non-negative least squares over {len(rows)} units did not converge.")
+    if np.linalg.norm(rest) <= _NOWHERE:
         return None
-    residual = rows.T @ weights - target
-    point = -scale * residual[:-1] / residual[-1]
+    point = -scale * rest[:-1] / rest[-1]
     active = weights > 0
     exact = np.linalg.lstsq(normals[active], -heights[active], rcond=None)[0]
     better = heights + normals @ exact

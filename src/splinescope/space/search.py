@@ -8,55 +8,79 @@ from itertools import count
 
 import numpy as np
 
-from .cell import Cell
+from .cell import Cell, cells_behind
+
+_NUMBERS = 1 << 20  # in the widest site of tiles that are read together: 8 MB
 
 
 class Tiles:
     """The tiles that a search has met, each once.
 
-    Attributes:
-        cells: In the order of meeting.
-        number: Their numbers, by the keys of their patterns.
+    A tile behind a facet that one unit makes is known by its key, and waits: it is read once it is asked for, together
+    with those that wait behind it.
     """
 
     def __init__(self, start: Cell) -> None:
-        self.cells = [start]
-        self.number = {start.rows.key: 0}
+        self._cells: list[Cell | tuple[Cell, int]] = [start]
+        self._number = {start.rows.key: 0}
+        numbers = (1 + start.space.dimension) * max([1, *(len(part) for part in start.rows.pattern)])
+        self._together = max(1, _NUMBERS // numbers)
+
+    def __len__(self) -> int:
+        return len(self._cells)
+
+    def __getitem__(self, number: int) -> Cell:
+        """A tile by its number, in the order of meeting."""
+        found = self._cells[number]
+        if isinstance(found, Cell):
+            return found
+        walls = []
+        for waiting in self._cells[number : number + self._together]:
+            if isinstance(waiting, Cell):
+                break
+            walls.append(waiting)
+        cells = cells_behind(walls)
+        self._cells[number : number + len(cells)] = cells
+        return cells[0]
+
+    def forget(self, most: int) -> None:
+        """Leave the first `most` tiles."""
+        del self._cells[most:]
+        self._number = {key: number for key, number in self._number.items() if number < most}
 
     def behind(self, cell: Cell, wall: int) -> tuple[int, bool]:
         """Number of the tile behind a facet, and whether it is met for the first time."""
-        key = cell.key_behind(wall)
-        if key is not None and key in self.number:
-            return self.number[key], False
-        other = cell.across(wall)
-        key = other.rows.key
-        if key in self.number:
-            return self.number[key], False
-        self.number[key] = len(self.cells)
-        self.cells.append(other)
-        return len(self.cells) - 1, True
+        unit = cell.one_unit(wall)
+        other: Cell | tuple[Cell, int] = (cell, wall)
+        if unit is not None:
+            key = cell.rows.key_behind(*unit)
+        else:
+            other = cell.across(wall)
+            key = other.rows.key
+        number = self._number.setdefault(key, len(self._cells))
+        if number < len(self._cells):
+            return number, False
+        self._cells.append(other)
+        return number, True
 
-    def is_met(self, cell: Cell, wall: int) -> bool:
-        """Whether the tile behind a wall is known to have been met, without reading it."""
-        key = cell.key_behind(wall)
-        return key is not None and key in self.number
+    def number_behind(self, cell: Cell, wall: int) -> int | None:
+        """Number of the tile behind a wall as far as that is known without reading it; -1: it was not met."""
+        unit = cell.one_unit(wall)
+        return None if unit is None else self._number.get(cell.rows.key_behind(*unit), -1)
 
     def edges(self) -> list[tuple[int, int, int]]:
-        """(tile, tile, wall of the first) of all facets between tiles that were met, each once."""
+        """(tile, tile, wall of the first; of the second, from -1 down) of all facets between tiles that were met."""
         found: dict[tuple[int, int], int] = {}
-        for first, cell in enumerate(self.cells):
+        for first in range(len(self)):
+            cell = self[first]
             for wall in range(len(cell.polytope.heights)):
-                if not cell.leads_on(wall) or cell.polytope.state[wall] == 0:
+                other = self.number_behind(cell, wall)
+                if other is not None and (other < 0 or (min(first, other), max(first, other)) in found):
                     continue
-                key = cell.key_behind(wall)
-                if key is not None:
-                    other = self.number.get(key, -1)
-                    if other < 0 or (min(first, other), max(first, other)) in found or not cell.polytope.is_facet(wall):
-                        continue
-                else:
-                    if not cell.polytope.is_facet(wall):
-                        continue
-                    other = self.number.get(cell.across(wall).rows.key, -1)
+                if not cell.leads_on(wall) or not cell.polytope.is_facet(wall):
+                    continue
+                if other is None:
+                    other = self._number.get(cell.across(wall).rows.key, -1)
                 if other >= 0:
                     found.setdefault((min(first, other), max(first, other)), wall if first < other else -1 - wall)
         return [(a, b, wall) for (a, b), wall in sorted(found.items())]
@@ -67,10 +91,10 @@ def by_hops(tiles: Tiles, stop: Callable[[int], bool], hops: int | None = None) 
     far = [0]
     yield 0, 0
     place = 0
-    while place < len(tiles.cells) and (hops is None or far[place] < hops):
-        cell = tiles.cells[place]
+    while place < len(tiles) and (hops is None or far[place] < hops):
         if stop(place):
             return
+        cell = tiles[place]
         cell.polytope.solve()
         for wall in np.flatnonzero(cell.polytope.state == 1).tolist():
             if cell.leads_on(wall):
@@ -96,7 +120,7 @@ def by_distance(tiles: Tiles, norm: float, reach: Callable[[], float]) -> Iterat
     yield 0, 0.0
 
     def push(number: int, least: float) -> None:
-        cell = tiles.cells[number]
+        cell = tiles[number]
         heights, normals = cell.polytope.heights, cell.polytope.normals
         if norm != 2:  # the dual norm of the maximum
             heights = heights / np.abs(cell.space.directions(normals)).sum(1)
@@ -109,8 +133,9 @@ def by_distance(tiles: Tiles, norm: float, reach: Callable[[], float]) -> Iterat
         far, _, number, wall, is_exact = heapq.heappop(queue)
         if far >= reach():
             return
-        cell = tiles.cells[number]
-        if tiles.is_met(cell, wall) or cell.polytope.state[wall] == 0:
+        cell = tiles[number]
+        known = tiles.number_behind(cell, wall)
+        if (known is not None and known >= 0) or cell.polytope.state[wall] == 0:
             continue
         if not is_exact:
             exact = max(far, cell.distance(wall, norm)[0])

@@ -121,9 +121,7 @@ class Tile(Result):
     @property
     def halfspace_units(self) -> np.ndarray:
         """`[n, 2]` site and unit of each row of `normals`; sides of the box have site -1."""
-        rows, size = self._cell.rows, len(self.normals) - len(self._cell.rows.heights)
-        box = np.stack([np.full(size, -1), np.arange(size) % max(1, self.x.size)], 1)
-        return np.concatenate([np.stack([rows.sites, rows.units], 1), box])
+        return self._cell.owners[:, :2]
 
     @cached_property
     def facets(self) -> tuple[Facet, ...]:

@@ -71,7 +71,7 @@ def walk(
     max_tiles: int = 1000,
     progress: Progress | bool | None = None,
 ) -> Walk:
-    """The tiles on the straight way from one input to another, and a way of fewest hops.
+    """The tiles on the straight line from one input to another, and a path of fewest hops.
 
     A hop crosses one facet. The straight way is exact at any size. A shortest way is looked for by A*: every fold of
     the first site that lies between both ends must be crossed, which bounds the hops that are left. The straight way
@@ -122,7 +122,7 @@ def _straight(cell: Cell, way: np.ndarray) -> tuple[list[float], tuple[Crossing,
             times.append(soon)
             crossings.append((int(each[0, 0]), int(each[0, 1])))
         now = soon
-        rows = cell.space.rows(behind(cell.rows, np.concatenate(units), way))
+        rows = cell.space.rows(behind(cell.rows, np.concatenate(units), way)).of(0)
         cell = Cell(cell.space, rows, now * way)
 
 
@@ -132,7 +132,8 @@ def _shortest(
     """A way of fewest hops, and how many every way takes at least."""
     plane = np.full(len(start.rows.pattern[0]) if start.rows.pattern else 0, -1)
     for number, group in enumerate(start.members):
-        plane[start.rows.units[group[start.rows.sites[group] == 0]]] = number
+        own = start.rows.owners[group]
+        plane[own[own[:, 0] == 0, 1]] = number
     target = goal.rows.pattern
 
     def left(cell: Cell) -> tuple[int, int]:
@@ -151,15 +152,15 @@ def _shortest(
         bound, _, _, number = heapq.heappop(queue)
         if bound >= len(straight):
             return straight, len(straight)
-        cell = tiles.cells[number]
+        cell = tiles[number]
         if number in done:
             continue
         if cell.rows.key == goal.rows.key:
             return gone[number], len(gone[number])
-        if len(tiles.cells) >= max_tiles:
+        if len(tiles) >= max_tiles:
             return straight, bound
         done.add(number)
-        tell(min(len(tiles.cells), max_tiles))
+        tell(min(len(tiles), max_tiles))
         cell.polytope.solve()
         for wall in np.flatnonzero(cell.polytope.state == 1).tolist():
             other, _ = tiles.behind(cell, wall)
@@ -167,6 +168,6 @@ def _shortest(
             way = (*gone[number], (int(unit[0]), int(unit[1])))
             if other not in gone or len(way) < len(gone[other]):
                 gone[other] = way
-                least, away = left(tiles.cells[other])
+                least, away = left(tiles[other])
                 heapq.heappush(queue, (len(way) + least, away, next(order), other))
     return straight, len(straight)

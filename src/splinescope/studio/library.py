@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -19,11 +19,12 @@ from ..complexity.timeline import Timeline
 from ..data import digits, fashion_mnist
 from ..network import SplineNetwork, load, trace
 from ..network.files.nnet import nnet_ranges
-from ..support.arrays import has_header, read_array
+from ..support.arrays import read_array
 from ..support.errors import InputError, SplinescopeError
 from ..tiling import Tiling, load_tiling
 from ..train.factories import made_by
 from ..train.journal import step_of
+from .tables import Table, read_rows
 from .workers import TORCH
 
 KINDS = {".onnx": "network", ".nnet": "network", ".tiling": "tiling", ".timeline": "timeline",
@@ -80,8 +81,10 @@ class Examples:
         data: `[n, *shape]`.
         names: One each.
         made_by: Python that gives `data`, but for its shape.
-        labels: `[n]` classes, or None where they are not known.
+        labels: `[n]` classes, or None where they are not known; those named by text are numbered in its order.
         file: The entry they are rows of, or None.
+        columns: What the file's header calls the numbers of a row, or empty.
+        classes_from: Where the classes stand, in words.
         unread: What was wrong with files that were passed over.
     """
 
@@ -90,7 +93,20 @@ class Examples:
     made_by: str
     labels: np.ndarray | None = None
     file: str | None = None
+    columns: list[str] = field(default_factory=list)
+    classes_from: str = ""
     unread: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, table: Table, shape: tuple[int, ...], **about: Any) -> Examples:
+        """The rows of a table, each in the shape that a network takes."""
+        known, labels = table.classes, None
+        if known:
+            whole = all(name.lstrip("-").isdigit() for name in known)
+            labels = np.array(known, np.int64) if whole else np.unique(known, return_inverse=True)[1]
+        names = [f"row {i}: class {known[i]}" if known else f"row {i}" for i in range(len(table.numbers))]
+        about |= {"columns": table.columns, "classes_from": table.classes_from}
+        return cls(table.numbers.reshape(-1, *shape), names, labels=labels, **about)
 
     @property
     def start(self) -> list[int]:
@@ -100,6 +116,16 @@ class Examples:
         first = np.sort(np.unique(self.labels, return_index=True)[1])
         others = np.setdiff1d(np.arange(min(6, len(self.labels))), first)
         return [*first.tolist(), *others.tolist()][:3]
+
+    @property
+    def offered(self) -> list[int]:
+        """Rows to choose from at a glance: the first ones, of each class alike."""
+        if self.labels is None:
+            return list(range(min(MOST_EXAMPLES, len(self.data))))
+        by_class = np.argsort(self.labels, kind="stable")
+        starts = np.searchsorted(self.labels[by_class], self.labels[by_class])
+        turn = np.argsort(np.arange(len(by_class)) - starts, kind="stable")
+        return sorted(by_class[turn[:MOST_EXAMPLES]].tolist())
 
 
 class Library:
@@ -150,6 +176,16 @@ class Library:
             raise InputError(f"there is no {str(name)[:80]!r} here.")
         return found
 
+    def written(self, name: str) -> str:
+        """The path of an entry as one would write it from the folder in which the studio was started.
+
+        That of an upload is its plain name: the copy here ends with the studio.
+        """
+        path, here = self.path(name), Path.cwd()
+        if name.startswith(UPLOAD):
+            return path.name
+        return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+
     def upload_name(self, name: str) -> str:
         """The plain name of a file that a page is about to send; refused unless it is a kind that is read here."""
         plain = PurePosixPath(name.replace("\\", "/")).name
@@ -169,7 +205,7 @@ class Library:
         name, kind = f"{UPLOAD}{file.name}", self._kind(file)
         with _named(file, name):
             if kind == "data":
-                read_array(str(file))
+                read_rows(file)
             else:
                 self._read_file(name, file, kind)
         file.replace(self._uploads / file.name)
@@ -239,16 +275,17 @@ class Library:
         sent.sort(key=lambda name: -self.path(name).stat().st_mtime)
         for file in [*sent, *(name for name in files if name not in sent)]:  # what was sent last was meant
             try:
-                array = read_array(str(self.path(file)))
-                if array.ndim < 2 or array[0].size != size:
-                    continue
+                with _named(self.path(file), file):
+                    table = read_rows(self.path(file), size)
                 beside = str(PurePosixPath(file).with_suffix(LABELS))
-                known = _labels(self.path(beside), len(array)) if beside in files else None
+                if table.fits(size) and not table.classes and beside in files:
+                    table = replace(table, classes=_labels(self.path(beside), len(table.numbers)), classes_from=beside)
             except SplinescopeError as error:  # a table of words beside a network must not keep it from being seen
-                unread.append(str(error).replace(str(self.path(file)), file))
+                unread.append(str(error))
                 continue
-            names = [f"row {i}" if known is None else f"row {i}: class {known[i]}" for i in range(len(array))]
-            return Examples(array.reshape(-1, *shape), names, _reads(self.path(file), file), known, file, unread)
+            if table.fits(size):
+                made_by = table.made_by.format(file=self.written(file))
+                return Examples.of(table, shape, made_by=made_by, file=file, unread=unread)
         if size == 64:
             (images, labels), made_by = digits(), "ss.data.digits()[0].double().numpy()"
         elif size == 784 and _has_fashion():
@@ -268,27 +305,11 @@ def _named(path: Path, name: str) -> Iterator[None]:
         raise type(error)(str(error).replace(str(path), name)) from error
 
 
-def shown_path(path: Path) -> str:
-    """A path as one would write it from the folder in which the studio was started."""
-    here = Path.cwd()
-    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
-
-
-def _reads(path: Path, name: str) -> str:
-    """Python that reads a file of examples."""
-    file = path.name if name.startswith(UPLOAD) else shown_path(path)
-    if path.suffix.lower() == ".npy":
-        return f"np.load({file!r})"
-    with path.open(encoding="utf-8") as lines:
-        header = has_header(lines.readline())
-    return f'np.loadtxt({file!r}, delimiter=",", skiprows={int(header)}, ndmin=2)'
-
-
-def _labels(path: Path, count: int) -> np.ndarray:
+def _labels(path: Path, count: int) -> list[str]:
     labels = read_array(str(path))
     if labels.ndim != 1 or len(labels) < count or (labels != np.round(labels)).any():
         raise InputError(f"{path.name} must hold a whole number for each of {count} rows, got shape {labels.shape}.")
-    return labels[:count].astype(np.int64)
+    return [str(int(label)) for label in labels[:count]]
 
 
 def _has_fashion() -> bool:

@@ -24,6 +24,8 @@ from .workers import TORCH, Job
 MOST_TILES = 1_000_000
 _LARGEST_IMAGE = 3 * 64 * 64
 _MOST_SHOWN = 12
+_MOST_NAMED = 32
+"""Inputs that are told by the names of their columns, where they are no image."""
 _KEPT = 2
 """Pictures of a pane whose tilings are kept: that on the page, and one that may be on its way."""
 
@@ -61,15 +63,19 @@ class Microscope:
         """Thumbnails to choose from, as grey or colour bytes where examples are images."""
         shape = self.library.specimen(message.get("name")).input_shape
         found = self.library.examples(shape)
-        data = found.data[:MOST_EXAMPLES]
+        data = found.data[found.offered]
         image = image_shape(shape)
         pixels, brightness = np.zeros(0, np.uint8), None
         if len(data) and image is not None:
             low, high = brightness = [float(data.min()), float(data.max())]
             pixels = ((data - low) / (high - low or 1.0) * 255).astype(np.uint8)
-        shown = {"names": found.names[:MOST_EXAMPLES], "image": image, "pixels": pixels.ravel(), "range": brightness}
-        rows = {"count": len(found.data), "start": found.start, "from": found.file, "unread": found.unread}
-        return {"frame": {**shown, **rows}}
+        return {
+            "frame": {
+                "rows": found.offered, "names": [found.names[row] for row in found.offered], "image": image,
+                "pixels": pixels.ravel(), "range": brightness, "count": len(found.data), "start": found.start,
+                "from": found.file, "unread": found.unread, "columns": found.columns, "classes": found.classes_from,
+            }
+        }  # fmt: skip
 
     def tile(self, kept: dict[str, Any], job: Job, message: dict[str, Any]) -> dict[str, Any]:
         """Tile a slice, or a window of it; progress goes to the page, which may cancel."""
@@ -187,13 +193,14 @@ class Microscope:
         if str(message.get("pane")) not in ("a", "b"):
             raise InputError("pane must be 'a' or 'b'.")
         pane = str(message["pane"])
-        kept[pane] = [*kept.get(pane, []), (message.get("id"), tiling)][-_KEPT:]
+        if not message.get("film"):  # else the page's own picture would be gone
+            kept[pane] = [*kept.get(pane, []), (message.get("id"), tiling)][-_KEPT:]
         if tiling.dimension == 3:
             shown = space_frame(tiling, title=str(message.get("name")))
             return {"frame": {**shown, "incomplete": incomplete, "space": True}}
         view = tiling.view
         image = image_shape(view.input_shape)
-        small = image is not None and np.prod(image) <= _LARGEST_IMAGE
+        small = view.origin.size <= (_LARGEST_IMAGE if image else _MOST_NAMED)
         frame = {
             **tiling_frame(tiling, title=str(message.get("name"))),
             "incomplete": incomplete,

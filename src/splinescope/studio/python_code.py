@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..tiling import Tiling
-from .library import EXAMPLE, MOST_EXAMPLES, UPLOAD, Library, Specimen, shown_path
+from .library import EXAMPLE, MOST_EXAMPLES, Library, Specimen
 from .slices import as_ends
 
 IMPORTS = "import numpy as np\nimport splinescope as ss\nimport torch\n"
@@ -29,9 +29,9 @@ def microscope_code(
         tiling: What came of it.
     """
     if specimen.tiling is not None:
-        made = [f"tiling = ss.load_tiling({_file(library, specimen.name)})"]
+        made = [f"tiling = ss.load_tiling({library.written(specimen.name)!r})"]
     elif specimen.story is not None:
-        made = [f"tiling = ss.complexity.load_timeline({_file(library, specimen.name)}).tilings[{moment}]"]
+        made = [f"tiling = ss.complexity.load_timeline({library.written(specimen.name)!r}).tilings[{moment}]"]
     else:
         made = _network(library, specimen)
         of_examples = moment is not None or _names_examples(spec)
@@ -47,8 +47,10 @@ def microscope_code(
             made.append("tiling = ss.tessellate(net, view)")
         else:
             x = f"data[:{MOST_EXAMPLES}]" if found is not None and len(found.data) else "view.inputs(view.domain)"
-            folder = repr(shown_path(library.path(specimen.name)))
-            made.append(f'life = ss.complexity.timeline(model, {folder}, view, x={{"train": {x}.astype(np.float32)}})')
+            folder = library.written(specimen.name)
+            made.append(
+                f'life = ss.complexity.timeline(model, {folder!r}, view, x={{"train": {x}.astype(np.float32)}})'
+            )
             made.append(f"tiling = life.tilings[{moment}]")
     drawn = f"color={None if color == 'folds' else color!r}"
     if tiling.dimension == 2 and tiling.values is not None:
@@ -56,26 +58,20 @@ def microscope_code(
     return "\n".join([IMPORTS, *made, f"ax = tiling.plot({drawn})", 'ax.figure.savefig("microscope.png")', ""])
 
 
-def _file(library: Library, name: str) -> str:
-    if name.startswith(UPLOAD):  # its copy here ends with the studio
-        return repr(name.removeprefix(UPLOAD))
-    return repr(shown_path(library.path(name)))
-
-
 def _network(library: Library, specimen: Specimen) -> list[str]:
     if specimen.name == EXAMPLE:
         return ["from splinescope.studio.library import digit_network", "", "net = digit_network()"]
     if specimen.weights is None:
-        return [f"net = ss.load({_file(library, specimen.name)})"]
+        return [f"net = ss.load({library.written(specimen.name)!r})"]
     assert library.factory is not None
     module, _, factory = library.factory.partition(":")
-    weights = _file(library, specimen.name) if specimen.folder is None else repr(shown_path(specimen.weights))
+    weights = library.written(specimen.name) + ("" if specimen.folder is None else f"/{specimen.weights.name}")
     return [
         f"from {module} import {factory}",
         "from safetensors.torch import load_file",
         "",
         f"model = {factory}()",
-        f"model.load_state_dict(load_file({weights}))",
+        f"model.load_state_dict(load_file({weights!r}))",
         f"net = ss.trace(model.eval(), torch.zeros(2, {', '.join(map(str, specimen.input_shape))}))",
     ]
 

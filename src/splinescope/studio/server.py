@@ -18,7 +18,6 @@ from typing import Any
 from ..support.checks import require
 from ..support.errors import InputError, SplinescopeError
 from .recipe import limits
-from .sets import read_csv
 
 TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml",
          ".webp": "image/webp"}  # fmt: skip
@@ -48,7 +47,6 @@ class Studio:
             "limits": lambda _kept, _job, _message: limits(),
             **Microscope(self.library).verbs,
             "scene": lambda _kept, _job, message: {"frame": _scene(message.get("name"), message.get("seed", 0))},
-            "csv": lambda _kept, _job, message: {"points": read_csv(str(message.get("text", "")))},
         }
 
     @contextmanager

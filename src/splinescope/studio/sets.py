@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -34,33 +33,6 @@ def _draw(recipe: Recipe, seed: int | None) -> tuple[Tensor, Tensor]:
         return 1.3 * x, y
     x, y = _MAKERS[recipe.data](recipe.count, generator)
     return x + recipe.noise * torch.randn(x.shape, generator=generator), y
-
-
-def read_csv(text: str) -> list[list[float]]:
-    """Rows x, y, class of a CSV text (a header is allowed; two columns are class 0), fitted into the picture."""
-    rows = [line.replace(";", ",").split(",") for line in text.splitlines() if line.strip()]
-    if rows and not _is_number(rows[0][0]):
-        rows = rows[1:]
-    if not rows or any(len(row) not in (2, 3) or not all(map(_is_number, row)) for row in rows):
-        raise InputError("the file must have two or three columns of numbers: x, y and a class.")
-    table = np.array([[*map(float, row), 0.0][:3] for row in rows])
-    if not np.isfinite(table).all():
-        raise InputError("the file must have finite numbers only.")
-    low, high = table[:, :2].min(0), table[:, :2].max(0)
-    table[:, :2] = (table[:, :2] - (low + high) / 2) * (3.2 / max(float((high - low).max()), 1e-12))
-    names = np.unique(table[:, 2])
-    if len(names) > 10:
-        raise InputError(f"the third column must hold at most 10 classes, got {len(names)}.")
-    table[:, 2] = np.searchsorted(names, table[:, 2])
-    return table.tolist()
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _circles(count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:

@@ -19,16 +19,19 @@ def read_slice(spec: Any, shape: tuple[int, ...], examples: Examples) -> Slice:
     """A slice from `{"kind": ...}`.
 
     Kinds: "axes" (two `axes`, or three for a space, `low`, `high`, each a number or one per axis, the other coordinates
-    those of `row`, of `center` or 0),
-    "through" (`rows`, three examples), "random" (`seed`, `half`, about `row` or 0), "point" (`of`, another slice, and
-    `at`, a point of it; a random plane through that).
+    those of `center` or 0), "through" (`rows`, three examples), "random" (`seed`, `half`, about 0), "point" (`of`,
+    another slice, and `at`, a point of it; a random plane through that).
     """
     if not isinstance(spec, Mapping):
         raise InputError("a slice must be an object with a kind.")
     kind = check_choice(str(spec.get("kind")), "kind", ("axes", "through", "random", "point"))
     if kind == "through":
-        rows = spec.get("rows")
-        data = examples()
+        rows, data = spec.get("rows"), examples()
+        if not len(data):
+            size = " × ".join(map(str, shape))
+            raise InputError(
+                f"there are no examples of {size} numbers here: open a file of rows, or take another plane."
+            )
         if not isinstance(rows, list) or len(rows) != 3:
             raise InputError("choose three examples for a plane through them.")
         chosen = [data[check_whole(row, "row", least=0, most=len(data) - 1)] for row in rows]
@@ -38,11 +41,11 @@ def read_slice(spec: Any, shape: tuple[int, ...], examples: Examples) -> Slice:
         axes = spec.get("axes", [0, 1])
         if not isinstance(axes, list) or len(axes) not in (2, 3):
             raise InputError("choose two axes, or three.")
-        return Slice.axes(_center(spec, shape, examples), axes, low, high)
+        return Slice.axes(_center(spec, shape), axes, low, high)
     generator = torch.Generator().manual_seed(check_whole(spec.get("seed", 0), "seed", least=0, most=2**31))
     half = check_positive(spec.get("half", 1.0), "half")
     if kind == "random":
-        return Slice.box(_center(spec, shape, examples), half_width=half, generator=generator)
+        return Slice.box(_center(spec, shape), half_width=half, generator=generator)
     base = read_slice(spec.get("of"), shape, examples)
     return Slice.box(base.inputs([spec.get("at")])[0], half_width=half, generator=generator)
 
@@ -67,11 +70,10 @@ def windowed(view: Slice, window: Any) -> Slice:
     return Slice(view.origin, view.basis, np.array([[x0, y0], [x1, y0], [x1, y1], [x0, y1]]), view.anchors)
 
 
-def _center(spec: Mapping[str, Any], shape: tuple[int, ...], examples: Examples) -> np.ndarray:
-    row = spec.get("row")
-    if row is None and spec.get("center") is not None:
-        return np.array(spec["center"], dtype=float).reshape(shape)
-    if row is None:
+def _center(spec: Mapping[str, Any], shape: tuple[int, ...]) -> np.ndarray:
+    if spec.get("center") is None:
         return np.zeros(shape)
-    data = examples()
-    return data[check_whole(row, "row", least=0, most=len(data) - 1)]
+    center = as_float64_array(spec["center"], "center")
+    if center.size != np.prod(shape):
+        raise InputError(f"the plane lies among inputs of {center.size} numbers, the network takes {np.prod(shape)}.")
+    return center.reshape(shape)

@@ -106,14 +106,12 @@ def _read_pt(path: str, _name: str | None) -> Any:
 
 def load_tensors(path: str | os.PathLike[str]) -> Any:
     """What `torch.save` wrote, with `weights_only=True`: tensors and plain containers; nothing in the file is run."""
-    import pickle
-
     import torch
 
     try:
-        with ALONE, warnings.catch_warnings():
+        with reading(path), ALONE, warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of unusual pickle protocols: read or refused all the same
             return torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
+    except FileFormatError as error:
         what = f"{os.fspath(path)} is not a readable checkpoint or tensor"
         raise FileFormatError(f"{what}: it is no file of plain tensors; nothing in it was run.") from error

@@ -173,7 +173,7 @@ def _watch(executor: Any, ended: threading.Event) -> None:
 
 
 _LOOK = 0.5  # seconds between looks at whether the work has ended
-_PATIENCE = 2.0  # seconds that loky has to see a death itself
+_PATIENCE = 0.5  # seconds that loky has to see a death itself: it does at once, unless it is reading
 
 
 def call_each(

@@ -411,6 +411,8 @@ REFUSED_NODES = {
     "dropout in training": ([("Dropout", ["x", "", "t"], {})], {"t": np.array(True)}, {}, "training mode is random"),
     "index out of range": ([("Gather", "xi", {"axis": 1})], {"i": np.array([3], I64)}, {}, "an index of 3 into 3"),
     "index out of range below": ([("Gather", "xi", {"axis": 1})], {"i": np.array(-4, I64)}, {}, "index of -4 into 3"),
+    "an axis from the back in a permutation": ([("Transpose", "x", {"perm": [0, -1]})], {}, {}, "perm .*0, -1"),
+    "a bare k": ([("TopK", "xk", {"outputs": 2})], {"k": np.array(2, I64)}, {}, "a list of one number, got 2"),
     "batch norm in training": (
         [("BatchNormalization", "xsbmv", {"training_mode": 1, "outputs": 3})],
         dict.fromkeys("sbmv", np.ones(3, np.float32)), {"opset": 15}, "training mode"),
@@ -493,6 +495,29 @@ def test_functions_of_a_file_are_not_taken_for_operators_of_their_names(tmp_path
     model.ir_version = 8
     onnx.save(model, str(path))
     with pytest.raises(ss.UnsupportedModelError, match=r"Relu \(a function of the file; onnx\.inliner"):
+        ss.load(path)
+
+
+@pytest.mark.parametrize(("place", "name"), [("output", "v1"), ("value_info", "v0"), ("input", "w")])
+def test_types_that_contradict_what_makes_a_value_are_refused(place, name, tmp_path):
+    path = written(tmp_path / "net.onnx", [("MatMul", "xw", {}), ("Relu", ["v0"], {})], {"w": weights(3, 2)}, (3,))
+    for kind, words in ((TensorProto.INT64, r"INT64 \(7\)"), (59, r"unknown \(59\)")):
+        model = onnx.load(str(path))
+        values = getattr(model.graph, place)
+        if place != "output":
+            values.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, None))
+        values[-1].type.tensor_type.elem_type = kind
+        onnx.save(model, str(tmp_path / "other.onnx"))
+        with pytest.raises(ss.FileFormatError, match=rf"{name}' is said to be of type {words} and is of FLOAT \(1\)"):
+            ss.load(tmp_path / "other.onnx")
+
+
+def test_sizes_that_contradict_those_of_a_constant_are_refused(tmp_path):
+    path = written(tmp_path / "net.onnx", [("MatMul", "xw", {})], {"w": weights(3, 2)}, (3,))
+    model = onnx.load(str(path))
+    model.graph.input.append(helper.make_tensor_value_info("w", TensorProto.FLOAT, [3, 4]))
+    onnx.save(model, str(path))
+    with pytest.raises(ss.FileFormatError, match=r"'w' is said to have shape \[3, 4\], and has \[3, 2\]"):
         ss.load(path)
 
 

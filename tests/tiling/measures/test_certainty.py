@@ -11,7 +11,6 @@ import torch
 from torch import nn
 
 import splinescope as ss
-from splinescope.landscape.conditioning import tile_spectra
 from splinescope.support.display import Result
 from splinescope.tiling import Tiling
 from splinescope.tiling.approximation import OfTiling
@@ -106,13 +105,6 @@ def test_every_kind_of_result_of_a_tiling_carries_its_certainty():
     every = {kind for kind in kinds_of(Result) if re.search(rf"\b{kind.__name__}\b", declared)}
     assert {"Boundary", "Pieces", "Folds", "Summary", "Topology"} <= {kind.__name__ for kind in every}
     assert {kind.__name__ for kind in every if not issubclass(kind, OfTiling)} == {"InputMargin"}  # has its own words
-
-
-def test_spectra_of_a_smooth_network_are_samples(smooth, folded):
-    found = tile_spectra(folded, "2"), tile_spectra(smooth, "2")
-    assert [spectra.certainty for spectra in found] == ["exact", "estimate"]
-    assert "at the middle of each tile" in found[1].summary()
-    assert "xact" not in found[1].summary() + repr(found[1]) + found[1]._repr_html_()
 
 
 def test_a_manifold_is_as_sure_as_its_tiling(smooth, folded):

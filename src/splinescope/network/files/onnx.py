@@ -31,7 +31,7 @@ OPTIONS = {"Clip": {1, 2}, "Resize": {1, 2, 3}, "Upsample": {1}, "Pad": {2}, "Dr
 """Floating inputs that are options rather than weights."""
 
 LATEST = 26  # the opset whose operators are known; later ones are read where an operator has not changed since
-MOST_NUMBERS = 2**26  # of one value, for one row
+MOST_NUMBERS = 2**24  # of one value, for one row: five times those of the widest layer of VGG16
 
 _LAYERS = {"MatMul", "Gemm", "Conv", "ConvTranspose", "BatchNormalization"}
 _STATISTICS = {"BatchNormalization": {3, 4}}  # inputs that are measured, not trained
@@ -242,20 +242,33 @@ def check_nodes(model: Any, path: Path) -> int:
         onnx.checker.check_node(node, context)
     if model.graph.sparse_initializer:
         raise UnsupportedModelError(f"{path} has sparse constants, which are not read: make them dense.")
-    check_types(model)
+    check_types(model, path)
     return opset
 
 
-def check_types(model: Any) -> None:
-    """Let `onnx` raise where the types of values contradict the operators; constants by their types alone."""
+def check_types(model: Any, path: Path) -> None:
+    """Refuse types of values that contradict the operators, or what makes the value; constants by types alone."""
     onnx = require("onnx", "onnx")
     graph, made = model.graph, onnx.helper.make_tensor_value_info
-    given = {value.name for value in graph.initializer}
+    given = {value.name: value for value in graph.initializer}
     typed = [value for value in graph.input if value.name not in given]
     typed += [made(value.name, value.data_type, value.dims) for value in graph.initializer]
-    light = onnx.helper.make_graph(graph.node, "types", typed, graph.output)
+    untyped = [onnx.ValueInfoProto(name=value.name) for value in graph.output]
+    light = onnx.helper.make_graph(graph.node, "types", typed, untyped)
     light = onnx.helper.make_model(light, opset_imports=model.opset_import, ir_version=model.ir_version)
-    onnx.shape_inference.infer_shapes(light, check_type=True)
+    inferred = onnx.shape_inference.infer_shapes(light, check_type=True).graph
+    types = {value.name: value.type.tensor_type.elem_type for value in (*typed, *inferred.value_info, *inferred.output)}
+    for value in (*graph.input, *graph.value_info, *graph.output):
+        kind, found = value.type.tensor_type, types.get(value.name)
+        sizes = [size.dim_value for size in kind.shape.dim]
+        if value.name in given and kind.HasField("shape") and sizes != list(given[value.name].dims):
+            raise FileFormatError(
+                f"{path}: the constant {value.name!r} is said to have shape {sizes}, and has {given[value.name].dims}."
+            )
+        if value.type.HasField("tensor_type") and found and kind.elem_type != found:
+            known = {number: name for name, number in onnx.TensorProto.DataType.items()}
+            names = [f"{known.get(number, 'unknown')} ({number})" for number in (kind.elem_type, found)]
+            raise FileFormatError(f"{path}: {value.name!r} is said to be of type {names[0]} and is of {names[1]}.")
 
 
 def check_wiring(graph: Any, path: Path) -> None:

@@ -253,7 +253,10 @@ def topk(a: Arguments) -> Any:
     axis = a.axis(a.attribute("axis", -1), a.rank(a[0]))
     if not a.attribute("sorted", 1):
         raise Unread("sorted = 0 leaves the order open")
-    return tuple(a[0].topk(number(a.plain(1, "k")), axis, bool(a.attribute("largest", 1))))
+    k = a.plain(1, "k")
+    if a.opset >= 10 and not (isinstance(k, list) and len(k) == 1):
+        raise ValueError(f"k must be a list of one number, got {k}")
+    return tuple(a[0].topk(number(k), axis, bool(a.attribute("largest", 1))))
 
 
 # convolutions and pooling

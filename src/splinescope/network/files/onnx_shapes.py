@@ -100,7 +100,9 @@ def reshape(a: Arguments) -> Tensor:
 def transpose(a: Arguments) -> Tensor:
     rank = a.rank(a[0])
     order = a.attribute("perm", list(reversed(range(rank))))
-    return a[0].permute(*range(a.lead), *(a.axis(axis, rank) for axis in order))
+    if sorted(order) != list(range(rank)):
+        raise ValueError(f"perm {order} of a value of {rank} axes")
+    return a[0].permute(*range(a.lead), *(axis + a.lead for axis in order))
 
 
 @operator("Squeeze")

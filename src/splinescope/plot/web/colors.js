@@ -75,3 +75,8 @@ export function hatch(label, size = 1) { // a class's hatching, as a canvas to r
 }
 
 export function rgbOf(hex) { return hexToRgb(hex.slice(1)).map(v => v / 255) }
+
+export function sharedScale(frames, name) { // one scale of a quantity for several tilings; {} where it is classes that are coloured
+  const all = frames.map(data => data.quantities.find(q => q.name === name)).filter(q => q && !q.categories)
+  return all.length ? {low: Math.min(...all.map(q => q.low)), high: Math.max(...all.map(q => q.high)), log: all.every(q => q.log)} : {}
+}

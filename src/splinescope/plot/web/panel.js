@@ -1,5 +1,6 @@
 // The words beside a tiling of a plane: what is under the pointer, controls. Shared by the page, the widget and the studio.
 
+import {sharedScale} from "./colors.js"
 import {restAt} from "./mesh.js"
 import {TilingView} from "./viewer.js"
 import {classOf, element, fillLegend, fillList, number, shown, timeSlider} from "./words.js"
@@ -42,9 +43,8 @@ export function explore(root, data) {
 // A moment may have `layers` of its own; `words` are told beside the picture.
 export function exploreFilm(root, {moments, look, words}) {
   for (const {name} of moments[0].quantities) {
-    const all = moments.map(data => data.quantities.find(q => q.name === name)).filter(q => q && !q.categories)
-    const low = Math.min(...all.map(q => q.low)), high = Math.max(...all.map(q => q.high))
-    for (const q of all) Object.assign(q, {low, high})
+    const scale = sharedScale(moments, name)
+    for (const {quantities} of moments) Object.assign(quantities.find(q => q.name === name) ?? {}, scale)
   }
   const start = look.start ?? moments.length - 1, view = explore(root, {...moments[start], look})
   root.querySelector("#boundary").parentElement.hidden = !moments.some(each => each.boundary.length)

@@ -1,5 +1,6 @@
 // The microscope: networks of one's own on a slice; zooming tiles the window anew, two can be looked at side by side.
 
+import {sharedScale} from "../viewer/colors.js"
 import {tileRows} from "../viewer/panel.js"
 import {TilingView} from "../viewer/viewer.js"
 import {element, fillLegend, fillList, number} from "../viewer/words.js"
@@ -9,7 +10,7 @@ import {brightnessOf, imageCanvas} from "./inputs.js"
 import {middle, readEnds, showRanges, startRanges, tooLong} from "./ranges.js"
 import {Space} from "./space.js"
 import {lookText, lookThere, writeState} from "./state.js"
-import {takeHome} from "./take.js"
+import {MOST_MOMENTS, takeHome} from "./take.js"
 
 const $ = id => document.getElementById(id)
 const LAYERS = [["walls", "walls"], ["boundary", "decision boundary"]]
@@ -48,7 +49,7 @@ class Pane { // one network's picture
     this.cover(text)
   }
 
-  get stale() { return this.place !== undefined && this.place !== this.wanted }
+  get stale() { return this.place !== this.wanted }
 
   cover(text = null) { // a stale picture is neither read nor pointed at
     const cover = $(`cover-${this.name}`)
@@ -115,9 +116,8 @@ export class MicroscopePage {
       fetch: async () => { const got = await channel.ask("take", {pane: "a", picture: this.panes.a.picture}); takeHome.save(got.file, got.bytes) },
       code: async () => (await channel.ask("code", {pane: "a", picture: this.panes.a.picture, color: this.space.view?.colored ?? this.look.color, ...this.panes.a.shown})).code,
     }
-    takeHome($("home-microscope"), {
-      view: () => this.panes.a.view, points: () => pairs(this.panes.a.frame.anchors), ...home,
-    })
+    const {a} = this.panes
+    takeHome($("home-microscope"), {view: () => a.view, points: () => pairs(a.view.data.anchors), moments: () => this.moments(), show: frame => { a.view.setData(frame); this.setLook(this.look) }, ...home})
     takeHome($("home-space"), {view: () => this.space.view, plane: false, ...home})
   }
 
@@ -153,6 +153,7 @@ export class MicroscopePage {
     const pane = this.panes.a, turn = this.turn = (this.turn ?? 0) + 1, before = pane.wanted // a later choice ends this one
     this.complain(null)
     this.story = null
+    $("home-microscope").classList.remove("has-film")
     $("time").hidden = true
     $("lens-curves").replaceChildren()
     pane.job?.cancel()
@@ -188,21 +189,21 @@ export class MicroscopePage {
   }
 
   async loadExamples(name, switched = false) { // switched: from inputs of another shape
-    const {names, count, start, image, pixels, from, unread, range} = await this.channel.ask("examples", {name})
+    const {rows, names, count, start, image, pixels, from, unread, range, columns, classes} = await this.channel.ask("examples", {name})
     const other = JSON.stringify([from, count]) !== this.examplesAre // other rows: numbers of before mean nothing there
     this.examplesAre = JSON.stringify([from, count])
     if (!this.rows || (other && !this.rowsGiven)) this.rows = start
     this.rowsGiven = false
-    Object.assign(this, {examplesFrom: from, count})
+    Object.assign(this, {examplesFrom: from, classesFrom: classes, columns, count})
     this.brightness = range
     $("unread").textContent = unread.join(" ")
     const size = image ? image[0] * image[1] * image[2] : 0
-    this.examples = names
+    this.offered = rows
     $("examples").replaceChildren(...names.map((label, i) => {
-      const button = element("button", {type: "button", title: `example ${i}: ${label}`})
-      button.setAttribute("aria-label", `example ${i}: ${label}`)
+      const button = element("button", {type: "button", title: `example ${rows[i]}: ${label}`})
+      button.setAttribute("aria-label", `example ${rows[i]}: ${label}`)
       button.append(pixels.length ? imageCanvas(element("canvas"), image, pixels.subarray(i * size, (i + 1) * size), 1, 0) : label)
-      button.onclick = () => { this.rows = [...this.rows.slice(1), i]; this.showRows() }
+      button.onclick = () => { this.rows = [...this.rows.slice(1), rows[i]]; this.showRows() }
       return button
     }))
     const through = $("slice-kind").querySelector("[value=through]")
@@ -214,15 +215,16 @@ export class MicroscopePage {
   }
 
   showRows() {
-    [...$("examples").children].forEach((button, i) => button.setAttribute("aria-pressed", String(this.rows?.includes(i) ?? false)))
+    [...$("examples").children].forEach((button, i) => button.setAttribute("aria-pressed", String(this.rows?.includes(this.offered[i]) ?? false)))
     $("rows").value = this.rows?.join(", ") ?? ""
-    $("chosen").textContent = this.examples?.length && $("slice-kind").value === "through" ? `${this.count.toLocaleString("en")} rows of ${this.examplesFrom ?? "the data that come with splinescope"}${this.examples.length < this.count ? `, the first ${this.examples.length} above` : ""}` : ""
+    $("chosen").textContent = this.offered?.length && $("slice-kind").value === "through" ? `${this.count.toLocaleString("en")} rows of ${this.examplesFrom ?? "the data that come with splinescope"}${this.offered.length < this.count ? `, ${this.offered.length} of them above` : ""}${this.classesFrom ? `; classes: ${this.classesFrom}` : ""}` : ""
   }
 
   showFields() {
     const kind = $("slice-kind").value
     for (const field of document.querySelectorAll("#slice-form [data-for]")) field.hidden = !field.dataset.for.split(" ").includes(kind)
     $("examples").hidden = kind !== "through"
+    $("axis-names").textContent = ["axis-x", "axis-y", ...(kind === "space" ? ["axis-z"] : [])].map(id => this.columns?.[$(id).value]).filter(Boolean).join(" × ")
     this.showRows()
   }
 
@@ -238,6 +240,7 @@ export class MicroscopePage {
     const turn = this.runs = (this.runs ?? 0) + 1
     this.complain(null)
     this.story = null
+    $("home-microscope").classList.remove("has-film")
     writeState({step: null})
     $("time").hidden = true
     const beside = this.slice.axes?.length === 3 ? "" : $("beside").value // a space is seen alone
@@ -267,6 +270,7 @@ export class MicroscopePage {
     try { story = await job } catch (error) { failure = error }
     if (job !== this.panes.a.job) return // another network was chosen in between
     this.story = story
+    $("home-microscope").classList.toggle("has-film", Boolean(story))
     if (failure) {
       this.panes.a.cover(`${this.panes.a.entry.name} is not tiled on this slice.`)
       return this.settled(this.panes.a, null, failure)
@@ -286,6 +290,15 @@ export class MicroscopePage {
     curve("slope at data", [["slope_at_data", "", "#e69f00"]])
     steps.forEach((step, i) => curves.forEach(c => c.add(step, Object.fromEntries(Object.entries(measures).map(([k, v]) => [k, v[i]])))))
     await this.moment()
+  }
+
+  async moments() { // the checkpoints, at most as many as a film has
+    const all = this.story.steps.map((step, index) => ({step, index})), each = Math.ceil(all.length / MOST_MOMENTS), found = []
+    for (const {step, index} of all.filter(({index}) => index % each === 0 || index === all.length - 1)) {
+      const frame = await this.channel.ask("moment", {pane: "a", name: this.panes.a.entry.name, index, film: true})
+      found.push({...frame, moment: `step ${step}`})
+    }
+    return found
   }
 
   async moment() {
@@ -326,12 +339,12 @@ export class MicroscopePage {
   }
 
   hover(pane, tile, x, y) {
-    fillList($("lens-tile"), tileRows(pane.view, tile, x, y))
-    const {image, origin, basis} = pane.frame, canvas = $("input")
+    const {image, origin, basis} = pane.frame, canvas = $("input"), n = origin.length, values = new Float32Array(n)
+    for (let i = 0; i < n; i++) values[i] = origin[i] + x * basis[i] + y * basis[n + i]
+    const named = tile >= 0 && !image && this.columns?.length === n ? this.columns.map((name, i) => [name, number(values[i])]) : []
+    fillList($("lens-tile"), [...tileRows(pane.view, tile, x, y), ...named])
     canvas.hidden = !image || tile < 0
     if (canvas.hidden) return
-    const n = origin.length, values = new Float32Array(n)
-    for (let i = 0; i < n; i++) values[i] = origin[i] + x * basis[i] + y * basis[n + i]
     const [low, high] = this.brightness ?? (pane.frame.brightness ??= brightnessOf(pane.frame)), scale = 255 / (high - low || 1)
     imageCanvas(canvas, image, values, scale, -low * scale)
   }
@@ -378,7 +391,7 @@ export class MicroscopePage {
     this.look = look
     this.showLook(look)
     const views = Object.values(this.panes).filter(pane => pane.view && pane.entry && !pane.stale).map(pane => pane.view)
-    const scale = sharedScale(views, look.color), deepest = Math.max(...views.map(view => view.ownDeepest))
+    const scale = sharedScale(views.map(view => view.data), look.color), deepest = Math.max(...views.map(view => view.ownDeepest))
     for (const view of views) {
       view.show.folds = look.walls
       view.show.boundary = look.boundary
@@ -398,15 +411,17 @@ export class MicroscopePage {
 
   settled(pane, frame, error = null) {
     $("busy").hidden = true
-    if (error) return error.cancelled ? null : this.complain(error.message)
+    if (error) return error.cancelled ? null : this.complain(error.message, pane)
     if (pane.name === "a") fillList($("notes"), frame.notes)
-    this.complain(frame.incomplete ?? (frame.window || frame.space ? null : tooLong(frame.domain)))
+    this.complain(frame.incomplete ?? (frame.window || frame.space ? null : tooLong(frame.domain)), pane)
     this.tiled = (this.tiled ?? 0) + 1
   }
 
-  complain(text) {
-    $("message").textContent = text ?? ""
-    $("message").hidden = !text
+  complain(text, of = null) { // of a pane, beside what there is to say of the other; else of all
+    if (of) of.complaint = text
+    else for (const pane of Object.values(this.panes)) pane.complaint = pane.name === "a" ? text : null
+    $("message").textContent = [...new Set(Object.values(this.panes).map(pane => pane.complaint))].filter(Boolean).join(" ")
+    $("message").hidden = !$("message").textContent
   }
 
   enterSpace(frame) {
@@ -430,7 +445,7 @@ export class MicroscopePage {
     $("rows").onchange = () => { this.rows = readRows($("rows").value); this.showRows() }
     $("cancel").onclick = () => Object.values(this.panes).forEach(pane => pane.job?.cancel())
     $("slice-kind").onchange = () => { this.showFields(); showRanges(this.panes.a.entry?.ranges ?? []) }
-    for (const id of ["axis-x", "axis-y", "axis-z"]) $(id).onchange = () => showRanges(this.panes.a.entry?.ranges ?? [])
+    for (const id of ["axis-x", "axis-y", "axis-z"]) $(id).onchange = () => { this.showFields(); showRanges(this.panes.a.entry?.ranges ?? []) }
     $("moment").oninput = () => this.moment()
     $("open-file").onclick = () => $("file").click()
     $("file").onchange = () => { const [file] = $("file").files; $("file").value = ""; if (file) this.upload(file) }
@@ -452,10 +467,5 @@ export class MicroscopePage {
 }
 
 const readRows = text => text.split(",").map(part => part.trim() === "" ? NaN : Number(part))
-
-function sharedScale(views, name) { // one legend stands for all pictures; {} where it is classes that are coloured
-  const all = views.map(view => view.data.quantities.find(q => q.name === name)).filter(q => q && !q.categories)
-  return all.length ? {low: Math.min(...all.map(q => q.low)), high: Math.max(...all.map(q => q.high)), log: all.every(q => q.log)} : {}
-}
 
 const pairs = list => Array.from({length: list.length / 2}, (_, i) => [list[2 * i], list[2 * i + 1], null])

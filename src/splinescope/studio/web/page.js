@@ -1,6 +1,10 @@
-// A page to take home: the viewer, and what it draws here, in one file that needs nothing else. Python's `to_html` makes the same.
+// Pages and films to take home: the viewer, and what it draws here, in one file that needs nothing else, as Python's
+// `to_html` makes it; and moments as a GIF.
 
+import {sharedScale} from "../viewer/colors.js"
 import {pack} from "../viewer/frame.js"
+import {gif} from "./gif.js"
+import {picture} from "./pictures.js"
 
 const SHARED = ["frame.js", "colors.js", "gl.js", "pointer.js", "words.js"]
 const PLANE = {body: "explorer.html", explore: "explore", modules: [...SHARED, "mesh.js", "software.js", "painter.js", "viewer.js", "panel.js"]}
@@ -29,15 +33,33 @@ export function planePage(view, title, points) { // points: [[x, y, class]]
   })
 }
 
-export async function filmPage(view, title, frames) { // frames of the playground; fewer of them, rather than a page that no mail takes
-  const {colored} = view, small = values => Float32Array.from(values)
-  const moments = frames.map(frame => ({
-    ...drawnOf(frame), title, vertices: small(frame.vertices), boundary: small(frame.boundary),
-    quantities: frame.quantities.filter(q => ["class", colored].includes(q.name)),
-    anchors: Array.from(frame.points), labels: Array.from(frame.classes), moment: `step ${frame.step}`,
+export async function filmPage(view, title, moments) { // of frames with `moment`, their name
+  const color = colorOfAll(view, moments), small = values => Float32Array.from(values)
+  const drawn = moments.map(frame => ({
+    ...drawnOf(frame), title, moment: frame.moment, vertices: small(frame.vertices), boundary: small(frame.boundary),
+    quantities: frame.quantities.filter(q => ["class", color].includes(q.name)),
   }))
-  const page = await pageOf({...PLANE, explore: "exploreFilm"}, title, {moments, look: lookOf(view)})
-  return page.size < MOST_BYTES || frames.length < 3 ? page : filmPage(view, title, frames.filter((_, i) => i % 2 === 0 || i === frames.length - 1))
+  return fewer(drawn, some => pageOf({...PLANE, explore: "exploreFilm"}, title, {moments: some, look: {...lookOf(view), color}}))
+}
+
+export function filmGif(view, moments, show) { // `show` puts one of them on the view, and gives its points
+  const color = colorOfAll(view, moments), scale = sharedScale(moments, color), width = Math.min(640, Math.round(view.width))
+  const pictures = moments.map(frame => {
+    const points = show(frame)
+    view.colorBy(color, scale)
+    const canvas = picture(view, points, {width, ratio: 1, caption: frame.moment})
+    return {canvas, pixels: canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data}
+  })
+  const {canvas} = pictures[0], pause = Math.round(Math.max(10, 600 / moments.length))
+  return fewer(pictures, some => gif(some.map(each => each.pixels), canvas.width, canvas.height, some.map((_, i) => i < some.length - 1 ? pause : 200)))
+}
+
+// While training runs, frames have what was coloured by then, and classes.
+const colorOfAll = ({colored}, moments) => colored === "folds" || moments.every(frame => frame.quantities.some(q => q.name === colored)) ? colored : "class"
+
+async function fewer(moments, made) { // rather than a file that no mail takes
+  const file = await made(moments)
+  return file.size < MOST_BYTES || moments.length < 3 ? file : fewer(moments.filter((_, i) => i % 2 === 0 || i === moments.length - 1), made)
 }
 
 export async function pageOf({body, explore, modules}, title, content) {

@@ -9,8 +9,8 @@ const LINE = 26, FONT = "14px system-ui, sans-serif", LETTER = 7.6 // pixels: of
 
 // A legend below a picture as shapes: {text | fill | stroke, x, y, points}, and how high it is.
 
-function legendShapes(view, labels) {
-  const {name, classes, low, high, log, from, boundary} = legendOf(view), shapes = [], {width, height} = view
+function legendShapes(view, labels, {width, height} = view, caption = "") {
+  const {name, classes, low, high, log, from, boundary} = legendOf(view), shapes = []
   let x = 12, y = height + LINE / 2
   const item = (long, draw) => {
     if (x > 12 && x + long > width) { x = 12; y += LINE }
@@ -20,6 +20,7 @@ function legendShapes(view, labels) {
   const say = text => item(LETTER * text.length, at => shapes.push({text, x: at, y}))
   const say_after = (text, long, fill, outline) => item(long + LETTER * text.length, at => shapes.push({...outline(at), ...fill}, {text, x: at + long, y}))
   const block = (at, long, thick = 14) => [[at, y - thick / 2], [at + long, y - thick / 2], [at + long, y + thick / 2], [at, y + thick / 2]]
+  if (caption) say(caption)
   say(name)
   for (const [, text, color] of classes ?? []) say_after(text, 20, {fill: color}, at => ({points: block(at, 14)}))
   if (!classes) {
@@ -37,15 +38,15 @@ const mark = (label, x, y, radius) => markOf(label ?? 0).map(([dx, dy]) => [x + 
 const inkOf = view => getComputedStyle(view.overlay).color
 const groundOf = view => rgb(view.ground.map(v => Math.round(255 * v)))
 
-export function picture(view, points = []) { // tiles, what is drawn on them, and the legend, as one canvas
+// Tiles, what is drawn on them, and the legend, as one canvas; of the view's own size, or so many pixels wide.
+export function picture(view, points = [], {width = view.width, ratio = view.ratio ?? devicePixelRatio ?? 1, caption} = {}) {
   view.draw()
-  const {ratio = devicePixelRatio || 1} = view, out = element("canvas"), pen = out.getContext("2d")
-  const legend = view.drawOverlay ? legendShapes(view, points.map(p => p[2]).filter(Number.isInteger)) : {shapes: [], height: 0} // of a plane
-  Object.assign(out, {width: view.overlay.width, height: view.overlay.height + Math.round(ratio * legend.height)})
+  const height = view.height * width / view.width, out = element("canvas"), pen = out.getContext("2d")
+  const legend = view.drawOverlay ? legendShapes(view, points.map(p => p[2]).filter(Number.isInteger), {width, height}, caption) : {shapes: [], height: 0} // of a plane
+  Object.assign(out, {width: Math.round(ratio * width), height: Math.round(ratio * height) + Math.round(ratio * legend.height)})
   pen.fillStyle = groundOf(view)
   pen.fillRect(0, 0, out.width, out.height)
-  pen.drawImage(view.canvas, 0, 0, view.overlay.width, view.overlay.height) // which may be drawn coarser
-  pen.drawImage(view.overlay, 0, 0)
+  for (const layer of [view.canvas, view.overlay]) pen.drawImage(layer, 0, 0, out.width, Math.round(ratio * height)) // tiles may be drawn coarser
   pen.scale(ratio, ratio)
   Object.assign(pen, {font: FONT, textBaseline: "middle"})
   for (const {text, x, y, fill, stroke, points} of legend.shapes) {

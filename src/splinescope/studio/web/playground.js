@@ -6,9 +6,10 @@ import {classMark, element, fillLegend, fillList, number} from "../viewer/words.
 import {Curve} from "./chart.js"
 import {classColor, Switches} from "./controls.js"
 import {Diagram} from "./diagram.js"
+import {readCsv} from "./sets.js"
 import {formatPoints, lookText, lookThere, parsePoints, writeState} from "./state.js"
 import {storyPanel} from "./stories.js"
-import {playgroundCode, takeHome} from "./take.js"
+import {MOST_MOMENTS, playgroundCode, takeHome} from "./take.js"
 
 const $ = id => document.getElementById(id)
 const GRIP = 10 // pixels: how near a pointer must be to a point or a fold to take it
@@ -20,7 +21,6 @@ const LAYERS = [["walls", "walls"], ["boundary", "decision boundary"], ["points"
 const SPEEDS = [1, 2, 5, 10, 25, 50, 100]
 const ORANGE = "#e69f00", BLUE = "#0072b2", GREEN = "#009e73", ROSE = "#cc79a7"
 
-const MOST_MOMENTS = 60 // kept of a training; then every other one is dropped
 const ALL = 6 // layers: as many as there may be
 
 export class PlaygroundPage {
@@ -40,7 +40,8 @@ export class PlaygroundPage {
     this.addLooks()
     this.listen()
     takeHome($("home-playground"), {
-      view: () => this.view, name: () => "playground", points: () => this.look.points ? this.dots() : [], moments: () => this.moments,
+      view: () => this.view, name: () => "playground", points: () => this.look.points ? this.dots() : [], show: frame => this.showMoment(frame),
+      moments: () => this.moments.map(frame => ({...frame, anchors: Array.from(frame.points), labels: Array.from(frame.classes), moment: `step ${frame.step}`})),
       fetch: channel.server ? () => channel.order("take", {tag: "take"}) : null,
       title: () => `${this.recipe.depth} x ${this.recipe.width} ${this.recipe.activation} on ${this.recipe.data}, step ${this.frame.step}`,
       code: () => playgroundCode(this.recipe, limits.defaults, this.frame?.step ?? 0, this.look, this.inSight(), this.byHand),
@@ -145,9 +146,8 @@ export class PlaygroundPage {
     const first = !this.frame || this.frame.tag !== message.tag
     this.frame = message
     this.keepMoment(message, first)
-    this.points = message.points
-    if (!this.view) this.start(message)
-    else this.view.setData(message)
+    if (this.view) this.showMoment(message)
+    else this.start(message)
     if (first) {
       this.diagram.layOut(this.recipe.depth, this.recipe.width, message.values.length / (message.vertices.length / 2))
       this.select(null)
@@ -182,14 +182,21 @@ export class PlaygroundPage {
   lookBack(step) { // until Play, or anything else that makes a new picture
     if (this.running) this.pause()
     const near = this.moments.reduce((a, b) => Math.abs(b.step - step) < Math.abs(a.step - step) ? b : a)
-    this.view.setData(near)
-    this.points = near.points
+    this.showMoment(near)
     $("clock").textContent = near === this.frame ? `step ${near.step}` : `step ${near.step} of ${this.frame.step}: looking back`
     this.tellLegend()
     this.curves.forEach(curve => curve.mark(near === this.frame ? null : near.step))
   }
 
+  showMoment(frame) { // an earlier one may not have what tiles are coloured by now
+    const {color} = this.look
+    this.view.colored = color === "folds" || frame.quantities.some(q => q.name === color) ? color : "class"
+    this.view.setData(frame)
+    this.points = frame.points
+  }
+
   start(frame) {
+    this.points = frame.points
     $("starting").hidden = true
     const view = this.view = new TilingView($("tiles"), frame)
     view.onhover = (tile, x, y) => { this.pointer = [tile, x, y]; fillList($("tile"), tileRows(view, tile, x, y)) }
@@ -396,7 +403,7 @@ export class PlaygroundPage {
     file.onchange = async () => {
       const text = await file.files[0].text()
       file.value = ""
-      this.channel.ask("csv", {text}).then(answer => this.make({...this.recipe, points: answer.points}), error => this.complain(error.message))
+      try { this.make({...this.recipe, points: readCsv(text)}) } catch (error) { this.complain(error.message) }
     }
     this.own = element("div", {className: "own", hidden: true}, ...pens, open, clear, file)
     $("switches").querySelector(".sets").after(this.own)

@@ -51,13 +51,16 @@ function star(count, radius, arms = 5, inner = 0.45) { // evenly along its outli
   }).flat()
 }
 
-export function readCsv(text) { // rows x, y, class, fitted into the picture
-  let rows = text.split(/\r?\n/).filter(line => line.trim()).map(line => line.replaceAll(";", ",").split(",").map(part => part.trim() ? Number(part) : NaN))
-  if (rows.length && Number.isNaN(rows[0][0])) rows = rows.slice(1)
-  if (!rows.length || rows.some(row => ![2, 3].includes(row.length) || !row.every(Number.isFinite))) throw new Error("the file must have two or three columns of finite numbers: x, y and a class.")
-  const names = [...new Set(rows.map(row => row[2] ?? 0))].sort((a, b) => a - b)
+export function readCsv(text) { // rows x, y and a class, which may be text; fitted into the picture
+  const lines = text.replace(/^\ufeff/, "").split(/\r?\n/).filter(line => line.trim()), [by] = [",", ";", "\t"].sort((a, b) => (lines[0] ?? "").split(b).length - (lines[0] ?? "").split(a).length)
+  let rows = lines.map(line => line.split(by).map(part => part.trim().replace(/^"(.*)"$/, "$1")))
+  const isNumber = part => part !== "" && Number.isFinite(Number(part))
+  if (rows.length && !rows[0].some(isNumber)) rows = rows.slice(1)
+  const wrong = rows.findIndex(row => ![2, 3].includes(row.length) || !row.slice(0, 2).every(isNumber))
+  if (!rows.length || wrong >= 0) throw new Error(`the file must have two numbers a row, x and y, and a class; ${rows.length ? `got “${rows[wrong].join(by)}”` : "it has none"}.`)
+  const names = [...new Set(rows.map(row => row[2] ?? ""))].sort((a, b) => isNumber(a) && isNumber(b) ? a - b : a < b ? -1 : 1)
   if (names.length > 10) throw new Error(`the third column must hold at most 10 classes, got ${names.length}.`)
-  const [xs, ys] = [0, 1].map(k => rows.map(row => row[k])), ends = [xs, ys].map(list => [Math.min(...list), Math.max(...list)])
+  const [xs, ys] = [0, 1].map(k => rows.map(row => Number(row[k]))), ends = [xs, ys].map(list => [list.reduce((a, b) => Math.min(a, b)), list.reduce((a, b) => Math.max(a, b))])
   const scale = 3.2 / Math.max(...ends.map(([low, high]) => high - low), 1e-12)
-  return rows.map(row => [...ends.map(([low, high], k) => (row[k] - (low + high) / 2) * scale), names.indexOf(row[2] ?? 0)])
+  return rows.map(row => [...ends.map(([low, high], k) => (Number(row[k]) - (low + high) / 2) * scale), names.indexOf(row[2] ?? "")])
 }

@@ -1,22 +1,28 @@
 // Take it home: pictures, tables, the tiling, a page, and the Python that makes them.
 
 import {element} from "../viewer/words.js"
-import {filmPage, planePage, spacePage} from "./page.js"
+import {filmGif, filmPage, planePage, spacePage} from "./page.js"
 import {picture, svg} from "./pictures.js"
 
-export function takeHome(target, {view, name, title, fetch, code, points = () => [], plane = true, moments}) { // points: [[x, y, class or null]] on the picture
+export const MOST_MOMENTS = 60 // of a film
+
+// points: [[x, y, class or null]] on the picture; moments: frames with their name as `moment`; show(frame): puts one on the view
+export function takeHome(target, {view, name, title, fetch, code, points = () => [], plane = true, moments, show}) {
   const items = [
     ["PNG", () => picture(view(), points()).toBlob(blob => save(`${name()}.png`, blob))],
     ...(plane ? [["SVG", () => save(`${name()}.svg`, svg(view(), points()))], ["CSV", () => save(`${name()}.csv`, csv(view()))]] : []),
     ...(fetch ? [["Tiling file", () => fetch()]] : []),
     ["HTML page", async () => save(`${name()}.html`, await (plane ? planePage(view(), title(), points()) : spacePage(view(), title())))],
-    ...(moments ? [["Film page", async () => save(`${name()}-film.html`, await filmPage(view(), title(), moments()))]] : []),
+    ...(moments ? [
+      ["Film page", async () => save(`${name()}-film.html`, await filmPage(view(), title(), await moments())), "film"],
+      ["GIF", async () => save(`${name()}.gif`, await gifOf(view(), await moments(), show, points)), "film"],
+    ] : []),
     ["Python…", async () => showCode(await code())],
     ["Copy link", event => navigator.clipboard?.writeText(linkText()).then(() => flash(event.target, "Copied"))],
   ]
-  target.replaceChildren(...items.map(([label, act]) => {
-    const button = element("button", {type: "button", textContent: label})
-    button.onclick = event => view() && act(event)
+  target.replaceChildren(...items.map(([label, act, className = ""]) => {
+    const button = element("button", {type: "button", textContent: label, className})
+    button.onclick = async event => { if (!view()) return; button.disabled = true; try { await act(event) } finally { button.disabled = false } }
     return button
   }))
 }
@@ -24,6 +30,12 @@ takeHome.save = save
 
 // Double quotes, since Windows' shell knows no others; no % where it can be helped, since that one reads them.
 export const linkText = () => document.documentElement.dataset.engine === "worker" ? location.href : `splinescope studio --at "${location.hash.slice(1)}"`
+
+async function gifOf(view, moments, show, points) {
+  const {data} = view
+  view.hover(-1, -1)
+  try { return await filmGif(view, moments, frame => { show(frame); return points() }) } finally { show(data) }
+}
 
 function flash(button, text) {
   const before = button.textContent

@@ -1,7 +1,6 @@
 // The playground's server in a worker: takes the studio's messages and answers with its frames. Python's `playground.py` does the same.
 
 import {unpack} from "../viewer/frame.js"
-import {readCsv} from "./sets.js"
 import {SHOWN, Trainer} from "./trainer.js"
 
 const UNDER_WAY = 2 // frames that the page has not drawn yet: a slow page slows the training
@@ -41,7 +40,6 @@ function change(act) { if (state.trainer) { act(state.trainer); state.stale = tr
 
 const VERBS = {
   limits: async () => { state.limits = await (await fetch(here("limits.json"))).json(); return {answer: state.limits} },
-  csv: async ({text}) => ({answer: {points: readCsv(text)}}),
   scene: async ({name}) => { // recorded when these files were made
     const found = await fetch(here(`scene-${name}.bin`))
     if (!found.ok) throw new Error("this scene was not recorded with these files.")

@@ -13,7 +13,7 @@ from ..approximation import OfTiling
 from .lists import offsets_of
 from .lists import owners as owners_of
 from .polygons import Cells
-from .solids import Solids
+from .solids import Solids, measured
 from .tiles import Tiles
 
 
@@ -79,19 +79,14 @@ class Polytopes(Cells):
 
     def moments(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Volumes `[K]` and centres of mass `[K, d]`."""
-        volumes, middles = np.empty(len(self)), np.empty((len(self), points.shape[1]))
-        kernels.measure_cells(*self.lists, points, volumes, middles, np.empty((0, 0, 0)))
+        volumes, middles, *_ = measured(self.lists, points)
         return volumes, middles
 
     def second_moments(self, points: np.ndarray, part: slice) -> np.ndarray:
         """`[n, d, d]` covariances of the uniform distribution on each of some tiles."""
-        count, dimension = part.stop - part.start, points.shape[1]
         ends = slice(part.start, part.stop + 1)
-        volumes, middles = np.empty(count), np.empty((count, dimension))
-        seconds = np.empty((count, dimension, dimension))
         lists = self.offsets[ends], self.corners, self.facet_bits, self.facet_offsets[ends]
-        kernels.measure_cells(*lists, points, volumes, middles, seconds)
-        return seconds
+        return measured(lists, points, second=True)[2]
 
 
 @dataclass(frozen=True, repr=False)

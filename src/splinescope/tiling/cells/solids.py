@@ -27,6 +27,11 @@ class Solids(Tiles):
     masks: np.ndarray
     facet_offsets: np.ndarray
 
+    @property
+    def lists(self) -> tuple[np.ndarray, ...]:
+        """The arrays as kernels take them."""
+        return self.offsets, self.corners, self.masks, self.facet_offsets
+
     @classmethod
     def whole(cls, domain: np.ndarray) -> Solids:
         """The domain, corners `[n, d]`, as one tile of vertices 0 to n - 1."""
@@ -86,22 +91,16 @@ class Solids(Tiles):
 
     def sizes(self, points: np.ndarray) -> np.ndarray:
         """`[K]` volumes."""
-        lists = (self.offsets, self.corners, self.masks, self.facet_offsets)
-        volumes, middles = np.empty(len(self)), np.empty((len(self), points.shape[1]))
-        kernels.measure_cells(*lists, points, volumes, middles, np.empty((0, 0, 0)))
-        return volumes
+        return measured(self.lists, points)[0]
 
     def mark_lost(self, first_label: int, outcome: tuple[np.ndarray, ...]) -> None:
-        lists = (self.offsets, self.corners, self.masks, self.facet_offsets)
-        kernels.mark_lost_facets(*lists, self.labels, first_label, *outcome)
+        kernels.mark_lost_facets(*self.lists, self.labels, first_label, *outcome)
 
     def keep_shared(self, low: int, high: int, *stage: np.ndarray) -> None:
-        lists = (self.offsets, self.corners, self.masks, self.facet_offsets)
-        kernels.keep_shared_facets(*lists, self.labels, low, high, *stage)
+        kernels.keep_shared_facets(*self.lists, self.labels, low, high, *stage)
 
     def keep_used(self, high: int, units: np.ndarray, pos: np.ndarray, neg: np.ndarray) -> None:
-        lists = (self.offsets, self.corners, self.masks, self.facet_offsets)
-        kernels.keep_used_facets(*lists, self.labels, high, units, pos, neg)
+        kernels.keep_used_facets(*self.lists, self.labels, high, units, pos, neg)
 
     def room(self, vertices: int, units: int, pieces: int) -> SolidRoom:
         return SolidRoom(vertices, self, units, pieces)
@@ -171,6 +170,14 @@ class SolidRoom(Room):
             out_masks[:end].copy(), facet_offsets[: pieces + 1].copy(),
         )  # fmt: skip
         return status, total, solids
+
+
+def measured(lists: tuple[np.ndarray, ...], points: np.ndarray, second: bool = False) -> tuple[np.ndarray, ...]:
+    """Volumes `[K]`, centers of mass `[K, d]`, covariances `[K, d, d]` (if asked for), and how many simplices `[K]`."""
+    count, d = len(lists[0]) - 1, points.shape[1]
+    found = np.empty(count), np.empty((count, d)), np.empty((count if second else 0, d, d)), np.empty(count, np.int64)
+    kernels.measure_cells(*lists, points, *found)
+    return found
 
 
 def kind_of(domain: np.ndarray) -> type[Tiles]:

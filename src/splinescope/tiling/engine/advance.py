@@ -7,7 +7,6 @@ Advancing a chunk cuts its tiles along the fold it stands before (`tiles`) and c
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -52,7 +51,6 @@ class Engine:
         self._midway = midway  # whether tiles are dropped in the middle of a fold too
         self._output = output
         self._chunk_bytes = chunk_bytes
-        self._scratch = threading.local()
 
     def start(
         self, inputs: np.ndarray, input_name: str, input_shape: tuple[int, ...], domain: np.ndarray,
@@ -177,18 +175,12 @@ class Engine:
         return replace(chunk, first=last, **per_vertex, rows=rows, old=len(rows), tiles=tiles), vertices
 
     def _with_room(self, chunk: Chunk, most: int) -> kernels.Vertices:
-        """A chunk's vertices with room for more, and for the pre-activations of those that the fold makes.
-
-        These lie in this thread's buffer, good until the next cut: wide rows in fresh memory cost more than they do.
-        """
+        """A chunk's vertices with room for more, and for the pre-activations of those that the fold makes."""
         count, width = most - chunk.old, chunk.rows.cuts.shape[1]
-        buffer = getattr(self._scratch, "buffer", None)
-        if buffer is None or buffer.size < count * width:
-            buffer = self._scratch.buffer = np.empty(count * width)
         return kernels.Vertices(
             **{name: grown(getattr(chunk, name), most) for name in PER_VERTEX},
             cuts=chunk.rows.cuts,
-            new_cuts=buffer[: count * width].reshape(count, width),
+            new_cuts=self._plan.buffers.scratch(count, width),
             filled=np.zeros((count, chunk.pos.shape[1]), np.bool_),
         )
 

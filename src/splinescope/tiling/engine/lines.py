@@ -23,7 +23,8 @@ from ..slice import Slice
 from .advance import first_names, grown
 from .limits import Clock
 from .mesh import Mesh
-from .plan import Plan, empty_rows, make_plan, probe_weights, run_in_blocks
+from .plan import Plan, make_plan, probe_weights, run_in_blocks
+from .rows_plain import empty_rows, fill_new
 from .schedule import Work
 from .segments import CUTS
 
@@ -111,7 +112,7 @@ class LineEngine:
         """Lines with those ends `[n, 2, 1]` and network inputs `[2 n, D]` there, before the first fold."""
         n, layout = len(ends), self._plan.layout
         segment = layout.segments[0]
-        rows = {key: empty_rows(2 * n, segment.width(key)) for key in segment.keys}
+        rows = empty_rows(self._plan, segment, 2 * n)
         run_in_blocks(segment, {name: inputs}, {name: shape}, layout.rows_per_block[0], rows, 2 * n)
         return Stretches(
             (), 0, np.arange(n), np.arange(0, 2 * n + 1, 2), np.arange(2 * n), np.tile(first_names(2), n),
@@ -148,20 +149,10 @@ class LineEngine:
                 names, points, labels, parents, weights, found, starts, order, *bends, *stack,
             )  # fmt: skip
             room *= 4
-        rows = {key: empty_rows(total, segment.width(key)) for key in segment.keys}
+        rows = empty_rows(plan, segment, total)
         live = {name: chunk.rows[CUTS if name in before.aliases else name] for name in before.kept}
         run_in_blocks(segment, live, before.shapes, plan.layout.rows_per_block[stage + 1], rows, old)
-        columns = segment.columns(before.shapes, found) if total > old and segment.bent else {}
-        for key, row in rows.items():
-            store = columns.get(key)
-            if store is None or store.count == 0:
-                kernels.carry(old, total, parents, weights, row)
-                continue
-            given = (old, total, parents, weights, *bends, row, store.slots[fold.elements])
-            if store.dense is not None:
-                kernels.carry_bends(*given, store.dense)
-            else:
-                kernels.carry_sparse_bends(*given, store.starts, store.indices, store.entries)
+        fill_new(segment, before, old, parents, weights, found, bends, rows)
         order, names, points, labels = order[: starts[-1]], names[:total], points[:total], labels[:total]
         return [Stretches(chunk.path, stage + 1, chunk.lines, starts, order, names, points, labels, rows)]
 

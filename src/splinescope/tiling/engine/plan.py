@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from ...network.program import Affine, Fold, Product, Program, Tournament, depends_on_input
+from .buffers import Buffers, missing, whole_groups
 from .segments import Segment, cut_into_segments
 
 WIDE = 2048
@@ -26,10 +27,6 @@ _IMAGES_ON_LINES = 4  # wide ones: fewer do not make up for the basis
 _PROBES = 16
 _PROBES_IF_WIDE = 2
 _PROBES_ON_LINES = 2
-_ROWS_TOGETHER = 8
-# Blocks are filled up to a multiple of this. The last bits of a row of a matrix product must not depend on the rows
-# beside it: the kernels of a BLAS for whole groups of rows are alike, those for the rest of a matrix are not (and see
-# `network.program.Product` for the length of rows).
 _BLOCK_NUMBERS = 1 << 22  # in a block of very wide rows: larger temporaries are fresh memory at every step
 _NARROW_BLOCK = 1 << 17  # in a block of narrow rows: what the nearest large cache holds
 _VERTEX_BYTES = 256  # about what a vertex and its share of tiles take while they are cut, whatever their rows
@@ -75,6 +72,7 @@ class Plan:
         tolerances: Per fold, `[U]`: a pre-activation of at most this size is zero.
         seal_tolerances: Per segment and seal, `[windows]`: the same for ties in a tournament.
         factored: How many folds a chunk meets with rows in factored form; see `rows_factored` and `factored_folds`.
+        buffers: Memory for rows.
     """
 
     layout: Layout
@@ -84,6 +82,7 @@ class Plan:
 
     segments: list[Segment] = field(init=False)
     folds: list[Fold] = field(init=False)
+    buffers: Buffers = field(default_factory=Buffers, init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "segments", self.layout.segments)
@@ -303,38 +302,18 @@ def run_in_blocks(segment: Segment, values: dict[str, np.ndarray], shapes: dict[
     product = segment.only_product
     for start in range(0, count, block):
         stop = min(start + block, count)
-        missing = -(stop - start) % _ROWS_TOGETHER
+        more = missing(stop - start)
         inputs = {}
         for name, rows in values.items():
-            whole = whole_groups(rows) if missing else rows
-            part = torch.from_numpy(whole[start : stop + missing] if len(whole) >= stop + missing else rows[start:stop])
-            if missing and part.shape[0] == stop - start:
-                part = torch.constant_pad_nd(part, (0, 0, 0, missing))
+            whole = whole_groups(rows) if more else rows
+            part = torch.from_numpy(whole[start : stop + more])
+            if part.shape[0] < stop - start + more:
+                part = torch.constant_pad_nd(part, (0, 0, 0, stop - start + more - part.shape[0]))
             inputs[name] = part if len(shapes[name]) == 1 else part.reshape(part.shape[0], *shapes[name])
         if product is not None:
             whole = whole_groups(next(iter(out.values())))
-            if len(whole) >= stop + missing:
-                product.into(segment.start(inputs), torch.from_numpy(whole[start : stop + missing]))
+            if len(whole) >= stop + more:
+                product.into(segment.start(inputs), torch.from_numpy(whole[start : stop + more]))
                 continue
         for key, result in segment.run(inputs).items():
             out[key][start:stop] = result[: stop - start].numpy()
-
-
-def empty_rows(count: int, width: int) -> np.ndarray:
-    """`[count, width]`, with room behind it to fill it up to whole groups of rows (see `whole_groups`)."""
-    whole = np.empty((-(-count // _ROWS_TOGETHER) * _ROWS_TOGETHER, width))
-    whole[count:] = 0.0
-    return whole[:count]
-
-
-def whole_groups(rows: np.ndarray) -> np.ndarray:
-    """Rows from `empty_rows` with what fills them up; others as they are."""
-    whole = rows.base
-    return whole if isinstance(whole, np.ndarray) and _begins_with(whole, rows) else rows
-
-
-def _begins_with(whole: np.ndarray, rows: np.ndarray) -> bool:
-    return (
-        whole.ndim == 2 and whole.shape[1] == rows.shape[1] and whole.strides == rows.strides
-        and whole.dtype == rows.dtype and whole.__array_interface__["data"] == rows.__array_interface__["data"]
-    )  # fmt: skip

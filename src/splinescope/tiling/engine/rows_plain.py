@@ -11,8 +11,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .. import kernels
-from .plan import Plan, empty_rows, run_in_blocks
-from .segments import CUTS, Columns, Segment
+from .plan import Plan, run_in_blocks
+from .segments import CUTS, Segment
+
+_BENDS_EACH = 8  # room for units that bend between the parents of a new vertex; more where it is too little
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class PlainRows:
 def first_rows(plan: Plan, inputs: np.ndarray, name: str, shape: tuple[int, ...]) -> PlainRows:
     """Rows at the first fold of vertices whose network inputs `[n, D]` are given."""
     segment = plan.segments[0]
-    rows = _empty(segment, len(inputs))
+    rows = empty_rows(plan, segment, len(inputs))
     run_in_blocks(segment, {name: inputs}, {name: shape}, plan.layout.rows_per_block[0], rows, len(inputs))
     return plain(plan, 0, rows, len(inputs))
 
@@ -55,33 +57,39 @@ def crossed(plan: Plan, stage: int, rows: PlainRows, vertices: kernels.Vertices,
     before, segment = plan.segments[stage], plan.segments[stage + 1]
     fold = segment.fold
     assert fold is not None
-    result = _empty(segment, total)
+    result = empty_rows(plan, segment, total)
     old = len(rows)
     live = {name: rows.value(before, name) for name in before.kept}
     run_in_blocks(segment, live, before.shapes, plan.layout.rows_per_block[stage + 1], result, old)
-    if total > old:
-        found = np.zeros(vertices.pos.shape[1], np.uint64)
-        kernels.conflicting_units(old, total, *vertices[2:], found)
-        columns = segment.columns(before.shapes, found) if segment.bent else {}
-        for key in segment.keys:
-            _carry(segment, vertices, old, total, result[key], columns.get(key))
+    found = np.zeros(vertices.pos.shape[1], np.uint64)
+    room, bends = _BENDS_EACH, None
+    while bends is None:
+        most = room * (total - old) + 64
+        made = np.empty(total - old + 1, np.int64), np.empty(most, np.int64), np.empty(most)
+        bends = made if kernels.list_bends(old, total, *vertices[2:], fold.gains, found, *made) >= 0 else None
+        room *= 4
+    fill_new(segment, before, old, vertices.parents, vertices.weights, found, bends, result)
     return plain(plan, stage + 1, result, total)
 
 
-def _carry(
-    segment: Segment, vertices: kernels.Vertices, old: int, total: int, rows: np.ndarray, columns: Columns | None
-) -> None:
-    """Fill the rows of the vertices that the fold made."""
+def fill_new(
+    segment: Segment, before: Segment, old: int, parents: np.ndarray, weights: np.ndarray, found: np.ndarray,
+    bends: tuple[np.ndarray, ...], rows: dict[str, np.ndarray],
+) -> None:  # fmt: skip
+    """Fill the rows of vertices that a segment's fold made, `old` and on: see `kernels.list_bends`."""
     fold = segment.fold
     assert fold is not None
-    if columns is None or columns.count == 0:
-        kernels.carry(old, total, vertices.parents, vertices.weights, rows)
-        return
-    bends = (*vertices[2:-1], rows, fold.gains, columns.slots[fold.elements])
-    if columns.dense is not None:
-        kernels.carry_dense(old, total, *bends, columns.dense)
-    else:
-        kernels.carry_sparse(old, total, *bends, columns.starts, columns.indices, columns.entries)
+    columns = segment.columns(before.shapes, found) if segment.bent and found.any() else {}
+    for key, row in rows.items():
+        store = columns.get(key)
+        if store is None or store.count == 0:
+            kernels.carry(old, len(row), parents, weights, row)
+            continue
+        given = (old, len(row), parents, weights, *bends, row, store.slots[fold.elements])
+        if store.dense is not None:
+            kernels.carry_dense(*given, store.dense)
+        else:
+            kernels.carry_sparse(*given, store.starts, store.indices, store.entries)
 
 
 def plain(plan: Plan, stage: int, rows: dict[str, np.ndarray], count: int) -> PlainRows:
@@ -92,5 +100,6 @@ def plain(plan: Plan, stage: int, rows: dict[str, np.ndarray], count: int) -> Pl
     return PlainRows(values, rows[CUTS], plan.layout.labels[stage], plan.tolerances[stage])
 
 
-def _empty(segment: Segment, count: int) -> dict[str, np.ndarray]:
-    return {key: empty_rows(count, segment.width(key)) for key in segment.keys}
+def empty_rows(plan: Plan, segment: Segment, count: int) -> dict[str, np.ndarray]:
+    """Room for the rows of that many vertices at the end of a segment."""
+    return {key: plan.buffers.rows(count, segment.width(key)) for key in segment.keys}

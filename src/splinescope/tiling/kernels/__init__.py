@@ -20,11 +20,9 @@ from .carry_rows import carry as carry
 from .carry_rows import carry_bits as carry_bits
 from .carry_rows import carry_dense as carry_dense
 from .carry_rows import carry_sparse as carry_sparse
-from .carry_rows import conflicting_units as conflicting_units
+from .carry_rows import list_bends as list_bends
 from .carry_rows import straighten as straighten
 from .cut_intervals import split_intervals as split_intervals
-from .cut_lines import carry_bends as carry_bends
-from .cut_lines import carry_sparse_bends as carry_sparse_bends
 from .cut_lines import cut_stretches as cut_stretches
 from .cut_lines import opposite_signs as opposite_signs
 from .cut_polygons import split_polygons as split_polygons
@@ -47,6 +45,8 @@ from .number_vertices import number_vertices as number_vertices
 from .number_vertices import polygon_areas as polygon_areas
 from .number_vertices import replace_tiles as replace_tiles
 from .number_vertices import tiles_around as tiles_around
+from .polytope_faces import count_faces as count_faces
+from .polytope_faces import measure_facets as measure_facets
 from .polytope_facets import facet_keys as facet_keys
 from .polytope_facets import keep_shared_facets as keep_shared_facets
 from .polytope_facets import keep_slots as keep_slots
@@ -54,9 +54,7 @@ from .polytope_facets import keep_used_facets as keep_used_facets
 from .polytope_facets import list_facets as list_facets
 from .polytope_facets import mark_lost_facets as mark_lost_facets
 from .polytope_facets import real_facets as real_facets
-from .polytope_measures import count_faces as count_faces
-from .polytope_measures import measure_cells as measure_cells
-from .polytope_measures import measure_facets as measure_facets
+from .polytope_volumes import measure_cells as measure_cells
 from .sign_bits import count_cutting_units as count_cutting_units
 from .sign_bits import mix as mix
 from .sign_bits import mix_in_python as mix_in_python

@@ -6,31 +6,48 @@ import numpy as np
 
 from splinescope.support.compile import in_place
 
-from .edge_vertices import cut_value, fill
+from .edge_vertices import cut_value, make_filled
 from .sign_bits import inlined, lowest_bit
 
 
-@inlined
-def conflict_of(a, b, w, pos, neg):
-    """Bits of the units in word w on which two vertices have opposite signs."""
-    return (pos[a, w] & neg[b, w]) | (neg[a, w] & pos[b, w])
-
-
 @in_place
-def conflicting_units(start, stop, parents, weights, pos, neg, cuts, new_cuts, filled, found):
-    """OR into `found` (bit words) the units on which the parents of a new vertex start..stop have opposite signs.
+def list_bends(
+    start, stop, parents, weights, pos, neg, cuts, new_cuts, filled, gains, found, bend_starts, bend_units, bends
+):  # fmt: skip
+    """In CSR form, the units on which the parents of new vertices start..stop have opposite signs, and their bends.
 
-    Their pre-activations there are made available.
+    That is gain * (relu(u_q) - s relu(u_a) - t relu(u_b)), by which the fold's output differs at vertex q from the
+    combination of its parents'. `found` (bit words) gets those units. Returns -1 if there is too little room.
     """
+    at = 0
+    bend_starts[0] = 0
     for q in range(start, stop):
         a = parents[q, 0]
         b = parents[q, 1]
+        s = weights[q, 0]
+        t = weights[q, 1]
         for w in range(pos.shape[1]):
-            conflict = conflict_of(a, b, w, pos, neg)
-            if conflict != 0:
-                found[w] |= conflict
-                fill(a, w, parents, weights, pos, neg, cuts, new_cuts, filled)
-                fill(b, w, parents, weights, pos, neg, cuts, new_cuts, filled)
+            conflict = (pos[a, w] & neg[b, w]) | (neg[a, w] & pos[b, w])
+            if conflict == 0:
+                continue
+            if at + 64 > bends.shape[0]:
+                return -1
+            found[w] |= conflict
+            make_filled(a, w, parents, weights, pos, neg, cuts, new_cuts, filled)
+            make_filled(b, w, parents, weights, pos, neg, cuts, new_cuts, filled)
+            while conflict != 0:
+                low = conflict & (~conflict + np.uint64(1))
+                j = w * 64 + lowest_bit(conflict)
+                conflict ^= low
+                za = cut_value(a, j, cuts, new_cuts)
+                zb = cut_value(b, j, cuts, new_cuts)
+                # by the vertex's own bit, not by the sign of the sum: what was called zero stays zero
+                z = s * za + t * zb if pos[q, w] & low else 0.0
+                bend_units[at] = j
+                bends[at] = gains[j] * (z - s * max(za, 0.0) - t * max(zb, 0.0))
+                at += 1
+        bend_starts[q - start + 1] = at
+    return at
 
 
 @inlined
@@ -69,52 +86,40 @@ def straighten(cuts, slopes, gains, elements, out):
             row[elements[j]] += gains[j] * (slopes[j] * z[j] - max(z[j], 0.0))
 
 
-@inlined
-def _bend(j, q, parents, weights, pos, cuts, new_cuts):
-    """relu(u_q) - s relu(u_a) - t relu(u_b) for a unit that is positive at one parent and negative at the other."""
-    s = weights[q, 0]
-    t = weights[q, 1]
-    za = cut_value(parents[q, 0], j, cuts, new_cuts)
-    zb = cut_value(parents[q, 1], j, cuts, new_cuts)
-    z = 0.0  # by the vertex's own bit, not by the sign of the sum: what was called zero stays zero
-    if pos[q, j // 64] & (np.uint64(1) << np.uint64(j % 64)):
-        z = s * za + t * zb
-    return z - s * max(za, 0.0) - t * max(zb, 0.0)
-
-
 @in_place
-def carry_dense(
-    start, stop, parents, weights, pos, neg, cuts, new_cuts, rows, gains, slots, columns
-):  # fmt: skip
-    """`carry`, plus the fold's effect: sum_j gains[j] * bend_j * columns[slots[j]] over the few units in conflict."""
+def carry_dense(start, stop, parents, weights, bend_starts, bend_units, bends, rows, slots, columns):
+    """`carry`, plus the fold's effect: each bend (see `list_bends`) times the column of its unit, in their order."""
     for q in range(start, stop):
         _combine(q, parents, weights, rows)
-        for w in range(pos.shape[1]):
-            conflict = conflict_of(parents[q, 0], parents[q, 1], w, pos, neg)
-            while conflict != 0:
-                j = w * 64 + lowest_bit(conflict)
-                conflict &= conflict - np.uint64(1)
-                c = gains[j] * _bend(j, q, parents, weights, pos, cuts, new_cuts)
-                row = rows[q]
-                column = columns[slots[j]]
-                for i in range(row.shape[0]):
-                    row[i] += c * column[i]
+        row = rows[q]
+        size = row.shape[0]
+        e = bend_starts[q - start]
+        last = bend_starts[q - start + 1]
+        while e + 4 <= last:  # several columns in one pass over the row, added in their order
+            c0, c1, c2, c3 = bends[e], bends[e + 1], bends[e + 2], bends[e + 3]
+            column0 = columns[slots[bend_units[e]]]
+            column1 = columns[slots[bend_units[e + 1]]]
+            column2 = columns[slots[bend_units[e + 2]]]
+            column3 = columns[slots[bend_units[e + 3]]]
+            for i in range(size):
+                row[i] = (((row[i] + c0 * column0[i]) + c1 * column1[i]) + c2 * column2[i]) + c3 * column3[i]
+            e += 4
+        while e < last:
+            c0 = bends[e]
+            column0 = columns[slots[bend_units[e]]]
+            for i in range(size):
+                row[i] += c0 * column0[i]
+            e += 1
 
 
 @in_place
 def carry_sparse(
-    start, stop, parents, weights, pos, neg, cuts, new_cuts, rows,
-    gains, slots, starts, indices, entries,
+    start, stop, parents, weights, bend_starts, bend_units, bends, rows, slots, starts, indices, entries
 ):  # fmt: skip
     """`carry_dense` with the columns in CSR form (convolutions: a unit reaches few outputs)."""
     for q in range(start, stop):
         _combine(q, parents, weights, rows)
-        for w in range(pos.shape[1]):
-            conflict = conflict_of(parents[q, 0], parents[q, 1], w, pos, neg)
-            while conflict != 0:
-                j = w * 64 + lowest_bit(conflict)
-                conflict &= conflict - np.uint64(1)
-                c = gains[j] * _bend(j, q, parents, weights, pos, cuts, new_cuts)
-                slot = slots[j]
-                for e in range(starts[slot], starts[slot + 1]):
-                    rows[q, indices[e]] += c * entries[e]
+        for e in range(bend_starts[q - start], bend_starts[q - start + 1]):
+            slot = slots[bend_units[e]]
+            for at in range(starts[slot], starts[slot + 1]):
+                rows[q, indices[at]] += bends[e] * entries[at]

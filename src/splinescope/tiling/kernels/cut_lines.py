@@ -49,7 +49,7 @@ def cut_stretches(
     """Cut intervals by their units of opposite signs (`words`) in ascending order; how many vertices there are then.
 
     New vertices come behind the old ones. They get their parents, and in CSR form the units that bend between those and
-    by how much, times the gain: what `carry_bends` needs. `found` gets the bits of those units. The last five arrays
+    by how much, times the gain: what `carry_dense` needs. `found` gets the bits of those units. The last five arrays
     are a stack: per unit, its number and its values at both ends of the interval; per interval, its right end (the left
     one is the vertex that came out last) and where its units end. -1 if there is too little room for the bends.
     """
@@ -145,53 +145,3 @@ def cut_stretches(
                 bend_starts[count - old] = bend
     out_starts[starts.shape[0] - 1] = at
     return count
-
-
-@in_place
-def carry_bends(start, stop, parents, weights, bend_starts, bend_units, bends, rows, slots, columns):
-    """Rows of new vertices: the combination of their parents', plus each bend times the column of its unit."""
-    for q in range(start, stop):
-        row_a = rows[parents[q, 0]]
-        row_b = rows[parents[q, 1]]
-        s = weights[q, 0]
-        t = weights[q, 1]
-        row = rows[q]
-        size = row.shape[0]
-        for i in range(size):
-            row[i] = s * row_a[i] + t * row_b[i]
-        e = bend_starts[q - start]
-        last = bend_starts[q - start + 1]
-        while e + 4 <= last:  # several columns in one pass over the row, added in their order
-            c0, c1, c2, c3 = bends[e], bends[e + 1], bends[e + 2], bends[e + 3]
-            column0 = columns[slots[bend_units[e]]]
-            column1 = columns[slots[bend_units[e + 1]]]
-            column2 = columns[slots[bend_units[e + 2]]]
-            column3 = columns[slots[bend_units[e + 3]]]
-            for i in range(size):
-                row[i] = (((row[i] + c0 * column0[i]) + c1 * column1[i]) + c2 * column2[i]) + c3 * column3[i]
-            e += 4
-        while e < last:
-            c0 = bends[e]
-            column0 = columns[slots[bend_units[e]]]
-            for i in range(size):
-                row[i] += c0 * column0[i]
-            e += 1
-
-
-@in_place
-def carry_sparse_bends(
-    start, stop, parents, weights, bend_starts, bend_units, bends, rows, slots, starts, indices, entries
-):  # fmt: skip
-    """`carry_bends` with the columns in CSR form (convolutions: a unit reaches few outputs)."""
-    for q in range(start, stop):
-        row_a = rows[parents[q, 0]]
-        row_b = rows[parents[q, 1]]
-        s = weights[q, 0]
-        t = weights[q, 1]
-        row = rows[q]
-        for i in range(row.shape[0]):
-            row[i] = s * row_a[i] + t * row_b[i]
-        for e in range(bend_starts[q - start], bend_starts[q - start + 1]):
-            slot = slots[bend_units[e]]
-            for at in range(starts[slot], starts[slot + 1]):
-                row[indices[at]] += bends[e] * entries[at]

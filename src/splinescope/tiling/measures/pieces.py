@@ -18,11 +18,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Pieces(OfTiling):
-    """Attributes:
-    count: Number of pieces.
-    labels: `[K]` the piece of each tile, numbered in the order of their first tiles.
-    areas: `[count]` areas (1-D: lengths).
-    tolerance: Maps were equal if their slopes differed by at most this (Frobenius norm).
+    """Neighboring tiles with the same affine map, merged.
+
+    Attributes:
+        count: Number of pieces.
+        labels: `[K]` the piece of each tile, numbered in the order of their first tiles.
+        areas: `[count]` areas (1-D: lengths).
+        tolerance: Maps were equal if their slopes differed by at most this (Frobenius norm).
     """
 
     count: int

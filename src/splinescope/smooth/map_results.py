@@ -1,8 +1,9 @@
-"""`MapPart`: a block of a local map's matrix, by products alone."""
+"""What a local map tells: blocks of its matrix, by products alone, and how far from its point it is valid."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,8 @@ from scipy.sparse.linalg import LinearOperator, svds
 from torch import Tensor
 
 from ..support.checks import check_whole
-from ..support.display import Result
+from ..support.display import Result, table
+from ..support.drawing import drawn
 from ..support.errors import InputError
 from ..support.progress import Progress, stepping
 
@@ -114,3 +116,34 @@ def _chosen(shape: torch.Size, index: Any, name: str) -> Tensor:
         return places[index].reshape(-1)
     except (IndexError, TypeError) as error:
         raise InputError(f"{name} must index an array of shape {tuple(shape)}, got {index!r}.") from error
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Validity(Result):
+    """How far local maps are valid (measured).
+
+    Attributes:
+        paths: `[M]` which map: "" for the whole network, then the layers.
+        radii: `[R]` distances from the point.
+        error: `[M, R]` share of the network's change that the map gets wrong.
+        sizes: `[M]` norm of each map's point, to compare radii with.
+    """
+
+    paths: tuple[str, ...]
+    radii: np.ndarray
+    error: np.ndarray
+    sizes: np.ndarray
+    certainty = "estimate"
+    plot = drawn("smooth.plot_validity")
+
+    def radius(self, error: float = 0.1) -> np.ndarray:
+        """`[M]` the largest of the radii up to which the error stays within `error`; 0 where none does."""
+        within = np.logical_and.accumulate(self.error <= error, axis=1).sum(1)
+        return np.where(within > 0, self.radii[np.maximum(within - 1, 0)], 0.0)
+
+    def summary(self) -> str:
+        """A table: per map the norm of its point and the error at each radius."""
+        rows = [("map", "point's norm", *(f"error at {radius:.3g}" for radius in self.radii))]
+        for path, size, errors in zip(self.paths, self.sizes, self.error, strict=True):
+            rows.append((path or "whole network", f"{size:.4g}", *(f"{error:.2%}" for error in errors)))
+        return f"{table(rows)}\nError: share of the network's change that the map gets wrong. {self.assurance}"

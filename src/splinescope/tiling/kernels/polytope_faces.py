@@ -1,11 +1,6 @@
-"""Volumes, centres and second moments of cells of three and more dimensions, areas of their facets, and their faces.
+"""Areas, normals and centres of the facets of cells of three and more dimensions, and how many faces there are.
 
-A face is the set of its corners, as bits: those of a facet of a face are the ones that it shares with a facet of the
-cell. A polytope is filled by simplices: from one of its corners to its own facets that do not hold it, and so on down
-to edges; any corner will do, and one on large facets leaves few. Every corner on the way is one more row of a Gaussian
-elimination, so that simplices share the rows of the faces they have in common; the last step takes all triangles of a
-polygon at once. Sums of absolute values need no care where
-more than d facets meet in a corner.
+Faces are sets of corners as bits, and facets are filled by simplices, as in `polytope_volumes`.
 """
 
 from __future__ import annotations
@@ -14,101 +9,8 @@ import numpy as np
 
 from splinescope.support.compile import jit
 
+from .polytope_volumes import gather, largest_part, lowest_corner, next_part
 from .sign_bits import count_bits, inlined, lowest_bit, mix
-
-
-@inlined
-def _gather(first, count, facets, dimension, masks, on):
-    """Corners of each facet of a cell as bits `on[f]`; returns whether every corner lies on d facets and no more.
-
-    Of such a simple cell every set of facets with a corner in common is a face, and no two sets are the same one.
-    """
-    words = (count + 63) // 64
-    for f in range(facets):
-        for w in range(words):
-            on[f, w] = np.uint64(0)
-    simple = True
-    for c in range(count):
-        bit = np.uint64(1) << np.uint64(c % 64)
-        there = 0
-        for w in range(masks.shape[1]):
-            left = masks[first + c, w]
-            while left:
-                on[64 * w + lowest_bit(left), c // 64] |= bit
-                left &= left - np.uint64(1)
-                there += 1
-        simple = simple and there == dimension
-    return simple
-
-
-@inlined
-def _largest(face, part, f, facets, words, on, sets):
-    """Whether no other facet of the cell has more of a face than `part`, which facet f has, or the same before f."""
-    for h in range(facets):
-        if h == f:
-            continue
-        inside = whole = same = True
-        for w in range(words):
-            shared = sets[face, w] & on[h, w]
-            inside = inside and sets[part, w] & ~shared == 0
-            whole = whole and shared == sets[face, w]
-            same = same and shared == sets[part, w]
-        if inside and not whole and (not same or h < f):
-            return False
-    return True
-
-
-@inlined
-def _lowest(face, sets):
-    """Number of the lowest corner of a face that has one."""
-    w = 0
-    while sets[face, w] == 0:
-        w += 1
-    return 64 * w + lowest_bit(sets[face, w])
-
-
-@inlined
-def _best_apex(face, first, facets, words, masks, on, sets, weights):
-    """The corner of a face whose own facets have the most corners: the others are few, and so are simplices to them."""
-    for f in range(facets):
-        size = 0
-        for w in range(words):
-            size += count_bits(sets[face, w] & on[f, w])
-        weights[f] = size * size
-    best, apex = -1, 0
-    for w in range(words):
-        more = sets[face, w]
-        while more:
-            c = 64 * w + lowest_bit(more)
-            more &= more - np.uint64(1)
-            total = 0
-            for v in range(masks.shape[1]):
-                left = masks[first + c, v]
-                while left:
-                    total += weights[64 * v + lowest_bit(left)]
-                    left &= left - np.uint64(1)
-            if total > best:
-                best, apex = total, c
-    return apex
-
-
-@inlined
-def _next_part(level, dimension, apex, simple, facets, words, on, sets, pointers):
-    """Fill `sets[level + 1]` with the next facet of the face `sets[level]`, of that dimension, without its apex."""
-    bit = np.uint64(1) << np.uint64(apex % 64)
-    while pointers[level] < facets:
-        f = pointers[level]
-        pointers[level] += 1
-        if on[f, apex // 64] & bit != 0:
-            continue
-        size = 0
-        for w in range(words):
-            shared = sets[level, w] & on[f, w]
-            sets[level + 1, w] = shared
-            size += count_bits(shared)
-        if size >= dimension and (simple or _largest(level, level + 1, f, facets, words, on, sets)):
-            return True
-    return False
 
 
 @inlined
@@ -194,159 +96,6 @@ def _flatten(count, first, left, order):
     _around(count, u, v, left, order)
 
 
-@inlined
-def _eliminate(level, face, apex, words, sets, local, columns, left):
-    """Clear the corners of a face of one more direction, that to its apex; returns the size of its pivot.
-
-    `left[level]` holds what the directions before have left of all edges from the origin, `left[level + 1]` is filled
-    for the corners of the face. Columns up to `columns[level]` have had their pivots.
-    """
-    d = local.shape[1]
-    best, at = -1.0, level
-    for y in range(level, d):
-        if abs(left[level, apex, columns[y]]) > best:
-            best, at = abs(left[level, apex, columns[y]]), y
-    columns[level], columns[at] = columns[at], columns[level]
-    if best == 0.0:
-        return best
-    inverse = 1.0 / left[level, apex, columns[level]]
-    for w in range(words):
-        more = sets[face, w]
-        while more:
-            c = 64 * w + lowest_bit(more)
-            more &= more - np.uint64(1)
-            share = left[level, c, columns[level]] * inverse
-            for y in range(level + 1, d):
-                x = columns[y]
-                left[level + 1, c, x] = left[level, c, x] - share * left[level, apex, x]
-    return best
-
-
-@inlined
-def _polygon(face, apex, words, sets, u, v, left, order):
-    """The corners of a polygon but its apex, by their angles about it in columns u and v; returns how many."""
-    count = 0
-    for w in range(words):
-        more = sets[face, w]
-        if w == apex // 64:
-            more &= ~(np.uint64(1) << np.uint64(apex % 64))
-        while more:
-            order[count] = 64 * w + lowest_bit(more)
-            more &= more - np.uint64(1)
-            at = count
-            while at > 0:
-                a, b = order[at - 1], order[at]
-                if left[a, u] * left[b, v] >= left[a, v] * left[b, u]:
-                    break
-                order[at - 1], order[at] = b, a
-                at -= 1
-            count += 1
-    return count
-
-
-@jit
-def measure_cells(offsets, corners, masks, facet_offsets, points, volumes, middles, seconds):
-    """Volume, centre of mass and, where `seconds` `[K, d, d]` has rows, covariance of the uniform law on every cell.
-
-    A simplex with edges v_1 to v_d from its apex has the volume `|det| / d!`, the mean `s / (d + 1)` with `s = sum v`,
-    and the second moment `(sum v v' + s s') / ((d + 1) (d + 2))`.
-    """
-    d = points.shape[1]
-    cells = offsets.shape[0] - 1
-    most = most_facets = 0
-    for i in range(cells):
-        most = max(most, offsets[i + 1] - offsets[i])
-        most_facets = max(most_facets, facet_offsets[i + 1] - facet_offsets[i])
-    on = np.empty((most_facets, (most + 63) // 64), np.uint64)
-    sets = np.empty((d + 1, (most + 63) // 64), np.uint64)
-    pointers, apexes, columns = np.empty(d, np.int64), np.empty(d, np.int64), np.empty(d, np.int64)
-    sums, order = np.empty((d, d)), np.empty(most, np.int64)
-    left = np.empty((d, most, d))
-    weights = np.empty(most_facets, np.int64)
-    sizes, mean, squares = np.empty(d), np.empty(d), np.empty((d, d, d))
-    factorial = 1.0
-    for x in range(2, d + 1):
-        factorial *= x
-    squared = seconds.shape[0] > 0
-    for i in range(cells):
-        first, count = offsets[i], offsets[i + 1] - offsets[i]
-        facets = facet_offsets[i + 1] - facet_offsets[i]
-        words = (count + 63) // 64
-        simple = _gather(first, count, facets, d, masks, on)
-        for w in range(words):
-            sets[0, w] = ~np.uint64(0)
-        if count % 64:
-            sets[0, words - 1] = (np.uint64(1) << np.uint64(count % 64)) - np.uint64(1)
-        apexes[0] = _best_apex(0, first, facets, words, masks, on, sets, weights)
-        origin = corners[first + apexes[0]]
-        for x in range(d):
-            columns[x] = x
-            mean[x] = sums[0, x] = 0.0
-            for y in range(d):
-                squares[0, x, y] = 0.0
-                if squared:
-                    seconds[i, x, y] = 0.0
-        local = left[0]  # edges from the origin: points lie anywhere in memory
-        for c in range(count):
-            for x in range(d):
-                local[c, x] = points[corners[first + c], x] - points[origin, x]
-        total = 0.0
-        sizes[0] = 1.0
-        pointers[0] = level = 0
-        while level >= 0:
-            if not _next_part(level, d - level, apexes[level], simple, facets, words, on, sets, pointers):
-                level -= 1
-                continue
-            if level + 3 < d:
-                apex = _best_apex(level + 1, first, facets, words, masks, on, sets, weights)
-            else:
-                apex = _lowest(level + 1, sets)
-            pivot = _eliminate(level, level + 1, apex, words, sets, local, columns, left)
-            if pivot == 0.0:
-                continue
-            size = sizes[level] * pivot
-            for x in range(d):
-                sums[level + 1, x] = sums[level, x] + local[apex, x]
-                if squared:
-                    for y in range(x, d):
-                        squares[level + 1, x, y] = squares[level, x, y] + local[apex, x] * local[apex, y]
-            if level + 3 < d:
-                level += 1
-                sizes[level] = size
-                apexes[level] = apex
-                pointers[level] = 0
-                continue
-            u, v, flat = columns[d - 2], columns[d - 1], left[d - 2]
-            ends = _polygon(level + 1, apex, words, sets, u, v, flat, order)
-            for k in range(ends - 1):  # the triangles of the polygon, each with all apexes so far a simplex
-                a, b = order[k], order[k + 1]
-                part = size * abs(flat[a, u] * flat[b, v] - flat[a, v] * flat[b, u])
-                total += part
-                for x in range(d):
-                    mean[x] += part * (sums[level + 1, x] + local[a, x] + local[b, x])
-                if squared:
-                    for x in range(d):
-                        s = sums[level + 1, x] + local[a, x] + local[b, x]
-                        for y in range(x, d):
-                            square = squares[level + 1, x, y] + local[a, x] * local[a, y] + local[b, x] * local[b, y]
-                            square += s * (sums[level + 1, y] + local[a, y] + local[b, y])
-                            seconds[i, x, y] += part * square
-        volumes[i] = total / factorial
-        for x in range(d):
-            if total > 0.0:
-                mean[x] /= total * (d + 1)
-            else:  # thinner than its corners' digits
-                for c in range(count):
-                    mean[x] += local[c, x] / count
-            middles[i, x] = points[origin, x] + mean[x]
-        if squared:
-            for x in range(d):
-                for y in range(x, d):
-                    if total > 0.0:
-                        seconds[i, x, y] = seconds[i, x, y] / (total * (d + 1) * (d + 2)) - mean[x] * mean[y]
-                    seconds[i, y, x] = seconds[i, x, y]
-
-
 @jit
 def measure_facets(slots, cells, offsets, corners, masks, facet_offsets, points, vectors, centres):
     """Per chosen slot its area times its outward unit normal, and its centre of area."""
@@ -371,11 +120,11 @@ def measure_facets(slots, cells, offsets, corners, masks, facet_offsets, points,
         facets = facet_offsets[i + 1] - facet_offsets[i]
         words = (count + 63) // 64
         if i != known:
-            simple = _gather(first, count, facets, d, masks, on)
+            simple = gather(first, count, facets, d, masks, on)
             known = i
         for w in range(words):
             sets[0, w] = on[slots[n] - facet_offsets[i], w]
-        apexes[0] = _lowest(0, sets)
+        apexes[0] = lowest_corner(0, sets)
         origin = corners[first + apexes[0]]
         for x in range(d):
             columns[x] = x
@@ -387,11 +136,11 @@ def measure_facets(slots, cells, offsets, corners, masks, facet_offsets, points,
             rank = face = 0
             apex, size = apexes[0], 1.0
             if d > 3:  # in 3-D the facet is the polygon
-                if not _next_part(level, d - 1 - level, apexes[level], simple, facets, words, on, sets, pointers):
+                if not next_part(level, d - 1 - level, apexes[level], simple, facets, words, on, sets, pointers):
                     level -= 1
                     continue
                 rank = face = level + 1
-                apex = _lowest(face, sets)
+                apex = lowest_corner(face, sets)
                 size = sizes[level] * _add_row(level, corners[first + apex], origin, points, edges, rows, columns)
                 if size == 0.0:
                     continue
@@ -515,7 +264,7 @@ def count_faces(offsets, corners, masks, facet_offsets, dimension, share, shares
         words = (count + 63) // 64
         for c in range(count):
             names[c] = mix(corners[first + c] + 1, corners[first + c] + 7, 3)
-        if _gather(first, count, facets, d, masks, on):
+        if gather(first, count, facets, d, masks, on):
             for w in range(words):
                 sets[0, w] = ~np.uint64(0)
             pointers[0] = level = 0
@@ -557,7 +306,7 @@ def count_faces(offsets, corners, masks, facet_offsets, dimension, share, shares
                         sets[1, w] = sets[0, w] & on[f, w]
                         size += count_bits(sets[1, w])
                         whole = whole and sets[1, w] == sets[0, w]
-                    if whole or size < k + 1 or not _largest(0, 1, f, facets, words, on, sets):
+                    if whole or size < k + 1 or not largest_part(0, 1, f, facets, words, on, sets):
                         continue
                     key = _key(1, words, names, sets)
                     known = False

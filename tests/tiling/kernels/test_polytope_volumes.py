@@ -84,17 +84,17 @@ def test_slivers_and_repeated_corners_keep_their_digits(squeeze: float) -> None:
     tiling = ss.tessellate(nn.Linear(d, 1).double(), cube(d, 1.0))
     points = tiling.vertices * np.array([1.0, 1.0, squeeze, 1.0, 1.0])
     rotation = np.linalg.qr(np.random.default_rng(0).normal(size=(d, d)))[0]
-    volume, mean, second = np.empty(1), np.empty((1, d)), np.empty((1, d, d))
-    kernels.measure_cells(*tiling.tiles.lists, points @ rotation, volume, mean, second)
+    found = volume, mean, second, _ = np.empty(1), np.empty((1, d)), np.empty((1, d, d)), np.empty(1, int)
+    kernels.measure_cells(*tiling.tiles.lists, points @ rotation, *found)
     assert volume[0] == pytest.approx(2.0**d * squeeze, rel=1e-14 / squeeze)
     np.testing.assert_allclose(
         rotation @ second[0] @ rotation.T, np.diag([1, 1, squeeze**2, 1, 1]) / 3, atol=1e-14 / squeeze
     )
     collapsed = points.copy()
     collapsed[1] = collapsed[0]  # a shorter edge, of length zero
-    kernels.measure_cells(*tiling.tiles.lists, collapsed, volume, mean, second)
+    kernels.measure_cells(*tiling.tiles.lists, collapsed, *found)
     assert 0 < volume[0] < 2.0**d * squeeze
-    kernels.measure_cells(*tiling.tiles.lists, np.zeros_like(points), volume, mean, second)
+    kernels.measure_cells(*tiling.tiles.lists, np.zeros_like(points), *found)
     assert volume[0] == 0.0
     assert not mean.any()
     assert not second.any()

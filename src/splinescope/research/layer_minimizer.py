@@ -10,8 +10,8 @@ from scipy.linalg import lstsq
 from torch import Tensor, nn
 from torch.func import functional_call, vjp
 
+from ..landscape.hessian import dense_factor
 from ..support.derivatives import along, differentiating
-from .hessian import dense_factor
 
 Vector = dict[str, Tensor]
 
