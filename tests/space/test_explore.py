@@ -72,6 +72,14 @@ def test_all_of_space_has_as_many_tiles_as_relucent_finds(widths, count):
         assert ss.space.explore(mlp(*widths), x).count == count
 
 
+def test_an_input_too_far_from_all_folds_is_refused_rather_than_miscounted():
+    net = mlp(3, 5, 4, 2)
+    for scale in (1.0, 1e5):
+        assert ss.space.explore(net, np.full(3, scale)).count == 110
+    with pytest.raises(ss.InputError, match="nearer to the folds"):
+        ss.space.explore(net, np.full(3, 1e8))
+
+
 @pytest.mark.parametrize(("inputs", "units"), [(3, 7), (5, 6)])
 def test_parallel_planes_are_counted_by_deletion_and_restriction(inputs, units):
     """Three planes of a generic arrangement are parallel: each adds the cells of the others on it."""

@@ -140,12 +140,13 @@ def test_an_input_on_a_fold_gets_a_tile_beside_it_and_the_fold_is_named():
 
 
 def test_a_network_without_folds_has_one_tile_and_no_walls():
-    tile = ss.tile_at(nn.Linear(3, 2).double(), np.zeros(3))
-    assert tile.facets == ()
-    assert tile.radius == np.inf
-    assert not tile.bounded
-    assert tile.neighbors() == []
-    assert len(tile.summary()) > 50
+    for nearest in (None, 5):
+        tile = ss.tile_at(nn.Linear(3, 2).double(), np.zeros(3), nearest=nearest)
+        assert tile.facets == ()
+        assert tile.radius == np.inf
+        assert not tile.bounded
+        assert tile.neighbors() == []
+        assert len(tile.summary()) > 50
 
 
 @pytest.mark.parametrize("scale", ["scale 1e8", "scale 1e-8"])

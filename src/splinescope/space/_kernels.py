@@ -12,6 +12,7 @@ from splinescope.support.compile import jit
 
 FIRST = 1e-9  # a ray proves a facet if the next hyperplane is farther by this factor
 REDUNDANT = 1e-9  # a row nearer to the cone of the others is in it
+ROUNDING = 2e-16  # of a height
 SAME = 1e-9  # rows (normal and relative height) that differ by less are one hyperplane
 _AHEAD = 1e-14  # a ray that nears a hyperplane more slowly is parallel to it
 _GAIN = 1e-15  # a row that would lower the residual by less is left out
@@ -270,9 +271,13 @@ def settle(heights, normals, kept, starts, directions, ways, rays, hashing, cent
         apart[k] = many > 0 and are_apart(distances, walls, hashing)
         if not apart[k]:
             continue
+        scale = _middle(np.abs(distances))
         for row in range(many):
             above[row] += _dot(own[row], centers[k])
         unit = max(_middle(distances), 1e-300)
+        apart[k] = ROUNDING * scale <= REDUNDANT * unit
+        if not apart[k]:
+            continue
         for row in range(many):
             height = above[row] / unit
             length = np.sqrt(1 + height * height)

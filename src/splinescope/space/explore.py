@@ -55,7 +55,7 @@ class TileGraph(Result):
 
     def __repr__(self) -> str:
         least = "" if self.complete else "at least "
-        return f"TileGraph({least}{counted(self.count, 'tile')} of {self.x.size} inputs, {self.certainty})"
+        return f"TileGraph({least}{counted(self.count, 'tile')} of {counted(self.x.size, 'input')}, {self.certainty})"
 
     def pattern(self, tile: int) -> Pattern:
         """Per site, on which side of their folds the units are on a tile; for a max, who wins."""
@@ -141,9 +141,9 @@ class BallTiles(Result):
 
     def summary(self) -> str:
         """The count between its bounds."""
-        at_least = "" if self.complete else "at least "
+        tiles = ("" if self.complete else "at least ") + counted(self.tiles, "tile")
         return (
-            f"{at_least}{counted(self.tiles, 'tile')} meet the ball of radius {self.radius:.4g} (norm {self.norm:g}).\n"
+            f"The ball of radius {self.radius:.4g} (norm {self.norm:g}) meets {tiles}.\n"
             f"{self.folds} of {self.units:,} folds pass through it: at least {self.least:,} tiles, and at most "
             f"{self.most:.4g} if none of them bends there.\n{self.assurance}"
         )

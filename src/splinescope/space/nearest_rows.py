@@ -84,7 +84,7 @@ class _Sizes(_Blocked):
     def __init__(self, program: Program, choose: Choose, zeros: dict[str, np.ndarray]) -> None:
         super().__init__(program, choose, zeros)
         self._sums: list[np.ndarray] = []
-        self._values: list[tuple[np.ndarray, np.ndarray]] = []
+        self._values = [(np.zeros(0), np.zeros(0))]
         self.flat = np.zeros(len(program.sites))
         """Per site, how large a slope is that is only rounding."""
 
@@ -102,7 +102,7 @@ class _Sizes(_Blocked):
 
     def all(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Values at the origin, steepness, how large a zero may be, and site, unit and rival of every row."""
-        values, zeros = (np.concatenate([*part, np.zeros(0)]) for part in zip(*self._values, strict=True))
+        values, zeros = (np.concatenate(part) for part in zip(*self._values, strict=True))
         return values, np.sqrt(np.concatenate([*self._sums, np.zeros(0)])), zeros, np.concatenate(self._owners)
 
 

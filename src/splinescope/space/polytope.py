@@ -15,8 +15,8 @@ from functools import cached_property
 
 import numpy as np
 
-from ..support.errors import SplinescopeError
-from ._kernels import decide, shoot
+from ..support.errors import InputError, SplinescopeError
+from ._kernels import REDUNDANT, ROUNDING, decide, shoot
 
 _RANK = 1e-10  # of the largest singular value
 _NUMBERS = 1 << 22  # of a block of rays
@@ -85,6 +85,13 @@ class Polytope:
         Rows in no linear relation with others are facets: each can be crossed while all others stay. They have no part
         in any combination, so that combinations are looked for in the span of the rest.
         """
+        unit = max(float(np.median(self._above)), 1e-300)  # heights are then of the size of normals
+        scale = float(np.median(np.abs(self.heights)))
+        if not ROUNDING * scale <= REDUNDANT * unit:
+            raise InputError(
+                f"x is too far away for float64 to tell this tile's walls: they are some {scale:.1e} from x and "
+                f"{unit:.1e} from the tile's center. Take an x nearer to the folds."
+            )
         left, sizes, right = np.linalg.svd(self.normals, full_matrices=False)
         rank = int((sizes > _RANK * sizes[0]).sum())
         left, sizes, right = left[:, :rank], sizes[:rank], right[:rank]
@@ -99,7 +106,6 @@ class Polytope:
         single = self.normals[alone]
         beyond = single - (single @ right.T) @ right
         span = right - (np.linalg.pinv(beyond) @ (single @ right.T)).T
-        unit = max(float(np.median(self._above)), 1e-300)  # heights are then of the size of normals
         rows = np.hstack([self.normals @ span.T, self._above[:, None] / unit])
         return rows / np.linalg.norm(rows, axis=1, keepdims=True).clip(1e-300), ~alone, span
 
