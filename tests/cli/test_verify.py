@@ -76,6 +76,26 @@ def test_several_networks_come_in_the_order_of_the_file(net: str, tmp_path: Path
     assert result.output.startswith("holds\n")
 
 
+def test_a_witness_has_the_names_of_the_file(net: str, tmp_path: Path) -> None:
+    """Every network's own, equal inputs among them, though they are one input of the search."""
+    file = tmp_path / "differ.vnnlib"
+    declared = "(declare-network {0} (declare-input X{0} Real [1,2]) (declare-output Y{0} Real [1,1]))\n"
+    file.write_text(
+        declared.format("f") + declared.format("g") + "(assert (and (= Xf[0,0] Xg[0,0]) (<= 0 Xf[0,0] 1)"
+        "(<= 0 Xf[0,1] 0.25) (<= 0.75 Xg[0,1] 1) (>= Yg[0,0] (+ Yf[0,0] 0.5))))"
+    )
+    result = CliRunner().invoke(main, ["verify", net, net, str(file), "--format", "vnncomp"])
+    lines = [line.strip("()").split() for line in result.output.split("\n")[1:-1]]
+    value = {name: float(number) for name, number in lines}
+    assert list(value) == ["Xf[0,0]", "Xf[0,1]", "Xg[0,0]", "Xg[0,1]", "Yf[0,0]", "Yg[0,0]"]
+    assert value["Xf[0,0]"] == value["Xg[0,0]"]
+    assert value["Xf[0,1]"] <= 0.25
+    assert value["Xg[0,1]"] >= 0.75
+    assert value["Yg[0,0]"] >= value["Yf[0,0]"] + 0.5
+    for name in "fg":
+        assert value[f"Y{name}[0,0]"] == pytest.approx(value[f"X{name}[0,0]"] + value[f"X{name}[0,1]"] + 1, abs=1e-6)
+
+
 def test_a_malformed_file_ends_with_its_line_and_code_two(net: str, tmp_path: Path) -> None:
     code, text = run(net, tmp_path, "(")
     assert code == 2

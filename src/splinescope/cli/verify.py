@@ -69,10 +69,16 @@ def competition_words(found: Any) -> str:
         return "timeout" if "time_limit" in found.reason else "unknown"
     if found.holds:
         return "unsat"
-    y = found.witness.seen_y if found.witness.seen_y is not None else found.witness.y
-    lines = [f"(X_{i} {value:.17g})" for i, value in enumerate(found.witness.x.reshape(-1))]
-    lines += [f"(Y_{i} {value:.17g})" for i, value in enumerate(y.reshape(-1))]
-    return "sat\n(" + "\n".join(lines) + ")"
+    from numpy import ndenumerate
+
+    witness = found.witness
+    y = witness.seen_y if witness.seen_y is not None else witness.y
+    values = {f"X_{i}": v for i, v in enumerate(witness.x.reshape(-1))}
+    values |= {f"Y_{i}": v for i, v in enumerate(y.reshape(-1))}
+    if witness.tensors:  # of version 2, where every network has names of its own
+        named = ((name, at, value) for name, array in witness.tensors.items() for at, value in ndenumerate(array))
+        values = {f"{name}[{','.join(map(str, at))}]": value for name, at, value in named}
+    return "sat\n(" + "\n".join(f"({name} {value:.17g})" for name, value in values.items()) + ")"
 
 
 def _plain(found: Any, margin: bool) -> dict[str, Any]:
@@ -85,8 +91,12 @@ def _plain(found: Any, margin: bool) -> dict[str, Any]:
         result["witness"] = {"x": witness.x.reshape(-1).tolist(), "y": witness.y.reshape(-1).tolist(),
                              "excess": witness.excess, "seen_by": witness.seen_by,
                              "confirmed": witness.confirmed}  # fmt: skip
+        if witness.tensors:
+            result["witness"]["tensors"] = {name: array.tolist() for name, array in witness.tensors.items()}
     if margin and found.holds and found.margin != float("inf"):
         result["margin"] = found.margin
     if found.unsafe is not None:
-        result["unsafe"] = {"volume": found.unsafe.volume, "share": found.unsafe.share, "polytopes": len(found.unsafe)}
+        unsafe = found.unsafe
+        result["unsafe"] = {"volume": unsafe.volume, "share": unsafe.share, "polytopes": len(unsafe),
+                            "rounding": unsafe.rounding, "certainty": unsafe.certainty}  # fmt: skip
     return result

@@ -93,8 +93,11 @@ def is_smooth(program: Program) -> bool:
     return any(isinstance(step, Smooth) for step in program.steps)
 
 
-def joined(models: Mapping[str, Any] | Sequence[Any], asked: Property) -> tuple[Program, tuple[Clause, ...]]:
-    """Several networks as one program, beside each other, and the property's clauses about it.
+def joined(
+    models: Mapping[str, Any] | Sequence[Any], asked: Property
+) -> tuple[Program, tuple[Clause, ...], np.ndarray]:
+    """Several networks as one program, beside each other, the property's clauses about it, and which of its inputs
+    each input of the networks is.
 
     Inputs that every clause says are equal are one input of it, so that two networks on the same input have no more
     free dimensions than one.
@@ -143,7 +146,8 @@ def joined(models: Mapping[str, Any] | Sequence[Any], asked: Property) -> tuple[
                       identity=tuple(part for p in programs for part in p.identity))  # fmt: skip
     gathered = np.zeros((sum(inputs), len(kept)))
     gathered[np.arange(sum(inputs)), place] = 1.0
-    return program, tuple(_reduced(replace(clause, inputs=clause.inputs @ gathered)) for clause in clauses)
+    reduced = tuple(_reduced(replace(clause, inputs=clause.inputs @ gathered)) for clause in clauses)
+    return program, reduced, place
 
 
 def _is_flat(model: Any) -> bool:

@@ -20,6 +20,8 @@ from .sets import view_of
 from .verdict import Verdict
 from .witness import Witness
 
+_ESTIMATED = "Not rigorous: the rounding of slopes is estimated."
+
 
 def verify_slope(
     network: SplineNetwork, asked: Property, over: Any, *, max_tiles: int | None, time_limit: float | None,
@@ -62,7 +64,7 @@ def verify_slope(
         with torch.no_grad():
             y = program.forward(torch.from_numpy(place[None]))[0].numpy()
         witness = Witness(place, y, 0, -margin)
-        reason = f"Violated: the slope is {sign * margin:.6g} on the tile about the witness."
+        reason = f"Violated: the slope is {sign * margin:.6g} on the tile about the witness. {_ESTIMATED}"
         return Verdict(False, witness, False, rounding, margin, reason, *counts)
-    reason = f"Holds: the least slope in that direction is {margin:.6g}."
+    reason = f"Holds: the least slope in that direction is {margin:.6g}. {_ESTIMATED}"
     return Verdict(True, None, False, rounding, margin, reason, *counts, None, lambda: (margin, place))

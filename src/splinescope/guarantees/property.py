@@ -114,6 +114,19 @@ class Property(Shown):
                 )
         return clauses
 
+    def tensors(self, x: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:
+        """Flat inputs and outputs of all its networks, under the names that a VNN-LIB 2 file gives them."""
+        found: dict[str, np.ndarray] = {}
+        for which, values in enumerate((x, y)):
+            start = 0
+            for network in self.networks:
+                if network.tensors is not None:
+                    shape = network.outputs if which else network.inputs
+                    size = int(np.prod(shape))
+                    found[network.tensors[which]] = values[start : start + size].reshape(shape)
+                    start += size
+        return found
+
     def __and__(self, other: Property) -> Property:
         if not isinstance(other, Property):
             return NotImplemented

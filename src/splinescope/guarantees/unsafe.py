@@ -90,6 +90,8 @@ class UnsafeSet(Result):
         volume: Of all of them together that have the dimension of the set: what lies in slices of fewer has none.
         share: `volume` as a share of that of the set.
         rounding: A proven bound of how far `volume` is off.
+        certainty: "exact"; "bound" where the verdict is a tie, since rounding decides what is in the set: `volume` is
+            off by `rounding` at most.
     """
 
     view: tuple[Slice, ...]
@@ -100,7 +102,6 @@ class UnsafeSet(Result):
     volume: float
     share: float
     rounding: float
-
     certainty: Certainty = "exact"
 
     plot = drawn("guarantees.plot_unsafe")
@@ -112,7 +113,7 @@ class UnsafeSet(Result):
         return [("polytopes", len(self)), ("volume", self.volume), ("share", self.share)]
 
     @classmethod
-    def joined(cls, collected: Sequence[Collected]) -> UnsafeSet:
+    def joined(cls, collected: Sequence[Collected], certainty: Certainty) -> UnsafeSet:
         """Of several searches."""
         parts = np.repeat(np.arange(len(collected)), [len(c.polytopes) for c in collected])
         volumes = np.array([v for c in collected for v in c.volumes])
@@ -124,5 +125,5 @@ class UnsafeSet(Result):
         return cls(
             tuple(c.view for c in collected), tuple(p for c in collected for p in c.polytopes), parts,
             np.array([n for c in collected for n in c.clauses], int), volumes, total, total / whole if whole else 0.0,
-            float(rounding),
+            float(rounding), certainty,
         )  # fmt: skip

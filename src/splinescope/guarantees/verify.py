@@ -15,6 +15,7 @@ from torch import nn
 from ..network import SplineNetwork
 from ..network.program import Program
 from ..support.checks import check_positive, check_whole
+from ..support.display import Certainty
 from ..support.errors import InputError, LimitReached
 from ..support.progress import Progress, check_progress, telling
 from ..support.worker_processes import share
@@ -96,6 +97,7 @@ def verify(
     started = time.monotonic()
     asked = property if isinstance(property, Property) else read_vnnlib(property)
     network: SplineNetwork | None = None
+    places: np.ndarray | None = None
     if len(asked.networks) > 1 or isinstance(model, (Mapping, list, tuple)):
         if len(asked.networks) < 2 or workers is not None or tolerance is not None:
             raise InputError(
@@ -104,7 +106,7 @@ def verify(
             )
         if not isinstance(model, (Mapping, list, tuple)):
             model = [model]
-        program, clauses = joined(model, asked)
+        program, clauses, places = joined(model, asked)
     else:
         network = as_network(model, over, asked, smooth=tolerance is not None)
         program = network.program() if tolerance is not None else checked_program(network)
@@ -125,7 +127,7 @@ def verify(
         run = _Run(
             model if network is not None else None, network, program, parts, complete, max_tiles, time_limit, report
         )
-        run.tolerance, run.workers = tolerance if smooth else None, workers
+        run.tolerance, run.workers, run.named = tolerance if smooth else None, workers, (asked, places)
         return run.verdict(started)
 
 
@@ -134,6 +136,7 @@ class _Run:
 
     tolerance: float | None = None
     workers: int | None = None
+    named: tuple[Property, np.ndarray | None]
 
     def __init__(
         self, model: Any, network: SplineNetwork | None, program: Program, parts: Sequence[Part], complete: bool,
@@ -159,15 +162,17 @@ class _Run:
             stopped = stopped or next((one.stopped for one in found if one.stopped), None)
             if (witness is not None and not self._complete) or stopped:
                 break
-        unsafe = UnsafeSet.joined(collected) if self._complete and not stopped else None
         rounding = max((one.rounding for one in decided), default=0.0)
         ties = [one.tie for one in decided if one.tie is not None]
+        known: Certainty = "exact" if witness is not None or not ties else "bound"
+        unsafe = UnsafeSet.joined(collected, known) if self._complete and not stopped else None
         sure = self.tolerance is None
+        beside = "" if sure else " Not rigorous: that of a smooth network leaves out rounding."
         counts = (sum(one.tiles for one in decided), sum(one.cells for one in decided), time.monotonic() - started)
         if witness is not None:
             lowest = min(decided, key=lambda one: one.lowest)
             margin = (lambda: (lowest.lowest, lowest.where)) if unsafe is not None else None
-            reason = f"Violated by {witness.excess:.6g}."
+            reason = f"Violated by {witness.excess:.6g}.{beside}"
             return Verdict(False, witness, sure, rounding, -witness.excess, reason, *counts, unsafe, margin)
         if stopped:
             return Verdict(None, None, False, rounding, -np.inf, f"Undecided: {stopped}.", *counts)
@@ -180,7 +185,7 @@ class _Run:
             reason = "Holds: no input meets the property's conditions on inputs."
             return Verdict(True, None, True, 0.0, np.inf, reason, *counts, unsafe, lambda: (np.inf, None))
         what = "the rounding" if sure else "the difference of the smooth network and the tiled one"
-        reason = f"Holds for all inputs of the set, by more than {what}, {rounding:.3g}."
+        reason = f"Holds for all inputs of the set, by more than {what}, {rounding:.3g}.{beside}"
         return Verdict(True, None, sure, rounding, 0.0, reason, *counts, unsafe, self._exact_margin if sure else None)
 
     def _decided(self, part: Part, tiles: int) -> Iterator[Decided]:
@@ -233,7 +238,10 @@ class _Run:
             seen = rows.outputs @ own[1].reshape(-1) + rows.inputs @ x.reshape(-1) - rows.ends
             confirmed = bool((np.where(rows.strict, seen < 0, seen <= 0)).all())
         by, seen_y = (None, None) if own is None else own
-        return Witness(x, y, part.numbers[clause], -float(values[clause]), by, seen_y, confirmed)
+        asked, places = self.named
+        every = x.reshape(-1) if places is None else x.reshape(-1)[places]
+        tensors = asked.tensors(every, y.reshape(-1) if seen_y is None else seen_y.reshape(-1))
+        return Witness(x, y, part.numbers[clause], -float(values[clause]), by, seen_y, confirmed, tensors)
 
     def _exact_margin(self) -> tuple[float, np.ndarray | None]:
         """The least value of any clause, within the limits of the call anew."""

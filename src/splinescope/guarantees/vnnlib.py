@@ -42,12 +42,14 @@ class Network:
         name: What the file calls it.
         inputs, outputs: Shapes.
         equal_to: Name of the network that it is the same as, if it is declared so.
+        tensors: What the file calls its input and its output (version 2).
     """
 
     name: str
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     equal_to: str | None = None
+    tensors: tuple[str, str] | None = None
 
 
 @dataclass
@@ -199,7 +201,7 @@ class Reader:
         if len(parts) < 2 or not parts[1].word:
             self._fail(node.line, "a network has a name: (declare-network f ...)")
         name, equal_to = parts[1].word, None
-        shapes: dict[bool, tuple[int, ...]] = {}
+        tensors: dict[bool, tuple[str, tuple[int, ...]]] = {}
         if self._variables and not self._tensors:
             self._fail(node.line, "declare-network does not go with declare-const")
         for part in parts[2:]:
@@ -211,18 +213,19 @@ class Reader:
                 equal_to = inner[1].word if head == "equal-to" else None
             elif head in ("declare-input", "declare-output"):
                 out = head == "declare-output"
-                if out in shapes:
+                if out in tensors:
                     self._fail(part.line, f"{name} has a second {head[8:]}; one tensor each is read")
-                shapes[out] = self._declare_tensor(part, out)
+                tensors[out] = self._declare_tensor(part, out)
             elif head == "declare-hidden":
                 self._fail(part.line, "declare-hidden is not read: only inputs and outputs are")
             else:
                 self._fail(part.line, f"{head!r} is not read inside declare-network")
-        if len(shapes) != 2:
+        if len(tensors) != 2:
             self._fail(node.line, f"network {name} must declare an input and an output")
-        self._networks.append(Network(name, shapes[False], shapes[True], equal_to))
+        (x, inputs), (y, outputs) = tensors[False], tensors[True]
+        self._networks.append(Network(name, inputs, outputs, equal_to, (x, y)))
 
-    def _declare_tensor(self, node: Node, out: bool) -> tuple[int, ...]:
+    def _declare_tensor(self, node: Node, out: bool) -> tuple[str, tuple[int, ...]]:
         parts = node.parts or []
         words = [part.word for part in parts[1:]]
         if len(words) == 2 and words[1].endswith("]"):  # the brackets stand beside the type
@@ -234,7 +237,7 @@ class Reader:
             self._fail(node.line, f"{name} is declared twice")
         self._tensors[name] = (out, self._counts[out], shape)
         self._counts[out] += prod(shape)
-        return shape
+        return name, shape
 
     def _declared(self) -> tuple[Network, ...]:
         if self._networks:

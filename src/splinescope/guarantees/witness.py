@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ class Witness(Shown):
         seen_by: What else ran it: "torch.float32", "onnxruntime"; None if nothing did.
         seen_y: What that gave.
         confirmed: Whether that is unsafe as well; False: only float64 sees the violation.
+        tensors: For a VNN-LIB 2 file, inputs and outputs of its networks under the names that it gives them.
     """
 
     x: np.ndarray
@@ -43,6 +44,7 @@ class Witness(Shown):
     seen_by: str | None = None
     seen_y: np.ndarray | None = None
     confirmed: bool | None = None
+    tensors: dict[str, np.ndarray] = field(default_factory=dict)
 
 
 def samples(program: Program, view: Slice, count: int = _SAMPLES, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -74,7 +74,7 @@ def complexity(subject: Subject) -> ReportBlock:
 def tiles(subject: Subject) -> ReportBlock:
     """Tiles of the plane through three points, with the decision boundary."""
     net, tolerance = subject.near_network
-    chosen = _three(subject)
+    chosen = three_points(subject)
     points = subject.x[chosen].double()
     try:
         view = Slice.through(*points, pad=0.15)
@@ -139,7 +139,7 @@ def tiles(subject: Subject) -> ReportBlock:
     )  # fmt: skip
 
 
-def _three(subject: Subject) -> list[int]:
+def three_points(subject: Subject) -> list[int]:
     """Three points: of three classes if there are, else the first ones that differ."""
     if subject.classes is not None:
         _, first = np.unique(subject.classes.numpy(), return_index=True)

@@ -15,7 +15,7 @@ from ..support.display import CERTAINTIES, Certainty, Result
 from ..support.errors import InputError, SplinescopeError, did_you_mean
 from ..support.files import check_writable, replacing
 from ..support.progress import Progress, telling
-from . import loss, near_data, one_input, structure, through_depth
+from . import loss, near_data, one_input, proven, structure, through_depth
 from .block import NotApplicable, ReportBlock
 from .subject import Subject, as_subject
 from .typical import compared
@@ -27,6 +27,7 @@ BLOCKS: dict[str, tuple[str, Callable[[Subject], ReportBlock]]] = {
     "tiles": ("Tiles on a plane", near_data.tiles),
     "margins": ("Distances to the edge", near_data.margins),
     "walls": ("The tile of one input", one_input.walls),
+    "proven": ("Proven near one input", proven.proven),
     "depth": ("The batch through depth", through_depth.depth),
     "curvature": ("Curvature of the loss", loss.loss_curvature),
     "surface": ("Loss surface", loss.surface),
