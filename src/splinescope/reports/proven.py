@@ -41,7 +41,7 @@ def proven(subject: Subject) -> ReportBlock:
     if found.unsafe is None:
         raise NotApplicable(f"the search was not finished: {found.reason}")
     unsafe = found.unsafe
-    part = "all" if found.holds else f"{1 - unsafe.share:.6g}"
+    part = "all" if found.holds else f"{1 - unsafe.share:.4%}"
     near = f"x[{i}].lerp(x[{j}], {reach:g}), x[{i}].lerp(x[{k}], {reach:g})"
     near += f", x[{i}].lerp((x[{j}] + x[{k}]) / 2, -{reach:g})"
 
@@ -59,6 +59,7 @@ def proven(subject: Subject) -> ReportBlock:
         f"through three data points; proven to {max(unsafe.rounding / view.size, 1e-16):.1g} of the area",
         reading="In the blank part the class of the data point (the dot) wins at every input: no sample can show that. "
         "In the shaded part another class wins, and its area is exact.",
+        finding=f"On a plane about the first data point, class {winner} provably wins at {part} of the inputs near it.",
         advice="Ask ss.verify the same of the set that matters to you.",
         call=f"print(ss.verify(model, ss.guarantees.Property.{called}, ss.Slice.through({near}), complete=True))",
         numbers={
