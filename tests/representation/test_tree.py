@@ -1,12 +1,9 @@
 """The interval model is the literal tree, at any depth; Theorems 10 and 11 with their corrected constants."""
 
 import math
-from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from splinescope import InputError
 from splinescope.representation import tree_representation
@@ -36,24 +33,10 @@ def test_intervals_give_the_literal_gram_matrix(x: np.ndarray) -> None:
         # entries of size 1e8 carry rounding 1e-8 relative to their differences, which is what the rows hold
         tolerance = 1e-13 if abs(x).max() < 1e3 else 1e-7
         assert np.abs(scaled - expected).max() <= tolerance * np.abs(expected).max()
+        sizes = [len(np.unique(row.round(9))) for row in rows] if tolerance < 1e-7 else []
+        assert tree.cluster_counts() == {k: sizes.count(k) for k in sorted(set(sizes))} or not sizes
         assert (tree.depth, sum(tree.cluster_counts().values())) == (depth, 2**depth)
         tree = tree.advance()
-
-
-@settings(max_examples=40, deadline=None)
-@given(
-    st.lists(st.integers(-20, 20), min_size=2, max_size=7).filter(lambda v: len(set(v)) > 1),
-    st.integers(0, 6),
-)
-def test_rational_arithmetic_is_equal_not_close(values: list[int], depth: int) -> None:
-    x = [Fraction(v) for v in values]
-    rows = tree_rows(x, depth)
-    tree = tree_representation(x, depth, exact=True)
-    assert (tree.gram() == rows.T @ rows).all()
-    counts: dict[int, int] = {}
-    for row in rows:
-        counts[len(set(row))] = counts.get(len(set(row)), 0) + 1
-    assert tree.cluster_counts() == dict(sorted(counts.items()))
 
 
 def test_advancing_in_steps_is_advancing_at_once() -> None:
@@ -134,8 +117,8 @@ def test_bad_batches_are_named() -> None:
         tree_representation(np.zeros((2, 2)), 1)
     with pytest.raises(InputError, match="depth must be a whole number"):
         tree_representation([0.0, 1.0], 1.5)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="NaN"):
-        tree_representation([0.0, 1.0, float("nan")], 1, exact=True)
+    with pytest.raises(InputError, match="finite"):
+        tree_representation([0.0, 1.0, float("nan")], 1)
     for scale in (1e-300, 1e300):  # squared lengths would be 0 or infinite
         with pytest.raises(InputError, match="rescale"):
             tree_representation([0.0, scale, 3 * scale], 1)

@@ -30,11 +30,9 @@ class FullRankWidth(Result):
     n: int
     certainty = "estimate"
 
-    def summary(self) -> str:
-        """Mean width with its error, in a sentence."""
-        mean = f"mean width {self.mean:.4g} +- {self.standard_error:.2g}" if self.reached == 1 else "no mean width"
-        reached = f"{self.reached:.0%} of {len(self.widths)} draws reached rank {self.n} within {self.limit} units"
-        return f"{reached}; {mean}. {self.assurance}"
+    def _shown(self) -> list[tuple[str, Any]]:
+        return [*super()._shown(), ("reached", self.reached), ("mean", self.mean),
+                ("standard_error", self.standard_error)]  # fmt: skip
 
     @property
     def reached(self) -> float:

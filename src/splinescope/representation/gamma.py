@@ -22,6 +22,10 @@ from ..support.errors import InputError
 
 _TOLERANCE = 1e-12
 """Below this sine of an angle a point lies on a great circle: rounding of unit vectors is 1e-16, a cut adds little."""
+_MOST_CLASSES = 20_000
+"""That are listed one by one, each by a small quadratic program."""
+_CONFIDENCE = 0.99
+"""Of the upper end of a sampled gamma."""
 
 Method = Literal["auto", "exact", "bounds", "monte_carlo"]
 
@@ -52,12 +56,6 @@ class SignClasses(Result):
         """By `kind`: "exact", "bound" or "estimate"."""
         return {"exact": "exact", "bounds": "bound", "monte_carlo": "estimate"}[self.kind]  # type: ignore[return-value]
 
-    def summary(self) -> str:
-        """Number of classes and the smallest volume with its bounds, in a sentence."""
-        found = f"{self.count} sign classes of {self.signs.shape[1]} points; the smallest has volume {self.gamma:.4g}"
-        between = "" if self.kind == "exact" else f" (between {self.lower:.4g} and {self.upper:.4g})"
-        return f"{found}{between}. {self.assurance}"
-
     @property
     def count(self) -> int:
         """Number of classes found (all of them unless `kind` is "monte_carlo")."""
@@ -68,9 +66,7 @@ def sign_classes(
     x: Any,
     *,
     method: Method = "auto",
-    max_classes: int = 20_000,
     draws: int = 100_000,
-    confidence: float = 0.99,
     generator: torch.Generator | None = None,
 ) -> SignClasses:
     r"""The sign classes of a batch and gamma, the volume of the smallest.
@@ -83,10 +79,8 @@ def sign_classes(
         method: "exact" (rank up to 3); "bounds": all classes are listed, each is bounded below by the cap
             inscribed in it, and gamma above by one over their number and by the smallest class of any two or
             three of the points; "monte_carlo": half of the draws pick the rarest class, the other half measure
-            it. "auto" takes the first that is possible (bounds if there are at most `max_classes`).
-        max_classes: Limit for "bounds".
+            it (Clopper-Pearson, 99%). "auto" takes the first that is possible (bounds for up to 20,000 classes).
         draws: Random directions for "monte_carlo".
-        confidence: Of the upper end for "monte_carlo" (Clopper-Pearson).
         generator: Source of the draws (a fixed seed if None).
 
     Returns:
@@ -115,11 +109,11 @@ def sign_classes(
         gamma = float(volumes.min())
         return SignClasses(signs, volumes, gamma, gamma, gamma, "exact")
     expected = 2 * sum(math.comb(len(x) - 1, i) for i in range(rank))
-    if method == "bounds" or (method == "auto" and expected <= max_classes):
-        if expected > max_classes:
-            raise InputError(f"there may be {expected} classes, more than max_classes={max_classes}; take monte_carlo.")
+    if method == "bounds" and expected > _MOST_CLASSES:
+        raise InputError(f"there may be {expected} classes, more than {_MOST_CLASSES:,} to list; take monte_carlo.")
+    if method == "bounds" or (method == "auto" and expected <= _MOST_CLASSES):
         return _bounds(reduced)
-    return _monte_carlo(reduced, draws, confidence, numpy_generator(generator))
+    return _monte_carlo(reduced, check_whole(draws, "draws", least=2) // 2, numpy_generator(generator))
 
 
 def _unit_points(x: Any) -> np.ndarray:
@@ -243,15 +237,12 @@ def _cap_volume(angle: np.ndarray, dimension: int) -> np.ndarray:
     return 0.5 * special.betainc((dimension - 1) / 2, 0.5, np.sin(angle) ** 2)
 
 
-def _monte_carlo(x: np.ndarray, draws: int, confidence: float, generator: np.random.Generator) -> SignClasses:
-    check_whole(draws, "draws", least=2)
-    if not 0 < confidence < 1:
-        raise InputError(f"confidence must lie in (0, 1), got {confidence}.")
-    half = draws // 2
+def _monte_carlo(x: np.ndarray, half: int, generator: np.random.Generator) -> SignClasses:
+    """The rarest class among `half` draws, measured by as many others."""
     seen = generator.standard_normal((half, x.shape[1])) @ x.T > 0
     signs, counts = np.unique(seen, axis=0, return_counts=True)
     rarest = signs[counts.argmin()]
     fresh = generator.standard_normal((half, x.shape[1])) @ x.T > 0
     hits = int(np.count_nonzero((fresh == rarest).all(axis=1)))
-    upper = float(stats.beta.ppf(confidence, hits + 1, half - hits)) if hits < half else 1.0
+    upper = float(stats.beta.ppf(_CONFIDENCE, hits + 1, half - hits)) if hits < half else 1.0
     return SignClasses(signs, counts / half, hits / half, 0.0, upper, "monte_carlo")

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -32,7 +31,7 @@ _RESCALE_EVERY = 64
 
 
 def tree_rows(values: Any, depth: int) -> np.ndarray:
-    """The literal tree model: all rows `[2^depth, n]` of a batch row of numbers, or of fractions (exact arithmetic).
+    """The literal tree model: all rows `[2^depth, n]` of a batch row of numbers.
 
     Row `2 r` of a layer is `relu(x - mean)` and row `2 r + 1` is `relu(mean - x)` of row `r` before it.
     `tree_representation` gives the same Gram matrix in O(n depth).
@@ -44,8 +43,7 @@ def tree_rows(values: Any, depth: int) -> np.ndarray:
     """
     if check_whole(depth, "depth", least=0) > 20:
         raise InputError(f"depth must be at most 20 for the literal model, got {depth}; see tree_representation.")
-    rows = np.asarray(values)[None, :]
-    rows = rows if rows.dtype == object else as_float64_array(rows, "values")
+    rows = as_float64_array(values, "values")[None, :]
     for _ in range(depth):
         offset = rows - (rows.sum(axis=1) / rows.shape[1])[:, None]
         rows = np.stack([np.maximum(offset, 0), np.maximum(-offset, 0)], axis=1).reshape(-1, rows.shape[1])
@@ -145,15 +143,15 @@ class TreeRepresentation(Result):
         for l, h, is_upper in self.wide:
             clipped = np.clip(self._distinct, l, h)
             rows.append(clipped - l if is_upper else h - clipped)
-        return np.array(rows) if rows else np.zeros((0, len(k)), dtype=self._distinct.dtype)
+        return np.array(rows) if rows else np.zeros((0, len(k)))
 
     def norms(self) -> np.ndarray:
         """`[n]` lengths of the points in units of `exp(log_scale)`."""
-        return np.sqrt(np.diagonal(self.gram()).astype(np.float64))
+        return np.sqrt(np.diagonal(self.gram()))
 
     def angles(self) -> np.ndarray:
         """`[n, n]` angles between the points, in degrees, good to 1e-13 however small. Cost: O(n^3)."""
-        vectors = self._vectors().astype(np.float64)
+        vectors = self._vectors()
         unit = (vectors / np.linalg.norm(vectors, axis=0)).T
         chords = np.stack([np.linalg.norm(unit - u, axis=1) for u in unit])
         sums = np.stack([np.linalg.norm(unit + u, axis=1) for u in unit])
@@ -166,19 +164,17 @@ class TreeRepresentation(Result):
             return self._distinct[None]
         k = np.arange(len(self._distinct))
         gaps = k[:-1, None]
-        upper = np.sqrt(self.upper.astype(np.float64))[:, None] * (k > gaps)
-        lower = np.sqrt(self.lower.astype(np.float64))[:, None] * (k <= gaps)
-        return np.concatenate([upper, lower, self._explicit_rows().astype(np.float64)])
+        upper, lower = np.sqrt(self.upper)[:, None] * (k > gaps), np.sqrt(self.lower)[:, None] * (k <= gaps)
+        return np.concatenate([upper, lower, self._explicit_rows()])
 
 
-def tree_representation(values: Any, depth: int, *, exact: bool = False) -> TreeRepresentation:
+def tree_representation(values: Any, depth: int) -> TreeRepresentation:
     """A batch of `n` numbers after `depth` layers of the tree model.
 
     Args:
         values: `[n]` numbers, at least two of them distinct, their range between 1e-100 and 1e100 (the tree
             commutes with scaling). For a batch of vectors, add the Gram matrices of the coordinates (`tree_gram`).
         depth: Number of layers; 100,000 take seconds.
-        exact: Compute in rational arithmetic (small cases: the fractions' digits grow with every layer).
 
     Returns:
         A `TreeRepresentation`: exact Gram matrix, angles, norms, cluster counts; `advance` goes on from it.
@@ -195,20 +191,20 @@ def tree_representation(values: Any, depth: int, *, exact: bool = False) -> Tree
     Reference: "Batch Normalization Decomposed", section IV (Definition 5, Theorems 10 and 11); the intervals
     are our own shortcut.
     """
-    numbers = _fractions(values) if exact else as_float64_array(values, "values")
+    numbers = as_float64_array(values, "values")
     if numbers.ndim != 1:
         raise InputError(f"values must have shape (n,), got {numbers.shape}; tree_gram takes (n, d).")
     distinct, place, count = np.unique(numbers, return_inverse=True, return_counts=True)
     if len(distinct) < 2:
         raise InputError(f"values must hold at least two distinct numbers, got {len(distinct)}.")
-    if not exact and not 1e-100 < distinct[-1] - distinct[0] < 1e100:
+    if not 1e-100 < distinct[-1] - distinct[0] < 1e100:
         raise InputError(
             f"values must span between 1e-100 and 1e100 (squares must be numbers), got "
-            f"{distinct[-1] - distinct[0]:.3g}: rescale them, or take exact=True."
+            f"{distinct[-1] - distinct[0]:.3g}: rescale them."
         )
     check_whole(depth, "depth", least=0)
     below = np.cumsum(count) - count
-    zeros = np.zeros(len(distinct), dtype=numbers.dtype) if not exact else np.full(len(distinct), Fraction(0))
+    zeros = np.zeros(len(distinct))
     narrow = (zeros[1:], zeros[1:], zeros, zeros, np.zeros(len(distinct), dtype=bool))
     wide = ((distinct[0], distinct[-1], True),)
     above = len(numbers) - below - count
@@ -250,15 +246,6 @@ def three_cluster_depth_bound(values: Any) -> int:
     return math.ceil(math.log((x[-1] - x[0]) / np.diff(inner).min()) / math.log(n / (n - 1)))
 
 
-def _fractions(values: Any) -> np.ndarray:
-    array = np.asarray(values, dtype=object)
-    try:
-        exact = [v if isinstance(v, Fraction) else Fraction(v) for v in array.ravel()]
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"values must be finite numbers or fractions: {error}.") from error
-    return np.array(exact, dtype=object).reshape(array.shape)
-
-
 def _wide_layer(state: TreeRepresentation) -> TreeRepresentation:
     """One layer: the narrow intervals by their recursion, then the wide ones one by one."""
     after = _narrow_layers(state, 1, rescale=False)
@@ -288,9 +275,7 @@ def _wide_layer(state: TreeRepresentation) -> TreeRepresentation:
 
 def _narrow_layers(state: TreeRepresentation, layers: int, rescale: bool = True) -> TreeRepresentation:
     """`layers` layers of the empty and the single intervals (the wide ones are left out)."""
-    exact = state.values.dtype == object
-    n: Any = Fraction(state.n) if exact else float(state.n)
-    below, above = state._below / n, state._above / n
+    below, above = state._below / state.n, state._above / state.n
     to_upper, to_lower = below[1:] ** 2, above[:-1] ** 2  # squared shares of a gap's two children
     upper, lower = state.upper, state.lower
     left, right, single_is_upper = state.left, state.right, state.single_is_upper
@@ -305,8 +290,8 @@ def _narrow_layers(state: TreeRepresentation, layers: int, rescale: bool = True)
         lower += np.where(down | (shift == 0), left + shift, 0)[1:] ** 2
         left, right = np.where(up, left, np.where(down, -shift, 0)), np.where(up, shift, np.where(down, right, 0))
         single_is_upper = down
-        if rescale and not exact and layer % _RESCALE_EVERY == 0:
-            unit = math.sqrt(float(upper.sum() + lower.sum())) or 1.0
+        if rescale and layer % _RESCALE_EVERY == 0:
+            unit = math.sqrt(upper.sum() + lower.sum()) or 1.0
             upper, lower, left, right = upper / unit**2, lower / unit**2, left / unit, right / unit
             log_scale += math.log(unit)
     after = replace(state, depth=state.depth + layers, log_scale=log_scale, upper=upper, lower=lower, wide=())
