@@ -81,6 +81,12 @@ def name_shown_scripts(app: object, page: str, source: list[str]) -> None:
         source[0] = re.sub(r"\.\./examples/(\w+)/plot_\*\.py", _shown_scripts, source[0])
 
 
+def lead_to_gallery(app: object, page: str, source: list[str]) -> None:
+    """Links to a script, which the files show, lead to its page of the gallery on the site."""
+    shown = rf"\((?:\.\./)+examples/(\w+)/(?!{_LEFT_OUT.lstrip('^')})(plot_\w+)\.py\)"
+    source[0] = re.sub(shown, r"(/gallery/\1/\2.rst)", source[0])
+
+
 def _shown_scripts(topic: re.Match[str]) -> str:
     names = sorted(
         path.name for path in (_EXAMPLES / topic[1]).glob("plot_*.py") if not re.search(_LEFT_OUT, path.name)
@@ -109,3 +115,4 @@ def setup(app: Any) -> None:
     app.connect("build-finished", write_playground)
     app.connect("build-finished", write_recordings)
     app.connect("source-read", name_shown_scripts)
+    app.connect("source-read", lead_to_gallery)

@@ -36,6 +36,9 @@ def test_the_docs_leave_out_the_scripts_whose_networks_are_not_there(
     page = [(EXAMPLES.parent / "docs" / "gallery.md").read_text(encoding="utf-8")]
     settings["name_shown_scripts"](None, "gallery", page)
     assert set(re.findall(r"\.\./examples/(\S+)", page[0])) == {f"{each.parent.name}/{each.name}" for each in shown}
+    links = [" ".join(f"[a](../examples/{each.parent.name}/{each.name})" for each in SCRIPTS)]
+    settings["lead_to_gallery"](None, "tiling", links)
+    assert links[0].count("(/gallery/") == len(shown)
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: f"{path.parent.name}/{path.stem}")

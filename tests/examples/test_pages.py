@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 import splinescope as ss
+import splinescope_evidence
 
 mpl.use("agg")
 
@@ -43,24 +44,13 @@ def plane() -> dict[str, Any]:
 
 def gpt() -> dict[str, Any]:
     transformers = pytest.importorskip("transformers", reason="the transformers extra is not installed")
-    sizes = {
-        "n_layer": 4,
-        "n_head": 2,
-        "n_embd": 16,
-        "vocab_size": 50,
-        "n_positions": 32,
-        "bos_token_id": 0,
-        "eos_token_id": 0,
-    }
-    config = transformers.GPT2Config(**sizes, activation_function="gelu")  # "gelu_new" multiplies, and has no knots
-    ids = torch.randint(50, (1, 16))
+    sizes = {"n_layer": 4, "n_head": 2, "n_embd": 16, "vocab_size": 50, "n_positions": 32}
+    tokens = {"bos_token_id": 0, "eos_token_id": 0}
+    config = transformers.GPT2Config(**sizes, **tokens, activation_function="gelu")  # "gelu_new" has no knots
+    ids = torch.randint(50, (4, 16))
     return {"model": transformers.GPT2LMHeadModel(config).eval(), "ids": ids, "mask": torch.ones_like(ids),
             "embeddings": torch.randn(1, 8, 16), "v": torch.randn(8 * 16).double().numpy(),
             "text": "a text of length", "ss": ss}  # fmt: skip
-
-
-def gpt_texts() -> dict[str, Any]:
-    return {**gpt(), "ids": torch.randint(50, (4, 16))}
 
 
 def complexity() -> dict[str, Any]:
@@ -86,38 +76,36 @@ def solid() -> dict[str, Any]:
     x = torch.randn(4, 5)
     corners = [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     return {"model": classifier(5), "x": x[0], "x0": x[0], "x1": x[1], "x2": x[2], "x3": x[3], "center": torch.zeros(5),
-            "low": -torch.ones(5), "high": torch.ones(5), "origin": torch.zeros(5), "basis": torch.eye(5)[:3],
+            "low": -1.0, "high": 1.0, "origin": torch.zeros(5), "basis": torch.eye(5)[:3],
             "points": corners, "images": x}  # fmt: skip
 
 
-def solid_first() -> dict[str, Any]:
-    return {**solid(), "low": -1.0, "high": 1.0}
-
-
-def soft() -> dict[str, Any]:
+def smooth() -> dict[str, Any]:
     gelu = nn.Sequential(nn.Linear(2, 6), nn.GELU(), nn.Linear(6, 3)).eval()
-    return {**plane(), "model": gelu, "ss": ss}
+    return {**plane(), "model": gelu, "classifier": classifier(), "ss": ss}
 
 
-def steered() -> dict[str, Any]:
-    return {**plane(), "labels": torch.arange(30) % 3, "ss": ss}
+def asked() -> dict[str, Any]:
+    normed = nn.Sequential(nn.Linear(2, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, 3)).eval()
+    names = {**plane(), **generator(), "ss": ss, "splinescope_evidence": splinescope_evidence, "other": classifier()}
+    return {**names, "batch_norm_model": normed, "optimizer": torch.optim.SGD(normed.parameters(), 0.1),
+            "one_hot": nn.functional.one_hot(names["y"]).float()}  # fmt: skip
 
 
 def generator() -> dict[str, Any]:
     return {"generator": nn.Sequential(nn.Linear(2, 6), nn.ReLU(), nn.Linear(6, 3)).eval(), "z": torch.randn(5, 2)}
 
 
-Names = Callable[[], dict[str, Any]]
-GIVEN: dict[str, Names | list[Names]] = {
+GIVEN: dict[str, Callable[[], dict[str, Any]]] = {
     "docs/complexity.md": complexity,
     "docs/generative.md": generator,
     "docs/normalization.md": normalization,
     "docs/representation.md": lambda: {"model": classifier(), "batch": torch.randn(10, 2)},
-    "docs/smooth.md": [soft, steered],
-    "docs/transformers.md": [gpt, gpt, gpt, gpt_texts],
-    "docs/solid.md": [solid_first, solid],
+    "docs/smooth.md": smooth,
+    "docs/transformers.md": gpt,
+    "docs/solid.md": solid,
 }
-"""What a page's blocks take for granted: one set of names for all of a page's blocks, or one for each of them."""
+"""What the blocks of a page take for granted."""
 
 
 OUTSIDE = ("transformers", "tensorboard")  # extras that the tests do without
@@ -129,17 +117,10 @@ def test_every_block_runs_as_it_stands(page: Path, tmp_path: Path, monkeypatch: 
     name = str(page.relative_to(ROOT))
     monkeypatch.chdir(tmp_path)
     torch.manual_seed(0)
-    given, codes = GIVEN.get(name, plane), blocks(page)
-    said: dict[str, Any] = {}
-    if not isinstance(given, list):
-        said.update(given())
-    else:
-        assert len(given) == len(codes)
+    said = GIVEN.get(name, plane)()
     lacking = []
     with torch.random.fork_rng(devices=[]):
-        for number, code in enumerate(codes):
-            if isinstance(given, list):
-                said.update(given[number]())
+        for number, code in enumerate(blocks(page)):
             try:
                 exec(compile(code, f"{name}, block {number + 1}", "exec"), said)
             except (ss.MissingExtraError, ModuleNotFoundError) as error:
@@ -148,6 +129,23 @@ def test_every_block_runs_as_it_stands(page: Path, tmp_path: Path, monkeypatch: 
                 lacking.append(f"block {number + 1}: {error}")
     if lacking:
         pytest.skip(f"ran but for {'; '.join(lacking)}")
+
+
+QUESTIONS = (ROOT / "docs" / "questions.md").read_text(encoding="utf-8")
+CALLS = re.findall(r"^\| [^|]+ \| `((?:ss|splinescope_evidence)\.[^`]+)` \|", QUESTIONS, flags=re.MULTILINE)
+
+
+def test_every_question_has_a_call_and_the_page_has_pictures() -> None:
+    rows = re.findall(r"^\| (?!question)[^|]+ \|", QUESTIONS, flags=re.MULTILINE)
+    assert len(rows) == len(CALLS) >= 20
+    assert len(re.findall(r"\]\((images/gallery/[^)]+)\)", QUESTIONS)) >= 12
+
+
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: call.split("(")[0])
+def test_the_call_for_a_question_runs(call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # reports are written where one stands
+    torch.manual_seed(0)
+    assert eval(call, asked()) is not None
 
 
 def test_the_output_in_readme_is_what_its_code_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
