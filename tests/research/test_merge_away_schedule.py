@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import functools
-import json
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,7 +14,7 @@ from torch import nn
 import splinescope as ss
 from splinescope.normalization import merge_batchnorm_
 from splinescope.research import MergeAway
-from splinescope.research.plateau import plateaued
+from splinescope.research.merge_away import plateaued
 from tests.research.merging import network
 
 
@@ -61,8 +59,8 @@ def test_it_merges_when_local_complexity_has_fallen_and_no_longer_moves():
 LOG_STEPS = [0, *sorted({round(10 ** (k / 10)) for k in range(41)})]
 
 
-def first_plateau(steps: list[int], values: list[float], **options: float) -> int | None:
-    return next((s for n, s in enumerate(steps, 1) if plateaued(steps[:n], values[:n], **options)), None)
+def first_plateau(steps: list[int], values: list[float]) -> int | None:
+    return next((s for n, s in enumerate(steps, 1) if plateaued(steps[:n], values[:n])), None)
 
 
 def test_neighbouring_records_of_the_first_steps_make_no_plateau():
@@ -86,11 +84,9 @@ def test_a_plateau_spans_a_factor_in_steps_and_enough_records_after_the_earliest
     values = [9.0, 7.0, 5.0, 5.0, 5.0, 5.0, 5.0]
     steps = [10, 20, 100, 110, 120, 130, 140]
     assert not plateaued(steps, values)  # 100 to 140 is no factor of 2
-    assert plateaued(steps, values, span=1.3)
     assert plateaued([*steps, 200], [*values, 5.0])
-    assert not plateaued([*steps, 200], [*values, 5.0], earliest=101)
-    assert not plateaued([10, 50, 100, 200], [9.0, 5.0, 5.0, 5.0], patience=4)
-    assert plateaued([10, 50, 100, 200], [9.0, 5.0, 5.0, 5.0], patience=3)
+    assert not plateaued([step / 20 for step in (*steps, 200)], [*values, 5.0])  # too early
+    assert not plateaued([10, 50, 100, 200], [9.0, 5.0, 5.0, 5.0])  # three records
     assert not plateaued([*steps, 200], [*values, float("nan")])
 
 
@@ -183,169 +179,6 @@ def test_the_trainer_of_hugging_face_trains_on_without_it(tmp_path: Path):
     assert trainer.optimizer.state[model.net[0].bias]["step"] == 3  # it was trained from there on
 
 
-def lightning_parts(lightning, tmp_path: Path, steps: int, **options):
-    """A module, its schedule, its trainer and data that come in one order."""
-
-    class Module(lightning.LightningModule):
-        def __init__(self) -> None:
-            super().__init__()
-            self.net = network(bias=False)
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return self.net(x)
-
-        def training_step(self, batch: list[torch.Tensor], index: int) -> torch.Tensor:
-            return (self.net(batch[0]) - 1).square().mean()
-
-        def validation_step(self, batch: list[torch.Tensor], index: int) -> None:
-            self.log("loss", self.net(batch[0]).square().mean())
-
-        def configure_optimizers(self) -> torch.optim.Optimizer:
-            return torch.optim.Adam(self.parameters(), 0.05)
-
-    torch.manual_seed(1)
-    module = Module()
-    schedule = MergeAway(module, lambda: trainer.optimizers[0], at=3)
-    rows = torch.randn(24, 3, generator=torch.Generator().manual_seed(2))
-    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(rows), batch_size=24)  # an epoch is a step
-    trainer = lightning.Trainer(
-        max_steps=steps, logger=False, enable_checkpointing=False, enable_progress_bar=False, accelerator="cpu",
-        enable_model_summary=False, callbacks=[ss.train.lightning_callback(schedule)], default_root_dir=tmp_path,
-        **options,
-    )  # fmt: skip
-    return module, schedule, trainer, loader
-
-
-@pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning", "ignore::UserWarning")  # lightning's own
-@pytest.mark.parametrize("stop", [2, 4])
-def test_lightning_goes_on_from_a_checkpoint_before_and_after_the_change(tmp_path: Path, stop: int):
-    lightning = pytest.importorskip("lightning.pytorch", reason="no lightning", exc_type=ImportError)
-    wanted, _, trainer, loader = lightning_parts(lightning, tmp_path, 6)
-    trainer.fit(wanted, loader)
-    first, _, trainer, loader = lightning_parts(lightning, tmp_path, stop)
-    trainer.fit(first, loader)
-    trainer.save_checkpoint(tmp_path / "kept.ckpt")
-
-    found, schedule, trainer, loader = lightning_parts(lightning, tmp_path, 6)
-    trainer.fit(found, loader, ckpt_path=tmp_path / "kept.ckpt")
-    assert schedule.merged_at == 3
-    assert trainer.global_step == 6
-    assert found.state_dict().keys() == wanted.state_dict().keys()
-    for name, value in wanted.state_dict().items():
-        torch.testing.assert_close(found.state_dict()[name], value, msg=name)
-    held = {id(p) for group in trainer.optimizers[0].param_groups for p in group["params"]}
-    assert held == {id(p) for p in found.parameters()}
-    assert "on_load_checkpoint" not in vars(found)
-
-
-@pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning", "ignore::UserWarning")
-def test_lightning_evaluates_a_checkpoint_without_an_optimiser(tmp_path: Path):
-    lightning = pytest.importorskip("lightning.pytorch", reason="no lightning", exc_type=ImportError)
-    trained, _, trainer, loader = lightning_parts(lightning, tmp_path, 4)
-    trainer.fit(trained, loader)
-    trainer.save_checkpoint(tmp_path / "kept.ckpt")
-    found, schedule, trainer, loader = lightning_parts(lightning, tmp_path, 4)
-    trainer.validate(found, loader, ckpt_path=tmp_path / "kept.ckpt")
-    assert schedule.merged_at == 3
-    torch.testing.assert_close(found(torch.ones(2, 3)), trained.eval()(torch.ones(2, 3)))
-
-
-def hugging_face_parts(transformers, folder: Path, steps: int):
-    torch.manual_seed(1)
-    model = Told()
-    rows = torch.randn(16, 3, generator=torch.Generator().manual_seed(2))
-    options = transformers.TrainingArguments(
-        output_dir=str(folder), max_steps=steps, per_device_train_batch_size=8, report_to=[], save_strategy="steps",
-        save_steps=2, disable_tqdm=True, use_cpu=True, lr_scheduler_type="constant", learning_rate=0.05,
-    )  # fmt: skip
-    trainer = transformers.Trainer(model, options, train_dataset=[{"x": x, "labels": x[:2].abs()} for x in rows])
-    schedule = MergeAway(model.net, trainer.create_optimizer, at=3)
-    callback = ss.train.trainer_callback(schedule)
-    trainer.add_callback(callback)
-    return model, schedule, trainer, callback
-
-
-@pytest.mark.parametrize("stop", [2, 4])
-def test_the_trainer_of_hugging_face_goes_on_from_a_checkpoint(tmp_path: Path, stop: int):
-    transformers = pytest.importorskip("transformers", reason="no transformers", exc_type=ImportError)
-    pytest.importorskip("accelerate", reason="no accelerate, which the trainer needs", exc_type=ImportError)
-    wanted, _, trainer, _ = hugging_face_parts(transformers, tmp_path / "whole", 6)
-    trainer.train()
-    _, _, trainer, callback = hugging_face_parts(transformers, tmp_path / "parts", stop)
-    trainer.train()
-    checkpoint = tmp_path / "parts" / f"checkpoint-{stop}"
-
-    found, schedule, trainer, callback = hugging_face_parts(transformers, tmp_path / "parts", 6)
-    callback.restore(checkpoint)
-    assert schedule.merged_at == (3 if stop > 3 else None)
-    trainer.train(resume_from_checkpoint=str(checkpoint))
-    assert schedule.merged_at == 3
-    assert found.state_dict().keys() == wanted.state_dict().keys()
-    for name, value in wanted.state_dict().items():
-        torch.testing.assert_close(found.state_dict()[name], value, msg=name)
-    with pytest.raises(ss.InputError, match=r"a folder that the trainer wrote, with trainer_state\.json"):
-        callback.restore(tmp_path)
-
-
-@pytest.fixture
-def one_process():
-    """A group of processes with this one in it, as every process of a training on several has one."""
-    distributed = pytest.importorskip("torch.distributed")
-    if not (distributed.is_available() and distributed.is_gloo_available()):
-        pytest.skip("torch has no processes that talk")
-    distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
-    yield
-    distributed.destroy_process_group()
-
-
-def in_parallel(steps: range, kept: list | None = None, wrap=nn.parallel.DistributedDataParallel) -> list:
-    """The states of schedule, network and optimiser after these steps; wrapped anew when the network has changed."""
-    net = network(bias=False)
-    optimizer = torch.optim.Adam(net.parameters(), 0.05)
-    schedule = MergeAway(net, optimizer, at=3)
-    parts = (schedule, net, optimizer)
-    for part, state in zip(parts, kept or (), strict=False):
-        part.load_state_dict(state)
-    wrapped = wrap(net)
-    for step in steps:
-        if schedule.step(step):
-            wrapped = wrap(net)
-        x = torch.randn(16, 3, generator=torch.Generator().manual_seed(step))
-        optimizer.zero_grad()
-        (wrapped(x) - x[:, :2].abs()).square().mean().backward()
-        optimizer.step()
-    return [copy.deepcopy(part.state_dict()) for part in parts]
-
-
-@pytest.mark.parametrize("stop", [2, 5])
-def test_processes_that_share_gradients_go_on_from_a_checkpoint_if_wrapped_anew(one_process, stop: int):
-    wanted = in_parallel(range(8), wrap=lambda net: net)
-    found = in_parallel(range(stop, 8), in_parallel(range(stop)))
-    assert found[0] == wanted[0]
-    assert found[0]["merged_at"] == 3
-    assert found[1].keys() == wanted[1].keys()
-    for name, value in wanted[1].items():
-        torch.testing.assert_close(found[1][name], value, msg=name)
-
-
-def test_what_a_plateau_was_waited_for_by_is_in_the_state():
-    """Records before a checkpoint count after it: without them the number would not have moved."""
-    net, x = network(), torch.randn(20, 3)
-    monitor = ss.complexity.ComplexityMonitor(net, {"points": x}, radius=0.1, budget=None)
-    schedule = MergeAway(net, torch.optim.SGD(net.parameters(), 0.1), plateau=(monitor, "points"), patience=3)
-    monitor._records = [{"step": step, "points": 9.0 - step / 4} for step in (0, 4, 8, 16)]
-    assert not schedule.step(16)
-    state = json.loads(json.dumps(schedule.state_dict()))
-
-    for kept in (state, {"merged_at": None}):
-        again = network()
-        monitor = ss.complexity.ComplexityMonitor(again, {"points": x}, radius=0.1, budget=None)
-        schedule = MergeAway(again, torch.optim.SGD(again.parameters(), 0.1), plateau=(monitor, "points"), patience=3)
-        schedule.load_state_dict(kept)
-        monitor._records = [{"step": step, "points": 5.0} for step in (16, 24, 32)]
-        assert schedule.step(32) == (kept is state)
-
-
 def test_what_makes_no_sense_is_refused():
     net = network()
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
@@ -353,10 +186,6 @@ def test_what_makes_no_sense_is_refused():
         MergeAway(net, optimizer)
     with pytest.raises(ss.InputError, match=r"function that returns it .* got NoneType"):
         MergeAway(net, None, at=2)
-    with pytest.raises(ss.InputError, match="span must be above 1"):
-        MergeAway(net, optimizer, at=2, span=0.5)
-    with pytest.raises(ss.InputError, match="as many numbers"):
-        plateaued([1, 2], [1.0])
     with pytest.raises(ss.InputError, match="pair"):
         MergeAway(net, optimizer, plateau="points")
     with pytest.raises(ss.InputError, match="found none"):

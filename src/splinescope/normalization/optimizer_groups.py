@@ -29,21 +29,6 @@ class Structure:
     norms: Mapping[str, bool]
     biases: tuple[str, ...]
 
-    def plain(self) -> dict[str, Any]:
-        """As what any file of checkpoints holds."""
-        return {"norms": dict(self.norms), "biases": list(self.biases)}
-
-    @staticmethod
-    def read(state: Any) -> Structure | None:
-        """Of the state of a schedule; None if that has not merged."""
-        at = state.get("merged_at", "") if isinstance(state, Mapping) else ""
-        if at is None:
-            return None
-        if not isinstance(at, int) or not {"norms", "biases"} <= state.keys():
-            got = f"one with {', '.join(map(str, state))}" if isinstance(state, Mapping) else type(state).__name__
-            raise InputError(f"state must be what state_dict() of a MergeAway returned, got {got}.")
-        return Structure(dict(state["norms"]), tuple(state["biases"]))
-
 
 def structure_of(model: nn.Module, merged: nn.Module) -> Structure:
     """What was exchanged between a model and its merged copy."""
