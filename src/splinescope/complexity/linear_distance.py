@@ -22,6 +22,7 @@ from ..network.watching.sites import Sites
 from ..support.derivatives import plain_kernels
 from ..support.errors import UnsupportedModelError
 from ..support.progress import Share
+from ..support.threads import ALONE
 from .humayun2024_frame import check_numbers
 
 
@@ -129,7 +130,7 @@ def heights_and_slopes(
     for tangents in blocks:
         directions = len(tangents)
         rows = points.repeat(directions, *(1,) * (points.dim() - 1))
-        with forward_ad.dual_level(), plain_kernels():
+        with ALONE, forward_ad.dual_level(), plain_kernels():  # one level of tangents for the whole process
             dual = forward_ad.make_dual(rows, tangents.repeat_interleave(len(points), 0))
             try:
                 net.run(dual, visit, cuts=True)

@@ -80,7 +80,8 @@ def first_line(error: Exception) -> str:
 def along(function: Callable[[Any], Any], at: Any, tangent: Any) -> tuple[Any, Any]:
     """Value of a function of tensors (or of dicts of them) and its derivative along a tangent; forward mode."""
     load_forward_mode()
-    value, slope = jvp(function, (at,), (tangent,))[:2]
+    with ALONE:  # torch has one level of tangents for the whole process
+        value, slope = jvp(function, (at,), (tangent,))[:2]
     return value, slope
 
 

@@ -1,3 +1,4 @@
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +9,7 @@ from torch import nn
 import splinescope as ss
 from splinescope.tiling.cells.polygons import Cells
 from splinescope.tiling.kernels.polygon_shapes import spanning_triangles
+from splinescope.tiling.measures.differentiate import forward_mode
 from splinescope.tiling.measures.maps import vertex_values
 
 from ... import cases
@@ -171,3 +173,15 @@ def test_bad_tiles_and_kinds_are_refused() -> None:
     with pytest.raises(ss.InputError, match="output must be"):
         tiling.output_ranges(3)
     assert tiling.slopes(np.zeros(tiling.count, bool)).shape == (0, 3, 2)
+
+
+def test_slopes_are_right_while_another_thread_takes_derivatives():
+    """torch has one level of tangents for the whole process: a second thread waits for it."""
+    net = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 3)).double()
+    tiling, found = ss.tessellate(net, ss.Slice.axes([0.0, 0.0], (0, 1), -1, 1)), []
+    thread = threading.Thread(target=lambda: found.append(tiling.input_slope_norms()))
+    with forward_mode():
+        thread.start()
+        thread.join(0.3)
+    thread.join()
+    np.testing.assert_array_equal(found[0], tiling.input_slope_norms())

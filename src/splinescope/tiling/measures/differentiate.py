@@ -12,6 +12,7 @@ from torch.autograd import forward_ad
 
 from ...network.program import Fold, Program, walk
 from ...support.derivatives import load_forward_mode
+from ...support.threads import ALONE
 
 BLOCK_BYTES = 64 << 20
 """Rough size of the rows that go through the network together."""
@@ -26,9 +27,9 @@ def recording() -> Iterator[None]:
 
 @contextmanager
 def forward_mode() -> Iterator[None]:
-    """Tangents on."""
+    """Tangents on, for one thread at a time: torch has one level of them for the whole process."""
     load_forward_mode()
-    with forward_ad.dual_level():
+    with ALONE, forward_ad.dual_level():
         yield
 
 
