@@ -216,19 +216,6 @@ def small_tiling() -> ss.Tiling:
     return ss.tessellate(network(), SQUARE)
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_a_limit_on_tiles_hands_over_what_is_finished_and_says_so(threads: int) -> None:
-    whole = ss.tessellate(network(48), SQUARE)
-    with pytest.raises(ss.LimitReached, match="max_tiles=2000") as caught:
-        ss.tessellate(network(48), SQUARE, max_tiles=2000, chunk_bytes=1 << 16, threads=threads)
-    partial = caught.value.partial
-    assert not partial.complete
-    assert partial.count <= whole.count
-    report = partial.check()
-    assert report.ok
-    assert any("incomplete" in sentence for sentence in report.skipped)
-
-
 def test_a_tiling_cannot_be_changed_by_accident() -> None:
     tiling = ss.tessellate(network(), SQUARE)
     for array in (tiling.vertices, tiling.values, tiling.tiles.corners):
@@ -241,11 +228,6 @@ def test_a_limit_that_is_not_reached_changes_nothing() -> None:
     limited = ss.tessellate(network(), SQUARE, max_tiles=whole.count, time_limit=1000.0)
     np.testing.assert_array_equal(whole.vertices, limited.vertices)
     assert limited.complete
-
-
-def test_a_time_limit_stops_the_work() -> None:
-    with pytest.raises(ss.LimitReached, match="time_limit"):
-        ss.tessellate(network(256), SQUARE, time_limit=1e-6, chunk_bytes=1 << 16)
 
 
 @pytest.mark.parametrize(("dimension", "threads"), [(2, 1), (2, 2), (3, 2)])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
 
 import splinescope as ss
 from splinescope.tiling.engine import lines
 from tests import cases
+from tests.tiling.same import assert_same
 
 ALL = 10**9  # a limit that is not met: the engine of all dimensions tiles, which knows limits
 
@@ -19,25 +19,12 @@ def _lines(name: str, count: int) -> list[ss.Slice]:
     return [ss.Slice.segment(a, b) for a, b in zip(ends[::2], ends[1::2], strict=True)]
 
 
-def _assert_same(found: ss.Tiling, expected: ss.Tiling) -> None:
-    for one, other in (
-        (found.vertices, expected.vertices), (found.values, expected.values),
-        (found.tiles.corners, expected.tiles.corners),
-        (found.tiles.offsets, expected.tiles.offsets), (found.corner_labels, expected.corner_labels),
-    ):  # fmt: skip
-        if one is None:
-            assert other is None
-        else:
-            assert one.dtype == other.dtype
-            np.testing.assert_array_equal(one, other)
-
-
 @pytest.mark.parametrize("name", cases.CASES)
 def test_lines_together_are_bit_for_bit_those_of_the_engine_of_all_dimensions(name: str) -> None:
     network = ss.trace(cases.model(name), torch.zeros(2, *cases.view(name).input_shape, dtype=torch.float64))
     views = _lines(name, 5)
     for view, tiling in zip(views, ss.tiling.tessellate_each(network, views), strict=True):
-        _assert_same(tiling, ss.tessellate(network, view, max_tiles=ALL))
+        assert_same(tiling, ss.tessellate(network, view, max_tiles=ALL))
 
 
 def test_no_bit_depends_on_how_lines_are_split(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,4 +38,4 @@ def test_no_bit_depends_on_how_lines_are_split(monkeypatch: pytest.MonkeyPatch) 
         for split, tiling in zip(
             ss.tiling.tessellate_each(network, views, chunk_bytes=chunk_bytes), whole, strict=True
         ):
-            _assert_same(split, tiling)
+            assert_same(split, tiling)

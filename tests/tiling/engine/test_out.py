@@ -15,6 +15,7 @@ from torch import nn
 import splinescope as ss
 from splinescope.tiling.engine import assemble, chunk
 from tests import cases
+from tests.tiling.same import assert_same
 
 SQUARE = ss.Slice.axes([0.0, 0.0], (0, 1), -3.0, 3.0)
 
@@ -24,14 +25,6 @@ def network() -> ss.SplineNetwork:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(2, 40), nn.ReLU(), nn.Linear(40, 40), nn.ReLU(), nn.Linear(40, 2))
     return ss.trace(model, torch.zeros(2, 2))
-
-
-def assert_equal(one: ss.Tiling, other: ss.Tiling) -> None:
-    np.testing.assert_array_equal(one.vertices, other.vertices)
-    np.testing.assert_array_equal(one.tiles.offsets, other.tiles.offsets)
-    np.testing.assert_array_equal(one.tiles.corners, other.tiles.corners)
-    np.testing.assert_array_equal(one.corner_labels, other.corner_labels)
-    np.testing.assert_array_equal(one.values, other.values)
 
 
 @pytest.mark.parametrize("rows", ["plain", "factored"])
@@ -44,9 +37,9 @@ def test_it_is_the_tiling_in_memory_bit_for_bit(
     out = tmp_path / "big.tiling"
     options = {"chunk_bytes": 1 << 12, "threads": 1, "rows": rows}
     mapped = ss.tessellate(cases.model(name), cases.view(name), out=out, **options)
-    assert_equal(ss.tessellate(cases.model(name), cases.view(name), **options), mapped)
+    assert_same(ss.tessellate(cases.model(name), cases.view(name), **options), mapped)
     assert [path.name for path in tmp_path.iterdir()] == ["big.tiling"]
-    assert_equal(mapped, ss.load_tiling(out))
+    assert_same(mapped, ss.load_tiling(out))
 
 
 @pytest.mark.parametrize("kind", [nn.ReLU, lambda: nn.MaxPool1d(2)])
@@ -64,7 +57,7 @@ def test_solids_are_the_same_on_disk_and_in_memory(
     options = {"chunk_bytes": 1 << 12, "threads": 1}
     memory = ss.tessellate(net, view, **options)
     mapped = ss.tessellate(net, view, out=tmp_path / "big.tiling", **options)
-    assert_equal(memory, mapped)
+    assert_same(memory, mapped)
     for name in ("facet_bits", "facet_offsets"):
         np.testing.assert_array_equal(getattr(memory.tiles, name), getattr(mapped.tiles, name))
     assert memory.tiles.facet_bits.dtype == np.uint64
@@ -80,7 +73,7 @@ def test_results_of_many_parts_are_mapped_and_any_reader_of_safetensors_has_them
     memory = ss.tessellate(network, SQUARE, chunk_bytes=1 << 12)
     mapped = ss.tessellate(network, SQUARE, chunk_bytes=1 << 12, out=out)
     assert mapped.count > 1000
-    assert_equal(memory, mapped)
+    assert_same(memory, mapped)
     assert not mapped.vertices.flags.owndata
     np.testing.assert_array_equal(load_file(out)["tile_corners"], memory.tiles.corners)
     assert str(mapped.summary()) == str(memory.summary())

@@ -217,14 +217,6 @@ class Segment:
             rows[CUTS] = self.next_fold.cuts(*(live[name] for name in self.next_fold.inputs))
         return rows
 
-    def shaped(self, rows: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Undo the flattening: kept values in their own shapes, aliases read from the pre-activations."""
-        result = {}
-        for name in self.kept:
-            row = rows[CUTS] if name in self.aliases else rows[name]
-            result[name] = row.reshape(len(row), *self.shapes[name])
-        return result
-
     def columns(self, inputs: Mapping[str, tuple[int, ...]], needed: np.ndarray) -> dict[str, Columns]:
         """Columns of every bent key, with those filled that belong to at least the units whose bits are set.
 
