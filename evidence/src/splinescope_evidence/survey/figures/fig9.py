@@ -117,23 +117,39 @@ def _claims(tables: list[list[dict[str, Any]]]) -> tuple[Claim, ...]:
 
 def draw(numbers: dict[str, Any]) -> Figure:
     from matplotlib.collections import LineCollection
+    from matplotlib.colors import LogNorm
 
     count = len(numbers["pictures"])
-    figure, axes = pyplot.subplots(1, count, figsize=(4.3 * count, 5.2), layout="constrained")
-    for ax, picture, row in zip(axes, numbers["pictures"], numbers["rows"][0], strict=True):
-        thin = float(np.clip(30 / np.sqrt(max(len(picture["walls"]), 1)), 0.15, 0.8))
-        ax.add_collection(LineCollection(picture["walls"], colors="black", linewidths=thin))
-        ax.add_collection(LineCollection(picture["boundary"], colors="#e00000", linewidths=1.6))
-        anchors, domain = np.asarray(picture["anchors"]), np.asarray(picture["domain"])
-        ax.scatter(anchors[:, 0], anchors[:, 1], s=45, color="#f0e442", edgecolor="black", zorder=3)
-        ax.set_xlim(domain[:, 0].min(), domain[:, 0].max())
-        ax.set_ylim(domain[:, 1].min(), domain[:, 1].max())
-        ax.set_aspect("equal")
-        ax.set_xlabel("$t_1$")
-        ax.set_title(f"step {row['step']}: {row['tiles']} tiles\n{row['lc_train']:.1f} folds near training points")
-    axes[0].set_ylabel("$t_2$")
-    figure.suptitle("Tiles (black), decision boundary (red) and three training points (yellow)")
+    figure, axes = pyplot.subplots(1, count, figsize=(4.2 * count, 4.9), layout="constrained")
+    shades = [_density(picture) for picture in numbers["pictures"]]
+    most = max(np.quantile(shade, 0.995) for shade in shades)
+    for ax, picture, row, shade in zip(axes, numbers["pictures"], numbers["rows"][0], shades, strict=True):
+        (left, low), (right, high) = np.min(picture["domain"], 0), np.max(picture["domain"], 0)
+        norm = LogNorm(most / 25, most)
+        ax.imshow(shade.clip(most / 50), norm=norm, cmap="magma", origin="lower", extent=(left, right, low, high))
+        ax.add_collection(LineCollection(picture["boundary"], colors="white", linewidths=1.6))
+        for place, color in zip(picture["anchors"], ("#33ddff", "#66dd44", "#ff55cc"), strict=True):
+            ax.scatter(*place, s=60, color=color, edgecolor="white", zorder=3)
+        ax.set(xlim=(left, right), ylim=(low, high))
+        ax.axis("off")
+        ax.set_title(f"step {row['step']:,}: {row['tiles']:,} tiles\n{row['lc_train']:.1f} folds near training points")
     return figure
+
+
+def _density(picture: dict[str, Any], cells: int = 360) -> np.ndarray:
+    """`[cells, cells]` length of walls per cell, each wall by points half a cell apart, a little blurred."""
+    from scipy.ndimage import gaussian_filter
+
+    low, high = np.min(picture["domain"], 0), np.max(picture["domain"], 0)
+    start, end = np.asarray(picture["walls"], float).transpose(1, 0, 2)
+    lengths = np.linalg.norm(end - start, axis=1)
+    counts = np.maximum(np.ceil(lengths * 2 * cells / (high - low).min()), 1).astype(int)
+    wall = np.repeat(np.arange(len(counts)), counts)
+    share = (np.arange(len(wall)) - np.repeat(counts.cumsum() - counts, counts) + 0.5) / counts[wall]
+    points = start[wall] + share[:, None] * (end - start)[wall]
+    edges = [np.linspace(low[i], high[i], cells + 1) for i in (1, 0)]
+    found = np.histogram2d(points[:, 1], points[:, 0], edges, weights=(lengths / counts)[wall])[0]
+    return np.asarray(gaussian_filter(found, 1.2))
 
 
 EXPERIMENT = Experiment(
