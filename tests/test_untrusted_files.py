@@ -361,7 +361,7 @@ def test_an_error_that_would_fill_the_memory_with_knots_is_refused(
 
 @pytest.mark.parametrize(
     ("name", "value", "words"),
-    [("condition", 7, "condition"), ("rank", -1, "rank"), ("singular_values", -1.0, "singular"),
+    [("rank", -1, "rank"), ("singular_values", -1.0, "singular"),
      ("log_volume", np.nan, "log_volume"), ("latents", np.inf, "finite")],
 )  # fmt: skip
 def test_a_forged_pool_is_refused(name: str, value: float, words: str, tmp_path: Path) -> None:

@@ -203,20 +203,6 @@ def test_a_foreign_cache_is_refused(surface: nn.Sequential, tmp_path: Path) -> N
         _ = PolaritySampler(surface, BOX, pool=10, cache=tmp_path, progress=False).pool
 
 
-class Conditional(nn.Module):
-    """Volume 1 in class 0, volume 4 in class 1."""
-
-    def forward(self, z: Tensor, condition: Tensor) -> Tensor:
-        return z * (1 + condition)
-
-
-def test_conditional_generators_weigh_their_classes() -> None:
-    sampler = MagnetSampler(Conditional(), Box(2), conditions=torch.tensor([[0.0], [1.0]]), pool=5000, progress=False)
-    samples = sampler.sample(2000)
-    assert abs(float(samples.condition.double().mean()) - 0.8) < 0.05  # areas 4 and 16
-    assert torch.equal(samples.outputs, samples.latents * (1 + samples.condition[:, None]))
-
-
 def test_latents_of_an_image_like_shape() -> None:
     generator = nn.Sequential(nn.ConvTranspose2d(4, 2, 3), nn.ReLU(), nn.Conv2d(2, 5, 1))
     sampler = PolaritySampler(generator, Ball(4, 2.0), top_k=2, latent_shape=(4, 1, 1), pool=128, progress=False)

@@ -81,7 +81,7 @@ def program_map(program: Program) -> LatentMap:
     """A tiling's network, before its ending, as a map of latents."""
     outputs = int(np.prod(program.output_shape))
     return LatentMap(
-        lambda z, _: program.forward(z).flatten(1), program.input_shape, outputs, torch.float64, torch.device("cpu")
+        lambda z: program.forward(z).flatten(1), program.input_shape, outputs, torch.float64, torch.device("cpu")
     )
 
 
@@ -98,7 +98,7 @@ def squashed(tiling: Tiling, program: Program, ending: str, points: np.ndarray, 
     for start in range(0, tiling.count, size):
         tiles = np.arange(start, min(start + size, tiling.count))
         z = torch.from_numpy(tiling.view.inputs(points[tiles]))
-        columns = mapping.columns(z, basis, None)  # [k, 2, D]
+        columns = mapping.columns(z, basis)  # [k, 2, D]
         first, last = np.searchsorted(owners, [tiles[0], tiles[-1] + 1])
         rows, place = np.unique(triangles[first:last], return_inverse=True)
         h = torch.from_numpy(vertex_values(tiling, rows))[torch.from_numpy(place.reshape(-1, 3))]  # [t, 3, D]
@@ -122,8 +122,8 @@ def log_volumes_at(tiling: Tiling, program: Program, ending: str, t: np.ndarray)
     for start in range(0, len(t), size):
         z = torch.from_numpy(tiling.view.inputs(t[start : start + size]))
         with torch.no_grad():
-            h = mapping.function(z, None)
-        parts.append(_log_volumes(mapping.columns(z, basis, None), slope(h)[:, None])[:, 0].numpy())
+            h = mapping.function(z)
+        parts.append(_log_volumes(mapping.columns(z, basis), slope(h)[:, None])[:, 0].numpy())
     return np.concatenate(parts)
 
 

@@ -33,14 +33,12 @@ class Pool(Result):
 
     Attributes:
         latents: `[N, d]` float64.
-        condition: `[N]` index of the row of the sampler's `conditions` each goes with (zeros if there are none).
         singular_values: `[N, k]` of the generator's Jacobian, descending.
         rank: `[N]` how many of them are non-zero.
         log_volume: `[N]` log of their product, -inf where one is zero.
     """
 
     latents: Tensor
-    condition: Tensor
     singular_values: Tensor
     rank: Tensor
     log_volume: Tensor
@@ -64,7 +62,6 @@ def gather(
     *,
     folder: str | os.PathLike[str] | None,
     key: str,
-    conditions: int,
     progress: Progress,
 ) -> Pool:
     """The first `size` latents of the pool; shards found in `folder` are read, the others made and written.
@@ -77,7 +74,7 @@ def gather(
     for number in range(-(-size // SHARD)):
         path = None if place is None else place / f"pool-{number:06d}.safetensors"
         wanted = min(SHARD, size - number * SHARD)
-        shard = _read(path, key, conditions) if path is not None and path.exists() else None
+        shard = _read(path, key) if path is not None and path.exists() else None
         if shard is None or len(shard) < wanted:
             shard = make(number, wanted)
             if path is not None:
@@ -110,7 +107,6 @@ def _lasting(setting: object) -> str:
 KIND = Kind("pool", 1)
 _LAYOUT: Layout = {
     "latents": (np.float64, 2),
-    "condition": (np.int64, 1),
     "singular_values": (np.float64, 2),
     "rank": (np.int64, 1),
     "log_volume": (np.float64, 1),
@@ -121,7 +117,7 @@ def _write(path: Path, pool: Pool, key: str) -> None:
     write_archive(path, KIND, {name: value.numpy() for name, value in pool.tensors().items()}, {"key": key})
 
 
-def _read(path: Path, key: str, conditions: int) -> Pool:
+def _read(path: Path, key: str) -> Pool:
     name, header, arrays = read_archive(path, KIND, lambda header: _LAYOUT)
     if header.get("key") != key:
         raise InputError(
@@ -132,7 +128,6 @@ def _read(path: Path, key: str, conditions: int) -> Pool:
         "all must have as many rows": len({len(value) for value in pool.tensors().values()}) == 1,
         f"a shard has at most {SHARD} latents": len(pool) <= SHARD,
         "latents must be finite": bool(pool.latents.isfinite().all()),
-        f"condition must be one of {conditions}": bool(((pool.condition >= 0) & (pool.condition < conditions)).all()),
         "singular values must be finite, and descend from above zero": bool(
             pool.singular_values.isfinite().all()
             and (pool.singular_values >= 0).all()

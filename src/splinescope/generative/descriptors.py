@@ -62,7 +62,6 @@ def local_geometry(
     *,
     radius: float | None = None,
     output: str = "after",
-    condition: Tensor | None = None,
     tangents: Tensor | None = None,
     generator: torch.Generator | None = None,
     progress: Progress | bool | None = None,
@@ -74,7 +73,6 @@ def local_geometry(
         z: `[N, *latent shape]`.
         radius: Of the neighborhood whose folds are counted; no complexity if None.
         output: "after" the final tanh, sigmoid or softmax, or "before" it.
-        condition: `[N, ...]`; as in `log_volume`. Not with `radius`.
         tangents: `[N, d, k]`; as in `log_volume`.
         generator: Source of the frames of the complexity estimate.
         progress: None: shown once it takes a few seconds; True, False, or a function of (share done, what it is at).
@@ -90,9 +88,7 @@ def local_geometry(
 
     Reference: Humayun et al., "What Secrets Do Your Manifolds Hold?" (2024).
     """
-    if radius is not None and condition is not None:
-        raise InputError("complexity of a conditional generator: wrap it in a module that fixes the condition.")
-    volumes = log_volume(model, z, output=output, condition=condition, tangents=tangents, progress=progress)
+    volumes = log_volume(model, z, output=output, tangents=tangents, progress=progress)
     complexity = torch.full((len(z),), torch.nan, dtype=torch.float64, device=z.device)
     if radius is not None:
         with ALONE:

@@ -31,17 +31,17 @@ Bound = Generator | Program
 
 @dataclass(frozen=True)
 class LatentMap:
-    """A generator bound to how it is to be read: `function(z, condition)`, z of `latent_shape`, flat outputs.
+    """A generator bound to how it is to be read: `function(z)`, z of `latent_shape`, flat outputs.
 
     Attributes:
-        function: `[n, *latent_shape]` (and conditions `[n, ...]` or None) to `[n, D]`.
+        function: `[n, *latent_shape]` to `[n, D]`.
         latent_shape: Shape of one latent.
         outputs: D, numbers per output.
         dtype: The generator's.
         device: The generator's.
     """
 
-    function: Callable[[Tensor, Tensor | None], Tensor]
+    function: Callable[[Tensor], Tensor]
     latent_shape: tuple[int, ...]
     outputs: int
     dtype: torch.dtype
@@ -56,30 +56,24 @@ class LatentMap:
         """Latents in the generator's dtype, on its device."""
         return z.to(self.device, self.dtype)
 
-    def columns(self, z: Tensor, tangents: Tensor, condition: Tensor | None) -> Tensor:
+    def columns(self, z: Tensor, tangents: Tensor) -> Tensor:
         """`A t` for tangents `[b, n, d]` (or `[b, 1, d]`, the same for every latent): `[n, b, D]`, forward mode."""
-        with differentiating(_WHAT, lambda: self.function(z, condition)):
-            return columns(lambda x: self.function(x, condition), z, tangents.unflatten(-1, self.latent_shape))
+        with differentiating(_WHAT, lambda: self.function(z)):
+            return columns(self.function, z, tangents.unflatten(-1, self.latent_shape))
 
-    def pull_back(self, z: Tensor, condition: Tensor | None) -> Callable[[Tensor], Tensor]:
+    def pull_back(self, z: Tensor) -> Callable[[Tensor], Tensor]:
         """The function from `u` `[n, b, D]` to `A^T u` `[n, b, d]`, reverse mode."""
-        with differentiating(_WHAT, lambda: self.function(z, condition)):
-            pull = pull_back(lambda x: self.function(x, condition), z)
+        with differentiating(_WHAT, lambda: self.function(z)):
+            pull = pull_back(self.function, z)
 
         def run(u: Tensor) -> Tensor:
-            with differentiating(_WHAT, lambda: self.function(z, condition)):
+            with differentiating(_WHAT, lambda: self.function(z)):
                 return pull(u)
 
         return run
 
 
-def latent_map(
-    model: Bound,
-    z: Tensor,
-    *,
-    output: str = "after",
-    condition: Tensor | None = None,
-) -> LatentMap:
+def latent_map(model: Bound, z: Tensor, *, output: str = "after") -> LatentMap:
     """Check a generator against latents and bind it. See `log_volume` for the arguments."""
     check_choice(output, "output", ("after", "before"))
     function, like = _callable(model, output)
@@ -94,19 +88,12 @@ def latent_map(
         )
     if not bool(z.isfinite().all()):
         raise InputError(f"z must be finite, got {int((~z.isfinite()).sum())} NaN or infinite values.")
-    if condition is not None and len(condition) != len(z):
-        raise InputError(f"condition must have one row per latent ({len(z)}), got {len(condition)}.")
     if output == "before" and not isinstance(model, SplineNetwork):
         function = _refusing(before_ending(function))
     dtype, device = (like.dtype, like.device) if like is not None else (z.dtype, z.device)
     probe = z[:2] if len(z) else z.new_zeros(2, *z.shape[1:])
-    known = None if condition is None else condition[:2] if len(z) else condition.new_zeros(2, *condition.shape[1:])
-    outputs = _check_rows(function, probe.to(device, dtype), known)
-
-    def flat(x: Tensor, c: Tensor | None) -> Tensor:
-        return (function(x) if c is None else function(x, c)).flatten(1)
-
-    return LatentMap(flat, tuple(z.shape[1:]), outputs, dtype, device)
+    outputs = _check_rows(function, probe.to(device, dtype))
+    return LatentMap(lambda x: function(x).flatten(1), tuple(z.shape[1:]), outputs, dtype, device)
 
 
 def _callable(model: Bound, output: str) -> tuple[Callable[..., Any], Tensor | None]:
@@ -134,16 +121,12 @@ def _refusing(function: Callable[..., Tensor | None]) -> Callable[..., Tensor]:
     return run
 
 
-def _check_rows(function: Callable[..., Any], probe: Tensor, condition: Tensor | None) -> int:
-    """Run one or two latents; refuse what does not fit, is random, or lets one row see another. Returns D."""
-
-    def run(rows: slice) -> Any:
-        return function(probe[rows]) if condition is None else function(probe[rows], condition[rows])
-
+def _check_rows(function: Callable[..., Any], probe: Tensor) -> int:
+    """Run two latents; refuse what does not fit, is random, or lets one row see another. Returns D."""
     with torch.no_grad(), torch.random.fork_rng(devices=[probe.device] if probe.is_cuda else []):
         try:
-            whole = run(slice(None))
-            alone = [run(slice(i, i + 1)) for i in range(len(probe))]
+            whole = function(probe)
+            alone = [function(row) for row in probe.split(1)]
         except (RuntimeError, TypeError, ValueError, IndexError) as error:
             if isinstance(error, InputError):
                 raise

@@ -38,7 +38,6 @@ class Samples(Result):
     Attributes:
         latents: `[n, d]` float64.
         outputs: `[n, ...]` what the generator makes of them.
-        condition: `[n]` index into the sampler's `conditions` (zeros if there are none).
         log_volume: `[n]` at the latents.
         effective_size: Of the pool under these weights; for Metropolis, nan.
         acceptance: Share of proposals accepted (rejection, Metropolis); 1 for resampling.
@@ -51,7 +50,6 @@ class Samples(Result):
 
     latents: Tensor
     outputs: Tensor
-    condition: Tensor
     log_volume: Tensor
     effective_size: float
     acceptance: float
@@ -97,7 +95,7 @@ class PolaritySampler(Shown):
     is at 1/2. Where the generator is not injective, "uniform" counts each sheet of the manifold that covers a place.
 
     Args:
-        model: A module from `[n, *latent shape]` (and a condition) to `[n, ...]`, in eval mode. Not changed.
+        model: A module from `[n, *latent shape]` to `[n, ...]`, in eval mode. Not changed.
         domain: Where latents live and how the model draws them; see `domains`.
         rho: The power.
         pool: How many proposals to draw and weight.
@@ -106,8 +104,6 @@ class PolaritySampler(Shown):
             latent (then the whole volume is zero).
         output: Volumes "after" the generator's final tanh, sigmoid or softmax, so that "the manifold" is the set of
             what it returns, or "before" it. `tiled_manifold` has the same default.
-        conditions: `[K, ...]` rows to condition on; each proposal takes one of them, uniformly. The generator is
-            called as `model(z, condition)`.
         latent_shape: Shape of one latent as the generator takes it; `(d,)` if None.
         seed: Of the pool and of the draws; the same seed gives the same samples.
         cache: Folder that keeps the pool's volumes; work resumes there.
@@ -134,7 +130,6 @@ class PolaritySampler(Shown):
         divide_prior: bool = True,
         top_k: int | None = None,
         output: str = "after",
-        conditions: Tensor | None = None,
         latent_shape: tuple[int, ...] | None = None,
         seed: int = 0,
         cache: str | os.PathLike[str] | None = None,
@@ -154,12 +149,10 @@ class PolaritySampler(Shown):
         shape = (domain.size,) if latent_shape is None else tuple(latent_shape)
         if torch.Size(shape).numel() != domain.size:
             raise InputError(f"latent_shape must hold the domain's {domain.size} numbers, got {shape}.")
-        if conditions is not None and len(conditions) == 0:
-            raise InputError("conditions must have at least one row, got none.")
         check_progress(progress)
         self.model, self.domain, self.rho, self.divide_prior = model, domain, float(rho), divide_prior
         self.top_k, self.output = top_k, check_choice(output, "output", OUTPUTS)
-        self.conditions, self.latent_shape, self.seed = conditions, shape, seed
+        self.latent_shape, self.seed = shape, seed
         self._size, self._cache, self._progress = pool, cache, progress
         self._pool: Pool | None = None
 
@@ -181,11 +174,9 @@ class PolaritySampler(Shown):
         """The proposals and their volumes; computed (or read from the cache) when first asked for."""
         if self._pool is None:
             settings = (self.domain, self.top_k, self.output, self.latent_shape, self.seed)
-            key = fingerprint(self.model, *settings, None if self.conditions is None else self.conditions.tolist())
+            key = fingerprint(self.model, *settings)
             with telling(self._progress, "volumes") as report:
-                self._pool = gather(
-                    self._size, self._shard, folder=self._cache, key=key, conditions=self._conditions, progress=report
-                )
+                self._pool = gather(self._size, self._shard, folder=self._cache, key=key, progress=report)
         return self._pool
 
     def log_weights(self, rho: float | None = None) -> Tensor:
@@ -249,48 +240,32 @@ class PolaritySampler(Shown):
                 EffectiveSizeWarning,
                 stacklevel=2,
             )
-        pool = self.pool
-        z, condition, volume = pool.latents[chosen], pool.condition[chosen], pool.log_volume[chosen]
+        z, volume = self.pool.latents[chosen], self.pool.log_volume[chosen]
         if method == "metropolis":
-            evaluate = self._evaluate(condition, rho)
-            walk = metropolis(evaluate, self.domain, Chains(z, volume), steps, step_size, rng, quiet)
+            walk = metropolis(self._evaluate(rho), self.domain, Chains(z, volume), steps, step_size, rng, quiet)
             z, volume, acceptance, size = walk.latents, walk.log_volume, walk.acceptance, float("nan")
-        outputs = self.generate(z, condition)
-        return Samples(z, outputs, condition, volume, size, acceptance, rho, self.output, method)
+        return Samples(z, self.generate(z), volume, size, acceptance, rho, self.output, method)
 
-    def generate(self, latents: Tensor, condition: Tensor | None = None, *, batch_size: int = 256) -> Tensor:
+    def generate(self, latents: Tensor, *, batch_size: int = 256) -> Tensor:
         """The generator's outputs `[n, ...]` at latents `[n, d]`, in batches and without gradients."""
-        z = self._shaped(latents)
-        rows = self._rows(condition if condition is not None else torch.zeros(len(z), dtype=torch.int64))
         with torch.no_grad():
-            parts = [
-                one_tensor(self.model(z[i : i + batch_size], *([] if rows is None else [rows[i : i + batch_size]])))
-                for i in range(0, len(z), batch_size)
-            ]
-        return torch.cat(parts)
-
-    @property
-    def _conditions(self) -> int:
-        """How many conditions a latent may go with."""
-        return 1 if self.conditions is None else len(self.conditions)
+            return torch.cat([one_tensor(self.model(z)) for z in self._shaped(latents).split(batch_size)])
 
     def _shard(self, number: int, n: int) -> Pool:
         rng = torch.Generator().manual_seed((self.seed * 1_000_003 + number) % 2**32)  # torch keeps 32 bits of a seed
         z = self.domain.draw(SHARD, rng)[:n]
-        condition = torch.randint(self._conditions, (SHARD,), generator=rng)[:n]
-        found = self._volumes(z, condition, rng)
-        return Pool(z, condition, found.singular_values.cpu(), found.rank.cpu(), found.log.cpu())
+        found = self._volumes(z, rng)
+        return Pool(z, found.singular_values.cpu(), found.rank.cpu(), found.log.cpu())
 
-    def _volumes(self, z: Tensor, condition: Tensor, generator: torch.Generator) -> Volumes:
-        rows, tangents = self._rows(condition), self.domain.tangents(z)
+    def _volumes(self, z: Tensor, generator: torch.Generator) -> Volumes:
         return log_volume(
-            self.model, self._shaped(z), top_k=self.top_k, output=self.output, condition=rows, tangents=tangents,
+            self.model, self._shaped(z), top_k=self.top_k, output=self.output, tangents=self.domain.tangents(z),
             generator=generator, progress=False,
         )  # fmt: skip
 
-    def _evaluate(self, condition: Tensor, rho: float) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
+    def _evaluate(self, rho: float) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
         def run(z: Tensor) -> tuple[Tensor, Tensor]:
-            volume = self._volumes(z, condition, torch.Generator().manual_seed(self.seed)).log.cpu()
+            volume = self._volumes(z, torch.Generator().manual_seed(self.seed)).log.cpu()
             return volume, self._log_target(z, volume, rho)
 
         return run
@@ -306,9 +281,6 @@ class PolaritySampler(Shown):
     def _shaped(self, z: Tensor) -> Tensor:
         like = floating_like(self.model, z)
         return z.to(like.device, like.dtype).unflatten(1, self.latent_shape)
-
-    def _rows(self, condition: Tensor) -> Tensor | None:
-        return None if self.conditions is None else self.conditions[condition.to(self.conditions.device)]
 
 
 def _check_power(rho: float) -> float:

@@ -64,7 +64,6 @@ def log_volume(
     top_k: int | None = None,
     projection: int | None = None,
     output: str = "after",
-    condition: Tensor | None = None,
     tangents: Tensor | None = None,
     rtol: float | None = None,
     batch_size: int | None = None,
@@ -80,7 +79,8 @@ def log_volume(
     generators with singular values over three decades) the singular values are those of A itself.
 
     Args:
-        model: A module from `[N, *latent shape]` (and a condition) to `[N, ...]`, in eval mode. Not changed.
+        model: A module from `[N, *latent shape]` to `[N, ...]`, in eval mode. Not changed. Of a conditional generator
+            give a module that fixes the condition.
         z: `[N, *latent shape]`; taken in the generator's dtype and to its device.
         top_k: Only the product of the k largest singular values. Large latents use a block Krylov method that stops
             at an error below 1e-9 in the logarithm, or when it has become exact.
@@ -89,7 +89,6 @@ def log_volume(
             matrix): sqrt(d / 2m) for m far above d. Saves memory where the outputs are many; holds an m x D matrix,
             one draw for all latents. Not with `top_k`.
         output: "after" the final tanh, sigmoid or softmax (what the generator returns), or "before" it.
-        condition: `[N, ...]`; the generator is called as `model(z, condition)`.
         tangents: `[N, d, k]` directions to restrict A to, e.g. the tangent space of a sphere; all of latent space
             if None.
         rtol: A singular value counts as zero below rtol times the largest; default max(D, d) * eps of the
@@ -122,8 +121,8 @@ def log_volume(
         if projection is not None or generator is not None:
             raise InputError("projection and generator draw once for all latents; leave them or workers out.")
         options = {"top_k": top_k, "output": output, "rtol": rtol, "batch_size": batch_size, "progress": False}
-        return _by_workers(model, z, condition, tangents, workers, options)
-    mapping = latent_map(model, z, output=output, condition=condition)
+        return _by_workers(model, z, tangents, workers, options)
+    mapping = latent_map(model, z, output=output)
     size = mapping.latent_size
     if tangents is not None and (tangents.dim() != 3 or tangents.shape[:2] != (len(z), size)):
         raise InputError(f"tangents must have shape ({len(z)}, {size}, k), got {tuple(tangents.shape)}.")
@@ -136,21 +135,18 @@ def log_volume(
         sketch = mapping.cast(drawn / projection**0.5)
     work = _Work(mapping, directions, top_k, sketch, random, batch_size)
     with torch.no_grad():
-        values, errors = work.run(z, tangents, condition, progress)
+        values, errors = work.run(z, tangents, progress)
     found = _summary(values.to(z.device), errors.to(z.device), mapping, projection, directions, rtol)
     certainty: Certainty = "estimate" if projection is not None else "bound" if bool(found.error.any()) else "exact"
     return replace(found, output=output, certainty=certainty)
 
 
-def _of_rows(model: Bound, options: dict[str, Any], z: Tensor, condition: Any, tangents: Any) -> Volumes:
-    return log_volume(model, z, condition=condition, tangents=tangents, **options)
+def _of_rows(model: Bound, options: dict[str, Any], z: Tensor, tangents: Any) -> Volumes:
+    return log_volume(model, z, tangents=tangents, **options)
 
 
-def _by_workers(
-    model: Bound, z: Tensor, condition: Tensor | None, tangents: Tensor | None, workers: int, options: dict[str, Any]
-) -> Volumes:
-    one = partial(_of_rows, model, options)
-    parts = by_rows(one, [z, condition, tangents], workers=workers, what="latents")
+def _by_workers(model: Bound, z: Tensor, tangents: Tensor | None, workers: int, options: dict[str, Any]) -> Volumes:
+    parts = by_rows(partial(_of_rows, model, options), [z, tangents], workers=workers, what="latents")
     names = ("log", "log_pseudo", "rank", "singular_values", "error")
     joined = {name: torch.cat([getattr(part, name) for part in parts]) for name in names}
     certainty: Certainty = "bound" if bool(joined["error"].any()) else "exact"
@@ -174,22 +170,17 @@ class _Work:
         fitting = max(1, min(1024, _CHUNK_BYTES // max(per_latent, 1)))
         self.chunk = fitting if batch_size is None else check_whole(batch_size, "batch_size")
 
-    def run(
-        self, z: Tensor, tangents: Tensor | None, condition: Tensor | None, progress: Progress | bool | None
-    ) -> tuple[Tensor, Tensor]:
+    def run(self, z: Tensor, tangents: Tensor | None, progress: Progress | bool | None) -> tuple[Tensor, Tensor]:
         values = torch.zeros(len(z), self.kept, dtype=torch.float64)
         errors = torch.zeros(len(z), dtype=torch.float64)
         for start in stepping(range(0, len(z), self.chunk), progress, "volumes"):
             rows = slice(start, start + self.chunk)
-            found, error = self._chunk(
-                self.mapping.cast(z[rows]),
-                None if tangents is None else self.mapping.cast(tangents[rows]).movedim(2, 0),
-                None if condition is None else condition[rows],
-            )
+            along = None if tangents is None else self.mapping.cast(tangents[rows]).movedim(2, 0)
+            found, error = self._chunk(self.mapping.cast(z[rows]), along)
             values[rows], errors[rows] = found[:, : self.kept].cpu(), error.cpu()
         return values, errors
 
-    def _chunk(self, z: Tensor, tangents: Tensor | None, condition: Tensor | None) -> tuple[Tensor, Tensor]:
+    def _chunk(self, z: Tensor, tangents: Tensor | None) -> tuple[Tensor, Tensor]:
         mapping = self.mapping
         exact = torch.zeros(len(z), dtype=torch.float64, device=z.device)
         basis = (
@@ -197,17 +188,14 @@ class _Work:
         )
         if self.krylov:
             assert self.top_k is not None
-            return krylov_top(mapping, z, basis, condition, self.top_k, _TOLERANCE, self.rng)
+            return krylov_top(mapping, z, basis, self.top_k, _TOLERANCE, self.rng)
         if self.sketch is not None:
-            parts = [
-                mapping.columns(z, basis[i : i + self.block], condition) @ self.sketch
-                for i in range(0, len(basis), self.block)
-            ]
+            parts = [mapping.columns(z, part) @ self.sketch for part in basis.split(self.block)]
             return singular_values_of(torch.cat(parts, 1)), exact
         if self.blocked:
-            gram = gram_by_blocks(mapping, z, basis, condition, self.block)
+            gram = gram_by_blocks(mapping, z, basis, self.block)
             return torch.linalg.eigvalsh(gram).clamp_min(0.0).sqrt().flip(-1), exact
-        return singular_values_of(mapping.columns(z, basis, condition)), exact
+        return singular_values_of(mapping.columns(z, basis)), exact
 
 
 def _summary(
@@ -256,38 +244,29 @@ def singular_values_of(columns: Tensor) -> Tensor:
     return result
 
 
-def gram_by_blocks(mapping: LatentMap, z: Tensor, basis: Tensor, condition: Tensor | None, block: int) -> Tensor:
+def gram_by_blocks(mapping: LatentMap, z: Tensor, basis: Tensor, block: int) -> Tensor:
     """`[n, b, b]` Gram matrix `T^T A^T A T` in float64 without holding A: a block forward, then back in reverse."""
-    pull = mapping.pull_back(z, condition)
+    pull = mapping.pull_back(z)
     every = basis.movedim(0, 1).expand(len(z), -1, -1).to(torch.float64)
-    parts = []
-    for start in range(0, len(basis), block):
-        images = pull(mapping.columns(z, basis[start : start + block], condition)).to(torch.float64)
-        parts.append(images @ every.mT)
+    parts = [pull(mapping.columns(z, part)).to(torch.float64) @ every.mT for part in basis.split(block)]
     gram = _finite(torch.cat(parts, 1))
     return (gram + gram.mT) / 2
 
 
 def krylov_top(
-    mapping: LatentMap,
-    z: Tensor,
-    basis: Tensor,
-    condition: Tensor | None,
-    k: int,
-    tolerance: float,
-    generator: torch.Generator,
+    mapping: LatentMap, z: Tensor, basis: Tensor, k: int, tolerance: float, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
     """The k largest singular values of `A T` `[n, k]` and a bound `[n]` on the error of their log product.
 
     Block Krylov: Rayleigh-Ritz in the span of `V, G V, G^2 V...`, `G = T^T A^T A T`, V random. A
     Ritz value theta with residual r is within r of an eigenvalue of G: stops when `sum_i r_i / (2 theta_i)` is small.
     """
-    pull = mapping.pull_back(z, condition)
+    pull = mapping.pull_back(z)
     every = basis.movedim(0, 1).expand(len(z), -1, -1)
     size, width = every.shape[1], k + 8
 
     def apply(vectors: Tensor) -> Tensor:  # [n, b, size] -> [n, b, size]
-        images = mapping.columns(z, (vectors.to(z.dtype) @ every).movedim(1, 0), condition)
+        images = mapping.columns(z, (vectors.to(z.dtype) @ every).movedim(1, 0))
         return (pull(images) @ every.mT).to(torch.float64)
 
     start = torch.randn(len(z), width, size, generator=generator, dtype=torch.float64).to(z.device)
