@@ -41,14 +41,6 @@ def test_a_linear_network_is_solved_in_one_step(widths, region):
 
 
 @pytest.mark.parametrize("region", ["line", "ball"])
-def test_a_model_that_is_one_layer_is_solved_in_one_step(region):
-    torch.manual_seed(0)
-    model = nn.Linear(3, 2).double().eval()
-    x, y = torch.randn(30, 3).double(), torch.randn(30, 2).double()
-    assert LayerwiseDescent(model, region=region).step(x, y) == pytest.approx(best_affine(x, y), rel=1e-9)
-
-
-@pytest.mark.parametrize("region", ["line", "ball"])
 @pytest.mark.parametrize("data", ["breast cancer", "columns of 1e-7 to 1e7", "columns of 1e-12 to 1e12"])
 def test_one_linear_layer_is_solved_in_one_step_however_badly_conditioned_the_data(data, region):
     if data == "breast cancer":
@@ -103,7 +95,6 @@ def test_of_a_module_with_a_child_its_own_parameters_are_moved_and_the_child_in_
         model = model.double().eval()
         start = copy.deepcopy(parameters(model))
         optimizer = LayerwiseDescent(model)
-        assert [[p.numel() for p in group["params"]] for group in optimizer.param_groups] == [[6], [2]]
         LayerwiseDescent(model, layers=[path]).step(x, y)
         moved = [name for name, value in parameters(model).items() if not torch.equal(value, start[name])]
         assert moved == [f"{path}.shift".strip(".")]
@@ -116,10 +107,8 @@ def test_of_a_module_with_a_child_its_own_parameters_are_moved_and_the_child_in_
 def test_with_a_limit_on_products_and_without_the_same_minimum_is_sought():
     model, x, y, layer = case("mlp, first layer", points=12)
     other = copy.deepcopy(model)
-    direct = LayerwiseDescent(model, layers=[layer], reach=1.0).step(x, y)
-    assert LayerwiseDescent(other, layers=[layer], reach=1.0, products=500).step(x, y) == pytest.approx(
-        direct, rel=1e-6
-    )
+    direct = LayerwiseDescent(model, layers=[layer]).step(x, y)
+    assert LayerwiseDescent(other, layers=[layer], products=500).step(x, y) == pytest.approx(direct, rel=1e-6)
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if "prelu" not in name and "batch norm" not in name])
@@ -140,7 +129,7 @@ def test_the_loss_never_rises_and_only_the_chosen_layer_moves(name):
 def test_a_step_on_a_line_ends_at_the_exact_minimum_of_that_line():
     model, x, y, layer = case("mlp, first layer", points=20)
     start = copy.deepcopy(model)
-    loss = LayerwiseDescent(model, layers=[layer], products=3, reach=3.0).step(x, y)
+    loss = LayerwiseDescent(model, layers=[layer], products=3).step(x, y)
     way = {
         k: v - dict(start.named_parameters())[k].detach() for k, v in parameters(model).items() if k.startswith("0.")
     }
@@ -198,18 +187,14 @@ def test_in_the_ball_the_loss_is_the_quadratic_that_was_minimised():
     assert mean_squared(model, x, y) < mean_squared(start, x, y)
 
 
-def test_it_is_a_torch_optimiser_and_leaves_what_it_does_not_move():
+def test_float32_is_trained_and_left_as_it_was_otherwise():
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(2, 6), nn.ReLU(), nn.Linear(6, 1)).eval()  # float32
+    model = nn.Sequential(nn.Linear(2, 6), nn.ReLU(), nn.Linear(6, 1)).eval()
     x, y = torch.randn(20, 2), torch.randn(20, 1)
-    optimizer = LayerwiseDescent(model, products=5, reach=1.5)
-    assert isinstance(optimizer, torch.optim.Optimizer)
+    optimizer = LayerwiseDescent(model, products=5)
     losses = [optimizer.step(x, y) for _ in range(4)]
     assert losses[-1] < losses[0]
     assert all(p.dtype == torch.float32 and p.requires_grad and p.grad is None for p in model.parameters())
-    other = LayerwiseDescent(model)
-    other.load_state_dict(optimizer.state_dict())
-    assert [(g["path"], g["products"], g["reach"]) for g in other.param_groups] == [("2", 5, 1.5), ("0", 5, 1.5)]
 
 
 @pytest.mark.parametrize("region", ["line", "ball"])
@@ -230,48 +215,6 @@ def test_parameters_that_require_no_gradients_stay(region):
     assert optimizer.step(x, y) == pytest.approx(mean_squared(model, x, y), rel=1e-12)
     with pytest.raises(ss.InputError, match="none that require gradients"):
         LayerwiseDescent(model)
-
-
-def test_closures_groups_and_schedulers_are_refused_in_words():
-    model = nn.Sequential(nn.Linear(2, 1)).double().eval()
-    x, y = torch.randn(5, 2).double(), torch.randn(5, 1).double()
-    optimizer = LayerwiseDescent(model)
-    for call in (
-        lambda: optimizer.step(lambda: 0.0),
-        lambda: optimizer.step(closure=lambda: 0.0),
-        lambda: optimizer.step(x, y, closure=lambda: 0.0),
-    ):
-        with pytest.raises(ss.InputError, match=r"step\(x, y\).*got a closure"):
-            call()
-    with pytest.raises(ss.InputError, match="got no x"):
-        optimizer.step()
-    with pytest.raises(ss.InputError, match="got no y"):
-        optimizer.step(x)
-    with pytest.raises(ss.InputError, match="no further groups"):
-        optimizer.add_param_group({"params": [nn.Parameter(torch.zeros(1))]})
-    optimizer.load_state_dict(optimizer.state_dict())  # makes groups anew
-    schedulers = torch.optim.lr_scheduler
-    for made in (
-        lambda: schedulers.StepLR(optimizer, 1),
-        lambda: schedulers.LambdaLR(optimizer, float),
-        lambda: schedulers.ReduceLROnPlateau(optimizer),
-        lambda: schedulers.CyclicLR(optimizer, 0.1, 1.0, cycle_momentum=False),
-        lambda: schedulers.OneCycleLR(optimizer, 0.1, total_steps=3, cycle_momentum=False),
-    ):
-        with pytest.raises(ss.InputError, match="no learning rate"):
-            made()
-    with pytest.raises(ss.InputError, match="no learning rate"):
-        optimizer.param_groups[0]["lr"] = 0.1  # which nothing would read
-    assert len(optimizer.param_groups) == 1
-    optimizer.step(x, y)
-
-
-def test_a_copy_moves_a_copy_of_the_model():
-    model, x, y, layer = case("mlp, first layer", points=8)
-    start = copy.deepcopy(parameters(model))
-    copied = copy.deepcopy(LayerwiseDescent(model, layers=[layer]))
-    assert copied.step(x, y) < mean_squared(model, x, y)
-    assert all(torch.equal(value, start[name]) for name, value in parameters(model).items())
 
 
 def test_what_it_cannot_do_is_refused():

@@ -16,30 +16,25 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
-from torch.optim import Optimizer
 
 from ..landscape.break_distance import break_distance, linear_layer
 from ..landscape.inputs import check_model, chosen_parameters, parameters_of, state_in, traced_with_data
 from ..landscape.sections import loss_section
 from ..network import SplineNetwork
-from ..support.checks import check_choice, check_names, check_positive, check_whole
+from ..support.checks import check_choice, check_names, check_whole
 from ..support.errors import InputError
 from .layer_minimizer import Vector, minimizer
 
-_RATES = ("lr", "initial_lr")
-_NO_RATE = (
-    "LayerwiseDescent has no learning rate (lr) for a scheduler to change: its steps end at exact minima. Use it "
-    "without one; reach and products say how far and how well it seeks."
-)
+_REACH = 2.0  # how far a line goes, in units of the way to the piece's minimizer
 
 
-class LayerwiseDescent(Optimizer):
+class LayerwiseDescent:
     """Minimises a squared error layer by layer, each by the exact quadratic of the piece it is in.
 
     A step is one sweep from the last layer to the first. Of each layer the minimizer of the present piece's quadratic
     is found: from singular values, exact to rounding, where its Jacobian has up to 16 million numbers (and 1e10 of them
     times its lesser side), by conjugate gradients beyond, which badly conditioned data stop short. Then, with
-    `region="line"`, the exact minimum over all pieces on the line from where it is to `reach` times that far; with
+    `region="line"`, the exact minimum over all pieces on the line from where it is to twice that far; with
     `region="ball"`, where the minimizer lies outside, conjugate gradients stop at the sphere that touches the nearest
     break (Steihaug), inside which the quadratic is the loss itself. The loss never rises, up to the rounding of the
     parameters' dtype. A layer in which the network is affine (the only one of a linear model, a last layer) is solved
@@ -52,12 +47,10 @@ class LayerwiseDescent(Optimizer):
         region: "line" or "ball" (the latter for `nn.Linear` layers).
         products: Most products with J and with J^T per layer, by conjugate gradients; None: until the quadratic is
             solved.
-        reach: How far the line goes, in units of the way to the piece's minimizer.
 
-    Like L-BFGS it needs more than gradients, so `step` takes the data, not a closure: the whole set, or a batch that is
-    large beside the layer's parameters, whose noise it otherwise fits. `state_dict` and `param_groups` are torch's, one
-    group per layer, and none can be added; parameters that do not require gradients at a step stay. There is no
-    learning rate: torch's schedulers are refused.
+    It needs more than gradients, so it is no `torch.optim.Optimizer`: `step` takes the data, the whole set or a batch
+    that is large beside the layer's parameters, whose noise it otherwise fits. There is no learning rate. Parameters
+    that do not require gradients at a step stay.
 
     Cost of a layer's step: about 2 passes per product, and on the line one pass for every break of a data point.
 
@@ -81,7 +74,6 @@ class LayerwiseDescent(Optimizer):
         layers: Sequence[str] | None = None,
         region: str = "line",
         products: int | None = None,
-        reach: float = 2.0,
     ) -> None:
         module = check_model(model)
         check_choice(region, "region", ("line", "ball"))
@@ -95,52 +87,25 @@ class LayerwiseDescent(Optimizer):
             raise InputError(f"layers must not share parameters, got {twice[0]} in two of: {', '.join(paths)}.")
         if not any(named[name].requires_grad for names in moved.values() for name in names):
             raise InputError("model must have parameters to move, got none that require gradients.")
-        groups = [_Group(params=[named[name] for name in names], path=path) for path, names in moved.items()]
-        defaults = {
-            "region": region,
-            "products": None if products is None else check_whole(products, "products"),
-            "reach": check_positive(reach, "reach"),
-        }
         if region == "ball":
             for path in paths:
                 linear_layer(module, path)
-        super().__init__(groups, defaults)
-        self._model = module
+        self._model, self._moved, self._region = module, moved, region
+        self._products = None if products is None else check_whole(products, "products")
         self._network: SplineNetwork | None = None
 
-    def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Refused: groups are the layers of the model, named when it is made."""
-        if "_model" in self.__dict__:  # torch adds the first ones by this method
-            raise InputError(
-                "LayerwiseDescent takes no further groups: they are layers of its model. Make one with layers=[...]."
-            )
-        super().add_param_group(param_group)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_model": self._model}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        self.param_groups = [_Group(group) for group in self.param_groups]
-        self.__dict__.setdefault("_network", None)
-
-    def step(self, x: Any = None, y: Any = None, *, closure: None = None) -> float:  # type: ignore[override]
+    def step(self, x: Any, y: Any) -> float:
         """One sweep over the layers on data `[N, ...]` and targets; returns the mean squared distance after it.
 
         That is the mean over rows of the squared length of what is missed: of outputs their sum, not their mean.
-
-        A closure, as other optimisers of torch take one, is refused: its loss does not tell the pieces.
         """
-        if closure is not None or x is None or y is None or (callable(x) and not isinstance(x, Tensor)):
-            got = "a closure" if closure is not None or callable(x) else "no x" if x is None else "no y"
-            raise InputError(f"step takes the data, step(x, y), from which it computes the loss itself, got {got}.")
         self._network, inputs, targets = traced_with_data(self._network or self._model, x, y)
         with torch.no_grad():
             loss = float((functional_call(self._model, state_in(self._model), (inputs,)) - targets).square().sum())
         loss /= len(targets)
         trainable = {name for name, p in self._model.named_parameters() if p.requires_grad}
-        for group in self.param_groups:
-            names = [name for name in _moved_by(self._model, group["path"]) if name in trainable]
+        for path, moved in self._moved.items():
+            names = [name for name in moved if name in trainable]
             if not names:
                 continue
             state = state_in(self._model)
@@ -150,11 +115,11 @@ class LayerwiseDescent(Optimizer):
                 return functional_call(self._model, {**rest, **moved}, (inputs,))
 
             radius = float("inf")
-            if group["region"] == "ball":
-                radius = break_distance(self._network, inputs, group["path"]).radius
-            change = minimizer(self._model, start, state, inputs, targets, products=group["products"], radius=radius)
-            if group["region"] == "line" and any(bool(v.any()) for v in change.values()):
-                line = loss_section(self._network, inputs, targets, change, span=(0.0, group["reach"]), progress=False)
+            if self._region == "ball":
+                radius = break_distance(self._network, inputs, path).radius
+            change = minimizer(self._model, start, state, inputs, targets, products=self._products, radius=radius)
+            if self._region == "line" and any(bool(v.any()) for v in change.values()):
+                line = loss_section(self._network, inputs, targets, change, span=(0.0, _REACH), progress=False)
                 amount = float(line.minimum[1][0])
                 change = {name: amount * v for name, v in change.items()}
             loss = self._take(outputs, start, change, targets)
@@ -176,20 +141,6 @@ class LayerwiseDescent(Optimizer):
             for name, value in moved.items():
                 named[name].copy_(value)
         return after
-
-
-class _Group(dict[str, Any]):
-    """A group of parameters, which has no rate: what asks for one, as schedulers do, is told so."""
-
-    def __missing__(self, key: str) -> Any:
-        if key in _RATES:
-            raise InputError(_NO_RATE)
-        raise KeyError(key)
-
-    def __setitem__(self, key: str, value: Any) -> None:
-        if key in _RATES:
-            raise InputError(_NO_RATE)
-        super().__setitem__(key, value)
 
 
 def _moved_by(model: nn.Module, path: str) -> list[str]:

@@ -18,12 +18,13 @@ from torch import Tensor, nn
 
 from ..network.readable import floating_like, unwrap
 from ..network.reading.twin import copied
-from ..support.checks import as_rows, check_choice, check_pair, check_positive, check_whole
+from ..support.checks import as_rows, check_choice, check_whole
 from ..support.errors import InputError
 
 Criterion = Literal["mean", "median", "quantile", "gap", "weighted"]
 CRITERIA: tuple[str, ...] = ("mean", "median", "quantile", "gap", "weighted")
 """Where a fold may be placed; see `PlacedNorm1d`."""
+_LEVELS = (0.1, 0.9)  # quantiles of the first and the last channel
 
 
 class _Placed(nn.modules.batchnorm._BatchNorm):
@@ -40,15 +41,10 @@ class _Placed(nn.modules.batchnorm._BatchNorm):
         dtype: Any = None,
         *,
         criterion: Criterion = "median",
-        levels: tuple[float, float] = (0.1, 0.9),
     ) -> None:
         check_whole(num_features, "num_features")
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device=device, dtype=dtype)
-        low, high = check_pair(levels, "levels", 0.0, 1.0)
-        if not 0 < low <= high < 1:
-            raise InputError(f"levels must lie between 0 and 1, which have no values beyond them, got {levels!r}.")
         self.criterion = check_choice(criterion, "criterion", CRITERIA)
-        self.levels = (low, high)
         self.labels: Tensor | None = None
         self.weights: Tensor | None = None
         self.frozen = False
@@ -89,29 +85,13 @@ class _Placed(nn.modules.batchnorm._BatchNorm):
         output = output if self.bias is None else output + self.bias.reshape(shape)
         return output.to(input.dtype)
 
-    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        """As batch norm, and that it is frozen, if it is: one that is not has the state of a batch norm, no more."""
-        super()._save_to_state_dict(destination, prefix, keep_vars)
-        if self.frozen:
-            destination[f"{prefix}frozen"] = torch.tensor(True)
-        if hasattr(destination, "_metadata"):
-            destination._metadata.setdefault(prefix[:-1], {})["frozen"] = self.frozen
-
-    def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: Any, *rest: Any) -> None:
-        """As batch norm; a state that does not say whether it is frozen leaves that as it is."""
-        given = dict(state_dict)  # torch lists what nobody reads as unexpected, by the names that a module has
-        frozen = given.pop(f"{prefix}frozen", local_metadata.get("frozen"))
-        if frozen is not None:
-            self.frozen = bool(frozen)
-        super()._load_from_state_dict(given, prefix, local_metadata, *rest)
-
     def centers(self, z: Tensor) -> Tensor:
         """`[C]` where the folds go, for values `[n, C]` of the channels; the positions of a point follow each other."""
         if self.criterion == "median":
             return z.quantile(0.5, dim=0)
         if self.criterion == "quantile":
             order = z.sort(0).values
-            place = torch.linspace(*self.levels, self.num_features, dtype=z.dtype, device=z.device) * (len(z) - 1)
+            place = torch.linspace(*_LEVELS, self.num_features, dtype=z.dtype, device=z.device) * (len(z) - 1)
             below = place.floor().long().clamp(max=len(z) - 2)
             channel = torch.arange(self.num_features, device=z.device)
             share = place - below
@@ -164,14 +144,13 @@ class PlacedNorm1d(_Placed, nn.BatchNorm1d):
 
     * "mean": the batch's mean, least squared distance to the fold; batch norm itself.
     * "median": least absolute distance; outliers do not pull.
-    * "quantile": channel k's fold at a quantile of its own, evenly from `levels[0]` to `levels[1]` over the channels:
+    * "quantile": channel k's fold at a quantile of its own, evenly from 0.1 to 0.9 over the channels:
       the folds spread over the data instead of all passing its middle.
     * "gap": the middle of the widest gap between neighbouring class means. Needs labels.
     * "weighted": the mean by weights, such as `boundary_weights`, which are large next to the decision boundary.
 
     Running averages, `momentum`, `state_dict` and evaluation mode are batch norm's: there it is plain affine. `frozen`
-    makes it so in training too, with the statistics it has (see `with_statistics` for those of a whole set); it is kept
-    in `state_dict` as an entry of its own while it is True, and loading a batch norm's state leaves it as it is.
+    makes it so in training too, with the statistics it has (see `with_statistics` for those of a whole set).
 
     Example:
         >>> norm = PlacedNorm1d(3, criterion="median")
@@ -188,7 +167,7 @@ class PlacedNorm2d(_Placed, nn.BatchNorm2d):
     """Drop-in for `nn.BatchNorm2d`: a channel's positions are its values; see `PlacedNorm1d`."""
 
 
-def with_placed_norms(model: nn.Module, criterion: Criterion, **options: Any) -> nn.Module:
+def with_placed_norms(model: nn.Module, criterion: Criterion) -> nn.Module:
     """A copy of a model whose batch norms (1-D and 2-D) place their folds by a criterion.
 
     Weights, state, mode and what requires gradients are kept. Subclasses that inherit batch norm's forward and state
@@ -197,7 +176,6 @@ def with_placed_norms(model: nn.Module, criterion: Criterion, **options: Any) ->
     Args:
         model: With `nn.BatchNorm1d` or `nn.BatchNorm2d` modules; left as found.
         criterion: See `PlacedNorm1d`.
-        options: Further options of it (`levels`).
 
     Example:
         >>> net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU())
@@ -206,8 +184,6 @@ def with_placed_norms(model: nn.Module, criterion: Criterion, **options: Any) ->
     """
     unwrap(model)  # refuses what is no module
     made = copied(model)
-    if options.keys() - {"levels"}:
-        raise InputError(f"options must be those of PlacedNorm1d, levels, got {', '.join(options)}.")
     found = {
         path: norm
         for path, norm in made.named_modules(remove_duplicate=False)
@@ -221,7 +197,7 @@ def with_placed_norms(model: nn.Module, criterion: Criterion, **options: Any) ->
                 f"the batch norms of model must be nn.BatchNorm1d, nn.BatchNorm2d or subclasses that compute and hold "
                 f"the same, got {path or 'the model'}, a {type(norm).__name__}: exchange it for one of them first."
             )
-    placed = {id(norm): _placed_like(norm, criterion, options) for norm in found.values()}  # one for each, if shared
+    placed = {id(norm): _placed_like(norm, criterion) for norm in found.values()}  # one for each, if shared
     for path, norm in found.items():
         if path == "":
             return placed[id(norm)]
@@ -232,7 +208,7 @@ def with_placed_norms(model: nn.Module, criterion: Criterion, **options: Any) ->
 
 def _replaceable(norm: nn.modules.batchnorm._BatchNorm) -> bool:
     """Whether it computes what nn.BatchNorm1d or nn.BatchNorm2d (or a placed one) does, from the same state."""
-    known = {"weight", "bias", "running_mean", "running_var", "num_batches_tracked", "frozen"}
+    known = {"weight", "bias", "running_mean", "running_var", "num_batches_tracked"}
     return (
         isinstance(norm, nn.BatchNorm1d | nn.BatchNorm2d)
         and type(norm).forward in (nn.modules.batchnorm._BatchNorm.forward, _Placed.forward)
@@ -240,13 +216,12 @@ def _replaceable(norm: nn.modules.batchnorm._BatchNorm) -> bool:
     )
 
 
-def _placed_like(norm: nn.modules.batchnorm._BatchNorm, criterion: Criterion, options: dict[str, Any]) -> _Placed:
+def _placed_like(norm: nn.modules.batchnorm._BatchNorm, criterion: Criterion) -> _Placed:
     """A placed norm with another's settings, state, mode, and what of it trains."""
     kind = PlacedNorm1d if isinstance(norm, nn.BatchNorm1d) else PlacedNorm2d
     placed = kind(
-        norm.num_features, norm.eps, norm.momentum, norm.affine, norm.track_running_stats, criterion=criterion,
-        **options,
-    )  # fmt: skip
+        norm.num_features, norm.eps, norm.momentum, norm.affine, norm.track_running_stats, criterion=criterion
+    )
     like = floating_like(norm, torch.zeros(0))
     placed.to(like).train(norm.training)
     placed.load_state_dict(norm.state_dict())
@@ -284,12 +259,11 @@ def placing(model: nn.Module, *, y: Tensor | None = None, weights: Tensor | None
 
 
 @torch.no_grad()
-def boundary_weights(outputs: Tensor, *, width: float = 1.0) -> Tensor:
-    """`[N]` weights `exp(-gap / (width * median gap))` by the gap of a classifier's two largest outputs `[N, classes]`.
+def boundary_weights(outputs: Tensor) -> Tensor:
+    """`[N]` weights `exp(-gap / median gap)` by the gap of a classifier's two largest outputs `[N, classes]`.
 
     1 on the decision boundary: within a tile the gap of logits is proportional to the distance.
     """
-    check_positive(width, "width")
     outputs = as_rows(outputs, "outputs")
     if outputs.dim() != 2 or outputs.shape[1] < 2 or not len(outputs):
         raise InputError(f"outputs must have shape (N, classes) with at least 2 classes, got {tuple(outputs.shape)}.")
@@ -298,4 +272,4 @@ def boundary_weights(outputs: Tensor, *, width: float = 1.0) -> Tensor:
         raise InputError("outputs must be finite, got NaN or infinite values.")
     first, second = outputs.topk(2, dim=1).values.unbind(1)
     gap = first - second
-    return torch.exp(-gap / (width * gap.median().clamp_min(torch.finfo(gap.dtype).tiny)))
+    return torch.exp(-gap / gap.median().clamp_min(torch.finfo(gap.dtype).tiny))

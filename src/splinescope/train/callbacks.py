@@ -29,7 +29,7 @@ def _check_listener(monitor: Any) -> None:
 
 def _check_alone(monitor: Any, processes: int) -> None:
     """Trainers wrap a model for several processes once, and a wrapped model holds the parameters it was built with."""
-    if processes > 1 and not isinstance(monitor, TrainingMonitor):
+    if processes > 1:
         raise InputError(
             f"{type(monitor).__name__} changes the model's parameters, so that it must train in one process here, got "
             f"{processes}; in a loop of your own, wrap the model anew where `step` returns True."
@@ -50,7 +50,8 @@ def lightning_callback(monitor: Listener) -> Any:
 
     class TellMonitor(base):
         def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
-            _check_alone(monitor, trainer.world_size)
+            if not isinstance(monitor, TrainingMonitor):
+                _check_alone(monitor, trainer.world_size)
 
         def on_train_start(self, trainer: Any, pl_module: Any) -> None:
             _tell(trainer, monitor.step)
@@ -90,7 +91,8 @@ def trainer_callback(monitor: Listener, trainer: Any = None) -> Any:
 
     class TellMonitor(base):
         def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            _check_alone(monitor, args.world_size)
+            if not isinstance(monitor, TrainingMonitor):
+                _check_alone(monitor, args.world_size)
             _tell(state, monitor.step)
 
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
