@@ -93,13 +93,8 @@ WRONG: dict[str, tuple[Callable[[Any], Any], list[Any]]] = {
     "MergeAway step": (lambda g: merging(at=1).step(g), [None, "1", 0.5, X, -1]),
     "merge_batchnorm_ optimizer": (lambda g: normalization.merge_batchnorm_(normed(), optimizer=g), ["sgd", 0.1, NET]),
     "PlacedNorm1d num_features": (lambda g: PlacedNorm1d(g), [None, "4", 0, [4, 4], X]),
-    "PlacedNorm1d levels": (
-        lambda g: PlacedNorm1d(4, levels=g),
-        [None, 0.5, "ab", X, (0.9, 0.1), (0, 1)],
-    ),
     "PlacedNorm1d criterion": (lambda g: PlacedNorm1d(4, criterion=g), [None, 1, np.ones(2), "mode"]),
     "with_placed_norms model": (lambda g: research.with_placed_norms(g, "median"), [None, "model", X]),
-    "with_placed_norms options": (lambda g: research.with_placed_norms(NORMED, "median", **g), [{"level": 1}]),
     "placing model": (lambda g: research.placing(g).__enter__(), [None, "model", NET]),
     "placing y": (lambda g: in_place_of("gap", y=g), ["abc", object(), {"a": 1}, 3, torch.zeros(5)]),
     "placing weights": (lambda g: in_place_of("weighted", weights=g), ["abc", object(), -torch.ones(12)]),
