@@ -343,18 +343,3 @@ def test_what_torch_cannot_differentiate_is_one_sentence() -> None:
     move = {"last.bias": torch.ones(2)}
     surface = ss.loss_surface(net, x, torch.zeros(3, 2), move, resolution=3, loss="squared")  # needs no derivative
     assert surface.losses[1] == pytest.approx(float(net(x).detach().square().sum() / 3), rel=1e-5)
-
-
-def test_loaders_and_data_sets_are_refused_with_how_to_collect_them() -> None:
-    net = nn.Linear(2, 2)
-    data = torch.utils.data.TensorDataset(torch.zeros(4, 2), torch.zeros(4, dtype=torch.long))
-    move = {"bias": torch.ones(2)}
-    for given in (data, torch.utils.data.DataLoader(data)):
-        with pytest.raises(ss.InputError, match="of a loader take x, y = map"):
-            ss.loss_surface(net, given, None, move)
-        with pytest.raises(ss.InputError, match="of a loader take x, y = map"):
-            ss.curvature(net, given, None)
-    with pytest.raises(ss.InputError, match="y must be a tensor or array"):
-        ss.loss_surface(net, torch.zeros(4, 2), None, move)
-    x, y = map(torch.cat, zip(*torch.utils.data.DataLoader(data), strict=True))
-    assert ss.loss_surface(net, x, y, move, resolution=3).losses.shape == (3,)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from splinescope.meanfield import Data, TwoLayer, sweep
+from splinescope.meanfield import Data, TwoLayer, velocity
 from splinescope.meanfield.functions import Activation, as_loss
 from splinescope.meanfield.velocity import field_at, forces, outputs
 
@@ -45,8 +45,8 @@ def test_neither_blocks_nor_threads_change_the_forces(
     squared = as_loss("squared")
     h, g = by_definition(net.a, net.b, data, net.activation)
     f = TwoLayer(net.a, net.b, net.activation)(data.x)
-    monkeypatch.setattr(sweep, "CHUNK_BYTES", 1)
-    monkeypatch.setattr(sweep, "_MIN_ROWS", 7)
+    monkeypatch.setattr(velocity, "CHUNK_BYTES", 1)
+    monkeypatch.setattr(velocity, "_MIN_ROWS", 7)
     for count in (1, 2, 3):
         torch.set_num_threads(count)
         force = forces(net.a, net.b, data, net.activation, squared)
@@ -80,7 +80,7 @@ def test_a_failing_loss_in_a_thread_is_reported_and_the_threads_are_as_before(
         raise ZeroDivisionError("broken loss")
 
     net, data = problem(0, n=300)
-    monkeypatch.setattr(sweep, "CHUNK_BYTES", 1)
+    monkeypatch.setattr(velocity, "CHUNK_BYTES", 1)
     torch.set_num_threads(2)
     with pytest.raises(ZeroDivisionError, match="broken loss"):
         forces(net.a, net.b, data, net.activation, as_loss(broken))
@@ -92,7 +92,7 @@ def test_a_failing_loss_in_a_thread_is_reported_and_the_threads_are_as_before(
 def test_inference_mode_changes_nothing(activation: object, monkeypatch: pytest.MonkeyPatch, threads: None) -> None:
     """It is a mode of one thread, and forbids others to write into its tensors; gradients are needed in it too."""
     net, data = problem(0, n=300, m=300, activation=activation)
-    monkeypatch.setattr(sweep, "CHUNK_BYTES", 1)
+    monkeypatch.setattr(velocity, "CHUNK_BYTES", 1)
     torch.set_num_threads(2)
     force = forces(net.a, net.b, data, net.activation, as_loss(quartic))
     with torch.inference_mode():

@@ -192,11 +192,6 @@ def test_series_knows_the_odd_point() -> None:
     assert np.isnan(pair.series("angle")).all()  # two points have no odd one
 
 
-class Pair(nn.Module):
-    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        return x, x
-
-
 @pytest.mark.parametrize(
     ("model", "batch", "message"),
     [
@@ -205,18 +200,11 @@ class Pair(nn.Module):
         (nn.Linear(3, 2), torch.full((5, 3), torch.nan), "input .* must be finite"),
         (nn.Linear(3, 2), torch.ones(5, 3, dtype=torch.int64), "embedding"),
         (nn.Sequential(nn.Linear(3, 2), Overflow()), torch.ones(5, 3), r"at 1 \(Overflow\) must be finite"),
-        (3, torch.randn(5, 3), "model must be"),
     ],
 )
 def test_bad_models_and_batches_are_named(model: nn.Module, batch: torch.Tensor, message: str) -> None:
     with pytest.raises(InputError, match=message):
         representation_geometry(model, batch)
-
-
-@pytest.mark.parametrize("method", ["auto", "trace", "hooks"])
-def test_of_several_outputs_one_is_to_be_chosen_by_any_method(method: str) -> None:
-    with pytest.raises(UnsupportedModelError, match=r"returns 2 tensors: .*pick_output"):
-        representation_geometry(Pair().eval(), torch.randn(5, 3), method=method)
 
 
 def test_traced_network_names_the_shape_it_needs() -> None:

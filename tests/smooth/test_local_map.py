@@ -61,7 +61,6 @@ def test_the_held_network_is_affine_and_its_operator_is_the_matrix(name):
     matrix = at.matrix()
     assert np.allclose(at.operator @ v, matrix @ v, rtol=1e-10, atol=1e-10)
     assert np.allclose(at.operator.rmatvec(w), matrix.T @ w, rtol=1e-10, atol=1e-10)
-    assert np.allclose(at.adjoint(torch.from_numpy(w)).reshape(-1).numpy(), matrix.T @ w, rtol=1e-10, atol=1e-10)
     far = at(torch.from_numpy(5 * v)).reshape(-1).numpy()
     assert np.allclose(far, matrix @ (5 * v) + at.constant.numpy().reshape(-1), rtol=1e-10, atol=1e-9)
 
@@ -235,7 +234,6 @@ def test_validity_grows_with_distance_and_knows_the_layers():
     assert (found.error[:, -1] > found.error[:, 0]).all()
     linear = ss.local_map(nn.Linear(3, 2).double(), torch.ones(1, 3)).validity([1.0], layers=False)
     assert linear.error.max() < 1e-14
-    assert linear.radius(0.1).tolist() == [1.0]
 
 
 def test_the_model_is_left_as_found():

@@ -42,7 +42,6 @@ class Marked(nn.Module):
     (ConvNextBlock(2), "nothing", InputError, "tensor or array"),
     (nn.Linear(2, 2), torch.ones(1, 3), InputError, r"must run on x, here .* rows of shape \(3,\).*forward="),
     (LanguageModel(GPT2Block), torch.ones(1, 3, 12), InputError, r"run on x, .* rows of shape \(3, 12\).*forward="),
-    ("no model", torch.ones(1, 2), InputError, "torch.nn.Module"),
 ])  # fmt: skip
 def test_what_has_no_map_is_refused_in_words(model, x, error, message):
     if isinstance(model, LanguageModel):

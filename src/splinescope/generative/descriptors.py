@@ -62,7 +62,6 @@ def local_geometry(
     *,
     radius: float | None = None,
     output: str = "after",
-    tangents: Tensor | None = None,
     generator: torch.Generator | None = None,
     progress: Progress | bool | None = None,
 ) -> LocalGeometry:
@@ -73,7 +72,6 @@ def local_geometry(
         z: `[N, *latent shape]`.
         radius: Of the neighborhood whose folds are counted; no complexity if None.
         output: "after" the final tanh, sigmoid or softmax, or "before" it.
-        tangents: `[N, d, k]`; as in `log_volume`.
         generator: Source of the frames of the complexity estimate.
         progress: None: shown once it takes a few seconds; True, False, or a function of (share done, what it is at).
 
@@ -88,7 +86,7 @@ def local_geometry(
 
     Reference: Humayun et al., "What Secrets Do Your Manifolds Hold?" (2024).
     """
-    volumes = log_volume(model, z, output=output, tangents=tangents, progress=progress)
+    volumes = log_volume(model, z, output=output, progress=progress)
     complexity = torch.full((len(z),), torch.nan, dtype=torch.float64, device=z.device)
     if radius is not None:
         with ALONE:

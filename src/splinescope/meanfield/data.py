@@ -175,23 +175,13 @@ class GaussianInputs(Shown):
         return _population_data(z @ self._root.T, target, w / w.sum(), self.covariance)
 
     def sample(
-        self,
-        count: int,
-        target: Callable[[Tensor], Tensor],
-        *,
-        match: bool = True,
-        generator: torch.Generator | None = None,
+        self, count: int, target: Callable[[Tensor], Tensor], *, generator: torch.Generator | None = None
     ) -> Data:
-        """`count` independent draws.
-
-        With `match` the draws are centered and whitened first, so that their mean and covariance are exactly 0
-        and Sigma; without, `covariance` is the population's and the mean is zero up to sampling error.
-        """
+        """`count` independent draws, centered and whitened so that mean and covariance are exactly 0 and Sigma."""
         d = self.covariance.shape[0]
         if check_whole(count, "count") <= d:
             raise InputError(f"count must exceed the dimension {d}, got {count}.")
         z = torch.randn(count, d, generator=generator, dtype=torch.float64).to(self.covariance)
-        if match:
-            z = z - z.mean(0)
-            z = torch.linalg.solve_triangular(torch.linalg.cholesky(z.T @ z / count), z.T, upper=False).T
+        z = z - z.mean(0)
+        z = torch.linalg.solve_triangular(torch.linalg.cholesky(z.T @ z / count), z.T, upper=False).T
         return _population_data(z @ self._root.T, target, torch.full_like(z[:, 0], 1 / count), self.covariance)

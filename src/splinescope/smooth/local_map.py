@@ -170,10 +170,6 @@ class LocalMap(Result):
         """A v, for v of x's shape."""
         return self._forth(self._like(v).unsqueeze(0))[0]
 
-    def adjoint(self, w: Tensor) -> Tensor:
-        """A^T w, for w of f(x)'s shape."""
-        return self._back(torch.as_tensor(w).to(self.value).reshape(1, *self.value.shape))[0]
-
     @cached_property
     def operator(self) -> LinearOperator:
         """A as a scipy `LinearOperator` of float64 vectors, flattened; computed in the model's dtype."""

@@ -136,11 +136,6 @@ class Validity(Result):
     certainty = "estimate"
     plot = drawn("smooth.plot_validity")
 
-    def radius(self, error: float = 0.1) -> np.ndarray:
-        """`[M]` the largest of the radii up to which the error stays within `error`; 0 where none does."""
-        within = np.logical_and.accumulate(self.error <= error, axis=1).sum(1)
-        return np.where(within > 0, self.radii[np.maximum(within - 1, 0)], 0.0)
-
     def summary(self) -> str:
         """A table: per map the norm of its point and the error at each radius."""
         rows = [("map", "point's norm", *(f"error at {radius:.3g}" for radius in self.radii))]
