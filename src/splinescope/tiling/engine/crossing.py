@@ -16,7 +16,7 @@ from .basis import Basis, Group, stacked, with_fewer_groups
 from .segments import CUTS, Segment
 
 _SCALE = 2.0**40  # linear parts are (f(scale x) - f(0)) / scale: the constants of f cost no digits
-_NUMBERS_TOGETHER = 1 << 20  # in the widest value of a block of rows: what caches hold
+_NUMBERS_TOGETHER = 1 << 17  # in the widest value of a block of rows: what a cache holds, and no fresh pages
 _ROWS_TOGETHER = 32
 _BORN_BYTES = (
     1 << 27
