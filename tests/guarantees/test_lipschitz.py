@@ -135,7 +135,8 @@ def test_along_a_plane_and_in_all_directions_are_two_numbers() -> None:
         ({"model": nn.Sequential(nn.Linear(3, 4), nn.ReLU6(), nn.Linear(4, 1))}, "bends elsewhere"),
         ({"model": nn.Sequential(nn.Linear(9, 4), nn.ReLU(), nn.Linear(4, 1))}, "up to 8 inputs"),
         ({"model": nn.Sequential(nn.Conv1d(1, 2, 2), nn.ReLU())}, "not known"),
-        ({"model": "net.onnx"}, "model must be"),
+        ({"model": "net.onnx"}, "must be an existing file"),
+        ({"model": 5}, "model must be"),
     ],
 )
 def test_what_has_no_constant_is_refused(given: dict, message: str) -> None:

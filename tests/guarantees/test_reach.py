@@ -65,6 +65,8 @@ def test_a_smooth_network_holds_only_by_more_than_the_tolerance(activation: type
     sure = verify(net, Property.between(0, least - 0.05), (-1.0, 1.0), tolerance=0.02)
     assert sure.holds is True
     assert not sure.rigorous
+    assert "Not rigorous" in sure.reason
+    assert sure.certainty == "bound"
     assert 0 < sure.rounding <= 0.021
     close = verify(net, Property.between(0, least - 0.005), (-1.0, 1.0), tolerance=0.02)
     assert close.holds is None

@@ -173,3 +173,16 @@ def test_a_cone_has_the_most_volume_near_its_base() -> None:
                 bound = float(least_share(np.array(0.0), np.array(1.0), level, d))
                 assert (heights <= level).mean() <= bound + 0.01
                 assert heights is not cone or (heights <= level).mean() == pytest.approx(bound, abs=0.01)
+
+
+def test_the_set_of_a_tie_is_no_exact_one() -> None:
+    """At the network's least value the unsafe set is there or not by rounding alone."""
+    net, _ = drawn(0)
+    with torch.no_grad():
+        least = float(net(torch.linspace(0, 1, 1001, dtype=torch.float64)[:, None]).min())
+    tied = verify(net, Property.never([[1.0]], [least]), ([0.0], [1.0]), complete=True)
+    clear = verify(net, Property.never([[1.0]], [least + 0.1]), ([0.0], [1.0]), complete=True)
+    assert tied.holds is None
+    assert tied.unsafe is not None
+    assert clear.unsafe is not None
+    assert (tied.unsafe.certainty, clear.unsafe.certainty) == ("bound", "exact")

@@ -16,7 +16,7 @@ from splinescope.guarantees import Property, verify
 from splinescope.guarantees.forms import with_forms
 from splinescope.guarantees.property import Clause
 from splinescope.guarantees.search import Search
-from splinescope.guarantees.unsafe import Collected
+from splinescope.guarantees.verdict import Collected
 from splinescope.guarantees.witness import descend, samples
 from splinescope.tiling.engine.limits import Clock
 

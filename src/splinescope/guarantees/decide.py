@@ -16,10 +16,10 @@ from ..tiling.engine.parts import unpacked_network
 from ..tiling.slice import Slice
 from .forms import Formed, with_forms
 from .models import Near
-from .parts import Part
 from .rounding import error_at
 from .search import Search
-from .unsafe import Collected
+from .sets import Part
+from .verdict import Collected
 from .witness import descend, samples, values_at
 
 BEFORE_ATTACK = 4000  # tiles that are looked at before time is spent on gradients: most properties are decided by then

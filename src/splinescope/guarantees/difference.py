@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ..network import SplineNetwork
-from ..network.program import Program
+from ..network.program import Affine, Program
 from ..network.rounding import cancelling_terms
 from ..support.checks import check_positive
 from ..support.display import Certainty, Result, in_words, table
@@ -28,8 +28,7 @@ from ..tiling.measures.maps import vertex_values
 from ..tiling.networks import checked_network
 from ..tiling.slice import Slice
 from ..tiling.tessellate import tile
-from .lipschitz import traced_for
-from .programs import difference_program
+from .models import as_network, renamed
 from .rounding import WIDEST, error_at, error_on, widest
 from .sets import view_of
 
@@ -116,7 +115,7 @@ def difference(
     check_progress(progress)
     if eps is not None:
         eps = check_positive(eps, "eps")
-    first, second = traced_for(f, over), traced_for(g, over)
+    first, second = as_network(f, over), as_network(g, over)
     a, b = first.program(), second.program()
     if a.input_shape != b.input_shape or a.output_shape != b.output_shape:
         raise InputError(
@@ -126,7 +125,7 @@ def difference(
     if a.ending != b.ending:
         raise InputError(f"f and g must end alike: before {a.ending or 'nothing'} and before {b.ending or 'nothing'}.")
     view = view_of(over, a.input_shape)
-    both = difference_program(a, b)
+    both = _difference(a, b)
     count = int(np.prod(a.output_shape))
     if not isinstance(view, Slice):
         signed = outputs(both, view[None])[0, :count]
@@ -198,3 +197,18 @@ def _may_exceed(output: str, count: int, eps: float) -> Callable[[Plan], Keep]:
         return keep
 
     return make
+
+
+def _difference(f: Program, g: Program) -> Program:
+    """`[f - g, f]` flattened, both on the same input; f sets the scale of what differs by rounding alone."""
+    first, second = renamed(f, "f:", f.input), renamed(g, "g:", f.input)
+    last = Affine("f - g, f", (first.output, second.output), _beside(-1.0), _beside(1.0))
+    return Program(
+        f.input, f.input_shape, last.output, (2 * int(np.prod(f.output_shape)),),
+        (*first.steps, *second.steps, last), paths={**first.paths, **second.paths},
+        ops={**first.ops, **second.ops}, identity=(*f.identity, "-", *g.identity),
+    )  # fmt: skip
+
+
+def _beside(sign: float) -> Callable[[Tensor, Tensor], Tensor]:
+    return lambda a, b: torch.cat([a.flatten(1) + sign * b.flatten(1), a.flatten(1)], 1)

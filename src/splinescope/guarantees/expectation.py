@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-import torch
 from torch import nn
 
 from ..network import SplineNetwork
@@ -233,9 +232,7 @@ def _by_points(
         wins = y.argmax(1) if size > 1 else (y[:, 0] > 0).astype(int)
         found["classes"].append(np.bincount(wins, minlength=max(2, size)) / len(y))
         if formed is not None:
-            with torch.no_grad():
-                met = formed.program.forward(torch.from_numpy(x)).numpy() <= 0
-            found["unsafe"].append(met.any(1).mean())
+            found["unsafe"].append((outputs(formed.program, x) <= 0).any(1).mean())
         if per_tile is not None:
             assert tiling is not None
             at = tiling.locate(points)
@@ -259,17 +256,13 @@ def _at_point(program: Program, x: np.ndarray, property: Property | None, quanti
     y = outputs(program, x[None])[0]
     classes = np.zeros(max(2, len(y)))
     classes[y.argmax() if len(y) > 1 else int(y[0] > 0)] = 1.0
-    unsafe = None if property is None else float(verify_point(program, property, x))
+    unsafe = None
+    if property is not None:
+        formed = with_forms(program, property.sized(x.size, len(y)))
+        unsafe = float((outputs(formed.program, x[None]) <= 0).any())
     zero = np.zeros((len(y), len(y)))
     errors = {"mean": 0.0 * y, "covariance": zero, "classes": 0.0 * classes}
     return Expectation(y, zero, classes, unsafe, None, errors, "one point", 0, 0.0)
-
-
-def verify_point(program: Program, property: Property, x: np.ndarray) -> bool:
-    """Whether a property is violated at one input, in float64."""
-    formed = with_forms(program, property.sized(x.size, int(np.prod(program.output_shape))))
-    with torch.no_grad():
-        return bool((formed.program.forward(torch.from_numpy(x[None])) <= 0).any())
 
 
 def _unsafe(

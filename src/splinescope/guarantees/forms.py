@@ -27,15 +27,11 @@ class Formed:
         program: It; its output `[clauses]` are the m of the clauses.
         folds: How many folds the network itself has: those behind are of the property.
         rounds: Per segment behind them, the name of its value and `[n]` the clause of each of its columns.
-        rows: `[forms, C + D]` coefficients of the forms over (outputs, inputs).
-        ends: `[forms]`.
     """
 
     program: Program
     folds: int
     rounds: tuple[tuple[str, np.ndarray], ...]
-    rows: np.ndarray
-    ends: np.ndarray
 
     @property
     def clauses(self) -> int:
@@ -60,7 +56,7 @@ def with_forms(program: Program, clauses: Sequence[Clause], decided: bool = Fals
         steps.append(_zeros(name, len(clauses), depth + len(rounds)))
         rounds.append((name, owner))
     formed = replace(program, steps=tuple(steps), output=name, output_shape=(len(clauses),), ending=None)
-    return Formed(formed, len(program.folds), tuple(rounds), np.concatenate([outputs, inputs], 1), ends)
+    return Formed(formed, len(program.folds), tuple(rounds))
 
 
 def _forms(program: Program, outputs: np.ndarray, inputs: np.ndarray, ends: np.ndarray) -> Affine:

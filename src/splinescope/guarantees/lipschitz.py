@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from ..network import SplineNetwork, trace
-from ..network.program import Program
-from ..support.checks import as_float64_array, check_choice, check_module
+from ..network import SplineNetwork
+from ..network.program import Affine, Fold, Program, Tournament
+from ..support.checks import check_choice
 from ..support.display import Certainty, Result, brief, table
 from ..support.errors import InputError, LimitReached
 from ..support.progress import Progress, check_progress
@@ -24,7 +24,7 @@ from ..tiling.networks import checked_network
 from ..tiling.slice import Slice
 from ..tiling.tessellate import tile
 from ..tiling.tiling import Tiling
-from .programs import homogeneous_program
+from .models import as_network, renamed
 from .sets import view_of
 
 _NEAR = 1e-6  # of the largest: norms read off corners that are this close are taken again by the network
@@ -123,7 +123,7 @@ def lipschitz(
     check_progress(progress)
     if isinstance(norm, bool) or norm not in (1, 2, np.inf):
         raise InputError(f"norm must be 1, 2 or infinity, got {norm!r}.")
-    network = traced_for(model, over)
+    network = as_network(model, over)
     program = network.program()
     best: tuple[float, np.ndarray, np.ndarray, np.ndarray] | None = None
     tiles = 0
@@ -142,25 +142,6 @@ def lipschitz(
     of = "inputs" if over is None else slopes
     constant, point, slope, offset = best
     return Lipschitz(constant, float(norm), of, point, slope, offset, tiles, where, rtol)
-
-
-def traced_for(model: object, over: Any) -> SplineNetwork:
-    """The network; a module is traced for a set, whose inputs tell the shape, or by its first linear layer."""
-    if isinstance(model, SplineNetwork):
-        return model
-    module = check_module(model)
-    first = next((m for m in module.modules() if next(m.parameters(recurse=False), None) is not None), None)
-    parameter = next(module.parameters(), None)
-    shape: tuple[int, ...] | None = (first.in_features,) if isinstance(first, nn.Linear) else None
-    if isinstance(over, Slice):
-        shape = over.input_shape
-    elif isinstance(over, (tuple, list)) and len(over) == 2:
-        shapes = [as_float64_array(end, name).shape for end, name in zip(over, ("low", "high"), strict=True)]
-        shape = next((s for s in shapes if s), shape)
-    if shape is None:
-        raise InputError("the shape of the model's inputs is not known: give trace(model, example), or over in it.")
-    dtype = torch.get_default_dtype() if parameter is None else parameter.dtype
-    return trace(module, torch.zeros(2, *shape, dtype=dtype))
 
 
 def _views(program: Program, over: Any) -> Iterator[tuple[Slice, bool]]:
@@ -198,7 +179,7 @@ def _listed(corners: np.ndarray) -> np.ndarray:
 
 def _tiling(network: SplineNetwork, program: Program, view: Slice, rays: bool, options: Options) -> Tiling:
     if rays:
-        program = homogeneous_program(program)
+        program = _on_rays(program)
     else:
         network, program = checked_network(network, view)
     tiling, stopped = tile(network, program, view, options)
@@ -262,3 +243,69 @@ def norms_of(matrices: np.ndarray, norm: float) -> np.ndarray:
 def _free(over: Any, program: Program) -> int:
     view = view_of(over, program.input_shape)
     return view.dimension if isinstance(view, Slice) else 0
+
+
+def _on_rays(program: Program) -> Program:
+    """`F(x, s) = s f(x / s)` for s > 0, linear on cones: the last of D + 1 inputs is s.
+
+    On every cone over a tile of f, `F = A x + c s` for the tile's map `A x + c`. So the tiles of F on the sides of a
+    box about the origin are all tiles of f, those without bounds too.
+
+    Raises:
+        InputError: A fold bends elsewhere than through zero (a ReLU6): it has no such form.
+    """
+    size = int(np.prod(program.input_shape))
+    random = torch.Generator().manual_seed(0)
+    x = torch.randn(2, *program.input_shape, generator=random, dtype=torch.float64)
+    bases: dict[str, Tensor] = {}
+    with torch.no_grad():
+        for step, inputs, _ in program.walk(x):
+            if isinstance(step, Fold) and not _through_zero(step, inputs):
+                where = program.paths.get(step.output) or "model"
+                raise InputError(
+                    f"all of space needs folds through zero, as those of ReLU, abs and max; {where} ({step.site.op}) "
+                    "bends elsewhere: give a box in over."
+                )
+            if isinstance(step, Affine):
+                bases[step.output] = step.run(*(torch.zeros_like(value[:1]) for value in inputs))
+    steps: list[Affine | Fold | Tournament] = [
+        Affine("x of rays", ("rays",), _head(size, program.input_shape), _head(size, program.input_shape)),
+        Affine("s of rays", ("rays",), lambda r: r[:, size:], lambda r: r[:, size:]),
+    ]
+    inner = renamed(program, "", "x of rays")
+    for one in inner.steps:
+        if isinstance(one, Affine):
+            base = bases[one.output]
+            # no number of s is added to what does not move
+            steps.append(
+                Affine(one.output, (*one.inputs, "s of rays"), _scaled(one.run, base, -1.0),
+                       _scaled(one.magnitude, base.abs(), 0.0)) if base.any() else one
+            )  # fmt: skip
+        else:
+            steps.append(one)
+    return Program(
+        "rays", (size + 1,), inner.output, inner.output_shape, tuple(steps), paths=inner.paths, ops=inner.ops,
+        identity=("rays", *program.identity),
+    )  # fmt: skip
+
+
+def _through_zero(fold: Fold, inputs: list[Tensor]) -> bool:
+    """Whether a fold bends through zero alone: scaled inputs, however large or small, have the output scaled."""
+    if fold.at is not None and np.any(fold.at):
+        return False
+    output = fold.run(*inputs)
+    return all(torch.equal(fold.run(*(k * value for value in inputs)), k * output) for k in (2.0**-40, 2.0, 2.0**40))
+
+
+def _head(size: int, shape: tuple[int, ...]) -> Callable[[Tensor], Tensor]:
+    return lambda rays: rays[:, :size].reshape(len(rays), *shape)
+
+
+def _scaled(run: Callable[..., Tensor], base: Tensor, shift: float) -> Callable[..., Tensor]:
+    """The step with its constant times s: `run(...) + (s + shift) base`."""
+
+    def scaled(*values: Tensor) -> Tensor:
+        s = values[-1].reshape(len(values[-1]), *(1,) * (base.dim() - 1))
+        return run(*values[:-1]) + (s + shift) * base
+
+    return scaled

@@ -9,16 +9,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..network import SplineNetwork, load, trace
-from ..network.program import Affine, Program, Smooth
+from ..network.program import Affine, Fold, Program, Smooth, Tournament
 from ..network.ranges import reach
-from ..support.checks import check_module
+from ..support.checks import as_float64_array, check_module
 from ..support.errors import InputError, UnsupportedModelError
 from ..tiling.slice import Slice
 from ..tiling.tolerance import Interpolated, curves_of, interpolants, planned_errors
-from .programs import renamed
 from .property import Clause, Property
 
 
@@ -29,21 +28,18 @@ def as_network(model: Any, over: Any, asked: Property | None = None, smooth: boo
     if isinstance(model, (str, os.PathLike)):
         return load(model)
     module = check_module(model)
+    first = next((m for m in module.modules() if next(m.parameters(recurse=False), None) is not None), None)
+    shape: tuple[int, ...] = (first.in_features,) if isinstance(first, nn.Linear) else ()
+    if asked is not None and not callable(asked.clauses) and asked.clauses:
+        shape = (asked.clauses[0].inputs.shape[1],)
     if isinstance(over, Slice):
         shape = over.input_shape
-    else:
-        sizes = [np.shape(end) for end in over] if isinstance(over, (tuple, list)) else []
-        shape = next((tuple(size) for size in sizes if size), ())
-        if not shape and asked is not None and not callable(asked.clauses) and asked.clauses:
-            shape = (asked.clauses[0].inputs.shape[1],)
-        if not shape:
-            first = next((p for p in module.parameters() if p.dim() == 2), None)
-            if first is None:
-                raise InputError(
-                    "the shape of the model's inputs is not known: give over= with one number per input, or "
-                    "trace(model, x)."
-                )
-            shape = (first.shape[1],)
+    elif isinstance(over, (tuple, list)):
+        shape = next((size for end in over if (size := as_float64_array(end, "over").shape)), shape)
+    if not shape:
+        raise InputError(
+            "the shape of the model's inputs is not known: give over= with one number per input, or trace(model, x)."
+        )
     parameter = next(module.parameters(), None)
     dtype = parameter.dtype if parameter is not None else torch.get_default_dtype()
     return trace(module, torch.zeros(2, *shape, dtype=dtype), smooth=smooth)
@@ -148,6 +144,28 @@ def joined(
     gathered[np.arange(sum(inputs)), place] = 1.0
     reduced = tuple(_reduced(replace(clause, inputs=clause.inputs @ gathered)) for clause in clauses)
     return program, reduced, place
+
+
+def renamed(program: Program, prefix: str, given: str) -> Program:
+    """The program with a prefix to all its names but the input, which is called `given`."""
+
+    def name(old: str) -> str:
+        return given if old == program.input else prefix + old
+
+    def names(old: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(name(one) for one in old)
+
+    steps: list[Affine | Fold | Tournament] = []
+    for step in program.steps:
+        if isinstance(step, Tournament):
+            stages = tuple((name(one), windows) for one, windows in step.stages)
+            steps.append(replace(step, competitors=name(step.competitors), stages=stages))
+        else:
+            steps.append(replace(step, output=name(step.output), inputs=names(step.inputs)))
+    return replace(
+        program, input=given, output=name(program.output), steps=tuple(steps),
+        paths={name(k): v for k, v in program.paths.items()}, ops={name(k): v for k, v in program.ops.items()},
+    )  # fmt: skip
 
 
 def _is_flat(model: Any) -> bool:

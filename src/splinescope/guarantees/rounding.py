@@ -22,7 +22,7 @@ from ..tiling.measures.tile_shapes import UNIT
 from ..tiling.slice import Slice
 
 WIDEST = 2048  # units of a layer: wider ones need factored rows, whose rounding is estimated
-_SAFETY = 2.0  # the bounds are computed in float64 themselves
+_SAFETY = 2.0  # the bounds are computed in float64 themselves, some as differences of rounded numbers
 
 
 @dataclass(frozen=True)
@@ -108,9 +108,6 @@ def _affine(step: Affine, given: list[Carried]) -> Carried:
     error = (step.magnitude(*(v.error for v in given)) - rest).clamp_min(0)
     radius = (step.magnitude(*(v.radius for v in given)) - rest).clamp_min(0)
     own = _SAFETY * (terms + 2) * UNIT * sizes
-    # the bounds themselves are differences of rounded numbers
-    slack = _SAFETY * (terms + 2) * UNIT * rest
-    own = own + slack * UNIT
     return Carried(step.run(*(v.middle for v in given)), radius, (error + own) * (1 + 8 * UNIT))
 
 

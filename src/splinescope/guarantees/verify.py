@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,10 +25,9 @@ from ..tiling.engine.parts import packed_network
 from ..tiling.slice import Slice
 from .decide import BEFORE_ATTACK, Decided, decide, decide_in_process, least_value
 from .models import as_network, checked_program, is_smooth, joined, near
-from .parts import Part, parts_of, shared_out
 from .property import Property
-from .unsafe import Collected, UnsafeSet
-from .verdict import Verdict
+from .sets import Part, parts_of, shared_out
+from .verdict import Collected, UnsafeSet, Verdict
 from .vnnlib import read_vnnlib
 from .witness import Witness, run_own
 
@@ -125,33 +125,38 @@ def verify(
     parts = parts_of(clauses, program.input_shape, over, apart=complete)
     with telling(progress, "verifying") as report:
         run = _Run(
-            model if network is not None else None, network, program, parts, complete, max_tiles, time_limit, report
-        )
-        run.tolerance, run.workers, run.named = tolerance if smooth else None, workers, (asked, places)
+            model if network is not None else None, network, program, parts, complete, max_tiles, time_limit, report,
+            tolerance if smooth else None, workers, asked, places,
+        )  # fmt: skip
         return run.verdict(started)
 
 
+@dataclass
 class _Run:
-    """One call of `verify`, part by part."""
+    """One call of `verify`, part by part; without a model and a network of its own it is about several."""
 
-    tolerance: float | None = None
-    workers: int | None = None
-    named: tuple[Property, np.ndarray | None]
+    model: Any
+    network: SplineNetwork | None
+    program: Program
+    parts: Sequence[Part]
+    complete: bool
+    max_tiles: int | None
+    time_limit: float | None
+    report: Progress
+    tolerance: float | None
+    workers: int | None
+    asked: Property
+    places: np.ndarray | None
 
-    def __init__(
-        self, model: Any, network: SplineNetwork | None, program: Program, parts: Sequence[Part], complete: bool,
-        max_tiles: int | None, time_limit: float | None, report: Progress,
-    ) -> None:  # fmt: skip
-        self._model, self._network, self._program, self._parts = model, network, program, parts
-        self._complete, self._max_tiles, self._time_limit, self._report = complete, max_tiles, time_limit, report
-        self._clock = Clock(time_limit)
+    def __post_init__(self) -> None:
+        self.clock = Clock(self.time_limit)
 
     def verdict(self, started: float) -> Verdict:
         witness: Witness | None = None
         decided: list[Decided] = []
         stopped: str | None = None
         collected: list[Collected] = []
-        for part in self._parts:
+        for part in self.parts:
             found = list(self._decided(part, sum(one.tiles for one in decided)))
             decided += found
             pieces = [one.collected for one in found if one.collected is not None]
@@ -160,12 +165,12 @@ class _Run:
             if violated and witness is None:
                 witness = self._told(part, *min(violated, key=lambda one: one[2][one[0]]))
             stopped = stopped or next((one.stopped for one in found if one.stopped), None)
-            if (witness is not None and not self._complete) or stopped:
+            if (witness is not None and not self.complete) or stopped:
                 break
         rounding = max((one.rounding for one in decided), default=0.0)
         ties = [one.tie for one in decided if one.tie is not None]
         known: Certainty = "exact" if witness is not None or not ties else "bound"
-        unsafe = UnsafeSet.joined(collected, known) if self._complete and not stopped else None
+        unsafe = UnsafeSet.joined(collected, known) if self.complete and not stopped else None
         sure = self.tolerance is None
         beside = "" if sure else " Not rigorous: that of a smooth network leaves out rounding."
         counts = (sum(one.tiles for one in decided), sum(one.cells for one in decided), time.monotonic() - started)
@@ -181,7 +186,7 @@ class _Run:
             what = "the rounding of the values there is" if sure else "the network is known there within"
             reason = f"A tie: the least value of a clause is {value:.3g}, and {what} {'up to ' * sure}{error:.3g}."
             return Verdict(None, None, False, max(rounding, error), value, reason, *counts, unsafe)
-        if not self._parts:
+        if not self.parts:
             reason = "Holds: no input meets the property's conditions on inputs."
             return Verdict(True, None, True, 0.0, np.inf, reason, *counts, unsafe, lambda: (np.inf, None))
         what = "the rounding" if sure else "the difference of the smooth network and the tiled one"
@@ -190,18 +195,18 @@ class _Run:
 
     def _decided(self, part: Part, tiles: int) -> Iterator[Decided]:
         """One decision about a part, or several about parts of it by workers."""
-        left = None if self._max_tiles is None else max(self._max_tiles - tiles, 1)
-        options: dict[str, Any] = {"complete": self._complete, "max_tiles": left, "report": self._report}
+        left = None if self.max_tiles is None else max(self.max_tiles - tiles, 1)
+        options: dict[str, Any] = {"complete": self.complete, "max_tiles": left, "report": self.report}
         if self.tolerance is not None and isinstance(part.view, Slice):
-            assert self._network is not None
-            close = near(self._network, part.view, self.tolerance)
-            yield decide(close.program, part, self._clock, **options, close=close)
+            assert self.network is not None
+            close = near(self.network, part.view, self.tolerance)
+            yield decide(close.program, part, self.clock, **options, close=close)
             return
         if self.workers is None or not isinstance(part.view, Slice):
-            yield decide(self._program, part, self._clock, **options)
+            yield decide(self.program, part, self.clock, **options)
             return
-        if not self._complete:  # most properties are decided before a process could start
-            first = decide(self._program, part, self._clock, **options, until=BEFORE_ATTACK)
+        if not self.complete:  # most properties are decided before a process could start
+            first = decide(self.program, part, self.clock, **options, until=BEFORE_ATTACK)
             if first.stopped != "":
                 yield first
                 return
@@ -209,43 +214,42 @@ class _Run:
         yield from self._by_workers(part, left)
 
     def _by_workers(self, part: Part, max_tiles: int | None) -> Iterator[Decided]:
-        assert self._network is not None
+        assert self.network is not None
         assert self.workers is not None
         pieces = shared_out(part, _PARTS_PER_WORKER * self.workers)
-        deadline = None if self._clock.left is None else time.time() + self._clock.left
-        model = packed_network(self._network)
-        items = [(model, piece, self._complete, max_tiles, deadline) for piece in pieces]
+        deadline = None if self.clock.left is None else time.time() + self.clock.left
+        model = packed_network(self.network)
+        items = [(model, piece, self.complete, max_tiles, deadline) for piece in pieces]
         names = [f"part {i + 1} of {len(pieces)}" for i in range(len(pieces))]
         tiles = done = 0
         results = share(decide_in_process, items, names, workers=self.workers)
         with closing(results):
             for _, one in results:
                 tiles, done = tiles + one.tiles, done + 1
-                self._report(done / len(pieces), f"{tiles:,} tiles")
+                self.report(done / len(pieces), f"{tiles:,} tiles")
                 if max_tiles is not None and tiles > max_tiles and done < len(pieces):
                     one.stopped = one.stopped or f"max_tiles={max_tiles} reached"
                 yield one
-                if one.stopped or (one.found is not None and not self._complete):
+                if one.stopped or (one.found is not None and not self.complete):
                     return
 
     def _told(self, part: Part, clause: int, x: np.ndarray, values: np.ndarray) -> Witness:
         with torch.no_grad():
-            y = self._program.forward(torch.from_numpy(x[None]))[0].numpy()
-        own = None if self._model is None else run_own(self._model, x)
+            y = self.program.forward(torch.from_numpy(x[None]))[0].numpy()
+        own = None if self.model is None else run_own(self.model, x)
         rows = part.clauses[clause]
         confirmed = None
         if own is not None:
             seen = rows.outputs @ own[1].reshape(-1) + rows.inputs @ x.reshape(-1) - rows.ends
             confirmed = bool((np.where(rows.strict, seen < 0, seen <= 0)).all())
         by, seen_y = (None, None) if own is None else own
-        asked, places = self.named
-        every = x.reshape(-1) if places is None else x.reshape(-1)[places]
-        tensors = asked.tensors(every, y.reshape(-1) if seen_y is None else seen_y.reshape(-1))
+        every = x.reshape(-1) if self.places is None else x.reshape(-1)[self.places]
+        tensors = self.asked.tensors(every, y.reshape(-1) if seen_y is None else seen_y.reshape(-1))
         return Witness(x, y, part.numbers[clause], -float(values[clause]), by, seen_y, confirmed, tensors)
 
     def _exact_margin(self) -> tuple[float, np.ndarray | None]:
         """The least value of any clause, within the limits of the call anew."""
-        lowest, where, stopped = least_value(self._program, self._parts, Clock(self._time_limit), self._max_tiles)
+        lowest, where, stopped = least_value(self.program, self.parts, Clock(self.time_limit), self.max_tiles)
         if stopped:
             raise LimitReached(f"{stopped}: the margin is at most {lowest:.6g}, more is not known.", None)
         return lowest, where

@@ -120,7 +120,7 @@ def _winners(tiles: Tiles, values: np.ndarray, tolerance: float) -> tuple[np.nda
         owner = owners(some.offsets)
         inner = values[some.corners]
         rows = np.arange(len(inner))
-        gap = _lacks(inner, mine[owner])
+        gap = inner.max(1) - inner[rows, mine[owner]]
         most = reduced(np.maximum, gap, some.offsets)
         corner = np.flatnonzero(gap == most[owner])
         corner = corner[np.unique(owner[corner], return_index=True)[1]]
@@ -131,11 +131,6 @@ def _winners(tiles: Tiles, values: np.ndarray, tolerance: float) -> tuple[np.nda
         open_, mine = open_[~good], other[~good]  # the other is better everywhere: go on with it
     won[open_] = mine  # by rounding alone
     return won, pairs
-
-
-def _lacks(values: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """`[n]` what one class of each row `[n, C]` lacks to the largest."""
-    return np.asarray(values.max(1) - values[np.arange(len(values)), classes])
 
 
 def _cut(

@@ -14,6 +14,7 @@ from ..network.program import Program
 from ..support.display import Shown
 from ..support.evaluating import evaluating
 from ..tiling.slice import Slice
+from .sets import is_box
 
 _SAMPLES = 1024
 _STARTS = 48
@@ -78,12 +79,6 @@ def spread_over(view: Slice, count: int, seed: int = 0) -> np.ndarray:
     return np.asarray(low + np.where(crowded, near, share) * (high - low))
 
 
-def is_box(view: Slice) -> bool:
-    """Whether a slice's domain is a box along its own coordinates."""
-    low, high = view.domain.min(0), view.domain.max(0)
-    return len(view.domain) == 2**view.dimension and bool(((view.domain == low) | (view.domain == high)).all())
-
-
 def descend(
     program: Program, view: Slice, points: np.ndarray, values: np.ndarray, starts: int = _STARTS, steps: int = _STEPS
 ) -> np.ndarray:
@@ -132,7 +127,7 @@ def _best(values: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     return first.reshape(-1), np.tile(np.arange(values.shape[1]), each)
 
 
-def run_own(model: Any, x: np.ndarray, output: int | str | None = None) -> tuple[str, np.ndarray] | None:
+def run_own(model: Any, x: np.ndarray) -> tuple[str, np.ndarray] | None:
     """What the user's own model makes of an input, and what ran it; None if there is nothing to run."""
     if isinstance(model, (str, Path)) and str(model).lower().endswith(".onnx"):
         return _by_onnxruntime(Path(model), x)

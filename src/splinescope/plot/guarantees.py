@@ -12,7 +12,7 @@ from ._axes import RASTER_FROM, frame, new_axes
 from .solid import _frame, plot_mesh
 
 if TYPE_CHECKING:
-    from ..guarantees.unsafe import UnsafeSet
+    from ..guarantees.verdict import UnsafeSet
 
 _FLAT = 1e-12  # of the slice's volume: what no picture shows
 

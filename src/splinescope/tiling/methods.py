@@ -12,16 +12,13 @@ from .measures import boundary, graph, maps, patterns, quantities, tile_shapes
 from .measures import folds as _folds
 from .measures import locate as _locate
 from .measures import margin as _margin
-from .measures import pieces as _pieces
 from .measures import section as _section
 from .measures import summary as _summary
 from .measures import topology as _topology
-from .measures.solid_maps import make_boxes
 
 if TYPE_CHECKING:
-    from .measures.locate import Grid
+    from .measures.locate import Boxes, Grid
     from .measures.margin import InputMargin
-    from .measures.solid_maps import Boxes
     from .tiling import Tiling
 
 
@@ -46,7 +43,7 @@ class Measures:
     output_ranges = patterns.output_ranges
     classes = patterns.classes
     active_units = patterns.active_units
-    pieces = _pieces.pieces
+    pieces = graph.pieces
 
     # ---- folds
 
@@ -92,7 +89,7 @@ class Measures:
     @cached_property
     def boxes(self) -> Boxes:
         """The tree of boxes that `locate` looks tiles up in (3-D and beyond)."""
-        return make_boxes(self._tiling)
+        return _locate.make_boxes(self._tiling)
 
     locate = _locate.locate
     tiles_near = _locate.tiles_near

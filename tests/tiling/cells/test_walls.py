@@ -20,7 +20,7 @@ from tests import cases
 PLANES = ["two layers", "max-pool", "zero bias", "duplicate units", "corner on a fold", "residual"]
 BLOCKS = (
     (folds, "_WALLS_TOGETHER"), (tilings, "_WALLS_TOGETHER"),
-    (tile_shapes, "_TILES_TOGETHER"), (maps, "_TILES_AT_ONCE"),
+    (tile_shapes, "_TILES_TOGETHER"), (maps, "_MOST_AT_ONCE"),
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Which tile is a point in, and which tiles meet a disc: a uniform grid over the slice, built once."""
+"""Which tile is a point in, and which tiles meet a disc: by a grid, or a tree of boxes for solids, built once."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import numpy as np
 
 from ...support.checks import as_float64_array, as_points, check_positive
 from ...support.errors import InputError
+from ..cells.polytopes import Facets, Polytopes
 from ..kernels.grid_lookup import count_near, locate_points, sort_into_cells
-from .solid_maps import locate_solids
+from ..kernels.polytope_corners import build_boxes, locate_in_boxes
 
 if TYPE_CHECKING:
     from ..tiling import Tiling
@@ -44,6 +45,45 @@ def make_grid(tiling: Tiling) -> Grid:
     return Grid(low, step, (rows, columns), starts, tiles)
 
 
+@dataclass(frozen=True)
+class Boxes:
+    """A binary tree of boxes over the tiles, in the order of their centres along a space-filling curve.
+
+    Attributes:
+        order: `[K]` tile numbers.
+        lows, highs: `[2 m - 1, d]` boxes; node i has the children 2 i + 1 and 2 i + 2, the last m are the tiles.
+        normals, heights: `[E, d]`, `[E]` of the walls, outward from the first of their tiles.
+    """
+
+    order: np.ndarray
+    lows: np.ndarray
+    highs: np.ndarray
+    normals: np.ndarray
+    heights: np.ndarray
+
+
+def make_boxes(tiling: Tiling) -> Boxes:
+    """Cost and memory linear in the number of tiles, after a sort."""
+    walls, tiles = tiling.walls, tiling.tiles
+    if not isinstance(walls, Facets):
+        raise InputError(f"boxes are of tiles in 3-D and beyond, got a {tiling.dimension}-D tiling: see `grid`.")
+    low, high = tiling.view.domain.min(0), tiling.view.domain.max(0)
+    bits = 60 // tiling.dimension
+    shares = (tiling.moments[1] - low) / (high - low)
+    places = np.clip(shares * 2**bits, 0, 2**bits - 1).astype(np.uint64)
+    codes = np.zeros(tiling.count, np.uint64)
+    for bit in range(bits):
+        for x in range(tiling.dimension):
+            codes |= ((places[:, x] >> np.uint64(bit)) & np.uint64(1)) << np.uint64(bit * tiling.dimension + x)
+    order = np.argsort(codes, kind="stable")
+    leaves = 1 << max(int(np.ceil(np.log2(max(tiling.count, 1)))), 0)
+    lows, highs = np.empty((2 * leaves - 1, tiling.dimension)), np.empty((2 * leaves - 1, tiling.dimension))
+    build_boxes(tiles.offsets, tiles.corners, tiling.vertices, order, lows, highs)
+    size = np.linalg.norm(walls.vectors, axis=1, keepdims=True)
+    normals = walls.vectors / np.where(size > 0, size, 1.0)
+    return Boxes(order, lows, highs, normals, np.einsum("ed,ed->e", normals, walls.centers))
+
+
 def locate(tiling: Tiling, points: Any) -> np.ndarray:
     """`[N]` tile of each point `[N, d]` of the slice; -1 outside. On a wall, one of its tiles.
 
@@ -60,10 +100,23 @@ def locate(tiling: Tiling, points: Any) -> np.ndarray:
         inside = (points[:, 0] >= left[place] - slack) & (points[:, 0] <= right[place] + slack)
         return np.where(inside, order[place], -1)
     if tiling.dimension > 2:
-        return locate_solids(tiling, tiling.boxes, points, slack)
+        return _locate_solids(tiling, points, slack)
     grid = tiling.grid
     arguments = (tiling.tiles.offsets, tiling.tiles.corners, tiling.vertices)
     locate_points(points, *arguments, grid.low, grid.step, *grid.shape, grid.starts, grid.tiles, slack, found)
+    return found
+
+
+def _locate_solids(tiling: Tiling, points: np.ndarray, slack: float) -> np.ndarray:
+    """`[N]` the tile of each point `[N, d]`; -1 outside."""
+    walls, tiles, boxes = tiling.walls, tiling.tiles, tiling.boxes
+    assert isinstance(walls, Facets)
+    assert isinstance(tiles, Polytopes)
+    found = np.full(len(points), -1, np.int64)
+    locate_in_boxes(
+        points, boxes.lows, boxes.highs, boxes.order, tiles.facet_offsets, walls.numbers,
+        walls.tiles[:, 0].copy(), boxes.normals, boxes.heights, slack, found,
+    )  # fmt: skip
     return found
 
 

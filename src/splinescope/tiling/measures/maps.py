@@ -11,8 +11,8 @@ from ...support.checks import check_choice
 from ...support.errors import InputError
 from ...support.progress import Progress, stepping
 from ..kernels.polygon_shapes import spanning_triangles
+from ..kernels.polytope_corners import spanning_corners
 from .differentiate import block_rows, blocks, directional_derivatives, jacobians, outputs
-from .solid_maps import slopes_from_simplices, spanning_simplices
 
 if TYPE_CHECKING:
     from ..tiling import Tiling
@@ -160,7 +160,7 @@ def _maps(tiling: Tiling, tiles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         ends = tiling.tiles.corners.reshape(-1, 2)[tiles]
         thickness = np.diff(tiling.vertices[ends, 0], axis=1)[:, 0]
     elif tiling.dimension > 2:
-        ends, thickness = spanning_simplices(tiling, tiles)
+        ends, thickness = _spanning_simplices(tiling, tiles)
     else:
         ends = np.empty((len(tiles), 3), np.int64)
         thickness = np.empty(len(tiles))
@@ -169,7 +169,7 @@ def _maps(tiling: Tiling, tiles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     values = vertex_values(tiling, used)[rows.reshape(ends.shape)]
     points = tiling.vertices[ends]
     with np.errstate(all="ignore"):  # tiles without thickness
-        slopes = slopes_from_simplices(points, values) if tiling.dimension > 2 else _flat_slopes(points, values)
+        slopes = _solid_slopes(points, values) if tiling.dimension > 2 else _flat_slopes(points, values)
     thin = np.flatnonzero(thickness < THIN * np.ptp(tiling.view.domain, axis=0).max())
     if len(thin) and tiling.frozen is not None:
         slopes[thin] = _slopes_by_network(tiling, tiles[thin])
@@ -243,3 +243,24 @@ def input_singular_values(tiling: Tiling, tiles: Any = None) -> np.ndarray:
     """`[k, min(C, D)]` singular values of `input_slopes`, largest first, holding a block of matrices at a time."""
     parts = [np.linalg.svd(a, compute_uv=False) for _, a in iterate_input_slopes(tiling, tiles)]
     return np.concatenate(parts) if parts else np.zeros((0, 0))
+
+
+def _spanning_simplices(tiling: Tiling, tiles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Per tile d + 1 corners that span it well, `[k, d + 1]`, and how thin it is in its thinnest direction, `[k]`."""
+    chosen = np.empty((len(tiles), tiling.dimension + 1), np.int64)
+    thickness = np.empty(len(tiles))
+    spanning_corners(tiling.tiles.offsets, tiling.tiles.corners, tiling.vertices, tiles, chosen, thickness)
+    return chosen, thickness
+
+
+def _solid_slopes(points: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Slopes `[k, C, d]` of the affine maps with values `[k, d + 1, C]` at points `[k, d + 1, d]`."""
+    edges = points[:, 1:] - points[:, :1]
+    rises = values[:, 1:] - values[:, :1]
+    try:
+        return np.linalg.solve(edges, rises).transpose(0, 2, 1)
+    except np.linalg.LinAlgError:  # some lie in a plane to the last digit: they alone have no slope
+        flat = np.linalg.slogdet(edges)[0] == 0
+        slopes = np.full((len(points), values.shape[2], points.shape[2]), np.nan)
+        slopes[~flat] = np.linalg.solve(edges[~flat], rises[~flat]).transpose(0, 2, 1)
+        return slopes
