@@ -55,6 +55,10 @@ class Helper:
         return self.at
 
 
+class Replaced(Helper):
+    """A class of which a test replaces a method."""
+
+
 class OfClass(Helper):
     shared = BEFORE
 
@@ -126,6 +130,10 @@ def of_class(held: Any, to: float) -> None:
     OfClass.shared = to
 
 
+def of_method(held: Any, to: float) -> None:
+    Replaced.place = property(lambda self: to)
+
+
 def of_globals(held: Any, to: float) -> None:
     globals()["PLACE"] = to
 
@@ -145,6 +153,7 @@ CASES = [
     case("attribute of a callable object", Helper, setting("at")),
     case("attribute of a method's object", lambda: Helper().moved, lambda held, to: setattr(held.__self__, "at", to)),
     case("property of an object", Helper, setting("at"), lambda held: held.place),
+    case("method of a class", Replaced, of_method, lambda held: held.place),
     case("class attribute of a callable object", OfClass, of_class),
     case("deep inside an object", Deep, lambda held, to: held.at.a[0]["b"][0][0][0][0][0].__setitem__(0, to)),
     case("keyword of a partial", lambda: partial(bump, at=BEFORE), lambda held, to: held.keywords.update(at=to)),
@@ -173,6 +182,7 @@ CASES = [
 def test_a_change_between_the_compared_rows_is_seen(make, change, how, monkeypatch):
     monkeypatch.setitem(globals(), "PLACE", BEFORE)
     monkeypatch.setattr(OfClass, "shared", BEFORE)
+    monkeypatch.setattr(Replaced, "place", Helper.place)
     monkeypatch.setenv("PLACE", str(BEFORE))
     torch.manual_seed(0)
     line = ss.Slice.segment([-3.0, 0.0], [3.0, 0.0])
