@@ -1,4 +1,4 @@
-"""Files of tilings and timelines, damaged at random: an error each, or nothing was lost; never a crash.
+"""Files of tilings and timelines, forged at random: an error each, or they can be used; never a crash.
 
 FUZZ_TRIALS sets how many of each kind are tried.
 """
@@ -58,50 +58,6 @@ def test_a_timeline_runs_forward(tmp_path, steps):
 
 def tilings_in(result) -> tuple[ss.Tiling, ...]:
     return result.tilings if isinstance(result, Timeline) else (result,)
-
-
-def damaged(content: bytes, random: np.random.Generator) -> bytes:
-    """Bytes changed, taken out, put in, cut off, blanked or moved."""
-    a, b = sorted(random.integers(0, len(content), 2).tolist())
-    match random.integers(0, 6):
-        case 0:
-            changed = bytearray(content)
-            for place in random.integers(0, len(content), random.integers(1, 4)):
-                changed[place] ^= 1 << int(random.integers(0, 8))
-            return bytes(changed)
-        case 1:
-            return content[:a] + content[b:]
-        case 2:
-            return content[:a] + random.bytes(int(random.integers(1, 40))) + content[a:]
-        case 3:
-            return content[:b]
-        case 4:
-            return content[:a] + bytes(min(b - a, 64)) + content[min(b, a + 64) :]
-        case _:
-            return content[:a] + content[b : b + 16] + content[a + 16 : b] + content[a : a + 16] + content[b + 16 :]
-
-
-@pytest.mark.parametrize("kind", ["tiling", "line", "timeline"])
-def test_damage_to_the_bytes_is_refused(files, kind, tmp_path):
-    read, content = files[kind]
-    path = tmp_path / kind
-    path.write_bytes(content)
-    whole = [t.vertices for t in tilings_in(read(path))]
-    random = np.random.default_rng(0)
-    refused = 0
-    for _ in range(TRIALS):
-        bad = damaged(content, random)
-        path.write_bytes(bad)
-        try:
-            found = tilings_in(read(path))
-        except ss.FileFormatError:
-            refused += 1
-        else:  # the blanks that fill up a header were hit, or nothing at all
-            size = 8 + int.from_bytes(content[:8], "little")
-            assert bad[size:] == content[size:]
-            assert json.loads(bad[8:size]) == json.loads(content[8:size])
-            assert all(np.array_equal(t.vertices, v) for t, v in zip(found, whole, strict=True))
-    assert refused > 0.98 * TRIALS
 
 
 def forged(content: bytes, random: np.random.Generator) -> bytes:

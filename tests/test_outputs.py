@@ -82,84 +82,88 @@ def placed(model: Any) -> list[Tensor]:
     return list(made.buffers())
 
 
-def monitored(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda model: (lambda monitor: (monitor.measure(0), monitor.records)[1])(make(model))
+def monitored(make: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    return lambda model, x=X: (lambda monitor: (monitor.measure(0), monitor.records)[1])(make(model, x))
 
 
-# function -> a call of it on a model, and what it gives to compare; "+": on a model with batch norm
-ONE: dict[str, Callable[[Any], Any]] = {
-    "network trace": lambda m: ss.trace(m, X).program().forward(X),
+# function -> a call of it on a model (and data), and what it gives to compare; "+": on a model with batch norm
+ONE: dict[str, Callable[..., Any]] = {
+    "network trace": lambda m, x=X: ss.trace(m, x).program().forward(x),
     "tiling tessellate": lambda m: ss.tessellate(m, VIEW).vertices,
     "tiling tessellate_each": lambda m: ss.tiling.tessellate_each(m, [VIEW])[0].vertices,
     "tiling Retiler": lambda m: tiling.Retiler(m, VIEW).tile().vertices,
-    "tiling fold_census": lambda m: space.fold_census(m, X, radius=0.1, lines=4, generator=seeded()).summary(),
+    "tiling fold_census": lambda m, x=X: space.fold_census(m, x, radius=0.1, lines=4, generator=seeded()).summary(),
     "tiling level_set": lambda m: space.level_set(m, SOLID, 0.1).vertices,
-    "complexity timeline": lambda m: complexity.timeline(
-        m, {0: m.state_dict()}, VIEW, x={"a": X}, y={"a": Y}, radius=0.1
+    "complexity timeline": lambda m, x=X: complexity.timeline(
+        m, {0: m.state_dict()}, VIEW, x={"a": x}, y={"a": Y}, radius=0.1
     ).summary(),
-    "complexity robustness": lambda m: complexity.robustness(
-        m, X, Y, epsilons=0.1, steps=2, restarts=1, queries=2, generator=seeded()
+    "complexity robustness": lambda m, x=X: complexity.robustness(
+        m, x, Y, epsilons=0.1, steps=2, restarts=1, queries=2, generator=seeded()
     ).summary(),
-    "complexity FoldMonitor": monitored(lambda m: research.FoldMonitor(m, X)),
+    "complexity FoldMonitor": monitored(lambda m, x: research.FoldMonitor(m, x)),
     "complexity local_complexity exact": lambda m: ss.local_complexity(m, X[:2], radius=0.5, method="exact").counts,
     "normalization fold_distances": lambda m: normalization.fold_distances(m, X).summary(),
     "normalization point_distances": lambda m: point_distances(m, X),
-    "normalization fold_density": lambda m: normalization.fold_density(m, X, VIEW, cells=4).summary(),
+    "normalization fold_density": lambda m, x=X: normalization.fold_density(m, x, VIEW, cells=4).summary(),
     "normalization normalization_report": lambda m: ss.normalization_report(m, X).summary(),
     "normalization initialize_": changed(lambda m: ss.initialize_(m, X)),
-    "normalization boundary_jitter +": lambda m: (
-        normalization.boundary_jitter(m, X, 4, VIEW, VIEW.domain[:2], draws=2).flips
+    "normalization boundary_jitter +": lambda m, x=X: (
+        normalization.boundary_jitter(m, x, 4, VIEW, VIEW.domain[:2], draws=2).flips
     ),
-    "normalization statistics_fidelity +": lambda m: research.statistics_fidelity(m, X, (4,), draws=2).summary(),
-    "normalization merge_batchnorm +": lambda m: list(normalization.merge_batchnorm(m, X).parameters()),
-    "normalization fold_counts": lambda m: fold_counts(m, X, radius=0.1),
-    "representation representation_geometry": lambda m: ss.representation_geometry(m, X).summary(),
+    "normalization statistics_fidelity +": lambda m, x=X: research.statistics_fidelity(m, x, (4,), draws=2).summary(),
+    "normalization merge_batchnorm +": lambda m, x=X: list(normalization.merge_batchnorm(m, x).parameters()),
+    "normalization fold_counts": lambda m, x=X: fold_counts(m, x, radius=0.1),
+    "representation representation_geometry": lambda m, x=X: ss.representation_geometry(m, x).summary(),
     "representation representation_geometry hooks": lambda m: ss.representation_geometry(
         m, X, method="hooks"
     ).summary(),
     "smooth local_map": lambda m: ss.local_map(m, X[:1]).part().matrix(),
     "smooth boundary_curvature": lambda m: smooth.boundary_curvature(m, 9 * X, places=4).turns,
-    "smooth steer": lambda m: smooth.steer(
-        m, X, Y, epsilon=0.1, betas=(1.0,), steps=2, restarts=1, queries=2, places=4
+    "smooth steer": lambda m, x=X: smooth.steer(
+        m, x, Y, epsilon=0.1, betas=(1.0,), steps=2, restarts=1, queries=2, places=4
     ).summary(),
-    "landscape break_distance": lambda m: landscape.break_distance(m, X, "0").radius,
-    "landscape certified_surface": lambda m: landscape.certified_surface(m, X, TARGETS, MOVES, cells=2).summary(),
-    "landscape curvature": lambda m: ss.curvature(m, X, TARGETS, layer="0").dense(),
-    "landscape curvature_factor": lambda m: curvature_factor(m, X, TARGETS),
-    "landscape depth_profile": lambda m: research.depth_profile(m, X, TARGETS).summary(),
-    "landscape downstream_jacobians": lambda m: downstream_jacobians(m, X, "0"),
-    "landscape loss_section": lambda m: landscape.loss_section(m, X, TARGETS, MOVES).summary(),
-    "landscape loss_surface": lambda m: ss.loss_surface(m, X, Y, MOVES, resolution=3).losses,
-    "landscape polynomial_section": lambda m: landscape.polynomial_section(m, X, TARGETS, MOVES).summary(),
-    "landscape skip_conditioning": lambda m: ss.skip_conditioning(m, X).summary(),
-    "landscape find_skips": lambda m: find_skips(m, X),
-    "landscape without_skips": lambda m: landscape.without_skips(m, X)(X),
-    "landscape CurvatureMonitor": monitored(lambda m: landscape.CurvatureMonitor(m, X, TARGETS)),
+    "landscape break_distance": lambda m, x=X: landscape.break_distance(m, x, "0").radius,
+    "landscape certified_surface": lambda m, x=X: landscape.certified_surface(m, x, TARGETS, MOVES, cells=2).summary(),
+    "landscape curvature": lambda m, x=X: ss.curvature(m, x, TARGETS, layer="0").dense(),
+    "landscape curvature_factor": lambda m, x=X: curvature_factor(m, x, TARGETS),
+    "landscape depth_profile": lambda m, x=X: research.depth_profile(m, x, TARGETS).summary(),
+    "landscape downstream_jacobians": lambda m, x=X: downstream_jacobians(m, x, "0"),
+    "landscape loss_section": lambda m, x=X: landscape.loss_section(m, x, TARGETS, MOVES).summary(),
+    "landscape loss_surface": lambda m, x=X: ss.loss_surface(m, x, Y, MOVES, resolution=3).losses,
+    "landscape polynomial_section": lambda m, x=X: landscape.polynomial_section(m, x, TARGETS, MOVES).summary(),
+    "landscape skip_conditioning": lambda m, x=X: ss.skip_conditioning(m, x).summary(),
+    "landscape find_skips": lambda m, x=X: find_skips(m, x),
+    "landscape without_skips": lambda m, x=X: landscape.without_skips(m, x)(X),
+    "landscape CurvatureMonitor": monitored(lambda m, x: landscape.CurvatureMonitor(m, x, TARGETS)),
     "landscape LayerwiseDescent": changed(lambda m: research.LayerwiseDescent(m).step(X, TARGETS)),
-    "generative log_volume": lambda m: ss.log_volume(m, X).log,
+    "generative log_volume": lambda m, x=X: ss.log_volume(m, x).log,
     "generative local_geometry": lambda m: generative.local_geometry(m, X[:2]).rank,
     "generative geometry_map": lambda m: generative.geometry_map(m, VIEW, resolution=2)[1].rank,
-    "generative manifold_law": lambda m: research.manifold_law(m, TARGETS, BOX, top_k=2, pool=100, reference=50).rho,
-    "generative project": lambda m: research.project(m, TARGETS, BOX, X).latents,
+    "generative manifold_law": lambda m, x=TARGETS: (
+        research.manifold_law(m, x, BOX, top_k=2, pool=100, reference=50).rho
+    ),
+    "generative project": lambda m, x=TARGETS: research.project(m, x, BOX, X).latents,
     "generative PolaritySampler": lambda m: sampled(ss.PolaritySampler(m, BOX, pool=64, top_k=2)),
     "generative MagnetSampler": lambda m: sampled(ss.MagnetSampler(m, BOX, pool=64, top_k=2)),
-    "reports report": lambda m: [
-        [block.title, block.numbers] for block in ss.report(m, X, Y, out=None, include=("folds", "complexity")).blocks
+    "reports report": lambda m, x=X: [
+        [block.title, block.numbers] for block in ss.report(m, x, Y, out=None, include=("folds", "complexity")).blocks
     ],
-    "reports compare_models": lambda m: len(
-        ss.compare_models({"a": m, "b": m}, X, Y, out=None, include=("folds",)).reports
+    "reports compare_models": lambda m, x=X: len(
+        ss.compare_models({"a": m, "b": m}, x, Y, out=None, include=("folds",)).reports
     ),
 }
 # these look at what runs inside, whatever comes out
-ANY: dict[str, Callable[[Any], Any]] = {
+ANY: dict[str, Callable[..., Any]] = {
     "network pick_output": lambda m: list(ss.pick_output(m, "scores").parameters()),
-    "network freeze_statistics": lambda m: list(ss.freeze_statistics(m, X).parameters()),
-    "complexity local_complexity": lambda m: ss.local_complexity(m, X, radius=0.1).counts,
-    "complexity ComplexityMonitor": monitored(lambda m: ss.ComplexityMonitor(m, X, radius=0.1)),
-    "normalization sign_changes +": lambda m: sign_changes(m, X, VIEW, cells=4).summary(),
-    "normalization fold_jitter +": lambda m: [site.measured for site in normalization.fold_jitter(m, X, 4, draws=2)],
-    "normalization minibatch_networks +": lambda m: len(list(minibatch_networks(m, X, 4, 2))),
-    "normalization with_statistics +": lambda m: list(normalization.with_statistics(m, X).buffers()),
+    "network freeze_statistics": lambda m, x=X: list(ss.freeze_statistics(m, x).parameters()),
+    "complexity local_complexity": lambda m, x=X: ss.local_complexity(m, x, radius=0.1).counts,
+    "complexity ComplexityMonitor": monitored(lambda m, x: ss.ComplexityMonitor(m, x, radius=0.1)),
+    "normalization sign_changes +": lambda m, x=X: sign_changes(m, x, VIEW, cells=4).summary(),
+    "normalization fold_jitter +": lambda m, x=X: [
+        site.measured for site in normalization.fold_jitter(m, x, 4, draws=2)
+    ],
+    "normalization minibatch_networks +": lambda m, x=X: len(list(minibatch_networks(m, x, 4, 2))),
+    "normalization with_statistics +": lambda m, x=X: list(normalization.with_statistics(m, x).buffers()),
     "normalization merge_batchnorm_ +": changed(lambda m: normalization.merge_batchnorm_(m)),
     "normalization MergeAway +": lambda m: repr(
         type(research.MergeAway(m, torch.optim.SGD(m.parameters(), 0.1), at=1))
@@ -169,9 +173,9 @@ ANY: dict[str, Callable[[Any], Any]] = {
     "smooth soften": lambda m: list(ss.soften(m, 0.5).parameters()),
     "smooth Softened": lambda m: list(Softened(m, 0.5, 0.5).parameters()),
     "smooth harden": lambda m: list(smooth.harden(ss.soften(m, 0.5)).parameters()),
-    "smooth region_posterior": lambda m: smooth.region_posterior(m, X, beta=0.9).entropy,
+    "smooth region_posterior": lambda m, x=X: smooth.region_posterior(m, x, beta=0.9).entropy,
     "smooth entropy_map": lambda m: smooth.entropy_map(m, VIEW, cells=3).entropy,
-    "smooth block": lambda m: smooth.block(m, "0", X).inputs,
+    "smooth block": lambda m, x=X: smooth.block(m, "0", x).inputs,
     "smooth token_geometry": lambda m: ss.token_geometry(m, X[:, None]).means(),
     "landscape random_directions": lambda m: landscape.random_directions(m, 1, generator=seeded())[0]["0.weight"],
     "train evaluating": lambda m: evaluating(m).__enter__(),

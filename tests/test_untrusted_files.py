@@ -123,23 +123,48 @@ def kind(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     return tmp_path, min(file for file in tmp_path.iterdir() if file.suffix != ".csv"), read
 
 
-def test_a_flipped_bit_is_refused_in_words_or_changes_nothing(kind: tuple[Path, Path, Any]) -> None:
+def flipped(content: bytes, random: np.random.Generator, bits: int = 1) -> bytes:
+    changed = bytearray(content)
+    for place in random.integers(0, len(content), bits):
+        changed[place] ^= 1 << int(random.integers(0, 8))
+    return bytes(changed)
+
+
+def damaged(content: bytes, random: np.random.Generator) -> bytes:
+    """Bytes changed, taken out, put in, cut off, blanked or moved."""
+    a, b = sorted(random.integers(0, len(content), 2).tolist())
+    match random.integers(0, 6):
+        case 0:
+            return flipped(content, random, int(random.integers(1, 4)))
+        case 1:
+            return content[:a] + content[b:]
+        case 2:
+            return content[:a] + random.bytes(int(random.integers(1, 40))) + content[a:]
+        case 3:
+            return content[:b]
+        case 4:
+            return content[:a] + bytes(min(b - a, 64)) + content[min(b, a + 64) :]
+        case _:
+            return content[:a] + content[b : b + 16] + content[a + 16 : b] + content[a : a + 16] + content[b + 16 :]
+
+
+def test_damage_is_refused_in_words_or_changes_nothing(kind: tuple[Path, Path, Any]) -> None:
     folder, file, read = kind
     content, whole = file.read_bytes(), read(folder)
     random = np.random.default_rng(0)
     refused = 0
-    for _ in range(FLIPS):
-        changed, place = bytearray(content), int(random.integers(0, len(content)))
-        changed[place] ^= 1 << int(random.integers(0, 8))
-        file.write_bytes(changed)
+    for trial in range(2 * FLIPS):
+        # records that are cut off are those of a run that was killed: what is left of them is read
+        change = flipped if trial % 2 or file.suffix == ".jsonl" else damaged
+        file.write_bytes(change(content, random))
         try:
             found = read(folder)
         except (ss.FileFormatError, ss.InputError):
             refused += 1
         else:
-            assert found == whole, f"byte {place}"
+            assert found == whole, f"trial {trial}"
         file.write_bytes(content)
-    assert refused > 0.8 * FLIPS
+    assert refused > 0.8 * 2 * FLIPS
     assert read(folder) == whole
 
 
@@ -171,9 +196,7 @@ def test_a_flipped_bit_in_the_data_of_others_is_read_or_refused_in_words(
     content, random = path.read_bytes(), np.random.default_rng(0)
     refused = 0
     for _ in range(20 * FLIPS):
-        changed, place = bytearray(content), int(random.integers(0, len(content)))
-        changed[place] ^= 1 << int(random.integers(0, 8))
-        path.write_bytes(changed)
+        path.write_bytes(flipped(content, random))
         try:
             read(path)
         except (ss.FileFormatError, ss.InputError):

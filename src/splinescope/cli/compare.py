@@ -47,7 +47,7 @@ def command(
     from ..reports import compare_models
 
     networks = {name: read_model(*source, trust=trust) for name, source in chosen.items()}
-    x, y = read_data(networks.values(), data, labels, shape)
+    x, y = read_data(data, labels, shape, *networks.values())
     found = compare_models(
         networks, x, y, out=out, loss=loss, seed=seed,
         include=listed(include) if include else None, exclude=listed(exclude),

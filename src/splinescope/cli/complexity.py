@@ -7,14 +7,12 @@ from typing import Any
 import click
 
 from ._outputs import echo_numbers, note, written_file
-from .inputs import MODEL_HELP, data_file, model_arguments, radius_option, read_array, read_model, shape_option
+from .inputs import MODEL_HELP, data_option, model_arguments, radius_option, read_model, read_rows, shape_option
 
 
 @click.command("complexity", epilog=f"MODEL is {MODEL_HELP}.")
 @model_arguments
-@click.option(
-    "--data", type=data_file, required=True, help="Points, one per row: .npy, .npz (FILE.npz:name), .csv or .pt."
-)
+@data_option
 @radius_option
 @click.option("--method", type=click.Choice(["frame", "distance", "exact"]), default="frame", show_default=True,
               help="frame: signs at the vertices x +- r v; distance: |z| / |grad z| <= r; exact: tiles of a random "
@@ -41,7 +39,7 @@ def command(
     from ..complexity.neighborhoods import frame_reach
 
     network = read_model(model, weights, trust=trust)
-    points = torch.from_numpy(read_array(data, shape or getattr(network, "input_shape", None))).double()
+    points = read_rows(data, shape, network)
     generator = torch.Generator().manual_seed(seed)
     found = local_complexity(network, points, radius=radius, method=method, directions=directions, generator=generator)
     if out is not None:

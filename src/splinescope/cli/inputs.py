@@ -8,7 +8,7 @@ import shutil
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -123,6 +123,11 @@ shape_option = click.option(
 )
 
 
+data_option = click.option(
+    "--data", type=data_file, required=True, help="Inputs, one per row: .npy, .npz (FILE.npz:name), .csv or .pt."
+)
+
+
 class _RadiusType(click.ParamType):
     name = "NUMBER|auto"
 
@@ -171,8 +176,7 @@ def page_options(page: str, otherwise: str) -> Callable[[_F], _F]:
             shape_option,
             click.option("--labels", type=data_file,
                          help="Class numbers or targets, one per row, in a file of the same kinds."),
-            click.option("--data", type=data_file, required=True,
-                         help="Inputs, one per row: .npy, .npz (FILE.npz:name), .csv or .pt."),
+            data_option,
         ):  # fmt: skip
             command = option(command)
         return command
@@ -187,15 +191,19 @@ def unused(page: str) -> str:
     return page
 
 
-def read_data(
-    networks: Iterable[Any], data: str, labels: str | None, shape: tuple[int, ...] | None
-) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Inputs and, if there is a file of them, targets; flat rows get the given shape, or what a network knows."""
+def read_rows(data: str, shape: tuple[int, ...] | None, *networks: Any) -> torch.Tensor:
+    """Inputs in float64; flat rows get the given shape, or what a network knows."""
     import torch
 
     known = next((net.input_shape for net in networks if getattr(net, "input_shape", None) is not None), None)
-    points = torch.from_numpy(read_array(data, shape or known)).float()
-    return points, None if labels is None else read_labels(labels)
+    return torch.from_numpy(read_array(data, shape or known))
+
+
+def read_data(
+    data: str, labels: str | None, shape: tuple[int, ...] | None, *networks: Any
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Inputs in float32 and, if there is a file of them, targets."""
+    return read_rows(data, shape, *networks).float(), None if labels is None else read_labels(labels)
 
 
 def listed(given: tuple[str, ...]) -> list[str]:

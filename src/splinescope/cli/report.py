@@ -25,7 +25,7 @@ def command(
     from ..reports import report
 
     network = read_model(model, weights, trust=trust)
-    x, y = read_data([network], data, labels, shape)
+    x, y = read_data(data, labels, shape, network)
     found = report(
         network, x, y, out=out, loss=loss, seed=seed, title=f"Report on {model}",
         include=listed(include) if include else None, exclude=listed(exclude),

@@ -13,6 +13,7 @@ import click
 from ..support.checks import check_whole
 from ..support.errors import InputError
 from ..support.files import current_folder_first
+from ._latents import check_arrays_path, write_arrays
 from ._outputs import echo_json, note, write_figure, written_file, written_picture
 from .inputs import model_arguments, read_model
 
@@ -45,8 +46,8 @@ def command(
 
     from ..smooth import token_geometry
 
-    if out is not None and Path(out).suffix != ".npz":
-        raise InputError(f"--out must end in .npz, got {out!r}.")
+    if out is not None:
+        check_arrays_path(out)
     if limit is not None:
         check_whole(limit, "--limit")
     network = read_model(model, weights, trust=trust)
@@ -137,13 +138,10 @@ def _shortened(value: Any) -> str:
 def _write(found: Any, path: str) -> None:
     import numpy as np
 
-    from ..support.files import replacing
-
     names = ("mask", "active", "nearest", "folds", "mean", "std", "norm_mean", "norm_rms")
     arrays: dict[str, Any] = {name: getattr(found, name) for name in names}
     arrays |= {f"attention_{i}": value for i, value in enumerate(found.attention)}
     arrays |= {name: np.array(getattr(found, name)) for name in ("layers", "norms", "heads")}
     arrays["features"] = found.features()
-    with replacing(path) as partial, partial.open("wb") as file:
-        np.savez_compressed(file, **arrays)
+    write_arrays(path, arrays)
     note(f"wrote {path}")
