@@ -311,8 +311,3 @@ def test_an_output_that_does_not_exist_is_refused_with_those_that_do():
         ss.trace(ss.pick_output(TWO, "boxes"), X)
     with pytest.raises(ss.InputError, match=r"features \(1, 5\), scores \(1, 2\); got 'boxes'"):
         ss.curvature(ss.pick_output(TWO, "boxes"), X, TARGETS)
-
-
-def test_skips_of_several_outputs_are_refused_in_the_same_words():
-    with pytest.raises(ss.UnsupportedModelError, match=r"^The model returns 2 tensors"):
-        find_skips(TWO, X)

@@ -91,18 +91,6 @@ def test_another_input_or_output_is_another_network(exports):
     assert len(exports) == 2
 
 
-def test_networks_of_one_module_keep_their_own_program(exports):
-    model, x = Scaled(), torch.randn(4, 3)
-    before = ss.trace(model, x).program()
-    old = before.forward(x)
-    with torch.no_grad():
-        model.map.weight.mul_(2)
-    after = ss.trace(model, x).program()
-    assert torch.equal(before.forward(x), old)
-    assert before.fingerprint != after.fingerprint
-    assert len(exports) == 1
-
-
 def test_what_was_read_dies_with_the_module():
     model = Scaled()
     ss.trace(model, torch.zeros(1, 3))

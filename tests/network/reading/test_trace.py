@@ -167,22 +167,6 @@ def test_random_numbers_a_model_draws_while_it_is_read_are_given_back():
     assert (after[1], random.getstate()) == (states[0][1], states[1])
 
 
-def test_attributes_written_in_forward_stay_with_the_user():
-    class Counting(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.calls, self.log = 0, []
-
-        def forward(self, x: Tensor) -> Tensor:
-            self.calls += 1
-            self.log.append(x)
-            return x.relu()
-
-    model = Counting()
-    ss.trace(model, torch.zeros(1, 3))
-    assert (model.calls, model.log) == (0, [])
-
-
 def test_models_that_cannot_be_copied_are_traced_with_hooks_put_back():
     class Stubborn(nn.Linear):
         def __deepcopy__(self, memo):
