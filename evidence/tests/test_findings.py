@@ -106,8 +106,9 @@ def test_a_record_without_a_card_is_shown_in_its_own_words() -> None:
 
 
 def test_numbers_are_read_off_the_record() -> None:
-    claim = {"measured": "zero bias 4.0/3.9, batch 7.2/-13.7e-2 (1,000 to 12%)", "checks": [{"value": 2 / 3}]}
+    claim = {"measured": "zero bias 4.0/3.9, batch 7.2/-13.7e-2 (1,000 to 12%) 12345", "checks": [{"value": 2 / 3}]}
     assert filled("{batch+2}, {+1}, {batch+3}, {batch+4}, {.1}", claim) == "-13.7e-2, 4.0, 1,000, 12%, 0.667"
+    assert filled("{batch+5}", claim) == "12,345"
     for missing in ("{random+1}", "{batch+9}"):
         with pytest.raises(ss.InputError, match="No number"):
             filled(missing, claim)

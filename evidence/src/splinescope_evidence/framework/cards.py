@@ -130,7 +130,7 @@ def filled(template: str, claim: dict[str, Any]) -> str:
     """A sentence with the numbers of a claim in their places.
 
     `{words+2}` is the second number behind the first occurrence of these words in `claim["measured"]`, `{+2}` its
-    second number, `{.3}` the value of the third check.
+    second number, `{.3}` the value of the third check. Whole numbers from 10,000 on get commas.
 
     Example:
         >>> filled("{batch+2} and {.1}", {"measured": "batch 7.2/13.7", "checks": [{"value": 0.12345}]})
@@ -145,7 +145,8 @@ def filled(template: str, claim: dict[str, Any]) -> str:
         found = NUMBER.findall(claim["measured"][start + len(words) :]) if start >= 0 else []
         if len(found) < int(count):
             raise InputError(f"No number {place[0]} in what was measured: {claim['measured']!r}")
-        return str(found[int(count) - 1])
+        text = str(found[int(count) - 1])
+        return f"{int(text):,}" if re.fullmatch(r"\d{5,}", text) else text
 
     return re.sub(r"\{([^{}]+)\}", number, template)
 

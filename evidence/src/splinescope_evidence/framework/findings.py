@@ -39,7 +39,7 @@ INTRODUCED = {
 
 OVERVIEW = """# Findings
 
-Do the figures and theorems of four papers hold when measured? Each square is one claim, in the paper's own order.
+Do the figures and theorems of four papers hold when measured? Each mark is one claim, in the paper's own order.
 Click it for its card: the claim, our figure, one number and the command.
 
 ```{{raw}} html
@@ -68,8 +68,8 @@ such a claim counts as inconclusive.
 
 A verdict follows from thresholds that stand in the code, never from a choice by hand. *Holds with correction* means
 that the claim is false as printed and true in the form that the card gives. *Inconclusive* means that the interval
-leaves both outcomes open; the card then says how large a sample would decide. Criteria fold out. A dagger (†) marks a
-criterion that was revised after a full run. Intervals are 95%, over independent seeds, unless the card says otherwise.
+leaves both outcomes open; the card then says how large a sample would decide, if the effect is as measured. Criteria
+fold out. A dagger (†) marks a criterion that was revised after a full run. Intervals are 95%, over independent seeds.
 
 Four experiments share five trainings on digits: `survey-fig9`, `survey-lc-phases`, `survey-bn-grokking` and
 `survey-merge-away`. Their agreement counts once.
