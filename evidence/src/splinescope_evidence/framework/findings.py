@@ -27,7 +27,7 @@ VERDICTS = (Verdict.HOLDS, Verdict.CORRECTED, Verdict.FAILS, Verdict.INCONCLUSIV
 
 INTRODUCED = {
     "essay": 'An essay on "Batch Normalization, Explained" of Balestriero and Baraniuk says that batch norm fits a '
-    "network's tiles to its data before any training. It expects more margin and generalisation from minibatches.",
+    "network's tiles to its data before any training, and that minibatches help to generalise.",
     "survey": "Balestriero, Humayun and Baraniuk survey what follows from one fact: a ReLU network is an affine map on "
     "each of many convex tiles.",
     "meanfield": "Ma and Ying read batch norm in two-layer networks as a change of metric, and let the width grow.",
@@ -57,8 +57,7 @@ Start with the [corrections to the literature](findings/corrections.md), or with
 |---|---|---|---|---|
 {table}
 
-The kinds are counted apart. A paper's claim that fails is a finding about the paper. A failed answer to an open
-question is only one idea less.
+The kinds are counted apart: a paper's claim that fails is a finding, a failed answer to an open question one idea less.
 
 A ring means that the experiment ran again with another seed, which shares no draw with the first. {again} did, and
 {same} came out the same. {opposed} {are} opposed, one seed saying that the claim holds and the other that it does not;
@@ -237,7 +236,7 @@ def _card(card: Card, record: Record, twice: dict[str, Record], figures: set[str
     title = find(card.id).title if card.id in ids() else record["title"]
     revised = find(card.id).revised if card.id in ids() else ()
     picture = card.figure or f"figures/{card.id}.{'png' if card.id in figures else 'svg'}"
-    text = [f"({card.id})=", f"{head} {title}", "", f"![{title}]({picture})", ""]
+    text = [f"({card.id})=", f"{head} {title}", "", f"![{title.partition(':')[0]}]({picture})", ""]
     if place := place_of(card.id):
         text += [f"*{place[0].upper() + place[1:]}.*", ""]
     for line, claim in _claims(record, twice):
@@ -251,7 +250,7 @@ def _card(card: Card, record: Record, twice: dict[str, Record], figures: set[str
     used = f" On your network: `{card.call}`." if card.call else ""
     text += ["", f"`splinescope reproduce {card.id}`, {_time(record)}.{used}{_repeat(record, twice)}", ""]
     file = f":file: criteria/{card.id}.csv"
-    table = ["```{csv-table}", file, ":header-rows: 1", ":class: criteria", "```"]
+    table = ["```{csv-table}", file, ":header-rows: 1", "```"]
     return [*text, "<details><summary>Criteria</summary>", "", *table, "", "</details>", ""]
 
 
@@ -273,7 +272,7 @@ def _repeat(record: Record, twice: dict[str, Record]) -> str:
         for i, (_, claim) in enumerate(_claims(record, twice), 1)
         if claim["opposed"] or claim["again"] != claim["verdict"]
     ]
-    return f" Another seed: {', '.join(other)}." if other else " Another seed agrees."
+    return f" Another seed: {', '.join(other)}." if other else " Two seeds agree."
 
 
 def _criteria(record: Record) -> str:

@@ -122,7 +122,3 @@ def shapes(net: nn.Module, other: nn.Module, view: Slice) -> tuple[list[Level], 
         "rectangles": cut(net, "rectangles"),
     }
     return squares, {name: distance(*matched(levels, squares)) for name, levels in others.items()}
-
-
-def _most(ends: dict[str, tuple[float, float]], which: int) -> float:
-    return float(np.max([pair[which] for pair in ends.values()]))  # nan if one is

@@ -243,6 +243,6 @@ EXPERIMENT = Experiment(
     "Does the generator know the manifold?",
     run,
     draw,
-    place="near Figure 10: an open question",
+    place="near Figure 10",
     revised=(1, 2, 3, 4),
 )

@@ -233,6 +233,6 @@ EXPERIMENT = Experiment(
     "Batch norm early, none late",
     run,
     draw,
-    place="after Figure 9: an open question",
+    place="after Figure 9",
     revised=(4, 5),
 )

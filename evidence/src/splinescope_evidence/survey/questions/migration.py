@@ -389,6 +389,6 @@ EXPERIMENT = Experiment(
     "Why do tiles migrate so late?",
     run,
     draw,
-    place="after Figure 9: an open question",
+    place="after Figure 9",
     revised=(1, 2, 3, 4, 5, 6),
 )

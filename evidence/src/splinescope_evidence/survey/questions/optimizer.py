@@ -281,6 +281,6 @@ EXPERIMENT = Experiment(
     "An optimiser from the piecewise quadratic",
     run,
     draw,
-    place="near Figure 6: an open question",
+    place="near Figure 6",
     revised=(1, 2, 3),
 )

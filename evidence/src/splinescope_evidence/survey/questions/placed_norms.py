@@ -214,6 +214,6 @@ EXPERIMENT = Experiment(
     "Normalisations designed for a wanted tiling",
     run,
     draw,
-    place="after equation (8): an open question",
+    place="after equation (8)",
     revised=(4,),
 )

@@ -222,6 +222,6 @@ EXPERIMENT = Experiment(
     "Are tilings self-similar?",
     run,
     draw,
-    place="Figures 3 and 4: an open question",
+    place="Figures 3 and 4",
     revised=(2,),
 )
