@@ -34,19 +34,19 @@ NO_ANSWERS = {
         *("SplineNetwork", "Program", "ParameterNetwork", "Interpolated"),
     ),
     "a part of an answer that says it": ("Witness",),
-    "a tool whose results say it": ("PolaritySampler", "MagnetSampler", "Retiler", "MergeAway"),
+    "a tool whose results say it": ("PolaritySampler", "MagnetSampler", "Retiler", "MergeAway", "LayerwiseDescent"),
 }
 EXEMPT = {name for names in NO_ANSWERS.values() for name in names}
 
 
 def public_classes() -> list[type]:
-    """Every class that a part lists and all that show themselves, but errors, modules and optimisers of torch."""
+    """Every class that a part lists and all that show themselves, but errors and modules of torch."""
     found = pkgutil.walk_packages(ss.__path__, "splinescope.")
     modules = [importlib.import_module(m.name) for m in found if not m.name.endswith("__main__")]
     named = [getattr(module, name) for module in modules for name in getattr(module, "__all__", ())]
     shown = [thing for module in modules for thing in vars(module).values() if inspect.isclass(thing)]
     named += [c for c in shown if issubclass(c, Shown) and c not in (Shown, Result) and not c.__name__.startswith("_")]
-    others = (BaseException, nn.Module, torch.optim.Optimizer)
+    others = (BaseException, nn.Module)
     return list(dict.fromkeys(c for c in named if inspect.isclass(c) and not issubclass(c, others)))
 
 

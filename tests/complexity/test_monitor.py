@@ -22,6 +22,12 @@ from splinescope.train.schedules import BUDGET, EARLY, Schedule
 from .models import mlp, normed
 
 
+def small(model: nn.Module | None = None, x: Any = None, **options: Any) -> ComplexityMonitor:
+    """A monitor without a budget, of a small network about two points unless others are given."""
+    x = torch.zeros(2, 3) if x is None else x
+    return ComplexityMonitor(mlp(3, 4, 2) if model is None else model, x, **{"radius": 0.3, "budget": None, **options})
+
+
 def steps_of(schedule: object, count: int) -> list[int | None]:
     step: int | None = -1
     return [step := schedule.next_after(step) for _ in range(count)]  # type: ignore[attr-defined]
@@ -38,35 +44,11 @@ def test_schedules_are_increasing_and_spaced_as_said() -> None:
     assert ratios == pytest.approx([10**0.1] * len(ratios), rel=0.01)  # rounding to whole steps
 
 
-def test_activations_of_the_model_itself_have_a_name() -> None:
-    """A function called in the model's own forward has no module path: its operation names the column."""
-
-    class Functional(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.map = torch.nn.Linear(3, 4)
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return torch.relu(self.map(x)).sum(1)
-
-    monitor = ComplexityMonitor(Functional(), {"train": torch.randn(4, 3)}, radius=0.3, budget=None)
-    monitor.step(0)
-    assert "train/0 relu" in monitor.records[-1]
-    assert all(name == name.strip() for name in monitor.records[-1])
-
-
 def test_the_monitor_records_what_local_complexity_says(tmp_path: Path) -> None:
     model = mlp(3, 12, 12, 2).train()
     x = torch.randn(9, 3)
-    monitor = ComplexityMonitor(
-        model,
-        {"train": x[:5], "test": x[5:]},
-        radius=0.3,
-        schedule=Every(2),
-        out=tmp_path,
-        metrics={"bias": lambda m: m[0].bias.sum()},
-        budget=None,
-    )
+    points, metrics = {"train": x[:5], "test": x[5:]}, {"bias": lambda m: m[0].bias.sum()}
+    monitor = small(model, points, schedule=Every(2), out=tmp_path, metrics=metrics)
     assert [step for step in range(5) if monitor.step(step)] == [0, 2, 4]
     assert model.training
     expected = local_complexity(model, x[:5], radius=0.3)
@@ -83,9 +65,7 @@ def test_the_monitor_records_what_local_complexity_says(tmp_path: Path) -> None:
 
 def test_an_interrupted_run_is_continued(tmp_path: Path) -> None:
     def new() -> ComplexityMonitor:
-        return ComplexityMonitor(
-            mlp(3, 4, 2), torch.zeros(2, 3), radius=0.3, schedule=Every(2), out=tmp_path, snapshots=True, budget=None
-        )
+        return small(schedule=Every(2), out=tmp_path, snapshots=True)
 
     first = new()
     for step in range(7):
@@ -101,7 +81,7 @@ def test_an_interrupted_run_is_continued(tmp_path: Path) -> None:
     saved = sorted(path.name for path in (tmp_path / "snapshots").iterdir())
     assert saved == [f"step-{s:09d}.safetensors" for s in (0, 2, 4, 6, 8)]
     with pytest.raises(ss.InputError, match=r"another measurement: radius is 0\.3 there and 0\.5 here\.") as refused:
-        ComplexityMonitor(mlp(3, 4, 2), torch.zeros(2, 3), radius=0.5, out=tmp_path, budget=None)
+        small(radius=0.5, out=tmp_path)
     assert "{" not in str(refused.value)
 
 
@@ -109,15 +89,7 @@ def test_a_run_that_is_set_back_to_a_measured_step_measures_it_again(tmp_path: P
     """The record of the very step that training starts from is of the weights that it starts from."""
 
     def records(run: float, first: int, last: int) -> list[tuple[int, float]]:
-        monitor = ComplexityMonitor(
-            mlp(3, 4, 2),
-            torch.zeros(2, 3),
-            radius=0.3,
-            schedule=Every(2),
-            out=tmp_path,
-            metrics={"run": lambda _: run},
-            budget=None,
-        )
+        monitor = small(schedule=Every(2), out=tmp_path, metrics={"run": lambda _: run})
         for step in range(first, last + 1):
             monitor.step(step)
         return [(r["step"], r["run"]) for r in monitor.records]
@@ -130,10 +102,10 @@ def test_a_run_that_is_set_back_to_a_measured_step_measures_it_again(tmp_path: P
 def test_files_of_others_are_not_written_over(tmp_path: Path, text: str) -> None:
     (tmp_path / "complexity.jsonl").write_text(text)
     with pytest.raises(ss.FileFormatError, match="line 1 is not"):
-        ComplexityMonitor(mlp(3, 4, 2), torch.zeros(2, 3), radius=0.3, out=tmp_path, budget=None)
+        small(out=tmp_path)
     assert (tmp_path / "complexity.jsonl").read_text() == text
     with pytest.raises(ss.InputError, match="out must be a folder"):
-        ComplexityMonitor(mlp(3, 4, 2), torch.zeros(2, 3), radius=0.3, out=tmp_path / "complexity.jsonl", budget=None)
+        small(out=tmp_path / "complexity.jsonl")
 
 
 class Clock:
@@ -163,9 +135,7 @@ def priced(clock: Clock, schedule: Schedule, budget: float, cold: float, price: 
         clock.now += next(prices)
         return 0.0
 
-    return ComplexityMonitor(
-        mlp(3, 4, 2), torch.zeros(2, 3), radius=0.3, schedule=schedule, budget=budget, metrics={"price": pay}
-    )
+    return small(schedule=schedule, budget=budget, metrics={"price": pay})
 
 
 @pytest.mark.parametrize(("budget", "cold"), [(0.1, 0.0), (0.02, 0.0), (0.1, 500.0)])
@@ -207,14 +177,7 @@ def test_a_fast_loop_is_measured_early_and_its_budget_is_kept(clock: Clock) -> N
 
 def test_without_a_budget_nothing_is_late_and_nothing_is_measured_twice() -> None:
     calls: list[int] = []
-    monitor = ComplexityMonitor(
-        mlp(3, 4, 2),
-        torch.zeros(2, 3),
-        radius=0.3,
-        schedule=Every(2),
-        metrics={"calls": lambda _: calls.append(0) or 0.0},
-        budget=None,
-    )
+    monitor = small(schedule=Every(2), metrics={"calls": lambda _: calls.append(0) or 0.0})
     for step in range(5):
         monitor.step(step)
     assert [r["late"] for r in monitor.records] == [0, 0, 0]
@@ -223,7 +186,7 @@ def test_without_a_budget_nothing_is_late_and_nothing_is_measured_twice() -> Non
 
 def test_a_gradient_may_be_taken_across_a_measurement() -> None:
     model, x = normed().train(), torch.randn(8, 3)
-    monitor = ComplexityMonitor(model, x, radius=0.3, budget=None)
+    monitor = small(model, x)
     loss = model(x).square().sum()
     monitor.measure(0)
     loss.backward()
@@ -232,9 +195,7 @@ def test_a_gradient_may_be_taken_across_a_measurement() -> None:
 
 def test_a_run_that_starts_over_does_not_replace_the_earlier_curve(tmp_path: Path) -> None:
     def start(first: int, **options: object) -> ComplexityMonitor:
-        monitor = ComplexityMonitor(
-            mlp(3, 4, 2), torch.zeros(2, 3), radius=0.3, schedule=Every(2), out=tmp_path, **options
-        )
+        monitor = small(schedule=Every(2), out=tmp_path, budget=BUDGET, **options)
         for step in range(first, first + 5):
             monitor.step(step)
         return monitor
@@ -258,7 +219,7 @@ def test_activations_without_a_module_have_a_name(tmp_path: Path) -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return self.last(torch.relu(self.first(x)))
 
-    ComplexityMonitor(Plain(), torch.zeros(2, 3), radius=0.3, out=tmp_path, budget=None).measure(0)
+    small(Plain(), out=tmp_path).measure(0)
     (row,) = csv.DictReader((tmp_path / "complexity.csv").read_text().splitlines())
     assert "points/0 relu" in row
     assert all(name == name.strip() for name in row)
@@ -266,45 +227,29 @@ def test_activations_without_a_module_have_a_name(tmp_path: Path) -> None:
 
 def test_a_diverged_run_is_recorded_not_ended(tmp_path: Path) -> None:
     model = mlp(3, 4, 2)
-    monitor = ComplexityMonitor(model, torch.zeros(2, 3), radius=0.3, schedule=Every(1), out=tmp_path, budget=None)
+    monitor = small(model, schedule=Every(1), out=tmp_path)
     monitor.step(0)
     with torch.no_grad():
         model[0].weight.fill_(math.nan)
     monitor.step(1)
-    again = ComplexityMonitor(model, torch.zeros(2, 3), radius=0.3, schedule=Every(1), out=tmp_path, budget=None)
+    again = small(model, schedule=Every(1), out=tmp_path)
     assert math.isnan(again.records[1]["points"])
     assert not math.isnan(again.records[0]["points"])
 
 
-def test_tensorboard_gets_every_number(tmp_path: Path) -> None:
-    pytest.importorskip("tensorboard", reason="the tensorboard extra is not installed")
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    with ComplexityMonitor(
-        mlp(3, 4, 2), torch.zeros(2, 3), radius=0.3, schedule=Every(1), logger=tmp_path, budget=None
-    ) as monitor:
-        for step in range(3):
-            monitor.step(step)
-    events = EventAccumulator(str(tmp_path))
-    events.Reload()
-    assert [e.step for e in events.Scalars("complexity/points")] == [0, 1, 2]
-    assert events.Scalars("complexity/points")[2].value == pytest.approx(monitor.records[2]["points"])
-
-
 def test_bad_arguments_are_named() -> None:
     with pytest.raises(ss.InputError, match="budget"):
-        ComplexityMonitor(mlp(3, 4, 2), torch.zeros(2, 3), radius=0.3, budget=2.0)
+        small(budget=2.0)
     with pytest.raises(ss.InputError, match="give out="):
-        ComplexityMonitor(mlp(3, 4, 2), torch.zeros(2, 3), radius=0.3, snapshots=True, budget=None)
+        small(snapshots=True)
     for wrong, message in (
         ({"method": "exact"}, "method must be one of 'frame', 'distance'"),
         ({"schedule": 10}, "schedule must be"),
         ({"x": torch.zeros(0, 3)}, "got none"),
         ({"x": {}}, "got none"),
     ):
-        arguments = {"x": torch.zeros(2, 3), "radius": 0.3, **wrong}
         with pytest.raises(ss.InputError, match=message):
-            ComplexityMonitor(mlp(3, 4, 2), **arguments)
+            small(**wrong)
     for bad in (LogSpaced, Every):
         with pytest.raises(ss.InputError, match="whole number"):
             bad(0)
@@ -329,7 +274,7 @@ def test_callback_of_transformers(tmp_path: Path) -> None:
     from splinescope.train import trainer_callback
 
     model = Classifier()
-    monitor = ComplexityMonitor(model, torch.randn(4, 3), radius=0.3, schedule=Every(2), budget=None)
+    monitor = small(model, torch.randn(4, 3), schedule=Every(2))
     rows = [{"x": torch.randn(3), "labels": torch.tensor(i % 2)} for i in range(10)]
     options = transformers.TrainingArguments(
         output_dir=str(tmp_path), max_steps=5, per_device_train_batch_size=2, report_to=[], save_strategy="no",
@@ -363,7 +308,7 @@ def test_callback_of_lightning(tmp_path: Path) -> None:
             return torch.optim.SGD(self.parameters(), 0.1)
 
     module = Module()
-    monitor = ComplexityMonitor(module, torch.randn(4, 3), radius=0.3, schedule=Every(2), budget=None)
+    monitor = small(module, torch.randn(4, 3), schedule=Every(2))
     loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.randn(10, 3)), batch_size=2)
     trainer = lightning.Trainer(
         max_epochs=1, logger=False, enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
@@ -374,7 +319,7 @@ def test_callback_of_lightning(tmp_path: Path) -> None:
 
 
 def test_a_step_that_goes_back_is_said_once_and_not_measured() -> None:
-    monitor = ComplexityMonitor(mlp(3, 4, 2), torch.zeros(2, 3), radius=0.3, schedule=Every(1))
+    monitor = small(schedule=Every(1), budget=BUDGET)
     for step in (0, 1, 1, 2):
         monitor.step(step)
     with pytest.warns(
