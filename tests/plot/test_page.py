@@ -70,41 +70,33 @@ def test_hovering_shows_the_tile_at_every_depth_of_zoom(tiling, tmp_path, open_p
         around = [np.array([x, y]) + 1e-10 * np.array([np.cos(a), np.sin(a)]) for a in np.linspace(0, 2 * np.pi, 200)]
         assert seen <= set(tiling.locate(around).tolist())
         assert len(seen) >= 3
+        # in the middle of a long wall corners are 1e9 views away: in float32 it would be a picture's width off
+        walls, ends = tiling.walls, tiling.vertices[tiling.walls.ends]
+        along = ends[:, 1] - ends[:, 0]
+        wall = int(np.argmax(np.linalg.norm(along, axis=1) * (walls.tiles[:, 1] >= 0)))
+        middle, normal = ends[wall].mean(0), np.array([-along[wall, 1], along[wall, 0]]) / np.linalg.norm(along[wall])
+        page.evaluate("([x, y]) => view.lookAt(x, y, 100 * 1e9)", middle.tolist())
+        for side in (-1, 1):
+            hover(page, middle + side * 1e-9 * normal)
+            assert shown(page, "tile")["tile"] == str(tiling.locate((middle + side * 1e-6 * normal)[None])[0])
 
 
-def test_hovering_tells_the_class_at_the_pointer(tiling, tmp_path, open_page):
-    """A tile that the decision boundary splits has two; its outputs there say which."""
-    tiling.to_html(tmp_path / "page.html")
-    ends = tiling.decision_boundary().segments
-    longest = ends[np.argmax(np.linalg.norm(ends[:, 1] - ends[:, 0], axis=1))]
-    along = longest[1] - longest[0]
-    across = np.array([-along[1], along[0]]) / np.linalg.norm(along)
-    with open_page(tmp_path / "page.html") as page:
-        told = {}
-        for side in (-0.01, 0.01):
-            hover(page, longest.mean(0) + side * across)
-            rows = shown(page, "tile")
-            outputs = [float(rows[f"output {i} here"]) for i in range(3)]
-            assert rows["class"] == str(int(np.argmax(outputs)))
-            told[rows["class"]] = rows["tile"]
-        assert len(told) == 2
-        assert len(set(told.values())) == 1
-
-
-def test_a_page_is_named_after_its_model_unless_it_gets_a_title(tiling, tmp_path):
+def test_a_page_is_named_after_its_model_and_needs_nothing_else(tmp_path):
     class Bent(nn.Sequential):
         pass
 
     view = ss.Slice.axes([0.0, 0.0], (0, 1), -1, 1)
     named = ss.tessellate(Bent(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 2)), view)
     named.to_html(tmp_path / "named.html")
-    assert "<title>Bent</title>" in (tmp_path / "named.html").read_text()
+    text = (tmp_path / "named.html").read_text()
+    assert "<title>Bent</title>" in text
+    assert not re.search(r"https?://|//cdn|src=|@import", re.sub(r'id="data">[^<]*<', "", text))  # of no other machine
     named.save(tmp_path / "tiling")
     ss.load_tiling(tmp_path / "tiling").to_html(tmp_path / "unknown.html")
     assert "<title>Tiling</title>" in (tmp_path / "unknown.html").read_text()
 
 
-@pytest.mark.parametrize("most", [1, 2, 3, 50, 400, 5000])
+@pytest.mark.parametrize("most", [1, 3, 400])
 def test_a_page_has_at_most_the_tiles_that_were_asked_for(dense, most):
     sent = frame.tiling_frame(dense, only=["area"], max_tiles=most)
     assert 0 < len(sent["offsets"]) - 1 <= most
@@ -116,23 +108,6 @@ def test_max_tiles_is_a_whole_number_and_more_than_there_are_is_all(tiling, tmp_
     for wrong in (0, -1, 2.5, "many"):
         with pytest.raises(ss.InputError, match="max_tiles"):
             tiling.to_html(tmp_path / "page.html", max_tiles=wrong)
-
-
-def test_a_long_wall_is_sharp_in_its_middle(tiling, tmp_path, open_page):
-    tiling.to_html(tmp_path / "page.html")
-    walls = tiling.walls
-    ends = tiling.vertices[walls.ends]
-    along = ends[:, 1] - ends[:, 0]
-    wall = int(np.argmax(np.linalg.norm(along, axis=1) * (walls.tiles[:, 1] >= 0)))
-    middle, normal = ends[wall].mean(0), np.array([-along[wall, 1], along[wall, 0]]) / np.linalg.norm(along[wall])
-    with open_page(tmp_path / "page.html") as page:
-        # corners are 1e9 views away here: in float32 the wall would be a picture's width off
-        page.evaluate("([x, y]) => view.lookAt(x, y, 100 * 1e9)", middle.tolist())
-        rest(page)
-        for side in (-1, 1):
-            hover(page, middle + side * 1e-9 * normal)
-            expected = tiling.locate((middle + side * 1e-6 * normal)[None])[0]
-            assert shown(page, "tile")["tile"] == str(expected)
 
 
 def test_wheel_keys_drag_and_button_move_the_view(tiling, tmp_path, open_page):
@@ -174,12 +149,6 @@ def test_every_colour_choice_paints_the_tiles_in_its_colours(tiling, tmp_path, o
         assert page.inner_text("#legend").startswith("depth of the fold")
         first = re.search(r"rgb\((\d+), (\d+), (\d+)", page.eval_on_selector("#bar", "bar => bar.style.background"))
         assert max(map(int, first.groups())) > 120  # seen on the dark ground
-
-
-def test_the_page_has_no_address_of_another_machine(tiling, tmp_path):
-    tiling.to_html(tmp_path / "page.html")
-    text = re.sub(r'id="data">[^<]*<', "", (tmp_path / "page.html").read_text())
-    assert not re.search(r"https?://|//cdn|src=|@import", text)
 
 
 def test_pages_refuse_lines_and_unknown_colours(tiling, tmp_path):
@@ -241,7 +210,7 @@ def test_walls_that_are_ticked_are_drawn_on_a_phone(dense, tmp_path, open_page):
         assert with_walls > darkness(page) + 0.03
 
 
-def test_tiles_below_a_pixel_are_drawn_as_the_mean_of_their_colours(dense, tmp_path, open_page):
+def test_tiles_below_a_pixel_are_drawn_as_the_mean_of_their_colours_and_leave_no_gap(dense, tmp_path, open_page):
     dense.to_html(tmp_path / "page.html", color="class")
     low, high = dense.view.domain.min(0), dense.view.domain.max(0)
     with open_page(tmp_path / "page.html", width=700, height=500) as page:
@@ -262,25 +231,18 @@ def test_tiles_below_a_pixel_are_drawn_as_the_mean_of_their_colours(dense, tmp_p
         hover(page, [0.3, 0.2])  # dust is looked up like any tile
         pointed = page.evaluate("view.toSlice(...view.pointer)")
         assert int(shown(page, "tile")["tile"]) == dense.locate([pointed])[0]
-        page.evaluate("view.lookAt(0, 0, 4000)")  # and is drawn one by one from near
-        rest(page)
-        assert page.evaluate("view.mesh.dust.length") < 0.1 * dense.count
-
-
-def test_no_pixel_of_the_domain_is_empty_where_some_tiles_are_dust(dense, tmp_path, open_page):
-    """A tile of under two pixels may reach four cells of the raster, and be all that lies there beside polygons."""
-    dense.to_html(tmp_path / "page.html", color="class")
-    with open_page(tmp_path / "page.html", width=900, height=700) as page:
-        page.uncheck("#folds")
+        # a tile of under two pixels may reach four cells of the raster, and be all that lies there beside polygons
         ground = 255 * np.array(page.evaluate("[...view.ground]"))
         for scale in (12, 25, 50):
             page.evaluate(f"view.lookAt(0, 0, {scale})")
             rest(page)
             assert page.evaluate("view.mesh.dust.length") > 0.05 * dense.count
-            side = int(min(dense.view.domain.max(0).min() * scale * 2 - 4, 480))
+            side = int(min(8 * scale - 4, 300))
             middle = page.evaluate(f"[(view.canvas.width - {side}) / 2, (view.canvas.height - {side}) / 2]")
-            seen = pixels(page, *map(int, middle), side, side)
-            assert (np.abs(seen - ground).max(-1) > 3).all(), scale
+            assert (np.abs(pixels(page, *map(int, middle), side, side) - ground).max(-1) > 3).all(), scale
+        page.evaluate("view.lookAt(0, 0, 4000)")  # and is drawn one by one from near
+        rest(page)
+        assert page.evaluate("view.mesh.dust.length") < 0.1 * dense.count
 
 
 def test_a_page_of_too_many_tiles_has_the_largest_and_says_what_stands_for_the_others(
@@ -334,10 +296,12 @@ def test_a_frame_of_many_tiles_leaves_out_what_runs_the_network_on_each(dense, m
 
 
 def test_classes_change_at_the_boundary_not_at_the_tile(tiling, tmp_path, open_page):
+    """A tile that the boundary splits has two: its colour and what is told at the pointer follow its outputs there."""
     tiling.to_html(tmp_path / "page.html", color="class")
     ends = tiling.decision_boundary().segments
     segment = ends[np.argmax(np.linalg.norm(ends[:, 1] - ends[:, 0], axis=1))]
     along = (segment[1] - segment[0]) / np.linalg.norm(segment[1] - segment[0])
+    told = {}
     with open_page(tmp_path / "page.html") as page:
         page.uncheck("#folds")
         rest(page)
@@ -345,6 +309,12 @@ def test_classes_change_at_the_boundary_not_at_the_tile(tiling, tmp_path, open_p
             point = segment.mean(0) + side * 4 / page.evaluate("view.scale") * np.array([-along[1], along[0]])
             table = [(0x88, 0xCC, 0xEE), (0xCC, 0x66, 0x77), (0xDD, 0xCC, 0x77)]
             assert pixel(page, point) == table[int(np.argmax(tiling.outputs(point[None])[0]))]
+            hover(page, point)
+            rows = shown(page, "tile")
+            assert rows["class"] == str(int(np.argmax([float(rows[f"output {i} here"]) for i in range(3)])))
+            told[rows["class"]] = rows["tile"]
+    assert len(told) == 2
+    assert len(set(told.values())) == 1
 
 
 def test_the_widget_draws_what_the_kernel_sends(tiling, tmp_path, open_page):

@@ -86,13 +86,19 @@ def test_a_timeline_is_filmed(shelf, browser, tmp_path, ending):
         expect(page.locator(".film output")).to_have_text(f"step {story.steps[0]}: {story.tilings[0].count:,} tiles")
 
 
-def test_a_timeline_is_taken_home_as_a_gif(studio, tmp_path):
+def test_a_saved_timeline_has_its_slider_and_is_taken_home_as_a_gif(studio, shelf, tmp_path):
+    story = ss.complexity.load_timeline(shelf / "life.timeline")
     with studio("#view=microscope&file=first.onnx&kind=axes") as page:
         page.wait_for_function("() => studio.pages.microscope.tiled")
         expect(page.locator("#home-microscope button:has-text('GIF')")).to_be_hidden()
         page.click("#entries button:has-text('life.timeline')")
         page.wait_for_function("() => studio.pages.microscope.story && !studio.pages.microscope.fetching")
-        count = page.evaluate("studio.pages.microscope.panes.a.view.count")
+        for index in (2, 0):
+            page.locator("#moment").fill(str(index))
+            page.wait_for_function("() => !studio.pages.microscope.fetching")
+            expect(page.locator("#moment-text")).to_have_text(f"step {story.steps[index]}")
+            count = page.evaluate("studio.pages.microscope.panes.a.view.count")
+            assert count == story.tilings[index].count
         assert len(pictures(taken(page, "GIF", tmp_path, of="microscope"))) == 3
         assert page.evaluate("studio.pages.microscope.panes.a.view.count") == count
         page.click("#pane-a canvas >> nth=1")  # and the picture still answers

@@ -105,7 +105,7 @@ def test_a_click_is_answered_for_the_picture_that_is_drawn(studio, shelf):
 
 def test_a_picture_of_another_network_is_covered(studio):
     with studio(AXES + "first.onnx") as page:
-        tiled(page)
+        before = tiled(page)["count"]
         page.mouse.move(*on_screen(page, [0.5, 0.5]))
         expect(page.locator("#lens-tile dd").first).not_to_have_text("none")
         page.select_option("#slice-kind", "random")
@@ -114,7 +114,11 @@ def test_a_picture_of_another_network_is_covered(studio):
         expect(page.locator("#cover-a")).to_have_text("Tiling large.onnx…")
         expect(page.locator("#lens-tile dd").first).to_have_text("none")
         page.mouse.move(*on_screen(page, [0.4, 0.5]))
+        page.wait_for_function("() => document.getElementById('busy-text').textContent.includes('tiles')")
         page.click("#cancel")
+        page.wait_for_function("() => document.getElementById('busy').hidden")
+        expect(page.locator("#message")).to_be_hidden()
+        assert page.evaluate(STATE, "a")["count"] == before
         expect(page.locator("#cover-a")).to_have_text("large.onnx is not tiled on this slice.")
         expect(page.locator("#lens-tile dd").first).to_have_text("none")  # the pointer is over the cover
         page.click("#entries button:has-text('broken.onnx')")
@@ -208,17 +212,6 @@ def test_the_slider_shows_the_tiling_of_each_checkpoint(studio, shelf):
         assert float(told.inner_text()) == pytest.approx(right, abs=1e-3)  # beside the picture, at the last checkpoint
 
 
-def test_a_saved_timeline_has_its_slider_too(studio, shelf):
-    story = ss.complexity.load_timeline(shelf / "life.timeline")
-    with studio("#view=microscope&file=life.timeline") as page:
-        page.wait_for_function("() => studio.pages.microscope.story")
-        for index in (2, 0):
-            page.locator("#moment").fill(str(index))
-            page.wait_for_function("() => !studio.pages.microscope.fetching")
-            expect(page.locator("#moment-text")).to_have_text(f"step {story.steps[index]}")
-            assert page.evaluate(STATE, "a")["count"] == story.tilings[index].count
-
-
 def test_an_nnet_file_and_weights_of_a_factory_are_tiled(studio, shelf):
     view = ss.Slice.axes([0.0, 0.0], (0, 1), -2, 2)
     net = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 2))
@@ -268,22 +261,6 @@ def test_three_axes_are_seen_in_space_and_a_plane_again(studio, shelf):
         plane = ss.tessellate(network, ss.Slice.axes([0.0, 0.0, 0.0], (0, 1), -1, 1))
         assert tiled(page, 2)["count"] == plane.count
         expect(page.locator("#space")).to_be_hidden()
-
-
-def test_the_button_cancels_and_leaves_the_picture(studio):
-    with studio(AXES + "first.onnx") as page:
-        before = tiled(page)["count"]
-        page.select_option("#slice-kind", "random")
-        page.fill("#half", "60")
-        page.click("#entries button:has-text('large.onnx')")
-        page.wait_for_function("() => document.getElementById('busy-text').textContent.includes('tiles')")
-        page.click("#cancel")
-        page.wait_for_function("() => document.getElementById('busy').hidden")
-        expect(page.locator("#message")).to_be_hidden()
-        assert page.evaluate(STATE, "a")["count"] == before
-        page.select_option("#slice-kind", "axes")
-        page.click("#entries button:has-text('second.onnx')")  # and the next run is not held up
-        tiled(page, 2)
 
 
 def test_bad_files_give_a_message_and_names_are_text(studio, shelf, tmp_path):

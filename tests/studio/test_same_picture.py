@@ -88,6 +88,7 @@ def test_all_that_is_taken_home_shows_the_page_s_own_picture(studio, browser, tm
     with opened(browser, html, width=int(size[0]), height=int(size[1])) as page:
         page.wait_for_selector("body[data-ready]")
         rest(page, "view")
+        assert page.title() == "2 x 8 relu on blobs, step 200"
         assert page.evaluate("view.colored") == color
         assert page.evaluate("view.data.anchors.length") == 2 * recipe.count
         becomes(page, lambda: page.inner_text("#legend"), scale.partition("\ndata of class")[0])

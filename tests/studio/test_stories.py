@@ -209,7 +209,7 @@ def test_story_odd_point(stories):
     assert "twenty times as long" in text
     assert last["the odd point's length over the others'"] == pytest.approx(20, abs=4)
     assert last["its angle to their mean"] == pytest.approx(90, abs=1)  # "at right angles"
-    assert last["the others' angles to it (median)"] < 30  # "gather"
+    assert last["the others' median angle to that mean"] < 30  # "gather"
 
 
 def test_story_ellipse(stories):

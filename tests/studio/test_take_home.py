@@ -7,7 +7,7 @@ from PIL import Image
 import splinescope as ss
 from splinescope.studio.recipe import Recipe
 from splinescope.studio.trainer import Trainer
-from tests.browser import expect, opened
+from tests.browser import expect
 from tests.studio.conftest import DRAWN
 
 
@@ -19,7 +19,7 @@ def taken(page, name, folder, of="playground"):
     return path
 
 
-def test_files_hold_the_tiling_that_is_shown(studio, browser, tmp_path):
+def test_files_hold_the_tiling_that_is_shown(studio, tmp_path):
     with studio("#width=6&depth=2&seed=2&color=slope") as page:
         page.wait_for_function(DRAWN)
         tiling = Trainer(Recipe(width=6, depth=2, seed=2)).tile()
@@ -30,19 +30,6 @@ def test_files_hold_the_tiling_that_is_shown(studio, browser, tmp_path):
         assert table["slope"] == pytest.approx(tiling.slope_norms(), rel=1e-5)
         drawing = taken(page, "SVG", tmp_path).read_text()
         assert drawing.partition('class="tiles">')[2].partition("</g>")[0].count("<polygon") == tiling.count
-        assert drawing.count('class="point"') == Recipe().count  # the data, as on the page
-        assert taken(page, "PNG", tmp_path).read_bytes().startswith(b"\x89PNG")
-        html = taken(page, "HTML", tmp_path)
-        page.click("text=Python…")
-        code = page.inner_text("dialog pre")
-    with opened(browser, html) as alone:
-        alone.wait_for_selector("body[data-ready]")
-        assert alone.evaluate("view.count") == tiling.count
-        assert alone.title() == "2 x 6 relu on moons, step 0"
-    names = {}
-    exec(compile(code.replace('"playground.png"', repr(str(tmp_path / "code.png"))), "playground", "exec"), names)
-    assert np.array_equal(names["tiling"].vertices, tiling.vertices)
-    assert (tmp_path / "code.png").stat().st_size > 10_000
 
 
 def test_a_space_is_taken_home_too(studio, shelf, tmp_path):

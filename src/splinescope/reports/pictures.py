@@ -16,12 +16,8 @@ if TYPE_CHECKING:
     from .block import ReportBlock
 
 _INCHES = (5.6, 3.6)
-_PAPER, _INK, _SOFT = "#202326", "#e6e6e3", "#a5adb3"  # those of the dark page
-_DARK = {
-    "figure.facecolor": _PAPER, "savefig.facecolor": _PAPER, "axes.facecolor": _PAPER, "legend.facecolor": _PAPER,
-    "text.color": _INK, "axes.labelcolor": _INK, "axes.edgecolor": _SOFT, "xtick.color": _SOFT, "ytick.color": _SOFT,
-    "xtick.labelcolor": _INK, "ytick.labelcolor": _INK,
-}  # fmt: skip
+_DARK = dict.fromkeys(("figure.facecolor", "savefig.facecolor", "axes.facecolor", "legend.facecolor"), "#202326")
+"""The ground of the dark page."""
 
 
 def pictures(blocks: Sequence[ReportBlock], *, dark: bool = False) -> list[bytes | None]:
@@ -29,7 +25,7 @@ def pictures(blocks: Sequence[ReportBlock], *, dark: bool = False) -> list[bytes
     matplotlib = require("matplotlib", "plot")
     from matplotlib.figure import Figure as NewFigure
 
-    with house_style(dark=False), matplotlib.rc_context(_DARK if dark else {}):
+    with house_style(dark=dark), matplotlib.rc_context(_DARK if dark else {}):
         figures = {i: NewFigure(figsize=_INCHES, layout="constrained") for i, b in enumerate(blocks) if b.draw}
         ranges = [blocks[i].colors for i in figures]
         known = [one for one in ranges if one is not None]

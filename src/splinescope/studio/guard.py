@@ -12,7 +12,7 @@ from starlette.responses import PlainTextResponse
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-OPEN = ("/static/", "/viewer/", "/favicon.ico")
+OPEN = ("/static/", "/viewer/")
 """Files of the package itself: they tell nothing, and a page's modules cannot carry a token."""
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from torch import nn
 from ..complexity import load_timeline
 from ..complexity.timeline import Timeline
 from ..data import digits, fashion_mnist
+from ..data.fashion import FOLDER
 from ..network import SplineNetwork, load, trace
 from ..network.files.nnet import nnet_ranges
 from ..support.arrays import read_array
@@ -288,7 +290,7 @@ class Library:
                 return Examples.of(table, shape, made_by=made_by, file=file, unread=unread)
         if size == 64:
             (images, labels), made_by = digits(), "ss.data.digits()[0].double().numpy()"
-        elif size == 784 and _has_fashion():
+        elif size == 784 and FOLDER.is_dir():
             (images, labels), made_by = fashion_mnist("test"), 'ss.data.fashion_mnist("test")[0].double().numpy()'
         else:
             return Examples(np.zeros((0, *shape)), [], "", unread=unread)
@@ -312,10 +314,12 @@ def _labels(path: Path, count: int) -> list[str]:
     return [str(int(label)) for label in labels[:count]]
 
 
-def _has_fashion() -> bool:
-    from ..data.fashion import FOLDER
-
-    return FOLDER.is_dir()
+def tiling_file(tiling: Tiling, name: str) -> dict[str, Any]:
+    """The bytes of a tiling's file with its name, ready for a frame."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "tiling")
+        tiling.save(path)
+        return {"file": f"{name}.tiling", "bytes": np.frombuffer(path.read_bytes(), np.uint8)}
 
 
 def digit_network() -> SplineNetwork:

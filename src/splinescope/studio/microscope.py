@@ -15,10 +15,9 @@ from ..support.checks import as_float64_array, check_choice
 from ..support.errors import InputError, LimitReached
 from ..tiling import Slice, Tiling, tessellate
 from ..tiling.measures.quantities import available
-from .library import MOST_EXAMPLES, Library, Specimen
+from .library import MOST_EXAMPLES, Library, Specimen, tiling_file
 from .python_code import microscope_code
 from .slices import read_slice, windowed
-from .take_home import tiling_file
 from .workers import TORCH, Job
 
 MOST_TILES = 1_000_000

@@ -17,8 +17,8 @@ from ..plot.frame import pack
 from ..support.checks import check_whole
 from ..support.errors import InputError, LimitReached, SplinescopeError
 from ..support.threads import one_torch_thread
+from .library import tiling_file
 from .recipe import Recipe
-from .take_home import tiling_file
 from .trainer import SHOWN, Trainer
 from .workers import TORCH, fault
 

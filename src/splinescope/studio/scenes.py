@@ -117,7 +117,7 @@ def odd_one_out(seed: int) -> Scene:
         note = [
             ["the odd point's length over the others'", f"{ratio:.3g}"],
             ["its angle to their mean", f"{angles[last.index]:.3g}°"],
-            ["the others' angles to it (median)", f"{np.median(angles[rest]):.3g}°"],
+            ["the others' median angle to that mean", f"{np.median(angles[rest]):.3g}°"],
         ]
         moments.append(_moment(f"layer {depth_now}", note, [places]))
     classes = np.zeros(count, np.uint8)

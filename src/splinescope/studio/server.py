@@ -108,9 +108,6 @@ def make_app(*, token: str, hosts: frozenset[str], given: Path | None = None, fa
 
         return Route(prefix + "/{name}", asset)
 
-    async def icon(_request: Any) -> Response:
-        return Response(files["/static"]["icon.svg"], media_type=TYPES[".svg"])
-
     @asynccontextmanager
     async def lifespan(_app: Any) -> Any:
         yield
@@ -144,7 +141,6 @@ def make_app(*, token: str, hosts: frozenset[str], given: Path | None = None, fa
         Route("/", page),
         assets("/static"),
         assets("/viewer"),
-        Route("/favicon.ico", icon),
         WebSocketRoute("/channel", channel),
     ]
     app = Starlette(routes=routes, lifespan=lifespan, middleware=[Middleware(Guard, token=token, hosts=hosts)])
