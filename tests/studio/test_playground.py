@@ -10,7 +10,6 @@ import torch
 from splinescope import InputError
 from splinescope.studio.playground import Playground
 from splinescope.studio.recipe import ACTIVATIONS, INITS, NORMS, SMOOTH, Recipe
-from splinescope.studio.scenes import SCENES, read_scene
 from splinescope.studio.sets import make_set
 from splinescope.studio.trainer import Trainer
 from tests.browser import PATIENCE, becomes, expect, rest
@@ -239,25 +238,6 @@ def test_stories_open_by_link_and_say_what_to_try(studio):
             assert page.is_hidden("#message"), (link, page.inner_text("#message"))
         page.evaluate("() => { location.hash = '#story=nonsense' }")
         page.wait_for_selector("#story:has-text('no story named “nonsense”')")
-
-
-@pytest.mark.parametrize("name", SCENES)
-def test_every_scene_tells_its_story_in_numbers(name):
-    scene = read_scene(name, 1)
-    first, last = (dict(scene["moments"][i]["notes"]) for i in (0, -1))
-    count = len(scene["moments"][0]["places"][0])
-    for moment in scene["moments"]:
-        assert [places.shape for places in moment["places"]] == [(count, 2)] * len(scene["panels"])
-    if name == "uniform":  # at rho = 1 the density is the same on every facet
-        assert float(first["densest facet over sparsest"]) > 2
-        assert float(last["densest facet over sparsest"]) == pytest.approx(1)
-    if name == "odd":
-        ratio = "the odd point's length over the others'"
-        assert float(last[ratio]) > 4 * float(first[ratio])
-    if name == "ellipse":
-        on_ellipse = scene["moments"][-1]["places"][0]
-        assert on_ellipse**2 @ [5.0, 1.0] == pytest.approx(1, abs=1e-5)
-        assert float(last["loss"]) < 0.1 * float(first["loss"])
 
 
 def test_scenes_play_and_their_slider_moves_the_points(studio):

@@ -215,6 +215,10 @@ def test_story_odd_point(stories):
 def test_story_ellipse(stories):
     text = words(stories["ellipse"])
     scene = read_scene("ellipse", 0)
+    assert {places.shape for moment in scene["moments"] for places in moment["places"]} == {(80, 2)}
+    assert scene["moments"][-1]["places"][0] ** 2 @ [5.0, 1.0] == pytest.approx(1, abs=1e-5)  # "bᵀSb = 1"
+    risks = [float(dict(moment["notes"])["loss"]) for moment in scene["moments"]]
+    assert risks[-1] < 0.1 * risks[0]
     lines = scene["panels"][0]["lines"]
     assert any(np.array_equal(line[[1, 3]], [0, 0]) for line in lines)  # it has axes
     assert np.abs(lines[:180, 0]).max() == pytest.approx(5**-0.5, rel=1e-3)  # "narrow along the first axis"
