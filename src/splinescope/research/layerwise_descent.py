@@ -22,13 +22,14 @@ from ..landscape.inputs import check_model, chosen_parameters, parameters_of, st
 from ..landscape.sections import loss_section
 from ..network import SplineNetwork
 from ..support.checks import check_choice, check_names, check_whole
+from ..support.display import Shown
 from ..support.errors import InputError
 from .layer_minimizer import Vector, minimizer
 
 _REACH = 2.0  # how far a line goes, in units of the way to the piece's minimizer
 
 
-class LayerwiseDescent:
+class LayerwiseDescent(Shown):
     """Minimises a squared error layer by layer, each by the exact quadratic of the piece it is in.
 
     A step is one sweep from the last layer to the first. Of each layer the minimizer of the present piece's quadratic
@@ -93,6 +94,9 @@ class LayerwiseDescent:
         self._model, self._moved, self._region = module, moved, region
         self._products = None if products is None else check_whole(products, "products")
         self._network: SplineNetwork | None = None
+
+    def _shown(self) -> list[tuple[str, Any]]:
+        return [("model", type(self._model).__name__), ("layers", ", ".join(self._moved)), ("region", self._region)]
 
     def step(self, x: Any, y: Any) -> float:
         """One sweep over the layers on data `[N, ...]` and targets; returns the mean squared distance after it.
