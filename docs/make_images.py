@@ -90,7 +90,7 @@ def first_steps() -> None:
                     figure = names["tiling"].plot(color=color, boundary=True).figure
                     file = IMAGES / f"first-steps-{name}{ending}.png"
                     figure.savefig(file, dpi=110, bbox_inches="tight", facecolor=figure.get_facecolor())
-                _shrink(file, 128)
+                _shrink(file, 256)
         _screen(Path("report.html").resolve(), IMAGES / "first-steps-report.png")
     _shrink(IMAGES / "first-steps-report.png", 128)
     with Image.open(IMAGES / "first-steps-report.png") as image:
