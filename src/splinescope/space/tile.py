@@ -281,7 +281,7 @@ def tile_at(
         UnsupportedModelError: The model is not piecewise affine; all offending layers are named.
 
     Cost: a small problem of non-negative least squares per unit, in as many dimensions as the first layer has active
-    units: about 1 CPU second for 784 inputs and four layers of 200 units. Use `tessellate` for all tiles of a slice.
+    units: some 0.5 CPU seconds for 784 inputs and four layers of 200 units. Use `tessellate` for all tiles of a slice.
 
     Example:
         >>> import torch, splinescope as ss
