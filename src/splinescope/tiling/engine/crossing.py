@@ -18,9 +18,7 @@ from .segments import CUTS, Segment
 _SCALE = 2.0**40  # linear parts are (f(scale x) - f(0)) / scale: the constants of f cost no digits
 _NUMBERS_TOGETHER = 1 << 17  # in the widest value of a block of rows: what a cache holds, and no fresh pages
 _ROWS_TOGETHER = 32
-_BORN_BYTES = (
-    1 << 27
-)  # of rows that start at a fold, whole and nearly all zeros, before the segment makes them narrower
+_BORN_BYTES = 1 << 27  # of rows that start at a fold, nearly all zeros, before the segment makes them narrower
 
 Values = dict[str, Patches | None]
 
