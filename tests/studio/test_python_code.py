@@ -60,6 +60,18 @@ def test_the_code_makes_the_tiles_that_are_shown(lens, shelf, tmp_path, monkeypa
     assert (tmp_path / "code.png").stat().st_size > 5_000
 
 
+@pytest.mark.parametrize(("color", "lines"), [("class", 0), ("folds", 2)])
+def test_the_code_draws_what_is_ticked(lens, shelf, tmp_path, monkeypatch, color, lines):
+    monkeypatch.chdir(shelf)
+    kept, message = {}, {"pane": "a", "name": "first.onnx", "slice": AXES, "window": None}
+    lens.tile(kept, Job(), message)
+    boundary = color == "folds"
+    code = lens.code(kept, Job(), {**message, "color": color, "walls": False, "boundary": boundary})["code"]
+    names = {}
+    exec(compile(code.replace('"microscope.png"', repr(str(tmp_path / "code.png"))), "microscope", "exec"), names)
+    assert sum(not len(each.get_facecolor()) for each in names["ax"].collections) == lines
+
+
 def test_the_last_checkpoint_is_that_of_the_largest_step(shelf, tmp_path, monkeypatch):
     monkeypatch.chdir(shelf)  # where the factory is
     folder = tmp_path / "run"

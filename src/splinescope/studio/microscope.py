@@ -166,7 +166,8 @@ class Microscope:
         color = check_choice(str(message.get("color")), "color", (*available(tiling), "folds"))
         code = microscope_code(
             self.library, specimen, spec=message.get("slice"), window=message.get("window"), moment=moment,
-            color=color, tiling=tiling,
+            color=color, walls=bool(message.get("walls", True)), boundary=bool(message.get("boundary", True)),
+            tiling=tiling,
         )  # fmt: skip
         return {"code": code}
 

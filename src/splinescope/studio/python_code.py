@@ -15,8 +15,9 @@ IMPORTS = "import numpy as np\nimport splinescope as ss\nimport torch\n"
 
 
 def microscope_code(
-    library: Library, specimen: Specimen, *, spec: Any, window: Any, moment: int | None, color: str, tiling: Tiling
-) -> str:
+    library: Library, specimen: Specimen, *, spec: Any, window: Any, moment: int | None, color: str, walls: bool,
+    boundary: bool, tiling: Tiling,
+) -> str:  # fmt: skip
     """Code for what a pane shows.
 
     Args:
@@ -25,7 +26,9 @@ def microscope_code(
         spec: The slice, as `read_slice` took it.
         window: The part of its plane that is tiled, as `windowed` took it; None for all.
         moment: Which step of a timeline is shown; None for a network or tiling.
-        color: What tiles are coloured by; "folds" for walls alone.
+        color: What tiles are coloured by; "folds" for walls alone, by layer.
+        walls: Whether they are drawn.
+        boundary: Whether the decision boundary is.
         tiling: What came of it.
     """
     if specimen.tiling is not None:
@@ -52,10 +55,13 @@ def microscope_code(
                 f'life = ss.complexity.timeline(model, {folder!r}, view, x={{"train": {x}.astype(np.float32)}})'
             )
             made.append(f"tiling = life.tilings[{moment}]")
-    drawn = f"color={None if color == 'folds' else color!r}"
-    if tiling.dimension == 2 and tiling.values is not None:
-        drawn += ", boundary=True"
-    return "\n".join([IMPORTS, *made, f"ax = tiling.plot({drawn})", 'ax.figure.savefig("microscope.png")', ""])
+    drawn = [f"ax = tiling.plot(color={None if color == 'folds' else color!r})"]
+    boundary = boundary and tiling.values is not None
+    if tiling.dimension == 2 and color == "folds":
+        drawn = ["ax = ss.plot.plot_folds(tiling)", *(["ss.plot.plot_boundary(tiling, ax)"] if boundary else [])]
+    elif tiling.dimension == 2:
+        drawn = [f"ax = tiling.plot(color={color!r}, edges={walls}, boundary={boundary})"]
+    return "\n".join([IMPORTS, *made, *drawn, 'ax.figure.savefig("microscope.png")', ""])
 
 
 def _network(library: Library, specimen: Specimen) -> list[str]:

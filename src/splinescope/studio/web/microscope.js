@@ -114,7 +114,7 @@ export class MicroscopePage {
     const home = {
       name: () => "microscope", title: () => this.panes.a.shown.name,
       fetch: async () => { const got = await channel.ask("take", {pane: "a", picture: this.panes.a.picture}); takeHome.save(got.file, got.bytes) },
-      code: async () => (await channel.ask("code", {pane: "a", picture: this.panes.a.picture, color: this.space.view?.colored ?? this.look.color, ...this.panes.a.shown})).code,
+      code: async () => (await channel.ask("code", {pane: "a", picture: this.panes.a.picture, ...this.look, color: this.space.view?.colored ?? this.look.color, ...this.panes.a.shown})).code,
     }
     const {a} = this.panes
     takeHome($("home-microscope"), {view: () => a.view, points: () => pairs(a.view.data.anchors), moments: () => this.moments(), show: frame => { a.view.setData(frame); this.setLook(this.look) }, ...home})
