@@ -70,6 +70,7 @@ def test_every_public_result_says_how_sure_it_is(kind):
 # what a user neither gets as an answer nor looks into: arguments, protocols, and the small parts of what shows itself
 PARTS_OF_OTHERS = {
     *("LogSpaced", "Every", "At", "Thresholds"),
+    "LayerwiseDescent",  # stands where an optimizer of torch would
     *("Box", "Ball", "Sphere", "Gaussian", "TruncatedGaussian"),
 }
 
