@@ -185,8 +185,8 @@ def _tile(
             def take(leaf: Leaf) -> None:
                 if spool is not None:
                     spool.append(leaf)
-                else:  # solids have some ten times the bytes of a polygon
-                    held.append(leaf.packed() if view.dimension > 2 else leaf)
+                else:  # solids have some ten times the bytes of a polygon; one leaf alone does not wait for others
+                    held.append(leaf.packed() if view.dimension > 2 and leaf.path else leaf)
 
             told = None if options.progress is False else report
             # a level set may have no tile at all: its search ends in time
