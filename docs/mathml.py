@@ -1,5 +1,6 @@
 """A Sphinx extension: formulas become MathML when the pages are built, which every browser draws by itself."""
 
+import itertools
 import re
 
 from docutils import nodes
@@ -16,7 +17,13 @@ def convert(formula: str, **options: str) -> str:
     text = re.sub(
         r'<mi mathvariant="double-struck">(\w)</mi>', lambda m: f"<mi>{BLACKBOARD.get(m[1], m[1])}</mi>", text
     )
-    return text.replace("<mi>&#x02032;</mi>", "<mo>&#x02032;</mo>")
+    text = text.replace("<mi>&#x02032;</mi>", "<mo>&#x02032;</mo>")
+    text = text.replace('<mo stretchy="true">&#x000AF;</mo>', "<mo>&#x02212;</mo>")  # a macron is as short as a dot
+    for bar in ("&#x0007C;", "&#x02016;"):  # without a form the closing one is set apart, as a relation
+        first, *rest = re.split(rf"<mo(?![^>]*form=)[^>]*>{bar}", text)
+        forms = itertools.cycle(("prefix", "postfix"))
+        text = first + "".join(f'<mo stretchy="false" form="{next(forms)}">{bar}{part}' for part in rest)
+    return text
 
 
 def inline(translator, node: nodes.math) -> None:
