@@ -59,19 +59,19 @@ Start with the [corrections to the literature](findings/corrections.md), or with
 
 The kinds are counted apart: a paper's claim that fails is a finding, a failed answer to an open question one idea less.
 
-A ring means that the experiment ran again with another seed, which shares no draw with the first. {again} did, and
+A ring means that the experiment ran again with a seed that shares no draw with the first. {again} did, and
 {same} came out the same. {opposed} {are} opposed, one seed saying that the claim holds and the other that it does not;
 such a claim counts as inconclusive.
 
 ## How to read a card
 
-A verdict follows from thresholds that stand in the code, never from a choice by hand. *Holds with correction* means
-that the claim is false as printed and true in the form that the card gives. *Inconclusive* means that the interval
+Thresholds in the code decide, never a choice by hand. *Holds with correction* means
+that the claim is false as printed and true as the card gives it. *Inconclusive* means that the interval
 leaves both outcomes open; the card then says how large a sample would decide, if the effect is as measured. Criteria
 fold out. A dagger (†) marks a criterion that was revised after a full run. Intervals are 95%, over independent seeds.
 
-Four experiments share five trainings on digits: `survey-fig9`, `survey-lc-phases`, `survey-bn-grokking` and
-`survey-merge-away`. Their agreement counts once.
+`survey-fig9`, `survey-lc-phases`, `survey-bn-grokking` and `survey-merge-away` share their trainings: their agreement
+counts once.
 
 {missing}## Run it yourself
 
@@ -247,7 +247,7 @@ def _card(card: Card, record: Record, twice: dict[str, Record], figures: set[str
             note = f" {reckoning(record, claim['undecided'])}"
         found = filled(line.found, claim)
         text.append(f"- {badge(claim['verdict'])}{mark} {whose}{line.says} {found}{note}".rstrip())
-    used = f" On your network: `{card.call}`." if card.call else ""
+    used = f" Your network: `{card.call}`." if card.call else ""
     text += ["", f"`splinescope reproduce {card.id}`, {_time(record)}.{used}{_repeat(record, twice)}", ""]
     file = f":file: criteria/{card.id}.csv"
     table = ["```{csv-table}", file, ":header-rows: 1", "```"]
@@ -272,7 +272,7 @@ def _repeat(record: Record, twice: dict[str, Record]) -> str:
         for i, (_, claim) in enumerate(_claims(record, twice), 1)
         if claim["opposed"] or claim["again"] != claim["verdict"]
     ]
-    return f" Another seed: {', '.join(other)}." if other else " Two seeds agree."
+    return f" Another seed: {', '.join(other)}." if other else " Seeds agree."
 
 
 def _criteria(record: Record) -> str:

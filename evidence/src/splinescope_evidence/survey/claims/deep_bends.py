@@ -218,6 +218,6 @@ EXPERIMENT = Experiment(
     "Angles of folds at any depth: closed form, width, training",
     run,
     draw,
-    place="the part on the folding of hyperplanes, which asks for simpler formulas beyond two layers",
+    place="the part on the folding of hyperplanes",
     revised=(3,),
 )

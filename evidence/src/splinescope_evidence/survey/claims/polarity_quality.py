@@ -89,7 +89,9 @@ def draw(numbers: dict[str, Any]) -> Any:
             ax.semilogy(numbers["rhos"], row, "o-", markersize=3, linewidth=1, color="#0072b2", alpha=0.6)
         ax.axvline(0, color="0.6", linestyle="--", linewidth=1)
         ax.axvline(table["rho"], color="#d55e00", linewidth=1)
-        ax.set_title(f"{name}, {table['values']} singular values")
+        ax.set_title(f"{name}, volume of {table['values']} singular value{'s' * (table['values'] > 1)}")
+        ax.yaxis.set_major_formatter("{x:g}")
+        ax.yaxis.set_minor_formatter("{x:g}")
     for ax in axes:
         ax.set(xlabel="rho (orange: chosen; 0: the model itself)", ylabel="Fréchet distance to MNIST")
     return figure
