@@ -66,6 +66,13 @@ def test_a_card_is_plain(name: str) -> None:
         found = getattr(found, part)
 
 
+def test_a_bar_in_a_correction_ends_no_cell() -> None:
+    text = (DOCS / "findings" / "corrections.md").read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    assert "|w x" in text
+    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {4}
+
+
 def test_every_picture_is_there_and_all_are_small() -> None:
     pictures = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", "".join(page.read_text(encoding="utf-8") for page in PAGES))
     assert len(pictures) == len(RECORDS)

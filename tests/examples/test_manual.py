@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import functools
 import importlib
+import inspect
 import json
 import re
 import runpy
@@ -77,6 +80,22 @@ def test_every_call_in_the_text_leads_to_the_reference(page: Path, calls: Module
         if own and not known and (calls.target(code) is None or not there(code)):
             lost.append(code)
     assert lost == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_every_call_in_the_text_fits_its_signature(page: Path) -> None:
+    """Blocks run elsewhere; these stand within sentences, tables and cards."""
+    text = re.sub(r"^( *)```.*?^ *```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    wrong = []
+    for code in re.findall(r"`(ss\.[^`]+\([^`]*)`", text):
+        for call in ast.walk(ast.parse(" ".join(code.split()), mode="eval")):
+            if isinstance(call, ast.Call) and re.fullmatch(r"ss(\.\w+)+", name := ast.unparse(call.func)):
+                function = functools.reduce(getattr, name.split(".")[1:], ss)
+                try:
+                    inspect.signature(function).bind(*call.args, **{str(key.arg): key.value for key in call.keywords})
+                except TypeError as error:
+                    wrong.append(f"{code}: {error}")
+    assert wrong == []
 
 
 def there(code: str) -> bool:

@@ -26,14 +26,14 @@ from .registry import ROOT, document_of, find, ids
 VERDICTS = (Verdict.HOLDS, Verdict.CORRECTED, Verdict.FAILS, Verdict.INCONCLUSIVE)
 
 INTRODUCED = {
-    "essay": 'An essay on "Batch Normalization, Explained" of Balestriero and Baraniuk says that batch norm fits a '
+    "essay": 'An essay on Balestriero and Baraniuk\'s "Batch Normalization, Explained" says that batch norm fits a '
     "network's tiles to its data before any training, and that minibatches help to generalise.",
     "survey": "Balestriero, Humayun and Baraniuk survey what follows from one fact: a ReLU network is an affine map on "
     "each of many convex tiles.",
     "meanfield": "Ma and Ying read batch norm in two-layer networks as a change of metric, and let the width grow.",
     "decomposed": "Nachum, Bondaschi, Gastpar and Khina take batch norm apart into recentring, rescaling and "
     "non-linearity, and follow a batch through depth.",
-    "ours": "Claims of no paper, found on the way.",
+    "ours": "Claims that no paper makes, found along the way.",
 }
 """What a reader should know before the first card of a page."""
 
@@ -57,18 +57,19 @@ Start with the [corrections to the literature](findings/corrections.md), or with
 |---|---|---|---|---|
 {table}
 
-The kinds are counted apart: a paper's claim that fails is a finding, a failed answer to an open question one idea less.
+Kinds are counted separately. A paper's claim that fails is a finding; an answer to an open question that fails only
+rules out one idea.
 
-A ring means that the experiment ran again with a seed that shares no draw with the first. {again} did, and
-{same} came out the same. {opposed} {are} opposed, one seed saying that the claim holds and the other that it does not;
-such a claim counts as inconclusive.
+A ring means that the experiment ran again with an independent seed. {again} did, and {same} came out the same.
+{opposed} {are} opposed: one seed says that the claim holds, the other that it does not. Such a claim counts as
+inconclusive.
 
 ## How to read a card
 
-Thresholds in the code decide, never a choice by hand. *Holds with correction* means
-that the claim is false as printed and true as the card gives it. *Inconclusive* means that the interval
-leaves both outcomes open; the card then says how large a sample would decide, if the effect is as measured. Criteria
-fold out. A dagger (†) marks a criterion that was revised after a full run. Intervals are 95%, over independent seeds.
+Thresholds in the code decide every verdict. *Holds with correction* means that the claim is false as printed and true
+as the card gives it. *Inconclusive* means that the interval leaves both outcomes open; the card then says how large a
+sample would decide, if the effect is as measured. Criteria unfold at a click. A dagger (†) marks a criterion that was
+revised after a full run. Intervals are 95%, over independent seeds.
 
 `survey-fig9`, `survey-lc-phases`, `survey-bn-grokking` and `survey-merge-away` share their trainings: their agreement
 counts once.
@@ -77,8 +78,8 @@ counts once.
 
 ```sh
 pip install -e . -e evidence
-splinescope reproduce survey-fig8 --out reproduced   # one experiment, with its figure
-make evidence                                        # what has changed; all of them take {hours} CPU hours
+splinescope reproduce survey-fig8 --out reproduced  # one experiment, with its figure
+make evidence   # all that changed; {hours} CPU hours for everything
 ```
 
 ```{{toctree}}
@@ -194,12 +195,13 @@ def _title(page: str) -> str:
 
 def _corrections(records: Iterable[Record], twice: dict[str, Record]) -> str:
     rows = [
-        f"| [{_place(record)}]({page_of(record)}.md#{record['id']}) | {line.says} | {filled(line.found, claim)} |"
+        (f"[{_place(record)}]({page_of(record)}.md#{record['id']})", line.says, filled(line.found, claim))
         for record in records
         for line, claim in _claims(record, twice)
         if claim["verdict"] == Verdict.CORRECTED
     ]
-    return CORRECTIONS.format(rows="\n".join(rows))
+    cells = ([cell.replace("|", "\\|") for cell in row] for row in rows)  # |x| is no end of a cell
+    return CORRECTIONS.format(rows="\n".join(f"| {' | '.join(row)} |" for row in cells))
 
 
 def _place(record: Record) -> str:
