@@ -42,9 +42,13 @@ OVERVIEW = """# Findings
 Do the figures and theorems of four papers hold when measured? Each mark is one claim, in the paper's own order.
 Click it for its card: the claim, our figure, one number and the command.
 
+<div class="wide">
+
 ```{{raw}} html
 :file: findings/overview.svg
 ```
+
+</div>
 
 Start with the [corrections to the literature](findings/corrections.md), or with a paper:
 
@@ -71,8 +75,9 @@ as the card gives it. *Inconclusive* means that the interval leaves both outcome
 sample would decide, if the effect is as measured. Criteria unfold at a click. A dagger (†) marks a criterion that was
 revised after a full run. Intervals are 95%, over independent seeds.
 
-`survey-fig9`, `survey-lc-phases`, `survey-bn-grokking` and `survey-merge-away` share their trainings: their agreement
-counts once.
+[Figure 9](findings/survey.md#survey-fig9), [its phases](findings/survey.md#survey-lc-phases), [batch norm and
+grokking](findings/survey.md#survey-bn-grokking) and [merging away](findings/survey.md#survey-merge-away) share their
+trainings, so their agreement counts once.
 
 {missing}## Run it yourself
 
@@ -181,7 +186,7 @@ def _overview(records: list[Record], twice: dict[str, Record]) -> str:
         ),
         again=f"{len(twice)} of {len(records)} experiments",
         same=f"{sum(c['verdict'] == c['again'] and not c['opposed'] for c in pairs)} of {len(pairs)} verdicts",
-        opposed=opposed or "None",
+        opposed={0: "None", 1: "One"}.get(opposed, opposed),
         are="is" if opposed == 1 else "are",
         missing=f"Not measured yet: {', '.join(f'`{name}`' for name in missing)}.\n\n" if missing else "",
         hours=f"{sum(r['cpu_seconds'] for r in records) / 3600:.1f}",
