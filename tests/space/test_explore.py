@@ -76,8 +76,16 @@ def test_an_input_too_far_from_all_folds_is_refused_rather_than_miscounted():
     net = mlp(3, 5, 4, 2)
     for scale in (1.0, 1e5):
         assert ss.space.explore(net, np.full(3, scale)).count == 110
-    with pytest.raises(ss.InputError, match="nearer to the folds"):
-        ss.space.explore(net, np.full(3, 1e8))
+    for scale in (1e8, 1e12, 1e200):  # from the last two the bounded tiles would be lost
+        with pytest.raises(ss.InputError, match="nearer to the folds"):
+            ss.space.explore(net, np.full(3, scale))
+
+
+def test_without_biases_no_input_is_too_far():
+    net = mlp(3, 5, 4, 2)
+    for layer in net[::2]:
+        nn.init.zeros_(layer.bias)
+    assert ss.space.explore(net, np.full(3, 1e12)).count == ss.space.explore(net, np.ones(3)).count
 
 
 @pytest.mark.parametrize(("inputs", "units"), [(3, 7), (5, 6)])

@@ -8,7 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from ._kernels import SAME, inner_point, settle
+from ..support.errors import InputError
+from ._kernels import REDUNDANT, ROUNDING, SAME, inner_point, settle
 from .affine_rows import Block, Coordinates, LocalRows, Pattern, at_origin, behind
 from .nearest_rows import nearest_rows
 from .polytope import Polytope
@@ -16,6 +17,7 @@ from .projection import nearest_in_box, nearest_on_face
 
 _SMALL = 1 << 11  # numbers in the halfspaces of a tile whose facets are found as it is read
 _RAYS = 32  # for such a tile
+_NEAR = 1e4  # inputs of this size hide no fold that is a thousandth from zero
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,6 +170,7 @@ def _generic(size: int) -> np.ndarray:
 
 def cell_at(space: Coordinates, box: np.ndarray | None = None) -> Cell:
     """The tile of the origin; where folds pass through it, the one in a fixed generic direction."""
+    _check_near(space)
     direction = _generic(space.dimension)
     on: list[tuple[int, int]] = []
     still = np.zeros(space.dimension)
@@ -178,6 +181,21 @@ def cell_at(space: Coordinates, box: np.ndarray | None = None) -> Cell:
     rows = space.rows(at_origin(direction, on)).of(0)
     at_edge = bool(on) or (box is not None and bool((space.origin.reshape(-1) == box).any()))
     return Cell(space, rows, _inside(rows, box, space, still, direction) if at_edge else still, tuple(on), box)
+
+
+def _check_near(space: Coordinates) -> None:
+    """Refuse an input so far away that its rounding hides how far folds are from zero: they would seem to meet there."""
+    away = float(np.abs(space.origin).max(initial=0.0))
+    if away <= _NEAR:
+        return
+    zero = Coordinates(space.program, np.zeros_like(space.origin), space.basis)
+    heights = np.abs(zero.rows(at_origin(_generic(space.dimension), [])).of(0).heights)
+    scale = float(np.median(heights[heights > 0])) if heights.any() else np.inf  # without biases all scales are alike
+    if not ROUNDING * away <= REDUNDANT * scale:
+        raise InputError(
+            f"x is too far away for float64 to tell the folds apart: it is {away:.1e} from zero, they are some "
+            f"{scale:.1e}. Take an x nearer to the folds."
+        )
 
 
 def cells_behind(walls: list[tuple[Cell, int]]) -> list[Cell]:
