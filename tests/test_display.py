@@ -238,7 +238,7 @@ def tools(tmp_path) -> dict[str, object]:
         "matrix": ss.curvature(net, x, x), "measure": ParticleMeasure.of(start), "particles": start,
         "data": meanfield.Data.of(x, x[:, 0], center="center"), "population": ss.meanfield.GaussianInputs(covariance),
         "manifold": Manifold(covariance), "box": generative.Box(2), "sphere": generative.Sphere(2),
-        "merging": ss.research.MergeAway(nn.Sequential(nn.BatchNorm1d(2)), lambda: None, at=3),
+        "merging": ss.research.MergeAway(nn.Sequential(nn.BatchNorm1d(2)), lambda: None, at=3, x=torch.ones(2, 2)),
     }  # fmt: skip
 
 

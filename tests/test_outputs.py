@@ -166,7 +166,7 @@ ANY: dict[str, Callable[..., Any]] = {
     "normalization with_statistics +": lambda m, x=X: list(normalization.with_statistics(m, x).buffers()),
     "normalization merge_batchnorm_ +": changed(lambda m: normalization.merge_batchnorm_(m)),
     "normalization MergeAway +": lambda m: repr(
-        type(research.MergeAway(m, torch.optim.SGD(m.parameters(), 0.1), at=1))
+        type(research.MergeAway(m, torch.optim.SGD(m.parameters(), 0.1), at=1, statistics=torch.ones))
     ),
     "normalization placing +": placed,
     "normalization with_placed_norms +": placed,

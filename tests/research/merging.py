@@ -7,6 +7,8 @@ from torch import nn
 
 from splinescope.research import MergeAway
 
+ROWS = torch.linspace(-1, 1, 24).reshape(8, 3)
+
 
 def network(bias: bool = True) -> nn.Sequential:
     torch.manual_seed(0)

@@ -182,7 +182,7 @@ def test_data_to_merge_with_may_come_from_a_function_and_must_be_some():
         with pytest.raises(ss.InputError, match=f"statistics must .*{words}"):
             MergeAway(net, optimizer, at=0, statistics=lambda found=found: found).step(0)
     with pytest.raises(ss.InputError, match=r"optimizer must .* got NoneType"):
-        MergeAway(net, lambda: None, at=0).step(0)
+        MergeAway(net, lambda: None, at=0, x=x).step(0)
     with torch.no_grad():
         wanted = ss.normalization.with_statistics(net, x)(x)
     MergeAway(net, optimizer, at=0, statistics=lambda: x).step(0)
@@ -221,11 +221,15 @@ def test_a_forward_that_branches_is_merged_on_rows_given():
     assert schedule.merged_at == 4
 
 
+def test_nothing_is_merged_that_cannot_be_compared():
+    net = network()
+    with pytest.raises(ss.InputError, match="give x=, rows of input"):
+        MergeAway(net, torch.optim.SGD(net.parameters(), 0.1), at=0)
+
+
 def test_a_model_that_is_not_readable_is_told_what_works():
-    model = Branches()
-    schedule = MergeAway(model, torch.optim.SGD(model.parameters(), 0.1), at=0)
     with pytest.raises(ss.UnsupportedModelError, match=r"With x=, rows of input, and forward="):
-        schedule.step(0)
+        merge_batchnorm_(Branches())
 
 
 def test_an_averaged_copy_is_merged_beside_the_model_and_follows_it_on():

@@ -15,12 +15,12 @@ import splinescope as ss
 from splinescope.normalization import merge_batchnorm_
 from splinescope.research import MergeAway
 from splinescope.research.merge_away import plateaued
-from tests.research.merging import network
+from tests.research.merging import ROWS, network
 
 
 def test_it_merges_once_at_its_step_or_at_the_first_one_after_it():
     net = network()
-    schedule = MergeAway(net, torch.optim.SGD(net.parameters(), 0.01), at=5)
+    schedule = MergeAway(net, torch.optim.SGD(net.parameters(), 0.01), at=5, x=ROWS)
     assert [schedule.step(step) for step in (0, 4, 7, 8)] == [False, False, True, False]
     assert schedule.merged_at == 7
 
@@ -35,7 +35,7 @@ def test_it_merges_when_local_complexity_has_fallen_and_no_longer_moves():
     net = nn.Sequential(*layers, nn.Linear(200, 10))
     optimizer = torch.optim.Adam(net.parameters(), 1e-3)
     monitor = ss.ComplexityMonitor(net, x[:400], radius=0.05, budget=None)  # few points tremble
-    schedule = MergeAway(net, optimizer, plateau=(monitor, "points"))
+    schedule = MergeAway(net, optimizer, plateau=(monitor, "points"), x=x[:8])
     for step in range(400):
         monitor.step(step)
         if schedule.step(step):
@@ -51,7 +51,7 @@ def test_it_merges_when_local_complexity_has_fallen_and_no_longer_moves():
         assert (net(x).argmax(1) == y[:600]).float().mean() > 0.95  # it was trained when it merged
     values = {record["step"]: record["points"] for record in monitor.records}
     assert values[schedule.merged_at] < 0.85 * values[0]
-    wrong = MergeAway(network(), lambda: optimizer, plateau=(monitor, "nothing"))
+    wrong = MergeAway(network(), lambda: optimizer, plateau=(monitor, "nothing"), x=ROWS)
     with pytest.raises(ss.InputError, match="'nothing'; there are"):
         wrong.step(0)
 
@@ -109,7 +109,7 @@ def test_lightning_tells_it(tmp_path: Path):
             return torch.optim.Adam(self.parameters(), 0.1)
 
     module = Module()
-    schedule = MergeAway(module, lambda: trainer.optimizers[0], at=3)
+    schedule = MergeAway(module, lambda: trainer.optimizers[0], at=3, x=ROWS)
     loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.randn(24, 3)), batch_size=4)
     trainer = lightning.Trainer(
         max_epochs=1, logger=False, enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
@@ -123,7 +123,7 @@ def test_lightning_tells_it(tmp_path: Path):
 def test_hugging_face_tells_it():
     pytest.importorskip("transformers", reason="no transformers", exc_type=ImportError)
     net = network()
-    schedule = MergeAway(net, lambda: torch.optim.SGD(net.parameters(), 0.1), at=2)
+    schedule = MergeAway(net, lambda: torch.optim.SGD(net.parameters(), 0.1), at=2, x=ROWS)
     callback = ss.train.trainer_callback(schedule)
     for step in range(3):
         state = SimpleNamespace(global_step=step, is_world_process_zero=False)  # it is told on every process
@@ -135,7 +135,7 @@ def test_hugging_face_tells_it():
 @pytest.mark.parametrize("which", ["lightning", "hugging face"])
 def test_trainers_of_several_processes_are_refused_before_training(which: str):
     net = network()
-    schedule = MergeAway(net, torch.optim.SGD(net.parameters(), 0.1), at=2)
+    schedule = MergeAway(net, torch.optim.SGD(net.parameters(), 0.1), at=2, x=ROWS)
     if which == "lightning":
         pytest.importorskip("lightning.pytorch", reason="no lightning", exc_type=ImportError)
         trainer = SimpleNamespace(world_size=2)
@@ -169,7 +169,7 @@ def test_the_trainer_of_hugging_face_trains_on_without_it(tmp_path: Path):
         disable_tqdm=True, use_cpu=True,
     )  # fmt: skip
     trainer = transformers.Trainer(model, options, train_dataset=rows)
-    schedule = MergeAway(model.net, lambda: trainer.optimizer, at=3)
+    schedule = MergeAway(model.net, lambda: trainer.optimizer, at=3, x=ROWS)
     trainer.add_callback(ss.train.trainer_callback(schedule))
     trainer.train()
     assert schedule.merged_at == 3

@@ -43,8 +43,7 @@ class MergeAway(Shown):
             and, over the last stretch of training, hardly moves any more; see `plateaued`.
         statistics: `[N, ...]` data to merge with, or a function that returns them then; running averages if None.
         x: `[N, ...]` rows of input on which it is seen that the outputs stay: of a copy at once, so that what cannot be
-            merged is told before training, and of the model then; `statistics` if None. Without either, calls are read
-            as by `merge_batchnorm(model)` and nothing is compared.
+            merged is told before training, and of the model then; `statistics` if None. One of them is needed.
         forward: How to call the model on `x` and `statistics`, `(model, x) -> anything`; `model(x)` if None.
 
     Attributes:
@@ -54,7 +53,7 @@ class MergeAway(Shown):
         >>> import torch
         >>> net = nn.Sequential(nn.Linear(2, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 1))
         >>> optimizer = torch.optim.Adam(net.parameters())
-        >>> schedule = MergeAway(net, optimizer, at=3)
+        >>> schedule = MergeAway(net, optimizer, at=3, x=torch.randn(4, 2))
         >>> for step in range(5):
         ...     if schedule.step(step):
         ...         print("merged before step", step)
@@ -108,6 +107,8 @@ class MergeAway(Shown):
                 f"statistics must be rows of input to merge with, or a function that returns them, since {untold[0]} "
                 "keeps no running averages (track_running_stats=False), got None."
             )
+        if self._x is None and self._statistics is None:
+            raise InputError("give x=, rows of input on which the outputs must stay what they were, or statistics=.")
         if self._x is not None and not untold:
             copy = copied(module)
             merged_in_place(copy, None, None, run_on(self._x, copy, self._forward), self._forward)
@@ -125,7 +126,8 @@ class MergeAway(Shown):
         check_optimizer(optimizer, unwrap(self._model))
         statistics = None if self._statistics is None else self._rows()
         rows = statistics if self._x is None else self._x
-        run = None if rows is None else run_on(rows, unwrap(self._model), self._forward)
+        assert rows is not None  # one of them was asked for at the start
+        run = run_on(rows, unwrap(self._model), self._forward)
         merged_in_place(self._model, optimizer, statistics, run, self._forward)
         self.merged_at = int(step)
         return True

@@ -184,7 +184,7 @@ def cell_at(space: Coordinates, box: np.ndarray | None = None) -> Cell:
 
 
 def _check_near(space: Coordinates) -> None:
-    """Refuse an input so far away that its rounding hides how far folds are from zero: they would seem to meet there."""
+    """Refuse an input so far away that its rounding hides the distances of folds from zero: they seem to meet."""
     away = float(np.abs(space.origin).max(initial=0.0))
     if away <= _NEAR:
         return
