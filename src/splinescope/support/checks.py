@@ -185,9 +185,11 @@ def reading(path: str | os.PathLike[str]) -> Iterator[None]:
     except (SplinescopeError, PermissionError):
         raise
     except Exception as error:  # readers of protobuf, zip and npy raise many unrelated types
-        said = " ".join(str(error).split())
+        said = " ".join(str(error).split()) or "it is damaged"
+        if isinstance(error, KeyError):  # says the key alone
+            said = f"it has no {said}"
         kind = Path(path).suffix or "data"
-        raise FileFormatError(f"{path} is not a readable {kind} file: {type(error).__name__}: {said}") from error
+        raise FileFormatError(f"{path} is not a readable {kind} file: {said}") from error
 
 
 def check_pair(value: Any, name: str, low: float, high: float) -> tuple[float, float]:
