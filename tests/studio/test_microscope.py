@@ -135,7 +135,7 @@ def test_a_picture_of_another_network_is_covered(studio):
 def test_a_network_that_cannot_be_shown_beside_leaves_no_old_picture_and_no_blank(studio):
     with studio("#view=microscope&kind=through&file=first.onnx&beside=large.onnx") as page:
         expect(page.locator("#cover-b")).to_have_text("large.onnx is not tiled on this slice.")  # nothing was shown yet
-        expect(page.locator("#message")).to_contain_text("no examples of 16 numbers here")
+        expect(page.locator("#message")).to_contain_text("large.onnx: there are no examples of 16 numbers here")
         page.select_option("#beside", "second.onnx")
         tiled(page, 3)
         expect(page.locator("#cover-b")).to_be_hidden()

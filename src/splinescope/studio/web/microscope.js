@@ -177,7 +177,7 @@ export class MicroscopePage {
       button.setAttribute("aria-pressed", String(this.entries[i].name === name))
       if (this.entries[i].name === name) button.scrollIntoView({block: "nearest"})
     })
-    $("about").textContent = entry.tiles ? `inputs ${entry.shape.join(" × ")}, ${entry.outputs} output${entry.outputs === 1 ? "" : "s"}${entry.ending ? ` before ${entry.ending}` : ""}; ${entry.sites.reduce((sum, s) => sum + s[2], 0).toLocaleString("en")} units at ${entry.sites.length} sites` : `inputs ${entry.shape.join(" × ")}; a finished ${entry.lives ? "timeline" : "tiling"}`
+    $("about").textContent = entry.tiles ? `inputs ${entry.shape.join(" × ")}, ${entry.outputs} output${entry.outputs === 1 ? "" : "s"}${entry.ending ? ` before ${entry.ending}` : ""}; ${entry.sites.reduce((sum, s) => sum + s[2], 0).toLocaleString("en")} units at ${entry.sites.length} site${entry.sites.length === 1 ? "" : "s"}` : `inputs ${entry.shape.join(" × ")}; a finished ${entry.lives ? "timeline" : "tiling"}`
     $("slice-form").hidden = !entry.tiles
     $("follow").hidden = !entry.lives || !entry.tiles
     if (address) $("beside").value = address.beside ?? ""
@@ -411,7 +411,7 @@ export class MicroscopePage {
 
   settled(pane, frame, error = null) {
     $("busy").hidden = true
-    if (error) return error.cancelled ? null : this.complain(error.message, pane)
+    if (error) return error.cancelled ? null : this.complain($("beside").value ? `${pane.entry.name}: ${error.message}` : error.message, pane)
     if (pane.name === "a") fillList($("notes"), frame.notes)
     this.complain(frame.incomplete ?? (frame.window || frame.space ? null : tooLong(frame.domain)), pane)
     this.tiled = (this.tiled ?? 0) + 1
