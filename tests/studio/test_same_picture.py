@@ -91,7 +91,7 @@ def test_all_that_is_taken_home_shows_the_page_s_own_picture(studio, browser, tm
         assert page.title() == "2 x 8 relu on blobs, step 200"
         assert page.evaluate("view.colored") == color
         assert page.evaluate("view.data.anchors.length") == 2 * recipe.count
-        becomes(page, lambda: page.inner_text("#legend"), scale.partition("\ndata of class")[0])
+        becomes(page, lambda: page.inner_text("#legend"), scale)
         there = np.array(page.evaluate(f"() => ({PLACES})([{points.tolist()}, view])"))
         assert np.abs(colours_at(from_data_url(page.evaluate(f"() => ({CANVAS})(view)")), there) - shown).max() <= 1
 

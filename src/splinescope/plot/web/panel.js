@@ -24,7 +24,7 @@ export function explore(root, data) {
   $("color").append(new Option("folds by layer", "folds"))
   const recolor = () => { $("folds").parentElement.hidden = $("color").value === "folds"; view.colorBy($("color").value); fillLegend($("legend"), view) }
   $("color").onchange = recolor
-  for (const id of ["folds", "boundary", "anchors"]) $(id).onchange = () => { view.show[id] = $(id).checked; view.changed() }
+  for (const id of ["folds", "boundary", "anchors"]) $(id).onchange = () => { view.show[id] = $(id).checked; view.changed(); fillLegend($("legend"), view) }
   if (!data.boundary.length) $("boundary").parentElement.hidden = true
   if (!data.anchors.length) $("anchors").parentElement.hidden = true
   if (data.labels?.length) $("anchors").nextSibling.textContent = " data"

@@ -1,6 +1,6 @@
 // Words beside a picture: elements, numbers, lists, legends. Shared by the pages, the widget and the studio.
 
-import {colorOf, FIRST_FOLD, gradient, markOf} from "./colors.js"
+import {colorOf, FIRST_FOLD, gradient, markOf, pointColor} from "./colors.js"
 
 export function element(tag, properties = {}, ...children) {
   const {dataset, ...rest} = properties, made = Object.assign(document.createElement(tag), rest)
@@ -36,7 +36,7 @@ export function classMark(i, label, color) { // a class's colour and name, in th
   return element("span", {}, swatch, label)
 }
 
-export function fillLegend(target, view) {
+export function fillLegend(target, view, labels = view.show.anchors ? view.data.labels : []) { // labels: classes of the data in sight
   const {name, classes, low, high, log, from, boundary} = legendOf(view), by = element("div")
   if (classes) {
     by.className = "classes"
@@ -48,6 +48,9 @@ export function fillLegend(target, view) {
   }
   const line = element("div", {className: "line", hidden: !boundary}, element("i"), "decision boundary")
   target.replaceChildren(element("div", {className: "name", textContent: name}), by, line)
+  if (classes || !labels?.length) return // colours of classes say which mark is whose
+  const present = [...new Set(labels)].sort((a, b) => a - b)
+  target.append(element("div", {className: "classes"}, "data of class ", ...present.flatMap(label => [classMark(label, String(label), pointColor([label], 0)), " "])))
 }
 
 export function timeSlider(root, names, show, at) { // through moments, with Play, in a page's header; `show(i)` draws one

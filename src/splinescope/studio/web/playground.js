@@ -2,7 +2,7 @@
 
 import {tileRows} from "../viewer/panel.js"
 import {TilingView} from "../viewer/viewer.js"
-import {classMark, element, fillLegend, fillList, number} from "../viewer/words.js"
+import {element, fillLegend, fillList, number} from "../viewer/words.js"
 import {Curve} from "./chart.js"
 import {classColor, Switches} from "./controls.js"
 import {Diagram} from "./diagram.js"
@@ -172,12 +172,7 @@ export class PlaygroundPage {
     if (this.moments.length > MOST_MOMENTS) this.moments = this.moments.filter((_, i) => i % 2 === 0 || i === this.moments.length - 1)
   }
 
-  tellLegend() { // with the marks of the data, where colours do not say them
-    fillLegend($("legend"), this.view)
-    if (!this.look.points || this.look.color === "class") return
-    const present = [...new Set(this.dots().map(p => p[2]))].sort((a, b) => a - b)
-    $("legend").append(element("div", {className: "classes"}, "data of class ", ...present.flatMap(label => [classMark(label, String(label), classColor(label)), " "])))
-  }
+  tellLegend() { fillLegend($("legend"), this.view, this.look.points ? this.dots().map(p => p[2]) : []) }
 
   lookBack(step) { // until Play, or anything else that makes a new picture
     if (this.running) this.pause()
