@@ -128,6 +128,7 @@ def test_folds_to_layer_follows_when_layers_change(studio):
     with studio("#width=4&depth=2&color=folds") as page:
         ready(page)
         becomes(page, layers, ["2", "2"])
+        assert not [name for name in page.locator("#switches option").all_inner_texts() if "_" in name]  # words alone
         page.locator("#switch-depth").fill("4")
         becomes(page, layers, ["4", "4"])  # all of them, as before
         page.locator("#look-layers").fill("2")

@@ -12,7 +12,7 @@ const WORDS = {
   sigmoid: "sigmoid", none: "none", batch: "batch norm", layer: "layer norm", group: "group norm", rms: "RMS norm",
   weight: "weight norm", default: "PyTorch's default", he: "He, no offsets", "zero bias": "default, no offsets",
   mean: "centred on data", standard: "standardised on data", whiten: "whitened on data", quantile: "quantiles of data",
-  sgd: "SGD", momentum: "SGD + momentum", adam: "Adam", adamw: "AdamW", data: "all data", own: "your own",
+  unit_variance: "unit variance on data", sgd: "SGD", momentum: "SGD + momentum", adam: "Adam", adamw: "AdamW", data: "all data", own: "your own",
 }
 const LAYOUT = [
   ["Data", [["data", "", "sets"], ["count", "points", "slider", 10], ["noise", "noise", "slider", 0.01]]],
