@@ -224,6 +224,9 @@ def test_story_ellipse(stories):
     assert np.abs(lines[:180, 0]).max() == pytest.approx(5**-0.5, rel=1e-3)  # "narrow along the first axis"
     shares = [float(dict(moment["notes"])["neurons within 30° of an end of axis 1"].rstrip("%"))
               for moment in scene["moments"]]  # fmt: skip
+    last = scene["moments"][-1]
+    assert "red squares: positive output weights" in scene["panels"][0]["title"]
+    assert last["classes"][last["places"][0][:, 0] > 0.2].mean() > 0.9  # what a target of relu(x_1) asks for
     assert "about half are within 30° of them at first, 80% at the end" in text
     assert shares[0] == pytest.approx(50, abs=8)
     assert shares[-1] == pytest.approx(80, abs=5)

@@ -56,7 +56,7 @@ def uniform_samples(seed: int) -> Scene:
     return {
         "panels": [
             _panel("latents, and the tiles of the generator", _wall_lines(manifold.tiling, corners[0])),
-            _panel("samples on its surface, seen from the side", _wall_lines(manifold.tiling, corners[1])),
+            _panel("samples on its surface, seen from the side: denser where it turns away", _wall_lines(manifold.tiling, corners[1])),
         ],
         "moments": moments,
         "classes": np.full(count, 10, np.uint8),  # a colour that is seen on white and on black without an outline
@@ -123,7 +123,7 @@ def odd_one_out(seed: int) -> Scene:
     classes = np.zeros(count, np.uint8)
     classes[last.index] = 1
     axes = np.array([[-1.2, 0, 1.2, 0], [0, -1.2, 0, 1.2]])
-    title = "across: the mean of the others; up: what is left of the odd point; distances as square roots"
+    title = "across: the mean of the others; up: what is left of the odd point (square); distances as square roots"
     return {
         "panels": [_panel(title, axes)],
         "moments": moments,
@@ -157,10 +157,9 @@ def neurons_on_the_ellipse(seed: int) -> Scene:
         moments.append(moment)
     ellipse = np.concatenate([ring[:-1] / axes, ring[1:] / axes], 1)
     cross = np.array([[-1.15, 0, 1.15, 0], [0, -1.15, 0, 1.15]])
+    title = "weights b of the neurons, where bᵀSb = 1; across: first axis; red squares: positive output weights"
     return {
-        "panels": [
-            _panel("weights b of the neurons, where bᵀSb = 1; across: first axis", np.concatenate([ellipse, cross]))
-        ],
+        "panels": [_panel(title, np.concatenate([ellipse, cross]))],
         "moments": moments,
         "classes": np.zeros(count, np.uint8),
         "sizes": np.full(count, 3, np.float32),
