@@ -62,6 +62,21 @@ def test_an_embedded_page_keeps_story_and_legend_in_sight(studio):
         assert page.locator("#tiles").bounding_box()["height"] > 0.8 * 600
 
 
+@pytest.mark.parametrize(("query", "size"), [("lecture&", (1920, 1080)), ("embed&", (900, 600))])
+def test_a_network_under_the_microscope_is_large_too(studio, query, size):
+    with studio("#view=microscope&file=first.onnx", query=query, width=size[0], height=size[1]) as page:
+        page.wait_for_function("() => studio.pages.microscope.tiled > 0")
+        box = page.locator("#pane-a").bounding_box()
+        assert box["width"] > 0.6 * size[0]
+        assert box["height"] > 0.9 * size[1]
+        expect(page.locator("#lens-legend")).to_be_in_viewport(ratio=1)
+        for hidden in (".top", "#entries", "#home-microscope", "#lens-looks"):
+            expect(page.locator(hidden)).to_be_hidden()
+        assert page.evaluate("studio.pages.microscope.panes.a.view.bold") == (2 if query == "lecture&" else 1)
+        page.keyboard.press(" ")  # plays nothing that is out of sight
+        assert not page.evaluate("studio.pages.playground.running")
+
+
 def test_keys_play_and_move_the_chosen_point_or_fold(studio):
     with studio("#width=6&depth=1&seed=2") as page:
         page.wait_for_function(DRAWN)

@@ -20,16 +20,17 @@ function lecture(on) {
   $("lecture").setAttribute("aria-pressed", String(on))
   $("lecture").textContent = on ? "Leave" : "Lecture"
   writeState({lecture: on && !asked.has("lecture") ? 1 : null})
-  pages.playground?.setBold(on ? 2 : 1)
-  pages.scene?.setBold(on ? 2 : 1)
+  for (const page of Object.values(pages)) page.setBold(on ? 2 : 1)
 }
+const bold = () => root.classList.contains("lecture") ? 2 : 1
 $("lecture").onclick = () => lecture(!root.classList.contains("lecture"))
 
+const PLAYS = {playground: "play", scene: "scene-play"} // what the space bar presses
 const TYPED = "input, select, textarea, dialog *" // keys are theirs
 document.addEventListener("keydown", event => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest(TYPED)) return
   if (event.key === "l" || event.key === "L") lecture(!root.classList.contains("lecture"))
-  else if (event.key === " " && !event.target.closest("button, a")) $(document.body.dataset.view === "scene" ? "scene-play" : "play").click()
+  else if (event.key === " " && PLAYS[document.body.dataset.view] && !event.target.closest("button, a")) $(PLAYS[document.body.dataset.view]).click()
   else if (/^[1-6]$/.test(event.key) && document.body.dataset.view === "playground") pages.playground.showLayers(Number(event.key))
   else return
   event.preventDefault()
@@ -65,9 +66,9 @@ async function open() {
   if (view !== "scene") pages.scene?.pause()
   if (view === "stories") storyShelf($("stories"))
   $("message").hidden = true
-  if (view === "scene") { (pages.scene ??= new ScenePage(channel)).setBold(root.classList.contains("lecture") ? 2 : 1); pages.scene.open(state, story, complain) }
+  if (view === "scene") { (pages.scene ??= new ScenePage(channel)).setBold(bold()); pages.scene.open(state, story, complain) }
   if (view === "playground") pages.playground.open(state, story)
-  if (view === "microscope") await (pages.microscope ??= new MicroscopePage(channel)).open(state)
+  if (view === "microscope") { (pages.microscope ??= new MicroscopePage(channel)).setBold(bold()); await pages.microscope.open(state) }
   document.body.dataset.view = view
 }
 

@@ -31,6 +31,7 @@ class Pane { // one network's picture
     this.frame = frame
     if (!this.view) {
       this.view = new TilingView($(`pane-${this.name}`), frame)
+      this.view.bold = this.page.bold
       this.view.onhover = (tile, x, y) => this.page.hover(this, tile, x, y)
       this.view.ontap = (tile, x, y) => this.page.tap(this, tile, x, y)
       this.view.onview = view => this.page.moved(this, view)
@@ -434,6 +435,11 @@ export class MicroscopePage {
     $("microscope").classList.remove("in-space")
     $("space-home").hidden = true
     this.space.hide()
+  }
+
+  setBold(times) { // for a screen that is far off
+    this.bold = times
+    for (const {view} of Object.values(this.panes)) if (view) { view.bold = times; view.changed() }
   }
 
   retheme() { this.space.view?.takeTheme(); for (const {view} of Object.values(this.panes)) view?.takeTheme() }
