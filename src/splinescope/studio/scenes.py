@@ -56,7 +56,7 @@ def uniform_samples(seed: int) -> Scene:
     return {
         "panels": [
             _panel("latents, and the tiles of the generator", _wall_lines(manifold.tiling, corners[0])),
-            _panel("samples on its surface, seen from the side: denser where it turns away", _wall_lines(manifold.tiling, corners[1])),
+            _panel("samples on its surface, denser where it turns away", _wall_lines(manifold.tiling, corners[1])),
         ],
         "moments": moments,
         "classes": np.full(count, 10, np.uint8),  # a colour that is seen on white and on black without an outline
