@@ -1,4 +1,4 @@
-"""Draws the pictures on the cards of the studio's stories: `python docs/make_story_pictures.py`."""
+"""Draws the stories' pictures, for cards in the studio and the page of ideas: `python docs/make_story_pictures.py`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,17 @@ from pathlib import Path
 from PIL import Image, ImageOps
 from playwright.sync_api import Page, ViewportSize, sync_playwright
 
-OUT = Path(__file__).parents[1] / "src" / "splinescope" / "studio" / "web"
+CARDS = Path(__file__).parents[1] / "src" / "splinescope" / "studio" / "web"
+IDEAS = Path(__file__).parent / "images" / "ideas"
 SIZE = 320, 200
+LARGE = 560, 560
 WINDOW: ViewportSize = {"width": 1280, "height": 900}
-SOON = 60_000
-MORE = {"fold": "layers=3", "learn": "step=250", "migration": "step=400", "jitter": "step=150", "absolute": "width=7"}
-"""What is added to the link of a story for its picture: most begin before there is much to see."""
+SOON = 120_000
+DRAWN = "() => { const g = studio.pages.playground; return g.drawn > 0 && g.frame?.tag === g.tag }"
+MORE = {"fold": "layers=3", "learn": "step=250", "migration": "step=3200", "jitter": "step=150"}
+"""What is added to the link of a story for its picture: the moment that its text speaks of."""
+MOMENTS = {"odd-point": "12"}
+"""Which moment of a scene is drawn, if not its last: there the odd point's others are one dot."""
 
 
 def main() -> None:
@@ -33,7 +38,8 @@ def main() -> None:
             name = link.removeprefix("#story=")
             shot = draw(page, found[0], name)
             drawn = Image.open(io.BytesIO(shot)).convert("RGB")
-            ImageOps.fit(drawn, SIZE).save(OUT / f"story-{name}.webp", quality=72)
+            ImageOps.fit(drawn, SIZE).save(CARDS / f"story-{name}.webp", quality=72)
+            ImageOps.fit(drawn, LARGE).save(IDEAS / f"{name}.webp", quality=72)
         browser.close()
         server.terminate()
 
@@ -41,19 +47,17 @@ def main() -> None:
 def draw(page: Page, address: str, name: str) -> bytes:
     """The picture of a story, without what stands around it."""
     page.goto("about:blank")
-    page.goto(f"{address}#story={name}" + f"&{MORE.get(name, '')}")
+    page.goto(f"{address}&lecture#story={name}&{MORE.get(name, '')}")  # lines that are seen when small
     page.wait_for_selector("body[data-ready]", timeout=SOON)
     if page.evaluate("() => document.body.dataset.view") == "scene":
         page.wait_for_function("() => studio.pages.scene.scene", timeout=SOON)
-        page.locator("#scene-moment").fill("10")
-        page.set_viewport_size(
-            {"width": 352 + 32 + 2 * SIZE[0], "height": 100 + 2 * SIZE[1]}
-        )  # what is left is its shape
-        shot = page.locator("#scene .panel:not([hidden]) canvas").last.screenshot()
-        page.set_viewport_size(WINDOW)
-        return shot
-    page.wait_for_function("() => studio.pages.playground.drawn > 0", timeout=SOON)
+        page.evaluate("() => studio.pages.scene.setBold(1)")  # points would hide how dense they are
+        moment = page.locator("#scene-moment")
+        moment.fill(MOMENTS.get(name) or moment.get_attribute("max") or "0")
+        return page.locator("#scene .panel:not([hidden]) canvas").last.screenshot()
+    page.wait_for_function(DRAWN, timeout=SOON)
     page.wait_for_timeout(800)
+    page.evaluate("() => { document.getElementById('held').hidden = true }")  # would be cut off
     box = page.locator("#tiles").bounding_box()
     assert box is not None
     side = 0.93 * min(box["width"], box["height"])  # without its edge
