@@ -77,6 +77,16 @@ def test_a_network_under_the_microscope_is_large_too(studio, query, size):
         assert not page.evaluate("studio.pages.playground.running")
 
 
+@pytest.mark.parametrize("query", ["", "embed&"])
+def test_on_a_phone_the_legend_stands_below_the_picture(studio, query):
+    with studio("#view=microscope&file=first.onnx", query=query, width=390, height=844) as page:
+        page.wait_for_function("() => studio.pages.microscope.tiled > 0")
+        rest(page, "studio.pages.microscope.panes.a.view")
+        picture, legend = (page.locator(name).bounding_box() for name in ("#pane-a", "#lens-legend"))
+        assert 0 <= legend["y"] - picture["y"] - picture["height"] < 150
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
 def test_keys_play_and_move_the_chosen_point_or_fold(studio):
     with studio("#width=6&depth=1&seed=2") as page:
         page.wait_for_function(DRAWN)
