@@ -8,6 +8,7 @@ import pytest
 import splinescope as ss
 from splinescope.studio.library import EXAMPLE, Library
 from splinescope.studio.microscope import Microscope
+from splinescope.studio.tables import read_rows
 from splinescope.studio.workers import Job
 
 
@@ -88,6 +89,12 @@ def test_a_column_of_fractions_is_no_class_and_a_table_of_words_is_refused(libra
     assert found.file is None
     assert found.unread[0] == "column '3' of a.csv must hold classes, as text or whole numbers."
     assert found.unread[1].startswith("b.csv must hold numbers and at most one column of text")
+
+
+def test_text_beside_a_column_of_classes_is_refused(tmp_path):
+    (tmp_path / "x.csv").write_text("name,x,y,class\nann,1,2,0\nbob,3,4,1\n")
+    with pytest.raises(ss.InputError, match="text in column 'name' beside the classes"):
+        read_rows(tmp_path / "x.csv", 3)  # else the class would be an input
 
 
 def test_folders_named_like_uploads_or_the_example_are_opened_as_themselves(shelf, tmp_path):

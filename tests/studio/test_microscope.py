@@ -164,9 +164,10 @@ def test_rows_are_named_and_one_that_is_not_there_is_refused(studio, shelf):
         page.click("#run")
         tiled(page, 2)
         in_address(page, "rows=3,5,11")
-        page.fill("#rows", "0, 1, 99")
-        page.click("#run")
-        expect(page.locator("#message")).to_contain_text("row must be a whole number")
+        for wrong, named in (("0, 1, 99", "got 99."), ("0, x, 2", "got 'x'.")):
+            page.fill("#rows", wrong)
+            page.click("#run")
+            expect(page.locator("#message")).to_contain_text(f"row must be a whole number from 0 to 11, {named}")
         expect(page.locator("#cover-a")).to_be_visible()
 
 

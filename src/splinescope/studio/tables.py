@@ -67,8 +67,12 @@ def _read(path: Path, size: int | None, *_state: int) -> Table:
         classes = [i for i, cell in enumerate(row) if not _is_number(cell)]
         if len(classes) > 1 or len(row) == len(classes):
             raise InputError(f"{path} must hold numbers and at most one column of text, the class; got {row[:6]}.")
+        named = [i for i, name in enumerate(names) if name.lower() in CLASS_HEADERS]
+        if classes and named and classes[0] not in named:
+            where = names[classes[0]]
+            raise InputError(f"{path} has text in column {where!r} beside the classes: leave that column out.")
         if not classes and len(row) - 1 == size:
-            classes = [next((i for i, name in enumerate(names) if name.lower() in CLASS_HEADERS), len(row) - 1)]
+            classes = [*named, len(row) - 1][:1]
         kept = [i for i in range(len(row)) if i not in classes]
         options: dict[str, Any] = {"delimiter": delimiter, "skiprows": int(header), "ndmin": 2}
         if any('"' in line for line in lines):

@@ -472,6 +472,6 @@ export class MicroscopePage {
   }
 }
 
-const readRows = text => text.split(",").map(part => part.trim() === "" ? NaN : Number(part))
+const readRows = text => text.split(",").map(part => part.trim() === "" || Number.isNaN(Number(part)) ? part.trim() : Number(part)) // what is no number is refused by its name
 
 const pairs = list => Array.from({length: list.length / 2}, (_, i) => [list[2 * i], list[2 * i + 1], null])
