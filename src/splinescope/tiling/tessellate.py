@@ -35,6 +35,8 @@ from .slice import Slice, placed
 from .tiling import Tiling
 from .tolerance import tessellate_within
 
+_MANY_SOLIDS = 200_000  # cells of three and more dimensions that wait as they are, some hundred bytes each
+
 
 def tessellate(
     model: nn.Module | SplineNetwork,
@@ -185,8 +187,9 @@ def _tile(
             def take(leaf: Leaf) -> None:
                 if spool is not None:
                     spool.append(leaf)
-                else:  # solids have some ten times the bytes of a polygon; one leaf alone does not wait for others
-                    held.append(leaf.packed() if view.dimension > 2 and leaf.path else leaf)
+                else:  # solids have some ten times the bytes of a polygon; packing few of them costs more than it saves
+                    many = view.dimension > 2 and sum(known.count for known in held) > _MANY_SOLIDS
+                    held.append(leaf.packed() if many else leaf)
 
             told = None if options.progress is False else report
             # a level set may have no tile at all: its search ends in time

@@ -108,8 +108,6 @@ class Engine:
         dimension = chunk.points.shape[1]
         cutting = chunk.tiles.cutting(chunk.pos, chunk.neg, chunk.first)
         pieces = expected_pieces(cutting, dimension)
-        if dimension > 2:  # a piece has about d / 2 vertices of its own, and 2^d corners with their masks
-            row_bytes = row_bytes * dimension // 2 + (12 << dimension)
         rows = self._chunk_bytes // row_bytes
         limit = max(_FEWEST_ROWS, rows, min(4 * rows, _ENOUGH_ROWS))
         if most is not None:
