@@ -204,8 +204,6 @@ def test_a_folder_that_is_none_is_refused_by_its_name(network: ss.SplineNetwork,
     ):
         with pytest.raises(ss.InputError, match=words):
             ss.tessellate(network, SQUARE, workers=2, folder=folder)
-        with pytest.raises(ss.InputError, match=words):
-            ss.tiling.tessellate_each(network, [SQUARE], workers=2, folder=folder)
 
 
 def test_a_folder_that_cannot_be_written_to_is_refused_before_the_work_unless_all_is_there(
@@ -351,7 +349,7 @@ def dask_client(**kind: Any) -> Iterator[Any]:
     patient = {"distributed.comm.timeouts.connect": "240s"}  # with a busy machine
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 0, **patient}),
-        distributed.LocalCluster(threads_per_worker=1, dashboard_address=None, **kind) as cluster,
+        distributed.LocalCluster(threads_per_worker=1, dashboard_address=":0", **kind) as cluster,
         distributed.Client(cluster) as client,
         joblib.parallel_config(backend="dask"),
     ):
