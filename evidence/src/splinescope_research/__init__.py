@@ -1,0 +1,49 @@
+"""Tools born of open questions, which may still change: outside of the promise that `splinescope` makes.
+
+In: networks in training and their data. Out: monitors, optimizers and laws that the findings are measured with. Imports
+what measures in `splinescope`; experiments and gallery scripts import it.
+"""
+
+from .boundary_curvature import boundary_curvature
+from .convergence import convergence_study
+from .depth_profile import depth_profile
+from .fold_monitor import FoldMonitor
+from .full_rank import full_rank_width
+from .invariant import invariant_representation, odd_point_step
+from .layerwise_descent import LayerwiseDescent
+from .manifold_law import manifold_law, project
+from .merge_away import MergeAway
+from .merge_in_place import merge_batchnorm_
+from .normalizations import compare_normalizations
+from .one_unit_per_point import one_unit_per_point_
+from .placed_norms import placing, with_placed_norms
+from .posterior import entropy_map, region_posterior
+from .quality import frechet_distance
+from .statistics_fidelity import statistics_fidelity
+from .steering import steer
+from .subdivision import subdivision
+
+__all__ = [
+    "FoldMonitor",
+    "LayerwiseDescent",
+    "MergeAway",
+    "boundary_curvature",
+    "compare_normalizations",
+    "convergence_study",
+    "depth_profile",
+    "entropy_map",
+    "frechet_distance",
+    "full_rank_width",
+    "invariant_representation",
+    "manifold_law",
+    "merge_batchnorm_",
+    "odd_point_step",
+    "one_unit_per_point_",
+    "placing",
+    "project",
+    "region_posterior",
+    "statistics_fidelity",
+    "steer",
+    "subdivision",
+    "with_placed_norms",
+]

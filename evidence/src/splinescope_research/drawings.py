@@ -1,0 +1,118 @@
+"""Drawings of what these tools find: soft tiles, steering, speeds of neurons, learning rates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from splinescope.plot._axes import BOUNDARY_COLOR, color_bar, frame, new_axes
+from splinescope.plot.meanfield import BATCH_NORM, PLAIN
+from splinescope.support.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from .convergence import ConvergenceStudy
+    from .meanfield_effects import FirstStep, LearningRateStudy, SpeedByDirection
+    from .posterior import EntropyMap
+    from .steering import Steering
+
+
+def plot_entropy(entropy: EntropyMap, site: str | None = None, *, ax: Axes | None = None) -> Axes:
+    """Where on a plane a network is undecided which tile it is in: bits of the soft assignment, bright along folds."""
+    ax = new_axes(ax)
+    if site is not None and site not in entropy.paths:
+        raise InputError(f"site must be one of {', '.join(map(repr, entropy.paths))}, got {site!r}.")
+    chosen = [i for i, path in enumerate(entropy.paths) if site in (None, path)]
+    low, high = entropy.view.domain.min(0), entropy.view.domain.max(0)
+    image = ax.imshow(
+        entropy.entropy[chosen].sum(0), origin="lower", extent=(low[0], high[0], low[1], high[1]), cmap="magma", vmin=0
+    )
+    frame(ax, entropy.view)
+    ax.scatter(entropy.view.anchors[:, 0], entropy.view.anchors[:, 1], s=30, color="white", edgecolor="black")
+    color_bar(ax, image, f"entropy of the tile (bits), beta = {entropy.beta:g}")
+    return ax
+
+
+def plot_steering(steering: Steering, *, ax: Axes | None = None) -> Axes:
+    """Accuracy, accuracy under attack (left scale) and curvature of the boundary (right scale) against beta."""
+    ax = new_axes(ax)
+    ax.plot(steering.betas, steering.accuracy, "o-", color="#332288", label="accuracy")
+    ax.plot(steering.betas, steering.robust, "s-", color="#117733", label=f"under {steering.norm} {steering.epsilon:g}")
+    ax.set(ylim=(0, 1.02), xlabel="beta (1 is the network itself)", ylabel="share of points")
+    right = ax.twinx()
+    right.errorbar(
+        steering.betas, steering.curvature, 2 * steering.curvature_error, fmt="^--", capsize=2, color=BOUNDARY_COLOR,
+        label="turn of the boundary",
+    )  # fmt: skip
+    right.set_ylabel("radians per unit of distance")
+    right.set_ylim(bottom=0)
+    handles, labels = (
+        a + b for a, b in zip(ax.get_legend_handles_labels(), right.get_legend_handles_labels(), strict=True)
+    )
+    ax.legend(handles, labels, frameon=False, fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3)
+    return ax
+
+
+def plot_speed_by_direction(speeds: SpeedByDirection, *, ax: Axes | None = None) -> Axes:
+    """Angular speed against the angle of the neuron, on a logarithmic scale; the low-variance axis is marked."""
+    ax = new_axes(ax)
+    degrees = np.degrees(speeds.angles)
+    ax.semilogy(degrees, speeds.batch_norm, color=BATCH_NORM, label="batch norm")
+    ax.semilogy(degrees, speeds.plain, color=PLAIN, ls="--", label="plain")
+    for turn in (0, 180):
+        ax.axvline((np.degrees(speeds.axis) + turn) % 360, color="0.7", lw=1, zorder=0)
+    ax.set(xlabel="angle of the neuron, degrees (grey: least variance)", ylabel="angular speed", xlim=(0, 360))
+    ax.set_xticks([0, 90, 180, 270, 360])
+    ax.set_ylim(bottom=float(np.max(speeds.batch_norm)) * 1e-5)
+    ax.legend(frameon=False)
+    return ax
+
+
+def plot_first_step(step: FirstStep, *, ax: Axes | None = None) -> Axes:
+    """Length after one step of gradient descent against the length before: measured, predicted, and unchanged."""
+    ax = new_axes(ax)
+    fine = np.geomspace(step.before.min(), step.before.max(), 200)
+    middle = float(np.median(step.push))
+    ax.loglog(fine, np.hypot(fine, middle / fine), color="0.4", lw=1, label="predicted, median neuron")
+    ax.loglog(fine, fine, color="0.7", ls=":", label="unchanged")
+    ax.loglog(step.before, step.after, ".", color=BATCH_NORM, ms=3, alpha=0.6)
+    ax.plot([], [], ".", color=BATCH_NORM, label="each neuron")
+    ax.set(xlabel="length before the step", ylabel="length after one step")
+    ax.legend(frameon=False)
+    return ax
+
+
+def plot_learning_rates(study: LearningRateStudy, *, ax: Axes | None = None) -> Axes:
+    """Loss at the end against the learning rate; rates that diverge sit at the top edge."""
+    ax = new_axes(ax)
+    top, floor = 3 * study.start, study.start * 1e-6
+    for risks, color, mark, label in (
+        (study.batch_norm, BATCH_NORM, "o-", "batch norm"),
+        (study.plain, PLAIN, "s--", "plain"),
+    ):
+        ax.loglog(study.rates, np.clip(risks, floor, top), mark, color=color, ms=4, label=label)
+    ax.axhline(study.start, color="0.7", lw=1, ls=":", label="start")
+    ax.set(xlabel="learning rate (mean-field time)", ylabel="loss at the end (top: diverged)")
+    ax.legend(frameon=False)
+    return ax
+
+
+def plot_convergence(study: ConvergenceStudy, *, ax: Axes | None = None) -> Axes:
+    """Distances between consecutive widths, mean over seeds and each seed, with the fitted power laws."""
+    ax = new_axes(ax)
+    for name, color, mark, label in (
+        ("start", "0.5", "^", "W2 at the start"),
+        ("end", BATCH_NORM, "o", "W2 at the end"),
+        ("outputs", PLAIN, "s", "outputs at the end"),
+    ):
+        values, rate = getattr(study, name), study.rate(name)
+        ax.loglog(study.widths, values.T, mark, color=color, ms=2, alpha=0.4)
+        text = f"{label}: slope {rate.slope:.2f} [{rate.low:.2f}, {rate.high:.2f}]"
+        ax.loglog(study.widths, np.exp(np.log(values).mean(0)), mark + "-", color=color, ms=5, label=text)
+    ax.set(xlabel="width m", ylabel="distance between widths m and next")
+    ax.set_xticks(study.widths, [str(m) for m in study.widths])
+    ax.minorticks_off()
+    ax.legend(frameon=False, fontsize="small")
+    return ax
