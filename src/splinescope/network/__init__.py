@@ -1,6 +1,5 @@
 """Models in, `SplineNetwork` out: the graph of affine steps and folds."""
 
-from ..support.errors import answer_misspellings as _answer_misspellings
 from .freeze import freeze_statistics
 from .load import load
 from .network import SplineNetwork, trace
@@ -13,5 +12,3 @@ __all__ = [
     "pick_output",
     "trace",
 ]
-
-_answer_misspellings(__name__)

@@ -18,10 +18,7 @@ Norm = nn.LayerNorm | nn.GroupNorm | nn.RMSNorm | nn.modules.instancenorm._Insta
 
 
 class FrozenNorm(nn.Module):
-    """`(x - mean) / sqrt(variance + eps) * weight + bias` with constants mean and variance.
-
-    `mean` and `variance` broadcast against one input of the norm it replaces; `weight` and `bias` are shared with it.
-    """
+    """`(x - mean) / sqrt(variance + eps) * weight + bias` with constants mean and variance."""
 
     mean: Tensor
     variance: Tensor
@@ -46,16 +43,12 @@ class FrozenNorm(nn.Module):
 def freeze_statistics(model: nn.Module, x: Any) -> nn.Module:
     """A copy of `model` whose LayerNorm, GroupNorm, InstanceNorm and RMSNorm use fixed statistics.
 
-    Each such norm keeps the mean and variance it computes on the rows of `x`, averaged over the rows, so it
-    becomes affine and the copy can be traced. For one row x, the copy agrees with the model at x.
-    The copy is an approximation elsewhere: how good depends on how much the statistics vary.
+    Each such norm keeps the mean and variance it computes on the rows of `x`, averaged over the rows, so it becomes
+    affine and the copy can be traced. For one row x, the copy agrees with the model at x; elsewhere it is an estimate.
 
     Args:
         model: Any module; it is left as it is.
         x: A batch `[N, ...]` of inputs.
-
-    Returns:
-        A deep copy of the model with frozen norms.
 
     Example:
         >>> model = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.LayerNorm(8), torch.nn.ReLU())

@@ -30,15 +30,7 @@ _MOST_KNOTS = 100_000  # of one curve: errors of about 1e-10, and no tiling of s
 
 @dataclass(frozen=True)
 class Curve:
-    """A smooth function of one number.
-
-    Attributes:
-        name: Of the op.
-        run: The function itself, elementwise on float64 tensors; without the jump.
-        left, right: Its asymptotes; None where it has none.
-        kinks: Places where phi' or phi'' jumps.
-        jump: How far torch's function is from `run`, where it goes over to its asymptote with a jump.
-    """
+    """A smooth function of one number, elementwise on float64 tensors; the rest is as in `Tails`."""
 
     name: str
     run: Callable[[Tensor], Tensor] = field(repr=False)
@@ -122,12 +114,9 @@ class Interpolant:
     """A continuous piecewise-affine function near a curve.
 
     Attributes:
-        curve: What it is near to.
-        knots: `[K]` where it bends, rising.
-        values: `[K]` its values there, those of the curve.
+        knots, values: `[K]` where it bends, rising, and its values there, those of the curve.
         slopes: `[K + 1]` left of all knots, between them, right of all.
         error: Largest |phi - p| on `[low, high]` (exact, by the place where phi' is the chord's slope).
-        low, high: Where the error is known; infinite where there is an asymptote.
     """
 
     curve: Curve
@@ -214,11 +203,7 @@ def _spaced(curve: Curve, a: float, b: float, eps: float) -> np.ndarray:
 
 
 def _chord_errors(curve: Curve, knots: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Largest |phi - chord| between neighboring knots, phi convex or concave there.
-
-    The error is flat about its largest: at a distance d, phi'' d^2 / 2 is missing of about phi'' (b - a)^2 / 8. That
-    share is added.
-    """
+    """Largest |phi - chord| between knots, phi convex or concave there, and the share that halvings may miss."""
     a, b = knots[:-1].copy(), knots[1:].copy()
     chord = np.diff(values) / np.diff(knots)
     edge = 1e-12 * (b - a)

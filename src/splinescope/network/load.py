@@ -23,18 +23,15 @@ def load(
     output: Output = None,
     fixed: Mapping[str, Any] | None = None,
 ) -> SplineNetwork:
-    """Read a network from an ONNX (`.onnx`) or `.nnet` file.
+    """Read a network from an ONNX (`.onnx`, opset 8 and later) or `.nnet` file; nothing in it is executed.
 
-    Nothing in a file is executed. Weights are kept exactly and computed with in float64. ONNX files of opset 8
-    and later are read, as onnxruntime runs them for one row: a batch size of 1 written into the file is taken as free,
-    and a file without a batch axis takes many rows all the same.
+    ONNX files are read as onnxruntime runs them for one row, in float64: a batch size of 1 written into the file is
+    taken as free, and a file without a batch axis takes many rows all the same.
 
     Args:
         path: The file; its ending says the format.
-        normalized: For `.nnet` only. False (the default): inputs and outputs in their physical units, the
-            `(x - mean) / range` of each input and the `y * range + mean` of the output made part of the
-            network. True: the bare network, which takes normalized inputs, as ONNX versions of these nets do. The
-            format's clipping of inputs to their minima and maxima is left to the choice of the slice.
+        normalized: Of a `.nnet` file, the bare network, which takes `(x - mean) / range` of each input, as ONNX
+            versions of these nets do; else inputs and output have their physical units. Nothing clips the inputs.
         output: Which output is meant where a file has several: its index or its name.
         fixed: Values of all inputs but one, by name, where an ONNX file has several.
 

@@ -25,7 +25,6 @@ from .reading.cache import traced_before, what_it_does
 from .reading.direct import read_sequence
 from .reading.export import export
 from .reading.lower import Lowering
-from .reading.refusals import NotPiecewiseAffine, with_other_calls
 from .reading.source import Source
 from .watching.undisturbed import warn_of_hooks
 
@@ -33,23 +32,17 @@ from .watching.undisturbed import warn_of_hooks
 def trace(model: nn.Module | SplineNetwork, x: Any, *, output: Output = None, smooth: bool = False) -> SplineNetwork:
     """Read a module as a continuous piecewise-affine network.
 
-    The module is exported once with `torch.export`, which an `nn.Sequential` of known layers does not need; the result
-    follows its parameters as they train, but not a change of structure or of train/eval mode. The module itself, random
-    states, grad mode and the default dtype are left as found. What was read is compared with the module itself on
-    batches of one, three and eight rows, and of any size at which its code is known to take another way. A module that
-    was traced before is not exported again: what was read stays with it, weakly, and is used while it runs the same
-    operations with the same numbers, unless its code asks for the batch size.
+    The module is left as found, and compared with what was read on batches of several sizes. The result follows its
+    parameters as they train, but not a change of structure or mode. It is used again while the module does the same.
 
     Args:
         model: A module of one floating-point input `[N, *shape]` that returns tensors `[N, *shape]`.
-        x: A batch of at least one row: its shape is used, and a few of its rows where module and reading are compared.
-        output: Which tensor is meant where a model returns several (a tuple, a dict, a data class): its index, or its
-            name, or a path such as "boxes.0".
-        smooth: Take smooth activations too (GELU, tanh, ...): such a network has no exact tiles, but
-            `tessellate(..., tolerance=...)` tiles one near it.
+        x: A batch of at least one row.
+        output: Which tensor is meant where a model returns several: its index, its name, or a path such as "boxes.0".
+        smooth: Take smooth activations too (GELU, tanh, ...), of which `tessellate(..., tolerance=...)` tiles one near.
 
     Returns:
-        The network. Computing with it happens in float64 on the CPU, whatever the module's dtype.
+        The network, which computes in float64 on the CPU.
 
     Raises:
         UnsupportedModelError: Listing every part that is not piecewise affine, by module path.
@@ -75,10 +68,7 @@ def trace(model: nn.Module | SplineNetwork, x: Any, *, output: Output = None, sm
 
     def read() -> SplineNetwork:
         exported = sequence or export(model, batch[:2])
-        try:
-            network = SplineNetwork(model, exported, output, smooth=smooth)
-        except NotPiecewiseAffine as error:
-            raise with_other_calls(error) from None
+        network = SplineNetwork(model, exported, output, smooth=smooth)
         network.check(batch)
         return network
 
@@ -159,14 +149,12 @@ class SplineNetwork(Shown):
         return self._model if self._output is None else Picked(self._model, self._output)
 
     def program(self, replace: Mapping[str, Tensor] | None = None) -> Program:
-        """A float64 snapshot of the network with the parameters of this moment.
+        """A float64 snapshot of the network with the parameters of this moment, which runs without the module.
 
-        It owns its constants, knows its fingerprint and runs without the module. Tensors that have not changed since
-        the last snapshot are shared with it, and where none has it is the same snapshot.
+        Tensors that have not changed since the last snapshot are shared with it, and where none has it is the same one.
 
         Args:
-            replace: Parameters, by path, that get other values (of the same shapes) in the snapshot. The steps
-                and their names are the same whatever the values.
+            replace: Parameters, by path, that get other values (of the same shapes) in the snapshot.
         """
         constants = self._constants_now(replace or {})
         latest = self._latest
@@ -234,12 +222,12 @@ class SplineNetwork(Shown):
         with torch.no_grad():
             for node, path in self._held:
                 tensor = self._constants[path] if node.name in self._lifted else _attribute(self._model, path)
-                tensor = replace.get(path, tensor)
+                tensor = replace.get(path, tensor).detach()
                 kept, raw = self._kept.get(node), self._raw.get(node)
                 if kept is not None and raw is not None and _same(raw, tensor):
                     found[node] = kept
                 else:
-                    found[node] = snapshot(tensor.detach(), kept, path)
+                    found[node] = snapshot(tensor, kept, path)
         return found
 
     def _keep(self, program: Program, constants: dict[Node, Tensor]) -> None:
@@ -247,11 +235,9 @@ class SplineNetwork(Shown):
         raw = {}
         for node, path in self._held:
             own = None if node.name in self._lifted else _attribute(self._model, path)
-            if own is None or not own.is_floating_point() or own.device.type != "cpu":
-                continue
-            same = self._kept.get(node) is constants[node] and node in self._raw
-            short = own.dtype != torch.float64
-            raw[node] = self._raw[node] if same else constants[node].to(own.dtype) if short else constants[node]
+            if own is not None and own.is_floating_point() and own.device.type == "cpu":
+                same = self._kept.get(node) is constants[node] and node in self._raw
+                raw[node] = self._raw[node] if same else constants[node].to(own.dtype)
         self._latest, self._kept, self._raw = program, constants, raw
 
 

@@ -19,12 +19,7 @@ Output = int | str | None
 
 
 class SeveralOutputs(UnsupportedModelError):
-    """A model returns several tensors, and which one is meant was not said.
-
-    Attributes:
-        listed: What it returns.
-        first: Index or name of the first one.
-    """
+    """A model returns several tensors, as `listed`, and which one is meant was not said."""
 
     def __init__(self, listed: str, first: int | str, how: str = "give pick_output(model, {0!r}) instead of the model"):
         super().__init__(f"The model returns {listed}. Choose one, by index or by name: {how.format(first)}.")
@@ -45,16 +40,11 @@ def _name(key: Any) -> str:
 
 
 def choose_output(names: list[str], shapes: list[tuple[Any, ...] | None], output: Output) -> int:
-    """Position of the meant output among all leaves; only those with a shape are tensors of the input.
-
-    Raises:
-        SeveralOutputs: There are several, and none was chosen.
-        InputError: There is no such output.
-    """
+    """Position of the meant output among all leaves; only those with a shape are tensors of the input."""
     tensors = [i for i, shape in enumerate(shapes) if shape is not None]
     if not tensors:
         raise UnsupportedModelError("The model must return a tensor that depends on its input; it returns none.")
-    listed = ", ".join(f"{names[i] or i} {_shape(shapes[i])}" for i in tensors)
+    listed = ", ".join(f"{names[i] or i} {_shape(shapes[i] or ())}" for i in tensors)
     if output is None:
         if len(tensors) > 1:
             first = names[tensors[0]]
@@ -69,8 +59,7 @@ def choose_output(names: list[str], shapes: list[tuple[Any, ...] | None], output
     return matches[0]
 
 
-def _shape(shape: tuple[Any, ...] | None) -> str:
-    assert shape is not None
+def _shape(shape: tuple[Any, ...]) -> str:
     return f"({', '.join(str(n) if isinstance(n, int) else 'N' for n in shape)})"
 
 
@@ -118,30 +107,21 @@ class Picked(nn.Module):
 
 
 def pick_output(model: nn.Module, output: int | str) -> nn.Module:
-    """A model of several outputs as one that returns the chosen one: what every function here then measures.
+    """A model of several outputs (a tuple, a dict, a data class) as one that returns the chosen tensor.
 
-    For models that return a tuple, a dict or a data class of tensors: detectors, models of Hugging Face, networks with
-    several heads. Parameters are the model's own, by the same paths; what trains one trains the other. `trace`, `load`
-    and `tessellate` take the same choice as `output=`, and the command line as `--pick`.
+    Parameters are the model's own, by the same paths. `trace`, `load` and `tessellate` take the same choice as
+    `output=`, and the command line as `--pick`.
 
     Args:
         model: Any module but a scripted one.
-        output: Index of a tensor among the outputs, or its name: a key, a field, or a path such as "boxes.0". The
-            error of a call that needs one and was given several lists them.
-
-    Returns:
-        A module; calling it gives the chosen tensor. An output that does not exist is refused when it is first called.
+        output: Index of a tensor among the outputs, or its name: a key, a field, or a path such as "boxes.0". One that
+            does not exist is refused when the module is first called.
 
     Example:
         >>> import torch, splinescope as ss
-        >>> class TwoHeads(torch.nn.Module):
-        ...     def __init__(self):
-        ...         super().__init__()
-        ...         self.boxes, self.scores = torch.nn.Linear(2, 4), torch.nn.Linear(2, 3)
-        ...     def forward(self, x):
-        ...         return {"boxes": self.boxes(x), "scores": self.scores(x)}
-        >>> ss.pick_output(TwoHeads(), "scores")(torch.zeros(5, 2)).shape
-        torch.Size([5, 3])
+        >>> layer = torch.nn.GRU(2, 3)  # returns (states, last state)
+        >>> ss.pick_output(layer, 0)(torch.zeros(5, 1, 2)).shape
+        torch.Size([5, 1, 3])
     """
     check_module(model, read=False)
     if isinstance(model, torch.jit.ScriptModule):

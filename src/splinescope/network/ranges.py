@@ -17,13 +17,7 @@ _FAR = 2.0**40
 
 @dataclass(frozen=True)
 class Reach:
-    """What one value can be on a slice.
-
-    Attributes:
-        corners: Its values at the slice's corners, as long as it is affine on the slice; None afterwards.
-        middle, radius: `[1, *shape]` an interval that holds it.
-        error: `[1, *shape]` bound on its difference between the two networks.
-    """
+    """What one value can be: at corners while it is affine, an interval; `error` bounds how two networks differ."""
 
     corners: Tensor | None
     middle: Tensor
@@ -49,15 +43,7 @@ def reach(
     The two networks are `program` and one whose smooth steps are replaced by functions within `errors` of them. Through
     an affine step, W x + b, errors grow by at most |W|; through a fold by its largest slope; through a smooth step by
     the largest slope that phi has on the interval, plus the step's own error. A bound, proven but for rounding.
-
-    Args:
-        program: The network.
-        curves: Per output of a smooth step, what it is.
-        errors: Per output of a smooth step, how far its replacement is from it.
-        corners: `[n, *input shape]` the slice's corners.
-
-    Returns:
-        (per output of a smooth step the reach of its input, largest bound over the outputs).
+    `curves`, `errors` and the returned intervals are by the outputs of smooth steps; `corners` are `[n, *input shape]`.
     """
     stages = {name for step in program.steps if isinstance(step, Tournament) for name, _ in step.stages}
     low, high = corners.amin(0, keepdim=True), corners.amax(0, keepdim=True)

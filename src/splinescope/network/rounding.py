@@ -16,7 +16,6 @@ _TRIALS = 4
 def cancelling_terms(program: Program, x: Tensor, finish: Callable[[Tensor], Tensor | None] = lambda y: y) -> float:
     """Size of the terms that cancel in the outputs at `x`, behind `finish`, by what roundings do to them.
 
-    An output that vanishes by cancellation is rounding noise: it follows the terms, and so must what is asked of it.
     Each affine step is moved by `_STEP` of its own terms, at random signs. Sums of absolute weights over all layers
     would bound it too, but by far too much in a deep network.
     """

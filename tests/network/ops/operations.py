@@ -72,51 +72,19 @@ def prelu(slopes: list[float]) -> nn.PReLU:
     return layer
 
 
-class Recurrent(nn.Module):
-    """All states of a recurrent layer, and the last ones as users take them."""
-
-    def __init__(self, layer: nn.RNN) -> None:
-        super().__init__()
-        self.layer = layer
-
-    def forward(self, x: Tensor) -> Tensor:
-        states, last = self.layer(x)
-        return torch.cat([states.flatten(1), last[-1], last.squeeze(0) if len(last) == 1 else last[0]], 1)
-
-
-class Loop(nn.Module):
-    """A recurrent cell in a loop of the user's own."""
-
-    def __init__(self, cell: nn.RNNCell) -> None:
-        super().__init__()
-        self.cell = cell
-
-    def forward(self, x: Tensor) -> Tensor:
-        state = None
-        for time in range(x.shape[1]):
-            state = self.cell(x[:, time], state)
-        return state
-
-
 AFFINE: dict[str, tuple[Callable[[Tensor], Tensor], tuple[int, ...]]] = {
     "linear": (nn.Linear(6, 3), VECTOR),
-    "linear without bias": (nn.Linear(6, 3, bias=False), VECTOR),
     "linear on the last axis": (nn.Linear(6, 2), IMAGE),
     "conv1d": (nn.Conv1d(4, 6, 3, stride=2, padding=1, dilation=2, groups=2), SERIES),
     "conv2d": (nn.Conv2d(4, 6, 3, stride=2, padding=(1, 0), dilation=(1, 2), groups=2), IMAGE),
     "conv2d same": (nn.Conv2d(4, 3, 3, padding="same"), IMAGE),
-    "conv2d circular": (nn.Conv2d(4, 3, 3, padding=1, padding_mode="circular"), IMAGE),
     "conv3d": (nn.Conv3d(2, 3, 2), VOLUME),
     "conv_transpose1d": (lambda x: F.conv_transpose1d(x, K1, stride=2), SERIES),
     "conv_transpose2d": (nn.ConvTranspose2d(4, 6, 3, stride=2, padding=1, output_padding=1, groups=2), IMAGE),
     "conv_transpose2d dilated": (lambda x: F.conv_transpose2d(x, K2, dilation=2), IMAGE),
     "conv_transpose3d": (lambda x: F.conv_transpose3d(x, K3), VOLUME),
     "batch_norm1d": (batch_norm(nn.BatchNorm1d(6)), VECTOR),
-    "batch_norm1d series": (batch_norm(nn.BatchNorm1d(4)), SERIES),
     "batch_norm2d": (batch_norm(nn.BatchNorm2d(4)), IMAGE),
-    "instance_norm1d tracked": (batch_norm(nn.InstanceNorm1d(4, affine=True, track_running_stats=True)), SERIES),
-    "instance_norm2d tracked": (batch_norm(nn.InstanceNorm2d(4, track_running_stats=True)), IMAGE),
-    "batch_norm2d plain": (batch_norm(nn.BatchNorm2d(4, affine=False)), IMAGE),
     "matmul": (lambda x: x @ W63, IMAGE),
     "matmul from the left": (lambda x: W66 @ x, IMAGE),
     "mm": (lambda x: torch.mm(x, W63), VECTOR),
@@ -128,13 +96,10 @@ AFFINE: dict[str, tuple[Callable[[Tensor], Tensor], tuple[int, ...]]] = {
     "einsum": (lambda x: torch.einsum("bchw,cwd->bdhc", x, BATCHED), IMAGE),
     "tensordot": (lambda x: torch.tensordot(x, W63, dims=1), IMAGE),
     "addcmul": (lambda x: torch.addcmul(x, x, ROW6, value=-0.5), VECTOR),
-    "lerp": (lambda x: torch.lerp(x, x.flip(1), -0.3), VECTOR),
     "add": (lambda x: x + ROW6 + 1.5, IMAGE),
     "add alpha": (lambda x: torch.add(x, x.flip(1), alpha=-2), IMAGE),
     "sub": (lambda x: x - ROW6 - 0.5, IMAGE),
-    "sub of two": (lambda x: x - x.flip(2), IMAGE),
     "rsub": (lambda x: 1 - x, IMAGE),
-    "rsub from constant": (lambda x: ROW6 - x, IMAGE),
     "mul": (lambda x: -2 * x * ROW6, IMAGE),
     "div": (lambda x: x / -3 / ROW6, IMAGE),
     "neg": (lambda x: -x, IMAGE),
@@ -152,13 +117,10 @@ AFFINE: dict[str, tuple[Callable[[Tensor], Tensor], tuple[int, ...]]] = {
     "upsample_nearest3d": (nn.Upsample(scale_factor=2), VOLUME),
     "upsample_linear1d": (nn.Upsample(scale_factor=2, mode="linear"), SERIES),
     "upsample_bilinear2d": (nn.Upsample(size=(9, 4), mode="bilinear", align_corners=True), IMAGE),
-    "upsample_bilinear2d free corners": (nn.Upsample(scale_factor=2, mode="bilinear"), IMAGE),
     "_upsample_bilinear2d_aa": (lambda x: F.interpolate(x, size=(3, 4), mode="bilinear", antialias=True), IMAGE),
     "nearest-exact": (lambda x: F.interpolate(x, scale_factor=1.5, mode="nearest-exact"), IMAGE),
     "nearest-exact 1d": (lambda x: F.interpolate(x, size=7, mode="nearest-exact"), SERIES),
     "nearest-exact 3d": (lambda x: F.interpolate(x, size=3, mode="nearest-exact"), VOLUME),
-    "upsample_bicubic2d": (lambda x: F.interpolate(x, scale_factor=(1.5, 2), mode="bicubic"), IMAGE),
-    "_upsample_bicubic2d_aa": (lambda x: F.interpolate(x, size=(3, 4), mode="bicubic", antialias=True), IMAGE),
     "upsample_trilinear3d": (nn.Upsample(scale_factor=2, mode="trilinear"), VOLUME),
     "view": (lambda x: x.view(x.shape[0], 12, -1), IMAGE),
     "flatten": (nn.Flatten(), IMAGE),
@@ -180,10 +142,7 @@ AFFINE: dict[str, tuple[Callable[[Tensor], Tensor], tuple[int, ...]]] = {
     "unbind": (lambda x: x.unbind(1)[0] - x.unbind(1)[3], IMAGE),
     "tensor_split": (lambda x: x.tensor_split(3, 1)[0], IMAGE),
     "cat": (lambda x: torch.cat([x, -x, ROW6.expand(x.shape[0], 1, 6, 6)], 1), IMAGE),
-    "cat with fill": (
-        lambda x: torch.cat([x, torch.zeros(x.shape[0], 1, 6, 6), torch.ones_like(x)], 1),
-        IMAGE,
-    ),
+    "cat with fill": (lambda x: torch.cat([x, torch.zeros(x.shape[0], 1, 6, 6), torch.ones_like(x)], 1), IMAGE),
     "stack": (lambda x: torch.stack([x, 2 * x], 2), IMAGE),
     "hstack": (lambda x: torch.hstack([x, x.new_full((x.shape[0], 1, 6, 6), 3.0)]), IMAGE),
     "expand": (lambda x: x[:, :1].expand(-1, 5, -1, -1) + x[:, :1].expand(x.shape[0], 5, 6, 6), IMAGE),
@@ -214,7 +173,6 @@ AFFINE: dict[str, tuple[Callable[[Tensor], Tensor], tuple[int, ...]]] = {
     "pad replicate": (nn.ReplicationPad2d((1, 2, 0, 1)), IMAGE),
     "pad circular": (lambda x: F.pad(x, (1, 1, 1, 1), mode="circular"), IMAGE),
     "constant_pad_nd": (nn.ConstantPad1d(1, 2.0), SERIES),
-    "zero pad": (nn.ZeroPad2d(1), IMAGE),
     "dropout": (
         nn.Sequential(nn.Dropout(0.5), nn.Dropout2d(0.5), nn.AlphaDropout(0.5), nn.FeatureAlphaDropout(0.5)),
         IMAGE,
@@ -226,10 +184,7 @@ AFFINE: dict[str, tuple[Callable[[Tensor], Tensor], tuple[int, ...]]] = {
     "division by long names": (lambda x: torch.true_divide(torch.divide(x, 3), ROW6), IMAGE),
     "concat": (lambda x: torch.concat([x, torch.dstack([x, x.positive()]).narrow(2, 3, 6)], 1), IMAGE),
     "index_add": (lambda x: x.index_add(1, CHANNELS, x.flip(1), alpha=-2), IMAGE),
-    "index_copy": (
-        lambda x: x.index_copy(1, CHANNELS[:2], -x[:, :2]).index_fill(2, CHANNELS[:1], 0.5),
-        IMAGE,
-    ),
+    "index_copy": (lambda x: x.index_copy(1, CHANNELS[:2], -x[:, :2]).index_fill(2, CHANNELS[:1], 0.5), IMAGE),
     "scatter": (lambda x: x.scatter(1, torch.ones(x.shape[0], 1, 6, 6, dtype=torch.long), 2 * x), IMAGE),
     "constant_pad_nd op": (lambda x: torch.constant_pad_nd(x, (1, 2), 0.5), IMAGE),
     "fill in place": (lambda x: x + (2 * x).zero_() + x.new_zeros(6), IMAGE),
@@ -240,7 +195,6 @@ AFFINE: dict[str, tuple[Callable[[Tensor], Tensor], tuple[int, ...]]] = {
 FOLDS: dict[str, tuple[Callable[[Tensor], Tensor], tuple[int, ...]]] = {
     "relu": (nn.ReLU(), IMAGE),
     "relu in place": (lambda x: F.relu_(x * 1.0), IMAGE),
-    "relu method": (lambda x: x.relu(), IMAGE),
     "leaky_relu": (nn.LeakyReLU(0.2), IMAGE),
     "leaky_relu negative": (lambda x: F.leaky_relu(x, -0.5), IMAGE),
     "leaky_relu of slope 1": (lambda x: F.leaky_relu(x, 1.0), IMAGE),
@@ -249,12 +203,10 @@ FOLDS: dict[str, tuple[Callable[[Tensor], Tensor], tuple[int, ...]]] = {
     "rrelu": (nn.RReLU(), IMAGE),
     "abs": (lambda x: x.abs() + torch.absolute(x - 0.5), IMAGE),
     "relu6": (lambda x: F.relu6(4 * x), IMAGE),
-    "relu6 module": (nn.ReLU6(), IMAGE),
     "hardtanh": (nn.Hardtanh(-0.5, 1.0), IMAGE),
     "hardsigmoid": (lambda x: F.hardsigmoid(4 * x), IMAGE),
     "softshrink": (nn.Softshrink(0.3), IMAGE),
     "clamp": (lambda x: x.clamp(-0.5, 0.7), IMAGE),
-    "clamp below": (lambda x: x.clamp(min=0.1), IMAGE),
     "clamp above": (lambda x: torch.clip(x, max=0.1), IMAGE),
     "clamp by tensors": (lambda x: x.clamp(ROW6 - 0.5, ROW6.flip(0)), IMAGE),
     "clamp_min": (lambda x: x.clamp_min(0.1), IMAGE),
@@ -271,17 +223,12 @@ FOLDS: dict[str, tuple[Callable[[Tensor], Tensor], tuple[int, ...]]] = {
     "maxout": (lambda x: x.view(x.shape[0], 2, 2, 6, 6).max(dim=2)[0], IMAGE),
     "sort pairs": (lambda x: x.view(x.shape[0], 3, 2).sort(-1).values.flatten(1), VECTOR),
     "sort pairs down": (lambda x: torch.sort(x.view(x.shape[0], 2, 3), 1, descending=True)[0], VECTOR),
-    "sort one pair": (lambda x: x[:, :2].sort(1)[0], VECTOR),
     "sort": (lambda x: x[:, :5].sort(1, descending=True).values, VECTOR),
     "topk": (lambda x: torch.cat([x[:, :3].topk(2, 1).values, x.topk(1, 1, largest=False)[0]], 1), VECTOR),
     "kthvalue": (lambda x: torch.kthvalue(x[:, :3], 2, -1, keepdim=True)[0], VECTOR),
     "median": (lambda x: x.view(x.shape[0], 3, 2).median(1).values, VECTOR),
     "aminmax": (lambda x: torch.stack(torch.aminmax(x, dim=1), 1), VECTOR),
     "cummax": (lambda x: x[:, :3].cummax(1).values - torch.cummin(x[:, 3:], 1)[0], VECTOR),
-    "matrix norms": (
-        lambda x: torch.linalg.matrix_norm(x, float("inf")) - torch.linalg.norm(x, -1, (2, 3)) / 2,
-        IMAGE,
-    ),
     "norm of one": (lambda x: x.norm(1, 1) + torch.linalg.norm(x, 1, 1), IMAGE),
     "norm of infinity": (lambda x: torch.norm(x, float("inf"), (1, 2)), IMAGE),
     "vector norms": (
@@ -306,12 +253,6 @@ FOLDS: dict[str, tuple[Callable[[Tensor], Tensor], tuple[int, ...]]] = {
     "adaptive_max_pool2d": (nn.AdaptiveMaxPool2d((4, 1)), IMAGE),
     "adaptive_max_pool3d": (nn.AdaptiveMaxPool3d(3), VOLUME),
     "in-place skip": (in_place_skip, IMAGE),
-    "rnn": (Recurrent(nn.RNN(9, 3, nonlinearity="relu", batch_first=True)), SERIES),
-    "rnn both ways": (
-        Recurrent(nn.RNN(9, 3, 2, nonlinearity="relu", bias=False, batch_first=True, bidirectional=True)),
-        SERIES,
-    ),
-    "rnn cell": (Loop(nn.RNNCell(9, 3, nonlinearity="relu")), SERIES),
 }
 
 WRITES = {"assign in place", "assign by index", "fill in place"}

@@ -1,8 +1,7 @@
-"""What cannot be read is refused in words: what was asked, what is in the way and where, what works instead."""
+"""What cannot be read is refused in words: what is in the way and where, what works instead."""
 
 from __future__ import annotations
 
-import weakref
 from contextlib import nullcontext
 from types import SimpleNamespace
 
@@ -33,20 +32,16 @@ def test_all_unsupported_parts_are_listed_at_once():
 
 
 @pytest.mark.parametrize(
-    ("ask", "name"),
-    [
-        (lambda model, x: ss.trace(model, x), "trace"),
-        (lambda model, x: ss.tessellate(model, ss.Slice.axes(x[0], (0, 1), -1, 1)), "tessellate"),
-        (lambda model, x: ss.tiling.Retiler(model, ss.Slice.axes(x[0], (0, 1), -1, 1)), "Retiler"),
-        (lambda model, x: ss.local_complexity(model, x, radius=0.1, method="exact"), "local_complexity"),
-    ],
+    "ask",
+    [ss.trace, lambda model, x: ss.tessellate(model, ss.Slice.axes(x[0], (0, 1), -1, 1))],
+    ids=["trace", "tessellate"],
 )
-def test_refusals_name_what_was_asked_and_other_calls(ask, name):
+def test_refusals_name_other_calls(ask):
     x = torch.zeros(1, 6)
     with pytest.raises(ss.UnsupportedModelError) as caught:
         ask(nn.Sequential(nn.Linear(6, 6), nn.GELU(), nn.Linear(6, 2)), x)
     first, *_, last = str(caught.value).splitlines()
-    assert first == f"{name} needs a network of affine steps and folds; in the way of that:"
+    assert first == "The network must be made of affine steps and folds; in the way of that:"
     assert last.startswith("Calls that may take this model as it is: tessellate(model, view, tolerance=...)")
     with pytest.raises(ss.UnsupportedModelError) as caught:
         ask(nn.Sequential(nn.Linear(6, 6), nn.LayerNorm(6), nn.ReLU()), x)
@@ -98,30 +93,21 @@ def test_a_tolerance_is_advised_where_it_works_and_other_calls_answer_or_refuse_
                 attempt()
 
 
-@pytest.mark.parametrize("name", sorted(name for name, known in OPERATIONS.items() if "tolerance=" in known.reason))
-def test_a_tolerance_is_advised_for_those_operations_alone_that_it_takes(name):
+def test_a_tolerance_is_advised_for_those_operations_alone_that_it_takes():
     """One table: what it calls smooth has an interpolant, and nothing else sends the user there."""
-    assert OPERATIONS[name].kind == "smooth"
-    if name == "tanhshrink":  # exported as x - tanh(x)
-        return
-    assert curve_of(name, torch.tanh, {}) is not None
-
-
-def test_every_smooth_operation_says_that_a_tolerance_takes_it():
     smooth = {name for name, known in OPERATIONS.items() if known.kind == "smooth"}
-    assert smooth == {name for name, known in OPERATIONS.items() if "tolerance=1e-3" in known.reason}
+    assert smooth == {name for name, known in OPERATIONS.items() if "tolerance=" in known.reason}
+    unknown = {name for name in smooth if curve_of(name, torch.tanh, {}) is None}
+    assert unknown == {"tanhshrink"}  # exported as x - tanh(x)
 
 
 REFUSED = [
     (lambda x: F.hardswish(x) + 1, "hardswish is piecewise quadratic"),
     (lambda x: torch.tanh(x) + 1, "tanh is smooth and allowed only"),
-    (lambda x: F.elu(x), "elu is smooth"),
-    (lambda x: F.celu(x), "celu is smooth"),
     (lambda x: F.softsign(x), "softsign is smooth"),
     (lambda x: F.hardshrink(x), "hardshrink is not continuous"),
     (lambda x: F.threshold(x, 0.0, 1.0), "threshold is not continuous"),
     (lambda x: x * x.relu(), "mul multiplies two values"),
-    (lambda x: x @ x.mT, "matmul multiplies two values"),
     (lambda x: F.scaled_dot_product_attention(x, x, x), "depend on the input"),
     (lambda x: torch.einsum("bij,bkj->bik", x, x), "einsum multiplies two values"),
     (lambda x: x / x.abs(), "divides by a value"),
@@ -132,12 +118,11 @@ REFUSED = [
     (lambda x: x.relu() ** 2, "has no exact tiles; tessellate(model, view, tolerance"),
     (lambda x: (x.relu() + 1) ** 0.5, "only x**1 is read as it is"),
     (lambda x: x.relu() ** x, "only x**1 is read as it is"),
-    (lambda x: 2 ** x.relu(), "only x**1 is read as it is"),
     (lambda x: x + torch.randn_like(x), "randn_like is random"),
-    (lambda x: x + torch.randn(6), "randn is random"),
     (lambda x: F.dropout(x, 0.5, training=True), "random"),
     (lambda x: F.group_norm(x, 2), "freeze_statistics"),
     (lambda x: F.instance_norm(x), "freeze_statistics"),
+    (lambda x: torch.lerp(x, x.flip(1), 0.3), "lerp is not read; write start + weight"),
     (lambda x: x.sort(1)[1].double(), "indices"),
     (lambda x: x.topk(2, 1)[1].double(), "topk gives values that are piecewise affine"),
     (lambda x: x.sort(0)[0], "sorts along the batch axis"),
@@ -148,8 +133,6 @@ REFUSED = [
     (lambda x: x.max(1)[1] + x.max(1)[0].long(), "indices"),
     (lambda x: torch.lgamma(x), "lgamma has no rule"),
     (lambda x: x - x.mean(0), "batch axis"),
-    (lambda x: x.sum(), "batch axis"),
-    (lambda x: x.transpose(0, 1), "batch axis"),
     (lambda x: x[torch.arange(x.shape[0])], "batch size as a number"),
 ]
 
@@ -181,14 +164,9 @@ def test_refusals_say_where_and_why(i, refusals):
     [
         (lambda x: x.flatten(0, 1), "output moves, merges or reduces the batch axis"),
         (lambda x: x.flip(0), "mixes the rows"),
-        (lambda x: x.cumsum(0), "mixes the rows"),
         (lambda x: x.view(2, 24), "makes a plain number of the batch size"),
         (lambda x: x if x.sum() > 0 else -x, "control flow"),
-        (
-            lambda x: (x, x),
-            r"returns 2 tensors: 0 (N, 4, 6), 1 (N, 4, 6). Choose one, by index or by name: give pick",
-        ),
-        (lambda x: {"a": x, "b": x}, "returns 2 tensors: a (N, 4, 6), b (N, 4, 6)."),
+        (lambda x: (x, x), "returns 2 tensors: 0 (N, 4, 6), 1 (N, 4, 6). Choose one, by index or by name: give pick"),
         (lambda x: torch.ones(2), "does not depend on its input"),
         (lambda x: x @ torch.ones(3, 3), "could not be read with an example"),
     ],
@@ -220,7 +198,7 @@ class FirstOf(nn.Module):
 @pytest.mark.parametrize(
     ("model", "ops"),
     [
-        (FirstOf(nn.RNN(6, 3, batch_first=True)), ["rnn_tanh"]),
+        (FirstOf(nn.RNN(6, 3, nonlinearity="relu", batch_first=True)), ["rnn_relu"]),
         (FirstOf(nn.LSTM(6, 3, batch_first=True)), ["lstm"]),
         (FirstOf(nn.MultiheadAttention(6, 2, batch_first=True), 3), ["bmm", "softmax"]),
     ],
@@ -249,12 +227,11 @@ def test_batch_norm_without_running_statistics_is_refused():
         ss.trace(nn.BatchNorm1d(3, track_running_stats=False).eval(), torch.zeros(2, 3))
 
 
-@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-def test_weights_that_are_not_finite_are_named(bad):
+def test_weights_that_are_not_finite_are_named():
     model = small()
     network = ss.trace(model, torch.zeros(1, 3))
     with torch.no_grad():
-        model[3].bias[1] = bad
+        model[3].bias[1] = float("inf")
     for call in (network.program, lambda: ss.trace(model, torch.zeros(1, 3))):
         with pytest.raises(ss.InputError, match=r"3\.bias must be finite, got 1"):
             call()
@@ -267,7 +244,6 @@ def test_weights_that_are_not_finite_are_named(bad):
         (torch.zeros(0, 3), "at least one row"),
         (torch.tensor(1.0), r"shape \(N, \.\.\.\).*single number 1"),
         ("abc", "must be a tensor or array of shape"),
-        (None, "must be a tensor or array of shape"),
     ],
 )
 def test_bad_examples_are_refused(example, words):
@@ -291,10 +267,8 @@ def test_bad_models_and_inputs_are_refused():
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
-@pytest.mark.parametrize("inside", [False, True])
-def test_script_modules_are_refused(inside):
-    scripted = torch.jit.script(nn.Linear(3, 3))
-    model = nn.Sequential(scripted, nn.ReLU()) if inside else scripted
+def test_script_modules_are_refused():
+    model = nn.Sequential(torch.jit.script(nn.Linear(3, 3)), nn.ReLU())
     with pytest.raises(ss.UnsupportedModelError, match="is a ScriptModule, which hides its operations"):
         ss.trace(model, torch.zeros(1, 3))
 
@@ -345,8 +319,6 @@ def test_batch_norms_without_statistics_are_named_where_no_tiling_is_asked_for(a
 READERS = {
     "the network itself": lambda net, x: net(x),
     "local_complexity": lambda net, x: ss.local_complexity(net, x, radius=0.1),
-    "fold_distances": lambda net, x: ss.normalization.fold_distances(net, x),
-    "representation_geometry": lambda net, x: ss.representation_geometry(net, x),
     "report": lambda net, x: ss.report(net, x, out=None, progress=False),
     "log_volume": lambda net, x: ss.log_volume(net, x),
 }
@@ -365,17 +337,3 @@ def test_rows_that_a_traced_network_does_not_take_are_named_by_shape(name):
 def test_values_that_are_not_sorted_are_refused_for_their_order():
     assert "order of values that are not sorted" in refusal(lambda x: x.topk(3, 1, sorted=False)[0], (6,))
     ss.trace(Lambda(lambda x: x.topk(1, 1, sorted=False)[0]).eval(), torch.zeros(1, 6))
-
-
-def test_a_table_keyed_by_the_models_own_parts_is_named():
-    class Keyed(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.map = nn.Linear(2, 3)
-            self.factors = weakref.WeakKeyDictionary({self.map: 2.0})
-
-        def forward(self, x):
-            return self.map(x).relu() * self.factors[self.map]
-
-    with pytest.raises(ss.UnsupportedModelError, match="use their names as keys"):
-        ss.trace(Keyed(), torch.zeros(1, 2))

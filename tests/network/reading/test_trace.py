@@ -35,12 +35,8 @@ def test_network_describes_itself():
 
 def test_a_site_is_called_by_what_the_user_wrote():
     model = nn.Sequential(nn.Linear(2, 2), nn.ReLU6(), nn.Linear(2, 2), nn.Hardtanh(0, 5), Lambda(F.relu6))
-    assert [site.op for site in ss.trace(model, torch.zeros(1, 2)).sites] == ["relu6", "hardtanh", "relu6"]
-    assert [s.op for s in ss.local_complexity(model, torch.ones(1, 2), radius=1.0).sites] == [
-        "relu6",
-        "hardtanh",
-        "relu6",
-    ]
+    for found in (ss.trace(model, torch.zeros(1, 2)), ss.local_complexity(model, torch.ones(1, 2), radius=1.0)):
+        assert [site.op for site in found.sites] == ["relu6", "hardtanh", "relu6"]
 
 
 def test_depth_counts_the_longest_way():
@@ -95,16 +91,6 @@ def test_snapshots_share_what_did_not_change():
     assert network.program() is second
 
 
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [((nn.ReLU(), (2, 3)), (nn.ReLU(), (3, 2))), ((nn.Softmax(1), (2, 3)), (nn.Sigmoid(), (2, 3)))],
-    ids=["input shape", "ending"],
-)
-def test_fingerprints_differ_by_input_shape_and_ending(first, second):
-    marks = [ss.trace(model, torch.zeros(1, *shape)).fingerprint() for model, shape in (first, second)]
-    assert marks[0] != marks[1]
-
-
 def test_fingerprint_is_one_for_equal_networks_of_any_dtype():
     model = small()
     mark = ss.trace(model, torch.zeros(1, 3)).fingerprint()
@@ -130,15 +116,10 @@ def test_the_user_finds_everything_as_it_was():
     model[0].weight.grad = torch.ones(5, 3)
     model.seen = []
     state = copy.deepcopy(model.state_dict())
-    torch.manual_seed(5), np.random.seed(5), random.seed(5)  # noqa: NPY002
-    states = torch.get_rng_state(), np.random.get_state()[1].copy(), random.getstate()  # noqa: NPY002
     hooks, parameters = list(model[0]._forward_hooks.values()), [id(p) for p in model.parameters()]
     with pytest.warns(HookWarning):
         ss.trace(model, torch.zeros(1, 3)).program()
     assert fired == []
-    assert torch.equal(torch.get_rng_state(), states[0])
-    assert np.array_equal(np.random.get_state()[1], states[1])  # noqa: NPY002
-    assert random.getstate() == states[2]
     assert torch.is_grad_enabled()
     assert torch.get_default_dtype() == torch.float32
     assert [m.training for m in model] == [False, False, False, True]
@@ -154,17 +135,17 @@ def test_random_numbers_a_model_draws_while_it_is_read_are_given_back():
     """Its code runs once on stand-ins; the states it draws from are those of the user."""
 
     def drawing(x: Tensor) -> Tensor:
-        drawn.append((np.random.rand(), random.random()))  # noqa: NPY002
+        drawn.append((np.random.rand(), random.random(), torch.rand(1)))  # noqa: NPY002
         return x.relu()
 
-    drawn: list[tuple[float, float]] = []
-    np.random.seed(5), random.seed(5)  # noqa: NPY002
-    states = np.random.get_state()[1:3], random.getstate()  # noqa: NPY002
+    def states() -> str:
+        return f"{np.random.get_state()[1:3]} {random.getstate()} {torch.get_rng_state().tolist()}"  # noqa: NPY002
+
+    drawn: list[object] = []
+    before = states()
     ss.trace(Lambda(drawing), torch.zeros(1, 3))
     assert drawn
-    after = np.random.get_state()[1:3]  # noqa: NPY002
-    assert np.array_equal(after[0], states[0][0])
-    assert (after[1], random.getstate()) == (states[0][1], states[1])
+    assert states() == before
 
 
 def test_models_that_cannot_be_copied_are_traced_with_hooks_put_back():
@@ -189,17 +170,10 @@ def test_wrappers_are_looked_through():
     assert ss.trace(torch.compile(model, backend="eager"), torch.zeros(1, 3)).fingerprint() == plain
 
 
-@pytest.mark.parametrize(
-    "norm",
-    [
-        nn.utils.parametrizations.weight_norm,
-        nn.utils.parametrizations.spectral_norm,
-        nn.utils.parametrizations.orthogonal,
-    ],
-)
+@pytest.mark.parametrize("norm", ["weight_norm", "spectral_norm", "orthogonal"])
 def test_parametrized_weights_are_computed_at_snapshot_time(norm):
     torch.manual_seed(0)
-    model = nn.Sequential(norm(nn.Linear(4, 4)), nn.ReLU()).eval()
+    model = nn.Sequential(getattr(nn.utils.parametrizations, norm)(nn.Linear(4, 4)), nn.ReLU()).eval()
     network, x = ss.trace(model, torch.zeros(1, 4)), torch.randn(3, 4, dtype=torch.float64)
     with torch.no_grad():
         model[0].bias.add_(1)
@@ -222,10 +196,6 @@ def test_endings_are_left_out_and_named(ending, label):
     network = ss.trace(Lambda(lambda x: ending(2 * x.relu())), torch.zeros(1, 3))
     assert network.ending == label
     assert torch.equal(network(torch.ones(2, 3)), torch.full((2, 3), 2.0, dtype=torch.float64))
-
-
-def test_one_tensor_in_a_dict_is_enough():
-    assert ss.trace(Lambda(lambda x: {"logits": x.relu()}), torch.zeros(1, 3)).output_shape == (3,)
 
 
 def test_a_model_without_parameters_and_one_without_folds_work():
@@ -259,11 +229,6 @@ def test_one_of_several_outputs_is_chosen_by_index_or_name(function, output, sha
 def test_outputs_that_are_not_there_are_named(output):
     with pytest.raises(ss.InputError, match="output must be"):
         ss.trace(Lambda(lambda x: (x, x)), torch.zeros(1, 3), output=output)
-
-
-def test_a_traced_network_has_its_output():
-    with pytest.raises(ss.InputError, match="first trace"):
-        ss.trace(ss.trace(nn.ReLU(), torch.zeros(1, 3)), None, output=0)
 
 
 def test_rows_within_rows_tile_like_the_same_network_without_them():
@@ -311,11 +276,3 @@ def test_constants_with_a_batch_axis_are_the_same_in_every_row():
     network, x = ss.trace(Lambda(function), torch.zeros(1, 3)), torch.randn(4, 3)
     torch.testing.assert_close(network(x), function(x).double(), rtol=1e-6, atol=1e-6)
     assert [s.depth for s in network.sites] == [1, 2]
-
-
-def test_the_jacobian_of_a_program_is_that_of_the_model():
-    model = small().double()
-    x = torch.randn(3, dtype=torch.float64)
-    program = ss.trace(model, torch.zeros(1, 3)).program()
-    ours = torch.func.jacrev(lambda p: program.forward(p[None])[0])(x)
-    torch.testing.assert_close(ours, torch.func.jacrev(lambda p: model(p[None])[0])(x), rtol=1e-12, atol=1e-12)

@@ -36,9 +36,7 @@ def read_nnet(path: Path, *, normalized: bool) -> tuple[nn.Module, tuple[int, ..
     """
     rows = _rows(path)
     if len(rows) < 7:
-        raise FileFormatError(
-            f"{path} is not a readable .nnet file: expected 7 rows of sizes, ranges and means, got {len(rows)}."
-        )
+        raise FileFormatError(f"{path}: expected 7 rows of sizes, ranges and means, got {len(rows)}.")
     layers, inputs, outputs, _ = (int(value) for value in rows[0][:4])
     sizes = [int(value) for value in rows[1]]
     if len(sizes) != layers + 1 or sizes[0] != inputs or sizes[-1] != outputs:
@@ -58,10 +56,7 @@ def read_nnet(path: Path, *, normalized: bool) -> tuple[nn.Module, tuple[int, ..
 
 
 def nnet_ranges(path: Path) -> list[tuple[float, float]]:
-    """Where the inputs of a .nnet file lie: the minimum and maximum of each, in their own units, as the file has them.
-
-    Empty if the file says nothing of use: a range that is empty or not finite, or not one for every input.
-    """
+    """Minimum and maximum of each input of a .nnet file, in physical units; empty if the file says nothing of use."""
     rows = _rows(path)
     ranges = list(zip(rows[3], rows[4], strict=False))
     known = len(rows[3]) == len(rows[4]) == int(rows[0][1])

@@ -1,16 +1,14 @@
-"""ONNX files as torch modules: a small interpreter on the `onnx` package.
+"""ONNX files as torch modules: what does not depend on the input is computed once, when the file is read.
 
-What does not depend on the input is computed once, when the file is read. What does is read for one row exactly as
-the file says, and then for many rows: in its first axis if the file runs so, else in an axis of their own. Rows
-together must give what each gives alone.
+What does is read for one row as the file says, and then for many rows: in its first axis if the file runs so, else in
+an axis of their own. Rows together must give what each gives alone.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +22,7 @@ from splinescope.support.checks import as_rows, require
 from splinescope.support.errors import FileFormatError, InputError, UnsupportedModelError
 
 from ..watching.intercept import Operators
-from .onnx_ops import OPERATORS, Arguments, Layout, Unread
+from .onnx_ops import OPERATORS, Arguments, Layout, Node, Unread
 from .onnx_shapes import DTYPES
 
 OPTIONS = {"Clip": {1, 2}, "Resize": {1, 2, 3}, "Upsample": {1}, "Pad": {2}, "Dropout": {1}}
@@ -35,28 +33,6 @@ MOST_NUMBERS = 2**24  # of one value, for one row: five times those of the wides
 
 _LAYERS = {"MatMul", "Gemm", "Conv", "ConvTranspose", "BatchNormalization"}
 _STATISTICS = {"BatchNormalization": {3, 4}}  # inputs that are measured, not trained
-
-
-@dataclass(frozen=True)
-class Node:
-    """One node of a graph: its module's name, operator, names of inputs ("": not given) and outputs, attributes."""
-
-    name: str
-    op: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    attributes: dict[str, Any]
-    opset: int
-
-    def arguments(self, inputs: Iterable[Any], live: Iterable[bool], layout: Layout) -> Arguments:
-        named = sum(bool(name) for name in self.outputs)
-        return Arguments(self.op, list(inputs), list(live), self.attributes, self.opset, named, layout)
-
-    def results(self, arguments: Arguments) -> dict[str, Tensor]:
-        """Values by name; an optional output that is not computed has none."""
-        result = OPERATORS[self.op](arguments)
-        several = result if isinstance(result, (tuple, list)) else (result,)
-        return {name: value for name, value in zip(self.outputs, several, strict=False) if name}
 
 
 @dataclass(frozen=True)
@@ -76,10 +52,10 @@ class OnnxNode(nn.Module):
 
     def __init__(self, node: Node, live: list[bool], layout: Layout) -> None:
         super().__init__()
-        self.node, self.live, self.layout = node, live, layout
+        self.node, self.live, self.layout, self.options = node, live, layout, OPTIONS.get(node.op, set())
 
     def forward(self, *inputs: Any) -> dict[str, Tensor]:
-        return self.node.results(self.node.arguments(inputs, self.live, self.layout))
+        return Arguments(self.node, inputs, self.live, self.layout).results()
 
 
 class OnnxNetwork(nn.Module):
@@ -110,10 +86,7 @@ class OnnxNetwork(nn.Module):
         return shape[1:] if self.layout == "rows" or (len(shape) > 1 and shape[0] == 1) else shape
 
     def trained(self) -> list[str]:
-        """Names of the buffers that a training would have made: not what prepares the input (its mean, its scale).
-
-        An ONNX file does not tell: meant are constants of layers and of what comes after one, statistics left out.
-        """
+        """Names of the buffers of layers and of what comes after one: what a training would have made."""
         behind, found = set[str](), dict.fromkeys(self.buffer_names.values(), False)
         for name, inputs, outputs in self.wiring:
             op = getattr(self, name).node.op
@@ -132,15 +105,19 @@ class OnnxNetwork(nn.Module):
             self.register_buffer(self.buffer_names[name], value.double())
 
     def forward(self, x: Tensor) -> Any:
+        found = self.results(x)
+        return found[self.output_names[0]] if len(found) == 1 else found
+
+    def results(self, x: Tensor) -> dict[str, Tensor]:
+        """Every output by name."""
         values: dict[str, Any] = {**self.constants, "": None}
         values.update((name, getattr(self, buffer)) for name, buffer in self.buffer_names.items())
         values[self.input_name] = x.reshape(x.shape[0], *self.file_shape) if self.layout == "stacked" else x
         for name, inputs, _ in self.wiring:
             node: OnnxNode = getattr(self, name)
-            options = OPTIONS.get(node.node.op, set())
-            values.update(node(*(self.constants[i] if k in options and i else values[i] for k, i in enumerate(inputs))))
-        found = {name: self._finished(name, values[name], x) for name in self.output_names}
-        return found[self.output_names[0]] if len(found) == 1 else found
+            given = (self.constants[i] if k in node.options and i else values[i] for k, i in enumerate(inputs))
+            values.update(node(*given))
+        return {name: self._finished(name, values[name], x) for name in self.output_names}
 
     def _finished(self, name: str, value: Any, x: Tensor) -> Tensor:
         """An output of many rows; one that does not depend on them is repeated."""
@@ -162,26 +139,18 @@ class Frugal(Operators):
         if torch.Tag.data_dependent_output not in func.tags and torch.Tag.dynamic_output_shape not in func.tags:
             device = {"device": "meta"} if any(a.name == "device" for a in func._schema.arguments) else {}
             made = func(*tree_map(shadow, args), **{**tree_map(shadow, kwargs), **device})
-            check_size(max((leaf.numel() for leaf in tree_leaves(made) if isinstance(leaf, Tensor)), default=0))
+            size = max((leaf.numel() for leaf in tree_leaves(made) if isinstance(leaf, Tensor)), default=0)
+            if size > MOST_NUMBERS:
+                raise Unread(f"a value of {size:,} numbers for one row, where at most {MOST_NUMBERS:,} are read")
         return func(*args, **kwargs)
-
-
-def check_size(numbers: int) -> None:
-    if numbers > MOST_NUMBERS:
-        raise Unread(f"a value of {numbers:,} numbers for one row, where at most {MOST_NUMBERS:,} are read")
 
 
 def read_onnx(path: Path, fixed: Mapping[str, Any] | None = None) -> list[OnnxNetwork]:
     """The network of an ONNX file (opset 8 or later), in every layout of rows in which it runs; the best first."""
-    onnx = require("onnx", "onnx")
-    model = onnx.load(str(path), load_external_data=False)
-    if model.ir_version > onnx.IR_VERSION:
-        raise FileFormatError(
-            f"{path} is of version {model.ir_version} of ONNX files; the installed onnx reads up to {onnx.IR_VERSION}."
-        )
+    model = require("onnx", "onnx").load(str(path), load_external_data=False)
     opset = check_nodes(model, path)
-    check_wiring(model.graph, path)
     load_external(model.graph, path)
+    check_graph(model, path)
     graph, free = folded(model.graph, opset, path, fixed or {})
     layouts: list[Layout] = ["rows"] if graph.shape[:1] == (1,) and (free or len(graph.shape) > 1) else []
     found = [OnnxNetwork(graph, layout) for layout in [*layouts, "stacked"]]
@@ -193,12 +162,11 @@ def read_onnx(path: Path, fixed: Mapping[str, Any] | None = None) -> list[OnnxNe
 
 def runs_by_row(network: OnnxNetwork, exact: OnnxNetwork, largest: float) -> bool:
     """Whether rows together give what the file, as it is written, gives for each."""
-    generator = torch.Generator().manual_seed(0)
-    x = torch.randn(3, *network.input_shape, generator=generator, dtype=torch.float64)
+    x = torch.randn(3, *network.input_shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     with torch.no_grad():
-        alone = [as_dict(exact(row.reshape(exact.file_shape))) for row in x]
+        alone = [exact.results(row.reshape(exact.file_shape)) for row in x]
         try:
-            together = as_dict(network(x))
+            together = network.results(x)
         except (RuntimeError, ValueError, IndexError, TypeError, Unread):  # the file does not take rows in this way
             return False
     for i, row in enumerate(alone):
@@ -210,14 +178,13 @@ def runs_by_row(network: OnnxNetwork, exact: OnnxNetwork, largest: float) -> boo
     return True
 
 
-def as_dict(result: Any) -> dict[str, Tensor]:
-    return result if isinstance(result, dict) else {"": result}
-
-
 def check_nodes(model: Any, path: Path) -> int:
     """The opset of a file; refused, by name, is every node that is not an operator of ONNX as it is known here."""
     onnx = require("onnx", "onnx")
-    imported = {o.version for o in model.opset_import if o.domain in ("", "ai.onnx")}
+    for named in (*model.opset_import, *model.graph.node, *model.functions):
+        if named.domain == "ai.onnx":  # the other name of ONNX's own domain, which its checker does not know
+            named.domain = ""
+    imported = {o.version for o in model.opset_import if not o.domain}
     opset = max(imported, default=0)
     if opset < 8 or len(imported) > 1:
         raise FileFormatError(
@@ -227,37 +194,32 @@ def check_nodes(model: Any, path: Path) -> int:
     local = {(function.domain, function.name) for function in model.functions}
     unknown = set()
     for node in model.graph.node:
-        standard = node.domain in ("", "ai.onnx")
+        standard = not node.domain
         if (node.domain, node.op_type) in local:
             unknown.add(f"{node.op_type} (a function of the file; onnx.inliner.inline_local_functions writes it out)")
-        elif not standard or node.op_type not in {*OPERATORS, "Constant"}:
+        elif not standard or node.op_type not in OPERATORS:
             unknown.add(node.op_type if standard else f"{node.domain}.{node.op_type}")
         elif onnx.defs.get_schema(node.op_type, opset, "").since_version > LATEST:
             unknown.add(f"{node.op_type} (as of opset {opset}; {LATEST} is the latest that is known)")
     if unknown:
         raise UnsupportedModelError(f"{path} has operators that are not read: {', '.join(sorted(unknown))}.")
-    context = onnx.checker.C.CheckerContext()
-    context.ir_version, context.opset_imports = model.ir_version, {"": opset, "ai.onnx": opset}
-    for node in model.graph.node:
-        onnx.checker.check_node(node, context)
     if model.graph.sparse_initializer:
         raise UnsupportedModelError(f"{path} has sparse constants, which are not read: make them dense.")
-    check_types(model, path)
     return opset
 
 
-def check_types(model: Any, path: Path) -> None:
-    """Refuse types of values that contradict the operators, or what makes the value; constants by types alone."""
+def check_graph(model: Any, path: Path) -> None:
+    """Have onnx refuse values, attributes and types that do not fit the operators; and types said that are others."""
     onnx = require("onnx", "onnx")
     graph, made = model.graph, onnx.helper.make_tensor_value_info
     given = {value.name: value for value in graph.initializer}
     typed = [value for value in graph.input if value.name not in given]
-    typed += [made(value.name, value.data_type, value.dims) for value in graph.initializer]
-    untyped = [onnx.ValueInfoProto(name=value.name) for value in graph.output]
-    light = onnx.helper.make_graph(graph.node, "types", typed, untyped)
+    typed += [made(value.name, value.data_type, value.dims) for value in graph.initializer]  # without their numbers
+    light = onnx.helper.make_graph(graph.node, "graph", typed, [])
     light = onnx.helper.make_model(light, opset_imports=model.opset_import, ir_version=model.ir_version)
+    onnx.checker.check_model(light)
     inferred = onnx.shape_inference.infer_shapes(light, check_type=True).graph
-    types = {value.name: value.type.tensor_type.elem_type for value in (*typed, *inferred.value_info, *inferred.output)}
+    types = {value.name: value.type.tensor_type.elem_type for value in (*typed, *inferred.value_info)}
     for value in (*graph.input, *graph.value_info, *graph.output):
         kind, found = value.type.tensor_type, types.get(value.name)
         sizes = [size.dim_value for size in kind.shape.dim]
@@ -269,25 +231,6 @@ def check_types(model: Any, path: Path) -> None:
             known = {number: name for name, number in onnx.TensorProto.DataType.items()}
             names = [f"{known.get(number, 'unknown')} ({number})" for number in (kind.elem_type, found)]
             raise FileFormatError(f"{path}: {value.name!r} is said to be of type {names[0]} and is of {names[1]}.")
-
-
-def check_wiring(graph: Any, path: Path) -> None:
-    """Refuse graphs in which a value is used before anything made it, or made twice."""
-    given = [value.name for value in graph.initializer]
-    known = {"", *(value.name for value in graph.input), *given}
-    made = [name for node in graph.node for name in node.output if name]
-    inputs = [value.name for value in graph.input]
-    twice = [n for names in (given, inputs, made) for n, count in Counter(names).items() if count > 1]
-    twice += [name for name in made if name in known]
-    if twice:
-        raise FileFormatError(f"{path}: two values have the name {twice[0]!r}.")
-    for node in graph.node:
-        missing = [name for name in node.input if name not in known]
-        if missing:
-            raise FileFormatError(f"{path}: node {node.name or node.op_type} uses {missing[0]!r}, which nothing makes.")
-        known.update(node.output)
-    if not graph.output or any(not value.name or value.name not in known for value in graph.output):
-        raise FileFormatError(f"{path} is not a readable ONNX file: it has no output, or one that nothing makes.")
 
 
 def load_external(graph: Any, path: Path) -> None:
@@ -318,9 +261,6 @@ def folded(graph: Any, opset: int, path: Path, fixed: Mapping[str, Any]) -> tupl
         lost = next((value for value in node.input if value and value not in values), None)
         if lost is not None:
             raise UnsupportedModelError(f"{path}: {called} uses {lost!r}, an output of an operator that is not read.")
-        if node.op_type == "Constant":
-            constants[node.output[0]] = values[node.output[0]] = constant_of(attributes, f"{path}: {called}")
-            continue
         depends = [value in live and node.op_type not in ("Shape", "Size") for value in node.input]
         made = computed(mine, [values.get(value) for value in node.input], depends, f"{path}: {called}")
         values.update(made)
@@ -329,8 +269,8 @@ def folded(graph: Any, opset: int, path: Path, fixed: Mapping[str, Any]) -> tupl
             live.update(made)
             nodes.append(mine)
     outputs = [value.name for value in graph.output]
-    if lost_outputs := [output for output in outputs if output not in values]:
-        raise UnsupportedModelError(f"{path}: its output {lost_outputs[0]!r} is one of an operator that is not read.")
+    if not outputs or any(output not in values for output in outputs):
+        raise UnsupportedModelError(f"{path} has no output, or one that no operator makes that is read: {outputs}.")
     used = {value for node in nodes for value in node.inputs} | set(outputs)
     kept = {value: values[value] for value in used if value in values and value not in live}
     free = sizes[:1] == (0,)
@@ -344,51 +284,27 @@ def folded(graph: Any, opset: int, path: Path, fixed: Mapping[str, Any]) -> tupl
 def check_rows_apart(
     graph: Graph, nodes: list[tuple[Node, list[bool]]], constants: dict[str, Tensor], path: Path
 ) -> None:
-    """Refuse, by the node, a file of a free batch size that runs on three rows and mixes them.
-
-    A file that does not run on three rows is meant for one at a time, whatever it says of its batch. Here all nodes
-    run, those too that depend on nothing but shapes.
-    """
+    """Refuse a file of a free batch size that mixes three rows; one that does not run on them is meant for one."""
     x = torch.randn((3, *graph.shape[1:]), generator=torch.Generator().manual_seed(2), dtype=torch.float64)
-    last = {value: i for i, (node, _) in enumerate(nodes) for value in node.inputs}
 
-    def run(rows: Tensor, keep: Iterable[str]) -> dict[str, Tensor]:
+    def run(rows: Tensor) -> list[Tensor]:
         values = {**constants, graph.input: rows}
-        for i, (node, live) in enumerate(nodes):
-            values.update(node.results(node.arguments([values.get(value) for value in node.inputs], live, "file")))
-            for value in {*node.inputs} - {*keep}:
-                if last[value] == i:
-                    values.pop(value, None)
-        return values
-
-    def mixed(names: list[str], axes: int) -> list[str]:
-        """Those of which three rows are not what each is alone, one after the other along one of the first axes."""
-        whole, *alone = (run(rows, names) for rows in (x, *x.split(1)))
-        return [v for v in names if not stacked(whole[v], [row[v] for row in alone], axes, graph.largest)]
+        for node, live in nodes:
+            values.update(Arguments(node, [values.get(value) for value in node.inputs], live).results())
+        return [values[name] for name in graph.outputs]
 
     with torch.no_grad():
         try:
-            wrong = mixed(graph.outputs, 1)
+            whole, *alone = (run(rows) for rows in (x, *x.split(1)))
         except (RuntimeError, ValueError, IndexError, TypeError, Unread):
             return
-        if not wrong:
-            return
-        made = [value for node, live in nodes if any(live) for value in node.outputs if value]
-        first = next(iter(mixed(made, 8)), wrong[0])
-    culprit = next(node for node, _ in nodes if first in node.outputs)
-    raise UnsupportedModelError(
-        f"{path}: {culprit.name} ({culprit.op}) mixes the rows of a batch, whose size the file leaves free: three rows "
-        "together give other results than each alone. A row's result must depend on the row alone; a file that is "
-        "meant for one row at a time must have a batch size of 1."
-    )
-
-
-def stacked(whole: Tensor, rows: list[Tensor], axes: int, largest: float) -> bool:
-    """Whether a value of several rows is that of each, one after the other in one of the first axes; or one for all."""
-    if len({row.shape for row in rows}) > 1:
-        return False
-    wanted = (torch.cat(rows, axis) for axis in range(min(axes, rows[0].dim())))
-    return any(alike(whole, one, largest) for one in wanted) or all(alike(whole, row, largest) for row in rows)
+    for one, rows in zip(whole, zip(*alone, strict=True), strict=True):
+        same = len({row.shape for row in rows}) == 1 and rows[0].dim() and alike(one, torch.cat(rows), graph.largest)
+        if not same and not all(alike(one, row, graph.largest) for row in rows):
+            raise UnsupportedModelError(
+                f"{path} mixes the rows of a batch, whose size it leaves free: three rows together give other results "
+                "than each alone. A file that is meant for one row at a time must have a batch size of 1."
+            )
 
 
 def alike(one: Tensor, other: Tensor, largest: float) -> bool:
@@ -403,10 +319,10 @@ def alike(one: Tensor, other: Tensor, largest: float) -> bool:
 def computed(node: Node, inputs: list[Any], live: list[bool], where: str) -> dict[str, Tensor]:
     """The values of one node, for one row; refused if it asks for anything that is not read."""
     onnx = require("onnx", "onnx")
-    arguments = node.arguments(inputs, live, "file")
+    arguments = Arguments(node, inputs, live)
     try:
         with torch.no_grad(), Frugal():
-            made = node.results(arguments)
+            made = arguments.results()
         schema = onnx.defs.get_schema(node.op, node.opset, "").attributes
         defaults = {
             name: _decode(onnx.helper.get_attribute_value(known.default_value), where)
@@ -444,13 +360,11 @@ def the_input(
     kind = inputs[name]
     if kind.elem_type not in (1, 10, 11, 16):
         raise UnsupportedModelError(f"{path}: the input {name} must hold floating-point numbers.")
-    if not kind.HasField("shape") or 0 in found[1:] or min(found, default=1) < 0:
+    unknown = not kind.HasField("shape") or 0 in found[1:] or min(found, default=1) < 0
+    if unknown or math.prod(size or 1 for size in found) > MOST_NUMBERS:
         raise FileFormatError(
-            f"{path}: the input must have known sizes, but for that of the batch, got {_shown(found)} (N: free)."
-        )
-    if math.prod(size or 1 for size in found) > MOST_NUMBERS:
-        raise FileFormatError(
-            f"{path}: an input of shape {_shown(found)} is too large; at most {MOST_NUMBERS:,} numbers are read."
+            f"{path}: the input must have known sizes, but for that of the batch, and at most {MOST_NUMBERS:,} "
+            f"numbers; got {_shown(found)} (N: free)."
         )
     return name, found
 
@@ -475,16 +389,6 @@ def as_tensor(proto: Any, path: Path) -> Tensor:
     if array.dtype.kind not in "fiub":
         raise UnsupportedModelError(f"{path}: the constant {proto.name!r} is not made of numbers.")
     return torch.from_numpy(array)
-
-
-def constant_of(attributes: dict[str, Any], where: str) -> Tensor:
-    """The value of a Constant node."""
-    kinds = {"value": None, "value_float": np.float32, "value_floats": np.float32, "value_int": np.int64,
-             "value_ints": np.int64}  # fmt: skip
-    if len(attributes) != 1 or not attributes.keys() <= kinds.keys():
-        raise UnsupportedModelError(f"{where} (Constant): {', '.join(attributes) or 'no value'} is not read.")
-    ((kind, value),) = attributes.items()
-    return torch.from_numpy(np.array(value, dtype=kinds[kind]))
 
 
 def _decode(value: Any, where: Any) -> Any:

@@ -5,8 +5,9 @@ An operator reads every attribute and input that changes its result; a node with
 
 from __future__ import annotations
 
-import math
+import functools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -29,30 +30,36 @@ class Unread(Exception):
     """A node asks for something that is not read, or not continuous; the text says what."""
 
 
-class Arguments:
-    """Inputs and attributes of one ONNX node.
+@dataclass(frozen=True)
+class Node:
+    """One node of a graph: its module's name, operator, names of inputs ("": not given) and outputs, attributes."""
 
-    Attributes:
-        live: Per input, whether it depends on the input of the network.
-        lead: How many axes stand before those of the file, in live values.
+    name: str
+    op: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: dict[str, Any]
+    opset: int
+
+
+class Arguments:
+    """What one ONNX node is given: its inputs, which of them are `live` (depend on that of the network), attributes.
+
+    `lead` is how many axes stand before those of the file, in live values.
     """
 
-    def __init__(
-        self,
-        op: str,
-        inputs: Sequence[Any],
-        live: Sequence[bool],
-        attributes: dict[str, Any],
-        opset: int,
-        outputs: int,
-        layout: Layout = "file",
-    ) -> None:
-        self.op, self.live, self.attributes = op, list(live), attributes
-        self.opset, self.outputs = opset, outputs
+    def __init__(self, node: Node, inputs: Sequence[Any], live: Sequence[bool], layout: Layout = "file") -> None:
+        self.node, self.op, self.opset, self.live = node, node.op, node.opset, list(live)
+        self.outputs = sum(bool(name) for name in node.outputs)
         self.rows = layout == "rows" and any(live)
         self.lead = int(layout == "stacked" and any(live))
-        self._inputs = list(inputs)
-        self._read: set[int | str] = set()
+        self._inputs, self._read = list(inputs), set[int | str]()
+
+    def results(self) -> dict[str, Tensor]:
+        """The node's values by name; an optional output that is not computed has none."""
+        result = OPERATORS[self.op](self)
+        several = result if isinstance(result, (tuple, list)) else (result,)
+        return {name: value for name, value in zip(self.node.outputs, several, strict=False) if name}
 
     def __len__(self) -> int:
         return len(self._inputs)
@@ -67,28 +74,23 @@ class Arguments:
 
     def attribute(self, name: str, default: Any = None) -> Any:
         self._read.add(name)
-        return self.attributes.get(name, default)
+        return self.node.attributes.get(name, default)
 
     def plain(self, i: int, name: str, default: Any = None) -> Any:
         """What is an attribute in old files and a constant input in new ones, as a list or number."""
-        self._read.update((i, name))
-        value = self._inputs[i] if i < len(self._inputs) else None
+        self._read.add(i)
+        value, given = self._inputs[i] if i < len(self._inputs) else None, self.attribute(name, default)
         if value is None:
-            return self.attributes.get(name, default)
+            return given
         if self.live[i]:
             raise Unread(f"its input {i} ({name}) depends on the network's input; only a constant is read there")
         return value.tolist()
 
     def unread(self, defaults: dict[str, Any]) -> list[str]:
         """What was given and did not enter the result, attributes at their defaults left out."""
-        attributes = [
-            name
-            for name, value in self.attributes.items()
-            if name not in self._read and not np.array_equal(value, defaults.get(name, ()))
-        ]
-        return attributes + [
-            f"input {i}" for i, value in enumerate(self._inputs) if value is not None and i not in self._read
-        ]
+        attributes = [k for k, v in self.node.attributes.items() if not np.array_equal(v, defaults.get(k, ()))]
+        inputs = [f"input {i}" for i, v in enumerate(self._inputs) if v is not None and i not in self._read]
+        return [name for name in attributes if name not in self._read] + inputs
 
     # shapes, as the file has them
 
@@ -155,9 +157,7 @@ def power(a: Arguments) -> Tensor:
 @operator("Sum", "Mean", "Max", "Min")
 def reduce_inputs(a: Arguments) -> Tensor:
     combine: Any = {"Max": torch.maximum, "Min": torch.minimum}.get(a.op, torch.add)
-    result, *others = a.aligned()
-    for value in others:
-        result = combine(result, value)
+    result = functools.reduce(combine, a.aligned())
     return result / len(a) if a.op == "Mean" else result
 
 
@@ -269,7 +269,7 @@ def conv(a: Arguments) -> Tensor:
     function = (F.conv1d, F.conv2d, F.conv3d)[dims - 1]
 
     def run(x: Tensor) -> Tensor:
-        begin, end = pads_of(a, x, kernel, stride, dilation)
+        begin, end = pads_of(a, x, kernel, stride)
         padding = begin if begin == end else [0] * dims
         x = x if begin == end else F.pad(x, torch_order(begin, end))
         return function(x, weight, bias, stride, padding, dilation, group)
@@ -335,9 +335,7 @@ def given_pads(a: Arguments, dims: int) -> tuple[list[int], list[int]]:
     return pads[:dims], pads[dims:]
 
 
-def pads_of(
-    a: Arguments, x: Tensor, kernel: list[int], stride: list[int], dilation: list[int]
-) -> tuple[list[int], list[int]]:
+def pads_of(a: Arguments, x: Tensor, kernel: list[int], stride: list[int]) -> tuple[list[int], list[int]]:
     """Padding at the beginning and at the end of each axis, `auto_pad` resolved."""
     begin, end = given_pads(a, len(kernel))
     mode = a.attribute("auto_pad", "NOTSET")
@@ -345,12 +343,9 @@ def pads_of(
         return begin, end
     if mode not in ("SAME_UPPER", "SAME_LOWER"):
         raise Unread(f"auto_pad {mode!r}")
-    if set(dilation) != {1}:
+    if set(a.attribute("dilations", [1])) != {1}:
         raise Unread("auto_pad together with dilations")
-    total = [
-        max((-(-n // s) - 1) * s + (k - 1) * d + 1 - n, 0)
-        for n, k, s, d in zip(x.shape[2:], kernel, stride, dilation, strict=True)
-    ]
+    total = [max((-(-n // s) - 1) * s + k - n, 0) for n, k, s in zip(x.shape[2:], kernel, stride, strict=True)]
     begin = [t - t // 2 if mode == "SAME_LOWER" else t // 2 for t in total]
     return begin, [t - b for t, b in zip(total, begin, strict=True)]
 
@@ -363,81 +358,38 @@ def torch_order(begin: Sequence[int], end: Sequence[int]) -> list[int]:
     return [value for pair in reversed(pairs) for value in pair]
 
 
-def pooled_size(n: int, begin: int, end: int, kernel: int, stride: int, ceil: bool) -> int:
-    """How many windows there are along an axis; a last one that begins in the padding is none."""
-    room = n + begin + end - kernel
-    if room < 0:
-        raise ValueError("a window larger than what it slides over")
-    count = (-(-room // stride) if ceil else room // stride) + 1
-    return count - 1 if ceil and (count - 1) * stride >= n + begin else count
-
-
-def pooling(a: Arguments) -> tuple[list[int], list[int], list[int], bool]:
+@operator("MaxPool", "AveragePool")
+def pool(a: Arguments) -> Tensor:
     kernel = list(a.attribute("kernel_shape") or [])
-    dims = len(kernel)
+    dims, ceil, average = len(kernel), bool(a.attribute("ceil_mode", 0)), a.op == "AveragePool"
     if not 1 <= dims <= 3 or a.rank(a[0]) != dims + 2:
         raise Unread("windows over one, two or three axes are read")
-    ceil = bool(a.attribute("ceil_mode", 0))
+    stride, dilation = spatial(a, "strides", dims), spatial(a, "dilations", dims)
+    if average and set(dilation) != {1}:
+        raise Unread("dilations of an average")
     if ceil and a.attribute("auto_pad", "NOTSET") != "NOTSET":
         raise Unread("ceil_mode together with auto_pad")
-    return kernel, spatial(a, "strides", dims), spatial(a, "dilations", dims), ceil
-
-
-def pool_pads(
-    a: Arguments, x: Tensor, kernel: list[int], stride: list[int], dilation: list[int]
-) -> tuple[list[int], list[int], bool]:
-    """Padding at the beginning and at the end of each axis, and whether torch takes it as it is."""
-    begin, end = pads_of(a, x, kernel, stride, dilation)
-    if any(max(b, e) >= k for b, e, k in zip(begin, end, kernel, strict=True)):
-        raise ValueError("padding as large as the window")
-    return begin, end, begin == end and all(2 * p <= k for p, k in zip(begin, kernel, strict=True))
-
-
-@operator("MaxPool")
-def max_pool(a: Arguments) -> Tensor:
-    kernel, stride, dilation, ceil = pooling(a)
-    dims = len(kernel)
+    include = average and bool(a.attribute("count_include_pad", 0))
     a.attribute("storage_order")  # of the places of maxima, which are not read
-    function = (F.max_pool1d, F.max_pool2d, F.max_pool3d)[dims - 1]
+    kinds = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d) if average else (F.max_pool1d, F.max_pool2d, F.max_pool3d)
+    function: Any = kinds[dims - 1]
 
     def run(x: Tensor) -> Tensor:
-        begin, end, even = pool_pads(a, x, kernel, stride, dilation)
-        if even:
-            return function(x, kernel, stride, begin, dilation, ceil)
-        if set(dilation) != {1}:
-            raise Unread("uneven padding together with dilations")
-        last = [
-            (pooled_size(n, b, e, k, s, ceil) - 1) * s + k - n - b
-            for n, b, e, k, s in zip(x.shape[2:], begin, end, kernel, stride, strict=True)
-        ]
-        # a window that reaches the padding holds the edge too: repeating it changes no maximum
-        pairs = [side for pair in zip(begin, last, strict=True) for side in (max(pair[1], 0), pair[0])][::-1]
-        x = F.pad(x, pairs, mode="replicate")
-        return function(x, kernel, stride)
-
-    return a.images(run)
-
-
-@operator("AveragePool")
-def average_pool(a: Arguments) -> Tensor:
-    kernel, stride, dilation, ceil = pooling(a)
-    dims, include = len(kernel), bool(a.attribute("count_include_pad", 0))
-    if set(dilation) != {1}:
-        raise Unread("dilations of an average")
-    function: Any = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)[dims - 1]
-
-    def run(x: Tensor) -> Tensor:
-        begin, end, even = pool_pads(a, x, kernel, stride, dilation)
-        if even:
-            return function(x, kernel, stride, begin, ceil, include)
-        if ceil:
-            raise Unread("ceil_mode of an average together with uneven padding")
+        begin, end = pads_of(a, x, kernel, stride)
+        if any(max(b, e) >= k for b, e, k in zip(begin, end, kernel, strict=True)):
+            raise ValueError("padding as large as the window")
+        if begin == end and all(2 * p <= k for p, k in zip(begin, kernel, strict=True)):
+            rest = {"count_include_pad": include} if average else {"dilation": dilation}
+            return function(x, kernel, stride, begin, ceil_mode=ceil, **rest)
+        if ceil or set(dilation) != {1}:
+            raise Unread("uneven padding together with ceil_mode or dilations")
         pairs = torch_order(begin, end)
+        if not average:  # a window that reaches the padding holds the edge too: repeating it changes no maximum
+            pairs += [0] * (2 * dims - len(pairs))
+            return function(F.pad(x, pairs, mode="replicate"), kernel, stride)
         whole = function(F.pad(x, pairs), kernel, stride)
-        if include:
-            return whole
         ones = torch.ones(1, 1, *x.shape[2:], dtype=x.dtype)
-        return whole / function(F.pad(ones, pairs), kernel, stride)
+        return whole if include else whole / function(F.pad(ones, pairs), kernel, stride)
 
     return a.images(run)
 
@@ -490,90 +442,35 @@ def batch_norm(a: Arguments) -> Tensor:
     return a.images(lambda x: F.batch_norm(x, mean, variance, scale, shift, False, 0.0, epsilon))
 
 
+HALF_PIXEL = {"half_pixel", "pytorch_half_pixel"}
+REPEATING = {"floor": {"asymmetric"}, "round_prefer_floor": HALF_PIXEL, "round_prefer_ceil": HALF_PIXEL}
+"""By how it rounds: coordinates by which each old place of an image made larger is the nearest of so many new ones."""
+
+
 @operator("Resize", "Upsample")
 def resize(a: Arguments) -> Tensor:
+    """Images made larger by whole numbers."""
     old = a.op == "Upsample" or a.opset < 11
-    x, rank = a[0], a.rank(a[0])
+    rank, shape = a.rank(a[0]), list(a[0].shape[a.lead :])
     if not old and len(a) > 1:
         a.plain(1, "roi")  # of tf_crop_and_resize, which is refused
     scales, sizes = a.plain(1 if old else 2, "scales"), None if old else a.plain(3, "sizes")
-    axes = [a.axis(axis, rank) - a.lead for axis in a.attribute("axes", None) or range(rank)]
-    if len(sizes or scales or []) != len(axes):
-        raise ValueError(f"{len(sizes or scales or [])} sizes for {len(axes)} axes")
+    sizes = sizes or [n * scale for n, scale in zip(shape, scales or [], strict=True)]
     mode = a.attribute("mode", "nearest")
     where = a.attribute("coordinate_transformation_mode", "asymmetric" if old else "half_pixel")
     rounding = a.attribute("nearest_mode", "floor" if old else "round_prefer_floor")
-    for name in ("cubic_coeff_a", "extrapolation_value"):  # of modes that are refused
-        a.attribute(name)
-    shape = list(x.shape[a.lead :])
-    places: dict[int, tuple[float, int]] = {}  # axis -> (scale, new size), where something changes
-    for i, axis in enumerate(axes):
-        n = shape[axis]
-        out = sizes[i] if sizes else math.floor(np.float32(n) * np.float32(scales[i]))
-        scale = out / n if sizes else scales[i]
-        if scale != 1:
-            places[axis] = scale, out
-    if mode == "nearest":
-        return _nearest(a, x, places, where, rounding, old)
-    names = {3: "linear", 4: "bilinear", 5: "trilinear"}
-    if mode != "linear" or where not in {"align_corners", "half_pixel", "pytorch_half_pixel"} or rank not in names:
-        raise Unread(f"mode {mode!r} with coordinates {where!r}")
-    whole = all(shape[axis] * scale == out and out > 1 for axis, (scale, out) in places.items())
-    if not whole or not {0, 1}.isdisjoint(places):
-        raise Unread("linear resizing to sizes that are no multiples by the scales, or of other than spatial axes")
-    size = [places[axis][1] if axis in places else shape[axis] for axis in range(2, rank)]
+    if len(sizes) != rank or not 3 <= rank <= 5 or any(size % n for size, n in zip(sizes, shape, strict=True)):
+        raise Unread(f"from sizes {shape} to {sizes}, where images made larger by whole numbers are read")
+    if sizes[:2] != shape[:2] or min(sizes) < 1:
+        raise Unread(f"from sizes {shape} to {sizes}: other than spatial axes")
+    size = [int(n) for n in sizes[2:]]
+    if mode == "nearest" and where in REPEATING.get(rounding, ()):
+        return a.images(lambda x: F.interpolate(x, size=size, mode="nearest"))
     corners = where == "align_corners"
-    return a.images(lambda z: F.interpolate(z, size=size, mode=names[rank], align_corners=corners))
-
-
-def _nearest(
-    a: Arguments, x: Tensor, places: dict[int, tuple[float, int]], where: str, rounding: str, old: bool
-) -> Tensor:
-    """Each axis by the index that each of its new places takes; whole multiples of images by torch's own function."""
-    chosen: dict[int, np.ndarray] = {}
-    for axis, (scale, out) in places.items():
-        n = x.shape[axis + a.lead]
-        if old and scale < 1:
-            raise Unread("making smaller by an operator of before opset 11")
-        chosen[axis] = nearest_index(n, out, scale, where, rounding)
-    spatial_axes = range(2, a.rank(x))
-    if set(chosen) <= set(spatial_axes) and 3 <= a.rank(x) <= 5:
-        sizes = [len(chosen[axis]) if axis in chosen else x.shape[axis + a.lead] for axis in spatial_axes]
-        if all(_repeats_each(index, x.shape[axis + a.lead]) for axis, index in chosen.items()):
-            return a.images(lambda z: F.interpolate(z, size=sizes, mode="nearest"))
-    for axis, index in chosen.items():
-        x = x.index_select(axis + a.lead, torch.from_numpy(index))
-    return x
-
-
-def _repeats_each(index: np.ndarray, n: int) -> bool:
-    """Whether an index takes each of n places, in order, equally often."""
-    return len(index) % n == 0 and np.array_equal(index, np.repeat(np.arange(n), len(index) // n))
-
-
-def nearest_index(n: int, out: int, scale: float, where: str, rounding: str) -> np.ndarray:
-    """`[out]` which of n places each new one takes, in the float32 of ONNX."""
-    if out < 1:
-        raise ValueError(f"a size of {out}")
-    i, by = np.arange(out, dtype=np.float32), np.float32(scale)
-    half = np.float32(0.5)
-    if where in ("half_pixel", "pytorch_half_pixel"):
-        at = (i + half) / by - half if where == "half_pixel" or out > 1 else i * 0
-    elif where == "asymmetric":
-        at = i / by
-    elif where == "align_corners":
-        at = i * np.float32(n - 1) / np.float32(out - 1) if out > 1 else i * 0
-    else:
-        raise Unread(f"coordinates {where!r}")
-    rounds: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-        "floor": np.floor,
-        "ceil": np.ceil,
-        "round_prefer_floor": lambda z: np.ceil(z - half),
-        "round_prefer_ceil": lambda z: np.floor(z + half),
-    }
-    if rounding not in rounds:
-        raise Unread(f"nearest_mode {rounding!r}")
-    return rounds[rounding](at).clip(0, n - 1).astype(np.int64)
+    if mode != "linear" or not (corners or where in HALF_PIXEL) or 1 in size:
+        raise Unread(f"mode {mode!r} with coordinates {where!r} and rounding {rounding!r}")
+    linear = ("linear", "bilinear", "trilinear")[rank - 3]
+    return a.images(lambda x: F.interpolate(x, size=size, mode=linear, align_corners=corners))
 
 
 @operator("DepthToSpace")

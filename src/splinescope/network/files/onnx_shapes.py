@@ -19,6 +19,16 @@ DTYPES = {
 """By the numbers of `TensorProto.DataType`."""
 
 
+@operator("Constant")
+def constant(a: Arguments) -> Tensor:
+    kinds = {"value": None, "value_float": np.float32, "value_floats": np.float32, "value_int": np.int64,
+             "value_ints": np.int64}  # fmt: skip
+    given = [np.array(value, kinds[kind]) for kind in kinds if (value := a.attribute(kind)) is not None]
+    if len(given) != 1:
+        raise Unread("one value of numbers is needed")
+    return torch.from_numpy(given[0])
+
+
 @operator("Identity")
 def identity(a: Arguments) -> Any:
     return a[0]

@@ -18,15 +18,12 @@ from .call import Call, Live, Refusal
 from .hinges import JUMP, activation, bend, soft
 from .registry import Tails, fold, refuse
 
-SMOOTH = (  # of what `tessellate(..., tolerance=)` takes, and of that alone
-    "is smooth, not piecewise affine, so it has no exact tiles; tessellate(model, view, tolerance=1e-3) tiles a "
-    "network within a tolerance of it. Or use a piecewise-affine activation (ReLU, LeakyReLU, Hardtanh...)."
+WITHIN = (  # of what `tessellate(..., tolerance=)` takes, and of that alone
+    "not piecewise affine, so it has no exact tiles; tessellate(model, view, tolerance=1e-3) tiles a network within a "
+    "tolerance of it. Or use a piecewise-affine activation (ReLU, LeakyReLU, Hardtanh...)."
 )
+SMOOTH, QUADRATIC = f"is smooth, {WITHIN}", f"is piecewise quadratic, {WITHIN}"
 CURVED = "is not piecewise affine, so it has no tiles, nor any within a tolerance; use piecewise-affine functions."
-QUADRATIC = (
-    "is piecewise quadratic, not piecewise affine, so it has no exact tiles; tessellate(model, view, tolerance=1e-3) "
-    "tiles a network within a tolerance of it. Or use a piecewise-affine activation (ReLU, LeakyReLU, Hardtanh...)."
-)
 
 
 @activation("relu", ramp=True)

@@ -15,7 +15,7 @@ from ..program import Product
 from .activations import SMOOTH
 from .call import Call, Curved, Live, Refusal, Rows, absolute
 from .pooling import per_axis
-from .refused import NORM, TRAINING
+from .refused import TRAINING
 from .registry import Tails, affine
 
 POWERS = (
@@ -141,17 +141,6 @@ def negation(call: Call) -> Live:
     return call.affine(torch.neg, identity)
 
 
-@affine("lerp")
-def blend(call: Call) -> Live:
-    """start + weight (end - start), the weight a constant."""
-    start, end, weight = call["self"], call["end"], call["weight"]
-    if call.is_live("weight"):
-        raise Refusal("blends with a weight that depends on the input: quadratic, not piecewise affine.")
-    size_of = _sizes(call)
-    near, far = absolute(1 - weight), absolute(weight)
-    return call.affine(magnitude=lambda *m: near * size_of(start, m) + far * size_of(end, m))
-
-
 @affine(
     *("sum", "mean", "cumsum", "avg_pool1d", "avg_pool2d", "avg_pool3d"),
     *("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d"),
@@ -164,16 +153,6 @@ def average(call: Call) -> Live:
     """Sums with weights that are not negative: the op is its own magnitude."""
     run = call.runner()
     return call.affine(run, run)
-
-
-@affine("upsample_bicubic2d", "_upsample_bicubic2d_aa", role="sum")
-def bicubic(call: Call) -> Live:
-    """R x C^T with weights of both signs: magnitudes take |R| and |C|, which the op itself gives on unit vectors."""
-    run, (channels, height, width) = call.runner(), call.lives[0].shape
-    rows = torch.eye(height, dtype=torch.float64)[:, None, :, None].expand(height, channels, height, width)
-    columns = torch.eye(width, dtype=torch.float64)[:, None, None, :].expand(width, channels, height, width)
-    left, right = run(rows)[:, 0, :, 0].abs(), run(columns)[:, 0, 0, :].abs()
-    return call.affine(run, lambda m: torch.einsum("hi,nchw,wj->ncij", left, m, right))
 
 
 @affine("pow", elementwise=True, tails=lambda a: Tails())  # of the second or third power
@@ -196,18 +175,6 @@ def batch_norm(call: Call) -> Live:
     call.values_only()
     if call.get("training"):
         raise Refusal(TRAINING)
-    return _normalized(call)
-
-
-@affine("instance_norm", role="norm")
-def instance_norm(call: Call) -> Live:
-    """Instance norm in eval with running statistics: the same formula as batch norm."""
-    if call["use_input_stats"]:
-        raise Refusal(NORM)
-    return _normalized(call)
-
-
-def _normalized(call: Call) -> Live:
     x = call.live("input")
     mean, variance = call["running_mean"], call["running_var"]
     weight = torch.ones_like(mean) if call["weight"] is None else call["weight"]

@@ -39,12 +39,7 @@ Hinges = Callable[[Any], Sequence[Hinge]]
 
 
 class Given:
-    """The arguments of a call that is being watched, the batch axis first in its tensors.
-
-    Attributes:
-        name: Of the function or method that was called, e.g. "relu_".
-        op: Its entry in the table of operations, e.g. "relu".
-    """
+    """The arguments of a watched call of `name` ("relu_"), in the table `op` ("relu"), the batch axis first."""
 
     def __init__(self, name: str, op: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.name, self.op = name, op
@@ -92,11 +87,9 @@ class Bend:
     """How to read a call.
 
     Attributes:
-        state: The arguments to a tensor: values whose sign matters, or, if `winner`, the places of winners; None if
-            nothing of a row bends there.
-        cuts: For a winner: the arguments to `[N, k, U]`, each competitor's value minus the winner's. Else as `state`.
-        winner: Whether `state` holds places of winners.
-        both: The arguments to (state, the call's own result), where one computation gives both.
+        state: From the arguments, values whose sign matters or, if `winner`, places of winners; None: nothing bends.
+        cuts: For a winner: `[N, k, U]`, each competitor's value minus the winner's. Else as `state`.
+        both: (state, the call's own result), where one computation gives both.
         own_shape: Whether the site has the shape of `state` and not that of the call's result.
         idle: Share of `state`'s elements that stand for no fold (hinges of no gain); they are constant.
     """

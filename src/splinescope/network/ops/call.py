@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,13 @@ def leaves(tree: Any) -> list[Any]:
     if isinstance(tree, (list, tuple)):
         return [leaf for item in tree for leaf in leaves(item)]
     return [tree]
+
+
+def split_arguments(target: Any, arguments: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Arguments by name as a call of the op takes them: positional ones and keywords."""
+    schema = target._schema.arguments
+    positional = [arguments[a.name] for a in schema if not a.kwarg_only]
+    return positional, {a.name: arguments[a.name] for a in schema if a.kwarg_only}
 
 
 def absolute(value: Any) -> Any:
@@ -157,24 +165,14 @@ class Call:
 
     def runner(self, constants: Callable[[Any], Any] | None = None) -> Callable[..., Tensor]:
         """The op as a function of the live values, `constants` applied to tensors and coefficients."""
-        target, pick = self.target, self.pick
+        target, pick, arguments = self.target, self.pick, dict(self.arguments)
         positions = {live: i for i, live in enumerate(self.lives)}
-        positional: list[Any] = []
-        keywords: dict[str, Any] = {}
-        for argument in target._schema.arguments:
-            value = self.arguments[argument.name]
-            if constants is not None and argument.name in COEFFICIENTS:
-                value = tree_map(constants, value)
-            elif constants is not None:
-                value = tree_map(lambda v: constants(v) if isinstance(v, (Tensor, Rows)) else v, value)
-            if argument.kwarg_only:
-                keywords[argument.name] = value
-            else:
-                positional.append(value)
-        moving = [
-            i for i, v in enumerate(positional) if any(isinstance(leaf, (Live, Rows, Batch)) for leaf in leaves(v))
-        ]
-
+        if constants is not None:
+            for name, value in self.arguments.items():
+                kinds: Any = object if name in COEFFICIENTS else (Tensor, Rows)
+                arguments[name] = tree_map(partial(_where, constants, kinds), value)
+        positional, keywords = split_arguments(target, arguments)
+        moving = [i for i, v in enumerate(positional) if any(isinstance(a, (Live, Rows, Batch)) for a in leaves(v))]
         if moving == [0] and isinstance(positional[0], Live) and pick is None:  # nothing to look for at every call
             rest = positional[1:]
             return lambda x: target(x, *rest, **keywords)
@@ -256,6 +254,10 @@ class Call:
     def end_tournament(self, competitors: Live, stages: Sequence[tuple[str, np.ndarray]]) -> None:
         """End a tournament: say how to tell its real walls."""
         self.steps.append(Tournament(competitors.name, tuple(stages), self.shape))
+
+
+def _where(function: Callable[[Any], Any], kinds: Any, value: Any) -> Any:
+    return function(value) if isinstance(value, kinds) else value
 
 
 def _flat(x: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -95,48 +96,42 @@ def _places(func: Any, *args: Any, **kwargs: Any) -> Tensor:
     return places
 
 
-def _sort(
-    func: Any, x: Tensor, dim: int = -1, descending: bool = False, stable: bool | None = None
-) -> Callable[[], Any] | None:
+def _sort(func: Any, x: Tensor, dim: int = -1, descending: bool = False, stable: bool | None = None) -> Any:
     axes = _axes(x, dim)
     if axes is None or x.shape[axes[0]] <= 2:
         return None
-    return lambda: torch.return_types.sort(
-        (sorted_values(x, axes[0], descending), _places(func, x, dim=dim, descending=descending))
-    )
+    places = partial(_places, func, x, dim=dim, descending=descending)
+    return lambda: torch.return_types.sort((sorted_values(x, axes[0], descending), places()))
 
 
-def _topk(
-    func: Any, x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
-) -> Callable[[], Any] | None:
+def _topk(func: Any, x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     axes = _axes(x, dim)
     if axes is None or not 1 <= k <= x.shape[axes[0]] or not (sorted or k == 1):  # torch may order them in any way
         return None
-
-    return lambda: torch.return_types.topk(
-        (sorted_values(x, axes[0], largest, length=k), _places(func, x, k, dim, largest, sorted))
-    )
+    places = partial(_places, func, x, k, dim, largest, sorted)
+    return lambda: torch.return_types.topk((sorted_values(x, axes[0], largest, length=k), places()))
 
 
-def _kthvalue(func: Any, x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Callable[[], Any] | None:
+def _ranked(x: Tensor, axis: int, rank: int, keepdim: bool) -> Tensor:
+    found = sorted_values(x, axis, start=rank, length=1)
+    return found if keepdim else found.squeeze(axis)
+
+
+def _kthvalue(func: Any, x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     axes = _axes(x, dim)
     if axes is None or not 1 <= k <= x.shape[axes[0]]:
         return None
-
-    def values() -> Tensor:
-        found = sorted_values(x, axes[0], start=k - 1, length=1)
-        return found if keepdim else found.squeeze(axes[0])
-
-    return lambda: torch.return_types.kthvalue((values(), _places(func, x, k, dim, keepdim)))
+    places = partial(_places, func, x, k, dim, keepdim)
+    return lambda: torch.return_types.kthvalue((_ranked(x, axes[0], k - 1, keepdim), places()))
 
 
-def _median(func: Any, x: Tensor, dim: int | None = None, keepdim: bool = False) -> Callable[[], Any] | None:
+def _median(func: Any, x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The lower one of two in the middle, as torch takes it."""
     axes = _axes(x, dim)
-    if axes is None:
+    if axes is None or not x.shape[axes[0]]:
         return None
-    kth = _kthvalue(torch.kthvalue, x, (x.shape[axes[0]] + 1) // 2, axes[0], keepdim)
-    return kth and (lambda: torch.return_types.median((kth()[0], _places(func, x, dim, keepdim))))
+    middle, places = (x.shape[axes[0]] - 1) // 2, partial(_places, func, x, dim, keepdim)
+    return lambda: torch.return_types.median((_ranked(x, axes[0], middle, keepdim), places()))
 
 
 def _running(func: Any, x: Tensor, dim: int) -> Callable[[], Any] | None:
@@ -174,36 +169,11 @@ def _length(x: Tensor, order: Any, axes: Any, keepdim: bool = False) -> Callable
 
 
 def _norm(func: Any, x: Tensor, p: Any = 2, dim: Any = None, keepdim: bool = False, **rest: Any) -> Any:
-    return None if any(value is not None for value in rest.values()) else _length(x, p, _axes(x, dim), keepdim)
-
-
-def _matrix_norm(
-    func: Any, x: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, **rest: Any
-) -> Callable[[], Tensor] | None:
-    """The largest (of minus, the smallest) sum of absolute values in a row, or for one in a column."""
-    axes = _axes(x, dim)
-    if (
-        axes is None
-        or not isinstance(ord, (int, float))
-        or not (abs(ord) == 1 or math.isinf(ord))
-        or any(rest.values())
-    ):
-        return None
-    added, kept = (axes[1], axes[0]) if math.isinf(ord) else (axes[0], axes[1])
-    choose = torch.amax if ord > 0 else torch.amin
-
-    def value() -> Tensor:
-        found = choose(x.abs().sum(added, keepdim=True), kept, keepdim=True)
-        return found if keepdim else found.squeeze(axes)
-
-    return value
-
-
-def _vector_norm(func: Any, x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, **rest: Any) -> Any:
+    order = rest.pop("ord", p)  # as torch.linalg calls it
     matrix = function_name(func) == "linalg_norm" and isinstance(dim, (list, tuple)) and len(dim) > 1
-    if matrix:
-        return _matrix_norm(func, x, ord, dim, keepdim, **rest)
-    return _norm(func, x, ord, dim, keepdim, **rest)
+    if matrix or any(value is not None for value in rest.values()):
+        return None
+    return _length(x, order, _axes(x, dim), keepdim)
 
 
 def _cdist(func: Any, x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: Any = None) -> Any:
@@ -223,9 +193,8 @@ COMPOSED: dict[str, Callable[..., Callable[[], Any] | None]] = {
     "cummin": _running,
     "aminmax": _aminmax,
     "norm": _norm,
-    "linalg_norm": _vector_norm,
-    "linalg_vector_norm": _vector_norm,
-    "linalg_matrix_norm": _matrix_norm,
+    "linalg_norm": _norm,
+    "linalg_vector_norm": _norm,
     "cdist": _cdist,
     "pairwise_distance": _pairwise,
 }

@@ -18,10 +18,7 @@ JUMP = "is not continuous, so its tiles would not describe it; use relu, clamp, 
 
 
 def activation(*ops: str, ramp: bool = False) -> Callable[[Hinges], Hinges]:
-    """Register elementwise ops by their hinges: lowering, watching and holding follow from them.
-
-    A `ramp` has one hinge, at zero, and is the identity above it.
-    """
+    """Register elementwise ops by their hinges; a `ramp` has one, at zero, and is the identity above it."""
 
     def decorate(hinges: Hinges) -> Hinges:
         def rule(call: Call) -> Live:
@@ -60,10 +57,7 @@ def flat(x: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 def bend(call: Call, x: Live, hinges: Sequence[Hinge], run: Callable[[Tensor], Tensor] | None = None) -> Live:
-    """Emit an elementwise op that is affine plus `hinges`; hinges of no gain or at infinity make no unit.
-
-    `run` computes it; without it, the call's own op does.
-    """
+    """Emit an elementwise op, `run` or the call's own, affine plus `hinges`; those of no gain make no unit."""
     run = run or call.runner()
     if any(gain is None for _, gain in hinges):
         raise Refusal(JUMP)

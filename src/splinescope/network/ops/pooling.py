@@ -11,8 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ...support.errors import UnsupportedModelError
 from .bend import Bend, Given, behind
-from .call import Call, Live
+from .call import Call, Live, Refusal
 from .registry import fold, untraced
 
 Windows = np.ndarray
@@ -59,7 +60,10 @@ def register(op: str, dims: int, axes: Axes, options: tuple[str, ...]) -> None:
     def table(given: Given) -> Windows:
         x = given["self"]
         out = both(given)[0].shape[-dims:]
-        return windows(tuple(x.shape[1:]), axes(given, x.shape[-dims:], out))
+        try:
+            return windows(tuple(x.shape[1:]), axes(given, x.shape[-dims:], out))
+        except Refusal as refusal:
+            raise UnsupportedModelError(f"{op} {refusal}") from refusal
 
     def state(given: Given) -> Tensor | None:
         return both(given)[0] if len(table(given)) > 1 else None
@@ -117,6 +121,8 @@ def windows(shape: tuple[int, ...], axes: Sequence[np.ndarray]) -> Windows:
             len(flat_index) * out, -1
         )
         inside = (inside[:, None, :, None] & (position >= 0)[None, :, None, :]).reshape(len(inside) * out, -1)
+    if not inside.any(1).all():
+        raise Refusal("has a window that lies in the padding altogether, whose maximum is no number; pad less.")
     first = np.take_along_axis(flat_index, inside.argmax(1)[:, None], 1)
     flat_index = np.where(inside, flat_index, first)
     channels = np.arange(math.prod(shape[: len(shape) - dims]))[:, None, None] * math.prod(spatial)
@@ -126,8 +132,7 @@ def windows(shape: tuple[int, ...], axes: Sequence[np.ndarray]) -> Windows:
 def tournament(call: Call, x: Live, index: Windows, sign: float) -> Live:
     """Emit max (sign 1) or min (sign -1) over windows: gather, halve until one is left, end.
 
-    Every stage has shape [competitors, windows], winners of pairs first, then the one without an opponent if
-    their number is odd: unit j of a stage bends element j of its output.
+    A stage is `[competitors, windows]`, winners of pairs first, then one without an opponent: unit j bends element j.
     """
     k, count = index.shape
     choose = torch.maximum if sign > 0 else torch.minimum

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from .activations import CURVED, MINUS_ONE, ONE, ZERO
 from .bend import Bend, Given
 from .hinges import JUMP, soft
-from .registry import Squash, Tails, ending, refuse
+from .registry import Tails, ending, refuse
 
 
 def _gate(given: Given) -> Tensor:
@@ -25,14 +24,7 @@ TRAINING = (
     "normalizes by the statistics of the batch: rows are mixed and nothing is piecewise affine; call model.eval() "
     "first, and keep track_running_stats=True."
 )
-RECURRENT = (
-    "is read step by step with batch_first=True, sequences of one length and no initial state of their own; only so."
-)
-GATES = (
-    "multiplies gates and states that both depend on the input; not piecewise affine, and no exact tiles exist; "
-    'nn.RNN(nonlinearity="relu", batch_first=True) is.'
-)
-TANH = 'is smooth, not piecewise affine; with nonlinearity="relu" it is.'
+RECURRENT = "runs a whole recurrent layer in one call, which is not read; write a loop over linear layers and ReLU."
 ATTENTION = "multiplies values that both depend on the input; not piecewise affine, and no exact tiles exist."
 
 refuse(CURVED, "log", "log1p", "log2", "sqrt", "rsqrt", "reciprocal", elementwise=True)
@@ -48,11 +40,10 @@ ORDER = (
     "the input, nor is the order of values that are not sorted, and the batch axis belongs to no row."
 )
 refuse(ORDER, "topk", role="sort")
-refuse(
-    ORDER,
-    *("median", "kthvalue", "cummax", "cummin", "aminmax"),
-)
-refuse(NORM, "layer_norm", "group_norm", "rms_norm", role="norm")
+refuse(ORDER, "median", "kthvalue", "cummax", "cummin", "aminmax")
+refuse(NORM, "layer_norm", "group_norm", "rms_norm", "instance_norm", role="norm")
+refuse("is not read; write start + weight * (end - start).", "lerp")
+refuse("is not read; nearest and linear resizing are.", "upsample_bicubic2d", "_upsample_bicubic2d_aa", role="sum")
 refuse(NORM, "native_layer_norm", "native_group_norm", "_fused_rms_norm", "local_response_norm")
 refuse(
     JUMP,
@@ -69,9 +60,8 @@ refuse(
 )
 refuse(RANDOM, "rand_like", "randn_like", "randint_like", kind="random", role="made")
 refuse(TRAINING, "_native_batch_norm_legit_functional", "_native_batch_norm_legit", "_batch_norm_with_update")
-refuse(RECURRENT, "rnn_relu", "rnn_relu_cell", kind="recurrent")
-refuse(GATES, "lstm", "gru", "lstm_cell", "gru_cell", kind="recurrent")
-refuse(TANH, "rnn_tanh", "rnn_tanh_cell", kind="recurrent")
+refuse(RECURRENT, "rnn_relu", "rnn_relu_cell", "rnn_tanh", "rnn_tanh_cell", kind="recurrent")
+refuse(ATTENTION, "lstm", "gru", "lstm_cell", "gru_cell", kind="recurrent")
 refuse(ATTENTION, "scaled_dot_product_attention", "_native_multi_head_attention")
 refuse(ATTENTION, "bilinear", role="product")
 
@@ -85,11 +75,8 @@ refuse(
     "is allowed only as the very last operation of a network; trace the part before it.",
     *("softmax", "log_softmax", "argmax"),
 )
-_SIGMOID = Squash(torch.sigmoid, lambda h: torch.sigmoid(h) * torch.sigmoid(-h))
-_TANH = Squash(torch.tanh, lambda h: 4 * torch.sigmoid(2 * h) * torch.sigmoid(-2 * h))
-ending("sigmoid", "sigmoid", "special_expit", squash=_SIGMOID)
-ending("tanh", "tanh", squash=_TANH)
-for _label in ("softmax", "log_softmax"):
-    ending(_label, _label, squash=Squash())
+ending("sigmoid", "sigmoid", "special_expit", squashes=True)
+for _label in ("tanh", "softmax", "log_softmax"):
+    ending(_label, _label, squashes=True)
 for _label in ("argmax", "log_sigmoid", "softplus", "exp"):
     ending(_label, _label)

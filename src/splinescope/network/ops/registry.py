@@ -1,7 +1,7 @@
 """The one table of operations: what is known of each, whoever asks.
 
 Lowering asks for the rule of an op or the reason why there is none, `find_ending` for the name under which it may stand
-at the very end, watchers of a forward pass for its bend, smooth networks for its role, generators for its squash,
+at the very end, watchers of a forward pass for its bend, smooth networks for its role, generators whether it squashes,
 interpolants for its tails, and output bounds whether it is a ramp. The files beside this one fill the table, one per
 family; `table` imports them all.
 """
@@ -60,18 +60,6 @@ class Tails:
 
 
 @dataclass(frozen=True)
-class Squash:
-    """An ending that bounds values, before which a generator may be studied.
-
-    Attributes:
-        run, slope: The function and its derivative where it acts on each number by itself; else None.
-    """
-
-    run: Callable[[Tensor], Tensor] | None = None
-    slope: Callable[[Tensor], Tensor] | None = None
-
-
-@dataclass(frozen=True)
 class Operation:
     """What is known of one op.
 
@@ -89,7 +77,7 @@ class Operation:
         tails: Its arguments to its asymptotes, of a smooth function; None if they are not known.
         ending: Name under which it may stand at the very end of a network, whose tiling is that of what comes before;
             None if it may not.
-        squash: How it bounds values there; None if it does not.
+        squashes: Whether it bounds values there, so that a generator may be studied before it.
     """
 
     name: str
@@ -102,7 +90,7 @@ class Operation:
     ramp: bool = False
     tails: Callable[[Mapping[str, Any]], Tails] | None = None
     ending: str | None = None
-    squash: Squash | None = None
+    squashes: bool = False
 
 
 OPERATIONS: dict[str, Operation] = {}
@@ -135,10 +123,10 @@ def untraced(*ops: str, kind: Kind = "affine", **facts: Any) -> None:
         _enter(op, kind=kind, **facts)
 
 
-def ending(label: str, *ops: str, squash: Squash | None = None) -> None:
+def ending(label: str, *ops: str, squashes: bool = False) -> None:
     """Allow these ops, which are in the table, at the very end of a network."""
     for op in ops:
-        OPERATIONS[op] = replace(OPERATIONS[op], ending=label, squash=squash)
+        OPERATIONS[op] = replace(OPERATIONS[op], ending=label, squashes=squashes)
 
 
 def _rule(kind: Kind, ops: tuple[str, ...], facts: dict[str, Any]) -> Callable[[Rule], Rule]:

@@ -1,10 +1,11 @@
-"""Ops that move, repeat or drop elements: each output element is one input element or a constant."""
+"""Ops that move, repeat or drop elements, and those that fill with constants."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from ..patches import padded
@@ -12,7 +13,7 @@ from .affine import identity
 from .bend import COARSE
 from .call import Call, Live, Refusal, Rows
 from .refused import RANDOM
-from .registry import affine
+from .registry import affine, constant
 
 RESHAPES = ("view", "_unsafe_view", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze")
 IDENTITIES = ("clone", "detach", "contiguous", "positive", "_to_copy", "to", "type_as")
@@ -104,3 +105,24 @@ def by_constant_index(call: Call) -> Live:
                 "leaky_relu, clamp, maximum or minimum, which are continuous."
             )
     return call.affine()
+
+
+FILLS = {
+    **dict.fromkeys(("zeros", "zeros_like", "new_zeros", "zero"), 0.0),
+    **dict.fromkeys(("ones", "ones_like", "new_ones"), 1.0),
+    **dict.fromkeys(("full", "full_like", "new_full", "fill"), None),
+}
+
+
+@constant("zeros", "ones", "full")
+@constant("zero", "fill", role="sum")
+@constant("zeros_like", "new_zeros", "ones_like", "new_ones", "full_like", "new_full", role="made")
+def filled(call: Call) -> Rows:
+    """The same number everywhere, in every row."""
+    value = FILLS[call.op]
+    if value is None:
+        given = call.get("fill_value", call.get("value"))
+        if call.is_live("fill_value") or call.is_live("value"):
+            raise Refusal("fills with a value that depends on the input; use expand.")
+        value = float(given)
+    return Rows(torch.full((1, *call.shape), value, dtype=call.dtype, device="cpu"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import activations, affine, constants, extrema, pooling, python_names, refused, reshapes  # noqa: F401
+from . import activations, affine, extrema, pooling, python_names, refused, reshapes  # noqa: F401
 from .registry import OPERATIONS, Operation
 
 

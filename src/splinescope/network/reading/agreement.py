@@ -9,10 +9,10 @@ import copy
 import math
 import random
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -29,37 +29,44 @@ from .twin import exportable
 Finish = Callable[[Tensor], "Tensor | None"]
 """From the program's output to the module's: the ending; None where it is not continuous (argmax)."""
 
-_MOST_NUMBERS = 2**26
+_MOST_NUMBERS = 2**26  # of the largest value: half a gigabyte
+_GIVEN_NUMBERS = 2**18  # of the rows that the caller gave
+
+
+class SizeCondition(NamedTuple):
+    """A condition on the batch size that held while a module was read; it fails at this many rows, above one, first."""
+
+    rows: int
+    text: str  # as torch writes it, N for the batch size
+    place: str  # file and line that asked
+    of_torch: bool  # whether that is torch's own code and not the user's
 
 
 def check_agreement(
-    model: nn.Module,
-    program: Program,
-    finish: Finish,
-    like: Tensor,
-    output: int,
-    conditions: Sequence[SizeCondition] = (),
+    model: nn.Module, program: Program, finish: Finish, like: Tensor, output: int, conditions: Sequence[SizeCondition]
 ) -> None:
     """Refuse a module that differs from its program on some batch, with the difference.
 
-    Python code that asks for the batch size is read for one way only, and code that keeps state or draws numbers is
-    read once: both show here. Compared are random rows and rows of the batch that the caller gave, in batches of one,
-    three and eight, and of every size at which the code is known to take another way.
+    Compared are random rows and rows that the caller gave, in batches of one, three and eight, and of every size at
+    which the code is known to take another way: state, random numbers and branches by the batch size show here.
     """
+    shapes = [program.input_shape, program.output_shape, *(site.shape for site in program.sites)]
+    most = max(8, _MOST_NUMBERS // max(1, *(math.prod(shape) for shape in shapes)))
     for condition in conditions:
-        if condition.rows > _most_rows(program) and not condition.of_torch:
+        if condition.rows > most and not condition.of_torch:
             raise UnsupportedModelError(
                 f"The model's code takes another way for batches of {condition.rows} rows ({condition.place} asks "
                 f"whether {condition.text}), too many to compare here; a row's result must depend on the row alone."
             )
     generator = torch.Generator().manual_seed(3)
     x = torch.randn(3, *program.input_shape, generator=generator, dtype=torch.float64)
-    x = torch.cat([x.to(like.dtype), _few(like)])
+    few = like[: min(32, max(2, _GIVEN_NUMBERS // max(1, like[0].numel())))].detach().cpu()
+    x = torch.cat([x.to(like.dtype), few[few.flatten(1).isfinite().all(1)]])
     with torch.no_grad():
         finished = finish(program.forward(x.double()))  # each row by itself (`check_rows`)
     if finished is None:
         return
-    sizes = [3, 1, 8, *(condition.rows for condition in conditions if condition.rows <= _most_rows(program)), len(x)]
+    sizes = [3, 1, 8, *(condition.rows for condition in conditions if condition.rows <= most), len(x)]
     least = 0.0
     for rows in dict.fromkeys(sizes):
         these = torch.arange(rows) % len(x)
@@ -79,23 +86,6 @@ def check_agreement(
             )
 
 
-def _few(batch: Tensor) -> Tensor:
-    """The first rows of a batch, up to 32, fewer if they are large: on the CPU, those that are finite."""
-    most = min(_MOST_GIVEN, max(2, _GIVEN_NUMBERS // max(1, batch[0].numel())))
-    rows = batch[:most].detach().cpu()
-    return rows[rows.flatten(1).isfinite().all(1)]
-
-
-_MOST_GIVEN = 32
-_GIVEN_NUMBERS = 2**18
-
-
-def _most_rows(program: Program) -> int:
-    """As many rows as keep the largest known value of a network below half a gigabyte."""
-    shapes = [program.input_shape, program.output_shape, *(site.shape for site in program.sites)]
-    return max(8, _MOST_NUMBERS // max(1, *(math.prod(shape) for shape in shapes)))
-
-
 def _gap(model: nn.Module, x: Tensor, ours: Tensor, like: Tensor, output: int, least: float) -> str | None:
     """How the module differs from what is ours, in words; None if by roundings alone, of terms of size `least`."""
     try:
@@ -109,17 +99,15 @@ def _gap(model: nn.Module, x: Tensor, ours: Tensor, like: Tensor, output: int, l
     apart = torch.where(known, (theirs - ours).abs(), 0.0)
     scale = float(torch.where(known, ours.abs(), 0.0).amax()) if ours.numel() else 0.0
     worst = float(apart.amax()) if apart.numel() else 0.0
-    allowed = (
-        64 * torch.finfo(like.dtype).eps ** 0.75 * max(scale, least) + 1e-30
-    )  # sums in another order, in a short dtype
+    # sums in another order, in a short dtype
+    allowed = 64 * torch.finfo(like.dtype).eps ** 0.75 * max(scale, least) + 1e-30
     return f"it differs by {worst:.2g} (of {scale:.2g})" if worst > allowed else None
 
 
 def _run(model: nn.Module, x: Tensor, dtype: torch.dtype, output: int) -> Tensor:
-    """The module's own result, computed by a copy: buffers and attributes that it writes stay as they were.
+    """The module's own result, computed by a copy.
 
-    Random states are others than when it was read, so that what it draws shows; a single row is given twice, and the
-    second result counts, so that what it keeps from call to call shows.
+    Random states are others than when it was read, and a single row is given twice: what it draws or keeps shows.
     """
     with state_kept(x.device), exportable(model, share_buffers=False) as twin, torch.no_grad():
         torch.default_generator.manual_seed(1 + len(x))  # `torch.manual_seed` takes a millisecond to reach for devices
@@ -131,33 +119,13 @@ def _run(model: nn.Module, x: Tensor, dtype: torch.dtype, output: int) -> Tensor
         return leaves_of(twin(x))[output][1]
 
 
-_FURTHEST = 2**40  # rows: no batch is larger
-
-
-@dataclass(frozen=True)
-class SizeCondition:
-    """One condition on the batch size that held while a module was read.
-
-    Attributes:
-        rows: The least batch size, above one, at which it does not hold.
-        text: As torch writes it, N for the batch size.
-        place: File and line that asked.
-        of_torch: Whether that is torch's own code and not the user's.
-    """
-
-    rows: int
-    text: str
-    place: str
-    of_torch: bool
-
-
 def size_conditions(exported: Any) -> tuple[SizeCondition, ...]:
     """Every condition on the batch size that code asked for while it was exported, as torch has recorded it."""
     found = []
     for guard in _guards(exported):
         rows = first_failure(guard.expr)
         if rows is not None:
-            found.append(SizeCondition(rows, _in_words(guard.expr), *_place(guard)))
+            found.append(SizeCondition(rows, re.sub(r"\bs\d+\b", "N", str(guard.expr)), *_place(guard)))
     return tuple(found)
 
 
@@ -179,34 +147,17 @@ def _guards(exported: Any) -> list[Any]:
 
 
 def first_failure(condition: Any) -> int | None:
-    """The least number of rows, above one, at which a condition on one size fails; None if it holds for all.
-
-    Every size to 64 is tried, then powers of two, between which a condition is taken to turn once.
-    """
+    """The least number of rows above one, to 64 or then by powers of two, at which a condition fails; else None."""
     (size,) = condition.free_symbols or (None,)
-    if size is None:
-        return None
 
     def fails(rows: int) -> bool:
-        return str(condition.subs(size, rows)) == "False"
+        return size is not None and str(condition.subs(size, rows)) == "False"
 
-    for rows in range(2, 65):
-        if fails(rows):
-            return rows
-    low = 64
-    while low < _FURTHEST and not fails(2 * low):
-        low *= 2
-    if low >= _FURTHEST:
-        return None
-    high = 2 * low
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if fails(middle) else (middle, high)
-    return high
-
-
-def _in_words(condition: Any) -> str:
-    return re.sub(r"\bs\d+\b", "N", str(condition))
+    sizes = [*range(2, 65), *(2**k for k in range(7, 41))]
+    found = next((rows for rows in sizes if fails(rows)), None)
+    if found is None or found <= 64:
+        return found
+    return found // 2 + bisect_left(range(found // 2, found), True, key=fails)
 
 
 def _place(guard: Any) -> tuple[str, bool]:

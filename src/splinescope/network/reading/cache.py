@@ -1,12 +1,8 @@
 """A module that was traced before is not exported again while it does the same.
 
-What a module does is a list of torch's operations: which, with which numbers, on which tensors. Whatever decides on
-them, wherever it is kept (an attribute, a closure, a global, an object of any kind), shows in that list on any input.
-So the module runs on three rows, and what was read is used again if the list is the same. Parameters and buffers are
-named in it by their paths: their values are read anew for every program.
-
-A limit on the batch size acts on no three rows: a module whose code asks for the size is read anew every time, and so
-is one with another number, word or mode among its attributes.
+Whatever decides on what a module does (an attribute, a closure, a global, an object of any kind) shows in the list of
+its operations on three rows: which, with which numbers, on which tensors. Parameters and buffers are named in it by
+their paths, and read anew for every program. A module whose code asks for the batch size is read anew every time.
 """
 
 from __future__ import annotations
@@ -34,10 +30,7 @@ _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 def traced_before(
     model: nn.Module, options: Hashable, does: Hashable | None, read: Callable[[], SplineNetwork]
 ) -> SplineNetwork:
-    """The network of a module, from before if it was read by the same options and does the same, else as `read` says.
-
-    A module of which nobody can tell what it does (None) is read anew.
-    """
+    """The network of a module, from before if options and what it does are the same; read anew if that is unknown."""
     known = _READ.pop(model, None)
     asked = options, does
     network = known[1].attached(model) if known is not None and known[0] == asked else read()

@@ -10,7 +10,6 @@ import io
 import logging
 import re
 import sys
-import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,28 +20,21 @@ from torch._subclasses import fake_tensor
 from splinescope.support.errors import SplinescopeError, UnsupportedModelError
 from splinescope.support.interrupt import held_back
 
+from ..ops.refused import RECURRENT
 from ..watching.calls import Composed
-from ..watching.recurrent import unrolled
 from ..watching.undisturbed import state_kept
-from .rewrites import (
-    make_functional,
-    rewrite_last_states,
-    rewrite_softshrink,
-    rewrite_softsign,
-    rewrite_written_out,
-)
+from .rewrites import make_functional, rewrite_softshrink, rewrite_softsign, rewrite_written_out
 from .twin import exportable
 
 
 def export(model: nn.Module, batch: Tensor) -> Any:
     """The `ExportedProgram` of `model`, in-place ops removed, layers kept whole, the batch size free."""
     _load_exporter()
-    with state_kept(batch.device), _silent(), exportable(model) as twin, torch.no_grad(), unrolled(twin), Composed():
+    with state_kept(batch.device), _silent(), exportable(model) as twin, torch.no_grad(), Composed():
         try:
             exported = _exported(twin, batch)
             inputs = exported.graph_signature.user_inputs
             first = next(node for node in exported.graph.nodes if node.name in inputs)
-            rewrite_last_states(exported.graph)
             if not make_functional(exported.graph, first):
                 rewrite_softshrink(exported.graph)
                 exported = exported.run_decompositions({})
@@ -65,11 +57,7 @@ def _load_exporter() -> None:
 
 
 def _exported(model: nn.Module, batch: Tensor) -> Any:
-    """Export with a free batch size.
-
-    Code that takes it from `len(x)`, or asks for values of constants that it makes itself (torchvision's `Normalize`),
-    is read a second time, with a `len` and with constants that can tell.
-    """
+    """Export with a free batch size; a second time, `readable`, where code asks for `len(x)` or values of constants."""
     dynamic: tuple[Any, ...] = ({0: torch.export.Dim.DYNAMIC},)
     first = next(iter(inspect.signature(model.forward).parameters.values()), None)
     if first is not None and first.kind is inspect.Parameter.VAR_POSITIONAL:
@@ -103,10 +91,7 @@ _CONSTANTS_UP_TO = 4096  # numbers of a constant whose values torch keeps while 
 
 @contextlib.contextmanager
 def readable(model: nn.Module) -> Iterator[None]:
-    """`len(x)` of a tensor is `x.shape[0]` in the files of a model's code, and torch keeps values of more constants.
-
-    Python's own `len` makes a number of the batch size, even where it stands for any.
-    """
+    """`len(x)` of a tensor is `x.shape[0]` in the files of a model's code, and torch keeps values of more constants."""
     held = [each for module in model.modules() for each in (*type(module).__mro__, *vars(module).values())]
     files = {str(getattr(each, "__module__", "")) for each in held} & sys.modules.keys()
     theirs = [vars(sys.modules[file]) for file in files if file.partition(".")[0] not in _NOT_THEIRS]
@@ -154,11 +139,8 @@ def refusal(error: Exception, batch: Tensor, model: nn.Module) -> UnsupportedMod
         )
     if fixes_batch(error):
         for path, module in model.named_modules():
-            if isinstance(module, nn.RNNBase) and not module.batch_first:
-                return UnsupportedModelError(
-                    f"{path or 'model'} ({type(module).__name__}) takes the first axis, that of the batch, for time: "
-                    "make it with batch_first=True."
-                )
+            if isinstance(module, nn.RNNBase):  # whose first axis may be time
+                return UnsupportedModelError(f"{path or 'model'} ({type(module).__name__}) {RECURRENT}")
         return UnsupportedModelError(
             "The model's code makes a plain number of the batch size, so that it holds for one size only: a number "
             "written out, or int(...) or len(...) of it. Use x.shape[0] as it is, or -1."
@@ -167,11 +149,6 @@ def refusal(error: Exception, batch: Tensor, model: nn.Module) -> UnsupportedMod
         return UnsupportedModelError(
             f"The model cannot be called with one input: {first.rstrip('.')}. Wrap it in a module that takes one "
             "tensor and fixes the rest."
-        )
-    if isinstance(error, KeyError) and error.args and isinstance(error.args[0], (nn.Module, Tensor, weakref.ref)):
-        return UnsupportedModelError(
-            "The model looks up one of its own parts (a module or tensor) in a dictionary. A copy of the model is "
-            "read, whose parts are others: use their names as keys."
         )
     return DidNotRun(
         f"The model could not be read with an example of shape {(1, *batch.shape[1:])} (batch "

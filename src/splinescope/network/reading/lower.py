@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -14,7 +14,7 @@ from torch.fx import Node
 
 from splinescope.support.errors import UnsupportedModelError
 
-from ..ops.call import BATCH, Batch, Call, Curved, Live, Refusal, Rows, leaves, op_name, tree_map
+from ..ops.call import BATCH, Batch, Call, Curved, Live, Refusal, Rows, leaves, op_name, split_arguments, tree_map
 from ..ops.choices import COMPARISONS, Choices, Condition
 from ..ops.hinges import JUMP
 from ..ops.merged_rows import lifted
@@ -22,7 +22,6 @@ from ..ops.registry import UNKNOWN
 from ..ops.reshapes import RESHAPES
 from ..ops.table import operation
 from ..program import Program, Step, Tournament
-from .refusals import refused
 from .source import Source, has_symbols, is_floating, module_kind, module_path
 
 BATCH_NUMBER = "uses the batch size as a number; a row must not know how many others there are."
@@ -36,6 +35,13 @@ class Sized:
 
 class Unread:
     """The result of a refused node of which nothing more can be said."""
+
+
+@dataclass(frozen=True)
+class Several:
+    """An op with several outputs: lowered once per output that is used."""
+
+    node: Node
 
 
 class Lowering:
@@ -198,11 +204,9 @@ class Lowering:
         known = operation(op_name(node.target))
         if known.kind == "random":
             return self._refused(node, known.reason)
-        schema = getattr(node.target, "_schema", None)
-        if schema is None:
+        if getattr(node.target, "_schema", None) is None:
             return node.target(*arguments.values())  # type: ignore[operator]
-        positional = [arguments[a.name] for a in schema.arguments if not a.kwarg_only]
-        keywords = {a.name: arguments[a.name] for a in schema.arguments if a.kwarg_only}
+        positional, keywords = split_arguments(node.target, arguments)
         factory = "dtype" in keywords and keywords["dtype"] is None and is_floating(node.meta["val"])
         if factory and not any(isinstance(p, Tensor) for p in positional):
             keywords["dtype"] = torch.float64
@@ -214,15 +218,10 @@ class Lowering:
             name: tree_map(lambda v: v.tensor if isinstance(v, Rows) else 1 if isinstance(v, Batch) else v, value)
             for name, value in call.arguments.items()
         }
-        if operation(call.op).rule is None or not any(
-            isinstance(v, Tensor) for a in arguments.values() for v in leaves(a)
-        ):
+        if operation(call.op).rule is None or not any(isinstance(v, Tensor) for v in leaves(list(arguments.values()))):
             raise Refusal(BATCH_NUMBER)
-        schema = call.target._schema.arguments
-        result = call.target(
-            *(arguments[a.name] for a in schema if not a.kwarg_only),
-            **{a.name: arguments[a.name] for a in schema if a.kwarg_only},
-        )
+        positional, keywords = split_arguments(call.target, arguments)
+        result = call.target(*positional, **keywords)
         return Rows(result if call.pick is None else result[call.pick])
 
     def _shape(self, node: Node) -> tuple[tuple[int, ...] | None, int]:
@@ -272,16 +271,27 @@ class Lowering:
 
 
 def refusal_lines(refusals: list[tuple[str, str, str]]) -> list[str]:
-    """One line for each reason, with all the parts that it holds for.
-
-    How a part handles the batch axis is told only where nothing else of it is in the way.
-    """
+    """One line for each reason, with all its parts; the batch axis only where nothing else of a part is in the way."""
     other = {path for path, _, reason in refusals if path and reason not in _BATCH}
     parts: dict[str, dict[str, None]] = {}
     for path, what, reason in refusals:
         if path not in other or reason not in _BATCH:
             parts.setdefault(f"{what} {reason}", {})[path or "model"] = None
     return [f"{', '.join(paths)} {line}" for line, paths in parts.items()]
+
+
+def refused(lines: list[str], only_smooth: bool) -> UnsupportedModelError:
+    """The error of a network with parts that are not piecewise affine, with the calls that may take it all the same."""
+    calls = ["tessellate(model, view, tolerance=...) tiles it within a tolerance"] if only_smooth else []
+    calls += [
+        "local_complexity(model, x, radius=...) counts folds near points",
+        "local_map(model, x) gives the affine map at points",
+    ]
+    parts = "".join(f"\n  - {line}" for line in lines)
+    return UnsupportedModelError(
+        f"The network must be made of affine steps and folds; in the way of that:{parts}\n"
+        f"Calls that may take this model as it is: {'; '.join(calls)}."
+    )
 
 
 def unmerged(value: Any) -> Any:
@@ -296,13 +306,6 @@ def measured_shape(call: Call) -> tuple[int, ...]:
         return tuple(call.runner()(*zeros).shape[1:])
     except (RuntimeError, TypeError) as error:
         raise Refusal("has an output whose size depends on the values or number of its inputs.") from error
-
-
-class Several:
-    """An op with several outputs: lowered once per output that is used."""
-
-    def __init__(self, node: Node) -> None:
-        self.node = node
 
 
 def needed(steps: list[Step], output: str) -> tuple[Step, ...]:

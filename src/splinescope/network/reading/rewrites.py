@@ -31,8 +31,7 @@ ALLOCATING = frozenset({
 def make_functional(graph: Graph, input_node: Node) -> bool:
     """Rewrite in-place ops where that is safe; whether no in-place op is left and every live op is in the table.
 
-    Torch does this for any graph (`run_decompositions`), by running it all once more; where an in-place op writes to
-    memory that nothing else looks at, as `nn.ReLU(inplace=True)` does, a new name for its result is enough.
+    Where an in-place op writes to memory that nothing else looks at, a new name for its result is enough.
     """
     live = {input_node}
     for node in list(graph.nodes):
@@ -80,21 +79,6 @@ def _renamed(node: Node) -> bool:
 
 def _allocates(node: Node) -> bool:
     return node.op == "call_function" and op_name(node.target) in ALLOCATING
-
-
-def rewrite_last_states(graph: Graph) -> None:
-    """Read one of the stacked last states, `last[-1]` or `last.squeeze(0)`, as that state: its batch axis is first."""
-    for node in list(graph.nodes):
-        if node.target not in (aten.select.int, aten.squeeze.dim) or node.args[1] != 0:
-            continue
-        stack = node.args[0]
-        if stack.target is not aten.stack.default or stack.args[1:] not in ((), (0,)):
-            continue
-        states = stack.args[0]
-        if node.target is aten.select.int:
-            node.replace_all_uses_with(states[node.args[2]])
-        elif len(states) == 1:
-            node.replace_all_uses_with(states[0])
 
 
 @functools.cache

@@ -15,10 +15,7 @@ from ..ops.table import operation
 
 
 def find_ending(output: Node) -> tuple[Node, str | None, list[Node]]:
-    """The node before any ending (softmax...), the ending's name, and the nodes after it in order.
-
-    Shape changes after an ending belong to it.
-    """
+    """The node before any ending (softmax...), its name, and its nodes in order, shape changes after it among them."""
     labels: list[str] = []
     passed: list[Node] = []
     tail: list[Node] = []
@@ -55,15 +52,9 @@ def ancestors(node: Node) -> set[Node]:
 
 
 class Source:
-    """What is read once from an exported graph: the nodes that matter, in order, and their text.
+    """What is read once from an exported graph: its nodes from input to output, and those of the ending, `tail`.
 
-    Attributes:
-        input: The node of the network's input.
-        output: The last node before any ending.
-        ending: Name of the ending, or None.
-        tail: The nodes of the ending.
-        nodes: All that the output is computed from.
-        text: One line per node, alike for all dtypes and devices.
+    `text` is one line per node, alike for all dtypes and devices.
     """
 
     def __init__(self, graph: Graph, input_node: Node, output: Node) -> None:

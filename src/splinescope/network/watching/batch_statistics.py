@@ -35,11 +35,7 @@ def choose(statistics: Statistics | None, model: nn.Module, rows: int) -> Litera
 
 
 def set_statistics_(model: nn.Module, rows: Tensor, forward: Forward | None = None) -> None:
-    """Give each batch norm, in order of execution, the mean and the (biased) variance of its inputs on `rows`.
-
-    New tensors take the place of the running averages, which are not written to: a gradient that is still to be taken
-    may need them.
-    """
+    """Give batch norms mean and (biased) variance of their inputs on `rows`; a gradient may need the old tensors."""
 
     def hook(path: str) -> Any:
         def set_(norm: Any, inputs: tuple[Tensor, ...]) -> None:

@@ -105,10 +105,7 @@ class Steps(Functions):
 
 @contextlib.contextmanager
 def module_paths(model: nn.Module) -> Iterator[list[str]]:
-    """A stack of the paths of the modules that this thread runs, the innermost last.
-
-    A module that has several paths has the one by which it is called, as in what `trace` reads.
-    """
+    """A stack of the paths of the modules that this thread runs, by which they are called, the innermost last."""
     names = {id(module): path for path, module in model.named_modules()}
     running: list[nn.Module] = []
     stack: list[str] = []

@@ -25,7 +25,7 @@ class _Watch(Functions):
         known, result = operation(plain_name(func)), func(*args, **kwargs)
         if writes(func, kwargs):  # what went in is gone
             return result
-        if known.squash is not None:
+        if known.squashes:
             self.before, self.after = value, result
         elif known.role == "shape" and self.before is not None and value is self.after and _as_many(result, value):
             self.before, self.after = func(self.before, *args[1:], **kwargs), result
@@ -38,11 +38,7 @@ def _as_many(result: Any, value: Tensor) -> bool:
 
 
 def before_ending(function: Callable[..., Tensor]) -> Callable[..., Tensor | None]:
-    """`function`, returning what went into its last squashing call; None where it does not end in one.
-
-    Works on plain tensors and under `torch.func` transforms alike: the calls are watched at the Python level, so
-    a functional `torch.sigmoid` in `forward` is found as well as an `nn.Sigmoid`.
-    """
+    """`function`, returning what went into its last squashing call; None where it does not end in one."""
 
     def run(*args: Any) -> Tensor | None:
         with _Watch() as watch:

@@ -16,10 +16,7 @@ Hook = Callable[..., Any]
 
 
 class Functions(TorchFunctionMode):
-    """While it lasts, `call` runs in place of every torch function and tensor method.
-
-    Inside `call` the functions of torch are not intercepted; `with self:` intercepts them again.
-    """
+    """While it lasts, `call` runs in place of every torch function and method; in it, `with self:` intercepts again."""
 
     def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result of `func(*args, **kwargs)`, or what shall take its place."""

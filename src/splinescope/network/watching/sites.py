@@ -1,9 +1,4 @@
-"""Finding the sites of any torch module, and reading them on a batch.
-
-The module's own forward pass runs, in its own dtype and on its own device; a `TorchFunctionMode` sees every torch
-function it calls, whether from a module (`nn.ReLU`) or not (`F.gelu`, `x.relu()`, `torch.maximum`). Nothing is
-hooked into the user's modules and nothing stays behind.
-"""
+"""Finding the sites of any torch module by its own forward pass, and reading them on a batch."""
 
 from __future__ import annotations
 
@@ -14,7 +9,6 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
 
 from ...support.checks import check_module, running_on
 from ...support.derivatives import plain_kernels
@@ -26,7 +20,6 @@ from ..outputs import Picked, leaves_of, one_tensor
 from ..program import Site
 from ..readable import check_readable, check_statistics, floating_like, unwrap
 from .calls import Steps, Watch, constant, module_paths
-from .recurrent import unrolled
 from .undisturbed import undisturbed, warn_of_hooks
 
 Forward = Callable[[Any, Tensor], Any]
@@ -35,16 +28,10 @@ Forward = Callable[[Any, Tensor], Any]
 Visit = Callable[[int, Tensor], None]
 """Called with a site's index and its state (or cuts), the batch axis first."""
 
-Enter = Callable[[int, Tensor, GradientEdge, int, int], None]
-"""Called with a site's index, what enters it, its place in the graph, the axis of its rows and its units per number."""
-
 
 @contextlib.contextmanager
 def sites_of(model: nn.Module | SplineNetwork, example: Tensor, forward: Forward | None) -> Iterator[Sites]:
-    """The sites of a model, for the time of the context: eval mode, no gradients, user's hooks off; all put back.
-
-    They are found on an `example` of three different rows, near each other.
-    """
+    """The sites of a model, found on three different rows near each other; eval mode and hooks are put back."""
     if isinstance(model, SplineNetwork):
         model = model.module
     check_module(model)
@@ -52,7 +39,7 @@ def sites_of(model: nn.Module | SplineNetwork, example: Tensor, forward: Forward
     warn_of_hooks(model)
     check_readable(model)
     check_statistics(model)
-    with undisturbed(model), unrolled(model):
+    with undisturbed(model):
         yield Sites(model, example, forward)
 
 
@@ -75,6 +62,8 @@ class Sites:
 
     Attributes:
         sites: In the order in which they run.
+        calls: Per call that bends, its site and the axis of its rows; None if it belongs to none.
+        hinges: Per site, how many units each of its numbers has.
         winner: Per site, whether its state is the place of a winner (a max over a window).
         affine: Per site, whether it and all before it are affine in the input as long as no fold is crossed.
         dtype: Of the model; inputs must have it.
@@ -82,8 +71,8 @@ class Sites:
     """
 
     def __init__(self, model: nn.Module, example: Tensor, forward: Forward | None) -> None:
-        self._model = model
-        self._forward: Forward = forward or (lambda model, x: model(x))
+        self.model = model
+        self.forward: Forward = forward or (lambda model, x: model(x))
         like = floating_like(model, example)
         self.dtype, self.device = like.dtype, like.device
         example = example.to(self.device, self.dtype)
@@ -119,13 +108,13 @@ class Sites:
                 "No activation was seen in the model's forward pass. Known are the functions of torch and "
                 "torch.nn.functional (relu, gelu, silu, max_pool2d, ...)."
             )
-        self._calls, self._hinges = calls, hinges
+        self.calls, self.hinges = calls, hinges
         self.sites, self.winner = tuple(sites), tuple(winner)
         self.affine = self._affine(example)
 
     def neurons(self, site: int, near: Tensor) -> Tensor:
         """`[n]` neurons of a site among its units `[n, ...]`, of which some are marked: those of any marked unit."""
-        return near.reshape(len(near), -1, self._hinges[site]).any(2).sum(1)
+        return near.reshape(len(near), -1, self.hinges[site]).any(2).sum(1)
 
     def run(
         self, x: Tensor, visit: Visit, *, cuts: bool = False, within: contextlib.AbstractContextManager[Any] = _NOTHING
@@ -135,7 +124,7 @@ class Sites:
 
         def see(operation: Operation, given: Given) -> Any:
             nonlocal number
-            call = self._calls[number] if number < len(self._calls) else None
+            call = self.calls[number] if number < len(self.calls) else None
             number += 1
             if call is None:
                 return None
@@ -155,52 +144,18 @@ class Sites:
             return result
 
         with Watch(see), within:
-            self._forward(self._model, x)
-        self._check_count(number)
+            self.forward(self.model, x)
+        self.check_count(number)
 
-    def _check_count(self, number: int) -> None:
-        if number != len(self._calls):
+    def check_count(self, number: int) -> None:
+        """Refuse a pass of another number of calls than at first."""
+        if number != len(self.calls):
             raise UnsupportedModelError(
-                f"The model's activations depend on its input: {len(self._calls)} calls at first, now {number}."
+                f"The model's activations depend on its input: {len(self.calls)} calls at first, now {number}."
             )
 
-    def parameters(self) -> list[nn.Parameter]:
-        """Those of the model."""
-        return list(self._model.parameters())
-
-    def entering(self, x: Tensor, enter: Enter, left: Callable[[Node], Any]) -> Any:
-        """Run a batch with gradients; per site whose state is a value tell what enters its call and what it ends in.
-
-        `enter` is given the site, the tensor, its place in the graph, the axis of its rows and how many units each of
-        its numbers has, `left` the node of the call's result. Returns the outputs.
-        """
-        number, within = 0, False
-
-        def see(operation: Operation, given: Given) -> None:
-            nonlocal number, within
-            call = self._calls[number] if number < len(self._calls) else None
-            number += 1
-            first = next((t for t in given.tensors() if t.requires_grad), None)
-            within = call is not None and first is not None and not self.winner[call.site]
-            if call is not None and first is not None and within:
-                # the edge is that of the value before the call, which may write over it
-                enter(call.site, first, get_gradient_edge(first), call.axis, self._hinges[call.site])
-
-        def saw(result: Any) -> None:
-            if within and isinstance(result, Tensor) and result.grad_fn is not None:
-                left(result.grad_fn)
-
-        with Watch(see, saw):
-            outputs = self._forward(self._model, x)
-        self._check_count(number)
-        return outputs
-
     def _affine(self, x: Tensor) -> tuple[bool, ...]:
-        """Where the second derivatives by the input vanish: exactly 0 for affine steps and folds, and for them alone.
-
-        Seen on a random combination of a site's values at the rows of x; what cannot be differentiated is not certain,
-        nor is what comes after a call that makes steps, of which derivatives know nothing.
-        """
+        """Where second derivatives by the input are exactly 0 and no call before makes steps: affine and folded."""
         heights: list[Tensor] = [x.new_zeros(())] * len(self.sites)
         smooth = [True] * len(self.sites)
         generator, steps = torch.Generator().manual_seed(0), Steps(self.dtype)
@@ -223,7 +178,7 @@ class Sites:
             return bend is None or not bool(bend.any())
 
         rows = x.clone().requires_grad_()
-        with torch.enable_grad(), plain_kernels(), constant(self._model):
+        with torch.enable_grad(), plain_kernels(), constant(self.model):
             try:
                 self.run(rows * 1, visit, cuts=True, within=steps)  # a leaf could not be changed in place
             except (RuntimeError, UnsupportedModelError):  # it does not run, or runs otherwise, with gradients
@@ -235,7 +190,7 @@ class Sites:
 
     def _reached(self, x: Tensor, count: int) -> list[bool]:
         """Which calls lie on the way to the output, where one of several was picked: by its gradients."""
-        if not isinstance(self._model, Picked) or self._model.output is None:
+        if not isinstance(self.model, Picked) or self.model.output is None:
             return [True] * count
         entering: list[list[Tensor]] = []
 
@@ -243,13 +198,13 @@ class Sites:
             entering.append([tensor for tensor in given.tensors() if tensor.requires_grad])
 
         with torch.enable_grad(), plain_kernels(), Watch(see):
-            output = one_tensor(self._forward(self._model, x.clone().requires_grad_() * 1)).sum()
+            output = one_tensor(self.forward(self.model, x.clone().requires_grad_() * 1)).sum()
         try:
             given = [tensor for call in entering for tensor in call]
             slopes = torch.autograd.grad(output, given, allow_unused=True) if given else ()
         except RuntimeError as error:
             raise UnsupportedModelError(
-                f"Which activations lead to the output {self._model.output!r} is told by its gradients, and torch has "
+                f"Which activations lead to the output {self.model.output!r} is told by its gradients, and torch has "
                 f"none here: {str(error).splitlines()[0]}"
             ) from error
         leads = {id(tensor) for tensor, slope in zip(given, slopes, strict=True) if slope is not None}
@@ -277,8 +232,8 @@ class Sites:
             return paths[-1] if paths else ""
 
         paths: list[str]
-        with module_paths(self._model) as paths, Watch(see, saw, hides):
-            output = self._forward(self._model, x)
+        with module_paths(self.model) as paths, Watch(see, saw, hides):
+            output = self.forward(self.model, x)
         if hidden:
             raise UnsupportedModelError(
                 f"The activations of recurrent layers run inside one call, where they cannot be counted: "

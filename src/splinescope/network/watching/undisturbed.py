@@ -1,7 +1,4 @@
-"""A model runs and nobody notices: no hook of the user's is called; random states, mode and gradients stay.
-
-A hook may keep or log what it sees, so none is called; a warning names them.
-"""
+"""A model runs and nobody notices: no hook of the user's is called (a warning names them); states and mode stay."""
 
 from __future__ import annotations
 
@@ -47,19 +44,6 @@ def warn_of_hooks(model: nn.Module) -> None:
         )
 
 
-@contextlib.contextmanager
-def hooks_of_all_detached() -> Iterator[None]:
-    """Without the hooks that were registered for all modules."""
-    kept = [dict(hooks) for hooks in _OF_ALL]
-    try:
-        for hooks in _OF_ALL:
-            hooks.clear()
-        yield
-    finally:
-        for hooks, before in zip(_OF_ALL, kept, strict=True):
-            hooks.update(before)
-
-
 def _of_user(hook: Any) -> bool:
     """Whether a hook is neither torch's (`spectral_norm`, the check of inputs of exported modules) nor ours."""
     return not str(hook.__module__).startswith(("torch.", "splinescope."))
@@ -92,37 +76,29 @@ def hooks_detached(model: nn.Module) -> Iterator[None]:
 
 @contextlib.contextmanager
 def state_kept(device: torch.device) -> Iterator[None]:
-    """Random states and warning filters stay as they were; hooks of all modules are not called.
-
-    Those would meet torch's own modules too.
-    """
+    """Random states and warning filters stay; hooks of all modules, which meet torch's own too, are not called."""
     with ALONE:
-        python = random.getstate()
+        python, kept = random.getstate(), [dict(hooks) for hooks in _OF_ALL]
         numpy = np.random.get_state()  # noqa: NPY002  (the state a model's own code may draw from)
         devices = [device] if device.type == "cuda" else []
         try:
-            with torch.random.fork_rng(devices=devices), warnings.catch_warnings(), hooks_of_all_detached():
+            for hooks in _OF_ALL:
+                hooks.clear()
+            with torch.random.fork_rng(devices=devices), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 yield
         finally:
             random.setstate(python)
             np.random.set_state(numpy)  # noqa: NPY002
-
-
-@contextlib.contextmanager
-def uncompiled(model: nn.Module) -> Iterator[None]:
-    """Run compiled submodules as they were written, or their functions could not be seen."""
-    if not any(isinstance(getattr(module, "_orig_mod", None), nn.Module) for module in model.modules()):
-        yield
-        return
-    with torch.compiler.set_stance("force_eager"):
-        yield
+            for hooks, before in zip(_OF_ALL, kept, strict=True):
+                hooks.update(before)
 
 
 @contextlib.contextmanager
 def as_written(model: nn.Module) -> Iterator[None]:
-    """The model as its code says: the user's hooks off, compiled parts uncompiled."""
-    with hooks_detached(model), uncompiled(model):
+    """The model as its code says: the user's hooks off, compiled parts uncompiled, or their calls could not be seen."""
+    compiled = any(isinstance(getattr(module, "_orig_mod", None), nn.Module) for module in model.modules())
+    with hooks_detached(model), torch.compiler.set_stance("force_eager") if compiled else contextlib.nullcontext():
         yield
 
 
